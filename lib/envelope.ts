@@ -1,0 +1,43 @@
+import type * as v from 'valibot'
+import { type Making, toTimestamp } from './making.ts'
+
+/** What a subscriber receives as the body of the POST (specification, section 6). */
+export interface EventEnvelope<Type extends string = string, Data = unknown> {
+  /** `evt_<ulid>`; the same on every attempt. Subscribers deduplicate on it. */
+  readonly id: string
+  readonly type: Type
+  /** ISO 8601 in UTC with milliseconds. */
+  readonly createdAt: string
+  readonly data: Data
+}
+
+/** An event as a store keeps it. */
+export interface RecordedEvent {
+  readonly id: string
+  readonly type: string
+  readonly createdAt: string
+  /** The envelope as JSON text, built once: these bytes are signed and posted on every attempt. */
+  readonly body: string
+}
+
+/** The schemas of `data` by event type, as a resource declares them. */
+export type EventSchemas = Readonly<Record<string, v.GenericSchema>>
+
+/**
+ * Builds an event whose data the library made itself, which the compiler holds against the owner's schema; what a host
+ * publishes is checked at run time first.
+ */
+export function recordEvent<Schemas extends EventSchemas, Type extends keyof Schemas & string>(
+  _owner: Schemas,
+  type: Type,
+  data: v.InferOutput<Schemas[Type]>,
+  making: Making,
+): RecordedEvent {
+  const envelope: EventEnvelope = {
+    id: making.ids('evt'),
+    type,
+    createdAt: toTimestamp(making.now),
+    data,
+  }
+  return { id: envelope.id, type, createdAt: envelope.createdAt, body: JSON.stringify(envelope) }
+}

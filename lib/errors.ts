@@ -1,0 +1,49 @@
+/** The store could not be reached or did not answer in time. Thrown by stores; the API answers 503. */
+export const STORE_UNAVAILABLE = 'store_unavailable'
+
+/** The data of an event does not fit the schema of its type. Thrown when an event is published. */
+export const INVALID_EVENT = 'invalid_event'
+
+/** A value given by the host's code breaks a rule of the library. Thrown by the typed calls, never by the API. */
+export const INVALID_INPUT = 'invalid_input'
+
+/** No record of that id belongs to the organization. Thrown by the typed calls, never by the API. */
+export const NOT_FOUND = 'not_found'
+
+/** The database holds a schema that this version cannot run against. Thrown by `migrate`. */
+export const SCHEMA_TOO_NEW = 'schema_too_new'
+
+export type ErrorCode =
+  | typeof STORE_UNAVAILABLE
+  | typeof INVALID_EVENT
+  | typeof INVALID_INPUT
+  | typeof NOT_FOUND
+  | typeof SCHEMA_TOO_NEW
+
+/**
+ * Every error that the library expects and a host may want to tell apart, by its `code`. Misuse by the programmer
+ * (a bad option, a wrong argument) is a `TypeError` or `RangeError` instead.
+ */
+export class BusinessApiError extends Error {
+  override readonly name = 'BusinessApiError'
+  readonly code: ErrorCode
+
+  constructor(code: ErrorCode, message: string, options?: { cause?: unknown }) {
+    super(message, options)
+    this.code = code
+  }
+}
+
+/**
+ * What a store throws when it cannot be reached, so that the caller gets 503 and not 500.
+ *
+ * @param message the action, then the state: "Cannot list clients as the connection was refused"
+ */
+export function storeUnavailable(message: string, cause?: unknown): BusinessApiError {
+  return new BusinessApiError(STORE_UNAVAILABLE, message, { cause })
+}
+
+/** Whether a value thrown by a store means "not now" rather than "a bug". */
+export function isStoreUnavailable(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === STORE_UNAVAILABLE
+}

@@ -1,0 +1,128 @@
+import * as v from 'valibot'
+
+// The building blocks of every schema. A schema is the one source of validation, of the TypeScript type and of the
+// OpenAPI document, so each block carries all three: the rule, the words of a refusal, and what JSON Schema can say.
+
+/** The longest id that the API hands out or a host may bring; a prefix and a ULID need 31. */
+const ID_MAX = 64
+/** Statuses, stages, providers: words, not prose. */
+const WORD_MAX = 64
+/** Longest decimal string: numeric(15,3) has twelve digits before the point, and some currencies four after it. */
+const DECIMAL_MAX = 20
+/** The largest number of a numeric(15,3). */
+const AMOUNT_MAX = 999_999_999_999.999
+
+const EMAIL_MAX = 254
+/** One @, at most 64 characters before it, a dot in the domain, no empty label, no white space or control character. */
+const EMAIL_PATTERN = /^[^\s@\p{Cc}]{1,64}@[^\s@.\p{Cc}]+(?:\.[^\s@.\p{Cc}]+)+$/u
+
+/** Whether a string can be stored unchanged: PostgreSQL refuses NUL and silently replaces a lone surrogate. */
+export function isStorable(text: string): boolean {
+  return text.isWellFormed() && !text.includes('\0')
+}
+
+/** A string of `min` to `max` Unicode code points, as JSON Schema counts them (specification, section 8). */
+export function text(min: number, max: number) {
+  const requirement =
+    min > 0
+      ? `must be a string of ${min} to ${max} characters`
+      : `must be a string of at most ${max} characters`
+  return v.pipe(
+    v.string(requirement),
+    v.minCodePoints(min, requirement),
+    v.maxCodePoints(max, requirement),
+    v.check(isStorable, 'must not contain NUL or a lone surrogate'),
+  )
+}
+
+/** An email address as decided: lenient, never with white space; stored as given. */
+export function email() {
+  const requirement = `must be an email address of at most ${EMAIL_MAX} characters`
+  return v.pipe(
+    v.string(requirement),
+    v.maxCodePoints(EMAIL_MAX, requirement),
+    v.check(isStorable, requirement),
+    v.check(isEmail, requirement),
+  )
+}
+
+/** Whether a string has the shape of an email address. */
+export function isEmail(text: string): boolean {
+  return EMAIL_PATTERN.test(text)
+}
+
+/** The id of a record. */
+export function id(kind: string, description: string) {
+  return v.pipe(
+    v.string(),
+    v.maxLength(ID_MAX),
+    v.description(description),
+    v.examples([`${kind}_01JD8Z6M3Q4T5V6W7X8Y9Z0ABC`]),
+  )
+}
+
+/** A word whose usual values are listed; the type stays string, as a host may have values of its own. */
+export function word(description: string, ...usual: [string, ...string[]]) {
+  return v.pipe(v.string(), v.maxLength(WORD_MAX), v.description(description), v.examples(usual))
+}
+
+/** Free text in an answer or an event. */
+export function prose(max: number, description: string, example: string) {
+  return v.pipe(v.string(), v.maxLength(max), v.description(description), v.examples([example]))
+}
+
+/** ISO 8601 in UTC with milliseconds. */
+export function timestamp(description: string) {
+  return v.pipe(
+    v.string(),
+    v.isoTimestamp(),
+    v.maxLength(24),
+    v.description(description),
+    v.examples(['2026-03-14T09:26:53.589Z']),
+  )
+}
+
+/** Money as a decimal string with exactly the currency's decimals (specification, section 2, invoices, rule 1). */
+export function money(description: string, example: string) {
+  return v.pipe(
+    v.string(),
+    v.regex(/^[0-9]+(\.[0-9]+)?$/),
+    v.maxLength(DECIMAL_MAX),
+    v.description(`${description} A decimal string, never to be parsed into floating point.`),
+    v.examples([example]),
+  )
+}
+
+/** An ISO 4217 code. */
+export function currency() {
+  return v.pipe(
+    v.string(),
+    v.regex(/^[A-Z]{3}$/),
+    v.maxLength(3),
+    v.description('ISO 4217 currency code.'),
+    v.examples(['TND']),
+  )
+}
+
+/** A JSON number with at most three decimals. */
+export function amount(description: string, example: number) {
+  return v.pipe(
+    v.number(),
+    v.minValue(-AMOUNT_MAX),
+    v.maxValue(AMOUNT_MAX),
+    v.description(description),
+    v.examples([example]),
+  )
+}
+
+/** A whole number from `min` on. */
+export function count(min: number, description: string, example: number) {
+  return v.pipe(
+    v.number(),
+    v.integer(),
+    v.minValue(min),
+    v.maxValue(2_147_483_647),
+    v.description(description),
+    v.examples([example]),
+  )
+}

@@ -1,0 +1,58 @@
+import * as v from 'valibot'
+import type { AdmissionRequest, AdmittedPage } from './admission.ts'
+import type { Creation, CreationOutcome } from './creation.ts'
+import * as field from './fields.ts'
+import { listRoute, type Route } from './route.ts'
+
+// --- Schemas (specification, section 2) ---
+
+export const ProjectSchema = v.object({
+  id: field.id('proj', 'The project.'),
+  name: field.prose(200, 'Its name.', 'Showroom relaunch'),
+  status: field.word('Where it stands.', 'active', 'on_hold', 'completed', 'cancelled'),
+  billingType: field.word('How it is billed.', 'fixed', 'hourly', 'retainer'),
+  value: field.amount('What it is worth.', 12000),
+})
+
+// --- Types ---
+
+export type Project = v.InferOutput<typeof ProjectSchema>
+
+// --- Events (specification, section 6) ---
+
+export const projectEvents = {
+  'project.completed': v.object({
+    projectId: field.id('proj', 'The project.'),
+    name: field.prose(200, 'Its name.', 'Showroom relaunch'),
+  }),
+}
+
+// --- Store ---
+
+/** What a store must do for projects. */
+export interface ProjectStore {
+  /** As `ClientStore.list`, for projects. */
+  list(request: AdmissionRequest, limit: number): Promise<AdmittedPage<Project>>
+
+  /** Writes the project, its events and the idempotency entry at once or not at all. */
+  create(creation: Creation<Project>): Promise<CreationOutcome>
+}
+
+// --- Routes (specification, section 4) ---
+
+/** The operations on projects. */
+export function projectRoutes(store: ProjectStore): readonly Route[] {
+  return [
+    listRoute({
+      path: '/api/v1/projects',
+      operationId: 'listProjects',
+      tag: 'Projects',
+      scope: 'projects:read',
+      summary: 'List projects',
+      description: 'The newest projects of the organization, newest first.',
+      item: ProjectSchema,
+      itemName: 'Project',
+      list: (request, limit) => store.list(request, limit),
+    }),
+  ]
+}

@@ -1,0 +1,69 @@
+import * as v from 'valibot'
+import type { AdmissionRequest, AdmittedPage } from './admission.ts'
+import type { Creation, CreationOutcome } from './creation.ts'
+import * as field from './fields.ts'
+import { listRoute, type Route } from './route.ts'
+
+// --- Schemas (specification, section 2) ---
+
+export const ProposalSchema = v.object({
+  id: field.id('prop', 'The proposal.'),
+  number: field.prose(64, 'Its number, unique in the organization.', 'PROP-2026-0007'),
+  title: field.prose(200, 'What it proposes.', 'Website and hosting'),
+  status: field.word('Where it stands.', 'sent', 'draft', 'accepted', 'rejected'),
+  version: field.count(1, 'Counts its revisions from 1.', 2),
+  total: field.amount('One-time price.', 4800),
+  monthlyTotal: field.amount('Price of a month.', 150),
+  currency: field.currency(),
+})
+
+// --- Types ---
+
+export type Proposal = v.InferOutput<typeof ProposalSchema>
+
+// --- Events (specification, section 6) ---
+
+const proposalEvent = v.object({
+  proposalId: field.id('prop', 'The proposal.'),
+  number: field.prose(64, 'Its number.', 'PROP-2026-0007'),
+  version: field.count(1, 'The revision it happened to.', 2),
+  status: field.word('Where it stands now.', 'sent', 'draft', 'accepted', 'rejected'),
+  proposal: ProposalSchema,
+})
+
+export const proposalEvents = {
+  'proposal.created': proposalEvent,
+  'proposal.sent': proposalEvent,
+  'proposal.accepted': proposalEvent,
+  'proposal.rejected': proposalEvent,
+}
+
+// --- Store ---
+
+/** What a store must do for proposals. */
+export interface ProposalStore {
+  /** As `ClientStore.list`, for proposals. */
+  list(request: AdmissionRequest, limit: number): Promise<AdmittedPage<Proposal>>
+
+  /** Writes the proposal, its events and the idempotency entry at once or not at all. */
+  create(creation: Creation<Proposal>): Promise<CreationOutcome>
+}
+
+// --- Routes (specification, section 4) ---
+
+/** The operations on proposals. */
+export function proposalRoutes(store: ProposalStore): readonly Route[] {
+  return [
+    listRoute({
+      path: '/api/v1/proposals',
+      operationId: 'listProposals',
+      tag: 'Proposals',
+      scope: 'proposals:read',
+      summary: 'List proposals',
+      description: 'The newest proposals of the organization, newest first.',
+      item: ProposalSchema,
+      itemName: 'Proposal',
+      list: (request, limit) => store.list(request, limit),
+    }),
+  ]
+}

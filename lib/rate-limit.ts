@@ -1,0 +1,72 @@
+/** How much one bucket lets through: `perSecond` in the long run, `burst` at once. Both at least 1. */
+export interface RateLimit {
+  readonly perSecond: number
+  readonly burst: number
+}
+
+/** The two buckets of every request: its API key's and its organization's (specification, section 8). */
+export interface RateLimits {
+  readonly key: RateLimit
+  readonly organization: RateLimit
+}
+
+/** A bucket after a request was judged by it. */
+export interface BucketState extends RateLimit {
+  /** How many requests it would let through right now. */
+  readonly remaining: number
+  /** Milliseconds until it is full again. */
+  readonly resetMs: number
+}
+
+/** Both buckets after a request was judged. */
+export interface RateLimitState {
+  readonly key: BucketState
+  readonly organization: BucketState
+  /** 0 when the request was let through, else the milliseconds after which one would be. */
+  readonly retryAfterMs: number
+}
+
+/** When each bucket will be full again, in milliseconds of the deciding clock; 0 for one never used. */
+export interface BucketTimes {
+  readonly key: number
+  readonly organization: number
+}
+
+/**
+ * GCRA: a bucket is one number, the time at which it will be full again. A request moves it one interval on and is
+ * refused when that would be more than a burst ahead of now. Both buckets give or neither does.
+ *
+ * @returns the new times (unchanged when refused) and what to tell the caller
+ */
+export function takeToken(
+  times: BucketTimes,
+  limits: RateLimits,
+  now: number,
+): { times: BucketTimes; state: RateLimitState } {
+  const key = spend(times.key, limits.key, now)
+  const organization = spend(times.organization, limits.organization, now)
+  const retryAfterMs = Math.max(key.waitMs, organization.waitMs)
+  const after = retryAfterMs > 0 ? times : { key: key.fullAtAfter, organization: organization.fullAtAfter }
+  return {
+    times: after,
+    state: {
+      key: describe(after.key, limits.key, now),
+      organization: describe(after.organization, limits.organization, now),
+      retryAfterMs,
+    },
+  }
+}
+
+function spend(fullAt: number, limit: RateLimit, now: number): { fullAtAfter: number; waitMs: number } {
+  const intervalMs = 1000 / limit.perSecond
+  const fullAtAfter = Math.max(now, fullAt) + intervalMs
+  const waitMs = fullAtAfter - now - limit.burst * intervalMs
+  // A hundredth of a millisecond forgives what floating point adds; without it a full bucket can refuse its last token.
+  return { fullAtAfter, waitMs: waitMs > 0.01 ? waitMs : 0 }
+}
+
+function describe(fullAt: number, limit: RateLimit, now: number): BucketState {
+  const resetMs = Math.max(0, fullAt - now)
+  const spent = Math.ceil((resetMs * limit.perSecond) / 1000 - 0.001)
+  return { ...limit, remaining: Math.max(0, limit.burst - spent), resetMs }
+}
