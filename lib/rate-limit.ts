@@ -59,7 +59,8 @@ export function takeToken(
 
 function spend(fullAt: number, limit: RateLimit, now: number): { fullAtAfter: number; waitMs: number } {
   const intervalMs = 1000 / limit.perSecond
-  const fullAtAfter = Math.max(now, fullAt) + intervalMs
+  // A bucket is never more than empty, so that a limit that was raised counts at once.
+  const fullAtAfter = Math.max(now, Math.min(fullAt, now + limit.burst * intervalMs)) + intervalMs
   const waitMs = fullAtAfter - now - limit.burst * intervalMs
   // A hundredth of a millisecond forgives what floating point adds; without it a full bucket can refuse its last token.
   return { fullAtAfter, waitMs: waitMs > 0.01 ? waitMs : 0 }

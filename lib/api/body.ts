@@ -1,0 +1,50 @@
+import type { ApiRequest } from './message.ts'
+import { refusals } from './refusal.ts'
+
+/**
+ * Reads a JSON body (specification, section 4).
+ *
+ * @throws `Refusal` 415 for another media type, charset or any content coding; 413 for more than `maxBytes`; 400 for
+ *   what is not JSON in UTF-8
+ */
+export async function readJson(request: ApiRequest, maxBytes: number): Promise<unknown> {
+  checkMediaType(request.header('content-type'))
+  if (request.header('content-encoding') !== undefined) {
+    throw refusals.unsupported('Content-Encoding is not supported: send the body as it is')
+  }
+  const declared = Number(request.header('content-length'))
+  if (declared > maxBytes) throw refusals.tooLarge(maxBytes)
+  const body = await request.body(maxBytes)
+  return body.kind === 'parsed' ? body.value : parseJson(body.bytes, maxBytes)
+}
+
+function checkMediaType(contentType: string | undefined): void {
+  const [mediaType, ...parameters] = (contentType ?? '').split(';').map((part) => part.trim().toLowerCase())
+  if (mediaType !== 'application/json') {
+    throw refusals.unsupported('Content-Type must be application/json')
+  }
+  for (const parameter of parameters) {
+    const [name, value = ''] = parameter.split('=')
+    if (name === 'charset' && value.replaceAll('"', '') !== 'utf-8') {
+      throw refusals.unsupported('Content-Type must be application/json in UTF-8')
+    }
+  }
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
+function parseJson(bytes: Uint8Array, maxBytes: number): unknown {
+  if (bytes.byteLength > maxBytes) throw refusals.tooLarge(maxBytes)
+  if (bytes.byteLength === 0) throw refusals.malformed('Request body is empty: send a JSON object')
+  let text: string
+  try {
+    text = utf8.decode(bytes)
+  } catch {
+    throw refusals.malformed('Request body is not valid UTF-8')
+  }
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw refusals.malformed('Request body is not valid JSON')
+  }
+}

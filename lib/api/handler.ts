@@ -1,0 +1,152 @@
+import { Router } from 'itty-router/Router'
+import { isStoreUnavailable, storeUnavailable } from '../errors.ts'
+import type { BusinessStore } from '../store.ts'
+import { describeError } from './log.ts'
+import type { ApiReply, ApiRequest } from './message.ts'
+import { createOpenApiReply } from './openapi-reply.ts'
+import { createOperations, type Exchange } from './operations.ts'
+import type { Settings } from './options.ts'
+import { Refusal, refusals } from './refusal.ts'
+import { bareReply, jsonReply } from './reply.ts'
+import { createRoutes } from './routes.ts'
+
+/** The core, between any two adapters. It never rejects. */
+export interface Handler {
+  /** Answers a request; null when its path is none of ours, so that a host with routes of its own can go on. */
+  handle(request: ApiRequest): Promise<ApiReply | null>
+  /** The answer where nobody else could answer: 404 in the API's form. */
+  notFound(request: ApiRequest): ApiReply
+}
+
+/**
+ * One way for every request: route and method, then what the operation does, then the reply. Whatever is thrown on it
+ * becomes an answer here and nowhere else.
+ */
+export function createHandler(store: BusinessStore, settings: Settings): Handler {
+  const router = createRouter(store, settings)
+  const { basePath, deadlineMs, ids } = settings
+
+  async function answer(path: string, exchange: Exchange): Promise<ApiReply | null> {
+    // HEAD is GET without its body; the adapters leave the body out.
+    const { method } = exchange.request
+    // The origin is a constant: nothing may be derived from a Host header or an absolute-form target.
+    const routed = { method: method === 'HEAD' ? 'GET' : method, url: `http://localhost${path}` }
+    const reply: ApiReply | undefined = await router.fetch(routed, exchange)
+    return reply ?? null
+  }
+
+  return {
+    async handle(request) {
+      const target = splitTarget(request.url, basePath)
+      if (target === null) return null
+      const exchange = startExchange(request, target.query, ids('req'), deadlineMs)
+      try {
+        return await withDeadline(answer(target.path, exchange), deadlineMs)
+      } catch (error) {
+        return failureReply(error, exchange, settings)
+      }
+    },
+    notFound(request) {
+      const exchange = startExchange(request, '', ids('req'), deadlineMs)
+      const seen = pathOf(request.url).slice(0, 200)
+      return failureReply(
+        refusals.notFound(`No such path: ${seen} (basePath "${basePath}")`),
+        exchange,
+        settings,
+      )
+    },
+  }
+}
+
+// --- Routing ---
+
+/** All that the router needs to see of a request. */
+interface RoutedRequest {
+  readonly method: string
+  readonly url: string
+}
+
+function createRouter(store: BusinessStore, settings: Settings) {
+  const operations = createOperations(store, settings)
+  const routes = createRoutes(store)
+  const describe = createOpenApiReply(routes, settings)
+  const router = Router<RoutedRequest, [Exchange]>()
+  const methods = new Map<string, string[]>([['/openapi.json', ['GET']]])
+
+  router.get('/openapi.json', (_, exchange) => describe(exchange))
+  for (const route of routes) {
+    methods.set(route.path, [...(methods.get(route.path) ?? []), route.method])
+    if (route.method === 'GET') router.get(route.path, (_, exchange) => operations.list(route, exchange))
+    else router.post(route.path, (_, exchange) => operations.create(route, exchange))
+  }
+  for (const [path, served] of methods) {
+    const allow = [...served, 'HEAD', 'OPTIONS'].join(', ')
+    router.options(path, (_, exchange) => bareReply(204, exchange, { Allow: allow }))
+    router.all(path, () => {
+      throw refusals.wrongMethod(allow)
+    })
+  }
+  return router
+}
+
+/** Path and query of a request target below the base path; null when it is not below, or no path at all. */
+function splitTarget(target: string, basePath: string): { path: string; query: string } | null {
+  if (!target.startsWith(basePath)) return null
+  const below = target.slice(basePath.length)
+  if (!below.startsWith('/')) return null
+  const mark = below.indexOf('?')
+  return mark === -1
+    ? { path: below, query: '' }
+    : { path: below.slice(0, mark), query: below.slice(mark + 1) }
+}
+
+function pathOf(target: string): string {
+  return target.replace(/[?#].*$/s, '')
+}
+
+// --- The course of a request ---
+
+function startExchange(request: ApiRequest, query: string, requestId: string, deadlineMs: number): Exchange {
+  return { request, query, requestId, deadlineAt: performance.now() + deadlineMs, headers: {} }
+}
+
+async function withDeadline<T>(answer: Promise<T>, deadlineMs: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const deadline = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      reject(storeUnavailable(`Cannot answer the request as ${deadlineMs} ms have passed`))
+    }, deadlineMs)
+  })
+  try {
+    return await Promise.race([answer, deadline])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function failureReply(error: unknown, exchange: Exchange, settings: Settings): ApiReply {
+  if (error instanceof Refusal) return errorReply(error, exchange)
+  const refusal = isStoreUnavailable(error) ? refusals.unavailable() : refusals.internal()
+  report(error, refusal.status, exchange, settings)
+  return errorReply(refusal, exchange)
+}
+
+function report(error: unknown, status: number, exchange: Exchange, { logger, onError }: Settings): void {
+  const { requestId, request } = exchange
+  const context = { requestId, method: request.method, path: pathOf(request.url), status }
+  const level = status === 503 ? 'warn' : 'error'
+  try {
+    logger[level]({ ...context, error: describeError(error) }, 'Request failed')
+    onError(error, context)
+  } catch (failure) {
+    // Neither a logger nor the host's own listener may cost the caller the answer.
+    try {
+      logger.error({ ...context, error: describeError(failure) }, 'onError failed')
+    } catch {}
+  }
+}
+
+function errorReply({ status, message, headers }: Refusal, exchange: Exchange): ApiReply {
+  const body = JSON.stringify({ error: message, requestId: exchange.requestId })
+  return jsonReply(status, body, exchange, headers)
+}

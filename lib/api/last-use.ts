@@ -1,0 +1,32 @@
+import type { Caller } from '../admission.ts'
+import type { ApiKeyStore } from '../api-keys.ts'
+import { describeError, type Logger } from './log.ts'
+
+/** Records the last use of keys, off the path of the requests. */
+export interface LastUse {
+  record(caller: Caller): void
+}
+
+/** One write at a time for a key: while it is under way every further request still finds the last use stale. */
+export function createLastUse(apiKeys: ApiKeyStore, logger: Logger): LastUse {
+  const underWay = new Set<string>()
+
+  async function write({ organizationId, keyId }: Caller): Promise<void> {
+    try {
+      await apiKeys.markUsed(organizationId, keyId)
+    } catch (error) {
+      // No caller waits for this; the next request tries again.
+      logger.warn({ keyId, error: describeError(error) }, 'Last use of an API key not recorded')
+    } finally {
+      underWay.delete(keyId)
+    }
+  }
+
+  return {
+    record(caller) {
+      if (underWay.has(caller.keyId)) return
+      underWay.add(caller.keyId)
+      void write(caller)
+    },
+  }
+}

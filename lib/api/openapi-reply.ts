@@ -1,0 +1,33 @@
+import { createHash } from 'node:crypto'
+import type { Route } from '../route.ts'
+import type { ApiReply } from './message.ts'
+import { buildOpenApiDocument } from './openapi.ts'
+import type { Exchange } from './operations.ts'
+import type { Settings } from './options.ts'
+import { bareReply, jsonReply } from './reply.ts'
+
+/** Answers `GET /openapi.json`: needs no key, and is cacheable. The document is built once, by the first who asks. */
+export function createOpenApiReply(
+  routes: readonly Route[],
+  settings: Settings,
+): (exchange: Exchange) => ApiReply {
+  let built: { body: string; headers: Record<string, string> } | undefined
+
+  return (exchange) => {
+    built ??= build(routes, settings)
+    const { body, headers } = built
+    const known = exchange.request.header('if-none-match')
+    return known?.includes(headers.ETag ?? '')
+      ? bareReply(304, exchange, headers)
+      : jsonReply(200, body, exchange, headers)
+  }
+}
+
+function build(
+  routes: readonly Route[],
+  settings: Settings,
+): { body: string; headers: Record<string, string> } {
+  const body = JSON.stringify(buildOpenApiDocument({ routes, ...settings }))
+  const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`
+  return { body, headers: { 'Cache-Control': 'public, max-age=300', ETag: etag } }
+}

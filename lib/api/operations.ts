@@ -1,0 +1,139 @@
+import type { Admission, AdmissionRequest } from '../admission.ts'
+import type { Scope } from '../api-keys.ts'
+import type { CreationOutcome, IdempotencyClaim } from '../creation.ts'
+import type { CreateRoute, ListRoute } from '../route.ts'
+import type { BusinessStore } from '../store.ts'
+import { invalidKey, readKeyDigest } from './authenticate.ts'
+import { readJson } from './body.ts'
+import { fingerprint, IDEMPOTENCY_WINDOW_MS, readIdempotencyKey } from './idempotency.ts'
+import { createLastUse } from './last-use.ts'
+import type { ApiReply, ApiRequest } from './message.ts'
+import type { Settings } from './options.ts'
+import { createLocalLimiter, rateLimitHeaders } from './rate-limits.ts'
+import { refusals } from './refusal.ts'
+import { jsonReply } from './reply.ts'
+import { readLimit, validate } from './validate.ts'
+
+/** A request on its way. */
+export interface Exchange {
+  readonly request: ApiRequest
+  /** What follows the `?`. */
+  readonly query: string
+  readonly requestId: string
+  /** On the monotonic clock, in milliseconds. */
+  readonly deadlineAt: number
+  /** Headers that the reply will carry whatever it is: the rate limits, once they are known. */
+  headers: Record<string, string>
+}
+
+/** What the two kinds of routes do. */
+export interface Operations {
+  list(route: ListRoute, exchange: Exchange): Promise<ApiReply>
+  create(route: CreateRoute, exchange: Exchange): Promise<ApiReply>
+}
+
+/**
+ * The order of checks: 401, 429, 403, then 415, 413, 400, then 422, then idempotency, then 404 or 200. Routing and 405
+ * came before.
+ */
+export function createOperations(store: BusinessStore, settings: Settings): Operations {
+  const { rateLimits, rateLimitScope, maxBodyBytes, clock, ids } = settings
+  const limitLocally =
+    rateLimits && rateLimitScope === 'process'
+      ? createLocalLimiter(rateLimits)
+      : (admission: Admission) => admission
+  const lastUse = createLastUse(store.apiKeys, settings.logger)
+
+  function admissionRequest(scope: Scope, exchange: Exchange): AdmissionRequest {
+    const keyDigest = readKeyDigest(exchange.request.header('authorization'))
+    return { keyDigest, scope, rateLimits: rateLimitScope === 'shared' ? rateLimits : null }
+  }
+
+  /** Turns a verdict into the caller, or into its refusal. */
+  function enter(verdict: Admission, scope: Scope, exchange: Exchange): { organizationId: string } {
+    const admission = limitLocally(verdict)
+    if (admission.outcome === 'unauthenticated') throw invalidKey()
+    if (admission.lastUseIsStale) lastUse.record(admission.caller)
+    if (admission.rateLimit) exchange.headers = rateLimitHeaders(admission.rateLimit)
+    if (admission.outcome === 'limited') throw refusals.limited(admission.rateLimit?.retryAfterMs ?? 0)
+    if (admission.outcome === 'forbidden') throw refusals.forbidden(scope)
+    return admission.caller
+  }
+
+  return {
+    async list(route, exchange) {
+      const request = admissionRequest(route.scope, exchange)
+      const limit = tryReadLimit(exchange.query)
+      if (typeof limit !== 'number') {
+        // The key is judged before the query; only then may the query be refused.
+        enter(await store.apiKeys.admit(request), route.scope, exchange)
+        throw limit.refusal
+      }
+      const { admission, page } = await route.list(request, limit)
+      enter(admission, route.scope, exchange)
+      if (page === null) throw new TypeError(`Cannot answer ${route.operationId} as the store gave no page`)
+      return jsonReply(200, `{"data":${page}}`, exchange)
+    },
+
+    async create(route, exchange) {
+      const admission = await store.apiKeys.admit(admissionRequest(route.scope, exchange))
+      const { organizationId } = enter(admission, route.scope, exchange)
+      const json = await readJson(exchange.request, maxBodyBytes)
+      const key = readIdempotencyKey(exchange.request.header('idempotency-key'))
+      const input = validate(route.input, json)
+      const { item, create } = route.prepare(input, { ids, now: clock() })
+      const reply = JSON.stringify({ data: item })
+      const idempotency = key === null ? null : claimFor(route, key, input, reply, exchange.deadlineAt)
+      return creationReply(await create({ organizationId, idempotency }), reply, exchange)
+    },
+  }
+}
+
+function tryReadLimit(query: string): number | { refusal: unknown } {
+  try {
+    return readLimit(query)
+  } catch (refusal) {
+    return { refusal }
+  }
+}
+
+/** The longest wait for another request with the same key, and its share of the time that is left. */
+const WAIT_MAX_MS = 4000
+const WAIT_SHARE = 0.8
+
+function claimFor(
+  route: CreateRoute,
+  key: string,
+  input: unknown,
+  reply: string,
+  deadlineAt: number,
+): IdempotencyClaim {
+  const leftMs = deadlineAt - performance.now()
+  return {
+    operation: `${route.method} ${route.path}`,
+    key,
+    fingerprint: fingerprint(input),
+    reply,
+    windowMs: IDEMPOTENCY_WINDOW_MS,
+    waitMs: Math.max(1, Math.min(WAIT_MAX_MS, leftMs * WAIT_SHARE)),
+  }
+}
+
+function creationReply(
+  created: CreationOutcome | { readonly outcome: 'no_business' },
+  reply: string,
+  exchange: Exchange,
+): ApiReply {
+  switch (created.outcome) {
+    case 'created':
+      return jsonReply(200, reply, exchange)
+    case 'replayed':
+      return jsonReply(200, created.reply, exchange, { 'Idempotent-Replayed': 'true' })
+    case 'mismatch':
+      throw refusals.invalid('Idempotency-Key was already used with a different request body')
+    case 'in_progress':
+      throw refusals.inProgress()
+    case 'no_business':
+      throw refusals.notFound('Business not found')
+  }
+}

@@ -1,0 +1,169 @@
+import { type Clock, createIds, type Ids } from '../ids.ts'
+import type { RateLimit, RateLimits } from '../rate-limit.ts'
+import { defaultLogger, type Logger, mutedLogger } from './log.ts'
+
+/** Where and to whom an unexpected failure happened. */
+export interface ErrorContext {
+  readonly requestId: string
+  readonly method: string
+  /** Without the query. */
+  readonly path: string
+  /** What the caller got: 500 for a bug, 503 when the store could not be used. */
+  readonly status: number
+}
+
+/** How many requests are let through (specification, section 8). */
+export interface RateLimitOptions {
+  /** Of each API key. Default 10 per second, burst 100. */
+  key?: RateLimit
+  /** Of each organization, all its keys together. Default 20 per second, burst 200. */
+  organization?: RateLimit
+  /**
+   * Where the buckets are: `shared` in the store, one truth for all processes; `process` in this process's memory,
+   * cheaper and blind to the others. Limits of a single key or organization count in `shared` only. Default `shared`.
+   */
+  scope?: 'shared' | 'process'
+}
+
+/** Options of `createBusinessApi`. Each is read once. */
+export interface BusinessApiOptions {
+  /**
+   * Where the host has mounted the handler, when it passes the full path: `/platform`. Under Express, which strips the
+   * mount path itself, either leave it out or give the full one. Default none.
+   */
+  basePath?: string
+  /** What the OpenAPI document names as its server: `https://app.example.com`. Never taken from a request. Default the basePath. */
+  baseUrl?: string
+  /** Largest request body in bytes. Default 65536. */
+  maxBodyBytes?: number
+  /** Milliseconds until a request is answered 503 whatever happens. Default 5000. */
+  deadlineMs?: number
+  /** `false` lets everything through. */
+  rateLimit?: RateLimitOptions | false
+  /** The prefix of the platform's API keys, for the OpenAPI document: `bapi` in `bapi_live_…`. Default `bapi`. */
+  keyPrefix?: string
+  /** The prefix of the webhook headers, for the OpenAPI document: `X-SERVICE` in `X-SERVICE-Event-Id`. Default `X-SERVICE`. */
+  headerPrefix?: string
+  /** pino, or anything of its call form. `false` mutes. Default: warnings and errors to stderr. */
+  logger?: Logger | false
+  /** Hears every failure that a caller saw only as 500 or 503, with its detail. What it throws is logged and dropped. */
+  onError?: (error: unknown, context: ErrorContext) => void
+  /** Milliseconds since 1970 in UTC, for ids and timestamps of records; what expires is the store's to say. Default `Date.now`. */
+  clock?: Clock
+  /** Makes the ids of records, events and requests. Default monotonic ULIDs. */
+  ids?: Ids
+}
+
+/** The options with their defaults, checked. */
+export interface Settings {
+  readonly basePath: string
+  readonly baseUrl: string | undefined
+  readonly maxBodyBytes: number
+  readonly deadlineMs: number
+  readonly rateLimits: RateLimits | null
+  readonly rateLimitScope: 'shared' | 'process'
+  readonly keyPrefix: string
+  readonly headerPrefix: string
+  readonly logger: Logger
+  readonly onError: (error: unknown, context: ErrorContext) => void
+  readonly clock: Clock
+  readonly ids: Ids
+}
+
+const KEY_LIMIT: RateLimit = { perSecond: 10, burst: 100 }
+const ORGANIZATION_LIMIT: RateLimit = { perSecond: 20, burst: 200 }
+
+/**
+ * @throws `TypeError` or `RangeError` naming the option that cannot be used
+ */
+export function readOptions(options: BusinessApiOptions): Settings {
+  const { rateLimit = {}, logger, clock = Date.now } = options
+  return {
+    basePath: readBasePath(options.basePath),
+    baseUrl: readBaseUrl(options.baseUrl),
+    maxBodyBytes: readPositive('maxBodyBytes', options.maxBodyBytes, 65_536),
+    deadlineMs: readPositive('deadlineMs', options.deadlineMs, 5000),
+    rateLimits: rateLimit === false ? null : readRateLimits(rateLimit),
+    rateLimitScope: rateLimit === false ? 'shared' : readScope(rateLimit.scope),
+    keyPrefix: readMatching('keyPrefix', options.keyPrefix, 'bapi', /^[a-z][a-z0-9]{0,15}$/),
+    headerPrefix: readMatching(
+      'headerPrefix',
+      options.headerPrefix,
+      'X-SERVICE',
+      /^[A-Za-z][A-Za-z0-9-]{0,63}$/,
+    ),
+    logger: logger === false ? mutedLogger : (logger ?? defaultLogger),
+    onError: options.onError ?? (() => {}),
+    clock,
+    ids: options.ids ?? createIds(clock),
+  }
+}
+
+function readBasePath(basePath: string | undefined): string {
+  const path = basePath?.replace(/\/+$/, '') ?? ''
+  if (path !== '' && !/^(\/[A-Za-z0-9._~-]+)+$/.test(path)) {
+    throw new TypeError(
+      `Cannot use option 'basePath' as it is not a path like '/platform': current value is '${path}'`,
+    )
+  }
+  return path
+}
+
+function readBaseUrl(baseUrl: string | undefined): string | undefined {
+  if (baseUrl === undefined) return undefined
+  if (!/^https?:\/\//.test(baseUrl) || !URL.canParse(baseUrl)) {
+    throw new TypeError(
+      `Cannot use option 'baseUrl' as it is not an http(s) URL: current value is '${baseUrl}'`,
+    )
+  }
+  return baseUrl.replace(/\/+$/, '')
+}
+
+function readPositive(name: string, value: number | undefined, byDefault: number): number {
+  if (value === undefined) return byDefault
+  if (!Number.isSafeInteger(value) || value < 1) {
+    throw new RangeError(
+      `Cannot use option '${name}' as it must be a whole number from 1: current value is ${value}`,
+    )
+  }
+  return value
+}
+
+function readMatching(name: string, value: string | undefined, byDefault: string, pattern: RegExp): string {
+  if (value === undefined) return byDefault
+  if (!pattern.test(value)) {
+    throw new TypeError(
+      `Cannot use option '${name}' as it must match ${pattern}: current value is '${value}'`,
+    )
+  }
+  return value
+}
+
+function readScope(scope: 'shared' | 'process' = 'shared'): 'shared' | 'process' {
+  if (scope !== 'shared' && scope !== 'process') {
+    throw new TypeError(
+      `Cannot use option 'rateLimit.scope' as it must be 'shared' or 'process': current value is '${scope}'`,
+    )
+  }
+  return scope
+}
+
+function readRateLimits({
+  key = KEY_LIMIT,
+  organization = ORGANIZATION_LIMIT,
+}: RateLimitOptions): RateLimits {
+  return { key: readRateLimit('key', key), organization: readRateLimit('organization', organization) }
+}
+
+function readRateLimit(name: string, limit: RateLimit): RateLimit {
+  if (
+    !(limit.perSecond > 0 && Number.isFinite(limit.perSecond)) ||
+    !(Number.isSafeInteger(limit.burst) && limit.burst > 0)
+  ) {
+    throw new RangeError(
+      `Cannot use option 'rateLimit.${name}' as perSecond must be above 0 and burst a whole number from 1: ` +
+        `current value is ${JSON.stringify(limit)}`,
+    )
+  }
+  return limit
+}

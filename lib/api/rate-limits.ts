@@ -1,0 +1,57 @@
+import type { Admission } from '../admission.ts'
+import {
+  type BucketState,
+  type RateLimit,
+  type RateLimitState,
+  type RateLimits,
+  takeToken,
+} from '../rate-limit.ts'
+
+/** The two headers of every authenticated answer (draft-ietf-httpapi-ratelimit-headers). */
+export function rateLimitHeaders({ key, organization }: RateLimitState): Record<string, string> {
+  return {
+    'RateLimit-Policy': `${policy('key', key)}, ${policy('org', organization)}`,
+    RateLimit: `${remaining('key', key)}, ${remaining('org', organization)}`,
+  }
+}
+
+function policy(name: string, { burst, perSecond }: RateLimit): string {
+  return `"${name}";q=${burst};w=${Math.ceil(burst / perSecond)}`
+}
+
+function remaining(name: string, bucket: BucketState): string {
+  return `"${name}";r=${bucket.remaining};t=${Math.ceil(bucket.resetMs / 1000)}`
+}
+
+/** Buckets kept by a process-local limiter; one that has filled up again is as good as none and is dropped. */
+const MAX_BUCKETS = 10_000
+
+/** Judges an admission that took no token from the store by buckets in this process's memory. */
+export type LocalLimiter = (admission: Admission) => Admission
+
+/** A limiter for hosts that would rather not share the buckets between processes. */
+export function createLocalLimiter(limits: RateLimits): LocalLimiter {
+  const fullAt = new Map<string, number>()
+
+  return (admission) => {
+    if (admission.outcome === 'unauthenticated') return admission
+    const now = performance.now()
+    const { keyId, organizationId } = admission.caller
+    const keyBucket = `key:${organizationId}:${keyId}`
+    const organizationBucket = `org:${organizationId}`
+    const { times, state } = takeToken(
+      { key: fullAt.get(keyBucket) ?? 0, organization: fullAt.get(organizationBucket) ?? 0 },
+      limits,
+      now,
+    )
+    fullAt.set(keyBucket, times.key).set(organizationBucket, times.organization)
+    if (fullAt.size > MAX_BUCKETS) dropFull(fullAt, now)
+    return { ...admission, rateLimit: state, outcome: state.retryAfterMs > 0 ? 'limited' : admission.outcome }
+  }
+}
+
+function dropFull(fullAt: Map<string, number>, now: number): void {
+  for (const [bucket, time] of fullAt) {
+    if (time <= now) fullAt.delete(bucket)
+  }
+}

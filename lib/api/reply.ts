@@ -1,0 +1,38 @@
+import type { ApiReply } from './message.ts'
+
+/** What a reply takes from the request that it answers. */
+interface Answered {
+  readonly requestId: string
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** A reply whose body is JSON text, with the headers that every one of them carries. */
+export function jsonReply(
+  status: number,
+  body: string,
+  { requestId, headers }: Answered,
+  ownHeaders: Readonly<Record<string, string>> = {},
+): ApiReply {
+  return {
+    status,
+    headers: {
+      'Content-Type': 'application/json; charset=utf-8',
+      'Content-Length': String(Buffer.byteLength(body)),
+      'Cache-Control': 'no-store',
+      'X-Content-Type-Options': 'nosniff',
+      'X-Request-Id': requestId,
+      ...headers,
+      ...ownHeaders,
+    },
+    body,
+  }
+}
+
+/** A reply without a body: 204 and 304. */
+export function bareReply(
+  status: number,
+  { requestId }: Answered,
+  ownHeaders: Readonly<Record<string, string>>,
+): ApiReply {
+  return { status, headers: { 'X-Request-Id': requestId, ...ownHeaders }, body: '' }
+}

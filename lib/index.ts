@@ -1,0 +1,43 @@
+export type { Admission, AdmissionRequest, AdmittedPage, Caller } from './admission.ts'
+export { type BusinessApi, createBusinessApi } from './api/create-business-api.ts'
+export type { Logger, LogLine } from './api/log.ts'
+export type { BusinessApiOptions, ErrorContext, RateLimitOptions } from './api/options.ts'
+export {
+  API_KEY_PATTERN,
+  type ApiKey,
+  type ApiKeyRecord,
+  type ApiKeyStore,
+  SCOPES,
+  type Scope,
+} from './api-keys.ts'
+export type { Business } from './businesses.ts'
+export type { Client, ClientStore, CreateClientInput } from './clients.ts'
+export type { Creation, CreationOutcome, IdempotencyClaim } from './creation.ts'
+export type { EventEnvelope, RecordedEvent } from './envelope.ts'
+export {
+  BusinessApiError,
+  type ErrorCode,
+  INVALID_EVENT,
+  INVALID_INPUT,
+  NOT_FOUND,
+  SCHEMA_TOO_NEW,
+  STORE_UNAVAILABLE,
+  storeUnavailable,
+} from './errors.ts'
+export { EVENT_TYPES, type Event, type EventData, type EventType } from './events.ts'
+export { type Clock, createIds, type IdKind, type Ids } from './ids.ts'
+export type { Invoice, InvoiceStore } from './invoices.ts'
+export { type JsonText, jsonText } from './json-text.ts'
+export type { CreateLeadInput, Lead, LeadRecord, LeadStore } from './leads.ts'
+export type { Project, ProjectStore } from './projects.ts'
+export type { Proposal, ProposalStore } from './proposals.ts'
+export {
+  type BucketState,
+  type BucketTimes,
+  type RateLimit,
+  type RateLimitState,
+  type RateLimits,
+  takeToken,
+} from './rate-limit.ts'
+export type { BusinessStore } from './store.ts'
+export type { WebhookAnswer, WebhookRequest, WebhookSender } from './webhooks/webhook-sender.ts'

@@ -1,0 +1,54 @@
+import type { Fragment, Sql } from 'postgres'
+import type { Admission, AdmissionRequest, AdmittedPage } from '../admission.ts'
+import type { Database } from './database.ts'
+
+/** What every function that judges a request takes first: see sql/0006-api-keys.sql. */
+function admissionArguments(sql: Sql, { keyDigest, scope, rateLimits }: AdmissionRequest): Fragment {
+  return sql`
+    ${keyDigest}::text, ${scope}::text,
+    ${rateLimits?.key.perSecond ?? null}::float8, ${rateLimits?.key.burst ?? null}::int,
+    ${rateLimits?.organization.perSecond ?? null}::float8, ${rateLimits?.organization.burst ?? null}::int`
+}
+
+/** Judges a request and takes its tokens. */
+export async function admit(database: Database, request: AdmissionRequest): Promise<Admission> {
+  const [admission] = await database.row(
+    (sql) => sql`select admission from business_api.admit(${admissionArguments(sql, request)})`,
+  )
+  return parseAdmission(admission)
+}
+
+/**
+ * Judges a request and, if admitted, gives the caller's page: one statement. The page is built as JSON text by the
+ * database: half the cost of building objects from rows here and serializing them again.
+ *
+ * @param rows selects the newest `limit` rows of organization `caller.organization_id`, its columns named and ordered
+ *   as in the answer
+ */
+export async function admitToPage<Item>(
+  database: Database,
+  request: AdmissionRequest,
+  rows: (sql: Sql) => Fragment,
+): Promise<AdmittedPage<Item>> {
+  const [admission, page] = await database.row(
+    (sql) => sql`
+      select verdict.admission, verdict.admitted_page
+      from (
+        select (
+          select '[' || coalesce(string_agg(row_to_json(item)::text, ','), '') || ']' from (${rows(sql)}) as item
+        ) as page
+        from (values (business_api.likely_organization(${admissionArguments(sql, request)}))) as caller (organization_id)
+      ) as candidate,
+      lateral business_api.admit(${admissionArguments(sql, request)}, candidate.page) as verdict`,
+  )
+  return { admission: parseAdmission(admission), page: page ?? null }
+}
+
+function parseAdmission(text: string | null | undefined): Admission {
+  return JSON.parse(text ?? 'null') as Admission
+}
+
+/** A timestamp as the API writes it: ISO 8601 in UTC with milliseconds. */
+export function isoTimestamp(sql: Sql, column: string): Fragment {
+  return sql`to_char(${sql(column)} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
+}

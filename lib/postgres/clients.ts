@@ -1,0 +1,64 @@
+import type { ClientStore } from '../clients.ts'
+import { admitToPage, isoTimestamp } from './admission.ts'
+import { claim, create } from './creation.ts'
+import type { Database } from './database.ts'
+
+/** Clients and their businesses in PostgreSQL. */
+export function createClientStore(database: Database): ClientStore {
+  return {
+    list(request, limit) {
+      return admitToPage(
+        database,
+        request,
+        (sql) => sql`
+          select
+            client.id, client.status,
+            trim_scale(client.total_revenue) as "totalRevenue",
+            trim_scale(client.monthly_revenue) as "monthlyRevenue",
+            ${isoTimestamp(sql, 'client.converted_at')} as "convertedAt",
+            (
+              -- One look-up for each row that is shown: a join is planned badly while the tables have no statistics.
+              select row_to_json(nested) from (
+                select business.id, business.name, business.category, business.city, business.email, business.phone
+                from business_api.businesses business
+                where business.organization_id = client.organization_id and business.id = client.business_id
+              ) as nested
+            ) as business
+          from business_api.clients client
+          where client.organization_id = caller.organization_id
+          order by client.id desc
+          limit ${limit}::int`,
+      )
+    },
+
+    create(creation) {
+      const { organizationId, record } = creation
+      const { business } = record
+      return create(
+        database,
+        creation,
+        (sql) => sql`
+          with ${claim(sql, creation, record.id)},
+          business as (
+            insert into business_api.businesses (organization_id, id, name, category, city, email, phone)
+            select
+              ${organizationId}::text, ${business.id}::text, ${business.name}::text, ${business.category}::text,
+              ${business.city}::text, ${business.email}::text, ${business.phone}::text
+            from claim
+            on conflict do nothing
+          ),
+          client as (
+            insert into business_api.clients
+              (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at)
+            select
+              ${organizationId}::text, ${record.id}::text, ${business.id}::text, ${record.status}::text,
+              ${String(record.totalRevenue)}::text::numeric, ${String(record.monthlyRevenue)}::text::numeric,
+              ${record.convertedAt}::text::timestamptz
+            from claim
+            on conflict do nothing
+          )
+          select (select count(*) from claim)::text, (select count(*) from published)::text`,
+      )
+    },
+  }
+}

@@ -1,0 +1,44 @@
+import type { ProjectStore } from '../projects.ts'
+import { admitToPage } from './admission.ts'
+import { claim, create } from './creation.ts'
+import type { Database } from './database.ts'
+
+/** Projects in PostgreSQL. */
+export function createProjectStore(database: Database): ProjectStore {
+  return {
+    list(request, limit) {
+      return admitToPage(
+        database,
+        request,
+        (sql) => sql`
+          select
+            project.id, project.name, project.status,
+            project.billing_type as "billingType",
+            trim_scale(project.value) as "value"
+          from business_api.projects project
+          where project.organization_id = caller.organization_id
+          order by project.id desc
+          limit ${limit}::int`,
+      )
+    },
+
+    create(creation) {
+      const { organizationId, record } = creation
+      return create(
+        database,
+        creation,
+        (sql) => sql`
+          with ${claim(sql, creation, record.id)},
+          project as (
+            insert into business_api.projects (organization_id, id, name, status, billing_type, value)
+            select
+              ${organizationId}::text, ${record.id}::text, ${record.name}::text, ${record.status}::text,
+              ${record.billingType}::text, ${String(record.value)}::text::numeric
+            from claim
+            on conflict (organization_id, id) do nothing
+          )
+          select (select count(*) from claim)::text, (select count(*) from published)::text`,
+      )
+    },
+  }
+}

@@ -1,0 +1,35 @@
+import type { Sql } from 'postgres'
+import type { BusinessStore } from '../store.ts'
+import { createApiKeyStore } from './api-keys.ts'
+import { createClientStore } from './clients.ts'
+import { createDatabase, type DatabaseOptions } from './database.ts'
+import { createInvoiceStore } from './invoices.ts'
+import { createLeadStore } from './leads.ts'
+import { createProjectStore } from './projects.ts'
+import { createProposalStore } from './proposals.ts'
+
+/** The reference store. */
+export interface PostgresStore extends BusinessStore {
+  /** Ends the connections that the store opened itself; those of a host's own pool stay open. */
+  close(): Promise<void>
+}
+
+/**
+ * Keeps everything in the schema `business_api` of a PostgreSQL database, which `migrate` has prepared. Opens nothing
+ * until it is first used.
+ *
+ * @param source the host's own postgres.js pool, whatever its options (`prepare: false` included), or a connection
+ *   string, for which the store opens and looks after a pool of its own
+ */
+export function createPostgresStore(source: Sql | string, options: DatabaseOptions = {}): PostgresStore {
+  const database = createDatabase(source, options)
+  return {
+    apiKeys: createApiKeyStore(database),
+    clients: createClientStore(database),
+    leads: createLeadStore(database),
+    invoices: createInvoiceStore(database),
+    proposals: createProposalStore(database),
+    projects: createProjectStore(database),
+    close: () => database.close(),
+  }
+}
