@@ -1,5 +1,5 @@
 import type { ClientStore } from '../clients.ts'
-import { admitToPage, isoTimestamp } from './admission.ts'
+import { admitToPage, isoTimestamp, newest } from './admission.ts'
 import { claim, create } from './creation.ts'
 import type { Database } from './database.ts'
 
@@ -18,14 +18,13 @@ export function createClientStore(database: Database): ClientStore {
             ${isoTimestamp(sql, 'client.converted_at')} as "convertedAt",
             (
               -- One look-up for each row that is shown: a join is planned badly while the tables have no statistics.
-              select row_to_json(nested) from (
+              select nested from (
                 select business.id, business.name, business.category, business.city, business.email, business.phone
                 from business_api.businesses business
                 where business.organization_id = client.organization_id and business.id = client.business_id
               ) as nested
             ) as business
-          from business_api.clients client
-          where client.organization_id = caller.organization_id
+          from ${newest(sql, 'business_api.clients')} as client
           order by client.id desc
           limit ${limit}::int`,
       )

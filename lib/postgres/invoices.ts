@@ -1,6 +1,6 @@
+import { minorUnits } from '../currencies.ts'
 import type { InvoiceStore } from '../invoices.ts'
-import { decimalsOf } from '../money.ts'
-import { admitToPage, isoTimestamp } from './admission.ts'
+import { admitToPage, isoTimestamp, newest } from './admission.ts'
 import { claim, create } from './creation.ts'
 import type { Database } from './database.ts'
 
@@ -19,8 +19,7 @@ export function createInvoiceStore(database: Database): InvoiceStore {
             round(invoice.total, invoice.minor_units)::text as "total",
             round(invoice.amount_paid, invoice.minor_units)::text as "amountPaid",
             round(invoice.total - invoice.amount_paid, invoice.minor_units)::text as "amountDue"
-          from business_api.invoices invoice
-          where invoice.organization_id = caller.organization_id
+          from ${newest(sql, 'business_api.invoices')} as invoice
           order by invoice.id desc
           limit ${limit}::int`,
       )
@@ -38,7 +37,7 @@ export function createInvoiceStore(database: Database): InvoiceStore {
               (organization_id, id, number, status, currency, minor_units, issue_date, due_date, total, amount_paid)
             select
               ${organizationId}::text, ${record.id}::text, ${record.number}::text, ${record.status}::text,
-              ${record.currency}::text, ${decimalsOf(record.total)}::int, ${record.issueDate}::text::timestamptz,
+              ${record.currency}::text, ${minorUnits(record.currency)}::int, ${record.issueDate}::text::timestamptz,
               ${record.dueDate}::text::timestamptz, ${record.total}::text::numeric, ${record.amountPaid}::text::numeric
             from claim
             on conflict (organization_id, id) do nothing

@@ -1,5 +1,5 @@
 import type { LeadStore } from '../leads.ts'
-import { admitToPage, isoTimestamp } from './admission.ts'
+import { admitToPage, isoTimestamp, newest } from './admission.ts'
 import { claim, create } from './creation.ts'
 import type { Database } from './database.ts'
 
@@ -17,8 +17,7 @@ export function createLeadStore(database: Database): LeadStore {
             lead.score_band as "scoreBand",
             trim_scale(lead.expected_value) as "expectedValue",
             ${isoTimestamp(sql, 'lead.created_at')} as "createdAt"
-          from business_api.leads lead
-          where lead.organization_id = caller.organization_id
+          from ${newest(sql, 'business_api.leads')} as lead
           order by lead.id desc
           limit ${limit}::int`,
       )

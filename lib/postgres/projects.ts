@@ -1,5 +1,5 @@
 import type { ProjectStore } from '../projects.ts'
-import { admitToPage } from './admission.ts'
+import { admitToPage, newest } from './admission.ts'
 import { claim, create } from './creation.ts'
 import type { Database } from './database.ts'
 
@@ -15,8 +15,7 @@ export function createProjectStore(database: Database): ProjectStore {
             project.id, project.name, project.status,
             project.billing_type as "billingType",
             trim_scale(project.value) as "value"
-          from business_api.projects project
-          where project.organization_id = caller.organization_id
+          from ${newest(sql, 'business_api.projects')} as project
           order by project.id desc
           limit ${limit}::int`,
       )

@@ -1,5 +1,5 @@
 import type { ProposalStore } from '../proposals.ts'
-import { admitToPage } from './admission.ts'
+import { admitToPage, newest } from './admission.ts'
 import { claim, create } from './creation.ts'
 import type { Database } from './database.ts'
 
@@ -16,8 +16,7 @@ export function createProposalStore(database: Database): ProposalStore {
             trim_scale(proposal.total) as "total",
             trim_scale(proposal.monthly_total) as "monthlyTotal",
             proposal.currency
-          from business_api.proposals proposal
-          where proposal.organization_id = caller.organization_id
+          from ${newest(sql, 'business_api.proposals')} as proposal
           order by proposal.id desc
           limit ${limit}::int`,
       )
