@@ -16,6 +16,7 @@ export const SCOPES = [
   'projects:read',
 ] as const
 
+/** One of {@link SCOPES}. */
 export type Scope = (typeof SCOPES)[number]
 
 // --- Form ---

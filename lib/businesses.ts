@@ -22,10 +22,12 @@ export const BusinessSchema = v.object({
 
 // --- Types ---
 
+/** A business as nested in a client: `{ id, name, category, city, email, phone }`, all but the first two nullable. */
 export type Business = v.InferOutput<typeof BusinessSchema>
 
 // --- Events (specification, section 6) ---
 
+/** The events of businesses. */
 export const businessEvents = {
   'business.created': v.object({
     businessId: field.id('biz', 'The new business.'),

@@ -9,6 +9,7 @@ import { createRoute, listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
 
+/** A client as the API shows it. */
 export const ClientSchema = v.object({
   id: field.id('cli', 'The client.'),
   status: field.word('State of the relationship.', 'active', 'inactive'),
@@ -18,6 +19,7 @@ export const ClientSchema = v.object({
   business: BusinessSchema,
 })
 
+/** What creating a client takes (specification, section 2, CreateClientInput). */
 export const CreateClientInputSchema = v.object({
   name: v.pipe(
     field.text(2, 150),
@@ -40,11 +42,14 @@ export const CreateClientInputSchema = v.object({
 
 // --- Types ---
 
+/** A client with its business. Revenues are numbers with at most three decimals. */
 export type Client = v.InferOutput<typeof ClientSchema>
+/** A validated CreateClientInput: `name`, and any of `category`, `city`, `email`, `phone`. */
 export type CreateClientInput = v.InferOutput<typeof CreateClientInputSchema>
 
 // --- Events (specification, section 6) ---
 
+/** The events of clients. */
 export const clientEvents = {
   'client.created': v.object({
     clientId: field.id('cli', 'The new client.'),

@@ -13,6 +13,7 @@ export const NOT_FOUND = 'not_found'
 /** The database holds a schema that this version cannot run against. Thrown by `migrate`. */
 export const SCHEMA_TOO_NEW = 'schema_too_new'
 
+/** Every code of a {@link BusinessApiError}. */
 export type ErrorCode =
   | typeof STORE_UNAVAILABLE
   | typeof INVALID_EVENT

@@ -21,7 +21,9 @@ export const eventSchemas = {
   ...marketingEvents,
 }
 
+/** One of the 24 types. */
 export type EventType = keyof typeof eventSchemas
+/** The `data` of a type of event. */
 export type EventData<Type extends EventType> = v.InferOutput<(typeof eventSchemas)[Type]>
 
 /** Every event type, in the order of the catalogue. */

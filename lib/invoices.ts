@@ -6,6 +6,7 @@ import { listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
 
+/** An invoice as the API shows it. */
 export const InvoiceSchema = v.object({
   id: field.id('inv', 'The invoice.'),
   number: field.prose(64, 'Its number, unique in the organization.', 'INV-2026-0042'),
@@ -28,6 +29,7 @@ export const InvoiceSchema = v.object({
 
 // --- Types ---
 
+/** An invoice. Money is in decimal strings with exactly the currency's decimals; `total = amountPaid + amountDue`. */
 export type Invoice = v.InferOutput<typeof InvoiceSchema>
 
 // --- Events (specification, section 6) ---
@@ -35,6 +37,7 @@ export type Invoice = v.InferOutput<typeof InvoiceSchema>
 const invoiceId = field.id('inv', 'The invoice.')
 const number = field.prose(64, 'Its number.', 'INV-2026-0042')
 
+/** The events of invoices and their payments. */
 export const invoiceEvents = {
   'invoice.issued': v.object({
     invoiceId,

@@ -8,6 +8,7 @@ import { createRoute, listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
 
+/** A lead as the API shows it. */
 export const LeadSchema = v.object({
   id: field.id('lead', 'The lead.'),
   stage: field.word('Where the lead stands.', 'new', 'contacted', 'qualified', 'proposal', 'won', 'lost'),
@@ -21,6 +22,7 @@ export const LeadSchema = v.object({
   createdAt: field.timestamp('When the lead was created.'),
 })
 
+/** What creating a lead takes (specification, section 2, CreateLeadInput). */
 export const CreateLeadInputSchema = v.object({
   businessId: v.pipe(
     v.string('must be a string, the id of a business of the organization'),
@@ -31,7 +33,9 @@ export const CreateLeadInputSchema = v.object({
 
 // --- Types ---
 
+/** A lead. `scoreBand` follows from `leadScore`: see {@link scoreBand}. */
 export type Lead = v.InferOutput<typeof LeadSchema>
+/** A validated CreateLeadInput: `businessId`. */
 export type CreateLeadInput = v.InferOutput<typeof CreateLeadInputSchema>
 
 /** A lead as stored: the API does not show which business it is of. */
@@ -42,6 +46,7 @@ export interface LeadRecord {
 
 // --- Events (specification, section 6) ---
 
+/** The events of leads. */
 export const leadEvents = {
   'lead.created': v.object({
     leadId: field.id('lead', 'The new lead.'),

@@ -16,6 +16,7 @@ const campaign = {
 }
 const campaignEvent = v.object(campaign)
 
+/** The events of marketing. */
 export const marketingEvents = {
   'marketing.campaign_created': campaignEvent,
   'marketing.campaign_activated': campaignEvent,

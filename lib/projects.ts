@@ -6,6 +6,7 @@ import { listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
 
+/** A project as the API shows it. */
 export const ProjectSchema = v.object({
   id: field.id('proj', 'The project.'),
   name: field.prose(200, 'Its name.', 'Showroom relaunch'),
@@ -16,10 +17,12 @@ export const ProjectSchema = v.object({
 
 // --- Types ---
 
+/** A project. `value` is a number with at most three decimals. */
 export type Project = v.InferOutput<typeof ProjectSchema>
 
 // --- Events (specification, section 6) ---
 
+/** The events of projects. */
 export const projectEvents = {
   'project.completed': v.object({
     projectId: field.id('proj', 'The project.'),

@@ -6,6 +6,7 @@ import { listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
 
+/** A proposal as the API shows it. */
 export const ProposalSchema = v.object({
   id: field.id('prop', 'The proposal.'),
   number: field.prose(64, 'Its number, unique in the organization.', 'PROP-2026-0007'),
@@ -19,6 +20,7 @@ export const ProposalSchema = v.object({
 
 // --- Types ---
 
+/** A proposal. `version` counts its revisions from 1; totals are numbers with at most three decimals. */
 export type Proposal = v.InferOutput<typeof ProposalSchema>
 
 // --- Events (specification, section 6) ---
@@ -31,6 +33,7 @@ const proposalEvent = v.object({
   proposal: ProposalSchema,
 })
 
+/** The events of proposals. */
 export const proposalEvents = {
   'proposal.created': proposalEvent,
   'proposal.sent': proposalEvent,

@@ -45,6 +45,7 @@ export interface PreparedCreation {
   ): Promise<CreationOutcome | { readonly outcome: 'no_business' }>
 }
 
+/** An operation of the API. */
 export type Route = ListRoute | CreateRoute
 
 /** Declares a list operation. */

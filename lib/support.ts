@@ -7,6 +7,7 @@ import * as field from './fields.ts'
 
 const ticketId = field.prose(64, "The host's ticket.", 'tic_1042')
 
+/** The events of support. */
 export const supportEvents = {
   'support.ticket_created': v.object({
     ticketId,

@@ -1,0 +1,115 @@
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+
+const LIB = join(dirname(fileURLToPath(import.meta.url)), '..', 'lib')
+
+interface Import {
+  readonly from: string
+  /** A path below lib, or the name of a package. */
+  readonly to: string
+  readonly isType: boolean
+}
+
+const files = readdirSync(LIB, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'))
+const sources = new Map(files.map((file) => [file, readFileSync(join(LIB, file), 'utf8')]))
+const imports = files.flatMap(readImports)
+const doors = readDoors()
+
+function readImports(file: string): Import[] {
+  const found = (sources.get(file) ?? '').matchAll(/^(?:import|export) (type )?[^;'"]*?from '([^']+)'/gm)
+  return [...found].map(([, type, specifier = '']) => ({
+    from: file,
+    to: specifier.startsWith('.') ? relative(LIB, join(LIB, dirname(file), specifier)) : specifier,
+    isType: type !== undefined,
+  }))
+}
+
+function readDoors(): Set<string> {
+  const { exports } = JSON.parse(readFileSync(join(LIB, '..', 'package.json'), 'utf8'))
+  const targets: { default?: string }[] = Object.values(exports)
+  const built = targets.flatMap(({ default: target }) => (target?.endsWith('.js') ? [target] : []))
+  return new Set(built.map((target) => target.replace('./dist/', '').replace('.js', '.ts')))
+}
+
+/** The room of a file: its folder, or `lib` itself. */
+function roomOf(file: string): string {
+  return file.includes('/') ? (dirname(file).split('/')[0] ?? '') : 'lib'
+}
+
+test('a door is a list of names: nothing but re-exports', () => {
+  for (const door of doors) {
+    const rest = (sources.get(door) ?? 'no such file').replaceAll(
+      /export (type )?\{[^}]*\} from '[^']+'/g,
+      '',
+    )
+    assert.equal(rest.trim(), '', `${door} has code of its own`)
+  }
+})
+
+test('nothing in lib imports a door', () => {
+  assert.deepEqual(
+    imports.filter(({ to }) => doors.has(to)),
+    [],
+  )
+})
+
+test('each package is used in one place only', () => {
+  const homes: Record<string, (file: string) => boolean> = {
+    'itty-router': (file) => file === 'api/handler.ts',
+    valibot: (file) => !['postgres', 'memory', 'webhooks'].includes(roomOf(file)),
+    '@valibot/to-json-schema': (file) => file.startsWith('api/openapi'),
+    postgres: (file) => roomOf(file) === 'postgres',
+    ulid: (file) => file === 'ids.ts',
+  }
+  for (const { from, to } of imports) {
+    if (sources.has(to) || to.startsWith('node:')) continue
+    const name = to.startsWith('@') ? to : (to.split('/')[0] ?? to)
+    assert.ok(homes[name]?.(from), `${from} imports ${to}`)
+  }
+})
+
+test('the rooms depend in one direction: resources on no room, the API and the stores not on each other', () => {
+  const allowed: Record<string, readonly string[]> = {
+    lib: [],
+    api: [],
+    settings: [],
+    postgres: [],
+    memory: [],
+    webhooks: [],
+  }
+  for (const { from, to } of imports) {
+    if (!sources.has(to) || doors.has(from)) continue
+    const [room, target] = [roomOf(from), roomOf(to)]
+    assert.ok(target === room || target === 'lib' || allowed[room]?.includes(target), `${from} imports ${to}`)
+  }
+})
+
+test('no file imports itself through others', () => {
+  const graph = new Map<string, string[]>()
+  for (const { from, to, isType } of imports) {
+    if (sources.has(to) && !isType) graph.set(from, [...(graph.get(from) ?? []), to])
+  }
+  const done = new Set<string>()
+  function visit(file: string, path: readonly string[]): void {
+    assert.ok(!path.includes(file), `cycle: ${[...path, file].join(' → ')}`)
+    if (done.has(file)) return
+    for (const next of graph.get(file) ?? []) visit(next, [...path, file])
+    done.add(file)
+  }
+  for (const file of files) visit(file, [])
+})
+
+test('every export of lib has a doc comment', () => {
+  for (const [file, source] of sources) {
+    if (doors.has(file)) continue
+    const lines = source.split('\n')
+    lines.forEach((line, index) => {
+      if (!/^export (async )?(function|class|interface|const|type) /.test(line)) return
+      const before = lines[index - 1] ?? ''
+      assert.match(before, /\*\/$|^\/\*\* .* \*\/$/, `${file}:${index + 1} ${line}`)
+    })
+  }
+})
