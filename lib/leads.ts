@@ -123,7 +123,8 @@ export function newLead(
     expectedValue: null,
     createdAt: toTimestamp(making.now),
   }
-  const { businessId } = input
+  // What no store can keep is no business's id either; the empty id is one that every store can look for in vain.
+  const businessId = field.isStorable(input.businessId) ? input.businessId : ''
   return {
     record: { lead, businessId },
     item: lead,

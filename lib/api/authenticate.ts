@@ -3,6 +3,7 @@ import { type Refusal, refusals } from './refusal.ts'
 
 /** RFC 9110: the scheme ignores case, one or more spaces follow it. */
 const BEARER = /^bearer +([^\s,]+)$/i
+const SCHEME = /^bearer\b/i
 /** Longer than any key; what is longer still is not worth a regular expression. */
 const HEADER_MAX = 256
 
@@ -13,7 +14,8 @@ const HEADER_MAX = 256
  * @throws `Refusal` 401
  */
 export function readKeyDigest(authorization: string | undefined): string {
-  if (authorization === undefined) throw refusals.unauthenticated(false)
+  // RFC 6750, section 3.1: no error code for a request that presents no bearer key at all.
+  if (authorization === undefined || !SCHEME.test(authorization)) throw refusals.unauthenticated(false)
   const key = authorization.length <= HEADER_MAX ? BEARER.exec(authorization)?.[1] : undefined
   if (key === undefined || !isWellFormedApiKey(key)) throw invalidKey()
   return digestApiKey(key)

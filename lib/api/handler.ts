@@ -89,15 +89,19 @@ function createRouter(store: BusinessStore, settings: Settings) {
   return router
 }
 
-/** Path and query of a request target below the base path; null when it is not below, or no path at all. */
+/**
+ * A path as the router will see it. Dot segments, backslashes and escapes would be resolved on the way there, and a
+ * rule that the host has put on a path as sent could be walked around.
+ */
+const PLAIN_PATH = /^(?:\/(?!\.{1,2}(?:\/|$))[\w.-]*)+$/
+
+/** Path and query of a request target below the base path; null when it is not below, or not a plain path. */
 function splitTarget(target: string, basePath: string): { path: string; query: string } | null {
   if (!target.startsWith(basePath)) return null
-  const below = target.slice(basePath.length)
-  if (!below.startsWith('/')) return null
-  const mark = below.indexOf('?')
-  return mark === -1
-    ? { path: below, query: '' }
-    : { path: below.slice(0, mark), query: below.slice(mark + 1) }
+  const mark = target.indexOf('?')
+  const path = target.slice(basePath.length, mark === -1 ? undefined : mark)
+  if (!PLAIN_PATH.test(path)) return null
+  return { path, query: mark === -1 ? '' : target.slice(mark + 1) }
 }
 
 function pathOf(target: string): string {

