@@ -29,7 +29,9 @@ const CHECKSUM_DIGITS = 6
  * The shape of every API key, for secret scanners: `<prefix>_live_`, 43 base62 digits of 32 random bytes, 6 base62
  * digits of the CRC32 over all that precedes them.
  */
-export const API_KEY_PATTERN: RegExp = /^[a-z][a-z0-9]{0,15}_live_[0-9A-Za-z]{49}$/
+export const API_KEY_PATTERN: RegExp = /\b[a-z][a-z0-9]{0,15}_live_[0-9A-Za-z]{49}\b/
+
+const WHOLE_KEY = new RegExp(`^${API_KEY_PATTERN.source}$`)
 
 /** Whether a prefix can start an API key: a lower-case letter, then at most 15 letters or digits. */
 export function isApiKeyPrefix(prefix: string): boolean {
@@ -44,9 +46,7 @@ export function generateApiKey(prefix: string): string {
 
 /** Whether a text has the shape and the checksum of a key, so that a typing error costs no round trip. */
 export function isWellFormedApiKey(text: string): boolean {
-  return (
-    API_KEY_PATTERN.test(text) && checksum(text.slice(0, -CHECKSUM_DIGITS)) === text.slice(-CHECKSUM_DIGITS)
-  )
+  return WHOLE_KEY.test(text) && checksum(text.slice(0, -CHECKSUM_DIGITS)) === text.slice(-CHECKSUM_DIGITS)
 }
 
 /** The only form in which a key is stored or compared: SHA-256, lower-case hex. */

@@ -7,6 +7,9 @@ export const INVALID_EVENT = 'invalid_event'
 /** A value given by the host's code breaks a rule of the library. Thrown by the typed calls, never by the API. */
 export const INVALID_INPUT = 'invalid_input'
 
+/** Another record of the organization has what must be unique: an invoice's or a proposal's number. Thrown by stores. */
+export const ALREADY_EXISTS = 'already_exists'
+
 /** No record of that id belongs to the organization. Thrown by the typed calls, never by the API. */
 export const NOT_FOUND = 'not_found'
 
@@ -18,6 +21,7 @@ export type ErrorCode =
   | typeof STORE_UNAVAILABLE
   | typeof INVALID_EVENT
   | typeof INVALID_INPUT
+  | typeof ALREADY_EXISTS
   | typeof NOT_FOUND
   | typeof SCHEMA_TOO_NEW
 

@@ -15,6 +15,7 @@ export type { Client, ClientStore, CreateClientInput } from './clients.ts'
 export type { Creation, CreationOutcome, IdempotencyClaim } from './creation.ts'
 export type { EventEnvelope, RecordedEvent } from './envelope.ts'
 export {
+  ALREADY_EXISTS,
   BusinessApiError,
   type ErrorCode,
   INVALID_EVENT,

@@ -12,9 +12,9 @@ export const InvoiceSchema = v.object({
   number: field.prose(64, 'Its number, unique in the organization.', 'INV-2026-0042'),
   status: field.word(
     'How far it is settled.',
-    'issued',
-    'draft',
     'partially_paid',
+    'draft',
+    'issued',
     'paid',
     'overdue',
     'void',
@@ -72,7 +72,11 @@ export interface InvoiceStore {
   /** As `ClientStore.list`, for invoices. Money is text with exactly its currency's decimals. */
   list(request: AdmissionRequest, limit: number): Promise<AdmittedPage<Invoice>>
 
-  /** Writes the invoice, its events and the idempotency entry at once or not at all. */
+  /**
+   * Writes the invoice, its events and the idempotency entry at once or not at all.
+   *
+   * @throws `BusinessApiError` with code `already_exists` when another invoice of the organization has its number
+   */
   create(creation: Creation<Invoice>): Promise<CreationOutcome>
 }
 

@@ -16,7 +16,7 @@ export const LeadSchema = v.object({
     v.pipe(v.number(), v.minValue(0), v.maxValue(100), v.description('0 to 100.'), v.examples([62])),
   ),
   scoreBand: v.nullable(
-    field.word('cold below a leadScore of 40, warm below 70, else hot.', 'cold', 'warm', 'hot'),
+    field.word('cold below a leadScore of 40, warm below 70, else hot.', 'warm', 'cold', 'hot'),
   ),
   expectedValue: v.nullable(field.amount('What the deal may be worth.', 9500)),
   createdAt: field.timestamp('When the lead was created.'),
@@ -26,6 +26,8 @@ export const LeadSchema = v.object({
 export const CreateLeadInputSchema = v.object({
   businessId: v.pipe(
     v.string('must be a string, the id of a business of the organization'),
+    // Said, not checked: a longer id is as unknown as any other, 404 and not 422.
+    v.metadata({ maxLength: 64 }),
     v.description('The id of an existing business of the organization.'),
     v.examples(['biz_01JD8Z6M3Q4T5V6W7X8Y9Z0ABC']),
   ),

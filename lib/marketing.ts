@@ -9,22 +9,23 @@ const campaignId = field.prose(64, "The host's campaign.", 'cmp_spring')
 const source = field.prose(200, 'Where the visitor came from.', 'newsletter')
 const provider = field.word('The advertising platform.', 'google_ads')
 
-const campaign = {
-  campaignId,
-  name: field.prose(200, 'Its name.', 'Spring offer'),
-  status: field.word('Where it stands now.', 'active'),
+function campaign(status: string) {
+  return {
+    campaignId,
+    name: field.prose(200, 'Its name.', 'Spring offer'),
+    status: field.word('Where it stands now.', status),
+  }
 }
-const campaignEvent = v.object(campaign)
 
 /** The events of marketing. */
 export const marketingEvents = {
-  'marketing.campaign_created': campaignEvent,
-  'marketing.campaign_activated': campaignEvent,
-  'marketing.campaign_paused': campaignEvent,
-  'marketing.campaign_completed': campaignEvent,
-  'marketing.campaign_submitted': v.object({ ...campaign, provider }),
+  'marketing.campaign_created': v.object(campaign('draft')),
+  'marketing.campaign_activated': v.object(campaign('active')),
+  'marketing.campaign_paused': v.object(campaign('paused')),
+  'marketing.campaign_completed': v.object(campaign('completed')),
+  'marketing.campaign_submitted': v.object({ ...campaign('submitted'), provider }),
   'marketing.campaign_failed': v.object({
-    ...campaign,
+    ...campaign('failed'),
     reason: field.prose(1000, 'Why it failed.', 'The provider refused the budget.'),
   }),
   'marketing.lead_captured': v.object({

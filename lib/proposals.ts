@@ -25,20 +25,23 @@ export type Proposal = v.InferOutput<typeof ProposalSchema>
 
 // --- Events (specification, section 6) ---
 
-const proposalEvent = v.object({
-  proposalId: field.id('prop', 'The proposal.'),
-  number: field.prose(64, 'Its number.', 'PROP-2026-0007'),
-  version: field.count(1, 'The revision it happened to.', 2),
-  status: field.word('Where it stands now.', 'sent', 'draft', 'accepted', 'rejected'),
-  proposal: ProposalSchema,
-})
+/** All four tell of the proposal as it is then. */
+function proposalEvent(status: string) {
+  return v.object({
+    proposalId: field.id('prop', 'The proposal.'),
+    number: field.prose(64, 'Its number.', 'PROP-2026-0007'),
+    version: field.count(1, 'The revision it happened to.', 2),
+    status: field.word('Where it stands now.', status),
+    proposal: ProposalSchema,
+  })
+}
 
 /** The events of proposals. */
 export const proposalEvents = {
-  'proposal.created': proposalEvent,
-  'proposal.sent': proposalEvent,
-  'proposal.accepted': proposalEvent,
-  'proposal.rejected': proposalEvent,
+  'proposal.created': proposalEvent('draft'),
+  'proposal.sent': proposalEvent('sent'),
+  'proposal.accepted': proposalEvent('accepted'),
+  'proposal.rejected': proposalEvent('rejected'),
 }
 
 // --- Store ---
@@ -48,7 +51,11 @@ export interface ProposalStore {
   /** As `ClientStore.list`, for proposals. */
   list(request: AdmissionRequest, limit: number): Promise<AdmittedPage<Proposal>>
 
-  /** Writes the proposal, its events and the idempotency entry at once or not at all. */
+  /**
+   * Writes the proposal, its events and the idempotency entry at once or not at all.
+   *
+   * @throws `BusinessApiError` with code `already_exists` when another proposal of the organization has its number
+   */
   create(creation: Creation<Proposal>): Promise<CreationOutcome>
 }
 

@@ -1,4 +1,4 @@
-/** How much one bucket lets through: `perSecond` in the long run, `burst` at once. Both at least 1. */
+/** How much one bucket lets through: `perSecond` (above 0) in the long run, `burst` (a whole number from 1) at once. */
 export interface RateLimit {
   readonly perSecond: number
   readonly burst: number

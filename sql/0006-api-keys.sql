@@ -82,19 +82,20 @@ begin
   end if;
 
   if $3 is not null then
+    -- Always the key's row before the organization's, also when they are first made: no two requests can deadlock.
     loop
-      -- Always the key's row before the organization's ('key_…' < 'organization'): no two requests can deadlock.
-      select max(b.full_at) filter (where b.bucket = caller.id), max(b.full_at) filter (where b.bucket <> caller.id)
-        into key_full_at, organization_full_at
-        from (
-          select bucket, full_at from business_api.rate_buckets
-           where organization_id = caller.organization_id and bucket in (caller.id, 'organization')
-           order by bucket for no key update
-        ) b;
-      exit when key_full_at is not null and organization_full_at is not null;
+      select b.full_at into key_full_at from business_api.rate_buckets b
+       where b.organization_id = caller.organization_id and b.bucket = caller.id for no key update;
+      exit when found;
       insert into business_api.rate_buckets (organization_id, bucket, full_at)
-      values (caller.organization_id, caller.id, 0), (caller.organization_id, 'organization', 0)
-      on conflict do nothing;
+      values (caller.organization_id, caller.id, 0) on conflict do nothing;
+    end loop;
+    loop
+      select b.full_at into organization_full_at from business_api.rate_buckets b
+       where b.organization_id = caller.organization_id and b.bucket = 'organization' for no key update;
+      exit when found;
+      insert into business_api.rate_buckets (organization_id, bucket, full_at)
+      values (caller.organization_id, 'organization', 0) on conflict do nothing;
     end loop;
 
     -- The clock is read again, as the locks may have been waited for. A bucket is never more than empty, so that a
@@ -141,7 +142,8 @@ end
 $$;
 
 -- The organization whose page is worth reading for a request: none for a key that is not in force or lacks the scope,
--- and none while a bucket is plainly empty, so that a flood costs no pages. A look without locks; admit has the say.
+-- and none while a bucket is plainly empty, so that a flood costs no pages. A look without locks: admit has the say, and
+-- a request that it admits after all reads its page in a second statement.
 create function business_api.likely_organization(
   digest text,
   scope text,

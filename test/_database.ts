@@ -60,7 +60,9 @@ async function withAdministrator<T>(server: string, work: (sql: postgres.Sql) =>
     return await work(sql)
   } catch (cause) {
     if (!(cause instanceof postgres.PostgresError) || cause.code !== '42501') throw cause
-    throw new Error('Cannot make a test database: the user of DATABASE_URL needs the right CREATEDB', { cause })
+    throw new Error('Cannot make a test database: the user of DATABASE_URL needs the right CREATEDB', {
+      cause,
+    })
   } finally {
     await sql.end()
   }

@@ -32,6 +32,8 @@ async function run(program: string, databaseUrl: string): Promise<number> {
   return new Promise((resolve, reject) => {
     child.on('error', reject)
     // As a shell reports a command that a signal has ended.
-    child.on('exit', (code, signal) => resolve(code ?? 128 + (signal === null ? 0 : constants.signals[signal])))
+    child.on('exit', (code, signal) =>
+      resolve(code ?? 128 + (signal === null ? 0 : constants.signals[signal])),
+    )
   })
 }

@@ -12,16 +12,22 @@ export async function readJson(request: ApiRequest, maxBytes: number): Promise<u
   if (request.header('content-encoding') !== undefined) {
     throw refusals.unsupported('Content-Encoding is not supported: send the body as it is')
   }
-  const declared = Number(request.header('content-length'))
-  if (declared > maxBytes) throw refusals.tooLarge(maxBytes)
+  const declared = request.header('content-length')
+  if (Number(declared) > maxBytes) throw refusals.tooLarge(maxBytes)
+  // Judged here, as a body parser makes an empty object of it.
+  if (declared === '0') throw refusals.empty()
   const body = await request.body(maxBytes)
-  return body.kind === 'parsed' ? body.value : parseJson(body.bytes, maxBytes)
+  if (body.kind === 'bytes') return parseJson(body.bytes, maxBytes)
+  const isMeasured = declared !== undefined
+  if (!isMeasured && Buffer.byteLength(JSON.stringify(body.value)) > maxBytes)
+    throw refusals.tooLarge(maxBytes)
+  return body.value
 }
 
 function checkMediaType(contentType: string | undefined): void {
   const [mediaType, ...parameters] = (contentType ?? '').split(';').map((part) => part.trim().toLowerCase())
   if (mediaType !== 'application/json') {
-    throw refusals.unsupported('Content-Type must be application/json')
+    throw refusals.wrongMediaType()
   }
   for (const parameter of parameters) {
     const [name, value = ''] = parameter.split('=')
@@ -35,7 +41,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 function parseJson(bytes: Uint8Array, maxBytes: number): unknown {
   if (bytes.byteLength > maxBytes) throw refusals.tooLarge(maxBytes)
-  if (bytes.byteLength === 0) throw refusals.malformed('Request body is empty: send a JSON object')
+  if (bytes.byteLength === 0) throw refusals.empty()
   let text: string
   try {
     text = utf8.decode(bytes)
@@ -45,6 +51,6 @@ function parseJson(bytes: Uint8Array, maxBytes: number): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    throw refusals.malformed('Request body is not valid JSON')
+    throw refusals.notJson()
   }
 }

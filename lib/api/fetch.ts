@@ -1,5 +1,5 @@
 import type { ApiReply, ApiRequest, RequestBody } from './message.ts'
-import { refusals } from './refusal.ts'
+import { Refusal, refusals } from './refusal.ts'
 
 /** Sees a `Request` as the core does. */
 export function fromFetch(request: Request): ApiRequest {
@@ -23,14 +23,22 @@ function targetOf(url: string): string {
 async function readBody(request: Request, maxBytes: number): Promise<RequestBody> {
   if (request.bodyUsed)
     throw new TypeError('Cannot read the request body as it was consumed before this handler')
+  try {
+    return { kind: 'bytes', bytes: await readStream(request.body ?? [], maxBytes) }
+  } catch (error) {
+    throw error instanceof Refusal ? error : refusals.malformed('Request body ended early')
+  }
+}
+
+async function readStream(stream: AsyncIterable<Uint8Array> | [], maxBytes: number): Promise<Uint8Array> {
   const chunks: Uint8Array[] = []
   let size = 0
-  for await (const chunk of request.body ?? []) {
+  for await (const chunk of stream) {
     size += chunk.byteLength
     if (size > maxBytes) throw refusals.tooLarge(maxBytes)
     chunks.push(chunk)
   }
-  return { kind: 'bytes', bytes: Buffer.concat(chunks) }
+  return Buffer.concat(chunks)
 }
 
 /** Builds the `Response` of a reply. */

@@ -1,13 +1,14 @@
 import { Router } from 'itty-router/Router'
 import { isStoreUnavailable, storeUnavailable } from '../errors.ts'
+import { createIds } from '../ids.ts'
 import type { BusinessStore } from '../store.ts'
-import { describeError } from './log.ts'
 import type { ApiReply, ApiRequest } from './message.ts'
 import { createOpenApiReply } from './openapi-reply.ts'
 import { createOperations, type Exchange } from './operations.ts'
 import type { Settings } from './options.ts'
 import { Refusal, refusals } from './refusal.ts'
 import { bareReply, jsonReply } from './reply.ts'
+import { createReport, type Report } from './report.ts'
 import { createRoutes } from './routes.ts'
 
 /** The core, between any two adapters. It never rejects. */
@@ -24,7 +25,9 @@ export interface Handler {
  */
 export function createHandler(store: BusinessStore, settings: Settings): Handler {
   const router = createRouter(store, settings)
-  const { basePath, deadlineMs, ids } = settings
+  const { basePath, deadlineMs } = settings
+  const report = createReport(settings.logger, settings.onError)
+  const spareIds = createIds()
 
   async function answer(path: string, exchange: Exchange): Promise<ApiReply | null> {
     // HEAD is GET without its body; the adapters leave the body out.
@@ -35,25 +38,38 @@ export function createHandler(store: BusinessStore, settings: Settings): Handler
     return reply ?? null
   }
 
+  function start(request: ApiRequest, query: string): Exchange {
+    return startExchange(request, query, settings.ids('req'), deadlineMs)
+  }
+
+  function fail(error: unknown, exchange: Exchange): ApiReply {
+    return failureReply(error, exchange, report)
+  }
+
+  /** The host's own ids or clock are broken; the answer has an id all the same. */
+  function failWithoutId(error: unknown, request: ApiRequest): ApiReply {
+    return fail(error, startExchange(request, '', spareIds('req'), deadlineMs))
+  }
+
   return {
     async handle(request) {
       const target = splitTarget(request.url, basePath)
       if (target === null) return null
-      const exchange = startExchange(request, target.query, ids('req'), deadlineMs)
+      let exchange: Exchange | undefined
       try {
+        exchange = start(request, target.query)
         return await withDeadline(answer(target.path, exchange), deadlineMs)
       } catch (error) {
-        return failureReply(error, exchange, settings)
+        return exchange ? fail(error, exchange) : failWithoutId(error, request)
       }
     },
     notFound(request) {
-      const exchange = startExchange(request, '', ids('req'), deadlineMs)
       const seen = pathOf(request.url).slice(0, 200)
-      return failureReply(
-        refusals.notFound(`No such path: ${seen} (basePath "${basePath}")`),
-        exchange,
-        settings,
-      )
+      try {
+        return fail(refusals.notFound(`No such path: ${seen} (basePath "${basePath}")`), start(request, ''))
+      } catch (error) {
+        return failWithoutId(error, request)
+      }
     },
   }
 }
@@ -128,26 +144,12 @@ async function withDeadline<T>(answer: Promise<T>, deadlineMs: number): Promise<
   }
 }
 
-function failureReply(error: unknown, exchange: Exchange, settings: Settings): ApiReply {
+function failureReply(error: unknown, exchange: Exchange, report: Report): ApiReply {
   if (error instanceof Refusal) return errorReply(error, exchange)
-  const refusal = isStoreUnavailable(error) ? refusals.unavailable() : refusals.internal()
-  report(error, refusal.status, exchange, settings)
-  return errorReply(refusal, exchange)
-}
-
-function report(error: unknown, status: number, exchange: Exchange, { logger, onError }: Settings): void {
   const { requestId, request } = exchange
-  const context = { requestId, method: request.method, path: pathOf(request.url), status }
-  const level = status === 503 ? 'warn' : 'error'
-  try {
-    logger[level]({ ...context, error: describeError(error) }, 'Request failed')
-    onError(error, context)
-  } catch (failure) {
-    // Neither a logger nor the host's own listener may cost the caller the answer.
-    try {
-      logger.error({ ...context, error: describeError(failure) }, 'onError failed')
-    } catch {}
-  }
+  const refusal = isStoreUnavailable(error) ? refusals.unavailable() : refusals.internal()
+  report(error, { requestId, method: request.method, path: pathOf(request.url), status: refusal.status })
+  return errorReply(refusal, exchange)
 }
 
 function errorReply({ status, message, headers }: Refusal, exchange: Exchange): ApiReply {

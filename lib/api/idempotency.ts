@@ -4,8 +4,11 @@ import { refusals } from './refusal.ts'
 /** Specification, section 4, rule 4. */
 export const IDEMPOTENCY_WINDOW_MS: number = 7 * 24 * 60 * 60 * 1000
 
+/** Specification, section 8. */
+export const IDEMPOTENCY_KEY_MAX = 200
+
 /** Visible ASCII only: a repeated header arrives joined with a comma and a space, and the space gives it away. */
-const KEY_PATTERN = /^[\x21-\x7e]{1,200}$/
+const KEY_PATTERN = new RegExp(`^[\\x21-\\x7e]{1,${IDEMPOTENCY_KEY_MAX}}$`)
 
 /**
  * The idempotency key of a request; null when it has none.

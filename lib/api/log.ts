@@ -21,17 +21,43 @@ function writeLine(level: 'warn' | 'error'): LogLine {
   return (details, message) => console.error(JSON.stringify({ level, message, ...details }))
 }
 
+/** A host's logger, whose failures are nobody's business here. */
+export function guardLogger(logger: Logger): Logger {
+  const guard =
+    (level: keyof Logger): LogLine =>
+    (details, message) => {
+      try {
+        logger[level](details, message)
+      } catch {
+        // There is nobody left to tell.
+      }
+    }
+  return { debug: guard('debug'), info: guard('info'), warn: guard('warn'), error: guard('error') }
+}
+
+/** What of an error is logged. */
+export interface ErrorDescription {
+  readonly name: string
+  readonly message: string
+  readonly code?: string
+  readonly stack?: string
+}
+
 /**
  * What of an error may be logged: never the detail or the parameters of a statement, which hold customers' data. The
  * whole error goes to `onError` only.
  */
-export function describeError(error: unknown): {
-  name: string
-  message: string
-  code?: string
-  stack?: string
-} {
-  if (!(error instanceof Error)) return { name: typeof error, message: 'A value that is no Error was thrown' }
+export function describeError(error: unknown): ErrorDescription {
+  try {
+    return error instanceof Error
+      ? describe(error)
+      : { name: typeof error, message: 'Not an Error was thrown' }
+  } catch {
+    return { name: 'Error', message: 'An error that cannot be read was thrown' }
+  }
+}
+
+function describe(error: Error): ErrorDescription {
   return {
     name: error.name,
     message: error.message,

@@ -68,7 +68,9 @@ function readStream(request: NodeRequest, maxBytes: number): Promise<Uint8Array>
     const stop = (): void => {
       request.off('data', onData).off('end', onEnd).off('error', onGone).off('close', onGone)
     }
-    const onData = (chunk: Buffer): void => {
+    const onData = (data: Buffer | string): void => {
+      // Text, where the host has set an encoding on the stream.
+      const chunk = typeof data === 'string' ? Buffer.from(data, request.readableEncoding ?? 'utf8') : data
       size += chunk.length
       if (size <= maxBytes) {
         chunks.push(chunk)
@@ -86,6 +88,8 @@ function readStream(request: NodeRequest, maxBytes: number): Promise<Uint8Array>
       reject(refusals.malformed('Request body ended early'))
     }
     request.on('data', onData).on('end', onEnd).on('error', onGone).on('close', onGone)
+    // The host may have paused it.
+    request.resume()
   })
 }
 

@@ -132,10 +132,10 @@ function creationReply(
     case 'replayed':
       return jsonReply(200, created.reply, exchange, { 'Idempotent-Replayed': 'true' })
     case 'mismatch':
-      throw refusals.invalid('Idempotency-Key was already used with a different request body')
+      throw refusals.keyReused()
     case 'in_progress':
       throw refusals.inProgress()
     case 'no_business':
-      throw refusals.notFound('Business not found')
+      throw refusals.noBusiness()
   }
 }

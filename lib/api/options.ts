@@ -1,6 +1,6 @@
 import { type Clock, createIds, type Ids } from '../ids.ts'
 import type { RateLimit, RateLimits } from '../rate-limit.ts'
-import { defaultLogger, type Logger, mutedLogger } from './log.ts'
+import { defaultLogger, guardLogger, type Logger, mutedLogger } from './log.ts'
 
 /** Where and to whom an unexpected failure happened. */
 export interface ErrorContext {
@@ -46,7 +46,7 @@ export interface BusinessApiOptions {
   headerPrefix?: string
   /** pino, or anything of its call form. `false` mutes. Default: warnings and errors to stderr. */
   logger?: Logger | false
-  /** Hears every failure that a caller saw only as 500 or 503, with its detail. What it throws is logged and dropped. */
+  /** Hears every failure that a caller saw only as 500 or 503, with its detail. What it throws is logged and dropped, also when it is async. */
   onError?: (error: unknown, context: ErrorContext) => void
   /** Milliseconds since 1970 in UTC, for ids and timestamps of records; what expires is the store's to say. Default `Date.now`. */
   clock?: Clock
@@ -92,7 +92,7 @@ export function readOptions(options: BusinessApiOptions): Settings {
       'X-SERVICE',
       /^[A-Za-z][A-Za-z0-9-]{0,63}$/,
     ),
-    logger: logger === false ? mutedLogger : (logger ?? defaultLogger),
+    logger: guardLogger(logger === false ? mutedLogger : (logger ?? defaultLogger)),
     onError: options.onError ?? (() => {}),
     clock,
     ids: options.ids ?? createIds(clock),

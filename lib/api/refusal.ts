@@ -23,13 +23,19 @@ export const refusals = {
       'WWW-Authenticate': `Bearer realm="api", error="insufficient_scope", scope="${scope}"`,
     }),
   notFound: (what: string): Refusal => new Refusal(404, what),
+  noBusiness: (): Refusal => new Refusal(404, 'Business not found'),
   wrongMethod: (allow: string): Refusal =>
     new Refusal(405, `Method not allowed; allowed are ${allow}`, { Allow: allow }),
   inProgress: (): Refusal =>
     new Refusal(409, 'A request with this Idempotency-Key is still in progress', { 'Retry-After': '1' }),
   tooLarge: (maxBytes: number): Refusal => new Refusal(413, `Request body is larger than ${maxBytes} bytes`),
   unsupported: (what: string): Refusal => new Refusal(415, what),
+  empty: (): Refusal => new Refusal(400, 'Request body is empty: send a JSON object'),
+  notJson: (): Refusal => new Refusal(400, 'Request body is not valid JSON'),
+  wrongMediaType: (): Refusal => new Refusal(415, 'Content-Type must be application/json'),
   invalid: (what: string): Refusal => new Refusal(422, what),
+  keyReused: (): Refusal =>
+    new Refusal(422, 'Idempotency-Key was already used with a different request body'),
   limited: (retryAfterMs: number): Refusal =>
     new Refusal(429, 'Rate limit exceeded', {
       'Retry-After': String(Math.max(1, Math.ceil(retryAfterMs / 1000))),

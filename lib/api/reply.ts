@@ -34,5 +34,14 @@ export function bareReply(
   { requestId }: Answered,
   ownHeaders: Readonly<Record<string, string>>,
 ): ApiReply {
-  return { status, headers: { 'X-Request-Id': requestId, ...ownHeaders }, body: '' }
+  return {
+    status,
+    headers: {
+      'Cache-Control': 'no-store',
+      'X-Content-Type-Options': 'nosniff',
+      'X-Request-Id': requestId,
+      ...ownHeaders,
+    },
+    body: '',
+  }
 }

@@ -31,8 +31,10 @@ function requirementOf(schema: v.GenericSchema, field: string): string {
   return typeof message === 'string' ? message : 'must be given'
 }
 
-const LIMIT_DEFAULT = 50
-const LIMIT_MAX = 200
+/** Specification, section 8. */
+export const LIMIT_DEFAULT = 50
+/** Specification, section 8. */
+export const LIMIT_MAX = 200
 
 /**
  * The `limit` of a list (specification, section 4): one to three digits, 1 to 200, 50 when absent.

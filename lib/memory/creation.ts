@@ -1,5 +1,5 @@
 import type { Creation, CreationOutcome, IdempotencyClaim } from '../creation.ts'
-import { BusinessApiError, INVALID_INPUT } from '../errors.ts'
+import { ALREADY_EXISTS, BusinessApiError } from '../errors.ts'
 import type { Memory, Organization } from './memory.ts'
 
 /** A creation as the store keeps it, and where. */
@@ -62,7 +62,7 @@ export function keepOnce<T>(records: Map<string, T>, id: string, record: T): voi
 /**
  * Refuses a record whose number another record of the organization has.
  *
- * @throws `BusinessApiError` with code `invalid_input`
+ * @throws `BusinessApiError` with code `already_exists`
  */
 export function refuseTakenNumber(
   records: ReadonlyMap<string, { readonly id: string; readonly number: string }>,
@@ -71,10 +71,7 @@ export function refuseTakenNumber(
   if (records.has(id)) return
   for (const other of records.values()) {
     if (other.number === number) {
-      throw new BusinessApiError(
-        INVALID_INPUT,
-        `Cannot create '${id}' as '${other.id}' has number '${number}'`,
-      )
+      throw new BusinessApiError(ALREADY_EXISTS, 'Cannot create the record as its number is taken')
     }
   }
 }

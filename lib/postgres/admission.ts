@@ -30,18 +30,36 @@ export async function admitToPage<Item>(
   request: AdmissionRequest,
   rows: (sql: Sql) => Fragment,
 ): Promise<AdmittedPage<Item>> {
-  const [admission, page] = await database.row(
+  const [verdict, page] = await database.row(
     (sql) => sql`
       select verdict.admission, verdict.admitted_page
       from (
-        select (
-          select '[' || coalesce(string_agg(row_to_json(item)::text, ','), '') || ']' from (${rows(sql)}) as item
-        ) as page
+        select case when caller.organization_id is not null then (${pageOf(sql, rows)}) end as page
         from (values (business_api.likely_organization(${admissionArguments(sql, request)}))) as caller (organization_id)
       ) as candidate,
       lateral business_api.admit(${admissionArguments(sql, request)}, candidate.page) as verdict`,
   )
-  return { admission: parseAdmission(admission), page: page ?? null }
+  const admission = parseAdmission(verdict)
+  if (admission.outcome !== 'admitted') return { admission, page: null }
+  return { admission, page: page ?? (await readPage(database, admission.caller.organizationId, rows)) }
+}
+
+/** A request that looked as if it would be refused, and was admitted as a bucket had filled up again meanwhile. */
+async function readPage(
+  database: Database,
+  organizationId: string,
+  rows: (sql: Sql) => Fragment,
+): Promise<string | null> {
+  const [page] = await database.row(
+    (sql) => sql`
+      select (${pageOf(sql, rows)}) from (values (${organizationId}::text)) as caller (organization_id)`,
+  )
+  return page ?? null
+}
+
+function pageOf(sql: Sql, rows: (sql: Sql) => Fragment): Fragment {
+  return sql`
+    select '[' || coalesce(string_agg(row_to_json(item)::text, ','), '') || ']' from (${rows(sql)}) as item`
 }
 
 /**

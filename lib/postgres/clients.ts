@@ -44,7 +44,7 @@ export function createClientStore(database: Database): ClientStore {
               ${organizationId}::text, ${business.id}::text, ${business.name}::text, ${business.category}::text,
               ${business.city}::text, ${business.email}::text, ${business.phone}::text
             from claim
-            on conflict do nothing
+            on conflict (organization_id, id) do nothing
           ),
           client as (
             insert into business_api.clients
@@ -54,7 +54,7 @@ export function createClientStore(database: Database): ClientStore {
               ${String(record.totalRevenue)}::text::numeric, ${String(record.monthlyRevenue)}::text::numeric,
               ${record.convertedAt}::text::timestamptz
             from claim
-            on conflict do nothing
+            on conflict (organization_id, id) do nothing
           )
           select (select count(*) from claim)::text, (select count(*) from published)::text`,
       )

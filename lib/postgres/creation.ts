@@ -1,7 +1,8 @@
 import type { Fragment, Sql } from 'postgres'
 import type { Creation, CreationOutcome, IdempotencyClaim } from '../creation.ts'
+import { ALREADY_EXISTS, BusinessApiError } from '../errors.ts'
 import type { Database, Statement, TextRow } from './database.ts'
-import { isLockTimeout } from './sql-states.ts'
+import { isLockTimeout, isNumberTaken } from './sql-states.ts'
 
 /**
  * The first step of every create statement: one row if this creation may go on, none if another one holds its
@@ -42,7 +43,8 @@ function claimKey(
     where ${source} and set_config('lock_timeout', ${String(Math.ceil(waitMs))}::text, true) is not null
     on conflict (organization_id, operation, key) do update set
       fingerprint = excluded.fingerprint, record_id = excluded.record_id,
-      reply = excluded.reply, expires_at = excluded.expires_at
+      reply = excluded.reply,
+      expires_at = case when entry.expires_at <= now() then excluded.expires_at else entry.expires_at end
     where entry.expires_at <= now() or entry.record_id = excluded.record_id
     returning 1`
 }
@@ -67,6 +69,11 @@ export async function create<Refusal = never>(
   for (let attempt = 0; attempt < CLAIM_ATTEMPTS; attempt++) {
     const row = await database.row(statement, idempotency?.waitMs).catch((error) => {
       if (idempotency && isLockTimeout(error.cause)) return null
+      if (isNumberTaken(error)) {
+        throw new BusinessApiError(ALREADY_EXISTS, 'Cannot create the record as its number is taken', {
+          cause: error,
+        })
+      }
       throw error
     })
     if (row === null) return { outcome: 'in_progress' }

@@ -43,7 +43,7 @@ export function createLeadStore(database: Database): LeadStore {
               ${nullableNumber(lead.leadScore)}::text::numeric, ${lead.scoreBand}::text,
               ${nullableNumber(lead.expectedValue)}::text::numeric, ${lead.createdAt}::text::timestamptz
             from claim
-            on conflict do nothing
+            on conflict (organization_id, id) do nothing
           )
           select
             (select count(*) from claim)::text, (select count(*) from business)::text,

@@ -54,6 +54,23 @@ export function isLockTimeout(error: unknown): boolean {
   return codeOf(error) === LOCK_NOT_AVAILABLE
 }
 
+/** Constraints whose violation is something that a host wants to know by name. */
+const UNIQUE_NUMBERS = new Set([
+  'invoices_organization_id_number_key',
+  'proposals_organization_id_number_key',
+])
+const UNIQUE_VIOLATION = '23505'
+
+/** Whether a record was refused because another one has its number. */
+export function isNumberTaken(error: unknown): boolean {
+  return (
+    codeOf(error) === UNIQUE_VIOLATION &&
+    error instanceof Error &&
+    'constraint_name' in error &&
+    UNIQUE_NUMBERS.has(String(error.constraint_name))
+  )
+}
+
 function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''
 }

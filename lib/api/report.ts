@@ -1,0 +1,30 @@
+import { describeError, type Logger } from './log.ts'
+import type { ErrorContext } from './options.ts'
+
+/** Tells the host of a failure whose caller sees only 500 or 503. Never throws. */
+export type Report = (error: unknown, context: ErrorContext) => void
+
+/**
+ * Logs what may be logged, and gives the whole error to `onError` alone. Neither may cost the caller the answer, or the
+ * process its life.
+ */
+export function createReport(
+  logger: Logger,
+  onError: (error: unknown, context: ErrorContext) => unknown,
+): Report {
+  const logFailure = (failure: unknown, context: ErrorContext): void =>
+    logger.error({ ...context, error: describeError(failure) }, 'onError failed')
+
+  return (error, context) => {
+    logger[context.status === 503 ? 'warn' : 'error'](
+      { ...context, error: describeError(error) },
+      'Request failed',
+    )
+    try {
+      // It may be async, whatever its type says.
+      Promise.resolve(onError(error, context)).catch((failure) => logFailure(failure, context))
+    } catch (failure) {
+      logFailure(failure, context)
+    }
+  }
+}

@@ -1,0 +1,470 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import http from 'node:http'
+import net from 'node:net'
+import { describe, test } from 'node:test'
+import type postgres from 'postgres'
+import { digestApiKey, generateApiKey } from '../../lib/api-keys.ts'
+import { newClient } from '../../lib/clients.ts'
+import {
+  type ApiKeyRecord,
+  type BusinessApi,
+  type BusinessApiOptions,
+  type BusinessStore,
+  createBusinessApi,
+  createIds,
+  type ErrorContext,
+  type RateLimit,
+  SCOPES,
+  type Scope,
+} from '../../lib/index.ts'
+import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import { createTestDatabase } from '../_database.ts'
+
+// What the tests of the HTTP behaviour share: an API on a real database, and two ways to call it, with a port and
+// without.
+
+// --- The API under test ---
+
+/** A database of its own, a store on it, and an API with the default options that logs nothing. */
+export interface Platform {
+  readonly databaseUrl: string
+  /** Looks at the tables behind the store's back. */
+  readonly sql: postgres.Sql
+  readonly store: PostgresStore
+  readonly api: BusinessApi
+  /** What `api` has told its `onError`. */
+  readonly failures: Failure[]
+  /** Another API, on the same store unless another one is given. */
+  apiWith(options: BusinessApiOptions, store?: BusinessStore): BusinessApi
+  /** Another store on the same database, as another process has one. */
+  anotherStore(): PostgresStore
+  /** A new organization with a key that carries every scope. */
+  organization(): Promise<Organization>
+  close(): Promise<void>
+}
+
+export interface Failure {
+  readonly error: unknown
+  readonly context: ErrorContext
+}
+
+export interface Organization {
+  readonly id: string
+  readonly key: string
+  readonly keyId: string
+  createKey(options?: KeyOptions): Promise<{ readonly id: string; readonly key: string }>
+}
+
+export interface KeyOptions {
+  /** Default all. */
+  readonly scopes?: readonly Scope[]
+  readonly rateLimit?: RateLimit
+  readonly expiresAt?: string
+}
+
+export const ids: ReturnType<typeof createIds> = createIds()
+let organizations = 0
+
+export async function startPlatform(): Promise<Platform> {
+  const database = await createTestDatabase()
+  const sql = database.sql({ max: 4 })
+  const stores = [createPostgresStore(database.url)] as [PostgresStore, ...PostgresStore[]]
+  const [store] = stores
+  const failures: Failure[] = []
+  return {
+    databaseUrl: database.url,
+    sql,
+    store,
+    failures,
+    api: createBusinessApi(store, { logger: false, onError: record(failures) }),
+    apiWith: (options, other = store) => createBusinessApi(other, { logger: false, ...options }),
+    anotherStore() {
+      const another = createPostgresStore(database.url)
+      stores.push(another)
+      return another
+    },
+    async organization() {
+      organizations++
+      const id = `org_${organizations}`
+      const createKey: Organization['createKey'] = (options) => insertKey(store, id, options)
+      const { id: keyId, key } = await createKey()
+      return { id, key, keyId, createKey }
+    },
+    async close() {
+      await Promise.all(stores.map((each) => each.close()))
+      await database.drop()
+    },
+  }
+}
+
+/** An `onError` that keeps what it hears. */
+export function record(failures: Failure[]): (error: unknown, context: ErrorContext) => void {
+  return (error, context) => failures.push({ error, context })
+}
+
+async function insertKey(store: BusinessStore, organizationId: string, options: KeyOptions = {}) {
+  const key = generateApiKey('bapi')
+  const stored: ApiKeyRecord = {
+    id: ids('key'),
+    name: 'Test',
+    scopes: options.scopes ?? SCOPES,
+    prefix: 'bapi_live_',
+    lastFour: key.slice(-4),
+    rateLimit: options.rateLimit ?? null,
+    createdAt: new Date().toISOString(),
+    expiresAt: options.expiresAt ?? null,
+    digest: digestApiKey(key),
+  }
+  await store.apiKeys.insert(organizationId, stored)
+  return { id: stored.id, key }
+}
+
+/** Every operation of section 4, with a body that it accepts but for the business that a lead needs. */
+export const OPERATIONS: readonly { method: 'GET' | 'POST'; path: string; scope: Scope }[] = [
+  { method: 'GET', path: '/api/v1/clients', scope: 'clients:read' },
+  { method: 'POST', path: '/api/v1/clients', scope: 'clients:write' },
+  { method: 'GET', path: '/api/v1/leads', scope: 'leads:read' },
+  { method: 'POST', path: '/api/v1/leads', scope: 'leads:write' },
+  { method: 'GET', path: '/api/v1/invoices', scope: 'invoices:read' },
+  { method: 'GET', path: '/api/v1/proposals', scope: 'proposals:read' },
+  { method: 'GET', path: '/api/v1/projects', scope: 'projects:read' },
+]
+
+// --- Records that the API itself cannot make ---
+
+/** What a creation needs besides its record, when neither events nor idempotency are the point. */
+export function plainCreation<T>(organizationId: string, record: T) {
+  return { organizationId, record, events: [], idempotency: null } as const
+}
+
+/** Creates clients, oldest first; returns the ids of client and business. */
+export async function seedClients(
+  store: BusinessStore,
+  organizationId: string,
+  count: number,
+): Promise<{ id: string; businessId: string }[]> {
+  const clients = Array.from(
+    { length: count },
+    (_, index) => newClient({ name: `Client ${index}` }, { ids, now: Date.now() }).record,
+  )
+  await Promise.all(clients.map((client) => store.clients.create(plainCreation(organizationId, client))))
+  return clients.map(({ id, business }) => ({ id, businessId: business.id }))
+}
+
+// --- Calls without a port ---
+
+export interface RequestOptions {
+  /** Default GET, or POST when there is a body. */
+  readonly method?: string
+  readonly key?: string
+  readonly headers?: Record<string, string>
+  /** Sent as JSON, with its Content-Type. */
+  readonly json?: unknown
+  /** Sent as it is, as `application/json` unless `headers` say otherwise. */
+  readonly body?: string | Uint8Array
+}
+
+export interface Answer {
+  readonly status: number
+  readonly headers: Headers
+  readonly text: string
+}
+
+/** Calls an API in its fetch form. */
+export async function request(
+  api: (request: Request) => Promise<Response>,
+  target: string,
+  options: RequestOptions = {},
+): Promise<Answer> {
+  const response = await api(buildRequest(target, options))
+  return { status: response.status, headers: response.headers, text: await response.text() }
+}
+
+export function buildRequest(target: string, options: RequestOptions = {}): Request {
+  const body = options.json === undefined ? options.body : JSON.stringify(options.json)
+  const headers = new Headers(body === undefined ? {} : { 'Content-Type': 'application/json' })
+  if (options.key !== undefined) headers.set('Authorization', `Bearer ${options.key}`)
+  for (const [name, value] of Object.entries(options.headers ?? {})) headers.set(name, value)
+  return new Request(`https://api.example${target}`, {
+    method: options.method ?? (body === undefined ? 'GET' : 'POST'),
+    headers,
+    // Copied, as the type of a request's body asks for bytes that nobody shares.
+    ...(body === undefined ? {} : { body: typeof body === 'string' ? body : new Uint8Array(body) }),
+  })
+}
+
+// --- Reading answers ---
+
+export type Fields = Record<string, unknown>
+
+/** The `data` of a created record. */
+export function recordOf(answer: Answer): Fields {
+  const data = dataOf(answer)
+  assertFields(data)
+  return data
+}
+
+/** The `data` of a list. */
+export function listOf(answer: Answer): Fields[] {
+  const data = dataOf(answer)
+  assert.ok(Array.isArray(data))
+  for (const item of data) assertFields(item)
+  return data
+}
+
+function dataOf(answer: Answer): unknown {
+  assert.equal(answer.status, 200, answer.text)
+  const body: unknown = JSON.parse(answer.text)
+  assertFields(body)
+  assert.deepEqual(Object.keys(body), ['data'])
+  return body.data
+}
+
+export function assertFields(value: unknown): asserts value is Fields {
+  assert.ok(typeof value === 'object' && value !== null && !Array.isArray(value), `no object: ${value}`)
+}
+
+/** Asserts an error of section 7, in the one form that all of them have; returns its text. */
+export function assertError(answer: Answer, status: number, error?: string | RegExp): string {
+  assert.equal(answer.status, status, answer.text)
+  const body: unknown = JSON.parse(answer.text)
+  assertFields(body)
+  assert.deepEqual(Object.keys(body), ['error', 'requestId'])
+  assert.ok(typeof body.error === 'string' && body.error.length > 0)
+  assert.match(String(body.requestId), /^req_[0-9A-HJKMNP-TV-Z]{26}$/)
+  assert.equal(answer.headers.get('x-request-id'), body.requestId)
+  assertSafeHeaders(answer)
+  if (typeof error === 'string') assert.equal(body.error, error)
+  else if (error) assert.match(body.error, error)
+  return body.error
+}
+
+export function assertSafeHeaders({ headers }: Answer): void {
+  assert.equal(headers.get('content-type'), 'application/json; charset=utf-8')
+  assert.equal(headers.get('cache-control'), 'no-store')
+  assert.equal(headers.get('x-content-type-options'), 'nosniff')
+}
+
+/** An answer without what differs between any two: its request id, the date, and what is left of the rate limit. */
+export function comparable({ status, headers, text }: Answer): object {
+  const kept = [...headers].filter(([name]) => !['x-request-id', 'date', 'ratelimit'].includes(name))
+  return { status, headers: kept, text: text.replace(/req_[0-9A-Z]{26}/g, 'req') }
+}
+
+export const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
+
+/** An id as decided: its kind and a ULID. */
+export function idOf(kind: string): RegExp {
+  return new RegExp(`^${kind}_[0-7][0-9A-HJKMNP-TV-Z]{25}$`)
+}
+
+/** A moment is now, give or take what a slow machine needs. */
+export function assertRecent(timestamp: unknown): void {
+  assert.match(String(timestamp), TIMESTAMP)
+  assert.ok(Math.abs(Date.parse(String(timestamp)) - Date.now()) < 60_000, `not now: ${timestamp}`)
+}
+
+// --- Calls over a port ---
+
+export interface TestServer {
+  readonly port: number
+  readonly url: string
+  /** What the listener has returned so far, in order of the requests. */
+  readonly calls: readonly unknown[]
+  connect(): Promise<Connection>
+  close(): Promise<void>
+}
+
+/** Serves a listener on a free port. */
+export async function serve(
+  listener: (request: http.IncomingMessage, response: http.ServerResponse) => unknown,
+): Promise<TestServer> {
+  const calls: unknown[] = []
+  const server = http.createServer((incoming, response) => {
+    calls.push(listener(incoming, response))
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  assert.ok(typeof address === 'object' && address !== null)
+  const { port } = address
+  return {
+    port,
+    url: `http://127.0.0.1:${port}`,
+    calls,
+    connect: () => connect(port),
+    async close() {
+      server.close()
+      server.closeAllConnections()
+      await once(server, 'close')
+    },
+  }
+}
+
+/** A socket to a server, for what `fetch` would not send. */
+export interface Connection {
+  readonly socket: net.Socket
+  /** Resolves when no byte will come any more. */
+  readonly closed: Promise<void>
+  send(bytes: string | Uint8Array): void
+  /**
+   * The next answer on this connection; an interim one counts.
+   *
+   * @param request `HEAD` when the answer to that is awaited, as it has a length but no body
+   */
+  answer(request?: 'HEAD'): Promise<Answer>
+}
+
+async function connect(port: number): Promise<Connection> {
+  const socket = net.connect(port, '127.0.0.1')
+  let received: Buffer = Buffer.alloc(0)
+  let ended = false
+  let wake = (): void => {}
+  socket.on('data', (chunk) => {
+    received = Buffer.concat([received, chunk])
+    wake()
+  })
+  // A server may reset a connection that it is done with: for a test that is an end like any other.
+  socket.on('error', () => {})
+  const closed = new Promise<void>((resolve) => {
+    for (const event of ['end', 'close']) {
+      socket.on(event, () => {
+        ended = true
+        wake()
+        resolve()
+      })
+    }
+  })
+  await once(socket, 'connect')
+  return {
+    socket,
+    closed,
+    send: (bytes) => void socket.write(bytes),
+    async answer(method) {
+      for (;;) {
+        const parsed = parseAnswer(received, method === 'HEAD')
+        if (parsed) {
+          received = received.subarray(parsed.size)
+          return parsed.answer
+        }
+        if (ended)
+          throw new Error(`The connection ended after: ${JSON.stringify(received.toString('latin1'))}`)
+        await new Promise<void>((resolve) => {
+          wake = resolve
+        })
+      }
+    },
+  }
+}
+
+function parseAnswer(bytes: Buffer, isHead: boolean): { answer: Answer; size: number } | null {
+  const headEnd = bytes.indexOf('\r\n\r\n')
+  if (headEnd === -1) return null
+  const [statusLine = '', ...lines] = bytes.subarray(0, headEnd).toString('latin1').split('\r\n')
+  const status = Number(/^HTTP\/1\.1 (\d{3})/.exec(statusLine)?.[1])
+  const headers = new Headers()
+  for (const line of lines) {
+    const colon = line.indexOf(':')
+    headers.append(line.slice(0, colon), line.slice(colon + 1).trim())
+  }
+  assert.equal(headers.get('transfer-encoding'), null, 'answers have a length')
+  const start = headEnd + 4
+  const size = start + (isHead ? 0 : Number(headers.get('content-length') ?? 0))
+  if (bytes.length < size) return null
+  return { answer: { status, headers, text: bytes.toString('utf8', start, size) }, size }
+}
+
+/** The head of a request as it goes over the wire, with a Host. */
+export function rawHead(requestLine: string, ...headers: string[]): string {
+  return [`${requestLine} HTTP/1.1`, 'Host: api.example', ...headers, '', ''].join('\r\n')
+}
+
+/** Sends one request on a connection of its own. */
+export async function rawRequest(server: TestServer, bytes: string | Uint8Array): Promise<Answer> {
+  const connection = await server.connect()
+  try {
+    connection.send(bytes)
+    return await connection.answer()
+  } finally {
+    connection.socket.destroy()
+  }
+}
+
+// --- The process ---
+
+/** Collects what would have ended the process of a host: errors that nobody caught. */
+export function watchStrays(): unknown[] {
+  const strays: unknown[] = []
+  process.on('unhandledRejection', (reason) => strays.push(reason))
+  process.on('uncaughtException', (error) => strays.push(error))
+  return strays
+}
+
+/** Lets everything happen that is due already: an unhandled rejection shows only after its turn. */
+export async function settle(): Promise<void> {
+  for (let turn = 0; turn < 3; turn++) await new Promise((resolve) => setImmediate(resolve))
+}
+
+// --- What every list has in common (section 4, rules 1 and 2) ---
+
+/** A list operation, and how to make `count` records of its kind, oldest first, returning their ids. */
+export interface ListUnderTest {
+  readonly path: string
+  seed(organizationId: string, count: number): Promise<string[]>
+}
+
+/** Registers the tests that every list operation has to pass. */
+export function testList(platform: Platform, { path, seed }: ListUnderTest): void {
+  const name = `GET ${path.replace('/api/v1', '')}`
+
+  async function idsOf(key: string, query = ''): Promise<unknown[]> {
+    return listOf(await request(platform.api, `${path}${query}`, { key })).map(({ id }) => id)
+  }
+
+  describe(`${name} as a list`, () => {
+    test(`${name} answers an empty list for an organization that has none`, async () => {
+      const { key } = await platform.organization()
+      const answer = await request(platform.api, path, { key })
+      assert.equal(answer.status, 200)
+      assert.equal(answer.text, '{"data":[]}')
+      assertSafeHeaders(answer)
+      assert.match(answer.headers.get('x-request-id') ?? '', idOf('req'))
+    })
+
+    test(`${name} answers the newest first`, async () => {
+      const { id, key } = await platform.organization()
+      const seeded = await seed(id, 5)
+      assert.deepEqual(await idsOf(key), seeded.toReversed())
+    })
+
+    test(`${name} answers at most limit items, 50 by default, up to 200`, async () => {
+      const { id, key } = await platform.organization()
+      const newestFirst = (await seed(id, 201)).toReversed()
+      assert.deepEqual(await idsOf(key), newestFirst.slice(0, 50))
+      assert.deepEqual(await idsOf(key, '?limit=1'), newestFirst.slice(0, 1))
+      assert.deepEqual(await idsOf(key, '?limit=51'), newestFirst.slice(0, 51))
+      assert.deepEqual(await idsOf(key, '?limit=200'), newestFirst.slice(0, 200))
+    })
+
+    test(`${name} answers all there are when limit is more`, async () => {
+      const { id, key } = await platform.organization()
+      const seeded = await seed(id, 2)
+      assert.deepEqual(await idsOf(key, '?limit=200'), seeded.toReversed())
+    })
+
+    test(`${name} shows the records of the key's organization only`, async () => {
+      const [ours, theirs] = [await platform.organization(), await platform.organization()]
+      const [ourIds, theirIds] = [await seed(ours.id, 2), await seed(theirs.id, 3)]
+      assert.deepEqual(await idsOf(ours.key), ourIds.toReversed())
+      assert.deepEqual(await idsOf(theirs.key), theirIds.toReversed())
+    })
+
+    test(`${name} refuses a limit below 1 and above 200`, async () => {
+      const { key } = await platform.organization()
+      for (const limit of ['0', '201']) {
+        assertError(await request(platform.api, `${path}?limit=${limit}`, { key }), 422, /limit/)
+      }
+    })
+  })
+}

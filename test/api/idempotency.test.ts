@@ -1,0 +1,557 @@
+import assert from 'node:assert/strict'
+import { after, describe, test } from 'node:test'
+import {
+  type Answer,
+  assertError,
+  assertFields,
+  assertSafeHeaders,
+  comparable,
+  type Fields,
+  idOf,
+  ids,
+  listOf,
+  type Organization,
+  rawHead,
+  rawRequest,
+  recordOf,
+  request,
+  seedClients,
+  serve,
+  startPlatform,
+} from './_api.ts'
+
+const platform = await startPlatform()
+const api = platform.apiWith({ rateLimit: false })
+const server = await serve((incoming, response) => api(incoming, response))
+after(async () => {
+  await server.close()
+  await platform.close()
+})
+
+const CLIENTS = '/api/v1/clients'
+const LEADS = '/api/v1/leads'
+const MISMATCH = 'Idempotency-Key was already used with a different request body'
+
+function post(
+  path: string,
+  { key }: { key: string },
+  idempotencyKey: string,
+  json: unknown,
+): Promise<Answer> {
+  return request(api, path, { key, json, headers: { 'Idempotency-Key': idempotencyKey } })
+}
+
+function assertReplay(replay: Answer, original: Answer): void {
+  assert.equal(replay.status, 200)
+  assert.equal(replay.text, original.text)
+  assert.equal(replay.headers.get('idempotent-replayed'), 'true')
+  assertSafeHeaders(replay)
+  assert.match(replay.headers.get('x-request-id') ?? '', idOf('req'))
+  assert.notEqual(replay.headers.get('x-request-id'), original.headers.get('x-request-id'))
+}
+
+async function clientsOf({ key }: Organization): Promise<Fields[]> {
+  return listOf(await request(api, `${CLIENTS}?limit=200`, { key }))
+}
+
+async function eventsOf({ id }: Organization): Promise<string[]> {
+  const rows = await platform.sql`
+    select type from business_api.events where organization_id = ${id} order by id`
+  return rows.map(({ type }) => String(type))
+}
+
+describe('A replay', () => {
+  test('POST /clients with the same key answers the same bytes and creates nothing', async () => {
+    const organization = await platform.organization()
+    const json = { name: 'Atlas 🏺', city: 'Tunis', email: "o'h@x.com" }
+    const original = await post(CLIENTS, organization, 'form-1', json)
+    assert.equal(original.headers.get('idempotent-replayed'), null)
+    for (let retry = 0; retry < 3; retry++) {
+      assertReplay(await post(CLIENTS, organization, 'form-1', json), original)
+    }
+    assert.deepEqual(await clientsOf(organization), [recordOf(original)])
+    assert.deepEqual(await eventsOf(organization), ['business.created', 'client.created'])
+  })
+
+  test('POST /leads with the same key answers the same bytes and creates nothing', async () => {
+    const organization = await platform.organization()
+    const [client] = await seedClients(platform.store, organization.id, 1)
+    const json = { businessId: client?.businessId }
+    const original = await post(LEADS, organization, 'form-1', json)
+    assertReplay(await post(LEADS, organization, 'form-1', json), original)
+    assert.deepEqual(listOf(await request(api, LEADS, { key: organization.key })), [recordOf(original)])
+    assert.deepEqual(await eventsOf(organization), ['lead.created'])
+  })
+
+  test('A replay answers what was answered, whatever became of the record since', async () => {
+    const organization = await platform.organization()
+    const [client] = await seedClients(platform.store, organization.id, 1)
+    const json = { businessId: client?.businessId }
+    const original = await post(LEADS, organization, 'form-1', json)
+    const { id } = organization
+    await platform.sql`update business_api.leads set stage = 'won' where organization_id = ${id}`
+    assertReplay(await post(LEADS, organization, 'form-1', json), original)
+    await platform.sql`delete from business_api.leads where organization_id = ${id}`
+    await platform.sql`delete from business_api.clients where organization_id = ${id}`
+    await platform.sql`delete from business_api.businesses where organization_id = ${id}`
+    assertReplay(await post(LEADS, organization, 'form-1', json), original)
+  })
+
+  test('A replay through another store on the same database is the same', async () => {
+    const organization = await platform.organization()
+    const json = { name: 'Atlas' }
+    const original = await post(CLIENTS, organization, 'form-1', json)
+    const elsewhere = platform.apiWith({}, platform.anotherStore())
+    const headers = { 'Idempotency-Key': 'form-1' }
+    assertReplay(await request(elsewhere, CLIENTS, { key: organization.key, json, headers }), original)
+  })
+
+  test('The key belongs to the organization, not to the API key: a rotated one replays', async () => {
+    const organization = await platform.organization()
+    const json = { name: 'Atlas' }
+    const original = await post(CLIENTS, organization, 'form-1', json)
+    const rotated = await organization.createKey()
+    await platform.store.apiKeys.revoke(organization.id, organization.keyId)
+    assertReplay(await post(CLIENTS, rotated, 'form-1', json), original)
+  })
+
+  test('The same key of two organizations makes a client of each', async () => {
+    const [ours, theirs] = [await platform.organization(), await platform.organization()]
+    const json = { name: 'Atlas' }
+    const [first, second] = [
+      await post(CLIENTS, ours, 'form-1', json),
+      await post(CLIENTS, theirs, 'form-1', json),
+    ]
+    assert.equal(second.headers.get('idempotent-replayed'), null)
+    assert.notEqual(recordOf(first).id, recordOf(second).id)
+    assertError(await post(CLIENTS, theirs, 'form-1', { name: 'Other' }), 422, MISMATCH)
+  })
+
+  test('The same key serves POST /clients and then POST /leads', async () => {
+    const organization = await platform.organization()
+    const created = await post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
+    const { business } = recordOf(created)
+    assertFields(business)
+    const lead = await post(LEADS, organization, 'form-1', { businessId: business.id })
+    assert.match(String(recordOf(lead).id), idOf('lead'))
+    assert.equal(lead.headers.get('idempotent-replayed'), null)
+    assertReplay(await post(CLIENTS, organization, 'form-1', { name: 'Atlas' }), created)
+    assertReplay(await post(LEADS, organization, 'form-1', { businessId: business.id }), lead)
+  })
+
+  test('A slash at the end and a query do not make another operation', async () => {
+    const organization = await platform.organization()
+    const original = await post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
+    assertReplay(await post(`${CLIENTS}/`, organization, 'form-1', { name: 'Atlas' }), original)
+    assertReplay(await post(`${CLIENTS}?x=1`, organization, 'form-1', { name: 'Atlas' }), original)
+  })
+
+  test('Without a key nothing is replayed', async () => {
+    const organization = await platform.organization()
+    const options = { key: organization.key, json: { name: 'Atlas' } }
+    await request(api, CLIENTS, options)
+    await request(api, CLIENTS, options)
+    assert.equal((await clientsOf(organization)).length, 2)
+  })
+
+  test('GET ignores the header, whatever it holds', async () => {
+    const organization = await platform.organization()
+    for (const value of ['form-1', '', 'a b', 'x'.repeat(300)]) {
+      const answer = await request(api, CLIENTS, {
+        key: organization.key,
+        headers: { 'Idempotency-Key': value },
+      })
+      assert.equal(answer.status, 200)
+      assert.equal(answer.headers.get('idempotent-replayed'), null)
+    }
+  })
+
+  test('A replay needs the scope', async () => {
+    const organization = await platform.organization()
+    const poor = await organization.createKey({ scopes: ['clients:read', 'leads:write'] })
+    await post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
+    assertError(await post(CLIENTS, poor, 'form-1', { name: 'Atlas' }), 403)
+  })
+
+  test('A replay counts against the rate limit', async () => {
+    const organization = await platform.organization()
+    const strict = platform.apiWith({ rateLimit: { key: { perSecond: 0.01, burst: 3 } } })
+    const options = {
+      key: organization.key,
+      json: { name: 'Atlas' },
+      headers: { 'Idempotency-Key': 'form-1' },
+    }
+    const statuses: number[] = []
+    for (let attempt = 0; attempt < 4; attempt++)
+      statuses.push((await request(strict, CLIENTS, options)).status)
+    assert.deepEqual(statuses, [200, 200, 200, 429])
+  })
+})
+
+describe('The fingerprint', () => {
+  test('The same key with another body is 422 and changes nothing', async () => {
+    const organization = await platform.organization()
+    const original = await post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
+    for (const json of [
+      { name: 'Atlas ' },
+      { name: 'atlas' },
+      { name: 'Atlas', city: 'Tunis' },
+      { name: 'Atlas', city: '' },
+      { name: 'Atlas', phone: 'Atlas' },
+    ]) {
+      const answer = await post(CLIENTS, organization, 'form-1', json)
+      assertError(answer, 422, MISMATCH)
+      assert.equal(answer.headers.get('idempotent-replayed'), null)
+    }
+    assertReplay(await post(CLIENTS, organization, 'form-1', { name: 'Atlas' }), original)
+    assert.equal((await clientsOf(organization)).length, 1)
+  })
+
+  test('Values that change their places make another body', async () => {
+    const organization = await platform.organization()
+    await post(CLIENTS, organization, 'form-1', { name: 'Atlas', category: 'a', city: 'b' })
+    assertError(
+      await post(CLIENTS, organization, 'form-1', { name: 'Atlas', category: 'b', city: 'a' }),
+      422,
+      MISMATCH,
+    )
+  })
+
+  test('The order of fields, white space, escapes and repeated fields do not matter', async () => {
+    const organization = await platform.organization()
+    const headers = { 'Idempotency-Key': 'form-1' }
+    const send = (body: string) => request(api, CLIENTS, { key: organization.key, body, headers })
+    const original = await send('{"name":"Atlas","city":"Tunis"}')
+    for (const body of [
+      '{"city":"Tunis","name":"Atlas"}',
+      ' { "name" : "Atlas",\n"city":"Tunis" } ',
+      '{"name":"\\u0041tlas","city":"Tunis"}',
+      '{"name":"Other","city":"Tunis","name":"Atlas"}',
+    ]) {
+      assertReplay(await send(body), original)
+    }
+  })
+
+  test('Unknown fields do not matter', async () => {
+    const organization = await platform.organization()
+    const original = await post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
+    for (const unknown of [
+      { submittedAt: 1 },
+      { id: 'x', status: 'y' },
+      { organizationId: 'z' },
+      { Name: 'Other' },
+    ]) {
+      assertReplay(await post(CLIENTS, organization, 'form-1', { ...unknown, name: 'Atlas' }), original)
+    }
+  })
+})
+
+describe('The form of a key', () => {
+  for (const [what, value] of [
+    ['1 character', 'x'],
+    ['200 characters', 'x'.repeat(200)],
+    [
+      'every visible ASCII character',
+      String.fromCharCode(...Array.from({ length: 94 }, (_, index) => 33 + index)),
+    ],
+    ['a comma', 'a,b'],
+    ['quotes and braces', '"{\'}"'],
+    ['a quote and a semicolon', "';drop/**/table/**/business_api.clients;--"],
+    ['a percent sign', '%00%zz'],
+  ] as const) {
+    test(`A key of ${what} is accepted as it is`, async () => {
+      const organization = await platform.organization()
+      const original = await post(CLIENTS, organization, value, { name: 'Atlas' })
+      assert.equal(original.status, 200, original.text)
+      assertReplay(await post(CLIENTS, organization, value, { name: 'Atlas' }), original)
+    })
+  }
+
+  test('Keys differ by case', async () => {
+    const organization = await platform.organization()
+    await post(CLIENTS, organization, 'Form', { name: 'Atlas' })
+    assert.equal((await post(CLIENTS, organization, 'form', { name: 'Other' })).status, 200)
+  })
+
+  const INVALID = /^Validation failed: Idempotency-Key must /
+
+  for (const [what, value] of [
+    ['nothing', ''],
+    ['201 characters', 'x'.repeat(201)],
+    ['10,000 characters', 'x'.repeat(10_000)],
+    ['a space inside', 'a b'],
+    ['a comma and a space', 'a, b'],
+    ['a tab inside', 'a\tb'],
+    ['a character beyond ASCII', 'caf\u00e9'],
+    ['a no-break space', 'a\u00a0b'],
+    ['the character after the last visible one', 'a\u0080'],
+  ] as const) {
+    test(`A key of ${what} is 422`, async () => {
+      const organization = await platform.organization()
+      assertError(await post(CLIENTS, organization, value, { name: 'Atlas' }), 422, INVALID)
+      assert.deepEqual(await clientsOf(organization), [])
+    })
+  }
+
+  function rawPost(organization: Organization, ...headers: (string | Buffer)[]): Promise<Answer> {
+    const body = '{"name":"Atlas"}'
+    const head = rawHead(
+      `POST ${CLIENTS}`,
+      `Authorization: Bearer ${organization.key}`,
+      'Content-Type: application/json',
+      `Content-Length: ${body.length}`,
+    ).slice(0, -2)
+    const lines = headers.map((header) => Buffer.concat([Buffer.from(header), Buffer.from('\r\n')]))
+    return rawRequest(server, Buffer.concat([Buffer.from(head), ...lines, Buffer.from(`\r\n${body}`)]))
+  }
+
+  test('The header given twice is 422, with different values and with the same', async () => {
+    const organization = await platform.organization()
+    for (const second of ['b', 'a', '']) {
+      const answer = await rawPost(organization, 'Idempotency-Key: a', `idempotency-key: ${second}`)
+      assertError(answer, 422, INVALID)
+    }
+    assert.deepEqual(await clientsOf(organization), [])
+  })
+
+  test('An empty header over the wire is 422', async () => {
+    const organization = await platform.organization()
+    assertError(await rawPost(organization, 'Idempotency-Key:'), 422, INVALID)
+    assertError(await rawPost(organization, 'Idempotency-Key:   '), 422, INVALID)
+  })
+
+  test('UTF-8 over the wire is 422', async () => {
+    const organization = await platform.organization()
+    assertError(await rawPost(organization, Buffer.from('Idempotency-Key: 🏺')), 422, INVALID)
+  })
+
+  test('White space around the value is no part of the key', async () => {
+    const organization = await platform.organization()
+    const original = await rawPost(organization, 'Idempotency-Key:   form-1  ')
+    assertReplay(await rawPost(organization, 'Idempotency-Key:form-1'), original)
+  })
+})
+
+describe('What is not recorded', () => {
+  test('A 404 is not: the lead succeeds with the same key once its business is there', async () => {
+    const organization = await platform.organization()
+    const businessId = ids('biz')
+    const first = await post(LEADS, organization, 'form-1', { businessId })
+    assertError(first, 404)
+    await platform.sql`
+      insert into business_api.businesses (organization_id, id, name) values (${organization.id}, ${businessId}, 'New')`
+    const second = await post(LEADS, organization, 'form-1', { businessId })
+    assert.equal(second.headers.get('idempotent-replayed'), null)
+    recordOf(second)
+    assertReplay(await post(LEADS, organization, 'form-1', { businessId }), second)
+  })
+
+  test('A 404 is not: the same key may carry another body afterwards', async () => {
+    const organization = await platform.organization()
+    const [client] = await seedClients(platform.store, organization.id, 1)
+    assertError(await post(LEADS, organization, 'form-1', { businessId: 'unknown' }), 404)
+    recordOf(await post(LEADS, organization, 'form-1', { businessId: client?.businessId }))
+  })
+
+  test('401, 403, 413, 415, 400, 422 and 429 are not', async () => {
+    const organization = await platform.organization()
+    const poor = await organization.createKey({ scopes: [] })
+    const strict = platform.apiWith({ rateLimit: { key: { perSecond: 0.01, burst: 1 } } })
+    const exhausted = await organization.createKey()
+    await request(strict, CLIENTS, { key: exhausted.key })
+    const { key } = organization
+    const headers = { 'Idempotency-Key': 'form-1' }
+    const body = '{"name":"Atlas"}'
+    assertError(await request(api, CLIENTS, { key: 'bad', body, headers }), 401)
+    assertError(await request(api, CLIENTS, { key: poor.key, body, headers }), 403)
+    assertError(await request(strict, CLIENTS, { key: exhausted.key, body, headers }), 429)
+    assertError(await request(api, CLIENTS, { key, body: ' '.repeat(70_000), headers }), 413)
+    assertError(
+      await request(api, CLIENTS, { key, body, headers: { ...headers, 'Content-Type': 'text/plain' } }),
+      415,
+    )
+    assertError(await request(api, CLIENTS, { key, body: '{', headers }), 400)
+    assertError(await request(api, CLIENTS, { key, body: '{}', headers }), 422)
+    const [entries] = await platform.sql`
+      select count(*)::int from business_api.idempotency_keys where organization_id = ${organization.id}`
+    assert.equal(entries?.count, 0)
+    const created = await request(api, CLIENTS, { key, body, headers })
+    assert.equal(created.headers.get('idempotent-replayed'), null)
+    recordOf(created)
+  })
+})
+
+describe('The window', () => {
+  test('An entry lives for 7 days from the first success', async () => {
+    const organization = await platform.organization()
+    await post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
+    const read = async () =>
+      (
+        await platform.sql`
+          select extract(epoch from expires_at - now())::float8 as seconds, expires_at::text
+          from business_api.idempotency_keys where organization_id = ${organization.id}`
+      )[0]
+    const before = await read()
+    assert.ok(Math.abs(before?.seconds - 7 * 24 * 3600) < 60)
+    await post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
+    assert.equal((await read())?.expires_at, before?.expires_at)
+  })
+
+  /** Moves the whole life of the organization's entries into the past. */
+  async function pass(organization: Organization, time: string): Promise<void> {
+    await platform.sql`
+      update business_api.idempotency_keys set expires_at = expires_at - ${time}::interval
+      where organization_id = ${organization.id}`
+  }
+
+  test('A request shortly before the end of the 7 days is a replay', async () => {
+    const organization = await platform.organization()
+    const original = await post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
+    await pass(organization, '6 days 23 hours 59 minutes')
+    assertReplay(await post(CLIENTS, organization, 'form-1', { name: 'Atlas' }), original)
+  })
+
+  test('A request after 7 days creates anew, also with another body, and starts a new window', async () => {
+    const organization = await platform.organization()
+    await post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
+    await pass(organization, '7 days')
+    const second = await post(CLIENTS, organization, 'form-1', { name: 'Other' })
+    assert.equal(second.headers.get('idempotent-replayed'), null)
+    assertReplay(await post(CLIENTS, organization, 'form-1', { name: 'Other' }), second)
+    assertError(await post(CLIENTS, organization, 'form-1', { name: 'Atlas' }), 422, MISMATCH)
+    assert.equal((await clientsOf(organization)).length, 2)
+  })
+
+  test('Ten requests at once after the end create one', async () => {
+    const organization = await platform.organization()
+    await post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
+    await pass(organization, '7 days')
+    const answers = await Promise.all(
+      Array.from({ length: 10 }, () => post(CLIENTS, organization, 'form-1', { name: 'Atlas' })),
+    )
+    assert.equal(new Set(answers.map(({ text }) => text)).size, 1)
+    assert.equal((await clientsOf(organization)).length, 2)
+  })
+})
+
+describe('Two at once', () => {
+  /** Holds a key in a transaction of another connection until the returned function ends it. */
+  async function hold(
+    organization: Organization,
+    idempotencyKey: string,
+  ): Promise<(end: 'commit' | 'rollback') => Promise<void>> {
+    const connection = await platform.sql.reserve()
+    await connection`begin`
+    await connection`
+      insert into business_api.idempotency_keys
+        (organization_id, operation, key, fingerprint, record_id, reply, expires_at)
+      values
+        (${organization.id}, 'POST /api/v1/clients', ${idempotencyKey}, 'held', 'cli_held', '{}', now() + interval '1 day')`
+    return async (end) => {
+      await connection.unsafe(end)
+      connection.release()
+    }
+  }
+
+  /** Waits until a statement of the store waits for the holder of a key. */
+  async function untilBlocked(): Promise<void> {
+    for (;;) {
+      const [waiting] = await platform.sql`
+        select count(*)::int from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock'`
+      if (waiting?.count > 0) return
+    }
+  }
+
+  test('The second waits no longer than the deadline allows: 409 and Retry-After: 1', async () => {
+    const organization = await platform.organization()
+    const impatient = platform.apiWith({ deadlineMs: 600 })
+    const release = await hold(organization, 'form-1')
+    const options = {
+      key: organization.key,
+      json: { name: 'Atlas' },
+      headers: { 'Idempotency-Key': 'form-1' },
+    }
+    const begun = performance.now()
+    const answer = await request(impatient, CLIENTS, options)
+    const took = performance.now() - begun
+    assertError(answer, 409)
+    assert.equal(answer.headers.get('retry-after'), '1')
+    assert.ok(took > 300 && took < 2000, `answered after ${took} ms`)
+    await release('rollback')
+    const retry = await request(impatient, CLIENTS, options)
+    assert.equal(retry.headers.get('idempotent-replayed'), null)
+    recordOf(retry)
+    assert.equal((await clientsOf(organization)).length, 1)
+  })
+
+  test('A held key holds up no other key and no request without one', async () => {
+    const organization = await platform.organization()
+    const release = await hold(organization, 'form-1')
+    recordOf(await post(CLIENTS, organization, 'form-2', { name: 'Atlas' }))
+    recordOf(await request(api, CLIENTS, { key: organization.key, json: { name: 'Atlas' } }))
+    await release('rollback')
+  })
+
+  test('The second creates when the first is undone', async () => {
+    const organization = await platform.organization()
+    const release = await hold(organization, 'form-1')
+    const waiting = post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
+    await untilBlocked()
+    await release('rollback')
+    const answer = await waiting
+    assert.equal(answer.headers.get('idempotent-replayed'), null)
+    recordOf(answer)
+  })
+
+  test('The second is judged by the body of the first when that has succeeded', async () => {
+    const organization = await platform.organization()
+    const release = await hold(organization, 'form-1')
+    const waiting = post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
+    await untilBlocked()
+    await release('commit')
+    assertError(await waiting, 422, MISMATCH)
+  })
+
+  test('20 duplicates at once over HTTP make one client, and all have its answer', async () => {
+    const organization = await platform.organization()
+    const responses = await Promise.all(
+      Array.from({ length: 20 }, () =>
+        fetch(`${server.url}${CLIENTS}`, {
+          method: 'POST',
+          headers: {
+            Authorization: `Bearer ${organization.key}`,
+            'Content-Type': 'application/json',
+            'Idempotency-Key': 'form-1',
+          },
+          body: '{"name":"Atlas"}',
+        }),
+      ),
+    )
+    const texts = await Promise.all(responses.map((response) => response.text()))
+    assert.deepEqual([...new Set(responses.map(({ status }) => status))], [200])
+    assert.equal(new Set(texts).size, 1)
+    const replayed = responses.filter(({ headers }) => headers.get('idempotent-replayed') === 'true')
+    assert.equal(replayed.length, 19)
+    assert.equal(new Set(responses.map(({ headers }) => headers.get('x-request-id'))).size, 20)
+    assert.equal((await clientsOf(organization)).length, 1)
+    assert.deepEqual(await eventsOf(organization), ['business.created', 'client.created'])
+  })
+
+  test('20 requests at once with one key and 20 bodies make one client, and 19 are refused', async () => {
+    const organization = await platform.organization()
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, index) =>
+        post(CLIENTS, organization, 'form-1', { name: `Atlas ${index}` }),
+      ),
+    )
+    const created = answers.filter(({ status }) => status === 200)
+    const refused = answers.filter(({ status }) => status !== 200)
+    assert.equal(created.length, 1)
+    const [first] = refused
+    assert.ok(first)
+    assertError(first, 422, MISMATCH)
+    for (const other of refused) assert.deepEqual(comparable(other), comparable(first))
+    assert.equal((await clientsOf(organization)).length, 1)
+  })
+})

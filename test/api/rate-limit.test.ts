@@ -1,0 +1,380 @@
+import assert from 'node:assert/strict'
+import { after, describe, test } from 'node:test'
+import { type BusinessApi, type RateLimit, storeUnavailable } from '../../lib/index.ts'
+import {
+  type Answer,
+  assertError,
+  idOf,
+  type Organization,
+  request,
+  seedClients,
+  startPlatform,
+} from './_api.ts'
+
+const platform = await startPlatform()
+after(() => platform.close())
+
+const PATH = '/api/v1/clients'
+const PLENTY: RateLimit = { perSecond: 1000, burst: 1000 }
+/** So slow that no test sees a token come back. */
+const SLOW = 0.001
+
+function get(api: BusinessApi, key: string): Promise<Answer> {
+  return request(api, PATH, { key })
+}
+
+async function statuses(api: BusinessApi, key: string, count: number): Promise<number[]> {
+  const all: number[] = []
+  for (let index = 0; index < count; index++) all.push((await get(api, key)).status)
+  return all
+}
+
+/** How many requests the two buckets would let through. */
+function remaining({ headers }: Answer): [key: number, organization: number] {
+  const match = /^"key";r=(\d+);t=\d+, "org";r=(\d+);t=\d+$/.exec(headers.get('ratelimit') ?? '')
+  assert.ok(match, `RateLimit: ${headers.get('ratelimit')}`)
+  return [Number(match[1]), Number(match[2])]
+}
+
+/** Lets time pass for the buckets of an organization: they are full that much earlier. */
+async function pass({ id }: Organization, seconds: number): Promise<void> {
+  await platform.sql`
+    update business_api.rate_buckets set full_at = full_at - ${seconds} where organization_id = ${id}`
+}
+
+describe('The headers', () => {
+  test('By default a key has 10 per second and bursts of 100, an organization 20 and 200', async () => {
+    const { key } = await platform.organization()
+    const answer = await get(platform.api, key)
+    assert.equal(answer.headers.get('ratelimit-policy'), '"key";q=100;w=10, "org";q=200;w=10')
+    assert.equal(answer.headers.get('ratelimit'), '"key";r=99;t=1, "org";r=199;t=1')
+  })
+
+  test('RateLimit counts down and says when the buckets are full again', async () => {
+    const { key } = await platform.organization()
+    const api = platform.apiWith({
+      rateLimit: { key: { perSecond: 0.1, burst: 5 }, organization: { perSecond: 0.05, burst: 4 } },
+    })
+    const answers = [await get(api, key), await get(api, key), await get(api, key)]
+    for (const { headers } of answers) {
+      assert.equal(headers.get('ratelimit-policy'), '"key";q=5;w=50, "org";q=4;w=80')
+    }
+    assert.deepEqual(
+      answers.map(({ headers }) => headers.get('ratelimit')),
+      ['"key";r=4;t=10, "org";r=3;t=20', '"key";r=3;t=20, "org";r=2;t=40', '"key";r=2;t=30, "org";r=1;t=60'],
+    )
+  })
+
+  test('Every authenticated answer carries them and counts', async () => {
+    const organization = await platform.organization()
+    const poor = await organization.createKey({ scopes: ['clients:write', 'leads:write'] })
+    const [client] = await seedClients(platform.store, organization.id, 1)
+    const api = platform.apiWith({ rateLimit: { key: { perSecond: SLOW, burst: 50 } } })
+    const { key } = poor
+    const headers = { 'Idempotency-Key': 'form-1' }
+    const calls: [status: number, call: () => Promise<Answer>][] = [
+      [200, () => request(api, PATH, { key, json: { name: 'Atlas' }, headers })],
+      [200, () => request(api, PATH, { key, json: { name: 'Atlas' }, headers })],
+      [200, () => request(api, '/api/v1/leads', { key, json: { businessId: client?.businessId } })],
+      [403, () => request(api, PATH, { key })],
+      [403, () => request(api, PATH, { key, method: 'HEAD' })],
+      [403, () => request(api, `${PATH}?limit=0`, { key })],
+      [404, () => request(api, '/api/v1/leads', { key, json: { businessId: 'unknown' } })],
+      [400, () => request(api, PATH, { key, body: '{' })],
+      [413, () => request(api, PATH, { key, body: ' '.repeat(65_537) })],
+      [415, () => request(api, PATH, { key, body: '{}', headers: { 'Content-Type': 'text/plain' } })],
+      [422, () => request(api, PATH, { key, body: '{}' })],
+      [422, () => request(api, PATH, { key, json: { name: 'Other' }, headers })],
+      [422, () => request(api, PATH, { key, json: { name: 'Other' }, headers: { 'Idempotency-Key': '' } })],
+    ]
+    for (const [index, [status, call]] of calls.entries()) {
+      const answer = await call()
+      assert.equal(answer.status, status)
+      assert.equal(answer.headers.get('ratelimit-policy'), '"key";q=50;w=50000, "org";q=200;w=10')
+      assert.equal(remaining(answer)[0], 50 - index - 1)
+    }
+  })
+
+  test('GET with a bad limit carries them and counts', async () => {
+    const { key } = await platform.organization()
+    const api = platform.apiWith({ rateLimit: { key: { perSecond: SLOW, burst: 50 } } })
+    const answer = await request(api, `${PATH}?limit=0`, { key })
+    assertError(answer, 422)
+    assert.equal(remaining(answer)[0], 49)
+  })
+
+  test('A failure after the key was judged carries them', async () => {
+    const { key } = await platform.organization()
+    const { clients } = platform.store
+    for (const [status, error] of [
+      [503, storeUnavailable('Cannot reach PostgreSQL')],
+      [500, new Error('a bug')],
+    ] as const) {
+      const create = () => Promise.reject(error)
+      const api = platform.apiWith({}, { ...platform.store, clients: { ...clients, create } })
+      const answer = await request(api, PATH, { key, json: { name: 'Atlas' } })
+      assertError(answer, status)
+      assert.equal(answer.headers.get('ratelimit-policy'), '"key";q=100;w=10, "org";q=200;w=10')
+    }
+  })
+
+  test('401 carries none and takes no token', async () => {
+    const organization = await platform.organization()
+    const api = platform.apiWith({ rateLimit: { organization: { perSecond: SLOW, burst: 2 } } })
+    const revoked = await organization.createKey()
+    await platform.store.apiKeys.revoke(organization.id, revoked.id)
+    for (const key of [revoked.key, revoked.key, revoked.key, 'bad']) {
+      const answer = await get(api, key)
+      assertError(answer, 401)
+      assert.equal(answer.headers.get('ratelimit'), null)
+      assert.equal(answer.headers.get('ratelimit-policy'), null)
+    }
+    assert.deepEqual(await statuses(api, organization.key, 3), [200, 200, 429])
+  })
+
+  test('404, 405 and OPTIONS before the key is judged carry none and take no token', async () => {
+    const { key } = await platform.organization()
+    const api = platform.apiWith({ rateLimit: { key: { perSecond: SLOW, burst: 1 } } })
+    for (const [target, method] of [
+      ['/nowhere', 'GET'],
+      [PATH, 'PUT'],
+      [PATH, 'OPTIONS'],
+      ['/openapi.json', 'GET'],
+    ] as const) {
+      assert.equal((await request(api, target, { key, method })).headers.get('ratelimit'), null)
+    }
+    assert.equal((await get(api, key)).status, 200)
+  })
+})
+
+describe('429', () => {
+  test('A key is limited after its burst, in the form of section 7', async () => {
+    const { key } = await platform.organization()
+    const api = platform.apiWith({ rateLimit: { key: { perSecond: 0.5, burst: 3 } } })
+    assert.deepEqual(await statuses(api, key, 3), [200, 200, 200])
+    const answer = await get(api, key)
+    assertError(answer, 429, 'Rate limit exceeded')
+    assert.deepEqual(remaining(answer)[0], 0)
+    assert.equal(answer.headers.get('ratelimit-policy'), '"key";q=3;w=6, "org";q=200;w=10')
+    assert.equal(answer.headers.get('retry-after'), '2')
+    assert.match(answer.headers.get('x-request-id') ?? '', idOf('req'))
+  })
+
+  test('By default a key whose bucket is empty is told to wait one second', async () => {
+    const { id, key } = await platform.organization()
+    await get(platform.api, key)
+    // Emptied by hand: while 100 requests are made one after another, some tokens come back.
+    await platform.sql`
+      update business_api.rate_buckets set full_at = extract(epoch from clock_timestamp()) + 100.0 / 10 + 60
+      where organization_id = ${id} and bucket <> 'organization'`
+    const answer = await get(platform.api, key)
+    assertError(answer, 429)
+    assert.equal(answer.headers.get('retry-after'), '1')
+  })
+
+  test('100 requests of a key at once are let through by default, and 200 of an organization', async () => {
+    const organization = await platform.organization()
+    const keys = [organization.key, (await organization.createKey()).key]
+    const answers = await Promise.all(
+      keys.flatMap((key) => Array.from({ length: 100 }, () => get(platform.api, key))),
+    )
+    assert.deepEqual([...new Set(answers.map(({ status }) => status))], [200])
+  })
+
+  test('Waiting exactly Retry-After admits, and waiting less than the bucket needs does not', async () => {
+    const organization = await platform.organization()
+    const { key } = organization
+    const api = platform.apiWith({ rateLimit: { key: { perSecond: 0.1, burst: 2 } } })
+    assert.deepEqual(await statuses(api, key, 2), [200, 200])
+    const answer = await get(api, key)
+    const retryAfter = Number(answer.headers.get('retry-after'))
+    assert.ok(retryAfter >= 9 && retryAfter <= 10)
+    await pass(organization, retryAfter - 2)
+    assertError(await get(api, key), 429)
+    await pass(organization, 2)
+    assert.deepEqual(await statuses(api, key, 2), [200, 429])
+  })
+
+  test('Retry-After is true for the slower of the two buckets', async () => {
+    const organization = await platform.organization()
+    const { key } = organization
+    const api = platform.apiWith({
+      rateLimit: { key: { perSecond: 0.5, burst: 2 }, organization: { perSecond: 0.02, burst: 2 } },
+    })
+    assert.deepEqual(await statuses(api, key, 3), [200, 200, 429])
+    const retryAfter = Number((await get(api, key)).headers.get('retry-after'))
+    assert.ok(retryAfter >= 49 && retryAfter <= 50)
+    await pass(organization, retryAfter)
+    assert.equal((await get(api, key)).status, 200)
+  })
+
+  test('Waiting Retry-After by the clock admits', async () => {
+    const { key } = await platform.organization()
+    const api = platform.apiWith({ rateLimit: { key: { perSecond: 1, burst: 1 } } })
+    assert.deepEqual(await statuses(api, key, 1), [200])
+    const answer = await get(api, key)
+    assertError(answer, 429)
+    assert.equal(answer.headers.get('retry-after'), '1')
+    await new Promise((resolve) => setTimeout(resolve, 1000))
+    assert.equal((await get(api, key)).status, 200)
+  })
+
+  test('A denied request consumes nothing, of neither bucket', async () => {
+    const organization = await platform.organization()
+    const other = await organization.createKey()
+    const api = platform.apiWith({
+      rateLimit: { key: { perSecond: SLOW, burst: 2 }, organization: { perSecond: SLOW, burst: 4 } },
+    })
+    assert.deepEqual(await statuses(api, organization.key, 6), [200, 200, 429, 429, 429, 429])
+    assert.deepEqual(remaining(await get(api, organization.key)), [0, 2])
+    assert.deepEqual(await statuses(api, other.key, 3), [200, 200, 429])
+    await pass(organization, 1 / SLOW)
+    assert.deepEqual(await statuses(api, organization.key, 2), [200, 429])
+  })
+
+  test('A refused creation writes nothing', async () => {
+    const { id, key } = await platform.organization()
+    const api = platform.apiWith({ rateLimit: { key: { perSecond: SLOW, burst: 1 } } })
+    const json = { name: 'Atlas' }
+    assert.equal((await request(api, PATH, { key, json })).status, 200)
+    assertError(await request(api, PATH, { key, json }), 429)
+    const [written] = await platform.sql`
+      select count(*)::int from business_api.clients where organization_id = ${id}`
+    assert.equal(written?.count, 1)
+  })
+
+  test('A burst at once lets exactly as many through as there are tokens', async () => {
+    const { key } = await platform.organization()
+    const api = platform.apiWith({ rateLimit: { key: { perSecond: SLOW, burst: 7 } } })
+    const answers = await Promise.all(Array.from({ length: 30 }, () => get(api, key)))
+    assert.equal(answers.filter(({ status }) => status === 200).length, 7)
+    assert.equal(answers.filter(({ status }) => status === 429).length, 23)
+  })
+})
+
+describe('The two buckets', () => {
+  test('Two keys of an organization share its bucket', async () => {
+    const organization = await platform.organization()
+    const other = await organization.createKey()
+    const api = platform.apiWith({ rateLimit: { key: PLENTY, organization: { perSecond: SLOW, burst: 3 } } })
+    assert.deepEqual(await statuses(api, organization.key, 2), [200, 200])
+    assert.deepEqual(await statuses(api, other.key, 2), [200, 429])
+    assertError(await get(api, organization.key), 429)
+  })
+
+  test('Two keys of an organization have a bucket each', async () => {
+    const organization = await platform.organization()
+    const other = await organization.createKey()
+    const api = platform.apiWith({ rateLimit: { key: { perSecond: SLOW, burst: 1 }, organization: PLENTY } })
+    assert.deepEqual(await statuses(api, organization.key, 2), [200, 429])
+    assert.deepEqual(await statuses(api, other.key, 2), [200, 429])
+  })
+
+  test('Two organizations share nothing', async () => {
+    const [ours, theirs] = [await platform.organization(), await platform.organization()]
+    const api = platform.apiWith({ rateLimit: { organization: { perSecond: SLOW, burst: 1 } } })
+    assert.deepEqual(await statuses(api, ours.key, 2), [200, 429])
+    assert.deepEqual(await statuses(api, theirs.key, 2), [200, 429])
+  })
+
+  test('A limit of a key overrides the limit of the API, upwards and downwards', async () => {
+    const organization = await platform.organization()
+    const api = platform.apiWith({ rateLimit: { key: { perSecond: SLOW, burst: 2 }, organization: PLENTY } })
+    const less = await organization.createKey({ rateLimit: { perSecond: SLOW, burst: 1 } })
+    const more = await organization.createKey({ rateLimit: { perSecond: 0.5, burst: 3 } })
+    assert.deepEqual(await statuses(api, less.key, 2), [200, 429])
+    assert.deepEqual(await statuses(api, more.key, 4), [200, 200, 200, 429])
+    assert.deepEqual(await statuses(api, organization.key, 3), [200, 200, 429])
+    const policy = (await get(api, more.key)).headers.get('ratelimit-policy')
+    assert.equal(policy, '"key";q=3;w=6, "org";q=1000;w=1')
+  })
+
+  test('A limit of an organization overrides the limit of the API, and can be taken back', async () => {
+    const organization = await platform.organization()
+    const { id, key } = organization
+    const api = platform.apiWith({
+      rateLimit: { key: PLENTY, organization: { perSecond: SLOW, burst: 100 } },
+    })
+    await platform.store.apiKeys.limitOrganization(id, { perSecond: SLOW, burst: 2 })
+    assert.deepEqual(await statuses(api, key, 3), [200, 200, 429])
+    await platform.store.apiKeys.limitOrganization(id, { perSecond: 10, burst: 4 })
+    const answer = await get(api, key)
+    assert.equal(answer.headers.get('ratelimit-policy'), '"key";q=1000;w=1, "org";q=4;w=1')
+    await platform.store.apiKeys.limitOrganization(id, null)
+    assert.match((await get(api, key)).headers.get('ratelimit-policy') ?? '', /"org";q=100;w=100000$/)
+  })
+
+  test('Two stores share the buckets', async () => {
+    const { key } = await platform.organization()
+    const rateLimit = { key: { perSecond: SLOW, burst: 4 } }
+    const here = platform.apiWith({ rateLimit })
+    const there = platform.apiWith({ rateLimit }, platform.anotherStore())
+    const seen: number[] = []
+    for (const api of [here, there, here, there, here, there]) seen.push((await get(api, key)).status)
+    assert.deepEqual(seen, [200, 200, 200, 200, 429, 429])
+  })
+})
+
+describe('The option rateLimit', () => {
+  test('rateLimit: false lets everything through, without the headers', async () => {
+    const organization = await platform.organization()
+    const limited = await organization.createKey({ rateLimit: { perSecond: SLOW, burst: 1 } })
+    const api = platform.apiWith({ rateLimit: false })
+    assert.deepEqual([...new Set(await statuses(api, limited.key, 5))], [200])
+    const answer = await get(api, organization.key)
+    assert.equal(answer.headers.get('ratelimit'), null)
+    assert.equal(answer.headers.get('ratelimit-policy'), null)
+  })
+
+  test("scope: 'process' limits by buckets of its own, in the same form", async () => {
+    const { id, key } = await platform.organization()
+    const rateLimit = { key: { perSecond: 1, burst: 2 }, scope: 'process' } as const
+    const [here, there] = [platform.apiWith({ rateLimit }), platform.apiWith({ rateLimit })]
+    const first = await get(here, key)
+    assert.equal(first.headers.get('ratelimit-policy'), '"key";q=2;w=2, "org";q=200;w=10')
+    assert.equal(remaining(first)[0], 1)
+    assert.equal((await get(here, key)).status, 200)
+    const denied = await get(here, key)
+    assertError(denied, 429, 'Rate limit exceeded')
+    assert.equal(denied.headers.get('retry-after'), '1')
+    assert.equal((await get(there, key)).status, 200)
+    const rows = await platform.sql`select 1 from business_api.rate_buckets where organization_id = ${id}`
+    assert.equal(rows.length, 0)
+    await new Promise((resolve) => setTimeout(resolve, 1000))
+    assert.equal((await get(here, key)).status, 200)
+  })
+
+  test("scope: 'process' judges the key first and the scope last, and counts a refusal", async () => {
+    const organization = await platform.organization()
+    const poor = await organization.createKey({ scopes: [] })
+    const api = platform.apiWith({ rateLimit: { key: { perSecond: SLOW, burst: 2 }, scope: 'process' } })
+    assertError(await get(api, 'bad'), 401)
+    assert.deepEqual(await statuses(api, poor.key, 3), [403, 403, 429])
+    await platform.store.apiKeys.revoke(organization.id, poor.id)
+    assertError(await get(api, poor.key), 401)
+  })
+
+  test("scope: 'process' shares the bucket of an organization between its keys", async () => {
+    const organization = await platform.organization()
+    const other = await organization.createKey()
+    const api = platform.apiWith({
+      rateLimit: { organization: { perSecond: SLOW, burst: 2 }, scope: 'process' },
+    })
+    assert.deepEqual(await statuses(api, organization.key, 1), [200])
+    assert.deepEqual(await statuses(api, other.key, 2), [200, 429])
+  })
+
+  for (const [what, limit] of [
+    ['a rate of 0', { perSecond: 0, burst: 1 }],
+    ['a negative rate', { perSecond: -1, burst: 1 }],
+    ['an infinite rate', { perSecond: Number.POSITIVE_INFINITY, burst: 1 }],
+    ['a rate that is NaN', { perSecond: Number.NaN, burst: 1 }],
+    ['a burst of 0', { perSecond: 1, burst: 0 }],
+    ['half a burst', { perSecond: 1, burst: 1.5 }],
+  ] as const) {
+    test(`createBusinessApi() refuses ${what}`, () => {
+      assert.throws(() => platform.apiWith({ rateLimit: { key: limit } }), RangeError)
+      assert.throws(() => platform.apiWith({ rateLimit: { organization: limit } }), RangeError)
+    })
+  }
+})

@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { newClient } from '../../lib/clients.ts'
+import { newLead } from '../../lib/leads.ts'
+import type { StoreHarness } from './_contract.ts'
+import { idsOf, type Kind, kinds } from './_kinds.ts'
+import { claim, createTenant, events, ids } from './_tenant.ts'
+
+/** What every create does: the record and the events at once, once. */
+export function testCreations(harness: StoreHarness): void {
+  for (const kind of Object.values(kinds)) testCreate(harness, kind)
+  for (const kind of [kinds.invoices, kinds.proposals]) testTakenNumber(harness, kind)
+  testClients(harness)
+  testLeads(harness)
+}
+
+function testCreate(harness: StoreHarness, kind: Kind): void {
+  const create = `${kind.name}.create()`
+
+  test(`${create} writes the record and its events in their order, byte for byte`, async () => {
+    const tenant = await createTenant(harness)
+    const published = events(3)
+    const { id, outcome } = await kind.create(tenant, { events: published })
+    assert.deepEqual(outcome, { outcome: 'created' })
+    assert.deepEqual(await idsOf(kind, tenant), [id])
+    assert.deepEqual(await tenant.events(), published)
+  })
+
+  test(`${create} without an idempotency key makes a record for every new id`, async () => {
+    const tenant = await createTenant(harness)
+    const [one, other] = [await kind.create(tenant), await kind.create(tenant)]
+    assert.deepEqual([one.outcome, other.outcome], [{ outcome: 'created' }, { outcome: 'created' }])
+    assert.deepEqual(await idsOf(kind, tenant), [other.id, one.id])
+  })
+
+  for (const key of ['with', 'without']) {
+    test(`${create} ${key} an idempotency key, sent again after a lost answer, is created and nothing is doubled`, async () => {
+      const tenant = await createTenant(harness)
+      const published = events(2)
+      const { id, again } = await kind.create(tenant, {
+        events: published,
+        ...(key === 'with' && { idempotency: claim() }),
+      })
+      assert.deepEqual(await again(), { outcome: 'created' })
+      assert.deepEqual(await again(tenant.secondStore), { outcome: 'created' })
+      assert.deepEqual(await idsOf(kind, tenant), [id])
+      assert.deepEqual(await tenant.events(), published)
+    })
+  }
+
+  test(`${create} lets an event stand whose id exists`, async () => {
+    const tenant = await createTenant(harness)
+    const published = events(2)
+    await kind.create(tenant, { events: published.slice(0, 1) })
+    const changed = published.map((event) => ({ ...event, body: `${event.body} ` }))
+    await kind.create(tenant, { events: changed })
+    assert.deepEqual(await tenant.events(), [published[0], changed[1]])
+  })
+}
+
+function testTakenNumber(harness: StoreHarness, kind: Kind): void {
+  test(`${kind.name}.create() of a number that is taken throws and leaves nothing behind`, async () => {
+    const tenant = await createTenant(harness)
+    const [example] = kind.examples
+    assert.ok(example)
+    await kind.create(tenant, { item: example })
+    const idempotency = claim()
+    const attempt = { item: { ...example, id: ids('inv') }, events: events(2), idempotency }
+    await assert.rejects(kind.create(tenant, attempt), { code: 'already_exists' })
+    assert.deepEqual(await idsOf(kind, tenant), [example.id])
+    assert.deepEqual(await tenant.events(), [])
+
+    const { id, outcome } = await kind.create(tenant, { idempotency })
+    assert.deepEqual(outcome, { outcome: 'created' }, 'the idempotency key is free')
+    assert.deepEqual(await idsOf(kind, tenant), [example.id, id].sort().reverse())
+  })
+}
+
+function testClients(harness: StoreHarness): void {
+  test('clients.create() writes the business too: a lead can be made of it', async () => {
+    const tenant = await createTenant(harness)
+    const client = newClient({ name: 'Atlas' }, { ids, now: Date.now() })
+    const plain = { organizationId: tenant.id, idempotency: null }
+    await tenant.store.clients.create({ ...plain, ...client })
+    const { record, events } = newLead({ businessId: client.record.business.id }, { ids, now: Date.now() })
+    assert.deepEqual(await tenant.store.leads.create({ ...plain, record, events }), { outcome: 'created' })
+    assert.deepEqual(
+      (await tenant.events()).map(({ type }) => type),
+      ['business.created', 'client.created', 'lead.created'],
+    )
+  })
+}
+
+function testLeads(harness: StoreHarness): void {
+  // NUL and lone surrogates are not among them: a store is given only text that it can keep.
+  const strangers = {
+    'an unknown id': ids('biz'),
+    'an empty text': '',
+    'a very long text': 'x'.repeat(10_000),
+  }
+  for (const [what, businessId] of Object.entries(strangers)) {
+    test(`leads.create() of ${what} as business answers no_business and writes nothing`, async () => {
+      const tenant = await createTenant(harness)
+      const { record, events } = newLead({ businessId }, { ids, now: Date.now() })
+      const creation = { organizationId: tenant.id, record, events, idempotency: null }
+      assert.deepEqual(await tenant.store.leads.create(creation), { outcome: 'no_business' })
+      assert.deepEqual(await idsOf(kinds.leads, tenant), [])
+      assert.deepEqual(await tenant.events(), [])
+    })
+  }
+
+  test('leads.create() makes many leads of one business', async () => {
+    const tenant = await createTenant(harness)
+    const businessId = await tenant.insertBusiness()
+    for (let lead = 0; lead < 3; lead++) {
+      const { record, events } = newLead({ businessId }, { ids, now: Date.now() })
+      await tenant.store.leads.create({ organizationId: tenant.id, record, events, idempotency: null })
+    }
+    assert.equal((await idsOf(kinds.leads, tenant)).length, 3)
+  })
+}

@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { newLead } from '../../lib/leads.ts'
+import type { StoreHarness } from './_contract.ts'
+import { idsOf, itemsOf, type Kind, kinds } from './_kinds.ts'
+import { claim, createTenant, events, ids, newKey, requestOf, type Tenant } from './_tenant.ts'
+
+const LIMITS = { key: { perSecond: 0.01, burst: 2 }, organization: { perSecond: 0.01, burst: 2 } }
+
+/** An id of another organization is as absent as an unknown one, and nothing of one reaches the other. */
+export function testIsolation(harness: StoreHarness): void {
+  for (const kind of Object.values(kinds)) testSameIds(harness, kind)
+  testIds(harness)
+  testShared(harness)
+}
+
+async function createTwo(harness: StoreHarness): Promise<readonly [Tenant, Tenant]> {
+  return [await createTenant(harness), await createTenant(harness)]
+}
+
+/** What an organization can see of itself. */
+async function stateOf(tenant: Tenant): Promise<object> {
+  const lists = Object.values(kinds).map((kind) => itemsOf(kind, tenant))
+  return {
+    lists: await Promise.all(lists),
+    keys: await tenant.store.apiKeys.list(tenant.id),
+    events: await tenant.events(),
+  }
+}
+
+function testSameIds(harness: StoreHarness, kind: Kind): void {
+  test(`two organizations can have the same ${kind.name}, event and idempotency key and do not see each other's`, async () => {
+    const [ours, theirs] = await createTwo(harness)
+    const [item, unshared] = kind.examples
+    assert.ok(item && unshared)
+    const [published, idempotency] = [events(2), claim()]
+    const attempt = { item, events: published, idempotency }
+    assert.deepEqual((await kind.create(ours, attempt)).outcome, { outcome: 'created' })
+    assert.deepEqual((await kind.create(theirs, attempt)).outcome, { outcome: 'created' })
+    await kind.create(theirs, { item: unshared, events: events(1) })
+
+    assert.deepEqual(await itemsOf(kind, ours), [item])
+    assert.deepEqual(await itemsOf(kind, theirs), [unshared, item])
+    assert.deepEqual(await ours.events(), published)
+    assert.equal((await theirs.events()).length, 3)
+  })
+}
+
+function testIds(harness: StoreHarness): void {
+  test('leads.create() answers the same for a business of another organization and an unknown one', async () => {
+    const [ours, theirs] = await createTwo(harness)
+    const foreign = await theirs.insertBusiness()
+    const before = [await stateOf(ours), await stateOf(theirs)]
+    const answers = []
+    for (const businessId of [foreign, ids('biz')]) {
+      const { record, events } = newLead({ businessId }, { ids, now: Date.now() })
+      const idempotency = claim()
+      answers.push(await ours.store.leads.create({ organizationId: ours.id, record, events, idempotency }))
+    }
+    assert.deepEqual(answers[0], answers[1])
+    assert.deepEqual([await stateOf(ours), await stateOf(theirs)], before)
+  })
+
+  test('apiKeys.revoke() answers the same for a key of another organization and an unknown one', async () => {
+    const [ours, theirs] = await createTwo(harness)
+    const before = await stateOf(theirs)
+    const foreign = await ours.store.apiKeys.revoke(ours.id, theirs.key.id)
+    assert.deepEqual(foreign, await ours.store.apiKeys.revoke(ours.id, ids('key')))
+    assert.deepEqual(await stateOf(theirs), before)
+    assert.equal((await theirs.store.apiKeys.admit(requestOf(theirs.key))).outcome, 'admitted')
+  })
+
+  test('apiKeys.markUsed() answers the same for a key of another organization and an unknown one', async () => {
+    const [ours, theirs] = await createTwo(harness)
+    const before = await stateOf(theirs)
+    const foreign = await ours.store.apiKeys.markUsed(ours.id, theirs.key.id)
+    assert.deepEqual(foreign, await ours.store.apiKeys.markUsed(ours.id, ids('key')))
+    assert.deepEqual(await stateOf(theirs), before)
+  })
+
+  test('apiKeys.insert() of an id that a key of another organization has makes a key of its own', async () => {
+    const [ours, theirs] = await createTwo(harness)
+    const before = await stateOf(theirs)
+    const key = newKey({ id: theirs.key.id })
+    await ours.store.apiKeys.insert(ours.id, key)
+    assert.deepEqual(
+      (await ours.store.apiKeys.list(ours.id)).map(({ id }) => id),
+      [key.id, ours.key.id],
+    )
+    await ours.store.apiKeys.revoke(ours.id, key.id)
+    assert.deepEqual(await stateOf(theirs), before)
+    assert.equal((await theirs.store.apiKeys.admit(requestOf(theirs.key))).outcome, 'admitted')
+  })
+}
+
+function testShared(harness: StoreHarness): void {
+  test("requests of one organization take no token from another's buckets, also under a key of the same id", async () => {
+    const [ours, theirs] = await createTwo(harness)
+    const twin = newKey({ id: theirs.key.id })
+    await ours.store.apiKeys.insert(ours.id, twin)
+    for (const key of [twin, twin, ours.key]) {
+      await ours.store.apiKeys.admit(requestOf(key, { rateLimits: LIMITS }))
+    }
+    const admission = await theirs.store.apiKeys.admit(requestOf(theirs.key, { rateLimits: LIMITS }))
+    assert.ok(admission.outcome === 'admitted')
+    assert.equal(admission.rateLimit?.key.remaining, 1)
+    assert.equal(admission.rateLimit?.organization.remaining, 1)
+  })
+
+  test("an organization's own limit is not another's", async () => {
+    const [ours, theirs] = await createTwo(harness)
+    await ours.store.apiKeys.limitOrganization(ours.id, { perSecond: 0.01, burst: 1 })
+    const admission = await theirs.store.apiKeys.admit(requestOf(theirs.key, { rateLimits: LIMITS }))
+    assert.ok(admission.outcome === 'admitted')
+    assert.equal(admission.rateLimit?.organization.burst, 2)
+  })
+
+  test('a key reads the lists of its own organization only', async () => {
+    const [ours, theirs] = await createTwo(harness)
+    for (const kind of Object.values(kinds)) {
+      const mine = await kind.create(ours)
+      await kind.create(theirs)
+      if (kind !== kinds.clients) assert.deepEqual(await idsOf(kind, ours), [mine.id])
+    }
+  })
+}

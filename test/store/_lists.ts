@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { StoreHarness } from './_contract.ts'
+import { idsOf, itemsOf, type Kind, kinds } from './_kinds.ts'
+import { createTenant, requestOf, UNKNOWN_KEY } from './_tenant.ts'
+
+const ONE_TOKEN = {
+  key: { perSecond: 0.01, burst: 1 },
+  organization: { perSecond: 0.01, burst: 10 },
+}
+
+/** What every list does. */
+export function testLists(harness: StoreHarness): void {
+  for (const kind of Object.values(kinds)) testList(harness, kind)
+}
+
+function testList(harness: StoreHarness, kind: Kind): void {
+  const list = `${kind.name}.list()`
+
+  test(`${list} gives an empty page, not null, to an organization that has none`, async () => {
+    const tenant = await createTenant(harness)
+    const { page } = await kind.list(tenant.store, requestOf(tenant.key, { scope: kind.scope }), 50)
+    assert.equal(page, '[]')
+  })
+
+  test(`${list} gives the newest id first, in whatever order they were written`, async () => {
+    const tenant = await createTenant(harness)
+    const items = kind.examples.toReversed()
+    for (const item of [...items.slice(3), ...items.slice(0, 3)]) await kind.create(tenant, { item })
+    assert.deepEqual(
+      await idsOf(kind, tenant),
+      items.map(({ id }) => id),
+    )
+  })
+
+  test(`${list} gives at most limit, and all there are when limit is more`, async () => {
+    const tenant = await createTenant(harness)
+    const created = await Promise.all(Array.from({ length: 201 }, () => kind.create(tenant)))
+    const newestFirst = created
+      .map(({ id }) => id)
+      .sort()
+      .reverse()
+    for (const limit of [1, 2, 50, 199, 200]) {
+      assert.deepEqual(await idsOf(kind, tenant, limit), newestFirst.slice(0, limit), `limit ${limit}`)
+    }
+    const few = await createTenant(harness)
+    const { id } = await kind.create(few)
+    assert.deepEqual(await idsOf(kind, few, 200), [id])
+  })
+
+  test(`${list} shows every field as it was created, and no other`, async () => {
+    const tenant = await createTenant(harness)
+    for (const item of kind.examples) await kind.create(tenant, { item })
+    assert.deepEqual(await itemsOf(kind, tenant), kind.examples.toReversed())
+  })
+
+  test(`${list} shows what another store has just written`, async () => {
+    const tenant = await createTenant(harness)
+    const { id } = await kind.create(tenant, { store: tenant.secondStore })
+    assert.deepEqual(await idsOf(kind, tenant), [id])
+  })
+
+  test(`${list} gives no page to a key that is unknown, lacks the scope or is over its limit`, async () => {
+    const tenant = await createTenant(harness)
+    await kind.create(tenant)
+    const narrow = await tenant.insertKey({ scopes: ['clients:write'] })
+    const limited = requestOf(tenant.key, { scope: kind.scope, rateLimits: ONE_TOKEN })
+    assert.notEqual((await kind.list(tenant.store, limited, 50)).page, null)
+
+    const verdicts = [
+      await kind.list(tenant.store, requestOf(UNKNOWN_KEY, { scope: kind.scope }), 50),
+      await kind.list(tenant.store, requestOf(narrow, { scope: kind.scope }), 50),
+      await kind.list(tenant.store, limited, 50),
+    ]
+    assert.deepEqual(
+      verdicts.map(({ admission, page }) => [admission.outcome, page]),
+      [
+        ['unauthenticated', null],
+        ['forbidden', null],
+        ['limited', null],
+      ],
+    )
+  })
+
+  test(`${list} judges a request as admit() does, and takes its tokens`, async () => {
+    const tenant = await createTenant(harness)
+    const request = requestOf(tenant.key, {
+      scope: kind.scope,
+      rateLimits: { ...ONE_TOKEN, key: { perSecond: 0.01, burst: 5 } },
+    })
+    const { admission } = await kind.list(tenant.store, request, 50)
+    assert.ok(admission.outcome === 'admitted')
+    assert.deepEqual(admission.caller, { organizationId: tenant.id, keyId: tenant.key.id })
+    assert.equal(admission.lastUseIsStale, true)
+    assert.equal(admission.rateLimit?.key.remaining, 4)
+
+    const next = await tenant.store.apiKeys.admit(request)
+    assert.ok(next.outcome === 'admitted')
+    assert.equal(next.rateLimit?.key.remaining, 3)
+    assert.equal(next.rateLimit?.organization.remaining, 8)
+  })
+}

@@ -1,0 +1,116 @@
+import { randomBytes } from 'node:crypto'
+import type { AdmissionRequest } from '../../lib/admission.ts'
+import { type ApiKeyRecord, digestApiKey, generateApiKey, SCOPES } from '../../lib/api-keys.ts'
+import type { IdempotencyClaim } from '../../lib/creation.ts'
+import type { RecordedEvent } from '../../lib/envelope.ts'
+import { createIds } from '../../lib/ids.ts'
+import { toTimestamp } from '../../lib/making.ts'
+import type { BusinessStore } from '../../lib/store.ts'
+import type { StoreHarness } from './_contract.ts'
+
+// An organization under test and what is made for it.
+
+export const ids: ReturnType<typeof createIds> = createIds()
+
+/** A new organization with a key that carries every scope, and the two stores to reach it through. */
+export interface Tenant {
+  readonly id: string
+  readonly store: BusinessStore
+  readonly secondStore: BusinessStore
+  readonly key: ApiKeyRecord
+  insertKey(changes?: Partial<ApiKeyRecord>): Promise<ApiKeyRecord>
+  /** Makes a client; gives the id of its business. */
+  insertBusiness(): Promise<string>
+  events(): Promise<readonly RecordedEvent[]>
+  letTimePass(ms: number): Promise<void>
+}
+
+let organizations = 0
+
+export async function createTenant(harness: StoreHarness): Promise<Tenant> {
+  organizations++
+  const id = `org_contract_${organizations}`
+  const store = await harness.store(id)
+  const key = newKey()
+  await store.apiKeys.insert(id, key)
+  return {
+    id,
+    store,
+    secondStore: await harness.secondStore(id),
+    key,
+    async insertKey(changes) {
+      const another = newKey(changes)
+      await store.apiKeys.insert(id, another)
+      return another
+    },
+    insertBusiness: () => insertBusiness(store, id),
+    events: async () => harness.events(id),
+    letTimePass: async (ms) => harness.letTimePass(id, ms),
+  }
+}
+
+export function newKey(changes: Partial<ApiKeyRecord> = {}): ApiKeyRecord {
+  const key = generateApiKey('bapi')
+  return {
+    id: ids('key'),
+    name: 'Test',
+    scopes: SCOPES,
+    prefix: 'bapi_live_',
+    lastFour: key.slice(-4),
+    rateLimit: null,
+    createdAt: toTimestamp(Date.now()),
+    expiresAt: null,
+    digest: digestApiKey(key),
+    ...changes,
+  }
+}
+
+async function insertBusiness(store: BusinessStore, organizationId: string): Promise<string> {
+  const business = { id: ids('biz'), name: 'Atlas', category: null, city: null, email: null, phone: null }
+  const record = {
+    id: ids('cli'),
+    status: 'active',
+    totalRevenue: 0,
+    monthlyRevenue: 0,
+    convertedAt: toTimestamp(Date.now()),
+    business,
+  }
+  await store.clients.create({ organizationId, record, events: [], idempotency: null })
+  return business.id
+}
+
+/** A request that asks for no token. */
+export function requestOf(
+  key: Pick<ApiKeyRecord, 'digest'>,
+  changes: Partial<AdmissionRequest> = {},
+): AdmissionRequest {
+  return { keyDigest: key.digest, scope: 'clients:read', rateLimits: null, ...changes }
+}
+
+export const UNKNOWN_KEY = { digest: digestApiKey('nobody has this key') }
+
+/** Events in order, with bodies that only bytes can carry unchanged. */
+export function events(count: number): RecordedEvent[] {
+  return Array.from({ length: count }, (_, index) => {
+    const id = ids('evt')
+    const createdAt = '2026-03-14T09:26:53.589Z'
+    const body = `{ "id":"${id}",  "data":{"n":${index}.0,"text":"\\u00e9 é 🏺 \\" \\\\ \\n","again":1,"again":2}}`
+    return { id, type: index % 2 === 0 ? 'business.created' : 'client.created', createdAt, body }
+  })
+}
+
+export const WEEK_MS: number = 7 * 24 * 60 * 60 * 1000
+
+/** A claim of a key of its own, with a reply that could not be built again from any record. */
+export function claim(changes: Partial<IdempotencyClaim> = {}): IdempotencyClaim {
+  const unique = randomBytes(6).toString('hex')
+  return {
+    operation: 'POST /api/v1/clients',
+    key: `form-${unique}`,
+    fingerprint: 'f'.repeat(64),
+    reply: `{ "data":  {"made":"by ${unique}","odd":"\\u00e9 é 🏺 \\" \\\\ \\n","n":1.0} }`,
+    windowMs: WEEK_MS,
+    waitMs: 4000,
+    ...changes,
+  }
+}

@@ -1,0 +1,140 @@
+import { after, before } from 'node:test'
+import postgres, { type Sql } from 'postgres'
+import type { RecordedEvent } from '../../lib/envelope.ts'
+import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { describeStore, type StoreHarness } from './_contract.ts'
+
+// The contract on PostgreSQL: once on the store's own pools, once with every pool under row level security for one
+// organization. The second run shows that every statement names its organization: one that did not would see nothing
+// or be refused, and the suite could tell.
+
+let database: TestDatabase
+let sql: Sql
+const stores: PostgresStore[] = []
+
+before(async () => {
+  database = await createTestDatabase()
+  sql = database.sql()
+  stores.push(createPostgresStore(database.url), createPostgresStore(database.url))
+})
+
+after(async () => {
+  await Promise.all(stores.map((store) => store.close()))
+  await policed.end()
+  await database.drop()
+})
+
+describeStore('PostgreSQL', {
+  store: () => storeAt(0),
+  secondStore: () => storeAt(1),
+  events: readEvents,
+  letTimePass,
+})
+
+const policed = createPolicedStores()
+
+describeStore('PostgreSQL under row level security', {
+  store: (organizationId) => policed.store(organizationId),
+  secondStore: (organizationId) => policed.secondStore(organizationId),
+  events: readEvents,
+  letTimePass,
+})
+
+function storeAt(index: number): PostgresStore {
+  const store = stores[index]
+  if (store === undefined) throw new Error('The stores are made before the first test')
+  return store
+}
+
+async function readEvents(organizationId: string): Promise<readonly RecordedEvent[]> {
+  const rows = await sql<RecordedEvent[]>`
+    select id, type, to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "createdAt", body
+    from business_api.events where organization_id = ${organizationId} order by id`
+  return [...rows]
+}
+
+/** Takes back everything that the store compares with the database's clock. */
+async function letTimePass(organizationId: string, ms: number): Promise<void> {
+  const time = sql`${ms}::float8 * interval '1 millisecond'`
+  await sql`
+    update business_api.idempotency_keys set expires_at = expires_at - ${time}
+    where organization_id = ${organizationId}`
+  await sql`
+    update business_api.api_keys set expires_at = expires_at - ${time}, last_used_at = last_used_at - ${time}
+    where organization_id = ${organizationId}`
+  await sql`
+    update business_api.rate_buckets set full_at = full_at - ${ms}::float8 / 1000
+    where organization_id = ${organizationId}`
+}
+
+// --- Row level security ---
+
+interface PolicedStores extends Pick<StoreHarness, 'store' | 'secondStore'> {
+  end(): Promise<void>
+}
+
+/** Pools of past organizations are ended: a pool for each of the suite's would be more than a server takes. */
+const POOLS_KEPT = 6
+
+function createPolicedStores(): PolicedStores {
+  const role = `business_api_organization_${process.pid}_${Date.now()}`
+  const pools = new Map<string, Sql>()
+  let prepared: Promise<void> | undefined
+
+  async function open(organizationId: string, which: string): Promise<PostgresStore> {
+    prepared ??= police(role)
+    await prepared
+    const name = `${organizationId} ${which}`
+    const pool = pools.get(name) ?? connect(role, organizationId)
+    pools.delete(name)
+    pools.set(name, pool)
+    const [oldest, unused] = [...pools][0] ?? []
+    if (pools.size > POOLS_KEPT && oldest !== undefined) {
+      pools.delete(oldest)
+      await unused?.end()
+    }
+    return createPostgresStore(pool)
+  }
+
+  return {
+    store: (organizationId) => open(organizationId, 'first'),
+    secondStore: (organizationId) => open(organizationId, 'second'),
+    async end() {
+      await Promise.all([...pools.values()].map((pool) => pool.end()))
+      if (prepared === undefined) return
+      await sql.unsafe(`drop owned by ${role}`)
+      await sql.unsafe(`drop role ${role}`)
+    },
+  }
+}
+
+/** The database shows and takes the rows of the connection's organization only, whatever a statement asks for. */
+async function police(role: string): Promise<void> {
+  await sql.unsafe(`
+    create role ${role} login password 'organization' nosuperuser nobypassrls;
+    grant usage on schema business_api to ${role};
+    grant select, insert, update, delete on all tables in schema business_api to ${role};
+    grant execute on all functions in schema business_api to ${role};`)
+  const tables = await sql<{ name: string }[]>`
+    select table_name as name from information_schema.columns
+    where table_schema = 'business_api' and column_name = 'organization_id'`
+  for (const { name } of tables) {
+    await sql.unsafe(`
+      alter table business_api.${name} enable row level security, force row level security;
+      create policy one_organization on business_api.${name}
+        using (organization_id = current_setting('business_api.organization'))
+        with check (organization_id = current_setting('business_api.organization'));`)
+  }
+}
+
+function connect(role: string, organizationId: string): Sql {
+  const url = new URL(database.url)
+  url.username = role
+  url.password = 'organization'
+  return postgres(url.href, {
+    max: 6,
+    fetch_types: false,
+    connection: { 'business_api.organization': organizationId },
+  })
+}
