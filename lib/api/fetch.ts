@@ -21,7 +21,7 @@ function targetOf(url: string): string {
 }
 
 async function readBody(request: Request, maxBytes: number): Promise<RequestBody> {
-  if (request.bodyUsed)
+  if (request.bodyUsed || request.body?.locked)
     throw new TypeError('Cannot read the request body as it was consumed before this handler')
   try {
     return { kind: 'bytes', bytes: await readStream(request.body ?? [], maxBytes) }
