@@ -6,27 +6,34 @@ import type { Exchange } from './operations.ts'
 import type { Settings } from './options.ts'
 import { bareReply, jsonReply } from './reply.ts'
 
+interface DocumentHeaders extends Record<string, string> {
+  'Cache-Control': string
+  ETag: string
+}
+
 /** Answers `GET /openapi.json`: needs no key, and is cacheable. The document is built once, by the first who asks. */
 export function createOpenApiReply(
   routes: readonly Route[],
   settings: Settings,
 ): (exchange: Exchange) => ApiReply {
-  let built: { body: string; headers: Record<string, string> } | undefined
+  let built: { body: string; headers: DocumentHeaders } | undefined
 
   return (exchange) => {
     built ??= build(routes, settings)
     const { body, headers } = built
-    const known = exchange.request.header('if-none-match')
-    return known?.includes(headers.ETag ?? '')
+    return isKnown(exchange.request.header('if-none-match'), headers.ETag)
       ? bareReply(304, exchange, headers)
       : jsonReply(200, body, exchange, headers)
   }
 }
 
-function build(
-  routes: readonly Route[],
-  settings: Settings,
-): { body: string; headers: Record<string, string> } {
+/** RFC 9110, section 13.1.2: a list of tags, compared weakly, or an asterisk. */
+function isKnown(ifNoneMatch: string | undefined, etag: string): boolean {
+  const tags = ifNoneMatch?.split(',').map((tag) => tag.trim().replace(/^W\//, ''))
+  return tags !== undefined && (tags.includes(etag) || tags.includes('*'))
+}
+
+function build(routes: readonly Route[], settings: Settings): { body: string; headers: DocumentHeaders } {
   const body = JSON.stringify(buildOpenApiDocument({ routes, ...settings }))
   const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`
   return { body, headers: { 'Cache-Control': 'public, max-age=300', ETag: etag } }

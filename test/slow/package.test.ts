@@ -101,9 +101,9 @@ describe('the package, packed and installed into an empty project', () => {
       const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
       const posted = await fetch(url, { method: 'POST', headers, body: '{"name":"Atlas Ceramics"}' })
       assert.equal(posted.status, 200)
-      const listed = await (await fetch(url, { headers })).json()
+      const listed = JSON.parse(await (await fetch(url, { headers })).text())
       assert.equal(listed.data[0].business.name, 'Atlas Ceramics')
-      const described = await (await fetch(`http://127.0.0.1:${port}/openapi.json`)).json()
+      const described = JSON.parse(await (await fetch(`http://127.0.0.1:${port}/openapi.json`)).text())
       assert.equal(described.info.version, '1.0.0')
     } finally {
       host.kill()

@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { createLocalLimiter } from '../../lib/api/rate-limits.ts'
+import { type BusinessApiOptions, createBusinessApi } from '../../lib/index.ts'
+import { createMemoryStore } from '../../lib/memory.ts'
+
+function create(options: BusinessApiOptions): () => unknown {
+  return () => createBusinessApi(createMemoryStore(), options)
+}
+
+describe('createBusinessApi() refuses at construction', () => {
+  const refused: readonly [string, BusinessApiOptions, RegExp][] = [
+    ['a basePath without a slash', { basePath: 'platform' }, /'basePath'.*'platform'/],
+    ['a basePath with a query', { basePath: '/a?b' }, /'basePath'/],
+    ['a baseUrl that is none', { baseUrl: 'app.example.com' }, /'baseUrl'.*'app.example.com'/],
+    ['a baseUrl of another scheme', { baseUrl: 'ftp://app.example.com' }, /'baseUrl'/],
+    ['a maxBodyBytes of 0', { maxBodyBytes: 0 }, /'maxBodyBytes'.*0/],
+    ['a maxBodyBytes of 1.5', { maxBodyBytes: 1.5 }, /'maxBodyBytes'.*1\.5/],
+    ['a deadlineMs that is not a number', { deadlineMs: Number.NaN }, /'deadlineMs'.*NaN/],
+    ['a keyPrefix in upper case', { keyPrefix: 'ACME' }, /'keyPrefix'.*'ACME'/],
+    ['a headerPrefix with a space', { headerPrefix: 'X ACME' }, /'headerPrefix'.*'X ACME'/],
+    ['a rate of 0', { rateLimit: { key: { perSecond: 0, burst: 1 } } }, /'rateLimit.key'/],
+    ['a burst of 0', { rateLimit: { organization: { perSecond: 1, burst: 0 } } }, /'rateLimit.organization'/],
+  ]
+  for (const [what, options, message] of refused) {
+    test(what, () => {
+      assert.throws(create(options), (error) => {
+        assert.ok(error instanceof TypeError || error instanceof RangeError)
+        assert.match(error.message, message)
+        return true
+      })
+    })
+  }
+
+  test('a rate limit scope that it does not know', () => {
+    const scope: string = 'galaxy'
+    const options = { rateLimit: { scope } } as BusinessApiOptions
+    assert.throws(create(options), /'rateLimit.scope'.*'galaxy'/)
+  })
+})
+
+describe('GET /openapi.json', () => {
+  const api = createBusinessApi(createMemoryStore(), { baseUrl: 'https://app.business.test/' })
+  const ask = (headers: Record<string, string> = {}): Promise<Response> =>
+    api(new Request('http://localhost/openapi.json', { headers }))
+
+  test('needs no key, says its server from baseUrl and may be cached', async () => {
+    const response = await ask()
+    assert.equal(response.status, 200)
+    assert.match(response.headers.get('cache-control') ?? '', /^public, max-age=\d+$/)
+    assert.deepEqual(JSON.parse(await response.text()).servers, [{ url: 'https://app.business.test' }])
+  })
+
+  test('answers 304 without a body to a caller who has it', async () => {
+    const etag = (await ask()).headers.get('etag') ?? ''
+    assert.match(etag, /^"[\w-]+"$/)
+    for (const known of [etag, `W/${etag}`, `"other", ${etag}`, '*']) {
+      const response = await ask({ 'if-none-match': known })
+      assert.equal(response.status, 304, known)
+      assert.equal(response.headers.get('etag'), etag)
+      assert.equal(await response.text(), '')
+    }
+    assert.equal((await ask({ 'if-none-match': '"other"' })).status, 200)
+  })
+
+  test('is the same text for every caller', async () => {
+    assert.equal(await (await ask()).text(), await (await ask()).text())
+  })
+})
+
+test('a process-local limiter forgets the buckets that are full again', () => {
+  const limit = { perSecond: 1e9, burst: 1 }
+  const judge = createLocalLimiter({ key: limit, organization: limit })
+  // More callers than it keeps buckets for; each bucket is full again a nanosecond later.
+  for (let caller = 0; caller < 12_000; caller++) {
+    const admission = judge({
+      outcome: 'admitted',
+      caller: { organizationId: `org_${caller}`, keyId: 'key_1' },
+      rateLimit: null,
+      lastUseIsStale: false,
+    })
+    assert.equal(admission.outcome, 'admitted')
+  }
+})
