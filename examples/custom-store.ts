@@ -1,0 +1,57 @@
+// A store of the host's own: projects come from the host's project tracker, another service with an HTTP API, and
+// everything else stays in PostgreSQL. A store is an object of slices, so one of them can be anybody's; a store with no
+// slice of ours is written the same way, and the package's memory store is one to read.
+//
+//   TRACKER_URL=http://tracker.internal DATABASE_URL=postgres://… PORT=3000 npx tsx examples/custom-store.ts
+
+import { createServer } from 'node:http'
+import {
+  type ApiKeyStore,
+  type BusinessStore,
+  createBusinessApi,
+  jsonText,
+  type Project,
+  type ProjectStore,
+  storeUnavailable,
+} from 'business-api'
+import { createPostgresStore, migrate } from 'business-api/postgres'
+
+const { TRACKER_URL = 'http://127.0.0.1:4000', DATABASE_URL, PORT = '3000' } = process.env
+if (!DATABASE_URL) throw new Error('Set DATABASE_URL to a PostgreSQL database')
+await migrate(DATABASE_URL)
+
+const postgres = createPostgresStore(DATABASE_URL)
+const store: BusinessStore = { ...postgres, projects: createTrackerProjects(TRACKER_URL, postgres.apiKeys) }
+
+const server = createServer(createBusinessApi(store))
+server.listen(Number(PORT), () => console.log('Listening on', server.address()))
+
+process.once('SIGTERM', () => server.close(() => postgres.close()))
+
+function createTrackerProjects(trackerUrl: string, apiKeys: ApiKeyStore): ProjectStore {
+  return {
+    async list(request, limit) {
+      const admission = await apiKeys.admit(request)
+      // Nobody but an admitted caller may learn anything, not even that the tracker is down.
+      if (admission.outcome !== 'admitted') return { admission, page: null }
+      const projects = await fetchProjects(trackerUrl, admission.caller.organizationId, limit)
+      return { admission, page: jsonText(projects) }
+    },
+    // The API has no operation that would call it.
+    create: () => Promise.reject(new TypeError('Cannot create a project here: the tracker does that')),
+  }
+}
+
+/** The organization's newest projects as the tracker answers them, in the form of the API already. */
+async function fetchProjects(trackerUrl: string, organizationId: string, limit: number): Promise<Project[]> {
+  const url = new URL(
+    `/organizations/${encodeURIComponent(organizationId)}/projects?limit=${limit}`,
+    trackerUrl,
+  )
+  const response = await fetch(url, { signal: AbortSignal.timeout(2000) }).catch((cause: unknown) => {
+    // "Not now" instead of "a bug": the caller gets 503 and Retry-After, not 500.
+    throw storeUnavailable('Cannot list projects as the tracker cannot be reached', cause)
+  })
+  if (!response.ok) throw storeUnavailable(`Cannot list projects as the tracker answered ${response.status}`)
+  return (await response.json()) as Project[]
+}

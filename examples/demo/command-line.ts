@@ -1,0 +1,44 @@
+import { parseArgs } from 'node:util'
+
+/** What the demo was asked for on its command line. */
+export interface Wishes {
+  /** 0: a free one. */
+  readonly port: number
+  /** One line of JSON on stdout instead of words. */
+  readonly json: boolean
+  readonly help: boolean
+}
+
+export const HELP = `Serves the business API with believable data, on a real PostgreSQL.
+
+  npm run demo -- [options]
+
+  --port N   serve on port N of 127.0.0.1; 0, the default, takes a free one
+  --json     when ready, print one line of JSON on stdout and nothing else there (use npm run -s):
+             { baseUrl, databaseUrl, organizations: [{ id, name, keys: { all, readOnly, revoked, expired } }, ...] }
+  --help     print this
+
+DATABASE_URL, when set, names the database to use; otherwise a PostgreSQL is started for the demo and removed after it.
+Each run makes two new organizations, so a database of yours keeps those of earlier runs, and their keys stay valid.
+Ctrl-C ends everything, with exit code 130; a second one does not wait for requests under way.
+`
+
+/**
+ * Reads the command line.
+ *
+ * @throws Error saying which argument cannot be used
+ */
+export function readCommandLine(args: readonly string[]): Wishes {
+  const { values } = parseArgs({
+    args: [...args],
+    options: { port: { type: 'string' }, json: { type: 'boolean' }, help: { type: 'boolean', short: 'h' } },
+  })
+  return { port: readPort(values.port), json: values.json ?? false, help: values.help ?? false }
+}
+
+function readPort(text = '0'): number {
+  if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535) {
+    throw new RangeError(`Cannot use --port ${text} as a port is a whole number from 0 to 65535`)
+  }
+  return Number(text)
+}

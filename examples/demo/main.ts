@@ -1,0 +1,163 @@
+// The whole API on a real PostgreSQL with a year of believable data: npm run demo
+
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { type BusinessStore, createBusinessApi } from 'business-api'
+import { createPostgresStore, migrate } from 'business-api/postgres'
+import { HELP, readCommandLine, type Wishes } from './command-line.ts'
+import { makeOrganizationData, type OrganizationData } from './data.ts'
+import { createEnding } from './ending.ts'
+import { countRecords, fillOrganization } from './fill.ts'
+import { createDemoKeys } from './keys.ts'
+import { PROFILES, type Profile } from './organizations.ts'
+import { startPostgres } from './postgres.ts'
+import { type DemoOrganization, describeReady, type Ready } from './print.ts'
+import { createProgress } from './progress.ts'
+
+/** Something that went wrong outside the demo: its message is all that the reader needs. */
+class Mishap extends Error {}
+
+const ending = createEnding()
+const progress = createProgress(process.stderr)
+
+try {
+  await run(readWishes(process.argv.slice(2)))
+} catch (error) {
+  // What fails while everything is being ended fails because of it.
+  if (!ending.hasBegun) {
+    progress.clear()
+    console.error(error instanceof Mishap ? error.message : error)
+    await ending.exit(1)
+  }
+}
+
+function readWishes(args: readonly string[]): Wishes {
+  try {
+    return readCommandLine(args)
+  } catch (error) {
+    console.error(`${messageOf(error)}\nWhat there is: npm run demo -- --help`)
+    process.exit(2)
+  }
+}
+
+async function run({ port, json, help }: Wishes): Promise<void> {
+  if (help) {
+    process.stdout.write(HELP)
+    return
+  }
+  ending.add(progress.clear)
+  const server = await openServer(port)
+  const databaseUrl = process.env.DATABASE_URL || (await openDatabase())
+  const store = await openStore(databaseUrl)
+  const filled = await fill(store)
+
+  const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  server.removeAllListeners('request').on('request', createBusinessApi(store, { baseUrl }))
+  const ready: Ready = { baseUrl, databaseUrl, organizations: filled.map(({ organization }) => organization) }
+  progress.clear()
+  process.stdout.write(json ? `${JSON.stringify(ready)}\n` : describe(ready, filled))
+}
+
+// --- Steps, each with its own end ---
+
+/** Opens the port before anything else: if it is taken, nothing has been done in vain. */
+async function openServer(port: number): Promise<Server> {
+  const server = createServer((_, response) => response.writeHead(503, { 'Retry-After': '1' }).end())
+  try {
+    await once(server.listen(port, '127.0.0.1'), 'listening')
+  } catch (error) {
+    throw new Mishap(describePortError(error, port))
+  }
+  ending.add(async () => {
+    const closed = once(server.close(), 'close')
+    setTimeout(() => server.closeAllConnections(), 1000).unref()
+    await closed
+  })
+  return server
+}
+
+function describePortError(error: unknown, port: number): string {
+  if (codeOf(error) === 'EADDRINUSE') {
+    return `Port ${port} is taken by another program: choose another one with --port N, or leave it out for a free one`
+  }
+  return `Cannot serve on port ${port}: ${messageOf(error)}`
+}
+
+async function openDatabase(): Promise<string> {
+  progress.step('Starting PostgreSQL')
+  const starting = startPostgres()
+  ending.add(async () => {
+    const postgres = await starting.catch(() => undefined)
+    await postgres?.stop()
+  })
+  try {
+    return (await starting).url
+  } catch (error) {
+    throw new Mishap(messageOf(error))
+  }
+}
+
+async function openStore(databaseUrl: string): Promise<BusinessStore> {
+  progress.step('Preparing the database')
+  try {
+    await migrate(databaseUrl)
+  } catch (error) {
+    throw new Mishap(`Cannot use the database: ${messageOf(error)}`)
+  }
+  const store = createPostgresStore(databaseUrl)
+  ending.add(() => store.close())
+  return store
+}
+
+// --- Data ---
+
+/** An organization of the demo with what it was filled with. */
+interface Filled {
+  readonly organization: DemoOrganization
+  readonly data: OrganizationData
+}
+
+/** Fills new organizations, at once: a database that has seen the demo before keeps what it holds. */
+async function fill(store: BusinessStore): Promise<Filled[]> {
+  const now = Date.now()
+  const planned = PROFILES.map((profile) => ({ profile, data: makeOrganizationData(profile, now) }))
+  const total = planned.reduce((sum, { data }) => sum + countRecords(data), 0)
+  let written = 0
+  progress.step(`Writing ${total} records`)
+  return Promise.all(
+    planned.map(async ({ profile, data }) => {
+      const id = organizationId(profile)
+      await fillOrganization(store, id, data, () => progress.count(++written, total))
+      const keys = await createDemoKeys(store, id)
+      return { organization: { id, name: profile.name, keys }, data }
+    }),
+  )
+}
+
+/** New in every run, and readable in a list. */
+function organizationId({ name }: Profile): string {
+  const word = name.split(' ')[0] ?? name
+  return `org_${word.toLowerCase()}_${randomBytes(4).toString('hex')}`
+}
+
+function describe(ready: Ready, [first, second]: Filled[]): string {
+  const samples = { businessId: newestBusinessId(first), foreignBusinessId: newestBusinessId(second) }
+  return describeReady(ready, samples, Boolean(process.env.DATABASE_URL))
+}
+
+function newestBusinessId(filled: Filled | undefined): string {
+  return filled?.data.clients.at(-1)?.business.id ?? ''
+}
+
+// --- Errors ---
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined
+}
+
+/** Some errors of the network have only a code. */
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message || String(codeOf(error)) : String(error)
+}

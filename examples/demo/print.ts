@@ -1,0 +1,131 @@
+import type { DemoKeys } from './keys.ts'
+
+/** The demo once it is ready: what `--json` prints. */
+export interface Ready {
+  readonly baseUrl: string
+  readonly databaseUrl: string
+  readonly organizations: readonly DemoOrganization[]
+}
+
+export interface DemoOrganization {
+  readonly id: string
+  readonly name: string
+  readonly keys: DemoKeys
+}
+
+/** Ids that exist, for commands that need one. */
+export interface Samples {
+  /** A business of the first organization. */
+  readonly businessId: string
+  /** A business of another one. */
+  readonly foreignBusinessId: string
+}
+
+/** What to try, in words: every operation of the API and a few of its errors as commands to copy. */
+export function describeReady(ready: Ready, samples: Samples, isOwnDatabase: boolean): string {
+  const [first] = ready.organizations
+  if (first === undefined) throw new TypeError('Cannot describe a demo without an organization')
+  const { baseUrl } = ready
+  return `
+The business API is served at ${baseUrl}
+
+${ready.organizations.map(describeOrganization).join('\n\n')}
+
+Database    ${isOwnDatabase ? 'yours, of DATABASE_URL' : ready.databaseUrl}
+OpenAPI     ${baseUrl}/openapi.json
+
+Every operation, for ${first.name}:
+
+${describeCommands(operations(first.keys.all, samples), baseUrl)}
+
+A few errors:
+
+${describeCommands(mistakes(first.keys, samples), baseUrl)}
+
+Ctrl-C ends the demo${isOwnDatabase ? '; the organizations and their keys stay in your database.' : ' and removes its database.'}
+`
+}
+
+function describeOrganization({ id, name, keys }: DemoOrganization): string {
+  return `${name} (${id})
+  all scopes  ${keys.all}
+  read only   ${keys.readOnly}
+  revoked     ${keys.revoked}
+  expired     ${keys.expired}`
+}
+
+// --- Commands ---
+
+interface Command {
+  readonly title: string
+  readonly path: string
+  /** None for what needs none. */
+  readonly key?: string
+  /** Makes it a POST. */
+  readonly body?: object
+  readonly idempotencyKey?: string
+}
+
+function operations(key: string, { businessId }: Samples): readonly Command[] {
+  const newClient = { name: 'Bleu Nuit Ceramics', city: 'Tunis', email: 'hello@bleu-nuit.example' }
+  return [
+    { title: 'the newest clients', path: '/api/v1/clients?limit=3', key },
+    {
+      title: 'a new client; send it again and the same answer is replayed',
+      path: '/api/v1/clients',
+      key,
+      idempotencyKey: 'signup-1',
+      body: newClient,
+    },
+    { title: 'the newest leads', path: '/api/v1/leads?limit=3', key },
+    {
+      title: 'a new lead from an existing business',
+      path: '/api/v1/leads',
+      key,
+      idempotencyKey: 'form-1',
+      body: { businessId },
+    },
+    { title: 'the newest invoices', path: '/api/v1/invoices?limit=3', key },
+    { title: 'the newest proposals', path: '/api/v1/proposals?limit=3', key },
+    { title: 'the newest projects', path: '/api/v1/projects?limit=3', key },
+    { title: 'the description of all this; it needs no key', path: '/openapi.json' },
+  ]
+}
+
+function mistakes(keys: DemoKeys, { foreignBusinessId }: Samples): readonly Command[] {
+  return [
+    { title: '401: no key', path: '/api/v1/clients' },
+    {
+      title: '401: a revoked key (an expired one looks the same)',
+      path: '/api/v1/clients',
+      key: keys.revoked,
+    },
+    {
+      title: '403: a key without the scope clients:write',
+      path: '/api/v1/clients',
+      key: keys.readOnly,
+      body: { name: 'Nobody' },
+    },
+    {
+      title: '404: a business of another organization',
+      path: '/api/v1/leads',
+      key: keys.all,
+      body: { businessId: foreignBusinessId },
+    },
+    { title: '422: a limit out of range', path: '/api/v1/invoices?limit=201', key: keys.all },
+    { title: '422: a name too short', path: '/api/v1/clients', key: keys.all, body: { name: 'A' } },
+  ]
+}
+
+function describeCommands(commands: readonly Command[], baseUrl: string): string {
+  return commands.map((command) => `  # ${command.title}\n  ${toCurl(command, baseUrl)}`).join('\n')
+}
+
+/** One line for a POSIX shell; -w ends the answer's line, which has no end of its own. */
+function toCurl({ path, key, body, idempotencyKey }: Command, baseUrl: string): string {
+  const parts = [`curl -isw '\\n' '${baseUrl}${path}'`]
+  if (key !== undefined) parts.push(`-H 'Authorization: Bearer ${key}'`)
+  if (idempotencyKey !== undefined) parts.push(`-H 'Idempotency-Key: ${idempotencyKey}'`)
+  if (body !== undefined) parts.push(`-H 'Content-Type: application/json' -d '${JSON.stringify(body)}'`)
+  return parts.join(' ')
+}

@@ -1,0 +1,8 @@
+// Brings the database up to date; part of a deployment, not of the app, which may start in many places at once.
+
+import { migrate } from 'business-api/postgres'
+
+const { DATABASE_URL } = process.env
+if (!DATABASE_URL) throw new Error('Set DATABASE_URL to a PostgreSQL database')
+const { applied } = await migrate(DATABASE_URL)
+console.log(applied.length === 0 ? 'Nothing to do' : `Applied ${applied.join(', ')}`)

@@ -1,0 +1,22 @@
+// The API on plain node:http, beside routes of the host's own. The first key: examples/create-key.ts
+//
+//   DATABASE_URL=postgres://… PORT=3000 BASE_PATH=/platform npx tsx examples/node-http.ts
+
+import { createServer } from 'node:http'
+import { createBusinessApi } from 'business-api'
+import { createPostgresStore, migrate } from 'business-api/postgres'
+
+const { DATABASE_URL, PORT = '3000', BASE_PATH = '' } = process.env
+if (!DATABASE_URL) throw new Error('Set DATABASE_URL to a PostgreSQL database')
+await migrate(DATABASE_URL)
+
+const store = createPostgresStore(DATABASE_URL)
+const api = createBusinessApi(store, { basePath: BASE_PATH })
+
+const server = createServer((request, response) => {
+  // A path that is none of the API's is the host's. Where the host has no paths of its own: createServer(api).
+  api(request, response, () => response.end("The host's own page\n"))
+})
+server.listen(Number(PORT), () => console.log('Listening on', server.address()))
+
+process.once('SIGTERM', () => server.close(() => store.close()))

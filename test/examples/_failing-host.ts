@@ -1,0 +1,42 @@
+// A host with a route of its own and with a store that fails whatever it is asked.
+//
+//   tsx test/examples/_failing-host.ts node-http|express unavailable|bug|synchronous
+
+import { createServer, type RequestListener } from 'node:http'
+import express from 'express'
+import { type BusinessStore, createBusinessApi, storeUnavailable } from '../../lib/index.ts'
+
+const SECRET = 'password=hunter2'
+
+const failures: Readonly<Record<string, () => Promise<never>>> = {
+  unavailable: () => Promise.reject(storeUnavailable(`Cannot reach ${SECRET}`)),
+  bug: () => Promise.reject(new Error(SECRET)),
+  synchronous: () => {
+    throw new Error(SECRET)
+  },
+}
+
+const [host, failure = ''] = process.argv.slice(2)
+const slice = new Proxy({}, { get: () => failures[failure] })
+const store = new Proxy({}, { get: () => slice }) as BusinessStore
+const api = createBusinessApi(store)
+
+const server = createServer(host === 'express' ? createExpressApp() : createListener())
+server.listen(0, () => console.log('Listening on', server.address()))
+process.once('SIGTERM', () => server.close())
+
+function createListener(): RequestListener {
+  return (request, response) => {
+    api(request, response, () => response.end('host'))
+  }
+}
+
+function createExpressApp(): express.Express {
+  const app = express()
+  app.use(express.json())
+  app.use(api)
+  app.use((_request, response) => {
+    response.send('host')
+  })
+  return app
+}

@@ -1,0 +1,119 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { constants } from 'node:os'
+import { join } from 'node:path'
+import { after } from 'node:test'
+
+// Programs run as their readers run them: in a process of their own, from the top directory of the package.
+
+export const ROOT: string = join(import.meta.dirname, '..', '..')
+
+/** A program in a process group of its own, as in a terminal. */
+export interface Program {
+  /** All it has written so far. */
+  stdout(): string
+  stderr(): string
+  /** True from the moment its process has ended. */
+  hasEnded(): boolean
+  /** Resolves with what the pattern matches first on stdout; rejects with stderr when the program ends before. */
+  prints(pattern: RegExp): Promise<RegExpExecArray>
+  /** Sends a signal to every process of the group, as Ctrl-C does. */
+  signal(signal: NodeJS.Signals): void
+  /** The exit code as a shell reports it: 130 also for a program that let SIGINT end it. */
+  readonly exit: Promise<number>
+}
+
+/** What {@link startProgram} changes in the environment; `undefined` leaves a variable out. */
+export type Environment = Readonly<Record<string, string | undefined>>
+
+const started: Program[] = []
+
+// What a failed test has left running would keep its file from ending.
+after(() => Promise.all(started.filter((program) => !program.hasEnded()).map(endProgram)))
+
+/** Runs a TypeScript program with Node.js from source. */
+export function startSource(args: readonly string[], env: Environment = {}): Program {
+  return startProgram(process.execPath, ['--import', 'tsx', ...args], env)
+}
+
+/** Runs any command. */
+export function startProgram(
+  command: string,
+  args: readonly string[],
+  env: Environment = {},
+  cwd: string = ROOT,
+): Program {
+  const child = spawn(command, args, {
+    cwd,
+    env: { ...process.env, ...env },
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const output = { stdout: '', stderr: '' }
+  child.stdout.on('data', (chunk) => {
+    output.stdout += chunk
+  })
+  child.stderr.on('data', (chunk) => {
+    output.stderr += chunk
+  })
+  const exit = once(child, 'close').then(([code, signal]) => readExitCode(code, signal))
+  const program: Program = {
+    stdout: () => output.stdout,
+    stderr: () => output.stderr,
+    hasEnded: () => child.exitCode !== null || child.signalCode !== null,
+    prints: (pattern) => waitFor(pattern, child, output),
+    signal: (signal) => signalGroup(child, signal),
+    exit,
+  }
+  started.push(program)
+  return program
+}
+
+function readExitCode(code: number | null, signal: NodeJS.Signals | null): number {
+  return code ?? 128 + (signal === null ? 0 : constants.signals[signal])
+}
+
+/** The port that an example tells it listens on, as the beginning of every URL there. */
+export async function readBaseUrl(program: Program): Promise<string> {
+  const [, port] = await program.prints(/Listening on .*port: (\d+)/)
+  return `http://127.0.0.1:${port}`
+}
+
+/** Ends a program and everything it has started. */
+export async function endProgram(program: Program): Promise<void> {
+  program.signal('SIGTERM')
+  const timer = setTimeout(() => program.signal('SIGKILL'), 10_000)
+  await program.exit
+  clearTimeout(timer)
+}
+
+function waitFor(
+  pattern: RegExp,
+  child: ChildProcess,
+  output: { readonly stdout: string; readonly stderr: string },
+): Promise<RegExpExecArray> {
+  return new Promise((resolve, reject) => {
+    const look = (): void => {
+      const match = pattern.exec(output.stdout)
+      if (match) resolve(match)
+    }
+    look()
+    child.stdout?.on('data', look)
+    child.on('close', (code) => {
+      reject(
+        new Error(
+          `The program ended with ${code} before it printed ${pattern}\n${output.stdout}${output.stderr}`,
+        ),
+      )
+    })
+  })
+}
+
+function signalGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
+  if (pid === undefined) return
+  try {
+    process.kill(-pid, signal)
+  } catch {
+    // All of them have ended already.
+  }
+}

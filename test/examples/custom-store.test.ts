@@ -1,0 +1,70 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { after, before, test } from 'node:test'
+import type { Project } from '../../lib/index.ts'
+import { assertError, call, type Prepared, prepareDatabase, visit } from './_host.ts'
+import { endProgram, type Program, readBaseUrl, startSource } from './_program.ts'
+
+const PROJECT: Project = {
+  id: 'TRACKER-7',
+  name: 'Showroom relaunch',
+  status: 'in review',
+  billingType: 'fixed',
+  value: 12_000,
+}
+
+let prepared: Prepared
+let tracker: Server
+let program: Program
+let url: string
+const asked: (string | undefined)[] = []
+let trackerStatus = 200
+
+before(async () => {
+  prepared = await prepareDatabase()
+  tracker = createServer((request, response) => {
+    asked.push(request.url)
+    response.writeHead(trackerStatus).end(JSON.stringify([PROJECT]))
+  })
+  await once(tracker.listen(0, '127.0.0.1'), 'listening')
+  program = startSource(['examples/custom-store.ts'], {
+    DATABASE_URL: prepared.databaseUrl,
+    PORT: '0',
+    TRACKER_URL: `http://127.0.0.1:${(tracker.address() as AddressInfo).port}`,
+  })
+  url = await readBaseUrl(program)
+})
+
+after(async () => {
+  tracker.close()
+  await endProgram(program)
+  await prepared.drop()
+})
+
+test("examples/custom-store lists the projects of the caller's organization from the tracker", async () => {
+  const response = await call(`${url}/api/v1/projects?limit=7`, prepared.key)
+  assert.deepEqual(await response.json(), { data: [PROJECT] })
+  assert.deepEqual(asked, ['/organizations/org_example/projects?limit=7'])
+})
+
+test('examples/custom-store does not ask the tracker for a caller without a key', async () => {
+  asked.length = 0
+  await assertError(await fetch(`${url}/api/v1/projects`), 401)
+  assert.deepEqual(asked, [])
+})
+
+test('examples/custom-store keeps everything else in PostgreSQL', () => visit(url, prepared.key))
+
+test('examples/custom-store answers 503 while the tracker fails, and the rest goes on', async () => {
+  trackerStatus = 500
+  await assertError(await call(`${url}/api/v1/projects`, prepared.key), 503)
+
+  tracker.close()
+  tracker.closeAllConnections()
+  const response = await call(`${url}/api/v1/projects`, prepared.key)
+  assert.equal(response.headers.get('retry-after'), '1')
+  assert.doesNotMatch(await assertError(response, 503), /tracker/i)
+  assert.equal((await call(`${url}/api/v1/clients`, prepared.key)).status, 200)
+})

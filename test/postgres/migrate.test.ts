@@ -1,0 +1,227 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, afterEach, beforeEach, describe, test } from 'node:test'
+import postgres, { type Sql } from 'postgres'
+import { BusinessApiError, SCHEMA_TOO_NEW } from '../../lib/errors.ts'
+import { migrate, migrateFrom } from '../../lib/postgres/migrate.ts'
+import { createEmptyDatabase, type TestDatabase } from '../_database.ts'
+
+const directories: string[] = []
+let database: TestDatabase
+let sql: Sql
+
+beforeEach(async () => {
+  database = await createEmptyDatabase()
+  sql = database.sql()
+})
+
+afterEach(() => database.drop())
+
+after(() => Promise.all(directories.map((directory) => rm(directory, { recursive: true }))))
+
+describe('migrate()', () => {
+  test('applies the migrations of the package to an empty database, and nothing the second time', async () => {
+    const files = (await readdir(join(import.meta.dirname, '..', '..', 'sql'))).sort()
+    assert.deepEqual(await migrate(sql), { applied: files, current: files.length })
+    assert.deepEqual(await migrate(sql), { applied: [], current: files.length })
+  })
+
+  test('opens a connection of its own for a connection string, and closes it', async () => {
+    const { current } = await migrate(database.url)
+    const [row] = await sql`
+      select (select max(id) from business_api.migrations) as current,
+             (select count(*)::int from pg_stat_activity
+               where datname = current_database() and pid <> pg_backend_pid()) as connections
+    `
+    assert.deepEqual({ ...row }, { current, connections: 0 })
+  })
+
+  test('called eight times at once on an empty database, applies each migration once', async () => {
+    const pools = Array.from({ length: 8 }, () => database.sql({ max: 1 }))
+    const reports = await Promise.all(pools.map((pool) => migrate(pool)))
+    const applying = reports.filter(({ applied }) => applied.length > 0)
+    assert.equal(applying.length, 1)
+    assert.equal(new Set(reports.map(({ current }) => current)).size, 1)
+  })
+
+  test('waits for another migration past the deadline that the host has set for statements', async () => {
+    const directory = await migrations({ '0001-slow.sql': 'select pg_sleep(0.4)' })
+    const pools = [1, 2].map(() => database.sql({ max: 1, connection: { statement_timeout: 200 } }))
+    const reports = await Promise.all(pools.map((pool) => migrateFrom(pool, directory)))
+    assert.deepEqual(reports.map(({ applied }) => applied.length).sort(), [0, 1])
+  })
+
+  test('works where the database makes every transaction repeatable read and read only', async () => {
+    const directory = await migrations({ '0001-slow.sql': 'select pg_sleep(0.2)' })
+    const connection = {
+      default_transaction_isolation: 'repeatable read',
+      default_transaction_read_only: true,
+    } as const
+    const pools = [1, 2].map(() => database.sql({ max: 1, connection }))
+    const reports = await Promise.all(pools.map((pool) => migrateFrom(pool, directory)))
+    assert.deepEqual(reports.map(({ applied }) => applied.length).sort(), [0, 1])
+  })
+
+  test('applies only what is pending', async () => {
+    await migrateFrom(sql, await migrations({ '0001-first.sql': 'create table public.first ()' }))
+    const grown = await migrations({
+      '0001-first.sql': 'create table public.first ()',
+      '0002-second.sql': 'create table public.second ()',
+    })
+    assert.deepEqual(await migrateFrom(sql, grown), { applied: ['0002-second.sql'], current: 2 })
+  })
+
+  test('needs no more than to read the list of migrations when nothing is pending', async () => {
+    const directory = await migrations({ '0001-first.sql': 'create table public.first ()' })
+    await migrateFrom(sql, directory)
+    await withRole(async (role, connection) => {
+      await sql`grant usage on schema business_api to ${sql(role)}`
+      await sql`grant select on business_api.migrations to ${sql(role)}`
+      assert.deepEqual(await migrateFrom(connection, directory), { applied: [], current: 1 })
+    })
+  })
+
+  test('may use a schema that an administrator has made for a user without the right to make one', async () => {
+    const directory = await migrations({ '0001-first.sql': 'create table business_api.first ()' })
+    await withRole(async (role, connection) => {
+      await sql`create schema business_api authorization ${sql(role)}`
+      assert.equal((await migrateFrom(connection, directory)).current, 1)
+    })
+  })
+
+  test('leaves nothing of any pending migration when one fails, and names the file', async () => {
+    const directory = await migrations({
+      '0001-good.sql': 'create table public.good ()',
+      '0002-bad.sql': 'create table public.bad (); select 1 / 0',
+    })
+    await assert.rejects(migrateFrom(sql, directory), (error: Error) => {
+      assert.equal(error.message, "Cannot apply migration '0002-bad.sql': division by zero")
+      assert.ok(error.cause instanceof postgres.PostgresError)
+      return true
+    })
+    const [row] = await sql`
+      select to_regclass('public.good') as good, to_regclass('public.bad') as bad,
+             to_regnamespace('business_api') as schema
+    `
+    assert.deepEqual({ ...row }, { good: null, bad: null, schema: null })
+  })
+
+  test('leaves no setting behind on the connection', async () => {
+    const pool = database.sql({ max: 1 })
+    const readSettings = () =>
+      pool`select current_setting('search_path'), current_setting('statement_timeout'),
+                  current_setting('client_min_messages')`
+    const before = await readSettings()
+    await migrate(pool)
+    assert.deepEqual([...(await readSettings())], [...before])
+  })
+})
+
+describe('migrate() with a connection of the host', () => {
+  const hosts: Record<string, postgres.Options<Record<never, never>>> = {
+    'that renames columns': { transform: postgres.camel },
+    'that transforms rows and values': {
+      transform: {
+        column: { from: (name) => name.toUpperCase() },
+        value: { from: (value) => [value] },
+        row: { from: (row) => Object.fromEntries(Object.entries(row)) },
+      },
+    },
+    'behind a pooler in transaction mode': { prepare: false, fetch_types: false },
+    'with one connection': { max: 1 },
+  }
+  for (const [name, options] of Object.entries(hosts)) {
+    test(name, async () => {
+      const host = database.sql(options)
+      const { current } = await migrate(host)
+      assert.ok(current > 0)
+      assert.deepEqual(await migrate(host), { applied: [], current })
+    })
+  }
+
+  test('with type parsers of its own', async () => {
+    const host = postgres(database.url, {
+      types: {
+        bool: { to: 16, from: [16], serialize: () => 'no', parse: () => 'maybe' },
+        int4: { to: 23, from: [23], serialize: () => '-1', parse: () => -1n },
+        bigint: postgres.BigInt,
+      },
+    })
+    try {
+      const { current } = await migrate(host)
+      assert.deepEqual(await migrate(host), { applied: [], current })
+    } finally {
+      await host.end()
+    }
+  })
+})
+
+describe('migrate() on a database that a newer version has migrated', () => {
+  const known = { '0001-first.sql': 'select 1' }
+
+  test('goes on when older code can run against it', async () => {
+    const newer = { ...known, '0002-harmless.sql': 'select 2' }
+    await migrateFrom(sql, await migrations(newer))
+    assert.deepEqual(await migrateFrom(sql, await migrations(known)), { applied: [], current: 2 })
+  })
+
+  test('throws schema_too_new when one of the newer migrations is breaking', async () => {
+    const newer = { ...known, '0002-breaking.sql': '--! breaking\nselect 2', '0003-more.sql': 'select 3' }
+    await migrateFrom(sql, await migrations(newer))
+    await assert.rejects(migrateFrom(sql, await migrations(known)), (error: unknown) => {
+      assert.ok(error instanceof BusinessApiError)
+      assert.equal(error.code, SCHEMA_TOO_NEW)
+      assert.match(error.message, /'0002-breaking\.sql'.*knows migrations up to 1/)
+      return true
+    })
+  })
+
+  test('goes on when the breaking migration is one that it knows', async () => {
+    const breaking = { ...known, '0002-breaking.sql': '--! breaking\nselect 2' }
+    await migrateFrom(sql, await migrations({ ...breaking, '0003-harmless.sql': 'select 3' }))
+    assert.equal((await migrateFrom(sql, await migrations(breaking))).current, 3)
+  })
+})
+
+describe('migrate() refuses files', () => {
+  const refused: Record<string, [files: string[], message: RegExp]> = {
+    'with a number missing': [['0001-a.sql', '0003-c.sql'], /expected number 0002 but found '0003-c.sql'/],
+    'with a number twice': [['0001-a.sql', '0001-b.sql'], /expected number 0002 but found '0001-b.sql'/],
+    'whose names are of another form': [['1-a.sql'], /'1-a.sql' is not named like/],
+  }
+  for (const [name, [files, message]] of Object.entries(refused)) {
+    test(name, async () => {
+      const directory = await migrations(Object.fromEntries(files.map((file) => [file, 'select 1'])))
+      await assert.rejects(migrateFrom(sql, directory), message)
+    })
+  }
+
+  test('with a mark that it does not know', async () => {
+    const directory = await migrations({ '0001-a.sql': '--! braking\nselect 1' })
+    await assert.rejects(migrateFrom(sql, directory), /begins with the unknown mark '--! braking'/)
+  })
+})
+
+/** Gives the work a user without any right, and a connection of that user. */
+async function withRole(work: (role: string, connection: Sql) => Promise<void>): Promise<void> {
+  // Roles belong to the whole server, which other processes may be using.
+  const role = `business_api_test_${randomUUID()}`
+  await sql`create role ${sql(role)}`
+  try {
+    await work(role, database.sql({ max: 1, connection: { role } }))
+  } finally {
+    await sql`drop owned by ${sql(role)}`
+    await sql`drop role ${sql(role)}`
+  }
+}
+
+/** Writes migrations to a directory of their own. */
+async function migrations(files: Record<string, string>): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), 'business-api-migrations-'))
+  directories.push(directory)
+  for (const [name, text] of Object.entries(files)) await writeFile(join(directory, name), text)
+  return directory
+}
