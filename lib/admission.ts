@@ -1,6 +1,6 @@
-import type { Scope } from './api-keys.ts'
 import type { JsonText } from './json-text.ts'
 import type { RateLimitState, RateLimits } from './rate-limit.ts'
+import type { Scope } from './scopes.ts'
 
 /** What a store needs to decide whether a request may go on. */
 export interface AdmissionRequest {

@@ -2,22 +2,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import type { Admission, AdmissionRequest } from './admission.ts'
 import type { RateLimit } from './rate-limit.ts'
-
-// --- Scopes (specification, section 5, rule 3) ---
-
-/** Every scope that a key can carry. */
-export const SCOPES = [
-  'clients:read',
-  'clients:write',
-  'leads:read',
-  'leads:write',
-  'invoices:read',
-  'proposals:read',
-  'projects:read',
-] as const
-
-/** One of {@link SCOPES}. */
-export type Scope = (typeof SCOPES)[number]
+import type { Scope } from './scopes.ts'
 
 // --- Form ---
 
@@ -33,9 +18,15 @@ export const API_KEY_PATTERN: RegExp = /\b[a-z][a-z0-9]{0,15}_live_[0-9A-Za-z]{4
 
 const WHOLE_KEY = new RegExp(`^${API_KEY_PATTERN.source}$`)
 
+/** What keys begin with unless the host says otherwise. Not `sk`, which scanners take for another company's. */
+export const DEFAULT_KEY_PREFIX = 'bapi'
+
+/** What a key may begin with: a lower-case letter, then at most 15 letters or digits. */
+export const API_KEY_PREFIX: RegExp = /^[a-z][a-z0-9]{0,15}$/
+
 /** Whether a prefix can start an API key: a lower-case letter, then at most 15 letters or digits. */
 export function isApiKeyPrefix(prefix: string): boolean {
-  return /^[a-z][a-z0-9]{0,15}$/.test(prefix)
+  return API_KEY_PREFIX.test(prefix)
 }
 
 /** Makes a new key. It exists in full only in the value returned. */

@@ -1,9 +1,6 @@
 /** The store could not be reached or did not answer in time. Thrown by stores; the API answers 503. */
 export const STORE_UNAVAILABLE = 'store_unavailable'
 
-/** The data of an event does not fit the schema of its type. Thrown when an event is published. */
-export const INVALID_EVENT = 'invalid_event'
-
 /** A value given by the host's code breaks a rule of the library. Thrown by the typed calls, never by the API. */
 export const INVALID_INPUT = 'invalid_input'
 
@@ -19,7 +16,6 @@ export const SCHEMA_TOO_NEW = 'schema_too_new'
 /** Every code of a {@link BusinessApiError}. */
 export type ErrorCode =
   | typeof STORE_UNAVAILABLE
-  | typeof INVALID_EVENT
   | typeof INVALID_INPUT
   | typeof ALREADY_EXISTS
   | typeof NOT_FOUND

@@ -26,10 +26,19 @@ export type Ids = (kind: IdKind) => string
 const RANDOM_POOL_BYTES = 4096
 
 /**
- * The ids of the library: ULIDs, monotonic within a process also when the clock stands still or goes back, so that
- * "newest first" is the order of the key and needs no other index.
+ * The ids of the library: ULIDs, monotonic also when the clock stands still or goes back, so that "newest first" is the
+ * order of the key and needs no other index. All ids by the system's clock come from one sequence, however many pieces
+ * of a process make them.
  */
 export function createIds(clock: Clock = Date.now): Ids {
+  if (clock !== Date.now) return createSequence(clock)
+  systemIds ??= createSequence(clock)
+  return systemIds
+}
+
+let systemIds: Ids | undefined
+
+function createSequence(clock: Clock): Ids {
   const ulid = monotonicFactory(createRandom())
   return (kind) => `${kind}_${ulid(clock())}`
 }

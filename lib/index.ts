@@ -2,14 +2,7 @@ export type { Admission, AdmissionRequest, AdmittedPage, Caller } from './admiss
 export { type BusinessApi, createBusinessApi } from './api/create-business-api.ts'
 export type { Logger, LogLine } from './api/log.ts'
 export type { BusinessApiOptions, ErrorContext, RateLimitOptions } from './api/options.ts'
-export {
-  API_KEY_PATTERN,
-  type ApiKey,
-  type ApiKeyRecord,
-  type ApiKeyStore,
-  SCOPES,
-  type Scope,
-} from './api-keys.ts'
+export { API_KEY_PATTERN, type ApiKey, type ApiKeyRecord, type ApiKeyStore } from './api-keys.ts'
 export type { Business } from './businesses.ts'
 export type { Client, ClientStore, CreateClientInput } from './clients.ts'
 export type { Creation, CreationOutcome, IdempotencyClaim } from './creation.ts'
@@ -18,7 +11,6 @@ export {
   ALREADY_EXISTS,
   BusinessApiError,
   type ErrorCode,
-  INVALID_EVENT,
   INVALID_INPUT,
   NOT_FOUND,
   SCHEMA_TOO_NEW,
@@ -40,5 +32,6 @@ export {
   type RateLimits,
   takeToken,
 } from './rate-limit.ts'
+export { SCOPES, type Scope } from './scopes.ts'
 export type { BusinessStore } from './store.ts'
 export type { WebhookAnswer, WebhookRequest, WebhookSender } from './webhooks/webhook-sender.ts'

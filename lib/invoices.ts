@@ -75,7 +75,10 @@ export interface InvoiceStore {
   /**
    * Writes the invoice, its events and the idempotency entry at once or not at all.
    *
-   * @throws `BusinessApiError` with code `already_exists` when another invoice of the organization has its number
+   * Money comes out with the currency's decimals, and `amountDue` is computed, whatever was passed.
+   *
+   * @throws `BusinessApiError` with code `already_exists` when another invoice of the organization has its number,
+   *   `invalid_input` for money finer than the currency's minor unit or more paid than the total
    */
   create(creation: Creation<Invoice>): Promise<CreationOutcome>
 }

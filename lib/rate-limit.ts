@@ -4,6 +4,33 @@ export interface RateLimit {
   readonly burst: number
 }
 
+/**
+ * Within these bounds the buckets' arithmetic holds and the numbers fit a database's types. From some 10 000 per second on
+ * a bucket is lax: it forgives a hundredth of a millisecond, which is then a good part of the interval.
+ */
+export const RATE_LIMIT_BOUNDS = {
+  perSecondMin: 0.001,
+  perSecondMax: 1_000_000,
+  burstMax: 1_000_000_000,
+} as const
+
+/** What a limit must be, for the text of a refusal. */
+export const RATE_LIMIT_REQUIREMENT: string =
+  `{ perSecond, burst } with perSecond from ${RATE_LIMIT_BOUNDS.perSecondMin} to ${RATE_LIMIT_BOUNDS.perSecondMax} ` +
+  `and burst a whole number from 1 to ${RATE_LIMIT_BOUNDS.burstMax}`
+
+/** Whether a limit can be used. */
+export function isRateLimit({ perSecond, burst }: RateLimit): boolean {
+  const { perSecondMin, perSecondMax, burstMax } = RATE_LIMIT_BOUNDS
+  return (
+    perSecond >= perSecondMin &&
+    perSecond <= perSecondMax &&
+    Number.isInteger(burst) &&
+    burst >= 1 &&
+    burst <= burstMax
+  )
+}
+
 /** The two buckets of every request: its API key's and its organization's (specification, section 8). */
 export interface RateLimits {
   readonly key: RateLimit

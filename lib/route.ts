@@ -1,9 +1,9 @@
 import type * as v from 'valibot'
 import type { AdmissionRequest, AdmittedPage } from './admission.ts'
-import type { Scope } from './api-keys.ts'
 import type { Creation, CreationOutcome } from './creation.ts'
 import type { RecordedEvent } from './envelope.ts'
 import type { Making } from './making.ts'
+import type { Scope } from './scopes.ts'
 
 /** What a resource declares of an operation: enough to serve it and to describe it in the OpenAPI document. */
 interface Declaration {

@@ -21,6 +21,8 @@ create table business_api.clients (
   total_revenue numeric(15, 3) not null,
   monthly_revenue numeric(15, 3) not null,
   converted_at timestamptz not null,
+  constraint clients_total_revenue_check check (total_revenue <> 'NaN'),
+  constraint clients_monthly_revenue_check check (monthly_revenue <> 'NaN'),
   constraint clients_pkey primary key (organization_id, id),
   constraint clients_organization_id_business_id_key unique (organization_id, business_id),
   constraint clients_organization_id_business_id_fkey

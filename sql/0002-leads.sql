@@ -9,6 +9,8 @@ create table business_api.leads (
   score_band text,
   expected_value numeric(15, 3),
   created_at timestamptz not null,
+  constraint leads_expected_value_check check (expected_value <> 'NaN'),
+  constraint leads_lead_score_check check (lead_score between 0 and 100),
   constraint leads_pkey primary key (organization_id, id),
   constraint leads_organization_id_business_id_fkey
     foreign key (organization_id, business_id) references business_api.businesses (organization_id, id)

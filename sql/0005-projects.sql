@@ -7,5 +7,6 @@ create table business_api.projects (
   status text not null,
   billing_type text not null,
   value numeric(15, 3) not null,
+  constraint projects_value_check check (value <> 'NaN'),
   constraint projects_pkey primary key (organization_id, id)
 );

@@ -39,6 +39,9 @@ create unlogged table business_api.rate_buckets (
   constraint rate_buckets_pkey primary key (organization_id, bucket)
 ) with (fillfactor = 50);
 
+-- Every function of the schema empties search_path: what somebody puts into `public` under the name of a function that
+-- takes any type would win over PostgreSQL's own, and could say whose request it is.
+
 -- Judges a request: the key, both rate limits, the scope, in that order, by the database's clock, in one atomic step.
 -- Limits that are null take no token. The verdict comes as JSON text, and with it the page that was read for it, which
 -- only an admitted request gets to see. The page is read before and handed in: the two bucket rows stay locked until
@@ -52,7 +55,10 @@ create function business_api.admit(
   organization_burst integer,
   page text default null
 ) returns table (admission text, admitted_page text)
-language plpgsql as $$
+language plpgsql volatile
+set search_path = ''
+set lock_timeout = '4s'
+as $$
 #variable_conflict use_column
 declare
   at_time timestamptz := clock_timestamp();
@@ -83,20 +89,24 @@ begin
 
   if $3 is not null then
     -- Always the key's row before the organization's, also when they are first made: no two requests can deadlock.
-    loop
+    for attempt in 1..3 loop
       select b.full_at into key_full_at from business_api.rate_buckets b
        where b.organization_id = caller.organization_id and b.bucket = caller.id for no key update;
       exit when found;
       insert into business_api.rate_buckets (organization_id, bucket, full_at)
       values (caller.organization_id, caller.id, 0) on conflict do nothing;
     end loop;
-    loop
+    for attempt in 1..3 loop
       select b.full_at into organization_full_at from business_api.rate_buckets b
        where b.organization_id = caller.organization_id and b.bucket = 'organization' for no key update;
       exit when found;
       insert into business_api.rate_buckets (organization_id, bucket, full_at)
       values (caller.organization_id, 'organization', 0) on conflict do nothing;
     end loop;
+
+    if key_full_at is null or organization_full_at is null then
+      raise exception 'Cannot take a token as business_api.rate_buckets does not keep its rows';
+    end if;
 
     -- The clock is read again, as the locks may have been waited for. A bucket is never more than empty, so that a
     -- limit that was raised counts at once.
@@ -152,7 +162,9 @@ create function business_api.likely_organization(
   organization_per_second double precision,
   organization_burst integer
 ) returns text
-language sql stable as $$
+language sql stable
+set search_path = ''
+as $$
   select k.organization_id
     from business_api.api_keys k
     left join business_api.organization_limits o on o.organization_id = k.organization_id
@@ -164,7 +176,7 @@ language sql stable as $$
        select from business_api.rate_buckets b
         where b.organization_id = k.organization_id
           and b.bucket in (k.id, 'organization')
-          and b.full_at - extract(epoch from clock_timestamp()) > case b.bucket
+          and b.full_at - extract(epoch from now()) > case b.bucket
             when k.id then (coalesce(k.burst, $4) - 0.5) / coalesce(k.per_second, $3)
             else (coalesce(o.burst, $6) - 0.5) / coalesce(o.per_second, $5)
           end
@@ -172,7 +184,10 @@ language sql stable as $$
 $$;
 
 create function business_api.describe_bucket(full_in double precision, per_second double precision, burst integer)
-returns json language sql immutable as $$
+returns json
+language sql stable
+set search_path = ''
+as $$
   select json_build_object(
     'perSecond', per_second,
     'burst', burst,

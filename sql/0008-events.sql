@@ -39,7 +39,9 @@ create table business_api.deliveries (
 -- An id as the application makes them: `<kind>_<ulid>`, 48 bits of milliseconds and 79 random bits (a random UUID's
 -- sixteen bytes give five bits each, but for the one that holds its version).
 create function business_api.new_id(kind text) returns text
-language sql volatile as $$
+language sql volatile
+set search_path = ''
+as $$
   select kind || '_' || string_agg(substr('0123456789ABCDEFGHJKMNPQRSTVWXYZ', digit + 1, 1), '' order by position)
     from (
       select i as position, ((floor(extract(epoch from clock_timestamp()) * 1000)::bigint >> (45 - 5 * i)) & 31)::int as digit
@@ -54,7 +56,9 @@ $$;
 -- where the endpoint is disabled, so that it can be replayed. An event id that exists stands, and nothing is sent
 -- again. Returns how many deliveries were written.
 create function business_api.record_events(organization_id text, events jsonb) returns bigint
-language plpgsql as $$
+language plpgsql volatile
+set search_path = ''
+as $$
 declare
   written bigint;
 begin
@@ -78,19 +82,42 @@ begin
 end
 $$;
 
+-- The types of the catalogue (lib/events.ts), so that a misspelt one is an error to its publisher.
+create function business_api.event_types() returns text[]
+language sql immutable
+set search_path = ''
+as $$
+  select array[
+    'client.created',
+    'lead.created', 'lead.stage_changed',
+    'proposal.created', 'proposal.sent', 'proposal.accepted', 'proposal.rejected',
+    'invoice.issued', 'invoice.paid', 'invoice.overdue', 'payment.received',
+    'project.completed',
+    'support.ticket_created', 'support.ticket_status_changed',
+    'business.created',
+    'marketing.campaign_created', 'marketing.campaign_activated', 'marketing.campaign_paused',
+    'marketing.campaign_completed', 'marketing.campaign_submitted', 'marketing.campaign_failed',
+    'marketing.lead_captured', 'marketing.attribution_captured', 'marketing.provider_sync_completed'
+  ]
+$$;
+
 -- Publishes an event from any language, inside the host's own transaction: rolled back, it never happened. Returns the
--- event's id. The shape of `data` for each type is in the API's OpenAPI document, under `webhooks`.
-create function business_api.publish_event(organization_id text, type text, data jsonb) returns text
-language plpgsql as $$
+-- event's id. An id given twice publishes once: the first stands. The shape of `data` for each type is in the API's
+-- OpenAPI document, under `webhooks`.
+create function business_api.publish_event(organization_id text, type text, data jsonb, id text default null)
+returns text
+language plpgsql volatile
+set search_path = ''
+as $$
 declare
-  event_id text := business_api.new_id('evt');
+  event_id text := coalesce(id, business_api.new_id('evt'));
   created_at text := to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
 begin
   if organization_id is null or organization_id = '' then
     raise exception 'Cannot publish an event without an organization' using errcode = 'invalid_parameter_value';
   end if;
-  if type is null or type !~ '^[a-z]+\.[a-z_]+$' then
-    raise exception 'Cannot publish an event as its type is not one: %', type using errcode = 'invalid_parameter_value';
+  if type is null or type <> all (business_api.event_types()) then
+    raise exception 'Cannot publish an event as % is not a type of event', coalesce(type, 'null') using errcode = 'invalid_parameter_value';
   end if;
   if data is null or jsonb_typeof(data) <> 'object' then
     raise exception 'Cannot publish % as its data is not a JSON object', type using errcode = 'invalid_parameter_value';

@@ -41,7 +41,9 @@ create table business_api.clients (
   converted_at timestamp with time zone not null,
   constraint clients_pkey PRIMARY KEY (organization_id, id),
   constraint clients_organization_id_business_id_key UNIQUE (organization_id, business_id),
-  constraint clients_organization_id_business_id_fkey FOREIGN KEY (organization_id, business_id) REFERENCES business_api.businesses(organization_id, id)
+  constraint clients_organization_id_business_id_fkey FOREIGN KEY (organization_id, business_id) REFERENCES business_api.businesses(organization_id, id),
+  constraint clients_monthly_revenue_check CHECK ((monthly_revenue <> 'NaN'::numeric)),
+  constraint clients_total_revenue_check CHECK ((total_revenue <> 'NaN'::numeric))
 );
 
 create table business_api.deliveries (
@@ -105,7 +107,9 @@ create table business_api.leads (
   expected_value numeric(15,3),
   created_at timestamp with time zone not null,
   constraint leads_pkey PRIMARY KEY (organization_id, id),
-  constraint leads_organization_id_business_id_fkey FOREIGN KEY (organization_id, business_id) REFERENCES business_api.businesses(organization_id, id)
+  constraint leads_organization_id_business_id_fkey FOREIGN KEY (organization_id, business_id) REFERENCES business_api.businesses(organization_id, id),
+  constraint leads_expected_value_check CHECK ((expected_value <> 'NaN'::numeric)),
+  constraint leads_lead_score_check CHECK (((lead_score >= (0)::numeric) AND (lead_score <= (100)::numeric)))
 );
 
 create table business_api.migrations (
@@ -131,7 +135,8 @@ create table business_api.projects (
   status text not null,
   billing_type text not null,
   value numeric(15,3) not null,
-  constraint projects_pkey PRIMARY KEY (organization_id, id)
+  constraint projects_pkey PRIMARY KEY (organization_id, id),
+  constraint projects_value_check CHECK ((value <> 'NaN'::numeric))
 );
 
 create table business_api.proposals (
@@ -146,6 +151,8 @@ create table business_api.proposals (
   currency text not null,
   constraint proposals_pkey PRIMARY KEY (organization_id, id),
   constraint proposals_organization_id_number_key UNIQUE (organization_id, number),
+  constraint proposals_monthly_total_check CHECK ((monthly_total <> 'NaN'::numeric)),
+  constraint proposals_total_check CHECK ((total <> 'NaN'::numeric)),
   constraint proposals_version_check CHECK ((version >= 1))
 );
 
@@ -172,6 +179,8 @@ CREATE INDEX leads_organization_id_business_id_idx ON business_api.leads USING b
 CREATE OR REPLACE FUNCTION business_api.admit(digest text, scope text, key_per_second double precision, key_burst integer, organization_per_second double precision, organization_burst integer, page text DEFAULT NULL::text)
  RETURNS TABLE(admission text, admitted_page text)
  LANGUAGE plpgsql
+ SET search_path TO ''
+ SET lock_timeout TO '4s'
 AS $function$
 #variable_conflict use_column
 declare
@@ -203,20 +212,24 @@ begin
 
   if $3 is not null then
     -- Always the key's row before the organization's, also when they are first made: no two requests can deadlock.
-    loop
+    for attempt in 1..3 loop
       select b.full_at into key_full_at from business_api.rate_buckets b
        where b.organization_id = caller.organization_id and b.bucket = caller.id for no key update;
       exit when found;
       insert into business_api.rate_buckets (organization_id, bucket, full_at)
       values (caller.organization_id, caller.id, 0) on conflict do nothing;
     end loop;
-    loop
+    for attempt in 1..3 loop
       select b.full_at into organization_full_at from business_api.rate_buckets b
        where b.organization_id = caller.organization_id and b.bucket = 'organization' for no key update;
       exit when found;
       insert into business_api.rate_buckets (organization_id, bucket, full_at)
       values (caller.organization_id, 'organization', 0) on conflict do nothing;
     end loop;
+
+    if key_full_at is null or organization_full_at is null then
+      raise exception 'Cannot take a token as business_api.rate_buckets does not keep its rows';
+    end if;
 
     -- The clock is read again, as the locks may have been waited for. A bucket is never more than empty, so that a
     -- limit that was raised counts at once.
@@ -264,7 +277,8 @@ $function$;
 CREATE OR REPLACE FUNCTION business_api.describe_bucket(full_in double precision, per_second double precision, burst integer)
  RETURNS json
  LANGUAGE sql
- IMMUTABLE
+ STABLE
+ SET search_path TO ''
 AS $function$
   select json_build_object(
     'perSecond', per_second,
@@ -274,10 +288,31 @@ AS $function$
   )
 $function$;
 
+CREATE OR REPLACE FUNCTION business_api.event_types()
+ RETURNS text[]
+ LANGUAGE sql
+ IMMUTABLE
+ SET search_path TO ''
+AS $function$
+  select array[
+    'client.created',
+    'lead.created', 'lead.stage_changed',
+    'proposal.created', 'proposal.sent', 'proposal.accepted', 'proposal.rejected',
+    'invoice.issued', 'invoice.paid', 'invoice.overdue', 'payment.received',
+    'project.completed',
+    'support.ticket_created', 'support.ticket_status_changed',
+    'business.created',
+    'marketing.campaign_created', 'marketing.campaign_activated', 'marketing.campaign_paused',
+    'marketing.campaign_completed', 'marketing.campaign_submitted', 'marketing.campaign_failed',
+    'marketing.lead_captured', 'marketing.attribution_captured', 'marketing.provider_sync_completed'
+  ]
+$function$;
+
 CREATE OR REPLACE FUNCTION business_api.likely_organization(digest text, scope text, key_per_second double precision, key_burst integer, organization_per_second double precision, organization_burst integer)
  RETURNS text
  LANGUAGE sql
  STABLE
+ SET search_path TO ''
 AS $function$
   select k.organization_id
     from business_api.api_keys k
@@ -290,7 +325,7 @@ AS $function$
        select from business_api.rate_buckets b
         where b.organization_id = k.organization_id
           and b.bucket in (k.id, 'organization')
-          and b.full_at - extract(epoch from clock_timestamp()) > case b.bucket
+          and b.full_at - extract(epoch from now()) > case b.bucket
             when k.id then (coalesce(k.burst, $4) - 0.5) / coalesce(k.per_second, $3)
             else (coalesce(o.burst, $6) - 0.5) / coalesce(o.per_second, $5)
           end
@@ -300,6 +335,7 @@ $function$;
 CREATE OR REPLACE FUNCTION business_api.new_id(kind text)
  RETURNS text
  LANGUAGE sql
+ SET search_path TO ''
 AS $function$
   select kind || '_' || string_agg(substr('0123456789ABCDEFGHJKMNPQRSTVWXYZ', digit + 1, 1), '' order by position)
     from (
@@ -311,19 +347,20 @@ AS $function$
     ) as digits
 $function$;
 
-CREATE OR REPLACE FUNCTION business_api.publish_event(organization_id text, type text, data jsonb)
+CREATE OR REPLACE FUNCTION business_api.publish_event(organization_id text, type text, data jsonb, id text DEFAULT NULL::text)
  RETURNS text
  LANGUAGE plpgsql
+ SET search_path TO ''
 AS $function$
 declare
-  event_id text := business_api.new_id('evt');
+  event_id text := coalesce(id, business_api.new_id('evt'));
   created_at text := to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
 begin
   if organization_id is null or organization_id = '' then
     raise exception 'Cannot publish an event without an organization' using errcode = 'invalid_parameter_value';
   end if;
-  if type is null or type !~ '^[a-z]+\.[a-z_]+$' then
-    raise exception 'Cannot publish an event as its type is not one: %', type using errcode = 'invalid_parameter_value';
+  if type is null or type <> all (business_api.event_types()) then
+    raise exception 'Cannot publish an event as % is not a type of event', coalesce(type, 'null') using errcode = 'invalid_parameter_value';
   end if;
   if data is null or jsonb_typeof(data) <> 'object' then
     raise exception 'Cannot publish % as its data is not a JSON object', type using errcode = 'invalid_parameter_value';
@@ -344,6 +381,7 @@ $function$;
 CREATE OR REPLACE FUNCTION business_api.record_events(organization_id text, events jsonb)
  RETURNS bigint
  LANGUAGE plpgsql
+ SET search_path TO ''
 AS $function$
 declare
   written bigint;

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { digestApiKey, isWellFormedApiKey, SCOPES, type Scope } from '../lib/api-keys.ts'
+import { digestApiKey, isWellFormedApiKey } from '../lib/api-keys.ts'
 import { BusinessApiError, INVALID_INPUT, NOT_FOUND } from '../lib/errors.ts'
 import { createMemoryStore } from '../lib/memory.ts'
 import type { RateLimit } from '../lib/rate-limit.ts'
+import { SCOPES, type Scope } from '../lib/scopes.ts'
 import { createDeveloperSettings, type DeveloperSettingsOptions, type NewApiKey } from '../lib/settings.ts'
 
 const NOW = Date.UTC(2026, 2, 14, 9, 26, 53, 589)
@@ -270,12 +271,12 @@ describe('rateLimits.set()', () => {
   const refused = [
     { perSecond: 0, burst: 1 },
     { perSecond: -1, burst: 1 },
-    { perSecond: 10_001, burst: 1 },
+    { perSecond: 1_000_001, burst: 1 },
     { perSecond: Number.NaN, burst: 1 },
     { perSecond: Number.POSITIVE_INFINITY, burst: 1 },
     { perSecond: 1, burst: 0 },
     { perSecond: 1, burst: 1.5 },
-    { perSecond: 1, burst: 1_000_001 },
+    { perSecond: 1, burst: 1_000_000_001 },
     { perSecond: '1', burst: 1 },
     { perSecond: 1 },
     { burst: 1 },

@@ -18,10 +18,17 @@ export async function readJson(request: ApiRequest, maxBytes: number): Promise<u
   if (declared === '0') throw refusals.empty()
   const body = await request.body(maxBytes)
   if (body.kind === 'bytes') return parseJson(body.bytes, maxBytes)
-  const isMeasured = declared !== undefined
-  if (!isMeasured && Buffer.byteLength(JSON.stringify(body.value)) > maxBytes)
-    throw refusals.tooLarge(maxBytes)
+  if (declared === undefined && measure(body.value) > maxBytes) throw refusals.tooLarge(maxBytes)
   return body.value
+}
+
+/** How long a body of unknown length was that the host has parsed. One nested too deep to be written again is too large. */
+function measure(value: unknown): number {
+  try {
+    return Buffer.byteLength(JSON.stringify(value))
+  } catch {
+    return Number.POSITIVE_INFINITY
+  }
 }
 
 function checkMediaType(contentType: string | undefined): void {
@@ -30,7 +37,7 @@ function checkMediaType(contentType: string | undefined): void {
     throw refusals.wrongMediaType()
   }
   for (const parameter of parameters) {
-    const [name, value = ''] = parameter.split('=')
+    const [name, value = ''] = parameter.split('=').map((side) => side.trim())
     if (name === 'charset' && value.replaceAll('"', '') !== 'utf-8') {
       throw refusals.unsupported('Content-Type must be application/json in UTF-8')
     }

@@ -2,12 +2,13 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { BusinessStore } from '../store.ts'
 import { fromFetch, toFetch } from './fetch.ts'
 import { createHandler } from './handler.ts'
+import type { ApiReply } from './message.ts'
 import { fromNode, type NodeRequest, toNode } from './node.ts'
 import { type BusinessApiOptions, readOptions } from './options.ts'
 
 /**
- * The request handler, in every form that hosts call handlers in. None of them uses `this`, rejects, or lets a failure
- * out other than as an answer.
+ * The request handler, in every form that hosts call handlers in. None of them uses `this` or lets a failure out other
+ * than as an answer; all that can reject is what a host's own `next` throws.
  */
 export interface BusinessApi {
   /** node:http, and Express with `next`: a path that is none of the API's is the host's to answer. */
@@ -39,7 +40,7 @@ export function createBusinessApi(store: BusinessStore, options: BusinessApiOpti
     const seen = fromNode(request, settings.basePath)
     const reply = await handler.handle(seen)
     if (reply === null && next) next()
-    else toNode(reply ?? handler.notFound(seen), request, response)
+    else writeReply(reply ?? handler.notFound(seen), request, response)
   }
 
   function api(
@@ -54,6 +55,15 @@ export function createBusinessApi(store: BusinessStore, options: BusinessApiOpti
   }
 
   return Object.assign(api as Omit<BusinessApi, 'fetch'> as BusinessApi, { fetch: serveFetch })
+}
+
+/** A response that the host has broken must not take the process with it, nor leave the caller waiting. */
+function writeReply(reply: ApiReply, request: NodeRequest, response: ServerResponse): void {
+  try {
+    toNode(reply, request, response)
+  } catch {
+    response.destroy()
+  }
 }
 
 function isFetchRequest(request: IncomingMessage | Request): request is Request {

@@ -39,7 +39,10 @@ export function createHandler(store: BusinessStore, settings: Settings): Handler
   }
 
   function start(request: ApiRequest, query: string): Exchange {
-    return startExchange(request, query, settings.ids('req'), deadlineMs)
+    const requestId = settings.ids('req')
+    if (!REQUEST_ID.test(requestId))
+      throw new TypeError("Cannot use option 'ids' as it made no id for a request")
+    return startExchange(request, query, requestId, deadlineMs)
   }
 
   function fail(error: unknown, exchange: Exchange): ApiReply {
@@ -58,7 +61,7 @@ export function createHandler(store: BusinessStore, settings: Settings): Handler
       let exchange: Exchange | undefined
       try {
         exchange = start(request, target.query)
-        return await withDeadline(answer(target.path, exchange), deadlineMs)
+        return await withDeadline(answer(target.path, exchange), exchange, deadlineMs)
       } catch (error) {
         return exchange ? fail(error, exchange) : failWithoutId(error, request)
       }
@@ -126,22 +129,37 @@ function pathOf(target: string): string {
 
 // --- The course of a request ---
 
+/** What can stand in a header. */
+const REQUEST_ID = /^[\w-]{1,64}$/
+
 function startExchange(request: ApiRequest, query: string, requestId: string, deadlineMs: number): Exchange {
-  return { request, query, requestId, deadlineAt: performance.now() + deadlineMs, headers: {} }
+  return {
+    request,
+    query,
+    requestId,
+    deadlineAt: performance.now() + deadlineMs,
+    headers: {},
+    isReadingBody: false,
+  }
 }
 
-async function withDeadline<T>(answer: Promise<T>, deadlineMs: number): Promise<T> {
+async function withDeadline<T>(answer: Promise<T>, exchange: Exchange, deadlineMs: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const deadline = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      reject(storeUnavailable(`Cannot answer the request as ${deadlineMs} ms have passed`))
-    }, deadlineMs)
+    timer = setTimeout(() => reject(lateness(exchange, deadlineMs)), deadlineMs)
   })
   try {
     return await Promise.race([answer, deadline])
   } finally {
     clearTimeout(timer)
   }
+}
+
+/** A slow caller is nothing that the host has to hear of. */
+function lateness({ isReadingBody }: Exchange, deadlineMs: number): Error {
+  return isReadingBody
+    ? refusals.slowBody()
+    : storeUnavailable(`Cannot answer the request as ${deadlineMs} ms have passed`)
 }
 
 function failureReply(error: unknown, exchange: Exchange, report: Report): ApiReply {

@@ -40,6 +40,8 @@ export interface ErrorDescription {
   readonly name: string
   readonly message: string
   readonly code?: string
+  /** Of what it was caused by: `ECONNREFUSED`, a state of SQL. */
+  readonly causeCode?: string
   readonly stack?: string
 }
 
@@ -58,10 +60,13 @@ export function describeError(error: unknown): ErrorDescription {
 }
 
 function describe(error: Error): ErrorDescription {
+  const { cause } = error
+  const causeCode = cause instanceof Error && 'code' in cause ? String(cause.code) : undefined
   return {
     name: error.name,
     message: error.message,
     ...('code' in error && typeof error.code === 'string' ? { code: error.code } : {}),
+    ...(causeCode === undefined ? {} : { causeCode }),
     ...(error.stack === undefined ? {} : { stack: error.stack }),
   }
 }

@@ -1,7 +1,7 @@
 import type { Admission, AdmissionRequest } from '../admission.ts'
-import type { Scope } from '../api-keys.ts'
 import type { CreationOutcome, IdempotencyClaim } from '../creation.ts'
 import type { CreateRoute, ListRoute } from '../route.ts'
+import type { Scope } from '../scopes.ts'
 import type { BusinessStore } from '../store.ts'
 import { invalidKey, readKeyDigest } from './authenticate.ts'
 import { readJson } from './body.ts'
@@ -24,6 +24,8 @@ export interface Exchange {
   readonly deadlineAt: number
   /** Headers that the reply will carry whatever it is: the rate limits, once they are known. */
   headers: Record<string, string>
+  /** Whether it is the caller that is waited for, and not the store. */
+  isReadingBody: boolean
 }
 
 /** What the two kinds of routes do. */
@@ -78,7 +80,9 @@ export function createOperations(store: BusinessStore, settings: Settings): Oper
     async create(route, exchange) {
       const admission = await store.apiKeys.admit(admissionRequest(route.scope, exchange))
       const { organizationId } = enter(admission, route.scope, exchange)
+      exchange.isReadingBody = true
       const json = await readJson(exchange.request, maxBodyBytes)
+      exchange.isReadingBody = false
       const key = readIdempotencyKey(exchange.request.header('idempotency-key'))
       const input = validate(route.input, json)
       // The caller has had a 503 by now; writing after it would be a create that nobody asked for any more.

@@ -1,5 +1,6 @@
+import { API_KEY_PREFIX, DEFAULT_KEY_PREFIX } from '../api-keys.ts'
 import { type Clock, createIds, type Ids } from '../ids.ts'
-import type { RateLimit, RateLimits } from '../rate-limit.ts'
+import { isRateLimit, RATE_LIMIT_REQUIREMENT, type RateLimit, type RateLimits } from '../rate-limit.ts'
 import { defaultLogger, guardLogger, type Logger, mutedLogger } from './log.ts'
 
 /** Where and to whom an unexpected failure happened. */
@@ -15,14 +16,14 @@ export interface ErrorContext {
 /** How many requests are let through (specification, section 8). */
 export interface RateLimitOptions {
   /** Of each API key. Default 10 per second, burst 100. */
-  key?: RateLimit
+  key?: RateLimit | undefined
   /** Of each organization, all its keys together. Default 20 per second, burst 200. */
-  organization?: RateLimit
+  organization?: RateLimit | undefined
   /**
    * Where the buckets are: `shared` in the store, one truth for all processes; `process` in this process's memory,
    * cheaper and blind to the others. Limits of a single key or organization count in `shared` only. Default `shared`.
    */
-  scope?: 'shared' | 'process'
+  scope?: 'shared' | 'process' | undefined
 }
 
 /** Options of `createBusinessApi`. Each is read once. */
@@ -31,27 +32,27 @@ export interface BusinessApiOptions {
    * Where the host has mounted the handler, when it passes the full path: `/platform`. Under Express, which strips the
    * mount path itself, either leave it out or give the full one. Default none.
    */
-  basePath?: string
+  basePath?: string | undefined
   /** What the OpenAPI document names as its server: `https://app.example.com`. Never taken from a request. Default the basePath. */
-  baseUrl?: string
+  baseUrl?: string | undefined
   /** Largest request body in bytes. Default 65536. */
-  maxBodyBytes?: number
+  maxBodyBytes?: number | undefined
   /** Milliseconds until a request is answered 503 whatever happens. Default 5000. */
-  deadlineMs?: number
+  deadlineMs?: number | undefined
   /** `false` lets everything through. */
-  rateLimit?: RateLimitOptions | false
+  rateLimit?: RateLimitOptions | false | undefined
   /** The prefix of the platform's API keys, for the OpenAPI document: `bapi` in `bapi_live_…`. Default `bapi`. */
-  keyPrefix?: string
+  keyPrefix?: string | undefined
   /** The prefix of the webhook headers, for the OpenAPI document: `X-SERVICE` in `X-SERVICE-Event-Id`. Default `X-SERVICE`. */
-  headerPrefix?: string
+  headerPrefix?: string | undefined
   /** pino, or anything of its call form. `false` mutes. Default: warnings and errors to stderr. */
-  logger?: Logger | false
+  logger?: Logger | false | undefined
   /** Hears every failure that a caller saw only as 500 or 503, with its detail. What it throws is logged and dropped, also when it is async. */
-  onError?: (error: unknown, context: ErrorContext) => void
+  onError?: ((error: unknown, context: ErrorContext) => void) | undefined
   /** Milliseconds since 1970 in UTC, for ids and timestamps of records; what expires is the store's to say. Default `Date.now`. */
-  clock?: Clock
+  clock?: Clock | undefined
   /** Makes the ids of records, events and requests. Default monotonic ULIDs. */
-  ids?: Ids
+  ids?: Ids | undefined
 }
 
 /** The options with their defaults, checked. */
@@ -85,7 +86,7 @@ export function readOptions(options: BusinessApiOptions): Settings {
     deadlineMs: readPositive('deadlineMs', options.deadlineMs, 5000),
     rateLimits: rateLimit === false ? null : readRateLimits(rateLimit),
     rateLimitScope: rateLimit === false ? 'shared' : readScope(rateLimit.scope),
-    keyPrefix: readMatching('keyPrefix', options.keyPrefix, 'bapi', /^[a-z][a-z0-9]{0,15}$/),
+    keyPrefix: readMatching('keyPrefix', options.keyPrefix, DEFAULT_KEY_PREFIX, API_KEY_PREFIX),
     headerPrefix: readMatching(
       'headerPrefix',
       options.headerPrefix,
@@ -111,19 +112,30 @@ function readBasePath(basePath: string | undefined): string {
 
 function readBaseUrl(baseUrl: string | undefined): string | undefined {
   if (baseUrl === undefined) return undefined
-  if (!/^https?:\/\//.test(baseUrl) || !URL.canParse(baseUrl)) {
+  const url = /^https?:\/\//.test(baseUrl) && URL.canParse(baseUrl) ? new URL(baseUrl) : undefined
+  if (
+    url === undefined ||
+    url.username !== '' ||
+    url.password !== '' ||
+    url.search !== '' ||
+    url.hash !== ''
+  ) {
+    // The value is not repeated: it may hold a password.
     throw new TypeError(
-      `Cannot use option 'baseUrl' as it is not an http(s) URL: current value is '${baseUrl}'`,
+      "Cannot use option 'baseUrl' as it must be an http(s) URL without credentials, query or fragment",
     )
   }
   return baseUrl.replace(/\/+$/, '')
 }
 
+/** The longest timer of Node; a longer one fires at once. */
+const POSITIVE_MAX = 2 ** 31 - 1
+
 function readPositive(name: string, value: number | undefined, byDefault: number): number {
   if (value === undefined) return byDefault
-  if (!Number.isSafeInteger(value) || value < 1) {
+  if (!Number.isInteger(value) || value < 1 || value > POSITIVE_MAX) {
     throw new RangeError(
-      `Cannot use option '${name}' as it must be a whole number from 1: current value is ${value}`,
+      `Cannot use option '${name}' as it must be a whole number from 1 to ${POSITIVE_MAX}: current value is ${value}`,
     )
   }
   return value
@@ -156,12 +168,9 @@ function readRateLimits({
 }
 
 function readRateLimit(name: string, limit: RateLimit): RateLimit {
-  if (
-    !(limit.perSecond > 0 && Number.isFinite(limit.perSecond)) ||
-    !(Number.isSafeInteger(limit.burst) && limit.burst > 0)
-  ) {
+  if (!isRateLimit(limit)) {
     throw new RangeError(
-      `Cannot use option 'rateLimit.${name}' as perSecond must be above 0 and burst a whole number from 1: ` +
+      `Cannot use option 'rateLimit.${name}' as it must be ${RATE_LIMIT_REQUIREMENT}: ` +
         `current value is ${JSON.stringify(limit)}`,
     )
   }

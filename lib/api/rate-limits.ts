@@ -32,6 +32,7 @@ export type LocalLimiter = (admission: Admission) => Admission
 /** A limiter for hosts that would rather not share the buckets between processes. */
 export function createLocalLimiter(limits: RateLimits): LocalLimiter {
   const fullAt = new Map<string, number>()
+  let sweepAt = MAX_BUCKETS
 
   return (admission) => {
     if (admission.outcome === 'unauthenticated') return admission
@@ -45,7 +46,11 @@ export function createLocalLimiter(limits: RateLimits): LocalLimiter {
       now,
     )
     fullAt.set(keyBucket, times.key).set(organizationBucket, times.organization)
-    if (fullAt.size > MAX_BUCKETS) dropFull(fullAt, now)
+    if (fullAt.size > sweepAt) {
+      dropFull(fullAt, now)
+      // Twice what is in use, so that a sweep is rare however many callers there are.
+      sweepAt = Math.max(MAX_BUCKETS, fullAt.size * 2)
+    }
     return { ...admission, rateLimit: state, outcome: state.retryAfterMs > 0 ? 'limited' : admission.outcome }
   }
 }

@@ -40,6 +40,7 @@ export const refusals = {
     new Refusal(429, 'Rate limit exceeded', {
       'Retry-After': String(Math.max(1, Math.ceil(retryAfterMs / 1000))),
     }),
+  slowBody: (): Refusal => new Refusal(503, 'Request body did not arrive in time', { 'Retry-After': '1' }),
   internal: (): Refusal => new Refusal(500, 'Internal error'),
   unavailable: (): Refusal => new Refusal(503, 'Service temporarily unavailable', { 'Retry-After': '1' }),
 } as const

@@ -1,5 +1,5 @@
 import type { Creation, CreationOutcome, IdempotencyClaim } from '../creation.ts'
-import { ALREADY_EXISTS, BusinessApiError } from '../errors.ts'
+import { ALREADY_EXISTS, BusinessApiError, INVALID_INPUT } from '../errors.ts'
 import type { Memory, Organization } from './memory.ts'
 
 /** A creation as the store keeps it, and where. */
@@ -16,12 +16,21 @@ export function draft<NewRecord>(
   creation: Creation<NewRecord>,
   idOf: (record: NewRecord) => string,
 ): Draft<NewRecord> {
+  refuseOddNumbers(creation.record)
   return {
     ...structuredClone(creation),
     organization: memory.organization(creation.organizationId),
     recordId: idOf(creation.record),
     now: memory.clock(),
   }
+}
+
+/** NaN and the infinities are no numbers of JSON. */
+function refuseOddNumbers(record: unknown): void {
+  if (typeof record === 'number' && !Number.isFinite(record)) {
+    throw new BusinessApiError(INVALID_INPUT, `Cannot create the record as ${record} is no amount`)
+  }
+  if (typeof record === 'object' && record !== null) Object.values(record).forEach(refuseOddNumbers)
 }
 
 /**

@@ -12,7 +12,7 @@ import { createProposalStore } from './proposals.ts'
 /** Options of `createMemoryStore`. */
 export interface MemoryStoreOptions {
   /** The store's clock: what is expired, revoked or limited is decided by it. Default `Date.now`. */
-  clock?: Clock
+  clock?: Clock | undefined
 }
 
 /** A store that forgets everything with the process. */

@@ -59,7 +59,7 @@ async function readPage(
 
 function pageOf(sql: Sql, rows: (sql: Sql) => Fragment): Fragment {
   return sql`
-    select '[' || coalesce(string_agg(row_to_json(item)::text, ','), '') || ']' from (${rows(sql)}) as item`
+    select '[' || coalesce(string_agg(pg_catalog.row_to_json(item)::text, ','), '') || ']' from (${rows(sql)}) as item`
 }
 
 /**
@@ -69,7 +69,7 @@ function pageOf(sql: Sql, rows: (sql: Sql) => Fragment): Fragment {
  */
 export function newest(sql: Sql, table: string): Fragment {
   return sql`(
-    select * from ${sql(table)}
+    select * from ${sql.unsafe(table)}
     where organization_id = caller.organization_id
     order by id desc
     limit 200
@@ -82,5 +82,5 @@ function parseAdmission(text: string | null | undefined): Admission {
 
 /** A timestamp as the API writes it: ISO 8601 in UTC with milliseconds. */
 export function isoTimestamp(sql: Sql, column: string): Fragment {
-  return sql`to_char(${sql(column)} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
+  return sql`to_char(${sql.unsafe(column)} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
 }

@@ -43,7 +43,7 @@ export function createApiKeyStore(database: Database): ApiKeyStore {
     async list(organizationId) {
       const [keys] = await database.row(
         (sql) => sql`
-          select coalesce(json_agg(item), '[]')::text from (
+          select coalesce(pg_catalog.json_agg(item), '[]')::text from (
             select ${columns(sql)} from business_api.api_keys
             where organization_id = ${organizationId}::text
             order by id desc
@@ -60,7 +60,7 @@ export function createApiKeyStore(database: Database): ApiKeyStore {
             where organization_id = ${organizationId}::text and id = ${keyId}::text
             returning *
           )
-          select (select row_to_json(item)::text from (select ${columns(sql)} from revoked) as item)`,
+          select (select pg_catalog.row_to_json(item)::text from (select ${columns(sql)} from revoked) as item)`,
       )
       return JSON.parse(key ?? 'null') as ApiKey | null
     },
@@ -91,7 +91,7 @@ export function createApiKeyStore(database: Database): ApiKeyStore {
 function columns(sql: Sql): Fragment {
   return sql`
     id, name, scopes, prefix, last_four as "lastFour",
-    case when burst is not null then json_build_object('perSecond', per_second, 'burst', burst) end as "rateLimit",
+    case when burst is not null then pg_catalog.json_build_object('perSecond', per_second, 'burst', burst) end as "rateLimit",
     ${isoTimestamp(sql, 'created_at')} as "createdAt",
     ${isoTimestamp(sql, 'expires_at')} as "expiresAt",
     ${isoTimestamp(sql, 'revoked_at')} as "revokedAt",

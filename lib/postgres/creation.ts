@@ -1,8 +1,8 @@
 import type { Fragment, Sql } from 'postgres'
 import type { Creation, CreationOutcome, IdempotencyClaim } from '../creation.ts'
-import { ALREADY_EXISTS, BusinessApiError } from '../errors.ts'
+import { ALREADY_EXISTS, BusinessApiError, INVALID_INPUT, storeUnavailable } from '../errors.ts'
 import type { Database, Statement, TextRow } from './database.ts'
-import { isLockTimeout, isNumberTaken } from './sql-states.ts'
+import { brokenRule, isKeyHeld, isNumberTaken } from './sql-states.ts'
 
 /**
  * The first step of every create statement: one row if this creation may go on, none if another one holds its
@@ -19,12 +19,23 @@ export function claim(
 ): Fragment {
   const claimed = idempotency
     ? claimKey(sql, organizationId, idempotency, recordId, source)
-    : sql`select 1 where ${source}`
+    : sql`select 1 where ${source} and ${isInTime(sql)}`
   return sql`
     claim as (${claimed}),
     published as (
       select business_api.record_events(${organizationId}::text, ${JSON.stringify(events)}::text::jsonb) from claim
     )`
+}
+
+/** After so long a create is not begun any more. */
+const LATE_MS = 4000
+
+/**
+ * False for a statement that began to run only long after PostgreSQL had received it, as a table was locked: its caller
+ * has had a 503 by then, and a create that nobody waits for must not be written.
+ */
+function isInTime(sql: Sql): Fragment {
+  return sql`clock_timestamp() < statement_timestamp() + ${LATE_MS}::float8 * interval '1 millisecond'`
 }
 
 function claimKey(
@@ -40,7 +51,7 @@ function claimKey(
     select
       ${organizationId}::text, ${operation}::text, ${key}::text, ${fingerprint}::text, ${recordId}::text,
       ${reply}::text, now() + ${windowMs}::float8 * interval '1 millisecond'
-    where ${source} and set_config('lock_timeout', ${String(Math.ceil(waitMs))}::text, true) is not null
+    where ${source} and ${isInTime(sql)} and set_config('lock_timeout', ${String(Math.ceil(waitMs))}::text, true) is not null
     on conflict (organization_id, operation, key) do update set
       fingerprint = excluded.fingerprint, record_id = excluded.record_id,
       reply = excluded.reply,
@@ -66,22 +77,33 @@ export async function create<Refusal = never>(
   refused: (row: TextRow) => Refusal | undefined = () => undefined,
 ): Promise<CreationOutcome | Refusal> {
   const { organizationId, idempotency } = creation
+  const begunAt = performance.now()
   for (let attempt = 0; attempt < CLAIM_ATTEMPTS; attempt++) {
     const row = await database.row(statement, idempotency?.waitMs).catch((error) => {
-      if (idempotency && isLockTimeout(error.cause)) return null
-      if (isNumberTaken(error)) {
-        throw new BusinessApiError(ALREADY_EXISTS, 'Cannot create the record as its number is taken', {
-          cause: error,
-        })
-      }
-      throw error
+      if (idempotency && isKeyHeld(error.cause)) return null
+      throw meaningOf(error)
     })
     if (row === null) return { outcome: 'in_progress' }
     if (row[0] === '1') return { outcome: 'created' }
     const outcome = (idempotency && (await readEntry(database, organizationId, idempotency))) ?? refused(row)
     if (outcome) return outcome
+    if (!idempotency || performance.now() - begunAt >= LATE_MS) {
+      throw storeUnavailable('Cannot create the record as its statement began too late')
+    }
   }
   return { outcome: 'in_progress' }
+}
+
+function meaningOf(error: unknown): unknown {
+  if (isNumberTaken(error)) {
+    return new BusinessApiError(ALREADY_EXISTS, 'Cannot create the record as its number is taken', {
+      cause: error,
+    })
+  }
+  const rule = brokenRule(error)
+  return rule === undefined
+    ? error
+    : new BusinessApiError(INVALID_INPUT, `Cannot create the record as it breaks ${rule}`, { cause: error })
 }
 
 async function readEntry(

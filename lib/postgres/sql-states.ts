@@ -9,7 +9,14 @@ const CONNECTION_LOST = new Set([
   '08006', // connection_failure
   '57P01', // admin_shutdown
   '57P02', // crash_shutdown
+  '57P05', // idle_session_timeout
 ])
+
+/** The statement was undone as others were in its way; sent again it may go through. */
+const CONFLICT = [
+  '40001', // serialization_failure: the host's default isolation is stricter than read committed
+  '40P01', // deadlock_detected
+]
 
 /** The statement did not run or was undone, and may succeed later. */
 const UNAVAILABLE = new Set([
@@ -21,17 +28,20 @@ const UNAVAILABLE = new Set([
   'EAI_AGAIN',
   'EHOSTUNREACH',
   'ENETUNREACH',
+  'EHOSTDOWN',
+  'ENETDOWN',
   'ETIMEDOUT',
   'ENOENT', // a Unix socket that is not there
+  '3D000', // invalid_catalog_name: the database is not there
   '25006', // read_only_sql_transaction: a standby, during a failover
-  '40001', // serialization_failure
-  '40P01', // deadlock_detected
+  ...CONFLICT,
   '53000', // insufficient_resources
   '53100', // disk_full
   '53200', // out_of_memory
   '53300', // too_many_connections
   '55P03', // lock_not_available
   '57014', // query_canceled, by the host's statement_timeout
+  '57P04', // database_dropped
   '57P03', // cannot_connect_now: starting up or shutting down
 ])
 
@@ -46,31 +56,40 @@ export function isConnectionLost(error: unknown): boolean {
 /** Whether the database cannot do it now, rather than not at all. */
 export function isUnavailable(error: unknown): boolean {
   const code = codeOf(error)
-  return UNAVAILABLE.has(code) || code.startsWith('08')
+  // Classes: connection exception, invalid authorization.
+  return UNAVAILABLE.has(code) || code.startsWith('08') || code.startsWith('28')
 }
 
-/** Whether a lock was not to be had in time. */
-export function isLockTimeout(error: unknown): boolean {
-  return codeOf(error) === LOCK_NOT_AVAILABLE
+/** Whether a statement was undone as others were in its way. */
+export function isConflict(error: unknown): boolean {
+  return CONFLICT.includes(codeOf(error))
+}
+
+/** Whether the lock that was not to be had in time was that of an idempotency key, and not of something else. */
+export function isKeyHeld(error: unknown): boolean {
+  return codeOf(error) === LOCK_NOT_AVAILABLE && textOf(error, 'where').includes('idempotency_keys')
 }
 
 /** Constraints whose violation is something that a host wants to know by name. */
-const UNIQUE_NUMBERS = new Set([
-  'invoices_organization_id_number_key',
-  'proposals_organization_id_number_key',
-])
+const UNIQUE_NUMBERS = ['invoices_organization_id_number_key', 'proposals_organization_id_number_key']
 const UNIQUE_VIOLATION = '23505'
+const CHECK_VIOLATION = '23514'
 
 /** Whether a record was refused because another one has its number. */
 export function isNumberTaken(error: unknown): boolean {
-  return (
-    codeOf(error) === UNIQUE_VIOLATION &&
-    error instanceof Error &&
-    'constraint_name' in error &&
-    UNIQUE_NUMBERS.has(String(error.constraint_name))
-  )
+  return codeOf(error) === UNIQUE_VIOLATION && UNIQUE_NUMBERS.includes(textOf(error, 'constraint_name'))
+}
+
+/** The rule of a table that a record breaks: `invoices_total_check`; undefined for any other failure. */
+export function brokenRule(error: unknown): string | undefined {
+  return codeOf(error) === CHECK_VIOLATION ? textOf(error, 'constraint_name') : undefined
 }
 
 function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''
+  return textOf(error, 'code')
+}
+
+function textOf(error: unknown, property: string): string {
+  const value: unknown = error instanceof Error ? Reflect.get(error, property) : undefined
+  return typeof value === 'string' ? value : ''
 }

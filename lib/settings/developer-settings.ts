@@ -1,4 +1,4 @@
-import { isApiKeyPrefix } from '../api-keys.ts'
+import { DEFAULT_KEY_PREFIX, isApiKeyPrefix } from '../api-keys.ts'
 import { type Clock, createIds, type Ids } from '../ids.ts'
 import type { BusinessStore } from '../store.ts'
 import { type ApiKeySettings, createApiKeySettings } from './api-keys.ts'
@@ -7,11 +7,11 @@ import { createRateLimitSettings, type RateLimitSettings } from './rate-limits.t
 /** Options of `createDeveloperSettings`. Each is read once. */
 export interface DeveloperSettingsOptions {
   /** What new API keys begin with: `bapi` in `bapi_live_…`. A lower-case letter, then at most 15 letters or digits. Default `bapi`. */
-  keyPrefix?: string
+  keyPrefix?: string | undefined
   /** Milliseconds since 1970 in UTC, for when a key was created; when it expires is the store's to say. Default `Date.now`. */
-  clock?: Clock
+  clock?: Clock | undefined
   /** Makes the ids of keys. Default monotonic ULIDs. */
-  ids?: Ids
+  ids?: Ids | undefined
 }
 
 /**
@@ -33,7 +33,7 @@ export interface DeveloperSettings {
  */
 export function createDeveloperSettings(
   store: Pick<BusinessStore, 'apiKeys'>,
-  { keyPrefix = 'bapi', clock = Date.now, ids = createIds(clock) }: DeveloperSettingsOptions = {},
+  { keyPrefix = DEFAULT_KEY_PREFIX, clock = Date.now, ids = createIds(clock) }: DeveloperSettingsOptions = {},
 ): DeveloperSettings {
   if (!isApiKeyPrefix(keyPrefix)) {
     throw new TypeError(

@@ -12,8 +12,16 @@ describe('createBusinessApi() refuses at construction', () => {
   const refused: readonly [string, BusinessApiOptions, RegExp][] = [
     ['a basePath without a slash', { basePath: 'platform' }, /'basePath'.*'platform'/],
     ['a basePath with a query', { basePath: '/a?b' }, /'basePath'/],
-    ['a baseUrl that is none', { baseUrl: 'app.example.com' }, /'baseUrl'.*'app.example.com'/],
+    ['a baseUrl that is none', { baseUrl: 'app.example.com' }, /'baseUrl'/],
     ['a baseUrl of another scheme', { baseUrl: 'ftp://app.example.com' }, /'baseUrl'/],
+    ['a baseUrl with a password', { baseUrl: 'https://user:pw@app.example.com' }, /'baseUrl'/],
+    ['a deadlineMs beyond the longest timer', { deadlineMs: 2 ** 31 }, /'deadlineMs'/],
+    ['a rate too small to count', { rateLimit: { key: { perSecond: 1e-300, burst: 1 } } }, /'rateLimit.key'/],
+    [
+      'a burst that no integer holds',
+      { rateLimit: { key: { perSecond: 1, burst: 3e9 } } },
+      /'rateLimit.key'/,
+    ],
     ['a maxBodyBytes of 0', { maxBodyBytes: 0 }, /'maxBodyBytes'.*0/],
     ['a maxBodyBytes of 1.5', { maxBodyBytes: 1.5 }, /'maxBodyBytes'.*1\.5/],
     ['a deadlineMs that is not a number', { deadlineMs: Number.NaN }, /'deadlineMs'.*NaN/],

@@ -3,13 +3,14 @@ import { test } from 'node:test'
 import { newClient } from '../../lib/clients.ts'
 import { newLead } from '../../lib/leads.ts'
 import type { StoreHarness } from './_contract.ts'
-import { idsOf, type Kind, kinds } from './_kinds.ts'
+import { idsOf, itemsOf, type Kind, kinds } from './_kinds.ts'
 import { claim, createTenant, events, ids } from './_tenant.ts'
 
 /** What every create does: the record and the events at once, once. */
 export function testCreations(harness: StoreHarness): void {
   for (const kind of Object.values(kinds)) testCreate(harness, kind)
   for (const kind of [kinds.invoices, kinds.proposals]) testTakenNumber(harness, kind)
+  testAmounts(harness)
   testClients(harness)
   testLeads(harness)
 }
@@ -73,6 +74,54 @@ function testTakenNumber(harness: StoreHarness, kind: Kind): void {
     const { id, outcome } = await kind.create(tenant, { idempotency })
     assert.deepEqual(outcome, { outcome: 'created' }, 'the idempotency key is free')
     assert.deepEqual(await idsOf(kind, tenant), [example.id, id].sort().reverse())
+  })
+}
+
+function testAmounts(harness: StoreHarness): void {
+  const moment = '2026-03-14T09:26:53.589Z'
+  const example = { status: 'issued', issueDate: moment, dueDate: moment }
+  const { invoices, projects } = kinds
+
+  test("invoices.create() gives money the currency's decimals and computes what is due", async () => {
+    const tenant = await createTenant(harness)
+    const item = {
+      ...example,
+      id: ids('inv'),
+      number: 'A',
+      currency: 'TND',
+      total: '1250',
+      amountPaid: '250.5',
+    }
+    const wrong = { ...item, amountDue: '7' }
+    await invoices.create(tenant, { item: wrong })
+    const [listed] = await itemsOf(invoices, tenant)
+    assert.deepEqual(listed, { ...item, total: '1250.000', amountPaid: '250.500', amountDue: '999.500' })
+  })
+
+  for (const [what, money] of [
+    ['finer than the minor unit', { currency: 'TND', total: '1.0005', amountPaid: '0.000' }],
+    ['of JPY with decimals', { currency: 'JPY', total: '900.5', amountPaid: '0' }],
+    ['overpaid', { currency: 'EUR', total: '10.00', amountPaid: '11.00' }],
+    ['below zero', { currency: 'EUR', total: '-1.00', amountPaid: '-1.00' }],
+  ] as const) {
+    test(`invoices.create() refuses money ${what} and writes nothing`, async () => {
+      const tenant = await createTenant(harness)
+      const item = { ...example, ...money, id: ids('inv'), number: 'A', amountDue: money.total }
+      await assert.rejects(invoices.create(tenant, { item }), { code: 'invalid_input' })
+      assert.deepEqual(await itemsOf(invoices, tenant), [])
+    })
+  }
+
+  test('projects.create() refuses NaN as a value', async () => {
+    const tenant = await createTenant(harness)
+    const item = {
+      id: ids('proj'),
+      name: 'Relaunch',
+      status: 'active',
+      billingType: 'fixed',
+      value: Number.NaN,
+    }
+    await assert.rejects(projects.create(tenant, { item }), { code: 'invalid_input' })
   })
 }
 

@@ -1,5 +1,4 @@
 import type { AdmissionRequest, AdmittedPage } from '../../lib/admission.ts'
-import type { Scope } from '../../lib/api-keys.ts'
 import type { Client } from '../../lib/clients.ts'
 import type { Creation, CreationOutcome, IdempotencyClaim } from '../../lib/creation.ts'
 import type { RecordedEvent } from '../../lib/envelope.ts'
@@ -8,6 +7,7 @@ import type { Invoice } from '../../lib/invoices.ts'
 import type { Lead, LeadRecord } from '../../lib/leads.ts'
 import type { Project } from '../../lib/projects.ts'
 import type { Proposal } from '../../lib/proposals.ts'
+import type { Scope } from '../../lib/scopes.ts'
 import type { BusinessStore } from '../../lib/store.ts'
 import { ids, type Tenant } from './_tenant.ts'
 

@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import type { AdmissionRequest } from '../../lib/admission.ts'
-import { type ApiKeyRecord, digestApiKey, generateApiKey, SCOPES } from '../../lib/api-keys.ts'
+import { type ApiKeyRecord, digestApiKey, generateApiKey } from '../../lib/api-keys.ts'
 import type { IdempotencyClaim } from '../../lib/creation.ts'
 import type { RecordedEvent } from '../../lib/envelope.ts'
 import { createIds } from '../../lib/ids.ts'
 import { toTimestamp } from '../../lib/making.ts'
+import { SCOPES } from '../../lib/scopes.ts'
 import type { BusinessStore } from '../../lib/store.ts'
 import type { StoreHarness } from './_contract.ts'
 
