@@ -13,7 +13,8 @@ function admissionArguments(sql: Sql, { keyDigest, scope, rateLimits }: Admissio
 /** Judges a request and takes its tokens. */
 export async function admit(database: Database, request: AdmissionRequest): Promise<Admission> {
   const [admission] = await database.row(
-    (sql) => sql`select admission from business_api.admit(${admissionArguments(sql, request)})`,
+    (sql, mark) =>
+      sql`select admission, ${mark} from business_api.admit(${admissionArguments(sql, request)})`,
   )
   return parseAdmission(admission)
 }
@@ -31,8 +32,8 @@ export async function admitToPage<Item>(
   rows: (sql: Sql) => Fragment,
 ): Promise<AdmittedPage<Item>> {
   const [verdict, page] = await database.row(
-    (sql) => sql`
-      select verdict.admission, verdict.admitted_page
+    (sql, mark) => sql`
+      select verdict.admission, verdict.admitted_page, ${mark}
       from (
         select case when caller.organization_id is not null then (${pageOf(sql, rows)}) end as page
         from (values (business_api.likely_organization(${admissionArguments(sql, request)}))) as caller (organization_id)
@@ -51,8 +52,8 @@ async function readPage(
   rows: (sql: Sql) => Fragment,
 ): Promise<string | null> {
   const [page] = await database.row(
-    (sql) => sql`
-      select (${pageOf(sql, rows)}) from (values (${organizationId}::text)) as caller (organization_id)`,
+    (sql, mark) => sql`
+      select (${pageOf(sql, rows)}), ${mark} from (values (${organizationId}::text)) as caller (organization_id)`,
   )
   return page ?? null
 }

@@ -10,20 +10,20 @@ export function createApiKeyStore(database: Database): ApiKeyStore {
 
     async markUsed(organizationId, keyId) {
       await database.row(
-        (sql) => sql`
+        (sql, mark) => sql`
           with used as (
             update business_api.api_keys set last_used_at = now()
             where organization_id = ${organizationId}::text and id = ${keyId}::text
               and (last_used_at is null or last_used_at < now() - interval '1 minute')
             returning 1
           )
-          select count(*)::text from used`,
+          select count(*)::text, ${mark} from used`,
       )
     },
 
     async insert(organizationId, key) {
       await database.row(
-        (sql) => sql`
+        (sql, mark) => sql`
           with inserted as (
             insert into business_api.api_keys
               (organization_id, id, digest, name, scopes, prefix, last_four, per_second, burst, created_at, expires_at)
@@ -36,14 +36,14 @@ export function createApiKeyStore(database: Database): ApiKeyStore {
             on conflict (organization_id, id) do nothing
             returning 1
           )
-          select count(*)::text from inserted`,
+          select count(*)::text, ${mark} from inserted`,
       )
     },
 
     async list(organizationId) {
       const [keys] = await database.row(
-        (sql) => sql`
-          select coalesce(pg_catalog.json_agg(item), '[]')::text from (
+        (sql, mark) => sql`
+          select coalesce(pg_catalog.json_agg(item), '[]')::text, ${mark} from (
             select ${columns(sql)} from business_api.api_keys
             where organization_id = ${organizationId}::text
             order by id desc
@@ -54,26 +54,26 @@ export function createApiKeyStore(database: Database): ApiKeyStore {
 
     async revoke(organizationId, keyId) {
       const [key] = await database.row(
-        (sql) => sql`
+        (sql, mark) => sql`
           with revoked as (
             update business_api.api_keys set revoked_at = coalesce(revoked_at, now())
             where organization_id = ${organizationId}::text and id = ${keyId}::text
             returning *
           )
-          select (select pg_catalog.row_to_json(item)::text from (select ${columns(sql)} from revoked) as item)`,
+          select (select pg_catalog.row_to_json(item)::text from (select ${columns(sql)} from revoked) as item), ${mark}`,
       )
       return JSON.parse(key ?? 'null') as ApiKey | null
     },
 
     async limitOrganization(organizationId, rateLimit) {
-      await database.row((sql) =>
+      await database.row((sql, mark) =>
         rateLimit === null
           ? sql`
               with removed as (
                 delete from business_api.organization_limits
                 where organization_id = ${organizationId}::text returning 1
               )
-              select count(*)::text from removed`
+              select count(*)::text, ${mark} from removed`
           : sql`
               with written as (
                 insert into business_api.organization_limits (organization_id, per_second, burst)
@@ -82,7 +82,7 @@ export function createApiKeyStore(database: Database): ApiKeyStore {
                 do update set per_second = excluded.per_second, burst = excluded.burst
                 returning 1
               )
-              select count(*)::text from written`,
+              select count(*)::text, ${mark} from written`,
       )
     },
   }

@@ -36,7 +36,7 @@ export function createClientStore(database: Database): ClientStore {
       return create(
         database,
         creation,
-        (sql) => sql`
+        (sql, mark) => sql`
           with ${claim(sql, creation, record.id)},
           business as (
             insert into business_api.businesses (organization_id, id, name, category, city, email, phone)
@@ -56,7 +56,7 @@ export function createClientStore(database: Database): ClientStore {
             from claim
             on conflict (organization_id, id) do nothing
           )
-          select (select count(*) from claim)::text, (select count(*) from published)::text`,
+          select (select count(*) from claim)::text, (select count(*) from published)::text, ${mark}`,
       )
     },
   }

@@ -1,7 +1,7 @@
 import type { Fragment, Sql } from 'postgres'
 import type { Creation, CreationOutcome, IdempotencyClaim } from '../creation.ts'
 import { ALREADY_EXISTS, BusinessApiError, INVALID_INPUT, storeUnavailable } from '../errors.ts'
-import type { Database, Statement, TextRow } from './database.ts'
+import type { BuildStatement, Database, TextRow } from './database.ts'
 import { brokenRule, isKeyHeld, isNumberTaken } from './sql-states.ts'
 
 /**
@@ -67,19 +67,19 @@ const CLAIM_ATTEMPTS = 3
  * Sends a create statement and tells what became of it. Almost always one round trip; a second one reads the reply when
  * another creation holds the key.
  *
- * @param statement answers in its first column whether the creation went on ('1') or not ('0'), and is safe to repeat
+ * @param build answers in its first column whether the creation went on ('1') or not ('0'), and is safe to repeat
  * @param refused judges a statement that did not go on though its key is free; `undefined` tries again
  */
 export async function create<Refusal = never>(
   database: Database,
   creation: Creation<unknown>,
-  statement: (sql: Sql) => Statement,
+  build: BuildStatement,
   refused: (row: TextRow) => Refusal | undefined = () => undefined,
 ): Promise<CreationOutcome | Refusal> {
   const { organizationId, idempotency } = creation
   const begunAt = performance.now()
   for (let attempt = 0; attempt < CLAIM_ATTEMPTS; attempt++) {
-    const row = await database.row(statement, idempotency?.waitMs).catch((error) => {
+    const row = await database.row(build, idempotency?.waitMs).catch((error) => {
       if (idempotency && isKeyHeld(error.cause)) return null
       throw meaningOf(error)
     })
@@ -112,8 +112,8 @@ async function readEntry(
   { operation, key, fingerprint }: IdempotencyClaim,
 ): Promise<CreationOutcome | undefined> {
   const [matches, reply] = await database.row(
-    (sql) => sql`
-      select (entry.fingerprint = ${fingerprint}::text)::text, entry.reply
+    (sql, mark) => sql`
+      select (entry.fingerprint = ${fingerprint}::text)::text, entry.reply, ${mark}
       from (values (1)) as always
       left join business_api.idempotency_keys entry
         on entry.organization_id = ${organizationId}::text and entry.operation = ${operation}::text

@@ -1,15 +1,16 @@
-import type { PendingQuery, Row, Sql } from 'postgres'
+import type { Fragment, PendingQuery, Row, Sql } from 'postgres'
 import { storeUnavailable } from '../errors.ts'
-import { createHostPool, createOwnPool } from './pool.ts'
+import { connectLike, connectTo } from './connection.ts'
+import { createPool } from './pool.ts'
 import { isConflict, isConnectionLost, isUnavailable } from './sql-states.ts'
 
 /** The limits of a store's use of its database. */
 export interface DatabaseOptions {
-  /** Connections of a pool that the store opens itself; ignored for a pool of the host's. Default 10. */
+  /** Connections that the store opens at most, as they are needed. Default 10, or as many as the host's pool. */
   maxConnections?: number | undefined
   /**
-   * Whether statements are prepared; false behind a transaction-mode pooler. Ignored for a pool of the host's. Default
-   * true.
+   * Whether statements are prepared; false behind a transaction-mode pooler. Default true; beside a pool of the host's
+   * as that pool has it.
    */
   prepare?: boolean | undefined
   /** Milliseconds after which a statement counts as unanswered. Default 5000. */
@@ -24,6 +25,12 @@ export type TextRow = readonly (string | null)[]
 /** A statement under construction, to be sent. */
 export type Statement = PendingQuery<Row[]>
 
+/**
+ * Builds a statement whose last column is `mark`: it tells the statement's own answer from another's. There should never
+ * be another's; if there ever were, it would be one organization's data given to another.
+ */
+export type BuildStatement = (sql: Sql, mark: Fragment) => Statement
+
 /** What the store's slices need of PostgreSQL. */
 export interface Database {
   /**
@@ -36,84 +43,80 @@ export interface Database {
    * @throws `BusinessApiError` with code `store_unavailable` when the database cannot be reached, does not answer in
    *   time, or too many statements are waiting
    */
-  row(statement: (sql: Sql) => Statement, lockWaitMs?: number): Promise<TextRow>
-  /** Ends a pool that the store opened itself; a pool of the host's stays open. */
+  row(build: BuildStatement, lockWaitMs?: number): Promise<TextRow>
+  /** Ends the store's connections; a pool of the host's stays open. */
   close(): Promise<void>
 }
 
 /**
- * Talks to PostgreSQL through the host's own postgres.js pool, or through one of its own made from a connection string,
- * which is opened by the first statement.
+ * Talks to PostgreSQL on connections of the store's own, which the first statements open: to the database of a connection
+ * string, or with the options of the host's postgres.js pool.
  *
  * @throws `TypeError` for what is neither, `RangeError` for an option out of range
  */
 export function createDatabase(source: Sql | string, options: DatabaseOptions = {}): Database {
-  const { maxConnections = 10, prepare = true, statementTimeoutMs = 5000, maxPending = 1000 } = options
   checkSource(source)
+  const { prepare = true, statementTimeoutMs = 5000, maxPending = 1000 } = options
+  const maxConnections = options.maxConnections ?? (typeof source === 'string' ? 10 : source.options.max)
   for (const [name, value] of Object.entries({ maxConnections, statementTimeoutMs, maxPending })) {
     checkPositive(name, value)
   }
-  const pool =
+  const open =
     typeof source === 'string'
-      ? createOwnPool(source, { maxConnections, prepare, statementTimeoutMs })
-      : createHostPool(source)
+      ? connectTo(source, { prepare, statementTimeoutMs })
+      : connectLike(source, { statementTimeoutMs })
+  const pool = createPool(open, maxConnections)
   let pending = 0
+  let marks = 0
 
-  async function send(statement: (sql: Sql) => Statement, timeoutMs: number): Promise<TextRow> {
-    const sql = pool.sql()
-    const sentAt = performance.now()
-    const query = statement(sql).raw()
-    pending++
-    // Counted until it has really ended: one that nobody waits for any more still takes its place in the queue.
-    query.then(settled, settled)
-    try {
-      return readRow(await withTimeout(query, timeoutMs))
-    } catch (error) {
-      if (error !== TIMED_OUT) throw error
-      withdraw(query)
-      pool.unanswered(sql, sentAt)
-      throw storeUnavailable(`Cannot use PostgreSQL as a statement had no answer within ${timeoutMs} ms`)
-    }
+  async function send(build: BuildStatement, timeoutMs: number): Promise<TextRow> {
+    const mark = String(++marks)
+    const rows = await pool.run((sql) => build(sql, sql`${mark}::text`), timeoutMs)
+    const row = rows[0]?.map((column) => column?.toString('utf8') ?? null)
+    if (row?.at(-1) !== mark) throw mixedUp()
+    return row
   }
 
-  function settled(): void {
-    pending--
-  }
-
-  async function sendUntil(
-    statement: (sql: Sql) => Statement,
-    timeoutMs: number,
-    attempt = 1,
-  ): Promise<TextRow> {
+  async function sendUntil(build: BuildStatement, timeoutMs: number, attempt = 1): Promise<TextRow> {
     const begunAt = performance.now()
     try {
-      return await send(statement, timeoutMs)
+      return await send(build, timeoutMs)
     } catch (error) {
       const leftMs = timeoutMs - (performance.now() - begunAt)
       const isWorthwhile = isConflict(error) || (isConnectionLost(error) && attempt === 1)
       if (!isWorthwhile || leftMs <= 0) throw error
       if (isConflict(error)) await pause(Math.random() * Math.min(attempt, CONFLICT_PAUSE_MAX_MS))
-      return sendUntil(statement, leftMs, attempt + 1)
+      return sendUntil(build, leftMs, attempt + 1)
     }
   }
 
   return {
-    async row(statement, lockWaitMs = 0) {
+    async row(build, lockWaitMs = 0) {
       if (pending >= maxPending) {
         throw storeUnavailable(`Cannot use PostgreSQL as ${maxPending} statements are waiting already`)
       }
+      pending++
       try {
-        return await sendUntil(statement, statementTimeoutMs + lockWaitMs)
+        return await sendUntil(build, statementTimeoutMs + lockWaitMs)
       } catch (error) {
         throw isUnavailable(error) ? storeUnavailable('Cannot reach PostgreSQL', error) : error
+      } finally {
+        pending--
       }
     },
     close: () => pool.close(),
   }
 }
 
+/** As good as lost with its connection: the statement is sent once more. */
+function mixedUp(): Error {
+  return Object.assign(new Error('PostgreSQL gave the answer of another statement'), {
+    code: 'CONNECTION_CLOSED',
+  })
+}
+
 function checkSource(source: unknown): void {
-  if (typeof source === 'function') return
+  if (typeof source === 'function' && 'options' in source) return
   if (typeof source === 'string' && /^postgres(ql)?:\/\//.test(source)) return
   // The value is not repeated: a connection string holds a password.
   throw new TypeError(
@@ -133,35 +136,4 @@ const CONFLICT_PAUSE_MAX_MS = 20
 
 function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms))
-}
-
-const TIMED_OUT = Symbol('timed out')
-
-async function withTimeout<T>(answer: Promise<T>, timeoutMs: number): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const timeout = new Promise<never>((_, reject) => {
-    timer = setTimeout(reject, timeoutMs, TIMED_OUT)
-  })
-  try {
-    return await Promise.race([answer, timeout])
-  } finally {
-    clearTimeout(timer)
-  }
-}
-
-/**
- * Takes a statement that has not been sent yet out of the pool's queue, so that it does not run when its caller has long
- * had an answer. For one that has been sent postgres.js would open a connection to cancel it, and a failure of that
- * connection would be an unhandled rejection.
- */
-function withdraw(query: { cancel(): void }): void {
-  const isSent = 'state' in query && Boolean(query.state)
-  if (!isSent) query.cancel()
-}
-
-/** Reading bytes by position leaves out whatever transforms and parsers a host has configured for its own queries. */
-function readRow(rows: readonly (readonly (Buffer | null)[])[]): TextRow {
-  const row = rows[0]
-  if (row === undefined) throw new TypeError('Cannot read the answer of a statement as it has no row')
-  return row.map((column) => column?.toString('utf8') ?? null)
 }

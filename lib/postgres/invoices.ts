@@ -30,7 +30,7 @@ export function createInvoiceStore(database: Database): InvoiceStore {
       return create(
         database,
         creation,
-        (sql) => sql`
+        (sql, mark) => sql`
           with ${claim(sql, creation, record.id)},
           invoice as (
             insert into business_api.invoices
@@ -42,7 +42,7 @@ export function createInvoiceStore(database: Database): InvoiceStore {
             from claim
             on conflict (organization_id, id) do nothing
           )
-          select (select count(*) from claim)::text, (select count(*) from published)::text`,
+          select (select count(*) from claim)::text, (select count(*) from published)::text, ${mark}`,
       )
     },
   }

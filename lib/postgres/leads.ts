@@ -29,7 +29,7 @@ export function createLeadStore(database: Database): LeadStore {
       return create(
         database,
         creation,
-        (sql) => sql`
+        (sql, mark) => sql`
           with business as (
             select id from business_api.businesses
             where organization_id = ${organizationId}::text and id = ${businessId}::text
@@ -47,7 +47,7 @@ export function createLeadStore(database: Database): LeadStore {
           )
           select
             (select count(*) from claim)::text, (select count(*) from business)::text,
-            (select count(*) from published)::text`,
+            (select count(*) from published)::text, ${mark}`,
         ([, businesses]) => (businesses === '0' ? { outcome: 'no_business' as const } : undefined),
       )
     },

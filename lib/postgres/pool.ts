@@ -1,95 +1,127 @@
-import postgres, { type Sql } from 'postgres'
+import type { Sql } from 'postgres'
 import { storeUnavailable } from '../errors.ts'
+import type { Statement } from './database.ts'
+import { isUnavailable } from './sql-states.ts'
+
+/** The rows of a statement: bytes by position. */
+export type RawRows = readonly (readonly (Buffer | null)[])[]
 
 /** Where the store's statements go. */
 export interface Pool {
-  /** The postgres.js pool for the next statement. */
-  sql(): Sql
-  /** Hears that a statement sent on `sql` at `sentAt` had no answer in time. */
-  unanswered(sql: Sql, sentAt: number): void
+  /**
+   * Sends a statement and gives its rows as bytes, which leaves out whatever transforms and parsers a pool has.
+   *
+   * @throws `BusinessApiError` with code `store_unavailable` when there is no answer within `timeoutMs`
+   */
+  run(build: (sql: Sql) => Statement, timeoutMs: number): Promise<RawRows>
   close(): Promise<void>
 }
 
-/** A pool of the host's: how its connections behave is the host's to configure, and it is never ended here. */
-export function createHostPool(sql: Sql): Pool {
-  return { sql: () => sql, unanswered: () => {}, close: async () => {} }
-}
-
-/** What a pool of the store's own needs to know. */
-export interface OwnPoolOptions {
-  readonly maxConnections: number
-  readonly prepare: boolean
-  readonly statementTimeoutMs: number
-}
-
-/** A pool that is slow rather than dead is not made better by replacing it again and again. */
-const REPLACE_AT_MOST_EVERY_MS = 5000
-/** How long statements under way on a replaced pool may still take, in seconds. */
-const DRAIN_SECONDS = 5
-/** On top of a statement's time here: the longest wait for an idempotency key, so that the database ends it last. */
-const SERVER_TIMEOUT_EXTRA_MS = 5000
+/** Opens a connection: a postgres.js pool of one. */
+export type OpenConnection = () => Sql
 
 /**
- * A pool of the store's own, opened by the first statement. postgres.js has no deadline for a query and keeps using a
- * connection that no longer answers, so the pool as a whole is replaced when a statement got no answer: what is under
- * way on the old one may end, and everything new goes to fresh connections.
+ * The store's connections, opened as they are needed. Each connection is a postgres.js pool of one, and carries one
+ * statement at a time: postgres.js has no deadline for a query, goes on using a connection that has fallen silent, sends
+ * further statements behind one that waits, and can lose what it writes on a connection that was broken under it. Here
+ * a connection that failed is given up whole, a statement that waits can still be withdrawn, and nothing stands behind
+ * another's lock.
  */
-export function createOwnPool(url: string, options: OwnPoolOptions): Pool {
-  let current: Sql | undefined
-  let openedAt = 0
+export function createPool(open: OpenConnection, maxConnections: number): Pool {
+  const idle: Sql[] = []
+  const connections = new Set<Sql>()
+  const waiting: ((sql: Sql | undefined) => void)[] = []
   let isClosed = false
-  const ending = new Set<Promise<void>>()
 
-  function end(sql: Sql): void {
-    const ended = sql.end({ timeout: DRAIN_SECONDS }).finally(() => ending.delete(ended))
-    ending.add(ended)
+  async function acquire(timeoutMs: number): Promise<Sql> {
+    const connection = idle.pop() ?? openOne() ?? (await wait(timeoutMs))
+    if (connection === undefined || isClosed) throw closed()
+    return connection
+  }
+
+  function openOne(): Sql | undefined {
+    if (isClosed || connections.size >= maxConnections) return undefined
+    const connection = open()
+    connections.add(connection)
+    return connection
+  }
+
+  async function wait(timeoutMs: number): Promise<Sql | undefined> {
+    let waiter: (sql: Sql | undefined) => void = () => {}
+    const turn = new Promise<Sql | undefined>((resolve) => {
+      waiter = resolve
+      waiting.push(resolve)
+    })
+    try {
+      return await withTimeout(turn, timeoutMs)
+    } catch (error) {
+      const place = waiting.indexOf(waiter)
+      if (place !== -1) waiting.splice(place, 1)
+      // Its turn came in the same moment: somebody else can have it.
+      else void turn.then((connection) => connection && release(connection))
+      throw error
+    }
+  }
+
+  function release(connection: Sql): void {
+    const next = waiting.shift()
+    if (next) next(connection)
+    else idle.push(connection)
+  }
+
+  function giveUp(connection: Sql): void {
+    connections.delete(connection)
+    // Ended at once: what it may still be doing nobody waits for, and PostgreSQL has a limit of its own.
+    connection.end({ timeout: 0 }).catch(() => {})
+    const next = waiting.shift()
+    if (next) next(openOne())
   }
 
   return {
-    sql() {
-      if (isClosed) throw storeUnavailable('Cannot use PostgreSQL as the store is closed')
-      if (current === undefined) {
-        openedAt = performance.now()
-        current = open(url, options)
+    async run(build, timeoutMs) {
+      if (isClosed) throw closed()
+      const begunAt = performance.now()
+      let connection: Sql | undefined
+      try {
+        connection = await acquire(timeoutMs)
+        const rows = await withTimeout(build(connection).raw(), timeoutMs - (performance.now() - begunAt))
+        release(connection)
+        return rows
+      } catch (error) {
+        if (connection && (error === TIMED_OUT || isUnavailable(error))) giveUp(connection)
+        else if (connection) release(connection)
+        throw error === TIMED_OUT ? unanswered(timeoutMs) : error
       }
-      return current
-    },
-    unanswered(sql, sentAt) {
-      const isFresh = openedAt > sentAt || performance.now() - openedAt < REPLACE_AT_MOST_EVERY_MS
-      if (sql !== current || isFresh || isClosed) return
-      current = undefined
-      end(sql)
     },
     async close() {
       isClosed = true
-      if (current) end(current)
-      await Promise.all(ending)
+      for (const waiter of waiting.splice(0)) waiter(undefined)
+      await Promise.all([...connections].map((connection) => connection.end({ timeout: DRAIN_SECONDS })))
     },
   }
 }
 
-function open(url: string, { maxConnections, prepare, statementTimeoutMs }: OwnPoolOptions): Sql {
-  return postgres(url, {
-    max: maxConnections,
-    prepare,
-    // Without this postgres.js asks for the array types first, on every connection, and can hang when that one dies.
-    fetch_types: false,
-    connect_timeout: 5,
-    // The default waits up to 20 s between attempts: too long to notice that a database is back.
-    backoff: (attempt: number) => Math.min(0.05 * 2 ** attempt, 1),
-    onnotice: () => {},
-    connection: {
-      application_name: 'business-api',
-      // A pooler refuses parameters that it does not know; what matters most is set in the statements too.
-      ...(prepare ? serverSettings(statementTimeoutMs) : {}),
-    },
+/** How long statements under way may still take when the store is closed, in seconds. */
+const DRAIN_SECONDS = 5
+const TIMED_OUT = Symbol('timed out')
+
+async function withTimeout<T>(answer: Promise<T>, timeoutMs: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const timeout = new Promise<never>((_, reject) => {
+    timer = setTimeout(reject, timeoutMs, TIMED_OUT)
   })
+  try {
+    return await Promise.race([answer, timeout])
+  } finally {
+    clearTimeout(timer)
+  }
 }
 
-/** A statement whose caller is gone would otherwise wait for its lock for ever, on a connection that nobody ends. */
-function serverSettings(statementTimeoutMs: number): Record<string, string | number> {
-  return {
-    statement_timeout: statementTimeoutMs + SERVER_TIMEOUT_EXTRA_MS,
-    default_transaction_isolation: 'read committed',
-  }
+function unanswered(timeoutMs: number): Error {
+  const afterMs = Math.round(timeoutMs)
+  return storeUnavailable(`Cannot use PostgreSQL as a statement had no answer within ${afterMs} ms`)
+}
+
+function closed(): Error {
+  return storeUnavailable('Cannot use PostgreSQL as the store is closed')
 }

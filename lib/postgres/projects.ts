@@ -26,7 +26,7 @@ export function createProjectStore(database: Database): ProjectStore {
       return create(
         database,
         creation,
-        (sql) => sql`
+        (sql, mark) => sql`
           with ${claim(sql, creation, record.id)},
           project as (
             insert into business_api.projects (organization_id, id, name, status, billing_type, value)
@@ -36,7 +36,7 @@ export function createProjectStore(database: Database): ProjectStore {
             from claim
             on conflict (organization_id, id) do nothing
           )
-          select (select count(*) from claim)::text, (select count(*) from published)::text`,
+          select (select count(*) from claim)::text, (select count(*) from published)::text, ${mark}`,
       )
     },
   }

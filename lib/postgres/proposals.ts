@@ -27,7 +27,7 @@ export function createProposalStore(database: Database): ProposalStore {
       return create(
         database,
         creation,
-        (sql) => sql`
+        (sql, mark) => sql`
           with ${claim(sql, creation, record.id)},
           proposal as (
             insert into business_api.proposals
@@ -39,7 +39,7 @@ export function createProposalStore(database: Database): ProposalStore {
             from claim
             on conflict (organization_id, id) do nothing
           )
-          select (select count(*) from claim)::text, (select count(*) from published)::text`,
+          select (select count(*) from claim)::text, (select count(*) from published)::text, ${mark}`,
       )
     },
   }

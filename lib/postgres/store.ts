@@ -10,7 +10,7 @@ import { createProposalStore } from './proposals.ts'
 
 /** The reference store. */
 export interface PostgresStore extends BusinessStore {
-  /** Ends the connections that the store opened itself; those of a host's own pool stay open. */
+  /** Ends the store's connections; a host's own pool stays open. */
   close(): Promise<void>
 }
 
@@ -18,8 +18,9 @@ export interface PostgresStore extends BusinessStore {
  * Keeps everything in the schema `business_api` of a PostgreSQL database, which `migrate` has prepared. Opens nothing
  * until it is first used.
  *
- * @param source the host's own postgres.js pool, whatever its options (`prepare: false` included), or a connection
- *   string, for which the store opens and looks after a pool of its own
+ * @param source a connection string, or the host's own postgres.js pool, whatever its options (`prepare: false`
+ *   included): the store then opens connections with the same options, at most as many, and closes them when idle
+ * @throws `TypeError` or `RangeError` for what cannot be used
  */
 export function createPostgresStore(source: Sql | string, options: DatabaseOptions = {}): PostgresStore {
   const database = createDatabase(source, options)

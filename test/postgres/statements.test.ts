@@ -93,37 +93,56 @@ describe('the statements', () => {
 
   test('a create that waited for a locked table longer than its caller writes nothing afterwards', async () => {
     const store = createPostgresStore(database.sql({ fetch_types: false }), { statementTimeoutMs: 200 })
-    let unlock: () => void = () => {}
-    const unlocked = new Promise<void>((resolve) => {
-      unlock = resolve
-    })
-    const lock = sql.begin(async (tx) => {
-      await tx`lock table business_api.clients in access exclusive mode`
-      await unlocked
-    })
+    const lock = await holdLock()
     await assert.rejects(store.clients.create(creation('org_late')), { code: 'store_unavailable' })
     // Past the time after which a create is not begun any more.
     await new Promise((resolve) => setTimeout(resolve, 4200))
-    unlock()
-    await lock
-    // The statement stands in the queue before this one, on whichever connection.
-    await sql`lock table business_api.clients in access exclusive mode`.catch(() => {})
+    await lock.release()
+    // Behind whatever still waits for the table.
+    await (await holdLock()).release()
+    await store.close()
     assert.equal((await sql`select 1 from business_api.clients where organization_id = 'org_late'`).length, 0)
     assert.equal((await sql`select 1 from business_api.events where organization_id = 'org_late'`).length, 0)
   })
 
   test('a statement that was never sent does not run when its caller has long had an answer', async () => {
-    // Without pipelining, which the types of postgres.js do not know of, a statement waits here and not at the server.
-    const options = { max: 1, max_pipeline: 0, fetch_types: false }
-    const busy = database.sql(options)
-    const store = createPostgresStore(busy, { statementTimeoutMs: 100 })
-    const sleeping = busy`select pg_sleep(0.5)`.execute()
+    const store = createPostgresStore(database.url, { maxConnections: 1, statementTimeoutMs: 300 })
+    const lock = await holdLock()
+    const sent = store.clients.create(creation('org_sent')).catch(() => {})
     await assert.rejects(store.clients.create(creation('org_queued')), { code: 'store_unavailable' })
-    await sleeping
-    await busy`select 1`
+    await sent
+    await lock.release()
+    await store.apiKeys.list('org_queued')
     assert.equal(
       (await sql`select 1 from business_api.clients where organization_id = 'org_queued'`).length,
       0,
     )
+    await store.close()
   })
+
+  /** Locks the clients' table until told otherwise. */
+  async function holdLock(): Promise<{ release(): Promise<void> }> {
+    const { promise: unlocked, resolve: unlock } = deferred()
+    const { promise: locked, resolve: haveLocked } = deferred()
+    const transaction = sql.begin(async (tx) => {
+      await tx`lock table business_api.clients in access exclusive mode`
+      haveLocked()
+      await unlocked
+    })
+    await locked
+    return {
+      async release() {
+        unlock()
+        await transaction
+      },
+    }
+  }
 })
+
+function deferred(): { promise: Promise<void>; resolve: () => void } {
+  let resolve: () => void = () => {}
+  const promise = new Promise<void>((settle) => {
+    resolve = settle
+  })
+  return { promise, resolve }
+}

@@ -92,34 +92,43 @@ const POOLS_KEPT = 6
 
 function createPolicedStores(): PolicedStores {
   const role = `business_api_organization_${process.pid}_${Date.now()}`
-  const pools = new Map<string, Sql>()
+  const pools = new Map<string, { readonly pool: Sql; readonly store: PostgresStore }>()
   let prepared: Promise<void> | undefined
 
   async function open(organizationId: string, which: string): Promise<PostgresStore> {
     prepared ??= police(role)
     await prepared
     const name = `${organizationId} ${which}`
-    const pool = pools.get(name) ?? connect(role, organizationId)
+    const opened = pools.get(name) ?? openStore(connect(role, organizationId))
     pools.delete(name)
-    pools.set(name, pool)
+    pools.set(name, opened)
     const [oldest, unused] = [...pools][0] ?? []
-    if (pools.size > POOLS_KEPT && oldest !== undefined) {
+    if (pools.size > POOLS_KEPT && oldest !== undefined && unused !== undefined) {
       pools.delete(oldest)
-      await unused?.end()
+      await end(unused)
     }
-    return createPostgresStore(pool)
+    return opened.store
   }
 
   return {
     store: (organizationId) => open(organizationId, 'first'),
     secondStore: (organizationId) => open(organizationId, 'second'),
     async end() {
-      await Promise.all([...pools.values()].map((pool) => pool.end()))
+      await Promise.all([...pools.values()].map(end))
       if (prepared === undefined) return
       await sql.unsafe(`drop owned by ${role}`)
       await sql.unsafe(`drop role ${role}`)
     },
   }
+}
+
+function openStore(pool: Sql): { pool: Sql; store: PostgresStore } {
+  return { pool, store: createPostgresStore(pool) }
+}
+
+async function end({ pool, store }: { pool: Sql; store: PostgresStore }): Promise<void> {
+  await store.close()
+  await pool.end()
 }
 
 /** The database shows and takes the rows of the connection's organization only, whatever a statement asks for. */

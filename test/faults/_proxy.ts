@@ -1,0 +1,85 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+
+/** The network between a store and its database. */
+export interface NetworkProxy {
+  /** The connection string of the database, by way of the proxy. */
+  readonly url: string
+  /** The connections that are open, silent ones too. */
+  readonly size: number
+  /** Holds back everything in both directions and keeps all connections open; new ones are accepted and held back. */
+  fallSilent(): void
+  /** Forwards what was held back, and goes on. */
+  speak(): void
+  /** Forwards on new connections; those that are open stay silent for good. */
+  speakOnNewConnections(): void
+  /** Breaks all connections, as a machine does that has been started anew. */
+  reset(): void
+  close(): Promise<void>
+}
+
+/** Starts a proxy on a free port of this machine. */
+export async function startProxy(databaseUrl: string): Promise<NetworkProxy> {
+  const target = new URL(databaseUrl)
+  const pairs = new Set<readonly [Socket, Socket]>()
+  let isSilent = false
+
+  const server = createServer((near) => {
+    const far = connect(Number(target.port), target.hostname)
+    const pair = [near, far] as const
+    pairs.add(pair)
+    for (const [from, to] of [pair, [far, near] as const]) {
+      from
+        .on('error', () => {})
+        .on('close', () => {
+          pairs.delete(pair)
+          to.destroy()
+        })
+      from.pipe(to)
+      if (isSilent) from.unpipe(to).pause()
+    }
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+
+  return {
+    url: urlWithPort(target, (server.address() as AddressInfo).port),
+    get size() {
+      return pairs.size
+    },
+    fallSilent() {
+      isSilent = true
+      for (const [near, far] of pairs) {
+        near.unpipe(far).pause()
+        far.unpipe(near).pause()
+      }
+    },
+    speak() {
+      isSilent = false
+      for (const [near, far] of pairs) {
+        near.pipe(far)
+        far.pipe(near)
+      }
+    },
+    speakOnNewConnections() {
+      isSilent = false
+    },
+    reset() {
+      for (const [near] of pairs) near.resetAndDestroy()
+    },
+    async close() {
+      for (const [near, far] of pairs) {
+        near.destroy()
+        far.destroy()
+      }
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}
+
+function urlWithPort(target: URL, port: number): string {
+  const url = new URL(target)
+  url.hostname = '127.0.0.1'
+  url.port = String(port)
+  return url.href
+}

@@ -1,0 +1,43 @@
+// A host in a process of its own, so that an error nobody catches is seen as what it is: the end of the process.
+//
+//   node --import tsx test/faults/_server.ts '{"databaseUrl":"postgres://…","pool":"own"}'
+//
+// Prints one line of JSON, `{ "port": … }`, when it serves, and ends when its standard input does.
+
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import postgres, { type Sql } from 'postgres'
+import type { BusinessApiOptions } from '../../lib/index.ts'
+import { createBusinessApi } from '../../lib/index.ts'
+import { createPostgresStore, type DatabaseOptions } from '../../lib/postgres.ts'
+
+/** What a host of these tests is started with. */
+export interface HostConfig {
+  readonly databaseUrl: string
+  /**
+   * `own`: the store's, from the connection string. `host`: one of the host's. `unprepared`: the same for a pooler. Both of
+   * the host's with `fetch_types: false`, as README asks: with the default, postgres.js itself ends the process when a
+   * connection dies while it reads the types.
+   */
+  readonly pool: 'own' | 'host' | 'unprepared'
+  readonly store?: DatabaseOptions
+  readonly api?: Pick<BusinessApiOptions, 'deadlineMs' | 'rateLimit'>
+}
+
+const config = JSON.parse(process.argv[2] ?? '{}') as HostConfig
+const store = createPostgresStore(openPool(config), config.store)
+const silent = (): void => {}
+const api = createBusinessApi(store, {
+  ...config.api,
+  // Answers of 503 are expected by the thousand; what is logged as an error is a bug.
+  logger: { debug: silent, info: silent, warn: silent, error: (details) => console.error(details) },
+})
+const server = createServer(api).listen(0, '127.0.0.1', () => {
+  console.log(JSON.stringify({ port: (server.address() as AddressInfo).port }))
+})
+process.stdin.resume().on('end', () => process.exit())
+
+function openPool({ databaseUrl, pool }: HostConfig): Sql | string {
+  if (pool === 'own') return databaseUrl
+  return postgres(databaseUrl, { fetch_types: false, prepare: pool === 'host' })
+}

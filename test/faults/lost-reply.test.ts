@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { after, test } from 'node:test'
+import { createTestDatabase } from '../_database.ts'
+import { createCaller } from './_client.ts'
+import { makeApiKey, until } from './_fixture.ts'
+import { startHost } from './_host.ts'
+
+const database = await createTestDatabase()
+after(() => database.drop())
+const sql = database.sql({ max: 2 })
+const { key } = await makeApiKey(database.url, 'org_lost')
+
+const IDEMPOTENCY_KEY = 'form-4711'
+const BODY = JSON.stringify({ name: 'Atlas Ceramics' })
+
+test('a caller that dies after the commit and before the reply gets the same record when it tries again', async (t) => {
+  const host = await startHost({ databaseUrl: database.url, pool: 'own' })
+  t.after(() => host.stop())
+  const caller = createCaller(host.port, key)
+  t.after(() => caller.close())
+
+  // It never reads, so the reply cannot have reached it, and it is gone as soon as the record can be seen.
+  const socket = connect(host.port, '127.0.0.1').pause()
+  await once(socket, 'connect')
+  socket.write(postRequest(BODY))
+  await until('the client is in the database', async () => (await readClients()).length > 0, 5000)
+  socket.resetAndDestroy()
+
+  const retry = await caller.send({
+    method: 'POST',
+    path: '/api/v1/clients',
+    body: JSON.parse(BODY),
+    idempotencyKey: IDEMPOTENCY_KEY,
+  })
+  assert.equal(retry.status, 200)
+  assert.equal(retry.headers['idempotent-replayed'], 'true')
+  assert.deepEqual(await readClients(), [JSON.parse(retry.body).data.id])
+  host.assertUnharmed()
+})
+
+test('a caller that dies while its create waits for a lock gets one record when it tries again', async (t) => {
+  const host = await startHost({ databaseUrl: database.url, pool: 'own' })
+  t.after(() => host.stop())
+  const caller = createCaller(host.port, key)
+  t.after(() => caller.close())
+  const before = (await readClients()).length
+  const body = { name: 'Held up' }
+  const idempotencyKey = 'form-4712'
+
+  const socket = connect(host.port, '127.0.0.1')
+  await once(socket, 'connect')
+  await sql.begin(async (tx) => {
+    await tx`lock table business_api.clients in share mode`
+    socket.write(postRequest(JSON.stringify(body), idempotencyKey))
+    await until('the create waits', isWaiting, 5000)
+    socket.resetAndDestroy()
+  })
+
+  const retry = await caller.send({ method: 'POST', path: '/api/v1/clients', body, idempotencyKey })
+  assert.equal(retry.status, 200)
+  assert.equal(retry.headers['idempotent-replayed'], 'true')
+  assert.equal((await readClients()).length, before + 1)
+  host.assertUnharmed()
+})
+
+function postRequest(body: string, idempotencyKey: string = IDEMPOTENCY_KEY): string {
+  return [
+    'POST /api/v1/clients HTTP/1.1',
+    'Host: localhost',
+    `Authorization: Bearer ${key}`,
+    'Content-Type: application/json',
+    `Idempotency-Key: ${idempotencyKey}`,
+    `Content-Length: ${body.length}`,
+    '',
+    body,
+  ].join('\r\n')
+}
+
+async function readClients(): Promise<string[]> {
+  const rows = await sql`select id from business_api.clients order by id`
+  return rows.map(({ id }) => id)
+}
+
+async function isWaiting(): Promise<boolean> {
+  const waiting = await sql`
+    select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+  return waiting.length > 0
+}

@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict'
+import { describe, type TestContext, test } from 'node:test'
+import { createTestDatabase } from '../_database.ts'
+import { type Answer, type Caller, createCaller } from './_client.ts'
+import { makeApiKey, UNREACHED_RATE_LIMIT, until } from './_fixture.ts'
+import { type Host, startHost } from './_host.ts'
+import { type NetworkProxy, startProxy } from './_proxy.ts'
+
+// Shorter than the default of five seconds, to save the tests' time; longer than what a busy machine takes to answer.
+const DEADLINE_MS = 1000
+const MARGIN_MS = 700
+const CALLERS = 20
+// So few that counts which are not given back would soon refuse everything.
+const MAX_PENDING = 2 * CALLERS
+
+// Each with a network of its own, and most of it waiting.
+describe('the network between store and database', { concurrency: true }, () => {
+  test('a silent network: 503 at the deadline, and service when it speaks again', async (t) => {
+    const { proxy, host, caller } = await start(t)
+    assertStatuses(await listAtOnce(caller), [200])
+
+    proxy.fallSilent()
+    for (let round = 0; round < 2; round++) assertAtDeadline(await listAtOnce(caller))
+    proxy.speak()
+
+    await assertServiceReturns(t, caller)
+    host.assertUnharmed()
+  })
+
+  test('a silent network that breaks the old connections and takes new ones: service returns', async (t) => {
+    const { proxy, host, caller } = await start(t)
+    assertStatuses(await listAtOnce(caller), [200])
+
+    proxy.fallSilent()
+    assertAtDeadline(await listAtOnce(caller))
+    proxy.speakOnNewConnections()
+    proxy.reset()
+
+    await assertServiceReturns(t, caller)
+    host.assertUnharmed()
+  })
+
+  test('connections that broke with statements on them are as good as new', async (t) => {
+    const { proxy, host, caller } = await start(t)
+
+    for (let round = 0; round < 10; round++) {
+      const answers = listAtOnce(caller)
+      await until('statements are under way', () => proxy.size > 0, 1000)
+      proxy.reset()
+      assertStatuses(await answers, [200, 503])
+    }
+
+    await assertServiceReturns(t, caller)
+    host.assertUnharmed()
+  })
+
+  test('connections that stay silent for good while new ones work: the store gives them up', async (t) => {
+    const { proxy, host, caller } = await start(t)
+    assertStatuses(await listAtOnce(caller), [200])
+
+    proxy.fallSilent()
+    proxy.speakOnNewConnections()
+    const [first] = await Promise.all([list(caller), list(caller)])
+    assertAtDeadline([first])
+
+    await assertServiceReturns(t, caller)
+    host.assertUnharmed()
+  })
+})
+
+async function start(t: TestContext): Promise<{ proxy: NetworkProxy; host: Host; caller: Caller }> {
+  const database = await createTestDatabase()
+  t.after(() => database.drop())
+  const { key } = await makeApiKey(database.url, 'org_silent')
+  const proxy = await startProxy(database.url)
+  t.after(() => proxy.close())
+  const host = await startHost({
+    databaseUrl: proxy.url,
+    pool: 'own',
+    store: { statementTimeoutMs: DEADLINE_MS, maxPending: MAX_PENDING },
+    api: { deadlineMs: DEADLINE_MS, rateLimit: UNREACHED_RATE_LIMIT },
+  })
+  t.after(() => host.stop())
+  const caller = createCaller(host.port, key)
+  t.after(() => caller.close())
+  return { proxy, host, caller }
+}
+
+function list(caller: Caller): Promise<Answer> {
+  return caller.send({ method: 'GET', path: '/api/v1/clients' })
+}
+
+function listAtOnce(caller: Caller): Promise<Answer[]> {
+  return Promise.all(Array.from({ length: CALLERS }, () => list(caller)))
+}
+
+function assertStatuses(answers: readonly Answer[], expected: readonly Answer['status'][]): void {
+  const unexpected = answers.map(({ status }) => status).filter((status) => !expected.includes(status))
+  assert.deepEqual(unexpected, [])
+}
+
+function assertAtDeadline(answers: readonly Answer[]): void {
+  assertStatuses(answers, [503])
+  for (const { ms, headers } of answers) {
+    assert.equal(headers['retry-after'], '1')
+    assert.ok(ms < DEADLINE_MS + MARGIN_MS, `answered only after ${Math.round(ms)} ms`)
+  }
+}
+
+async function assertServiceReturns(t: TestContext, caller: Caller): Promise<void> {
+  const backMs = await until(
+    'all is served',
+    async () => (await listAtOnce(caller)).every(({ status }) => status === 200),
+    2 * DEADLINE_MS,
+  )
+  t.diagnostic(`service was back after ${Math.round(backMs)} ms`)
+  // Not by luck: more requests than connections, several times.
+  for (let round = 0; round < 3; round++) assertStatuses(await listAtOnce(caller), [200])
+}
