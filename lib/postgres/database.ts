@@ -1,7 +1,7 @@
-import type { Fragment, PendingQuery, Row, Sql } from 'postgres'
+import type { Fragment, Sql } from 'postgres'
 import { storeUnavailable } from '../errors.ts'
 import { connectLike, connectTo } from './connection.ts'
-import { createPool } from './pool.ts'
+import { createPool, type Statement } from './pool.ts'
 import { isConflict, isConnectionLost, isUnavailable } from './sql-states.ts'
 
 /** The limits of a store's use of its database. */
@@ -21,9 +21,6 @@ export interface DatabaseOptions {
 
 /** One row of text columns, by position. */
 export type TextRow = readonly (string | null)[]
-
-/** A statement under construction, to be sent. */
-export type Statement = PendingQuery<Row[]>
 
 /**
  * Builds a statement whose last column is `mark`: it tells the statement's own answer from another's. There should never

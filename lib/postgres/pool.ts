@@ -1,7 +1,9 @@
-import type { Sql } from 'postgres'
+import type { PendingQuery, Row, Sql } from 'postgres'
 import { storeUnavailable } from '../errors.ts'
-import type { Statement } from './database.ts'
 import { isUnavailable } from './sql-states.ts'
+
+/** A statement under construction, to be sent. */
+export type Statement = PendingQuery<Row[]>
 
 /** The rows of a statement: bytes by position. */
 export type RawRows = readonly (readonly (Buffer | null)[])[]
