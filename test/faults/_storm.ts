@@ -180,7 +180,9 @@ export function assertAnswers(storm: Storm): void {
 /** What must hold of the database after a storm: each key, and each unkeyed create that was answered, worked once. */
 export async function assertRecords(sql: Sql, storm: Storm): Promise<void> {
   const clients = await countByName(
-    sql`select b.name from business_api.clients c join business_api.businesses b on b.id = c.business_id`,
+    sql`
+      select b.name from business_api.clients c
+      join business_api.businesses b on b.organization_id = c.organization_id and b.id = c.business_id`,
   )
   const created = await countByName(
     sql`select body::jsonb #>> '{data,client,business,name}' as name from business_api.events where type = 'client.created'`,
@@ -201,11 +203,16 @@ export async function assertRecords(sql: Sql, storm: Storm): Promise<void> {
 async function assertLeads(sql: Sql, storm: Storm): Promise<void> {
   const leadKeys = [...storm.replies.keys()].filter((entry) => entry.startsWith('/api/v1/leads '))
   const leads = await countByName(
-    sql`select b.name from business_api.leads l join business_api.businesses b on b.id = l.business_id`,
+    sql`
+      select b.name from business_api.leads l
+      join business_api.businesses b on b.organization_id = l.organization_id and b.id = l.business_id`,
   )
   const created = await countByName(
-    sql`select b.name from business_api.events e
-        join business_api.businesses b on b.id = e.body::jsonb #>> '{data,businessId}' where e.type = 'lead.created'`,
+    sql`
+      select b.name from business_api.events e
+      join business_api.businesses b
+        on b.organization_id = e.organization_id and b.id = e.body::jsonb #>> '{data,businessId}'
+      where e.type = 'lead.created'`,
   )
   const expected = new Map(leadKeys.map((entry) => [entry.split(' ')[1], 1] as const))
   assert.deepEqual([...leads].sort(), [...expected].sort(), 'every key of a lead has one lead')

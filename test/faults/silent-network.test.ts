@@ -17,8 +17,6 @@ const MAX_PENDING = 2 * CALLERS
 describe('the network between store and database', { concurrency: true }, () => {
   test('a silent network: 503 at the deadline, and service when it speaks again', async (t) => {
     const { proxy, host, caller } = await start(t)
-    assertStatuses(await listAtOnce(caller), [200])
-
     proxy.fallSilent()
     for (let round = 0; round < 2; round++) assertAtDeadline(await listAtOnce(caller))
     proxy.speak()
@@ -29,8 +27,6 @@ describe('the network between store and database', { concurrency: true }, () => 
 
   test('a silent network that breaks the old connections and takes new ones: service returns', async (t) => {
     const { proxy, host, caller } = await start(t)
-    assertStatuses(await listAtOnce(caller), [200])
-
     proxy.fallSilent()
     assertAtDeadline(await listAtOnce(caller))
     proxy.speakOnNewConnections()
@@ -56,8 +52,6 @@ describe('the network between store and database', { concurrency: true }, () => 
 
   test('connections that stay silent for good while new ones work: the store gives them up', async (t) => {
     const { proxy, host, caller } = await start(t)
-    assertStatuses(await listAtOnce(caller), [200])
-
     proxy.fallSilent()
     proxy.speakOnNewConnections()
     const [first] = await Promise.all([list(caller), list(caller)])
@@ -83,6 +77,12 @@ async function start(t: TestContext): Promise<{ proxy: NetworkProxy; host: Host;
   t.after(() => host.stop())
   const caller = createCaller(host.port, key)
   t.after(() => caller.close())
+  // On a busy machine opening so many connections at once can take longer than the deadline.
+  await until(
+    'the connections are open',
+    async () => (await listAtOnce(caller)).every(({ status }) => status === 200),
+    10_000,
+  )
   return { proxy, host, caller }
 }
 
