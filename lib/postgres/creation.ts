@@ -2,6 +2,7 @@ import type { Fragment, Sql } from 'postgres'
 import type { Creation, CreationOutcome, IdempotencyClaim } from '../creation.ts'
 import { ALREADY_EXISTS, BusinessApiError, INVALID_INPUT, storeUnavailable } from '../errors.ts'
 import type { BuildStatement, Database, TextRow } from './database.ts'
+import { createFirstCome, type FirstCome } from './first-come.ts'
 import { brokenRule, isKeyHeld, isNumberTaken } from './sql-states.ts'
 
 /**
@@ -63,6 +64,14 @@ function claimKey(
 /** How often a claim may be tried anew when the entry that stood in its way has expired meanwhile. */
 const CLAIM_ATTEMPTS = 3
 
+const creationsUnderWay = new WeakMap<Database, FirstCome>()
+
+function firstComeOf(database: Database): FirstCome {
+  const known = creationsUnderWay.get(database) ?? createFirstCome()
+  creationsUnderWay.set(database, known)
+  return known
+}
+
 /**
  * Sends a create statement and tells what became of it. Almost always one round trip; a second one reads the reply when
  * another creation holds the key.
@@ -77,13 +86,26 @@ export async function create<Refusal = never>(
   refused: (row: TextRow) => Refusal | undefined = () => undefined,
 ): Promise<CreationOutcome | Refusal> {
   const { organizationId, idempotency } = creation
+  const work = (): Promise<CreationOutcome | Refusal | null> => send(database, creation, build, refused)
+  const name = `${organizationId} ${idempotency?.operation} ${idempotency?.key}`
+  const outcome = idempotency ? await firstComeOf(database).run(name, idempotency.waitMs, work) : await work()
+  return outcome ?? { outcome: 'in_progress' }
+}
+
+/** Null when another creation held the key for as long as this one could wait. */
+async function send<Refusal>(
+  database: Database,
+  { organizationId, idempotency }: Creation<unknown>,
+  build: BuildStatement,
+  refused: (row: TextRow) => Refusal | undefined,
+): Promise<CreationOutcome | Refusal | null> {
   const begunAt = performance.now()
   for (let attempt = 0; attempt < CLAIM_ATTEMPTS; attempt++) {
     const row = await database.row(build, idempotency?.waitMs).catch((error) => {
       if (idempotency && isKeyHeld(error.cause)) return null
       throw meaningOf(error)
     })
-    if (row === null) return { outcome: 'in_progress' }
+    if (row === null) return null
     if (row[0] === '1') return { outcome: 'created' }
     const outcome = (idempotency && (await readEntry(database, organizationId, idempotency))) ?? refused(row)
     if (outcome) return outcome
@@ -91,7 +113,7 @@ export async function create<Refusal = never>(
       throw storeUnavailable('Cannot create the record as its statement began too late')
     }
   }
-  return { outcome: 'in_progress' }
+  return null
 }
 
 function meaningOf(error: unknown): unknown {

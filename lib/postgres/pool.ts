@@ -31,6 +31,8 @@ export type OpenConnection = () => Sql
  */
 export function createPool(open: OpenConnection, maxConnections: number): Pool {
   const idle: Sql[] = []
+  /** On the monotonic clock. */
+  const answeredAt = new WeakMap<Sql, number>()
   const connections = new Set<Sql>()
   const waiting: ((sql: Sql | undefined) => void)[] = []
   let isClosed = false
@@ -71,6 +73,17 @@ export function createPool(open: OpenConnection, maxConnections: number): Pool {
     else idle.push(connection)
   }
 
+  /**
+   * Gives up the idle connections that have shown no sign of life since a statement was sent that had no answer: they
+   * may be as dead, and found out one by one each would cost a caller the whole of its time.
+   */
+  function giveUpSilent(sentAt: number): void {
+    for (const connection of idle.splice(0)) {
+      if ((answeredAt.get(connection) ?? 0) < sentAt) giveUp(connection)
+      else idle.push(connection)
+    }
+  }
+
   function giveUp(connection: Sql): void {
     connections.delete(connection)
     // Ended at once: what it may still be doing nobody waits for, and PostgreSQL has a limit of its own.
@@ -87,9 +100,11 @@ export function createPool(open: OpenConnection, maxConnections: number): Pool {
       try {
         connection = await acquire(timeoutMs)
         const rows = await withTimeout(build(connection).raw(), timeoutMs - (performance.now() - begunAt))
+        answeredAt.set(connection, performance.now())
         release(connection)
         return rows
       } catch (error) {
+        if (connection && error === TIMED_OUT) giveUpSilent(begunAt)
         if (connection && (error === TIMED_OUT || isUnavailable(error))) giveUp(connection)
         else if (connection) release(connection)
         throw error === TIMED_OUT ? unanswered(timeoutMs) : error

@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createBusinessApi } from '../../lib/index.ts'
+import { createPostgresStore } from '../../lib/postgres.ts'
+import { createTestDatabase } from '../_database.ts'
+import { makeApiKey, UNREACHED_RATE_LIMIT } from './_fixture.ts'
+import { startProxy } from './_proxy.ts'
+
+// What goes wrong with one statement must not be paid for by the callers of all others.
+
+const CONNECTIONS = 10
+const SHORT_MS = 500
+
+test('many requests with one idempotency key that is held leave connections for everybody else', async (t) => {
+  const database = await createTestDatabase()
+  t.after(() => database.drop())
+  const sql = database.sql({ max: 1 })
+  const { key } = await makeApiKey(database.url, 'org_busy')
+  const store = createPostgresStore(database.url, { maxConnections: CONNECTIONS })
+  t.after(() => store.close())
+  const api = createBusinessApi(store, { rateLimit: UNREACHED_RATE_LIMIT, logger: false })
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+  const list = (): Promise<Response> => api(new Request('http://localhost/api/v1/clients', { headers }))
+  const create = (): Promise<Response> => {
+    const keyed = { ...headers, 'idempotency-key': 'held' }
+    const call = { method: 'POST', headers: keyed, body: '{"name":"Atlas Ceramics"}' }
+    return api(new Request('http://localhost/api/v1/clients', call))
+  }
+
+  await sql.begin(async (tx) => {
+    // As another process does whose create has not ended.
+    await tx`
+      insert into business_api.idempotency_keys (organization_id, operation, key, fingerprint, record_id, reply, expires_at)
+      values ('org_busy', 'POST /api/v1/clients', 'held', '', '', '', now() + interval '1 day')`
+    const creates = Array.from({ length: 3 * CONNECTIONS }, create)
+    await sleep(300)
+    const startedAt = performance.now()
+    const lists = await Promise.all(Array.from({ length: 3 * CONNECTIONS }, list))
+    const tookMs = performance.now() - startedAt
+    assert.deepEqual(new Set(lists.map(({ status }) => status)), new Set([200]))
+    assert.ok(tookMs < 2000, `the lists took ${Math.round(tookMs)} ms`)
+    for (const { status } of await Promise.all(creates)) assert.equal(status, 409)
+  })
+})
+
+test('idle connections that have fallen silent cost one request its time, not one each', async (t) => {
+  const database = await createTestDatabase()
+  t.after(() => database.drop())
+  const { key } = await makeApiKey(database.url, 'org_idle')
+  const proxy = await startProxy(database.url)
+  t.after(() => proxy.close())
+  const store = createPostgresStore(proxy.url, {
+    maxConnections: CONNECTIONS,
+    statementTimeoutMs: SHORT_MS,
+  })
+  t.after(() => store.close())
+  const api = createBusinessApi(store, { rateLimit: UNREACHED_RATE_LIMIT, logger: false })
+  const headers = { authorization: `Bearer ${key}` }
+  const list = async (): Promise<number> =>
+    (await api(new Request('http://localhost/api/v1/clients', { headers }))).status
+  while (proxy.size < CONNECTIONS) await Promise.all(Array.from({ length: 2 * CONNECTIONS }, list))
+  await sleep(100)
+
+  proxy.fallSilent()
+  proxy.speakOnNewConnections()
+  const statuses: number[] = []
+  for (let request = 0; request < 5; request++) statuses.push(await list())
+
+  assert.deepEqual(statuses, [503, 200, 200, 200, 200])
+})
