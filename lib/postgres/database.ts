@@ -68,10 +68,16 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
 
   async function send(build: BuildStatement, timeoutMs: number): Promise<TextRow> {
     const mark = String(++marks)
-    const rows = await pool.run((sql) => build(sql, sql`${mark}::text`), timeoutMs)
-    const row = rows[0]?.map((column) => column?.toString('utf8') ?? null)
-    if (row?.at(-1) !== mark) throw mixedUp()
-    return row
+    // Judged before the connection is used again: one that has mixed up its answers is given up.
+    return await pool.run(
+      (sql) => build(sql, sql`${mark}::text`),
+      timeoutMs,
+      (rows) => {
+        const row = rows[0]?.map((column) => column?.toString('utf8') ?? null)
+        if (row?.at(-1) !== mark) throw mixedUp()
+        return row
+      },
+    )
   }
 
   async function sendUntil(build: BuildStatement, timeoutMs: number, attempt = 1): Promise<TextRow> {

@@ -11,11 +11,11 @@ export type RawRows = readonly (readonly (Buffer | null)[])[]
 /** Where the store's statements go. */
 export interface Pool {
   /**
-   * Sends a statement and gives its rows as bytes, which leaves out whatever transforms and parsers a pool has.
+   * Sends a statement and gives what `read` makes of its rows, which come as bytes: that leaves out whatever transforms and parsers a pool has.
    *
    * @throws `BusinessApiError` with code `store_unavailable` when there is no answer within `timeoutMs`
    */
-  run(build: (sql: Sql) => Statement, timeoutMs: number): Promise<RawRows>
+  run<T>(build: (sql: Sql) => Statement, timeoutMs: number, read: (rows: RawRows) => T): Promise<T>
   close(): Promise<void>
 }
 
@@ -93,16 +93,17 @@ export function createPool(open: OpenConnection, maxConnections: number): Pool {
   }
 
   return {
-    async run(build, timeoutMs) {
+    async run(build, timeoutMs, read) {
       if (isClosed) throw closed()
       const begunAt = performance.now()
       let connection: Sql | undefined
       try {
         connection = await acquire(timeoutMs)
         const rows = await withTimeout(build(connection).raw(), timeoutMs - (performance.now() - begunAt))
+        const answer = read(rows)
         answeredAt.set(connection, performance.now())
         release(connection)
-        return rows
+        return answer
       } catch (error) {
         if (connection && error === TIMED_OUT) giveUpSilent(begunAt)
         if (connection && (error === TIMED_OUT || isUnavailable(error))) giveUp(connection)
