@@ -33,11 +33,11 @@ export function recordEvent<Schemas extends EventSchemas, Type extends keyof Sch
   data: v.InferOutput<Schemas[Type]>,
   making: Making,
 ): RecordedEvent {
-  const envelope: EventEnvelope = {
-    id: making.ids('evt'),
-    type,
-    createdAt: toTimestamp(making.now),
-    data,
-  }
-  return { id: envelope.id, type, createdAt: envelope.createdAt, body: JSON.stringify(envelope) }
+  return record(making.ids('evt'), type, data, making.now)
+}
+
+/** Puts data that has been checked into its envelope. */
+export function record(id: string, type: string, data: unknown, now: number): RecordedEvent {
+  const envelope: EventEnvelope = { id, type, createdAt: toTimestamp(now), data }
+  return { id, type, createdAt: envelope.createdAt, body: JSON.stringify(envelope) }
 }

@@ -10,6 +10,15 @@ export const ALREADY_EXISTS = 'already_exists'
 /** No record of that id belongs to the organization. Thrown by the typed calls, never by the API. */
 export const NOT_FOUND = 'not_found'
 
+/** The `data` of an event is not what its type's schema says. Thrown by `publish`. */
+export const INVALID_EVENT = 'invalid_event'
+
+/** The record's present state does not allow what was asked for; nothing was changed. Thrown by the typed calls. */
+export const INVALID_STATE = 'invalid_state'
+
+/** The keys given by the host seal no signing secret, or do not open this one. Thrown by the typed calls and by the delivery loop. */
+export const SECRET_UNAVAILABLE = 'secret_unavailable'
+
 /** The database holds a schema that this version cannot run against. Thrown by `migrate`. */
 export const SCHEMA_TOO_NEW = 'schema_too_new'
 
@@ -19,6 +28,9 @@ export type ErrorCode =
   | typeof INVALID_INPUT
   | typeof ALREADY_EXISTS
   | typeof NOT_FOUND
+  | typeof INVALID_EVENT
+  | typeof INVALID_STATE
+  | typeof SECRET_UNAVAILABLE
   | typeof SCHEMA_TOO_NEW
 
 /**

@@ -1,9 +1,12 @@
 import type { ApiKeyStore } from './api-keys.ts'
 import type { ClientStore } from './clients.ts'
+import type { DeliveryStore } from './deliveries.ts'
+import type { EndpointStore } from './endpoints.ts'
 import type { InvoiceStore } from './invoices.ts'
 import type { LeadStore } from './leads.ts'
 import type { ProjectStore } from './projects.ts'
 import type { ProposalStore } from './proposals.ts'
+import type { EventStore } from './publishing.ts'
 
 /**
  * All state of the library: one slice for each resource, declared in the resource's own file.
@@ -25,4 +28,7 @@ export interface BusinessStore {
   readonly invoices: InvoiceStore
   readonly proposals: ProposalStore
   readonly projects: ProjectStore
+  readonly events: EventStore
+  readonly endpoints: EndpointStore
+  readonly deliveries: DeliveryStore
 }

@@ -53,10 +53,34 @@ create table business_api.deliveries (
   endpoint_id text collate "C" not null,
   state text not null,
   due_at timestamp with time zone not null,
+  created_at timestamp with time zone default now() not null,
+  attempts integer default 0 not null,
+  attempts_before integer default 0 not null,
+  is_retry boolean generated always as ((attempts > attempts_before)) stored not null,
+  claim_token text,
+  claimed_at timestamp with time zone,
+  lease_until timestamp with time zone,
+  reason text,
+  finished_at timestamp with time zone,
   constraint deliveries_pkey PRIMARY KEY (organization_id, id),
-  constraint deliveries_organization_id_event_id_endpoint_id_key UNIQUE (organization_id, event_id, endpoint_id),
-  constraint deliveries_organization_id_endpoint_id_fkey FOREIGN KEY (organization_id, endpoint_id) REFERENCES business_api.webhook_endpoints(organization_id, id),
-  constraint deliveries_organization_id_event_id_fkey FOREIGN KEY (organization_id, event_id) REFERENCES business_api.events(organization_id, id)
+  constraint deliveries_organization_id_event_id_fkey FOREIGN KEY (organization_id, event_id) REFERENCES business_api.events(organization_id, id),
+  constraint deliveries_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'in_flight'::text, 'delivered'::text, 'dead_lettered'::text, 'skipped'::text, 'cancelled'::text])))
+) with (autovacuum_vacuum_scale_factor=0.02, autovacuum_analyze_scale_factor=0.02);
+
+create table business_api.delivery_attempts (
+  organization_id text collate "C" not null,
+  delivery_id text collate "C" not null,
+  number integer not null,
+  started_at timestamp with time zone not null,
+  duration_ms real not null,
+  dns_ms real,
+  connect_ms real,
+  tls_ms real,
+  first_byte_ms real,
+  status integer,
+  error text,
+  body_excerpt text not null,
+  constraint delivery_attempts_pkey PRIMARY KEY (organization_id, delivery_id, number)
 );
 
 create table business_api.events (
@@ -170,9 +194,29 @@ create table business_api.webhook_endpoints (
   types text[],
   state text not null,
   created_at timestamp with time zone not null,
+  description text default ''::text not null,
+  headers jsonb default '{}'::jsonb not null,
+  sealed_secret text,
+  previous_sealed_secret text,
+  previous_secret_expires_at timestamp with time zone,
+  disabled_reason text,
+  failures integer default 0 not null,
+  failing_since timestamp with time zone,
   constraint webhook_endpoints_pkey PRIMARY KEY (organization_id, id),
-  constraint webhook_endpoints_state_check CHECK ((state = ANY (ARRAY['enabled'::text, 'paused'::text, 'disabled'::text])))
-);
+  constraint webhook_endpoints_state_check CHECK ((state = ANY (ARRAY['enabled'::text, 'paused'::text, 'disabled'::text, 'removed'::text])))
+) with (fillfactor=50);
+
+CREATE INDEX deliveries_event_id_idx ON business_api.deliveries USING btree (event_id);
+
+CREATE INDEX deliveries_lease_until_idx ON business_api.deliveries USING btree (lease_until) WHERE (state = 'in_flight'::text);
+
+CREATE INDEX deliveries_pending_idx ON business_api.deliveries USING btree (organization_id, endpoint_id, is_retry, due_at) WHERE (state = 'pending'::text);
+
+CREATE INDEX deliveries_recoverable_idx ON business_api.deliveries USING btree (organization_id, endpoint_id, id) WHERE (state = ANY (ARRAY['dead_lettered'::text, 'skipped'::text]));
+
+CREATE INDEX events_created_at_idx ON business_api.events USING brin (created_at);
+
+CREATE INDEX idempotency_keys_expires_at_idx ON business_api.idempotency_keys USING btree (expires_at);
 
 CREATE INDEX leads_organization_id_business_id_idx ON business_api.leads USING btree (organization_id, business_id);
 
@@ -274,6 +318,147 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION business_api.claim_deliveries(token text, is_repeat boolean, claim_limit integer, visits integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_room integer, organization_room integer, endpoint_rooms jsonb, organization_rooms jsonb)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO ''
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_sort TO 'off'
+AS $function$
+declare
+  at_time timestamptz;
+  -- What is claimed, those of a repeated claim first.
+  organizations text[] := '{}';
+  ids text[] := '{}';
+  repeated integer := 0;
+  claimed integer := 0;
+  found_ids text[];
+  here_organization text := coalesce(after_organization, '');
+  here_endpoint text := coalesce(after_endpoint, '');
+  next_organization text;
+  next_endpoint text;
+  endpoint_state text;
+  room integer;
+  visited integer := 0;
+  has_wrapped boolean := after_organization is null;
+  is_complete boolean := false;
+  answer text;
+begin
+  perform set_config('synchronous_commit', 'off', true);
+  at_time := clock_timestamp();
+  if exists (select from business_api.deliveries d where d.state = 'in_flight' and d.lease_until <= at_time) then
+    perform business_api.end_leases(max_attempts);
+    at_time := clock_timestamp();
+  end if;
+
+  if is_repeat then
+    select coalesce(array_agg(d.organization_id order by d.id), '{}'), coalesce(array_agg(d.id order by d.id), '{}')
+      into organizations, ids
+      from business_api.deliveries d
+     where d.state = 'in_flight' and d.lease_until > at_time and d.claim_token = $1;
+    repeated := cardinality(ids);
+    claimed := repeated;
+  end if;
+
+  while claimed < claim_limit and visited < visits loop
+    select d.organization_id, d.endpoint_id into next_organization, next_endpoint
+      from business_api.deliveries d
+     where d.state = 'pending' and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
+     order by d.organization_id, d.endpoint_id
+     limit 1;
+    if not found then
+      is_complete := has_wrapped;
+      exit when has_wrapped;
+      has_wrapped := true;
+      here_organization := '';
+      here_endpoint := '';
+      continue;
+    end if;
+    if has_wrapped and after_organization is not null
+       and (next_organization, next_endpoint) > (after_organization, after_endpoint) then
+      is_complete := true;
+      exit;
+    end if;
+    here_organization := next_organization;
+    here_endpoint := next_endpoint;
+    visited := visited + 1;
+
+    select e.state into endpoint_state from business_api.webhook_endpoints e
+     where e.organization_id = here_organization and e.id = here_endpoint;
+    if endpoint_state = 'paused' then
+      continue;
+    elsif endpoint_state is distinct from 'enabled' then
+      perform business_api.skip_pending(here_organization, here_endpoint);
+      continue;
+    end if;
+
+    room := least(
+      claim_limit - claimed,
+      coalesce((endpoint_rooms ->> here_endpoint)::integer, endpoint_room),
+      coalesce((organization_rooms ->> here_organization)::integer, organization_room)
+        - coalesce(cardinality(array_positions(organizations, here_organization)), 0)
+    );
+    -- Two statements: in one, the retries that are not due yet would all be read.
+    if room > 0 then
+      found_ids := array(
+        select d.id from business_api.deliveries d
+         where d.state = 'pending' and d.organization_id = here_organization and d.endpoint_id = here_endpoint
+           and not d.is_retry and d.due_at <= at_time
+         order by d.due_at limit room for update skip locked
+      );
+      room := room - cardinality(found_ids);
+      if room > 0 then
+        found_ids := found_ids || array(
+          select d.id from business_api.deliveries d
+           where d.state = 'pending' and d.organization_id = here_organization and d.endpoint_id = here_endpoint
+             and d.is_retry and d.due_at <= at_time
+           order by d.due_at limit room for update skip locked
+        );
+      end if;
+      ids := ids || found_ids;
+      organizations := organizations || array_fill(here_organization, array[cardinality(found_ids)]);
+      claimed := cardinality(ids);
+    end if;
+  end loop;
+
+  update business_api.deliveries d
+     set state = 'in_flight', attempts = d.attempts + 1, claim_token = $1, claimed_at = at_time,
+         lease_until = at_time + lease_ms * interval '1 millisecond'
+    from unnest(organizations[repeated + 1:], ids[repeated + 1:]) as claim (organization_id, id)
+   where d.organization_id = claim.organization_id and d.id = claim.id;
+
+  select json_build_object(
+    'deliveries', coalesce(json_agg(
+      json_build_object(
+        'organizationId', d.organization_id, 'id', d.id, 'endpointId', d.endpoint_id, 'eventId', d.event_id,
+        'type', event.type, 'body', event.body, 'url', endpoint.url, 'headers', endpoint.headers,
+        'sealedSecrets', case
+          when endpoint.previous_secret_expires_at > at_time
+          then json_build_array(endpoint.sealed_secret, endpoint.previous_sealed_secret)
+          else json_build_array(endpoint.sealed_secret)
+        end,
+        'attempt', d.attempts - d.attempts_before
+      )
+      order by claim.place
+    ), '[]'),
+    'storeTime', extract(epoch from clock_timestamp()) * 1000,
+    'next', case when not is_complete
+      then json_build_object('organizationId', here_organization, 'endpointId', here_endpoint)
+    end
+  )::text
+    into answer
+    from unnest(organizations, ids) with ordinality as claim (organization_id, id, place)
+    join business_api.deliveries d on d.organization_id = claim.organization_id and d.id = claim.id
+    join business_api.events event on event.organization_id = d.organization_id and event.id = d.event_id
+    join business_api.webhook_endpoints endpoint
+      on endpoint.organization_id = d.organization_id and endpoint.id = d.endpoint_id;
+  return answer;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION business_api.describe_bucket(full_in double precision, per_second double precision, burst integer)
  RETURNS json
  LANGUAGE sql
@@ -286,6 +471,44 @@ AS $function$
     'remaining', greatest(0, burst - ceil(greatest(0, full_in) * per_second - 0.001)),
     'resetMs', greatest(0, full_in) * 1000
   )
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.end_leases(max_attempts integer)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO ''
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  at_time timestamptz := clock_timestamp();
+begin
+  with ended as (
+    select d.organization_id, d.id, d.claimed_at, d.lease_until, d.attempts - d.attempts_before >= $1 as was_last
+      from business_api.deliveries d
+     where d.state = 'in_flight' and d.lease_until <= at_time
+     order by d.lease_until
+     limit 500
+       for update skip locked
+  ), freed as (
+    update business_api.deliveries d
+       set state = case when ended.was_last then 'dead_lettered' else 'pending' end,
+           reason = case when ended.was_last then 'interrupted' end,
+           finished_at = case when ended.was_last then at_time end,
+           due_at = at_time,
+           claim_token = null, lease_until = null
+      from ended
+     where d.organization_id = ended.organization_id and d.id = ended.id
+    returning d.organization_id, d.id, d.attempts, ended.claimed_at, ended.lease_until
+  )
+  insert into business_api.delivery_attempts
+    (organization_id, delivery_id, number, started_at, duration_ms, error, body_excerpt)
+  select f.organization_id, f.id, f.attempts, f.claimed_at, extract(epoch from f.lease_until - f.claimed_at) * 1000,
+         'interrupted', ''
+    from freed f
+  on conflict do nothing;
+end
 $function$;
 
 CREATE OR REPLACE FUNCTION business_api.event_types()
@@ -360,10 +583,15 @@ begin
     raise exception 'Cannot publish an event without an organization' using errcode = 'invalid_parameter_value';
   end if;
   if type is null or type <> all (business_api.event_types()) then
-    raise exception 'Cannot publish an event as % is not a type of event', coalesce(type, 'null') using errcode = 'invalid_parameter_value';
+    raise exception 'Cannot publish an event as % is not a type of event', coalesce(type, 'null')
+      using errcode = 'invalid_parameter_value';
   end if;
   if data is null or jsonb_typeof(data) <> 'object' then
     raise exception 'Cannot publish % as its data is not a JSON object', type using errcode = 'invalid_parameter_value';
+  end if;
+  if event_id !~ '^[!-~]{1,64}$' then
+    raise exception 'Cannot publish % as its id is not 1 to 64 visible ASCII characters', type
+      using errcode = 'invalid_parameter_value';
   end if;
   perform business_api.record_events(organization_id, jsonb_build_array(jsonb_build_object(
     'id', event_id,
@@ -378,6 +606,125 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION business_api.record_attempts(results jsonb, failure_limit integer, failing_ms double precision)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO ''
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  at_time timestamptz := clock_timestamp();
+  outcomes jsonb;
+  answer text;
+begin
+  -- A record lost in a crash is an attempt made once more.
+  perform set_config('synchronous_commit', 'off', true);
+
+  with result as (
+    select * from jsonb_to_recordset(results) as r (
+      "organizationId" text, "deliveryId" text, token text, outcome text, reason text, "isGone" boolean,
+      "delayMs" double precision, "startedAgoMs" double precision, "endedAgoMs" double precision,
+      "durationMs" real, "dnsMs" real, "connectMs" real, "tlsMs" real, "firstByteMs" real,
+      status integer, error text, "bodyExcerpt" text
+    )
+  ), ended as (
+    update business_api.deliveries d
+       set state = case r.outcome when 'retry' then 'pending' else r.outcome end,
+           due_at = case r.outcome
+             when 'retry' then at_time + (r."delayMs" - r."endedAgoMs") * interval '1 millisecond'
+             else d.due_at
+           end,
+           finished_at = case when r.outcome <> 'retry' then at_time - r."endedAgoMs" * interval '1 millisecond' end,
+           reason = r.reason,
+           claim_token = null, lease_until = null
+      from result r
+     where d.organization_id = r."organizationId" and d.id = r."deliveryId" and d.claim_token = r.token
+    returning d.attempts, d.endpoint_id, r.*
+  ), logged as (
+    insert into business_api.delivery_attempts (
+      organization_id, delivery_id, number, started_at, duration_ms, dns_ms, connect_ms, tls_ms, first_byte_ms,
+      status, error, body_excerpt
+    )
+    select e."organizationId", e."deliveryId", e.attempts,
+           at_time - e."startedAgoMs" * interval '1 millisecond',
+           e."durationMs", e."dnsMs", e."connectMs", e."tlsMs", e."firstByteMs", e.status, e.error, e."bodyExcerpt"
+      from ended e
+    on conflict do nothing
+  ), last_success as (
+    select e."organizationId", e.endpoint_id, min(e."endedAgoMs") as ago_ms
+      from ended e where e.outcome = 'delivered' group by 1, 2
+  )
+  -- What of it counts for the endpoints: the failures since the last success among these results.
+  select jsonb_agg(o) into outcomes
+    from (
+      select e."organizationId" as organization_id, e.endpoint_id,
+             bool_or(e.outcome = 'delivered') as has_success,
+             bool_or(e.outcome <> 'delivered') as has_failure,
+             bool_or(e."isGone") as is_gone,
+             count(*) filter (where e.outcome <> 'delivered' and e."endedAgoMs" < coalesce(s.ago_ms, 'infinity')) as failures,
+             max(e."endedAgoMs") filter (where e.outcome <> 'delivered' and e."endedAgoMs" < coalesce(s.ago_ms, 'infinity'))
+               as first_failure_ago_ms
+        from ended e
+        left join last_success s on s."organizationId" = e."organizationId" and s.endpoint_id = e.endpoint_id
+       group by 1, 2
+    ) as o;
+
+  if outcomes is null then
+    return '[]';
+  end if;
+
+  with outcome as (
+    -- Only what changes something, always in the same order: two processes then never wait for each other.
+    select o.*, e.failures as failures_before, e.failing_since as failing_before, e.state as state_before
+      from jsonb_to_recordset(outcomes) as o (
+        organization_id text, endpoint_id text, has_success boolean, has_failure boolean, is_gone boolean,
+        failures integer, first_failure_ago_ms double precision
+      )
+      join business_api.webhook_endpoints e on e.organization_id = o.organization_id and e.id = o.endpoint_id
+     where o.has_failure or e.failures > 0
+     order by e.organization_id, e.id
+       for no key update of e
+  ), counted as (
+    select o.*,
+           case when o.has_success then o.failures else o.failures_before + o.failures end as failures_now,
+           case
+             when o.has_success or o.failing_before is null
+             then at_time - o.first_failure_ago_ms * interval '1 millisecond'
+             else o.failing_before
+           end as failing_now
+      from outcome o
+  ), judged as (
+    select c.*,
+           c.state_before in ('enabled', 'paused') and (
+             c.is_gone
+             or c.failures_now >= failure_limit and c.failing_now <= at_time - failing_ms * interval '1 millisecond'
+           ) as is_disabled_now
+      from counted c
+  ), changed as (
+    update business_api.webhook_endpoints e
+       set failures = j.failures_now, failing_since = j.failing_now,
+           state = case when j.is_disabled_now then 'disabled' else e.state end,
+           disabled_reason = case
+             when j.is_disabled_now then case when j.is_gone then 'gone' else 'failing' end
+             else e.disabled_reason
+           end
+      from judged j
+     where e.organization_id = j.organization_id and e.id = j.endpoint_id
+    returning e.organization_id, e.id, e.state, e.failures, e.failing_since, j.has_failure, j.is_disabled_now
+  )
+  select coalesce(json_agg(json_build_object(
+           'organizationId', c.organization_id, 'endpointId', c.id, 'state', c.state, 'failures', c.failures,
+           'failingSince', to_char(c.failing_since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+           'isNewlyDisabled', c.is_disabled_now
+         )) filter (where c.has_failure), '[]')::text
+    into answer
+    from changed c;
+  return answer;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION business_api.record_events(organization_id text, events jsonb)
  RETURNS bigint
  LANGUAGE plpgsql
@@ -385,7 +732,16 @@ CREATE OR REPLACE FUNCTION business_api.record_events(organization_id text, even
 AS $function$
 declare
   written bigint;
+  id_prefix text;
 begin
+  select 'dlv_' || string_agg(
+           substr('0123456789ABCDEFGHJKMNPQRSTVWXYZ', ((milliseconds >> (45 - 5 * place)) & 31)::int + 1, 1),
+           '' order by place
+         )
+    into id_prefix
+    from (select floor(extract(epoch from clock_timestamp()) * 1000)::bigint as milliseconds) as clock,
+         generate_series(0, 9) as place;
+
   with recorded as (
     insert into business_api.events (organization_id, id, type, created_at, body)
     select $1, e.id, e.type, e."createdAt", e.body
@@ -393,15 +749,59 @@ begin
     on conflict do nothing
     returning id, type
   ), fanned_out as (
-    insert into business_api.deliveries (organization_id, id, event_id, endpoint_id, state, due_at)
-    select $1, business_api.new_id('dlv'), recorded.id, endpoint.id,
-           case endpoint.state when 'disabled' then 'skipped' else 'pending' end, now()
+    insert into business_api.deliveries
+      (organization_id, id, event_id, endpoint_id, state, due_at, created_at, reason, finished_at)
+    select $1,
+           id_prefix || upper(substr(replace(gen_random_uuid()::text, '-', ''), 17)),
+           recorded.id, endpoint.id,
+           case endpoint.state when 'disabled' then 'skipped' else 'pending' end, now(), now(),
+           case endpoint.state when 'disabled' then 'endpoint_disabled' end,
+           case endpoint.state when 'disabled' then now() end
       from recorded
       join business_api.webhook_endpoints endpoint
-        on endpoint.organization_id = $1 and (endpoint.types is null or recorded.type = any (endpoint.types))
-    returning 1
+        on endpoint.organization_id = $1
+       and endpoint.state <> 'removed'
+       and (endpoint.types is null or recorded.type = any (endpoint.types))
+    returning state
   )
-  select count(*) into written from fanned_out;
+  select count(*) filter (where state = 'pending') into written from fanned_out;
   return written;
 end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.release_deliveries(claims jsonb)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ SET search_path TO ''
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  released bigint;
+begin
+  update business_api.deliveries d
+     set state = 'pending', attempts = d.attempts - 1, claim_token = null, lease_until = null
+    from jsonb_to_recordset($1) as claim ("organizationId" text, "deliveryId" text, token text)
+   where d.organization_id = claim."organizationId" and d.id = claim."deliveryId" and d.claim_token = claim.token;
+  get diagnostics released = row_count;
+  return released;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.skip_pending(organization_id text, endpoint_id text)
+ RETURNS void
+ LANGUAGE sql
+ SET search_path TO ''
+ SET enable_seqscan TO 'off'
+AS $function$
+  update business_api.deliveries d
+     set state = 'skipped', reason = 'endpoint_disabled', finished_at = clock_timestamp()
+   where d.organization_id = $1
+     and d.id in (
+       select waiting.id from business_api.deliveries waiting
+        where waiting.organization_id = $1 and waiting.endpoint_id = $2 and waiting.state = 'pending'
+        limit 500
+          for update skip locked
+     )
 $function$;

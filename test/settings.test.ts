@@ -93,6 +93,7 @@ describe('apiKeys.create()', () => {
     const seen: string[] = []
     const { insert } = store.apiKeys
     const spied = {
+      ...store,
       apiKeys: {
         ...store.apiKeys,
         insert: (organizationId: string, record: Parameters<typeof insert>[1]) => {
@@ -326,12 +327,32 @@ describe('createDeveloperSettings()', () => {
     }
   })
 
+  test('createDeveloperSettings() refuses a headerPrefix that no header could have', () => {
+    for (const headerPrefix of ['', '1X', 'X_SERVICE', 'X SERVICE', 'X'.repeat(65), 'X-SERVICE\n']) {
+      assert.throws(() => setUp({ headerPrefix }), {
+        name: 'TypeError',
+        message: /^Cannot use option 'headerPrefix' as/,
+      })
+    }
+  })
+
+  test('createDeveloperSettings() refuses a key to seal secrets with that is none, and does not repeat it', () => {
+    assert.throws(() => setUp({ secretKeys: ['not-a-key-but-secret'] }), {
+      name: 'TypeError',
+      message: /^Cannot use option 'secretKeys\[0\]' as it must be 32 bytes/,
+    })
+  })
+
   test('createDeveloperSettings() opens nothing, writes nothing and sets no timer', () => {
     const before = process.getActiveResourcesInfo()
-    const untouchable = new Proxy(createMemoryStore().apiKeys, {
-      get: (_, verb) => assert.fail(`calls ${String(verb)}`),
+    const untouchable = <Slice extends object>(slice: Slice) =>
+      new Proxy(slice, { get: (_, verb) => assert.fail(`calls ${String(verb)}`) })
+    const { apiKeys, endpoints, deliveries } = createMemoryStore()
+    createDeveloperSettings({
+      apiKeys: untouchable(apiKeys),
+      endpoints: untouchable(endpoints),
+      deliveries: untouchable(deliveries),
     })
-    createDeveloperSettings({ apiKeys: untouchable })
     assert.deepEqual(process.getActiveResourcesInfo(), before)
   })
 
@@ -339,6 +360,6 @@ describe('createDeveloperSettings()', () => {
     const { store } = setUp()
     const failure = new Error('down')
     const apiKeys = { ...store.apiKeys, list: () => Promise.reject(failure) }
-    await assert.rejects(createDeveloperSettings({ apiKeys }).apiKeys.list(ORG), failure)
+    await assert.rejects(createDeveloperSettings({ ...store, apiKeys }).apiKeys.list(ORG), failure)
   })
 })

@@ -8,6 +8,7 @@ import { type BusinessStore, createBusinessApi } from 'business-api'
 import { createPostgresStore, migrate } from 'business-api/postgres'
 import { HELP, readCommandLine, type Wishes } from './command-line.ts'
 import { makeOrganizationData, type OrganizationData } from './data.ts'
+import { deliver, readSecretKeys, subscribe } from './deliver.ts'
 import { createEnding } from './ending.ts'
 import { countRecords, fillOrganization } from './fill.ts'
 import { createDemoKeys } from './keys.ts'
@@ -15,6 +16,7 @@ import { PROFILES, type Profile } from './organizations.ts'
 import { startPostgres } from './postgres.ts'
 import { type DemoOrganization, describeReady, type Ready } from './print.ts'
 import { createProgress } from './progress.ts'
+import { describeEvent, startSubscriber } from './subscriber.ts'
 
 /** Something that went wrong outside the demo: its message is all that the reader needs. */
 class Mishap extends Error {}
@@ -52,10 +54,18 @@ async function run({ port, json, help }: Wishes): Promise<void> {
   const databaseUrl = process.env.DATABASE_URL || (await openDatabase())
   const store = await openStore(databaseUrl)
   const filled = await fill(store)
+  const secretKeys = readSecretKeys()
+  await openSubscriber(store, filled, secretKeys, json)
+  deliver(store, secretKeys, ending)
 
   const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   server.removeAllListeners('request').on('request', createBusinessApi(store, { baseUrl }))
-  const ready: Ready = { baseUrl, databaseUrl, organizations: filled.map(({ organization }) => organization) }
+  const ready: Ready = {
+    baseUrl,
+    databaseUrl,
+    organizations: filled.map(({ organization }) => organization),
+    env: { BUSINESS_API_SECRET_KEYS: secretKeys.join(',') },
+  }
   progress.clear()
   process.stdout.write(json ? `${JSON.stringify(ready)}\n` : describe(ready, filled))
 }
@@ -109,6 +119,21 @@ async function openStore(databaseUrl: string): Promise<BusinessStore> {
   const store = createPostgresStore(databaseUrl)
   ending.add(() => store.close())
   return store
+}
+
+/** Where the organizations get their webhooks, and what is to be seen of them. */
+async function openSubscriber(
+  store: BusinessStore,
+  filled: readonly Filled[],
+  secretKeys: readonly string[],
+  json: boolean,
+): Promise<void> {
+  const subscriber = await startSubscriber((event) => {
+    // With --json, stdout holds one line and nothing else.
+    if (!json) console.log(describeEvent(event))
+  })
+  ending.add(() => subscriber.close())
+  for (const { organization } of filled) await subscribe(store, organization.id, subscriber, secretKeys)
 }
 
 // --- Data ---

@@ -5,6 +5,8 @@ export interface Ready {
   readonly baseUrl: string
   readonly databaseUrl: string
   readonly organizations: readonly DemoOrganization[]
+  /** What a program beside the demo needs in its environment, besides DATABASE_URL. */
+  readonly env: { readonly BUSINESS_API_SECRET_KEYS: string }
 }
 
 export interface DemoOrganization {
@@ -41,6 +43,9 @@ ${describeCommands(operations(first.keys.all, samples), baseUrl)}
 A few errors:
 
 ${describeCommands(mistakes(first.keys, samples), baseUrl)}
+
+Both organizations have a subscriber that wants every event, verifies its signature and says here what it gets: create
+a client, and watch business.created and client.created arrive.
 
 Ctrl-C ends the demo${isOwnDatabase ? '; the organizations and their keys stay in your database.' : ' and removes its database.'}
 `

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { BusinessStore } from '../store.ts'
+import { traceStore } from '../tracing.ts'
 import { fromFetch, toFetch } from './fetch.ts'
 import { createHandler } from './handler.ts'
 import type { ApiReply } from './message.ts'
@@ -29,7 +30,7 @@ export interface BusinessApi {
  */
 export function createBusinessApi(store: BusinessStore, options: BusinessApiOptions = {}): BusinessApi {
   const settings = readOptions(options)
-  const handler = createHandler(store, settings)
+  const handler = createHandler(traceStore(store), settings)
 
   async function serveFetch(request: Request): Promise<Response> {
     const seen = fromFetch(request)

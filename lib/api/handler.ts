@@ -2,6 +2,7 @@ import { Router } from 'itty-router/Router'
 import { isStoreUnavailable, storeUnavailable } from '../errors.ts'
 import { createIds } from '../ids.ts'
 import type { BusinessStore } from '../store.ts'
+import { channels, type RequestTrace, trace } from '../tracing.ts'
 import type { ApiReply, ApiRequest } from './message.ts'
 import { createOpenApiReply } from './openapi-reply.ts'
 import { createOperations, type Exchange } from './operations.ts'
@@ -54,17 +55,26 @@ export function createHandler(store: BusinessStore, settings: Settings): Handler
     return fail(error, startExchange(request, '', spareIds('req'), deadlineMs))
   }
 
+  async function handle(request: ApiRequest): Promise<ApiReply | null> {
+    const target = splitTarget(request.url, basePath)
+    if (target === null) return null
+    let exchange: Exchange | undefined
+    try {
+      exchange = start(request, target.query)
+      return await withDeadline(answer(target.path, exchange), exchange, deadlineMs)
+    } catch (error) {
+      return exchange ? fail(error, exchange) : failWithoutId(error, request)
+    }
+  }
+
   return {
-    async handle(request) {
-      const target = splitTarget(request.url, basePath)
-      if (target === null) return null
-      let exchange: Exchange | undefined
-      try {
-        exchange = start(request, target.query)
-        return await withDeadline(answer(target.path, exchange), exchange, deadlineMs)
-      } catch (error) {
-        return exchange ? fail(error, exchange) : failWithoutId(error, request)
-      }
+    handle(request) {
+      const describe = (): RequestTrace => ({ method: request.method, path: pathOf(request.url) })
+      return trace(channels.request, describe, async (traced) => {
+        const reply = await handle(request)
+        if (traced && reply) traced.status = reply.status
+        return reply
+      })
     },
     notFound(request) {
       const seen = pathOf(request.url).slice(0, 200)

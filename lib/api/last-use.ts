@@ -1,6 +1,6 @@
 import type { Caller } from '../admission.ts'
 import type { ApiKeyStore } from '../api-keys.ts'
-import { describeError, type Logger } from './log.ts'
+import { describeError, type Logger } from '../log.ts'
 
 /** Records the last use of keys, off the path of the requests. */
 export interface LastUse {

@@ -1,7 +1,7 @@
 import { API_KEY_PREFIX, DEFAULT_KEY_PREFIX } from '../api-keys.ts'
 import { type Clock, createIds, type Ids } from '../ids.ts'
+import { defaultLogger, guardLogger, type Logger, mutedLogger } from '../log.ts'
 import { isRateLimit, RATE_LIMIT_REQUIREMENT, type RateLimit, type RateLimits } from '../rate-limit.ts'
-import { defaultLogger, guardLogger, type Logger, mutedLogger } from './log.ts'
 
 /** Where and to whom an unexpected failure happened. */
 export interface ErrorContext {

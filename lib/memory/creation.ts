@@ -1,9 +1,11 @@
 import type { Creation, CreationOutcome, IdempotencyClaim } from '../creation.ts'
 import { ALREADY_EXISTS, BusinessApiError, INVALID_INPUT } from '../errors.ts'
+import { keepEvent } from './events.ts'
 import type { Memory, Organization } from './memory.ts'
 
 /** A creation as the store keeps it, and where. */
 export interface Draft<NewRecord> extends Creation<NewRecord> {
+  readonly memory: Memory
   readonly organization: Organization
   readonly recordId: string
   /** The moment of the creation by the store's clock. */
@@ -19,6 +21,7 @@ export function draft<NewRecord>(
   refuseOddNumbers(creation.record)
   return {
     ...structuredClone(creation),
+    memory,
     organization: memory.organization(creation.organizationId),
     recordId: idOf(creation.record),
     now: memory.clock(),
@@ -50,16 +53,16 @@ export function judgeKey({
 }
 
 /**
- * Writes the idempotency entry, the events and, by `write`, the record. What an earlier attempt of this very creation has
+ * Writes the idempotency entry, the events with their deliveries and, by `write`, the record. What an earlier attempt of this very creation has
  * written stands.
  *
  * @param write throws only before it has written anything
  */
 export function commit(creation: Draft<unknown>, write: () => void): CreationOutcome {
-  const { organization, events } = creation
+  const { memory, organization, events } = creation
   write()
   keepReply(creation)
-  for (const event of events) keepOnce(organization.events, event.id, Object.freeze(event))
+  for (const event of events) keepEvent(memory, organization, event)
   return { outcome: 'created' }
 }
 

@@ -1,20 +1,25 @@
 import type { ApiKeyRecord } from '../api-keys.ts'
 import type { Business } from '../businesses.ts'
 import type { Client } from '../clients.ts'
+import type { DeliveryAttempt, DeliveryState } from '../deliveries.ts'
+import type { EndpointRecord, EndpointState } from '../endpoints.ts'
 import type { RecordedEvent } from '../envelope.ts'
-import type { Clock } from '../ids.ts'
+import { type Clock, createIds, type Ids } from '../ids.ts'
 import type { Invoice } from '../invoices.ts'
 import type { LeadRecord } from '../leads.ts'
 import type { Project } from '../projects.ts'
 import type { Proposal } from '../proposals.ts'
 import type { RateLimit } from '../rate-limit.ts'
+import { createDueSignal, type DueSignal } from './due-signal.ts'
+
+// Moments are in milliseconds of the store's clock, and timestamps where they came with the record.
 
 /** An API key with what has happened to it. */
 export interface KeptApiKey {
   readonly record: ApiKeyRecord
   revokedAt: string | null
   lastUsedAt: string | null
-  /** When the key's own bucket will be full again, in milliseconds of the store's clock. */
+  /** When the key's own bucket will be full again. */
   bucketFullAt: number
 }
 
@@ -24,8 +29,52 @@ export interface IdempotencyEntry {
   /** Lets an attempt whose answer was lost recognize its own entry. */
   readonly recordId: string
   readonly reply: string
-  /** In milliseconds of the store's clock. */
   readonly expiresAt: number
+}
+
+/** A webhook endpoint with what has happened to it. */
+export interface KeptEndpoint {
+  readonly organizationId: string
+  /** Replaced as a whole when something of it changes. */
+  record: EndpointRecord
+  state: EndpointState
+  disabledReason: string | null
+  failures: number
+  failingSince: number | null
+  previousSecret: { readonly sealed: string; readonly expiresAt: number } | null
+  /** It is kept for the log of its deliveries only. */
+  isRemoved: boolean
+  /** Those of its deliveries that wait, so that no claim has to look through all that were ever made. */
+  readonly pending: Set<KeptDelivery>
+}
+
+/** An event with its way to each endpoint that it goes to. */
+export interface KeptEvent {
+  readonly record: RecordedEvent
+  readonly deliveries: readonly KeptDelivery[]
+}
+
+/** A delivery with its log. */
+export interface KeptDelivery extends Readonly<DeliveryProgress> {
+  readonly id: string
+  readonly event: RecordedEvent
+  readonly endpoint: KeptEndpoint
+  readonly createdAt: number
+  readonly attemptLog: DeliveryAttempt[]
+}
+
+/** What of a delivery changes: see {@link Memory.move}. */
+export interface DeliveryProgress {
+  state: DeliveryState
+  dueAt: number
+  /** Of all rounds, counted when claimed. */
+  attempts: number
+  /** Those of earlier rounds. */
+  attemptsBefore: number
+  reason: string | null
+  finishedAt: number | null
+  /** Whose it is while it is in flight, else null. */
+  claim: { readonly token: string; readonly claimedAt: number; readonly leaseUntil: number } | null
 }
 
 /** Everything of one organization, by id. Whoever holds this can reach no other organization. */
@@ -41,34 +90,59 @@ export interface Organization {
   /** By operation and key: see `creation.ts`. */
   readonly idempotency: Map<string, IdempotencyEntry>
   /** In the order in which they were recorded. */
-  readonly events: Map<string, RecordedEvent>
+  readonly events: Map<string, KeptEvent>
+  readonly endpoints: Map<string, KeptEndpoint>
+  readonly deliveries: Map<string, KeptDelivery>
   /** Instead of the API's limit for organizations; null for that one. */
   rateLimit: RateLimit | null
-  /** When the organization's bucket will be full again, in milliseconds of the store's clock. */
+  /** When the organization's bucket will be full again. */
   bucketFullAt: number
 }
 
 /** The state behind all slices of one store. */
 export interface Memory {
   readonly clock: Clock
+  /** For what the store itself makes. */
+  readonly ids: Ids
   /** The organization of that id, empty when nothing was ever written for it. */
   organization(id: string): Organization
+  organizations(): Iterable<Organization>
   /** Whose key has a digest: the one look-up that cannot begin with the organization. */
   readonly digests: Map<string, { readonly organization: Organization; readonly key: KeptApiKey }>
+  /** Of all organizations, in the order in which they were claimed. */
+  readonly inFlight: Set<KeptDelivery>
+  /** Changes a delivery, and keeps it where its state says: with its endpoint's pending ones, in flight, or neither. */
+  move(delivery: KeptDelivery, changes: Partial<DeliveryProgress>): void
+  readonly due: DueSignal
 }
 
 /** A state without organizations. */
 export function createMemory(clock: Clock): Memory {
   const organizations = new Map<string, Organization>()
+  const inFlight = new Set<KeptDelivery>()
   return {
     clock,
-    digests: new Map(),
+    ids: createIds(clock),
     organization(id) {
       const organization = organizations.get(id) ?? createOrganization(id)
       organizations.set(id, organization)
       return organization
     },
+    organizations: () => organizations.values(),
+    digests: new Map(),
+    inFlight,
+    move(delivery, changes) {
+      Object.assign(delivery, changes)
+      keepWhen(delivery.state === 'pending', delivery.endpoint.pending, delivery)
+      keepWhen(delivery.state === 'in_flight', inFlight, delivery)
+    },
+    due: createDueSignal(),
   }
+}
+
+function keepWhen<T>(isKept: boolean, kept: Set<T>, item: T): void {
+  if (isKept) kept.add(item)
+  else kept.delete(item)
 }
 
 function createOrganization(id: string): Organization {
@@ -83,6 +157,8 @@ function createOrganization(id: string): Organization {
     projects: new Map(),
     idempotency: new Map(),
     events: new Map(),
+    endpoints: new Map(),
+    deliveries: new Map(),
     rateLimit: null,
     bucketFullAt: 0,
   }

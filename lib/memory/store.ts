@@ -3,6 +3,9 @@ import type { Clock } from '../ids.ts'
 import type { BusinessStore } from '../store.ts'
 import { createApiKeyStore } from './api-keys.ts'
 import { createClientStore } from './clients.ts'
+import { createDeliveryStore } from './deliveries.ts'
+import { createEndpointStore } from './endpoints.ts'
+import { createEventStore } from './events.ts'
 import { createInvoiceStore } from './invoices.ts'
 import { createLeadStore } from './leads.ts'
 import { createMemory } from './memory.ts'
@@ -11,14 +14,14 @@ import { createProposalStore } from './proposals.ts'
 
 /** Options of `createMemoryStore`. */
 export interface MemoryStoreOptions {
-  /** The store's clock: what is expired, revoked or limited is decided by it. Default `Date.now`. */
+  /** The store's clock: what is expired, revoked, limited or due is decided by it. Default `Date.now`. */
   clock?: Clock | undefined
 }
 
 /** A store that forgets everything with the process. */
 export interface MemoryStore extends BusinessStore {
-  /** What an organization's creations have published so far, oldest first. */
-  events(organizationId: string): readonly RecordedEvent[]
+  /** The events that have been recorded for an organization and not been purged, oldest first. */
+  recordedEvents(organizationId: string): readonly RecordedEvent[]
 }
 
 /**
@@ -35,6 +38,10 @@ export function createMemoryStore({ clock = Date.now }: MemoryStoreOptions = {})
     invoices: createInvoiceStore(memory),
     proposals: createProposalStore(memory),
     projects: createProjectStore(memory),
-    events: (organizationId) => [...memory.organization(organizationId).events.values()],
+    events: createEventStore(memory),
+    endpoints: createEndpointStore(memory),
+    deliveries: createDeliveryStore(memory),
+    recordedEvents: (organizationId) =>
+      [...memory.organization(organizationId).events.values()].map(({ record }) => record),
   }
 }

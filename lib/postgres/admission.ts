@@ -80,8 +80,3 @@ export function newest(sql: Sql, table: string): Fragment {
 function parseAdmission(text: string | null | undefined): Admission {
   return JSON.parse(text ?? 'null') as Admission
 }
-
-/** A timestamp as the API writes it: ISO 8601 in UTC with milliseconds. */
-export function isoTimestamp(sql: Sql, column: string): Fragment {
-  return sql`to_char(${sql.unsafe(column)} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
-}

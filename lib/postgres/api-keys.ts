@@ -1,7 +1,8 @@
 import type { Fragment, Sql } from 'postgres'
 import type { ApiKey, ApiKeyStore } from '../api-keys.ts'
-import { admit, isoTimestamp } from './admission.ts'
+import { admit } from './admission.ts'
 import type { Database } from './database.ts'
+import { isoTimestamp, textArray } from './fragments.ts'
 
 /** API keys, and the admission of requests by them, in PostgreSQL. */
 export function createApiKeyStore(database: Database): ApiKeyStore {
@@ -29,7 +30,7 @@ export function createApiKeyStore(database: Database): ApiKeyStore {
               (organization_id, id, digest, name, scopes, prefix, last_four, per_second, burst, created_at, expires_at)
             select
               ${organizationId}::text, ${key.id}::text, ${key.digest}::text, ${key.name}::text,
-              array(select jsonb_array_elements_text(${JSON.stringify(key.scopes)}::text::jsonb)),
+              ${textArray(sql, key.scopes)},
               ${key.prefix}::text, ${key.lastFour}::text,
               ${key.rateLimit?.perSecond ?? null}::float8, ${key.rateLimit?.burst ?? null}::int,
               ${key.createdAt}::text::timestamptz, ${key.expiresAt}::text::timestamptz

@@ -1,7 +1,8 @@
 import type { ClientStore } from '../clients.ts'
-import { admitToPage, isoTimestamp, newest } from './admission.ts'
-import { claim, create } from './creation.ts'
+import { admitToPage, newest } from './admission.ts'
+import { claim, create, outcomeColumns } from './creation.ts'
 import type { Database } from './database.ts'
+import { isoTimestamp } from './fragments.ts'
 
 /** Clients and their businesses in PostgreSQL. */
 export function createClientStore(database: Database): ClientStore {
@@ -56,7 +57,7 @@ export function createClientStore(database: Database): ClientStore {
             from claim
             on conflict (organization_id, id) do nothing
           )
-          select (select count(*) from claim)::text, (select count(*) from published)::text, ${mark}`,
+          select ${outcomeColumns(sql)}, ${mark}`,
       )
     },
   }

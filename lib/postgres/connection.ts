@@ -20,13 +20,14 @@ const ALWAYS = {
 
 /** Connections to the database of a connection string. */
 export function connectTo(url: string, options: ConnectionOptions): OpenConnection {
-  return () =>
-    postgres(url, {
-      ...ALWAYS,
-      prepare: options.prepare,
-      onnotice: () => {},
-      connection: { application_name: 'business-api', ...serverSettings(options) },
-    })
+  const settings = {
+    ...ALWAYS,
+    prepare: options.prepare,
+    onnotice: () => {},
+    connection: { application_name: 'business-api', ...serverSettings(options) },
+  }
+  // The types of postgres.js do not know `onnotify`, which its own listening uses.
+  return (extra) => postgres(url, { ...settings, ...extra } as typeof settings)
 }
 
 /** Seconds after which an unused connection beside a host's pool is closed: a host that has ended its own can exit. */
@@ -46,13 +47,14 @@ export function connectLike(
     ...serverSettings({ prepare: options.prepare, statementTimeoutMs }),
   }
   // postgres.js makes its own further pools in this way, for listening: options that it has read are taken as they are.
-  return () => {
+  return (extra) => {
     const read = {
       ...options,
       ...ALWAYS,
       idle_timeout: IDLE_SECONDS,
       connection,
       shared: { retries: 0, typeArrayMap: {} },
+      ...extra,
     }
     return postgres(read as Parameters<typeof postgres>[0] & object)
   }

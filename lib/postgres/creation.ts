@@ -24,8 +24,13 @@ export function claim(
   return sql`
     claim as (${claimed}),
     published as (
-      select business_api.record_events(${organizationId}::text, ${JSON.stringify(events)}::text::jsonb) from claim
+      select business_api.record_events(${organizationId}::text, ${JSON.stringify(events)}::text::jsonb) as due from claim
     )`
+}
+
+/** The first two columns of every create statement's answer: whether it went on, and how many deliveries are due. */
+export function outcomeColumns(sql: Sql): Fragment {
+  return sql`(select count(*) from claim)::text, (select coalesce(sum(due), 0) from published)::text`
 }
 
 /** After so long a create is not begun any more. */
@@ -76,7 +81,7 @@ function firstComeOf(database: Database): FirstCome {
  * Sends a create statement and tells what became of it. Almost always one round trip; a second one reads the reply when
  * another creation holds the key.
  *
- * @param build answers in its first column whether the creation went on ('1') or not ('0'), and is safe to repeat
+ * @param build answers {@link outcomeColumns} in its first columns, and is safe to repeat
  * @param refused judges a statement that did not go on though its key is free; `undefined` tries again
  */
 export async function create<Refusal = never>(
@@ -106,7 +111,11 @@ async function send<Refusal>(
       throw meaningOf(error)
     })
     if (row === null) return null
-    if (row[0] === '1') return { outcome: 'created' }
+    const [hasGoneOn, due] = row
+    if (hasGoneOn === '1') {
+      if (due !== '0') database.due.announce()
+      return { outcome: 'created' }
+    }
     const outcome = (idempotency && (await readEntry(database, organizationId, idempotency))) ?? refused(row)
     if (outcome) return outcome
     if (!idempotency || performance.now() - begunAt >= LATE_MS) {

@@ -1,6 +1,7 @@
 import type { Fragment, Sql } from 'postgres'
 import { storeUnavailable } from '../errors.ts'
 import { connectLike, connectTo } from './connection.ts'
+import { createDueSignal, type DueSignal } from './due-signal.ts'
 import { createPool, type Statement } from './pool.ts'
 import { isConflict, isConnectionLost, isUnavailable } from './sql-states.ts'
 
@@ -41,6 +42,8 @@ export interface Database {
    *   time, or too many statements are waiting
    */
   row(build: BuildStatement, lockWaitMs?: number): Promise<TextRow>
+  /** For statements that have made deliveries due. */
+  readonly due: DueSignal
   /** Ends the store's connections; a pool of the host's stays open. */
   close(): Promise<void>
 }
@@ -93,21 +96,36 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
     }
   }
 
+  async function row(build: BuildStatement, lockWaitMs = 0): Promise<TextRow> {
+    if (pending >= maxPending) {
+      throw storeUnavailable(`Cannot use PostgreSQL as ${maxPending} statements are waiting already`)
+    }
+    pending++
+    try {
+      return await sendUntil(build, statementTimeoutMs + lockWaitMs)
+    } catch (error) {
+      throw isUnavailable(error) ? storeUnavailable('Cannot reach PostgreSQL', error) : error
+    } finally {
+      pending--
+    }
+  }
+
+  // Without a commit of its own to wait for: the notification is worth nothing after a crash.
+  const notify = (channel: string): Promise<unknown> =>
+    row(
+      (sql, mark) =>
+        sql`select set_config('synchronous_commit', 'off', true), pg_notify(${channel}::text, '')::text, ${mark}`,
+    )
+  const hasSessions = typeof source === 'string' ? prepare : source.options.prepare
+  const due = createDueSignal(notify, hasSessions ? open : null)
+
   return {
-    async row(build, lockWaitMs = 0) {
-      if (pending >= maxPending) {
-        throw storeUnavailable(`Cannot use PostgreSQL as ${maxPending} statements are waiting already`)
-      }
-      pending++
-      try {
-        return await sendUntil(build, statementTimeoutMs + lockWaitMs)
-      } catch (error) {
-        throw isUnavailable(error) ? storeUnavailable('Cannot reach PostgreSQL', error) : error
-      } finally {
-        pending--
-      }
+    row,
+    due,
+    close() {
+      due.close()
+      return pool.close()
     },
-    close: () => pool.close(),
   }
 }
 

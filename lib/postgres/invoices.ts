@@ -1,8 +1,9 @@
 import { minorUnits } from '../currencies.ts'
 import type { InvoiceStore } from '../invoices.ts'
-import { admitToPage, isoTimestamp, newest } from './admission.ts'
-import { claim, create } from './creation.ts'
+import { admitToPage, newest } from './admission.ts'
+import { claim, create, outcomeColumns } from './creation.ts'
 import type { Database } from './database.ts'
+import { isoTimestamp } from './fragments.ts'
 
 /** Invoices in PostgreSQL. Money is computed and rounded there and leaves as text with the currency's decimals. */
 export function createInvoiceStore(database: Database): InvoiceStore {
@@ -42,7 +43,7 @@ export function createInvoiceStore(database: Database): InvoiceStore {
             from claim
             on conflict (organization_id, id) do nothing
           )
-          select (select count(*) from claim)::text, (select count(*) from published)::text, ${mark}`,
+          select ${outcomeColumns(sql)}, ${mark}`,
       )
     },
   }

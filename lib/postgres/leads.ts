@@ -1,7 +1,8 @@
 import type { LeadStore } from '../leads.ts'
-import { admitToPage, isoTimestamp, newest } from './admission.ts'
-import { claim, create } from './creation.ts'
+import { admitToPage, newest } from './admission.ts'
+import { claim, create, outcomeColumns } from './creation.ts'
 import type { Database } from './database.ts'
+import { isoTimestamp } from './fragments.ts'
 
 /** Leads in PostgreSQL. */
 export function createLeadStore(database: Database): LeadStore {
@@ -45,10 +46,8 @@ export function createLeadStore(database: Database): LeadStore {
             from claim
             on conflict (organization_id, id) do nothing
           )
-          select
-            (select count(*) from claim)::text, (select count(*) from business)::text,
-            (select count(*) from published)::text, ${mark}`,
-        ([, businesses]) => (businesses === '0' ? { outcome: 'no_business' as const } : undefined),
+          select ${outcomeColumns(sql)}, (select count(*) from business)::text, ${mark}`,
+        ([, , businesses]) => (businesses === '0' ? { outcome: 'no_business' as const } : undefined),
       )
     },
   }

@@ -19,8 +19,16 @@ export interface Pool {
   close(): Promise<void>
 }
 
-/** Opens a connection: a postgres.js pool of one. */
-export type OpenConnection = () => Sql
+/** Opens a connection: a postgres.js pool of one, with options on top of those of every connection of the store. */
+export type OpenConnection = (extra?: ExtraOptions) => Sql
+
+/** What a connection for listening has of its own. */
+export interface ExtraOptions {
+  readonly onnotify: (channel: string, payload: string) => void
+  readonly onclose: () => void
+  readonly idle_timeout: null
+  readonly max_lifetime: null
+}
 
 /**
  * The store's connections, opened as they are needed. Each connection is a postgres.js pool of one, and carries one

@@ -1,6 +1,6 @@
 import type { ProjectStore } from '../projects.ts'
 import { admitToPage, newest } from './admission.ts'
-import { claim, create } from './creation.ts'
+import { claim, create, outcomeColumns } from './creation.ts'
 import type { Database } from './database.ts'
 
 /** Projects in PostgreSQL. */
@@ -36,7 +36,7 @@ export function createProjectStore(database: Database): ProjectStore {
             from claim
             on conflict (organization_id, id) do nothing
           )
-          select (select count(*) from claim)::text, (select count(*) from published)::text, ${mark}`,
+          select ${outcomeColumns(sql)}, ${mark}`,
       )
     },
   }

@@ -1,6 +1,6 @@
 import type { ProposalStore } from '../proposals.ts'
 import { admitToPage, newest } from './admission.ts'
-import { claim, create } from './creation.ts'
+import { claim, create, outcomeColumns } from './creation.ts'
 import type { Database } from './database.ts'
 
 /** Proposals in PostgreSQL. */
@@ -39,7 +39,7 @@ export function createProposalStore(database: Database): ProposalStore {
             from claim
             on conflict (organization_id, id) do nothing
           )
-          select (select count(*) from claim)::text, (select count(*) from published)::text, ${mark}`,
+          select ${outcomeColumns(sql)}, ${mark}`,
       )
     },
   }

@@ -3,6 +3,9 @@ import type { BusinessStore } from '../store.ts'
 import { createApiKeyStore } from './api-keys.ts'
 import { createClientStore } from './clients.ts'
 import { createDatabase, type DatabaseOptions } from './database.ts'
+import { createDeliveryStore } from './deliveries.ts'
+import { createEndpointStore } from './endpoints.ts'
+import { createEventStore } from './events.ts'
 import { createInvoiceStore } from './invoices.ts'
 import { createLeadStore } from './leads.ts'
 import { createProjectStore } from './projects.ts'
@@ -31,6 +34,9 @@ export function createPostgresStore(source: Sql | string, options: DatabaseOptio
     invoices: createInvoiceStore(database),
     proposals: createProposalStore(database),
     projects: createProjectStore(database),
+    events: createEventStore(database),
+    endpoints: createEndpointStore(database),
+    deliveries: createDeliveryStore(database),
     close: () => database.close(),
   }
 }

@@ -1,13 +1,12 @@
 import * as v from 'valibot'
 import { type ApiKey, digestApiKey, generateApiKey } from '../api-keys.ts'
-import { BusinessApiError, NOT_FOUND } from '../errors.ts'
 import * as field from '../fields.ts'
 import type { Clock, Ids } from '../ids.ts'
+import { found, IdSchema, moment, OrganizationIdSchema, read } from '../input.ts'
 import { toTimestamp } from '../making.ts'
 import type { RateLimit } from '../rate-limit.ts'
 import { SCOPES, type Scope } from '../scopes.ts'
 import type { BusinessStore } from '../store.ts'
-import { OrganizationIdSchema, read } from './input.ts'
 import { RateLimitSchema } from './rate-limits.ts'
 
 // --- Types ---
@@ -50,17 +49,10 @@ export interface ApiKeySettings {
 
 /** From here on a year has five digits and timestamps another form. */
 const YEAR_10000 = Date.UTC(10_000)
-/** With a time zone, as the same text without one means another moment on each machine. */
-const ISO_MOMENT = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)$/
 
 const scopesRequirement = `must be one or more of ${SCOPES.join(', ')}, each once`
 const momentRequirement =
   'must be null, a Date, or ISO 8601 with a time zone, in the future and before the year 10000'
-
-const MomentSchema = v.union(
-  [v.date(), v.pipe(v.string(), v.check(isIsoMoment, momentRequirement), v.transform(toDate))],
-  momentRequirement,
-)
 
 function createSchema(clock: Clock) {
   return v.object({
@@ -73,9 +65,9 @@ function createSchema(clock: Clock) {
     ),
     expiresAt: v.nullish(
       v.pipe(
-        MomentSchema,
-        v.check((moment) => moment.getTime() > clock() && moment.getTime() < YEAR_10000, momentRequirement),
-        v.transform((moment) => moment.toISOString()),
+        moment(momentRequirement),
+        v.check((expiry) => expiry.getTime() > clock() && expiry.getTime() < YEAR_10000, momentRequirement),
+        v.transform((expiry) => expiry.toISOString()),
       ),
       null,
     ),
@@ -84,19 +76,7 @@ function createSchema(clock: Clock) {
 }
 
 const ListSchema = v.object({ organizationId: OrganizationIdSchema })
-const RevokeSchema = v.object({ organizationId: OrganizationIdSchema, keyId: v.string('must be a string') })
-
-function isIsoMoment(text: string): boolean {
-  const match = ISO_MOMENT.exec(text)
-  if (!match || Number.isNaN(Date.parse(text))) return false
-  const [, year, month, day] = match
-  // A parser may take 30 February for 2 March.
-  return new Date(Date.UTC(Number(year), Number(month) - 1, Number(day))).getUTCDate() === Number(day)
-}
-
-function toDate(text: string): Date {
-  return new Date(text)
-}
+const RevokeSchema = v.object({ organizationId: OrganizationIdSchema, keyId: IdSchema })
 
 // --- Calls ---
 
@@ -134,17 +114,7 @@ export function createApiKeySettings(
 
     async revoke(organizationId, keyId) {
       const input = read(RevokeSchema, { organizationId, keyId }, 'Cannot revoke an API key')
-      const key = field.isStorable(input.keyId)
-        ? await store.apiKeys.revoke(input.organizationId, input.keyId)
-        : null
-      // The id is not repeated: it may be the key itself, passed in the wrong place.
-      if (!key) {
-        throw new BusinessApiError(
-          NOT_FOUND,
-          'Cannot revoke an API key as the organization has none of that id',
-        )
-      }
-      return key
+      return found(await store.apiKeys.revoke(input.organizationId, input.keyId), 'Cannot revoke an API key')
     },
   }
 }

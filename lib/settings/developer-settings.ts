@@ -1,16 +1,22 @@
 import { DEFAULT_KEY_PREFIX, isApiKeyPrefix } from '../api-keys.ts'
+import { type DestinationOptions, judgeDestination } from '../destination.ts'
 import { type Clock, createIds, type Ids } from '../ids.ts'
+import { createSecretSealer, type SecretSealingOptions } from '../secret-sealing.ts'
 import type { BusinessStore } from '../store.ts'
 import { type ApiKeySettings, createApiKeySettings } from './api-keys.ts'
+import { createDeliverySettings, type DeliverySettings } from './deliveries.ts'
+import { createEndpointSettings, type EndpointSettings } from './endpoints.ts'
 import { createRateLimitSettings, type RateLimitSettings } from './rate-limits.ts'
 
-/** Options of `createDeveloperSettings`. Each is read once. */
-export interface DeveloperSettingsOptions {
+/** Options of `createDeveloperSettings`. Each is read once; API keys alone need none of them. */
+export interface DeveloperSettingsOptions extends SecretSealingOptions, DestinationOptions {
   /** What new API keys begin with: `bapi` in `bapi_live_…`. A lower-case letter, then at most 15 letters or digits. Default `bapi`. */
   keyPrefix?: string | undefined
-  /** Milliseconds since 1970 in UTC, for when a key was created; when it expires is the store's to say. Default `Date.now`. */
+  /** As the delivery loop has it: no endpoint may have headers `X-SERVICE-…` of its own. Default `X-SERVICE`. */
+  headerPrefix?: string | undefined
+  /** Milliseconds since 1970 in UTC, for when a record was created; when it expires is the store's to say. Default `Date.now`. */
   clock?: Clock | undefined
-  /** Makes the ids of keys. Default monotonic ULIDs. */
+  /** Makes the ids of keys and endpoints. Default monotonic ULIDs. */
   ids?: Ids | undefined
 }
 
@@ -24,6 +30,8 @@ export interface DeveloperSettingsOptions {
 export interface DeveloperSettings {
   readonly apiKeys: ApiKeySettings
   readonly rateLimits: RateLimitSettings
+  readonly endpoints: EndpointSettings
+  readonly deliveries: DeliverySettings
 }
 
 /**
@@ -32,17 +40,33 @@ export interface DeveloperSettings {
  * @throws `TypeError` naming the option that cannot be used
  */
 export function createDeveloperSettings(
-  store: Pick<BusinessStore, 'apiKeys'>,
-  { keyPrefix = DEFAULT_KEY_PREFIX, clock = Date.now, ids = createIds(clock) }: DeveloperSettingsOptions = {},
+  store: Pick<BusinessStore, 'apiKeys' | 'endpoints' | 'deliveries'>,
+  options: DeveloperSettingsOptions = {},
 ): DeveloperSettings {
-  if (!isApiKeyPrefix(keyPrefix)) {
-    throw new TypeError(
-      `Cannot use option 'keyPrefix' as it must be a lower-case letter, then at most 15 lower-case letters or digits: ` +
-        `current value is '${keyPrefix}'`,
-    )
-  }
+  const { clock = Date.now, ids = createIds(clock), allowPrivateNetworks, allowHttp } = options
+  const sealer = createSecretSealer(options)
+  const judge = (url: string) => judgeDestination(url, { allowPrivateNetworks, allowHttp })
+  const headerPrefix = readHeaderPrefix(options.headerPrefix)
   return {
-    apiKeys: createApiKeySettings(store, keyPrefix, { ids, clock }),
+    apiKeys: createApiKeySettings(store, readKeyPrefix(options.keyPrefix), { ids, clock }),
     rateLimits: createRateLimitSettings(store),
+    endpoints: createEndpointSettings(store, { sealer, judge, headerPrefix, ids, clock }),
+    deliveries: createDeliverySettings(store),
   }
+}
+
+function readKeyPrefix(prefix = DEFAULT_KEY_PREFIX): string {
+  if (isApiKeyPrefix(prefix)) return prefix
+  throw new TypeError(
+    `Cannot use option 'keyPrefix' as it must be a lower-case letter, then at most 15 lower-case letters or digits: ` +
+      `current value is '${prefix}'`,
+  )
+}
+
+function readHeaderPrefix(prefix = 'X-SERVICE'): string {
+  if (/^[A-Za-z][A-Za-z0-9-]{0,63}$/.test(prefix)) return prefix
+  throw new TypeError(
+    `Cannot use option 'headerPrefix' as it must be a letter, then at most 63 letters, digits or hyphens: ` +
+      `current value is '${prefix}'`,
+  )
 }

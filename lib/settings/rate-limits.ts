@@ -1,7 +1,7 @@
 import * as v from 'valibot'
+import { OrganizationIdSchema, read } from '../input.ts'
 import { isRateLimit, RATE_LIMIT_REQUIREMENT, type RateLimit } from '../rate-limit.ts'
 import type { BusinessStore } from '../store.ts'
-import { OrganizationIdSchema, read } from './input.ts'
 
 const requirement = `must be null or ${RATE_LIMIT_REQUIREMENT}`
 

@@ -54,6 +54,7 @@ function withApiKeys(verbs: Partial<BusinessStore['apiKeys']>): BusinessStore {
 function failing(fail: () => Promise<never>): BusinessStore {
   const { store } = platform
   return {
+    ...store,
     apiKeys: { ...store.apiKeys, admit: fail },
     clients: { list: fail, create: fail },
     leads: { list: fail, create: fail },

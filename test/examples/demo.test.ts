@@ -37,7 +37,7 @@ describe('the demo on a database of the reader', () => {
   })
 
   test('--json prints one line: the base URL, the database, and the keys of two organizations', () => {
-    assert.deepEqual(Object.keys(ready), ['baseUrl', 'databaseUrl', 'organizations'])
+    assert.deepEqual(Object.keys(ready), ['baseUrl', 'databaseUrl', 'organizations', 'env'])
     assert.equal(ready.databaseUrl, database.url)
     assert.equal(ready.organizations.length, 2)
     for (const organization of ready.organizations) {

@@ -4,9 +4,11 @@ import type { BusinessStore } from '../../lib/store.ts'
 import { testAdmission } from './_admission.ts'
 import { testApiKeys } from './_api-keys.ts'
 import { testCreations } from './_creations.ts'
+import { testEndpoints } from './_endpoints.ts'
 import { testIdempotency } from './_idempotency.ts'
 import { testIsolation } from './_isolation.ts'
 import { testLists } from './_lists.ts'
+import { testPublishing } from './_publishing.ts'
 import { testRaces } from './_races.ts'
 
 // The contract of BusinessStore as one suite, run by every store: lib/store.ts and the resources' files in tests.
@@ -28,7 +30,8 @@ export interface StoreHarness {
   /**
    * Makes the store judge an organization as it will in `ms` milliseconds: either its clock goes on, or everything that
    * it compares with its clock goes back (`expires_at` of idempotency entries and of API keys, `last_used_at`, the times
-   * of the rate buckets). Nothing else may change, and other organizations may go along or not.
+   * of the rate buckets; when deliveries are due and were claimed, and until when; when an endpoint began to fail and its
+   * secret of before ends). Nothing else may change, and other organizations may go along or not.
    */
   letTimePass(organizationId: string, ms: number): void | Promise<void>
 }
@@ -46,6 +49,8 @@ export function describeStore(name: string, harness: StoreHarness): void {
     describe('admission', () => testAdmission(harness))
     describe('API keys', () => testApiKeys(harness))
     describe('tenant isolation', () => testIsolation(harness))
+    describe('endpoints', () => testEndpoints(harness))
+    describe('publishing', () => testPublishing(harness))
     describe('races', () => testRaces(harness))
   })
 }

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { AdmissionRequest } from '../../lib/admission.ts'
 import { type ApiKeyRecord, digestApiKey, generateApiKey } from '../../lib/api-keys.ts'
 import type { IdempotencyClaim } from '../../lib/creation.ts'
+import type { EndpointRecord } from '../../lib/endpoints.ts'
 import type { RecordedEvent } from '../../lib/envelope.ts'
 import { createIds } from '../../lib/ids.ts'
 import { toTimestamp } from '../../lib/making.ts'
@@ -22,6 +23,10 @@ export interface Tenant {
   insertKey(changes?: Partial<ApiKeyRecord>): Promise<ApiKeyRecord>
   /** Makes a client; gives the id of its business. */
   insertBusiness(): Promise<string>
+  /** Inserts a webhook endpoint that wants every type, unless it is told otherwise. */
+  insertEndpoint(changes?: Partial<EndpointRecord>): Promise<EndpointRecord>
+  /** Publishes an event of type `client.created`, unless it is told otherwise. */
+  publish(changes?: Partial<RecordedEvent>): Promise<RecordedEvent>
   events(): Promise<readonly RecordedEvent[]>
   letTimePass(ms: number): Promise<void>
 }
@@ -45,6 +50,16 @@ export async function createTenant(harness: StoreHarness): Promise<Tenant> {
       return another
     },
     insertBusiness: () => insertBusiness(store, id),
+    async insertEndpoint(changes) {
+      const endpoint = newEndpoint(changes)
+      await store.endpoints.insert(id, endpoint)
+      return endpoint
+    },
+    async publish(changes) {
+      const event = newEvent(changes)
+      await store.events.publish(id, event)
+      return event
+    },
     events: async () => harness.events(id),
     letTimePass: async (ms) => harness.letTimePass(id, ms),
   }
@@ -92,12 +107,30 @@ export const UNKNOWN_KEY = { digest: digestApiKey('nobody has this key') }
 
 /** Events in order, with bodies that only bytes can carry unchanged. */
 export function events(count: number): RecordedEvent[] {
-  return Array.from({ length: count }, (_, index) => {
-    const id = ids('evt')
-    const createdAt = '2026-03-14T09:26:53.589Z'
-    const body = `{ "id":"${id}",  "data":{"n":${index}.0,"text":"\\u00e9 é 🏺 \\" \\\\ \\n","again":1,"again":2}}`
-    return { id, type: index % 2 === 0 ? 'business.created' : 'client.created', createdAt, body }
-  })
+  return Array.from({ length: count }, (_, index) =>
+    newEvent({ type: index % 2 === 0 ? 'business.created' : 'client.created' }),
+  )
+}
+
+export function newEvent(changes: Partial<RecordedEvent> = {}): RecordedEvent {
+  const id = ids('evt')
+  const createdAt = '2026-03-14T09:26:53.589Z'
+  const body = `{ "id":"${id}",  "data":{"n":1.0,"text":"\\u00e9 é 🏺 \\" \\\\ \\n","again":1,"again":2}}`
+  return { id, type: 'client.created', createdAt, body, ...changes }
+}
+
+export function newEndpoint(changes: Partial<EndpointRecord> = {}): EndpointRecord {
+  const id = ids('we')
+  return {
+    id,
+    url: `https://subscriber.example/${id}`,
+    description: '',
+    types: null,
+    headers: {},
+    createdAt: toTimestamp(Date.now()),
+    sealedSecret: `sealed of ${id}`,
+    ...changes,
+  }
 }
 
 export const WEEK_MS: number = 7 * 24 * 60 * 60 * 1000

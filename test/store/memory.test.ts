@@ -10,7 +10,7 @@ const store = createMemoryStore({ clock: () => Date.now() + passedMs })
 const harness = {
   store: () => store,
   secondStore: () => store,
-  events: (organizationId: string) => store.events(organizationId),
+  events: (organizationId: string) => store.recordedEvents(organizationId),
   letTimePass: (_organizationId: string, ms: number) => {
     passedMs += ms
   },
@@ -30,12 +30,12 @@ test('the memory store keeps what it was given, whatever becomes of the objects'
 test('the memory store gives out events that cannot be changed', async () => {
   const tenant = await createTenant(harness)
   await kinds.clients.create(tenant, { events: events(1) })
-  const [event] = store.events(tenant.id)
+  const [event] = store.recordedEvents(tenant.id)
   assert.throws(() => Object.assign(event ?? {}, { body: 'changed' }), TypeError)
 })
 
 test('the memory store has no events for an organization that it has never heard of', () => {
-  assert.deepEqual(store.events('org_unheard_of'), [])
+  assert.deepEqual(store.recordedEvents('org_unheard_of'), [])
 })
 
 test('createMemoryStore() goes by Date.now unless it is given a clock', async () => {

@@ -79,6 +79,14 @@ async function letTimePass(organizationId: string, ms: number): Promise<void> {
   await sql`
     update business_api.rate_buckets set full_at = full_at - ${ms}::float8 / 1000
     where organization_id = ${organizationId}`
+  await sql`
+    update business_api.deliveries
+    set due_at = due_at - ${time}, claimed_at = claimed_at - ${time}, lease_until = lease_until - ${time}
+    where organization_id = ${organizationId}`
+  await sql`
+    update business_api.webhook_endpoints
+    set previous_secret_expires_at = previous_secret_expires_at - ${time}, failing_since = failing_since - ${time}
+    where organization_id = ${organizationId}`
 }
 
 // --- Row level security ---

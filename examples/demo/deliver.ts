@@ -1,0 +1,42 @@
+import { randomBytes } from 'node:crypto'
+import type { BusinessStore } from 'business-api'
+import { createDeveloperSettings } from 'business-api/settings'
+import { createDeliveryLoop, createWebhookSender } from 'business-api/webhooks'
+import type { Ending } from './ending.ts'
+import type { Subscriber } from './subscriber.ts'
+
+/** A development host: its subscribers are on this machine and speak plain HTTP. */
+const DEVELOPMENT = { allowHttp: true, allowPrivateNetworks: true }
+
+/** The keys that signing secrets are sealed with: those of the environment, or one of this run's own. */
+export function readSecretKeys(): readonly string[] {
+  const given = process.env.BUSINESS_API_SECRET_KEYS
+  return given ? given.split(',') : [randomBytes(32).toString('base64')]
+}
+
+/** Registers the subscriber for an organization, as its administrator would in the developer settings. */
+export async function subscribe(
+  store: BusinessStore,
+  organizationId: string,
+  subscriber: Subscriber,
+  secretKeys: readonly string[],
+): Promise<void> {
+  const { endpoints } = createDeveloperSettings(store, { ...DEVELOPMENT, secretKeys })
+  const url = subscriber.urlOf(organizationId)
+  const { secret } = await endpoints.register(organizationId, {
+    url,
+    description: 'The subscriber of the demo',
+  })
+  subscriber.setSecret(organizationId, secret)
+}
+
+/** Delivers what is published until the demo ends. */
+export function deliver(store: BusinessStore, secretKeys: readonly string[], ending: Ending): void {
+  const sender = createWebhookSender(DEVELOPMENT)
+  const loop = createDeliveryLoop(store, sender, { secretKeys })
+  loop.start()
+  ending.add(async () => {
+    await loop.stop({ timeoutMs: 1000 })
+    await sender.close()
+  })
+}

@@ -1,0 +1,61 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
+import type { Event } from 'business-api'
+import { verifyWebhook } from 'business-api/webhooks'
+
+/** Who gets the demo's webhooks: a customer's server, as far as the demo knows. */
+export interface Subscriber {
+  /** Where an organization's events are to go. */
+  urlOf(organizationId: string): string
+  /** The secret that an organization was shown when it registered that URL. */
+  setSecret(organizationId: string, secret: string): void
+  close(): Promise<void>
+}
+
+/**
+ * Starts a subscriber on a free port of this machine. A whole one to copy is examples/receive-webhook.ts.
+ *
+ * @param onEvent called with each event whose signature is right
+ */
+export async function startSubscriber(onEvent: (event: Event) => void): Promise<Subscriber> {
+  const secrets = new Map<string, string>()
+  const server: Server = createServer((request, response) => {
+    receive(request, response).catch(() => response.writeHead(400).end())
+  })
+
+  async function receive(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const body = await text(request)
+    const secret = secrets.get(request.url ?? '') ?? 'none'
+    verifyWebhook(body, request.headers['x-service-signature']?.toString(), secret)
+    // First the answer, then the work.
+    response.writeHead(204).end()
+    onEvent(JSON.parse(body))
+  }
+
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const { port } = server.address() as AddressInfo
+  return {
+    urlOf: (organizationId) => `http://127.0.0.1:${port}/${organizationId}`,
+    setSecret: (organizationId, secret) => void secrets.set(`/${organizationId}`, secret),
+    async close() {
+      const closed = once(server.close(), 'close')
+      server.closeAllConnections()
+      await closed
+    },
+  }
+}
+
+/** An event in a line: `12:04:31 received client.created evt_… (Bleu Nuit Ceramics)`. */
+export function describeEvent({ id, type, createdAt, data }: Event): string {
+  const [name] = Object.values(data).flatMap((value) => nameOf(value) ?? [])
+  return `${createdAt.slice(11, 19)} received ${type} ${id}${name === undefined ? '' : ` (${name})`}`
+}
+
+/** A client has its name in its business. */
+function nameOf(value: unknown): string | undefined {
+  if (typeof value !== 'object' || value === null) return undefined
+  if ('name' in value && typeof value.name === 'string') return value.name
+  return 'business' in value ? nameOf(value.business) : undefined
+}

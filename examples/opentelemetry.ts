@@ -1,0 +1,89 @@
+// Makes OpenTelemetry spans of what the library publishes: each request of the API with the store calls it made, and
+// each attempt of a webhook. Call it once, where the process sets up its tracing:
+//
+//   import { trace } from '@opentelemetry/api'
+//   const stop = traceBusinessApi(trace.getTracer('business-api'))
+
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { type TracingChannel, tracingChannel } from 'node:diagnostics_channel'
+import {
+  type Attributes,
+  type Context,
+  context,
+  type Span,
+  SpanStatusCode,
+  type Tracer,
+  trace,
+} from '@opentelemetry/api'
+import type { AttemptTrace, RequestTrace, StoreTrace } from 'business-api'
+
+/** Makes spans with a tracer from now on. Gives the function that ends it. */
+export function traceBusinessApi(tracer: Tracer): () => void {
+  // The span around what is going on, so that a store call becomes a child of its request.
+  const around = new AsyncLocalStorage<Context>()
+  const stops = [
+    bridge<RequestTrace>('request', ({ method, path }) => `${method} ${path}`, describeRequest),
+    bridge<StoreTrace>(
+      'store',
+      ({ slice, verb }) => `${slice}.${verb}`,
+      () => ({}),
+    ),
+    bridge<AttemptTrace>('attempt', ({ type }) => `POST ${type}`, describeAttempt),
+  ]
+  return () => {
+    for (const stop of stops) stop()
+  }
+
+  function bridge<Trace extends object>(
+    name: string,
+    nameOf: (trace: Trace) => string,
+    attributesOf: (trace: Trace) => Attributes,
+  ): () => void {
+    const channel: TracingChannel<Context, Trace> = tracingChannel(`business-api:${name}`)
+    const spans = new WeakMap<object, Span>()
+    channel.start.bindStore(around, (traced) => {
+      const parent = around.getStore() ?? context.active()
+      const span = tracer.startSpan(nameOf(traced), {}, parent)
+      spans.set(traced, span)
+      return trace.setSpan(parent, span)
+    })
+    const subscribers = {
+      // The span has been started by the store that is bound to the channel.
+      start: () => {},
+      end: () => {},
+      asyncStart: () => {},
+      error: (traced: Trace) => void spans.get(traced)?.setStatus({ code: SpanStatusCode.ERROR }),
+      asyncEnd: (traced: Trace) => spans.get(traced)?.setAttributes(attributesOf(traced)).end(),
+    }
+    channel.subscribe(subscribers)
+    return () => {
+      channel.start.unbindStore(around)
+      channel.unsubscribe(subscribers)
+    }
+  }
+}
+
+function describeRequest({ method, status }: RequestTrace): Attributes {
+  return {
+    'http.request.method': method,
+    ...(status === undefined ? {} : { 'http.response.status_code': status }),
+  }
+}
+
+function describeAttempt({
+  organizationId,
+  endpointId,
+  eventId,
+  attempt,
+  status,
+  error,
+}: AttemptTrace): Attributes {
+  return {
+    'business_api.organization_id': organizationId,
+    'business_api.endpoint_id': endpointId,
+    'business_api.event_id': eventId,
+    'business_api.attempt': attempt,
+    ...(typeof status === 'number' ? { 'http.response.status_code': status } : {}),
+    ...(typeof error === 'string' ? { 'error.type': error } : {}),
+  }
+}

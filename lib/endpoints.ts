@@ -1,0 +1,95 @@
+import type { EventType } from './events.ts'
+
+// --- Types ---
+
+/**
+ * - `enabled`: events are sent.
+ * - `paused`: deliveries are recorded and wait until it is resumed.
+ * - `disabled`: deliveries are recorded as skipped, so that they can be sent after all.
+ */
+export type EndpointState = 'enabled' | 'paused' | 'disabled'
+
+/** Where an organization wants its events, as an administrator sees it: everything but the signing secret. */
+export interface WebhookEndpoint {
+  /** `we_<ulid>`. */
+  readonly id: string
+  readonly url: string
+  /** What the administrator calls it; may be empty. */
+  readonly description: string
+  /** The types it wants; null: every type, also those to come. */
+  readonly types: readonly EventType[] | null
+  /** Headers of the organization's own, sent with every attempt. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly state: EndpointState
+  /** Why it is disabled: `administrator`, `gone` (it answered 410), `failing`; null while it is not. */
+  readonly disabledReason: string | null
+  /** When the first of the failures since its last success happened; null: none has. */
+  readonly failingSince: string | null
+  /** Failed attempts since its last success. */
+  readonly failures: number
+  /** Until when the secret of before the last rotation signs too; null: one secret signs. */
+  readonly previousSecretExpiresAt: string | null
+  readonly createdAt: string
+}
+
+/** A new endpoint as a store keeps it. */
+export interface EndpointRecord
+  extends Pick<WebhookEndpoint, 'id' | 'url' | 'description' | 'types' | 'headers' | 'createdAt'> {
+  /** The signing secret, sealed: the store never sees it open. */
+  readonly sealedSecret: string
+}
+
+/** What of an endpoint can be changed; what is absent stays. */
+export type EndpointChanges = Partial<Pick<WebhookEndpoint, 'url' | 'description' | 'types' | 'headers'>>
+
+// --- Store ---
+
+/** What a store must do for webhook endpoints. */
+export interface EndpointStore {
+  /** Stores a new endpoint, enabled. The same id again changes nothing. */
+  insert(organizationId: string, endpoint: EndpointRecord): Promise<void>
+
+  /** All endpoints of the organization that have not been removed, newest first. */
+  list(organizationId: string): Promise<readonly WebhookEndpoint[]>
+
+  /** Changes what is given. `null` if there is no such endpoint. */
+  update(
+    organizationId: string,
+    endpointId: string,
+    changes: EndpointChanges,
+  ): Promise<WebhookEndpoint | null>
+
+  /**
+   * Moves the endpoint to a state if it is in one of `from` now; enabling forgets its failures, and disabling has the
+   * reason `administrator`.
+   *
+   * @returns the endpoint as it is afterwards, moved or not; `null` if there is no such endpoint
+   */
+  setState(
+    organizationId: string,
+    endpointId: string,
+    state: EndpointState,
+    from: readonly EndpointState[],
+  ): Promise<WebhookEndpoint | null>
+
+  /**
+   * Removes the endpoint and its secrets: it is not listed any more and gets nothing any more. Its delivery log stays
+   * until it is purged; what was waiting for it is skipped.
+   *
+   * @returns whether there was such an endpoint
+   */
+  remove(organizationId: string, endpointId: string): Promise<boolean>
+
+  /**
+   * Makes a secret the current one. The one before signs too for `overlapMs` by the store's clock, none for 0; one from
+   * an earlier rotation does not sign any more. The same sealed secret again changes nothing.
+   *
+   * @returns `null` if there is no such endpoint
+   */
+  rotateSecret(
+    organizationId: string,
+    endpointId: string,
+    sealedSecret: string,
+    overlapMs: number,
+  ): Promise<WebhookEndpoint | null>
+}

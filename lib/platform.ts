@@ -1,0 +1,6 @@
+export {
+  createPlatform,
+  type Platform,
+  type PlatformOptions,
+  type PublishOptions,
+} from './platform/platform.ts'

@@ -1,0 +1,120 @@
+import type { Fragment, Sql } from 'postgres'
+import type { Delivery, DeliveryDetails, DeliveryFilter } from '../deliveries.ts'
+import type { Database } from './database.ts'
+import { isoTimestamp, textArray } from './fragments.ts'
+
+/** The newest deliveries of an organization, from `before` on. */
+export async function listDeliveries(
+  database: Database,
+  organizationId: string,
+  filter: DeliveryFilter,
+  limit: number,
+  before: string | null,
+): Promise<readonly Delivery[]> {
+  const [deliveries] = await database.row(
+    (sql, mark) => sql`
+      select coalesce(pg_catalog.json_agg(item), '[]')::text, ${mark} from (
+        select ${columns(sql)} from ${deliveriesOf(sql, organizationId, filter)}
+        ${before === null ? sql`` : sql`and delivery.id < ${before}::text`}
+        order by delivery.id desc
+        limit ${limit}::int
+      ) as item`,
+  )
+  return JSON.parse(deliveries ?? '[]') as Delivery[]
+}
+
+/** One delivery with what was sent and how it went. */
+export async function getDelivery(
+  database: Database,
+  organizationId: string,
+  deliveryId: string,
+): Promise<DeliveryDetails | null> {
+  const [delivery] = await database.row(
+    (sql, mark) => sql`
+      select
+        (
+          select pg_catalog.row_to_json(item)::text from (
+            select
+              ${columns(sql)}, event.body,
+              coalesce(
+                (
+                  select pg_catalog.json_agg(entry) from (
+                    select
+                      attempt.number, ${isoTimestamp(sql, 'attempt.started_at')} as "startedAt",
+                      attempt.duration_ms as "durationMs", attempt.dns_ms as "dnsMs",
+                      attempt.connect_ms as "connectMs", attempt.tls_ms as "tlsMs",
+                      attempt.first_byte_ms as "firstByteMs", attempt.status, attempt.error,
+                      attempt.body_excerpt as "bodyExcerpt"
+                    from business_api.delivery_attempts attempt
+                    where attempt.organization_id = delivery.organization_id and attempt.delivery_id = delivery.id
+                    order by attempt.number
+                  ) as entry
+                ),
+                '[]'
+              ) as "attemptLog"
+            from ${deliveriesOf(sql, organizationId, {})} and delivery.id = ${deliveryId}::text
+          ) as item
+        ),
+        ${mark}`,
+  )
+  return JSON.parse(delivery ?? 'null') as DeliveryDetails | null
+}
+
+/** Starts a new round for deliveries in a final state, the oldest first. */
+export async function replayDeliveries(
+  database: Database,
+  organizationId: string,
+  ids: readonly string[] | null,
+  filter: DeliveryFilter,
+  limit: number,
+): Promise<readonly string[]> {
+  const [replayed] = await database.row(
+    (sql, mark) => sql`
+      with wanted as (
+        select delivery.id from ${deliveriesOf(sql, organizationId, filter)}
+          and delivery.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+          and exists (
+            select from business_api.webhook_endpoints endpoint
+            where endpoint.organization_id = delivery.organization_id
+              and endpoint.id = delivery.endpoint_id and endpoint.state <> 'removed'
+          )
+          ${ids === null ? sql`` : sql`and delivery.id = any (${textArray(sql, ids)})`}
+        order by delivery.id
+        limit ${limit}::int
+        for update of delivery
+      ), replayed as (
+        update business_api.deliveries delivery set
+          state = 'pending', attempts_before = delivery.attempts, due_at = now(), reason = null, finished_at = null
+        from wanted
+        where delivery.organization_id = ${organizationId}::text and delivery.id = wanted.id
+        returning delivery.id
+      )
+      select coalesce(pg_catalog.json_agg(id order by id), '[]')::text, ${mark} from replayed`,
+  )
+  return JSON.parse(replayed ?? '[]') as string[]
+}
+
+/** What follows `from`, with a `where` that can be narrowed further. */
+function deliveriesOf(sql: Sql, organizationId: string, filter: DeliveryFilter): Fragment {
+  const { endpointId, type, states, since, until } = filter
+  return sql`
+    business_api.deliveries delivery
+    join business_api.events event
+      on event.organization_id = delivery.organization_id and event.id = delivery.event_id
+    where delivery.organization_id = ${organizationId}::text
+      ${endpointId === undefined ? sql`` : sql`and delivery.endpoint_id = ${endpointId}::text`}
+      ${type === undefined ? sql`` : sql`and event.type = ${type}::text`}
+      ${states === undefined ? sql`` : sql`and delivery.state = any (${textArray(sql, states)})`}
+      ${since === undefined ? sql`` : sql`and delivery.created_at >= ${since}::text::timestamptz`}
+      ${until === undefined ? sql`` : sql`and delivery.created_at < ${until}::text::timestamptz`}`
+}
+
+function columns(sql: Sql): Fragment {
+  return sql`
+    delivery.id, delivery.event_id as "eventId", event.type, delivery.endpoint_id as "endpointId", delivery.state,
+    delivery.attempts,
+    case when delivery.state = 'pending' then ${isoTimestamp(sql, 'delivery.due_at')} end as "dueAt",
+    delivery.reason,
+    ${isoTimestamp(sql, 'delivery.created_at')} as "createdAt",
+    ${isoTimestamp(sql, 'delivery.finished_at')} as "finishedAt"`
+}

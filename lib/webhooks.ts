@@ -1,0 +1,27 @@
+export {
+  createDeliveryLoop,
+  type DeliveryCounts,
+  type DeliveryLoop,
+  type DeliveryStats,
+} from './webhooks/delivery-loop.ts'
+export type { DeliveryLoopOptions } from './webhooks/loop-options.ts'
+export type { SendErrorCode } from './webhooks/send-error.ts'
+export { createWebhookSender } from './webhooks/sender.ts'
+export type { WebhookSenderOptions } from './webhooks/sender-options.ts'
+export {
+  SIGNATURE_EXPIRED,
+  SIGNATURE_MALFORMED,
+  SIGNATURE_MISMATCH,
+  SIGNATURE_MISSING,
+  type SignatureErrorCode,
+  signWebhook,
+  type VerifyWebhookOptions,
+  verifyWebhook,
+  WebhookSignatureError,
+} from './webhooks/signature.ts'
+export type {
+  AttemptTimings,
+  WebhookAnswer,
+  WebhookRequest,
+  WebhookSender,
+} from './webhooks/webhook-sender.ts'

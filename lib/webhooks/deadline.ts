@@ -1,0 +1,52 @@
+import { INTERRUPTED, SendError, TIMEOUT } from './send-error.ts'
+
+/** What can end an attempt from outside, at any moment: its time, or its caller. */
+export interface Deadline {
+  /** What is to be done when it ends: at once if it has. Replaces what was to be done before. */
+  onEnd(stop: (error: SendError) => void): void
+  /** The attempt has ended by itself. */
+  clear(): void
+}
+
+/** Starts the time of an attempt. */
+export function startDeadline(timeoutMs: number, signal: AbortSignal | undefined): Deadline {
+  let error: SendError | undefined
+  let stop: ((error: SendError) => void) | undefined
+
+  function end(reason: SendError): void {
+    error ??= reason
+    stop?.(error)
+  }
+
+  const timer = setTimeout(() => end(new SendError(TIMEOUT, `no answer within ${timeoutMs} ms`)), timeoutMs)
+  const interrupt = () => end(new SendError(INTERRUPTED, 'the attempt was interrupted'))
+  if (signal?.aborted) interrupt()
+  else if (signal) listenersOf(signal).add(interrupt)
+
+  return {
+    onEnd(next) {
+      stop = next
+      if (error) next(error)
+    },
+    clear() {
+      stop = undefined
+      clearTimeout(timer)
+      if (signal) listenersOf(signal).delete(interrupt)
+    },
+  }
+}
+
+const listeners = new WeakMap<AbortSignal, Set<() => void>>()
+
+/**
+ * Who hears of a signal. It gets one listener of ours, as a loop gives all its attempts the same signal: Node warns of a
+ * leak at the 11th listener, and looks through all of them whenever one is added or removed.
+ */
+function listenersOf(signal: AbortSignal): Set<() => void> {
+  const known = listeners.get(signal)
+  if (known) return known
+  const added = new Set<() => void>()
+  listeners.set(signal, added)
+  signal.addEventListener('abort', () => added.forEach((listener) => void listener()), { once: true })
+  return added
+}

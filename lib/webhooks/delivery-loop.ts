@@ -1,0 +1,357 @@
+import { setMaxListeners } from 'node:events'
+import type { Backlog, ClaimRef, EndpointHealth } from '../deliveries.ts'
+import { describeError } from '../log.ts'
+import { createSecretSealer } from '../secret-sealing.ts'
+import type { BusinessStore } from '../store.ts'
+import { type Alarm, createAlarm } from './alarm.ts'
+import { ATTEMPT_MAX_MS, attempt, INTERRUPT_MAX_MS, makeRequest } from './attempt.ts'
+import { createClaimer } from './claimer.ts'
+import { type Claimed, createLanes } from './lanes.ts'
+import { type DeliveryLoopOptions, readLoopOptions } from './loop-options.ts'
+import { createRecorder } from './recorder.ts'
+import { keepPurging } from './retention.ts'
+import { judgeAnswer } from './verdict.ts'
+import type { WebhookAnswer, WebhookRequest, WebhookSender } from './webhook-sender.ts'
+
+// The loop is `stopped`, `running` (from start), `running once`, or `stopping` (from stop, until what is under way has
+// ended).
+//
+// While it runs it claims what there is room for, and then waits: for an event of this process or another one, for an
+// attempt that has made room, or for the next poll. `running once` claims in the same way until nothing is left.
+//
+// A delivery that was claimed goes through these states here:
+//
+//   waiting    in its endpoint's lane; back to the store if its lease has become too short for an attempt, if its secret
+//              cannot be opened, or when the loop stops
+//   in flight  signed and sent; ends with an answer, at the deadline, or when a stop does not wait any longer
+//   ended      its result waits to be written, together with others; written, it is the store's again
+//
+// A process that dies leaves its claims to their leases: each counts as an attempt, `interrupted`, and is due again.
+
+/** What {@link DeliveryLoop.runOnce} has done. */
+export interface DeliveryCounts {
+  /** Attempts that were answered with 2xx. */
+  readonly delivered: number
+  /** Attempts that failed and are made again. */
+  readonly retried: number
+  /** Attempts that failed and were the last. */
+  readonly deadLettered: number
+}
+
+/** How deliveries stand, of all processes, and what this one has done since it was created. */
+export interface DeliveryStats extends Backlog {
+  readonly attempts: DeliveryCounts
+}
+
+/** Delivers what is due. Any number of processes may run one at once. */
+export interface DeliveryLoop extends AsyncDisposable {
+  /**
+   * Begins to deliver, at once and until it is stopped. The process stays alive for it.
+   *
+   * @throws `TypeError` while it is stopping or running once
+   */
+  start(): void
+  /**
+   * Claims nothing any more, gives back what has not been begun, and waits for the attempts in flight.
+   *
+   * @param options.timeoutMs how long to wait for them; those left then are ended and made again later, by any process.
+   *   Default 12,000: longer than any attempt
+   */
+  stop(options?: { timeoutMs?: number | undefined }): Promise<void>
+  /** Delivers what is due now and ends: for a scheduler, and for tests. @throws `TypeError` while the loop runs */
+  runOnce(): Promise<DeliveryCounts>
+  stats(): Promise<DeliveryStats>
+}
+
+/** After the store has failed. */
+const FAILED_PAUSE_MS = 250
+const FAILED_PAUSE_MAX_MS = 5000
+/** For an endpoint whose secret cannot be opened. */
+const BLOCKED_MS = 30_000
+/** For what has ended to be written when the loop stops. */
+const SETTLE_MS = 5000
+const SWEEP_EVERY_MS = 10_000
+
+/**
+ * Delivers the events that are recorded in a store (specification, section 6). Opens nothing and sets no timer before it
+ * is started, and never touches the process's signals.
+ *
+ * @param sender makes the attempts: `createWebhookSender()`; stays open when the loop stops
+ * @throws `TypeError` or `RangeError` for an option that cannot be used
+ */
+export function createDeliveryLoop(
+  store: Pick<BusinessStore, 'deliveries'>,
+  sender: WebhookSender,
+  options: DeliveryLoopOptions = {},
+): DeliveryLoop {
+  const settings = readLoopOptions(options)
+  const { logger, concurrency, leaseMs, retryDelaysMs } = settings
+  const sealer = createSecretSealer(options)
+  const lanes = createLanes(concurrency)
+  const recorder = createRecorder(store.deliveries, settings.failureLimit, {
+    onFailing: report,
+    onError: fail,
+  })
+  const counts = { delivered: 0, retried: 0, deadLettered: 0 }
+  const claimer = createClaimer(store.deliveries, { leaseMs, maxAttempts: retryDelaysMs.length + 1 })
+  const alarm = createAlarm()
+  let taken = 0
+  /** What to add to the monotonic clock to have the store's. */
+  let storeOffset = 0
+  let state: 'stopped' | 'running' | 'running once' | 'stopping' = 'stopped'
+  let running: Promise<unknown> = Promise.resolve()
+  let interruption = createInterruption()
+  let purgeAlarm: Alarm = createAlarm()
+
+  function fail(error: unknown): void {
+    logger.warn({ error: describeError(error) }, 'Webhook deliveries held up')
+    const tell = (failure: unknown): void => logger.error({ error: describeError(failure) }, 'onError failed')
+    try {
+      // It may be async, whatever its type says.
+      Promise.resolve(settings.onError(error)).catch(tell)
+    } catch (failure) {
+      tell(failure)
+    }
+  }
+
+  /** For what a store must not throw. */
+  function guard<T>(work: () => T, otherwise: T): T {
+    try {
+      return work()
+    } catch (error) {
+      fail(error)
+      return otherwise
+    }
+  }
+
+  function report(endpoints: readonly EndpointHealth[]): void {
+    for (const { isNewlyDisabled, ...endpoint } of endpoints) {
+      if (isNewlyDisabled) logger.warn(endpoint, 'Webhook endpoint disabled')
+    }
+  }
+
+  // --- Claiming ---
+
+  /** @returns whether there may be more to claim at once */
+  async function claim(): Promise<boolean> {
+    const { limit, room } = lanes.room()
+    if (limit <= 0 || recorder.pending > concurrency * 4) return false
+    const { deliveries, storeOffset: offset, hasMore } = await claimer.claim(limit, room)
+    storeOffset = offset
+    taken += deliveries.length
+    take(deliveries)
+    return hasMore
+  }
+
+  function take(deliveries: readonly Claimed[]): void {
+    for (const delivery of deliveries) {
+      if (state === 'stopping') recorder.release(refOf(delivery))
+      else lanes.add(delivery)
+    }
+    dispatch()
+  }
+
+  // --- Attempts ---
+
+  function dispatch(): void {
+    for (let delivery = lanes.next(); delivery; delivery = lanes.next()) void deliver(delivery)
+  }
+
+  async function deliver(delivery: Claimed): Promise<void> {
+    const request = prepare(delivery)
+    if (request === null) {
+      recorder.release(refOf(delivery))
+      lanes.end(delivery, 'same', 0)
+      dispatch()
+      return
+    }
+    const startedAt = performance.now()
+    const answer = await attempt(sender, request, interruption.signal, fail)
+    record(delivery, answer, startedAt)
+    dispatch()
+  }
+
+  /** Null for what cannot be attempted now. */
+  function prepare(delivery: Claimed): WebhookRequest | null {
+    if (delivery.leaseEndsAt - performance.now() < Math.min(ATTEMPT_MAX_MS, leaseMs / 2)) return null
+    try {
+      const timestamp = Math.floor((performance.now() + storeOffset) / 1000)
+      return makeRequest(delivery, sealer, settings.headerPrefix, timestamp)
+    } catch (error) {
+      // Nobody's attempt is used up by a key that is missing here.
+      if (lanes.block(delivery, BLOCKED_MS)) fail(error)
+      return null
+    }
+  }
+
+  function record(delivery: Claimed, answer: WebhookAnswer, startedAt: number): void {
+    const { load, ...verdict } = judgeAnswer(answer, delivery.attempt, retryDelaysMs)
+    const { dnsMs = null, connectMs = null, tlsMs = null, firstByteMs = null } = answer.timings ?? {}
+    const { status, error, durationMs, bodyExcerpt } = answer
+    const endedAt = performance.now()
+    recorder.record(
+      {
+        ...refOf(delivery),
+        ...verdict,
+        status,
+        error,
+        durationMs,
+        dnsMs,
+        connectMs,
+        tlsMs,
+        firstByteMs,
+        bodyExcerpt,
+      },
+      { startedAt, endedAt },
+    )
+    count(verdict.outcome)
+    if (error !== null) logger.debug({ ...refOf(delivery), error, detail: answer.detail }, 'Attempt failed')
+    if (verdict.outcome === 'retry') ringIn(verdict.delayMs)
+    const wasFull = lanes.inFlight + lanes.waiting >= concurrency
+    if (lanes.end(delivery, load, durationMs) || wasFull) alarm.ring()
+  }
+
+  function count(outcome: 'delivered' | 'retry' | 'dead_lettered'): void {
+    if (outcome === 'delivered') counts.delivered++
+    else if (outcome === 'retry') counts.retried++
+    else counts.deadLettered++
+  }
+
+  /** A retry is looked for when it is due, and not only at the next poll. */
+  function ringIn(ms: number): void {
+    setTimeout(() => alarm.ring(), ms).unref()
+  }
+
+  // --- Life ---
+
+  async function run(): Promise<void> {
+    const unwatch = guard(
+      () => store.deliveries.watch(() => alarm.ring()),
+      () => {},
+    )
+    const sweeping = setInterval(() => lanes.sweep(), SWEEP_EVERY_MS)
+    let failures = 0
+    while (state === 'running') {
+      try {
+        const hasMore = await claim()
+        failures = 0
+        if (!hasMore) await alarm.wait(settings.pollIntervalMs)
+      } catch (error) {
+        fail(error)
+        await alarm.wait(Math.min(FAILED_PAUSE_MAX_MS, FAILED_PAUSE_MS * 2 ** failures++))
+      }
+    }
+    clearInterval(sweeping)
+    guard(unwatch, undefined)
+  }
+
+  async function runOnce(): Promise<void> {
+    try {
+      await claimAll()
+    } finally {
+      while (state === 'running once' && lanes.inFlight > 0) await alarm.wait(IDLE_CHECK_MS)
+      await recorder.settle(SETTLE_MS)
+      if (state === 'running once') state = 'stopped'
+    }
+  }
+
+  /** Until a claim has brought nothing although nothing was under way when it was sent. */
+  async function claimAll(): Promise<void> {
+    let isDone = false
+    while (state === 'running once' && !isDone) {
+      const wasIdle = lanes.inFlight + lanes.waiting === 0
+      if (wasIdle) await recorder.settle(SETTLE_MS)
+      const takenBefore = taken
+      const hasMore = await claim()
+      isDone = wasIdle && !hasMore && taken === takenBefore
+      if (!hasMore && lanes.inFlight > 0) await alarm.wait(IDLE_CHECK_MS)
+    }
+  }
+
+  async function stop(timeoutMs: number): Promise<void> {
+    alarm.ring()
+    purgeAlarm.ring()
+    await running
+    if (claimer.hasLost) await claimLost()
+    for (const delivery of lanes.drain()) recorder.release(refOf(delivery))
+    await waitUntilIdle(timeoutMs)
+    interruption.abort()
+    await waitUntilIdle(INTERRUPT_MAX_MS * 2)
+    await recorder.settle(SETTLE_MS)
+    state = 'stopped'
+  }
+
+  /** So that it is given back. */
+  async function claimLost(): Promise<void> {
+    try {
+      take((await claimer.claim(0, lanes.room().room)).deliveries)
+    } catch (error) {
+      fail(error)
+    }
+  }
+
+  /** Attempts tell by the alarm that they have ended. */
+  async function waitUntilIdle(timeoutMs: number): Promise<void> {
+    const endsAt = performance.now() + timeoutMs
+    while (lanes.inFlight > 0 && performance.now() < endsAt) await alarm.wait(IDLE_CHECK_MS)
+  }
+
+  const loop: DeliveryLoop = {
+    start() {
+      if (state === 'running') return
+      if (state !== 'stopped') throw new TypeError(`Cannot start the loop as it is ${state}`)
+      state = 'running'
+      interruption = createInterruption()
+      purgeAlarm = createAlarm()
+      const purging =
+        settings.retentionMs === false
+          ? undefined
+          : keepPurging(store.deliveries, settings.retentionMs, purgeAlarm, () => state !== 'running', fail)
+      running = Promise.all([run(), purging])
+    },
+
+    async stop({ timeoutMs = ATTEMPT_MAX_MS } = {}) {
+      if (state === 'running' || state === 'running once') {
+        state = 'stopping'
+        running = stop(timeoutMs)
+      }
+      await running
+    },
+
+    async runOnce() {
+      if (state !== 'stopped') throw new TypeError(`Cannot run the loop once as it is ${state}`)
+      state = 'running once'
+      interruption = createInterruption()
+      const before = { ...counts }
+      const run = runOnce()
+      running = run.catch(() => {})
+      await run
+      return {
+        delivered: counts.delivered - before.delivered,
+        retried: counts.retried - before.retried,
+        deadLettered: counts.deadLettered - before.deadLettered,
+      }
+    },
+
+    async stats() {
+      return { ...(await store.deliveries.measure()), attempts: { ...counts } }
+    },
+
+    [Symbol.asyncDispose]: () => loop.stop(),
+  }
+  return loop
+}
+
+/** Between two looks whether the attempts have ended. */
+const IDLE_CHECK_MS = 20
+
+/** Every attempt in flight listens to it, which Node takes for a leak from the eleventh on. */
+function createInterruption(): AbortController {
+  const controller = new AbortController()
+  setMaxListeners(0, controller.signal)
+  return controller
+}
+
+function refOf({ organizationId, id, token }: Pick<Claimed, 'organizationId' | 'id' | 'token'>): ClaimRef {
+  return { organizationId, deliveryId: id, token }
+}

@@ -1,0 +1,140 @@
+import type { LookupAddress } from 'node:dns'
+import { connect, isIP, type LookupFunction, type Socket } from 'node:net'
+import { type DestinationVerdict, type Lookup, resolveAddresses } from '../destination.ts'
+import {
+  CONNECTION_FAILED,
+  DESTINATION_REFUSED,
+  DNS_FAILED,
+  SendError,
+  TLS_FAILED,
+  toSendError,
+} from './send-error.ts'
+import type { AttemptTimings } from './webhook-sender.ts'
+
+/** What is known of an attempt's time so far. */
+export type Timings = { -readonly [Part in keyof AttemptTimings]: AttemptTimings[Part] }
+
+/** Nothing has happened yet. */
+export function createTimings(): Timings {
+  return { dnsMs: null, connectMs: null, tlsMs: null, firstByteMs: null }
+}
+
+/** Where a connection goes. */
+export interface DialTarget {
+  readonly hostname: string
+  readonly port: number
+  /** Encrypts a connection that is open; `null` for plain HTTP. */
+  readonly secure: ((socket: Socket, done: DialResult) => void) | null
+}
+
+/** Hears once what became of a connection, unless it was destroyed meanwhile. */
+export type DialResult = (...result: [error: null, socket: Socket] | [error: Error, socket: null]) => void
+
+/** What stands between a name and a connection. */
+export interface AddressGuard {
+  resolve(hostname: string): Promise<readonly LookupAddress[]>
+  judge(addresses: readonly Pick<LookupAddress, 'address'>[]): DestinationVerdict
+}
+
+/**
+ * Opens a connection, if its address may be connected to. The verdict falls on the addresses that the socket itself will
+ * use, never on those of an earlier look-up: a name that is vetted and then resolved again is a name that has changed its
+ * mind in between. It falls once more on the address at the other end, before a byte is written.
+ *
+ * @returns the socket, so that dialling can be given up; `undefined` if it was refused before
+ */
+export function dial(
+  target: DialTarget,
+  guard: AddressGuard,
+  timings: Timings,
+  done: DialResult,
+): Socket | undefined {
+  const { hostname, port } = target
+  // An address in the URL is not looked up.
+  const refusal = isIP(hostname) ? judgeAll(hostname, [{ address: hostname }], guard) : null
+  if (refusal) {
+    done(refusal, null)
+    return undefined
+  }
+  const startedAt = performance.now()
+  const finish = once(done)
+  const socket = connect({ host: hostname, port, lookup, autoSelectFamily: true, noDelay: true })
+
+  /** All vetted addresses go to the socket, which tries one after the other. */
+  function lookup(...[name, , answer]: Parameters<LookupFunction>): void {
+    guard.resolve(name).then(
+      (addresses) => {
+        timings.dnsMs = performance.now() - startedAt
+        answer(
+          judgeAll(name, addresses, guard),
+          addresses.map(({ address }) => ({ address, family: isIP(address) })),
+        )
+      },
+      (error) => answer(toDnsError(error), []),
+    )
+  }
+
+  return socket
+    .on('error', (error) => finish(toSendError(error, CONNECTION_FAILED), null))
+    .once('connect', () => {
+      timings.connectMs = performance.now() - startedAt - (timings.dnsMs ?? 0)
+      const refusal = judgeAll(hostname, [{ address: socket.remoteAddress ?? '' }], guard)
+      if (refusal) socket.destroy(refusal)
+      else if (target.secure) encrypt(socket, target.secure, timings, finish)
+      else finish(null, socket)
+    })
+}
+
+/** The first result counts: a connection that came about and breaks later is not a failed one. */
+function once(done: DialResult): DialResult {
+  let isDone = false
+  return (...result) => {
+    if (!isDone) {
+      isDone = true
+      done(...result)
+    }
+  }
+}
+
+function encrypt(
+  socket: Socket,
+  secure: NonNullable<DialTarget['secure']>,
+  timings: Timings,
+  done: DialResult,
+): void {
+  const startedAt = performance.now()
+  secure(socket, (error, encrypted) => {
+    if (error) return done(toSendError(error, TLS_FAILED), null)
+    timings.tlsMs = performance.now() - startedAt
+    done(null, encrypted)
+  })
+}
+
+/** @returns why the addresses of a host may not be connected to; `null` if they may */
+function judgeAll(
+  host: string,
+  addresses: readonly Pick<LookupAddress, 'address'>[],
+  { judge }: AddressGuard,
+): SendError | null {
+  const verdict = judge(addresses)
+  return verdict.allowed ? null : new SendError(DESTINATION_REFUSED, `${host}: ${verdict.detail}`)
+}
+
+function toDnsError(error: unknown): SendError {
+  return new SendError(DNS_FAILED, error instanceof Error ? error.message : String(error), { cause: error })
+}
+
+/**
+ * Look-ups of which one at a time is made for each name: the system resolves only a few at once, and an endpoint whose
+ * name server is silent would take all the places with a few attempts.
+ */
+export function shareLookups(lookup: Lookup): AddressGuard['resolve'] {
+  const underWay = new Map<string, Promise<readonly LookupAddress[]>>()
+  return (hostname) => {
+    const joined = underWay.get(hostname)
+    if (joined) return joined
+    const begun = resolveAddresses(hostname, lookup).finally(() => underWay.delete(hostname))
+    underWay.set(hostname, begun)
+    return begun
+  }
+}

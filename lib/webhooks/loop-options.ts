@@ -1,0 +1,124 @@
+import type { FailureLimit } from '../deliveries.ts'
+import { defaultLogger, guardLogger, type Logger, mutedLogger } from '../log.ts'
+import { RETRY_DELAYS_MS } from './verdict.ts'
+
+/** Options of `createDeliveryLoop`. Each is read once. */
+export interface DeliveryLoopOptions {
+  /** Attempts of this process in flight at once, of all endpoints. Default 256. */
+  concurrency?: number | undefined
+  /**
+   * Milliseconds for which a claim is this process's: after so long another one takes it for dead and makes the attempt
+   * again. Below 15,000 that also happens to an attempt that takes its 10 seconds. Default 30,000, at least 100.
+   */
+  leaseMs?: number | undefined
+  /**
+   * Milliseconds between two looks for what is due when nobody has called. What this process or another one publishes
+   * through the library is heard of at once; this is for events published by SQL, and for all that gets lost. Default 100.
+   */
+  pollIntervalMs?: number | undefined
+  /** Waits between the attempts of a round in milliseconds, one fewer than attempts. Default 30, 60, 120, 240 seconds. */
+  retryDelaysMs?: readonly number[] | undefined
+  /** `X-SERVICE` in `X-SERVICE-Event-Id`. Default `X-SERVICE`. */
+  headerPrefix?: string | undefined
+  /** The key ring that signing secrets are sealed with: see `createDeveloperSettings`. */
+  secretKeys?: readonly (string | Uint8Array)[] | undefined
+  /** Accepted for symmetry with `createDeveloperSettings`: what was stored open can always be read. */
+  allowPlaintextSecrets?: boolean | undefined
+  /** Milliseconds after which events, deliveries and attempts are forgotten; `false`: never. Default 30 days. */
+  retentionMs?: number | false | undefined
+  /** When an endpoint that only fails is disabled. Default 50 failures and 5 days. */
+  failureLimit?: FailureLimit | undefined
+  /** pino, or anything of its call form. `false` mutes. Default: warnings and errors to stderr. */
+  logger?: Logger | false | undefined
+  /** Hears every failure of the store and every bug, with its detail. */
+  onError?: ((error: unknown) => void) | undefined
+}
+
+/** The options with their defaults, checked. */
+export interface LoopSettings {
+  readonly concurrency: number
+  readonly leaseMs: number
+  readonly pollIntervalMs: number
+  readonly retryDelaysMs: readonly number[]
+  readonly headerPrefix: string
+  readonly retentionMs: number | false
+  readonly failureLimit: FailureLimit
+  readonly logger: Logger
+  readonly onError: (error: unknown) => unknown
+}
+
+const DAY_MS = 24 * 60 * 60 * 1000
+
+/** @throws `TypeError` or `RangeError` naming the option that cannot be used */
+export function readLoopOptions(options: DeliveryLoopOptions): LoopSettings {
+  const { retentionMs = 30 * DAY_MS } = options
+  return {
+    concurrency: readWhole('concurrency', options.concurrency, 256, 1),
+    leaseMs: readWhole('leaseMs', options.leaseMs, 30_000, 100),
+    pollIntervalMs: readWhole('pollIntervalMs', options.pollIntervalMs, 100, 1),
+    retryDelaysMs: readDelays(options.retryDelaysMs),
+    headerPrefix: readHeaderPrefix(options.headerPrefix),
+    retentionMs: retentionMs === false ? false : readPositive('retentionMs', retentionMs),
+    failureLimit: readFailureLimit(options.failureLimit),
+    logger: guardLogger(readLogger(options.logger)),
+    onError: readOnError(options.onError),
+  }
+}
+
+/** The longest timer of Node; a longer one fires at once. */
+const WHOLE_MAX = 2 ** 31 - 1
+
+function readWhole(name: string, value: number | undefined, byDefault: number, min: number): number {
+  if (value === undefined) return byDefault
+  if (!Number.isInteger(value) || value < min || value > WHOLE_MAX) {
+    throw new RangeError(
+      `Cannot use option '${name}' as it must be a whole number from ${min} to ${WHOLE_MAX}: current value is ${value}`,
+    )
+  }
+  return value
+}
+
+function readPositive(name: string, value: number): number {
+  if (Number.isFinite(value) && value > 0) return value
+  throw new RangeError(
+    `Cannot use option '${name}' as it must be a positive number of milliseconds: current value is ${value}`,
+  )
+}
+
+function readDelays(delays: readonly number[] = RETRY_DELAYS_MS): readonly number[] {
+  if (!Array.isArray(delays)) {
+    throw new TypeError("Cannot use option 'retryDelaysMs' as it must be a list of milliseconds")
+  }
+  return Array.from(delays, (delay) => readWhole('retryDelaysMs', delay ?? Number.NaN, 0, 0))
+}
+
+function readFailureLimit(
+  { failures, failingMs }: FailureLimit = { failures: 50, failingMs: 5 * DAY_MS },
+): FailureLimit {
+  return {
+    failures: readWhole('failureLimit.failures', failures ?? Number.NaN, 0, 1),
+    failingMs: readPositive('failureLimit.failingMs', failingMs),
+  }
+}
+
+function readHeaderPrefix(prefix = 'X-SERVICE'): string {
+  if (typeof prefix === 'string' && /^[A-Za-z][A-Za-z0-9-]{0,63}$/.test(prefix)) return prefix
+  throw new TypeError(
+    `Cannot use option 'headerPrefix' as it must be a letter, then at most 63 letters, digits or hyphens: ` +
+      `current value is '${prefix}'`,
+  )
+}
+
+function readLogger(logger: Logger | false = defaultLogger): Logger {
+  if (logger === false) return mutedLogger
+  const levels = ['debug', 'info', 'warn', 'error'] as const
+  if (levels.every((level) => typeof logger?.[level] === 'function')) return logger
+  throw new TypeError(
+    "Cannot use option 'logger' as it must be false, or have the methods debug, info, warn and error",
+  )
+}
+
+function readOnError(onError: (error: unknown) => unknown = () => {}): (error: unknown) => unknown {
+  if (typeof onError === 'function') return onError
+  throw new TypeError(`Cannot use option 'onError' as it must be a function: current value is ${onError}`)
+}

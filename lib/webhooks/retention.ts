@@ -1,0 +1,34 @@
+import type { DeliveryStore } from '../deliveries.ts'
+import type { Alarm } from './alarm.ts'
+
+/** Rows of each kind that one statement forgets at most. */
+const PURGE_LIMIT = 1000
+const PURGE_EVERY_MS = 60_000
+/** Between two parts of a long purge: the deliveries go first. */
+const PURGE_PAUSE_MS = 250
+
+/**
+ * Forgets what is old, a little at a time, until it is told to end.
+ *
+ * @param alarm rung to end
+ */
+export async function keepPurging(
+  store: Pick<DeliveryStore, 'purge'>,
+  eventsAfterMs: number,
+  alarm: Alarm,
+  isEnded: () => boolean,
+  onError: (error: unknown) => void,
+): Promise<void> {
+  while (!isEnded()) {
+    const isDone = await purgeSome(store, eventsAfterMs).catch((error) => {
+      onError(error)
+      return true
+    })
+    if (!isEnded()) await alarm.wait(isDone ? PURGE_EVERY_MS : PURGE_PAUSE_MS)
+  }
+}
+
+async function purgeSome(store: Pick<DeliveryStore, 'purge'>, eventsAfterMs: number): Promise<boolean> {
+  const { events, idempotencyKeys } = await store.purge({ eventsAfterMs, limit: PURGE_LIMIT })
+  return events < PURGE_LIMIT && idempotencyKeys < PURGE_LIMIT
+}

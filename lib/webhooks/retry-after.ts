@@ -1,0 +1,27 @@
+/** The one form of an HTTP date that anybody still writes; `Date.parse` alone takes nearly anything for a date. */
+const HTTP_DATE = /^[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT$/
+/** More digits than a wait of 300 years has. */
+const SECONDS = /^\d{1,10}$/
+
+/**
+ * How long a `Retry-After` header asks to wait.
+ *
+ * @param date the answer's own `Date` header: a moment by the other side's clock is measured against that clock
+ * @param now milliseconds since 1970, for an answer without a date
+ * @returns milliseconds, 0 for a moment that has passed; `null` if there is no header or it makes no sense
+ */
+export function readRetryAfter(
+  value: string | undefined,
+  date: string | undefined,
+  now: number,
+): number | null {
+  if (value === undefined) return null
+  if (SECONDS.test(value)) return Number(value) * 1000
+  const until = parseHttpDate(value)
+  return until === null ? null : Math.max(0, until - (parseHttpDate(date) ?? now))
+}
+
+function parseHttpDate(text: string | undefined): number | null {
+  const time = text !== undefined && HTTP_DATE.test(text) ? Date.parse(text) : Number.NaN
+  return Number.isNaN(time) ? null : time
+}

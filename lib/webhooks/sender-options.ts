@@ -1,0 +1,97 @@
+import { lookup as systemLookup } from 'node:dns'
+import type { DestinationOptions, Lookup } from '../destination.ts'
+import { VERSION } from '../version.ts'
+
+/** Options of `createWebhookSender`. Each is read once. */
+export interface WebhookSenderOptions extends DestinationOptions {
+  /** Milliseconds that an attempt takes at most, from the name look-up to the last byte. Default 10,000, which is the longest. */
+  timeoutMs?: number | undefined
+  /**
+   * Connections to one origin at once: further attempts wait for one to become free, and their time runs. Default 32.
+   */
+  maxConnectionsPerOrigin?: number | undefined
+  /** What the requests name as their sender. Default `business-api/<version> (webhooks)`. */
+  userAgent?: string | undefined
+  /**
+   * Resolves names, once at a time for each name, and must call back. Default `dns.lookup`: it sees what the system sees,
+   * the hosts file too, but the system resolves only a few names at once, and one whose name server is silent takes a place
+   * for many seconds. A host with thousands of endpoints that strangers name gives a look-up by `dns.Resolver`.
+   */
+  lookup?: Lookup | undefined
+  /** Certificate authorities to trust, in PEM, instead of those that Node trusts. Default those. */
+  ca?: string | readonly string[] | undefined
+}
+
+/** The options with their defaults, checked. */
+export interface SenderSettings {
+  readonly destinations: DestinationOptions
+  readonly timeoutMs: number
+  readonly maxConnectionsPerOrigin: number
+  readonly userAgent: string
+  readonly lookup: Lookup
+  readonly ca: string[] | undefined
+}
+
+/** After this an attempt has failed (specification, section 6, rule 2 of delivery). */
+const TIMEOUT_MAX_MS = 10_000
+const CONNECTIONS_MAX = 65_535
+
+/** @throws `TypeError` or `RangeError` naming the option that cannot be used */
+export function readSenderOptions(options: WebhookSenderOptions): SenderSettings {
+  return {
+    destinations: {
+      allowPrivateNetworks: readFlag('allowPrivateNetworks', options.allowPrivateNetworks),
+      allowHttp: readFlag('allowHttp', options.allowHttp),
+    },
+    timeoutMs: readWhole('timeoutMs', options.timeoutMs, TIMEOUT_MAX_MS, TIMEOUT_MAX_MS),
+    maxConnectionsPerOrigin: readWhole(
+      'maxConnectionsPerOrigin',
+      options.maxConnectionsPerOrigin,
+      32,
+      CONNECTIONS_MAX,
+    ),
+    userAgent: readUserAgent(options.userAgent),
+    lookup: readLookup(options.lookup),
+    ca: readAuthorities(options.ca),
+  }
+}
+
+/** Strictly: a `'false'` out of an environment variable would switch the guard off. */
+function readFlag(name: string, value: boolean | undefined = false): boolean {
+  if (typeof value !== 'boolean') {
+    throw new TypeError(
+      `Cannot use option '${name}' as it must be true or false: current value is ${JSON.stringify(value)}`,
+    )
+  }
+  return value
+}
+
+function readWhole(name: string, value: number | undefined, byDefault: number, max: number): number {
+  if (value === undefined) return byDefault
+  if (!Number.isInteger(value) || value < 1 || value > max) {
+    throw new RangeError(
+      `Cannot use option '${name}' as it must be a whole number from 1 to ${max}: current value is ${value}`,
+    )
+  }
+  return value
+}
+
+function readUserAgent(userAgent = `business-api/${VERSION} (webhooks)`): string {
+  if (/^[!-~]([ -~]{0,254}[!-~])?$/.test(userAgent)) return userAgent
+  throw new TypeError(
+    `Cannot use option 'userAgent' as it must be 1 to 256 visible ASCII characters: current value is '${userAgent}'`,
+  )
+}
+
+function readLookup(lookup: Lookup = systemLookup): Lookup {
+  if (typeof lookup === 'function') return lookup
+  throw new TypeError(`Cannot use option 'lookup' as it must be a function: current value is ${lookup}`)
+}
+
+function readAuthorities(ca: string | readonly string[] | undefined): string[] | undefined {
+  if (ca === undefined) return undefined
+  const authorities = [ca].flat()
+  if (authorities.length > 0 && authorities.every((pem) => /-----BEGIN CERTIFICATE-----/.test(pem)))
+    return authorities
+  throw new TypeError("Cannot use option 'ca' as it must be certificates in PEM")
+}

@@ -1,0 +1,75 @@
+import postgres from 'postgres'
+import { startPostgres } from '../../../examples/demo/postgres.ts'
+import { createPostgresStore, migrate } from '../../../lib/postgres.ts'
+import type { BusinessStore } from '../../../lib/store.ts'
+import { addEndpoint, percentile } from './parts.ts'
+
+// What a claim of 100 costs with a thousand due deliveries and with a million, of twenty endpoints. The goal: at most
+// twice as much. Each claim is given back, so that the backlog stays what it is.
+
+const ENDPOINTS = 20
+const CLAIMS = 200
+
+const database = await startPostgres()
+const sql = postgres(database.url, { max: 1 })
+try {
+  await migrate(database.url)
+  const store = createPostgresStore(database.url)
+  for (let index = 0; index < ENDPOINTS; index++)
+    await addEndpoint(store, `org_${index}`, 'https://hooks.example/')
+
+  await publish(1000)
+  await measure(store)
+  const small = await measure(store)
+  await publish(999_000)
+  const large = await measure(store)
+  const ratio = percentile(large, 0.5) / percentile(small, 0.5)
+  console.log(
+    `a claim of 100: ${percentile(small, 0.5).toFixed(2)} ms with 1,000 due, ` +
+      `${percentile(large, 0.5).toFixed(2)} ms with 1,000,000 due (medians of ${CLAIMS}); ` +
+      `ratio ${ratio.toFixed(2)}, goal 2 ${ratio <= 2 ? 'met' : 'MISSED'}`,
+  )
+  await store.close()
+} finally {
+  await sql.end()
+  await database.stop()
+}
+
+async function publish(count: number): Promise<void> {
+  for (let index = 0; index < ENDPOINTS; index++) {
+    await sql`
+      select business_api.record_events(${`org_${index}`}, (
+        select jsonb_agg(jsonb_build_object(
+          'id', business_api.new_id('evt'), 'type', 'project.completed', 'createdAt', now(), 'body', repeat('x', 400)
+        ))
+        from generate_series(1, ${count / ENDPOINTS}::int)
+      ))`
+  }
+}
+
+async function measure(store: BusinessStore): Promise<number[]> {
+  const times: number[] = []
+  let after = null
+  for (let index = 0; index < CLAIMS; index++) {
+    const token = `bench-${performance.now()}`
+    const begunAt = performance.now()
+    const claims: Awaited<ReturnType<BusinessStore['deliveries']['claim']>> = await store.deliveries.claim({
+      token,
+      isRepeat: false,
+      limit: 100,
+      room: { endpoint: 8, organization: 64, endpoints: {}, organizations: {} },
+      visits: 200,
+      after,
+      leaseMs: 30_000,
+      maxAttempts: 5,
+    })
+    times.push(performance.now() - begunAt)
+    after = claims.next
+    if (claims.deliveries.length !== 100)
+      throw new Error(`Claimed ${claims.deliveries.length} instead of 100`)
+    await store.deliveries.release(
+      claims.deliveries.map(({ organizationId, id }) => ({ organizationId, deliveryId: id, token })),
+    )
+  }
+  return times
+}

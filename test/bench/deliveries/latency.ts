@@ -1,0 +1,60 @@
+import { startPostgres } from '../../../examples/demo/postgres.ts'
+import { createPostgresStore, migrate } from '../../../lib/postgres.ts'
+import { createDeliveryLoop, createWebhookSender } from '../../../lib/webhooks.ts'
+import {
+  addEndpoint,
+  describe,
+  latencies,
+  percentile,
+  publish,
+  sleep,
+  startDeliverer,
+  startReceiver,
+} from './parts.ts'
+
+// From commit to arrival on an idle system: the loop in the publishing process, and in another one. The goals: half of
+// the events within 15 ms, and within 50 ms. Below the zero is possible: the publisher hears of its commit after the
+// loop of another process may have.
+
+const EVENTS = Number(process.env.EVENTS ?? 300)
+const PAUSE_MS = 30
+
+const database = await startPostgres()
+const receiver = await startReceiver(1, 0)
+try {
+  await migrate(database.url)
+  const store = createPostgresStore(database.url)
+  await addEndpoint(store, 'org_a', receiver.healthy[0] ?? '')
+
+  const sender = createWebhookSender({ allowHttp: true, allowPrivateNetworks: true })
+  const loop = createDeliveryLoop(store, sender)
+  loop.start()
+  report('same process', await measure(), 15)
+  await loop.stop()
+  await sender.close()
+
+  const deliverer = await startDeliverer(database.url)
+  report('two processes', await measure(), 50)
+  deliverer.disconnect()
+  await store.close()
+
+  async function measure(): Promise<number[]> {
+    for (let index = 0; index < 50; index++) await publish(store, 'org_a')
+    await sleep(1000)
+    const published = []
+    for (let index = 0; index < EVENTS; index++) {
+      published.push(await publish(store, 'org_a'))
+      await sleep(PAUSE_MS)
+    }
+    await sleep(1000)
+    return latencies(published, await receiver.arrivals())
+  }
+} finally {
+  receiver.stop()
+  await database.stop()
+}
+
+function report(where: string, values: number[], goalMs: number): void {
+  const verdict = percentile(values, 0.5) <= goalMs ? 'met' : 'MISSED'
+  console.log(`commit to arrival, ${where}: ${describe(values)}; goal p50 <= ${goalMs} ms ${verdict}`)
+}

@@ -1,0 +1,108 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import type { RecordedEvent } from '../../../lib/envelope.ts'
+import { createIds } from '../../../lib/ids.ts'
+import { toTimestamp } from '../../../lib/making.ts'
+import type { BusinessStore } from '../../../lib/store.ts'
+
+// What the benchmarks of deliveries are made of: subscribers and loops in processes of their own, events, percentiles.
+
+/** Subscribers in a process of their own. */
+export interface Receiver {
+  /** The URLs of those that answer at once, and of those that never do. */
+  readonly healthy: readonly string[]
+  readonly silent: readonly string[]
+  /** What has arrived since the last call: when, by event id, in nanoseconds of the machine's monotonic clock. */
+  arrivals(): Promise<Map<string, bigint>>
+  stop(): void
+}
+
+export async function startReceiver(healthy: number, silent: number): Promise<Receiver> {
+  const child = fork(join(import.meta.dirname, 'receiver.ts'), [JSON.stringify({ healthy, silent })])
+  const [ports] = await once(child, 'message')
+  const urls = (list: number[]): string[] => list.map((port) => `http://127.0.0.1:${port}/hook`)
+  return {
+    healthy: urls(ports.healthy),
+    silent: urls(ports.silent),
+    async arrivals() {
+      child.send('arrivals')
+      const [message] = await once(child, 'message')
+      return new Map(message.arrivals.map(([id, at]: [string, string]) => [id, BigInt(at)]))
+    },
+    stop: () => void child.kill(),
+  }
+}
+
+/** Starts a delivery loop in a process of its own. */
+export async function startDeliverer(databaseUrl: string): Promise<ChildProcess> {
+  const child = fork(join(import.meta.dirname, 'deliverer.ts'), [databaseUrl])
+  await once(child, 'message')
+  return child
+}
+
+const ids = createIds()
+
+/** Registers an endpoint that wants every event of the organization. */
+export async function addEndpoint(
+  store: BusinessStore,
+  organizationId: string,
+  url: string,
+): Promise<string> {
+  const id = ids('we')
+  await store.endpoints.insert(organizationId, {
+    id,
+    url,
+    description: '',
+    types: null,
+    headers: {},
+    createdAt: toTimestamp(Date.now()),
+    sealedSecret: 'plain.whsec_benchmark',
+  })
+  return id
+}
+
+/** An event of the usual size. */
+export function newEvent(): RecordedEvent {
+  const id = ids('evt')
+  const createdAt = toTimestamp(Date.now())
+  const data = { projectId: 'proj_01JD8Z6M3Q4T5V6W7X8Y9Z0ABC', name: 'x'.repeat(300) }
+  const body = JSON.stringify({ id, type: 'project.completed', createdAt, data })
+  return { id, type: 'project.completed', createdAt, body }
+}
+
+/** Publishes an event; tells when it was committed, as the publisher sees it. */
+export async function publish(
+  store: BusinessStore,
+  organizationId: string,
+): Promise<{ id: string; at: bigint }> {
+  const event = newEvent()
+  await store.events.publish(organizationId, event)
+  return { id: event.id, at: process.hrtime.bigint() }
+}
+
+/** Milliseconds from commit to arrival. @throws when one has not arrived */
+export function latencies(
+  published: readonly { id: string; at: bigint }[],
+  arrivals: ReadonlyMap<string, bigint>,
+): number[] {
+  return published.map(({ id, at }) => {
+    const arrivedAt = arrivals.get(id)
+    if (arrivedAt === undefined) throw new Error(`Event ${id} has not arrived`)
+    return Number(arrivedAt - at) / 1e6
+  })
+}
+
+export function percentile(values: readonly number[], share: number): number {
+  const sorted = [...values].sort((one, other) => one - other)
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
+}
+
+export function describe(values: readonly number[]): string {
+  const [p50, p90, p99] = [0.5, 0.9, 0.99].map((share) => percentile(values, share).toFixed(1))
+  return `p50 ${p50} ms, p90 ${p90} ms, p99 ${p99} ms (${values.length} events)`
+}
+
+export function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}

@@ -1,0 +1,31 @@
+// Subscribers in a process of their own: one server for each endpoint, all on 127.0.0.1. Says which ports they have, and,
+// when asked, which event arrived when (CLOCK_MONOTONIC, which all processes of a machine share).
+//
+//   node --import tsx receiver.ts '{"healthy":19,"silent":1}'
+
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+const { healthy, silent } = JSON.parse(process.argv[2] ?? '{}') as { healthy: number; silent: number }
+const arrivals: [eventId: string, atNs: string][] = []
+
+function listen(server: Server): Promise<number> {
+  return new Promise((resolve) => {
+    server.listen(0, '127.0.0.1', () => resolve((server.address() as AddressInfo).port))
+  })
+}
+
+const answering = Array.from({ length: healthy }, () =>
+  createServer((request, response) => {
+    arrivals.push([String(request.headers['x-service-event-id']), String(process.hrtime.bigint())])
+    request.resume().on('end', () => response.end())
+  }),
+)
+const hanging = Array.from({ length: silent }, () => createServer((request) => void request.resume()))
+
+process.on('message', () => process.send?.({ arrivals: arrivals.splice(0) }))
+process.on('disconnect', () => process.exit())
+process.send?.({
+  healthy: await Promise.all(answering.map(listen)),
+  silent: await Promise.all(hanging.map(listen)),
+})

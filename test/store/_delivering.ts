@@ -1,0 +1,178 @@
+import { randomUUID } from 'node:crypto'
+import type { TestContext } from 'node:test'
+import type {
+  AttemptResult,
+  ClaimedDelivery,
+  ClaimRef,
+  ClaimRequest,
+  Claims,
+  Delivery,
+  DeliveryDetails,
+  DeliveryFilter,
+  EndpointHealth,
+  FailureLimit,
+} from '../../lib/deliveries.ts'
+import type { WebhookEndpoint } from '../../lib/endpoints.ts'
+import type { BusinessStore } from '../../lib/store.ts'
+import type { StoreHarness } from './_contract.ts'
+import { createTenant, type Tenant } from './_tenant.ts'
+
+// An organization that publishes, and the part of a delivery loop.
+
+export const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
+export const LEASE_MS = 60_000
+/** No endpoint is disabled. */
+export const NEVER: FailureLimit = { failures: 1_000_000, failingMs: 1_000_000_000_000 }
+
+/** Makes an organization of whose deliveries none is left to be sent when the test has ended. */
+export async function createPublisher(harness: StoreHarness, test: TestContext): Promise<Tenant> {
+  const tenant = await createTenant(harness)
+  test.after(() => retire(tenant))
+  return tenant
+}
+
+async function retire(tenant: Tenant): Promise<void> {
+  const { store, id } = tenant
+  const endpoints = await store.endpoints.list(id)
+  await Promise.all(endpoints.map((endpoint) => store.endpoints.remove(id, endpoint.id)))
+  await claim(tenant, { room: NO_ROOM })
+}
+
+// --- Claims ---
+
+/** A delivery with the token that fences what becomes of it. */
+export interface Claimed extends ClaimedDelivery {
+  readonly token: string
+}
+
+/** What a claim gave, and under which token. */
+export interface ClaimedSome extends Claims {
+  readonly token: string
+  readonly deliveries: readonly Claimed[]
+  /** Of the events, in the order of the deliveries. */
+  readonly eventIds: readonly string[]
+}
+
+const NO_ROOM = { endpoint: 0, organization: 0, endpoints: {}, organizations: {} } as const
+
+/** The place in the circle of endpoints after which the organization's own come. */
+export function beforeAllOf({ id }: Tenant): NonNullable<ClaimRequest['after']> {
+  return { organizationId: id, endpointId: '' }
+}
+
+/** Claims what is due of the organization and of no other: its endpoints are the first to be looked at. */
+export async function claim(
+  tenant: Tenant,
+  changes: Partial<ClaimRequest> = {},
+  store: BusinessStore = tenant.store,
+): Promise<ClaimedSome> {
+  const request: ClaimRequest = {
+    token: randomUUID(),
+    isRepeat: false,
+    limit: 100,
+    room: { ...NO_ROOM, endpoint: 100, organizations: { [tenant.id]: 100 } },
+    visits: 1000,
+    after: beforeAllOf(tenant),
+    leaseMs: LEASE_MS,
+    maxAttempts: 5,
+    ...changes,
+  }
+  const { token } = request
+  const claims = await store.deliveries.claim(request)
+  const deliveries = claims.deliveries.map((delivery) => ({ ...delivery, token }))
+  return { ...claims, token, deliveries, eventIds: deliveries.map(({ eventId }) => eventId) }
+}
+
+/** Claims the one delivery that is due. */
+export async function claimOne(tenant: Tenant, changes: Partial<ClaimRequest> = {}): Promise<Claimed> {
+  const { deliveries } = await claim(tenant, changes)
+  const [delivery, ...others] = deliveries
+  if (!delivery || others.length > 0) throw new Error(`Not one delivery is due but ${deliveries.length}`)
+  return delivery
+}
+
+/** The room for the organization's deliveries, as far as a test does not say otherwise. */
+export function roomFor(tenant: Tenant, changes: Partial<ClaimRequest['room']>): ClaimRequest['room'] {
+  return { ...NO_ROOM, endpoint: 100, organizations: { [tenant.id]: 100 }, ...changes }
+}
+
+/** The store's clock, and nothing else: no lease of the organization has ended. */
+export async function storeTime(tenant: Tenant): Promise<number> {
+  return (await claim(tenant, { room: NO_ROOM, visits: 1 })).storeTime
+}
+
+// --- What becomes of them ---
+
+export function refOf({ organizationId, id, token }: Claimed): ClaimRef {
+  return { organizationId, deliveryId: id, token }
+}
+
+/** A success. */
+export function success(delivery: Claimed, changes: Partial<AttemptResult> = {}): AttemptResult {
+  return {
+    ...refOf(delivery),
+    outcome: 'delivered',
+    reason: null,
+    isGone: false,
+    delayMs: 0,
+    startedAgoMs: 30,
+    endedAgoMs: 10,
+    durationMs: 20,
+    dnsMs: 1,
+    connectMs: 2,
+    tlsMs: 3,
+    firstByteMs: 4,
+    status: 204,
+    error: null,
+    bodyExcerpt: '',
+    ...changes,
+  }
+}
+
+/** A failure after which the delivery is due again at once. */
+export function failure(delivery: Claimed, changes: Partial<AttemptResult> = {}): AttemptResult {
+  return success(delivery, { outcome: 'retry', status: 500, bodyExcerpt: 'oops', ...changes })
+}
+
+/** A failure after which there is no other attempt. */
+export function lastFailure(delivery: Claimed, changes: Partial<AttemptResult> = {}): AttemptResult {
+  return failure(delivery, { outcome: 'dead_lettered', reason: 'http_500', ...changes })
+}
+
+export function record(
+  { store }: Tenant,
+  results: readonly AttemptResult[],
+  limit: FailureLimit = NEVER,
+): Promise<readonly EndpointHealth[]> {
+  return store.deliveries.record(results, limit)
+}
+
+// --- What is there ---
+
+/** The organization's deliveries, newest first. */
+export function deliveriesOf(
+  { store, id }: Tenant,
+  filter: DeliveryFilter = {},
+): Promise<readonly Delivery[]> {
+  return store.deliveries.list(id, filter, 1000, null)
+}
+
+/** The one delivery of the organization. */
+export async function onlyDelivery(tenant: Tenant): Promise<DeliveryDetails> {
+  const [delivery, ...others] = await deliveriesOf(tenant)
+  if (!delivery || others.length > 0) throw new Error('There is not just one delivery')
+  return getDelivery(tenant, delivery.id)
+}
+
+export async function getDelivery({ store, id }: Tenant, deliveryId: string): Promise<DeliveryDetails> {
+  const delivery = await store.deliveries.get(id, deliveryId)
+  if (delivery === null) throw new Error(`There is no delivery ${deliveryId}`)
+  return delivery
+}
+
+/** The one endpoint of the organization. */
+export async function onlyEndpoint({ store, id }: Tenant): Promise<WebhookEndpoint> {
+  const [endpoint, ...others] = await store.endpoints.list(id)
+  if (!endpoint || others.length > 0) throw new Error('There is not just one endpoint')
+  return endpoint
+}

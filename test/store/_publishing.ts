@@ -1,0 +1,219 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { newLead } from '../../lib/leads.ts'
+import type { StoreHarness } from './_contract.ts'
+import {
+  claim,
+  createPublisher,
+  deliveriesOf,
+  getDelivery,
+  onlyDelivery,
+  storeTime,
+  TIMESTAMP,
+} from './_delivering.ts'
+import { type Kind, kinds } from './_kinds.ts'
+import { claim as claimKey, events, ids, newEvent, type Tenant } from './_tenant.ts'
+
+/** One delivery for each endpoint that an event goes to, written with the event. */
+export function testPublishing(harness: StoreHarness): void {
+  testRecords(harness)
+  testRecipients(harness)
+  testSameEvent(harness)
+  for (const kind of Object.values(kinds)) testCreation(harness, kind)
+  testRefusedCreations(harness)
+}
+
+async function endpointsOf(tenant: Tenant, eventId: string): Promise<string[]> {
+  const deliveries = await deliveriesOf(tenant)
+  return deliveries.filter((delivery) => delivery.eventId === eventId).map(({ endpointId }) => endpointId)
+}
+
+function testRecords(harness: StoreHarness): void {
+  test('publish() records the event byte for byte, with a delivery that is due at once', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const endpoint = await tenant.insertEndpoint()
+    const event = await tenant.publish({ type: 'invoice.paid' })
+    assert.deepEqual(await tenant.events(), [event])
+
+    const { id, createdAt, dueAt, ...rest } = await onlyDelivery(tenant)
+    assert.deepEqual(rest, {
+      eventId: event.id,
+      type: 'invoice.paid',
+      endpointId: endpoint.id,
+      state: 'pending',
+      attempts: 0,
+      reason: null,
+      finishedAt: null,
+      body: event.body,
+      attemptLog: [],
+    })
+    assert.match(id, /^dlv_[0-9A-HJKMNP-TV-Z]{26}$/)
+    assert.match(createdAt, TIMESTAMP)
+    assert.match(dueAt ?? '', TIMESTAMP)
+    const now = await storeTime(tenant)
+    for (const time of [createdAt, dueAt ?? '']) {
+      assert.ok(Math.abs(now - Date.parse(time)) < 10_000, 'by the store’s clock')
+    }
+    assert.deepEqual((await claim(tenant)).eventIds, [event.id])
+  })
+
+  test('publish() keeps the id of an event as it was given', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    for (const id of ['1', '~'.repeat(64), 'host:ticket/7?a="b"', "o'h\\{}"]) await tenant.publish({ id })
+    const published = (await tenant.events()).map(({ id }) => id)
+    assert.deepEqual((await claim(tenant)).eventIds.toSorted(), published.toSorted())
+    assert.equal(new Set(published).size, 4)
+  })
+
+  test('publish() records an event that no endpoint wants, and endpoints that come later do not get it', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const event = await tenant.publish()
+    await tenant.insertEndpoint()
+    assert.deepEqual(await tenant.events(), [event])
+    assert.deepEqual(await deliveriesOf(tenant), [])
+  })
+}
+
+function testRecipients(harness: StoreHarness): void {
+  test('an event goes to every endpoint that wants its type, and to those that want every type', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const every = await tenant.insertEndpoint({ types: null })
+    const same = await tenant.insertEndpoint({ types: ['client.created'] })
+    const among = await tenant.insertEndpoint({ types: ['lead.created', 'client.created'] })
+    const others = await tenant.insertEndpoint({ types: ['lead.created', 'business.created'] })
+    const client = await tenant.publish({ type: 'client.created' })
+    const lead = await tenant.publish({ type: 'lead.created' })
+    const payment = await tenant.publish({ type: 'payment.received' })
+    assert.deepEqual((await endpointsOf(tenant, client.id)).toSorted(), [every.id, same.id, among.id])
+    assert.deepEqual((await endpointsOf(tenant, lead.id)).toSorted(), [every.id, among.id, others.id])
+    assert.deepEqual(await endpointsOf(tenant, payment.id), [every.id])
+  })
+
+  test('an event is recorded as skipped for a disabled endpoint, and is never claimed', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const { id } = await tenant.insertEndpoint()
+    await tenant.store.endpoints.setState(tenant.id, id, 'disabled', ['enabled'])
+    const event = await tenant.publish()
+    const { state, reason, dueAt, finishedAt, attempts } = await onlyDelivery(tenant)
+    assert.deepEqual([state, reason, dueAt, attempts], ['skipped', 'endpoint_disabled', null, 0])
+    assert.match(finishedAt ?? '', TIMESTAMP)
+    assert.deepEqual((await claim(tenant)).eventIds, [])
+    await tenant.store.endpoints.setState(tenant.id, id, 'enabled', ['disabled'])
+    assert.deepEqual((await claim(tenant)).eventIds, [])
+    assert.deepEqual(await endpointsOf(tenant, event.id), [id])
+  })
+
+  test('an event waits for a paused endpoint until it is resumed', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const { id } = await tenant.insertEndpoint()
+    await tenant.store.endpoints.setState(tenant.id, id, 'paused', ['enabled'])
+    const event = await tenant.publish()
+    assert.equal((await onlyDelivery(tenant)).state, 'pending')
+    assert.deepEqual((await claim(tenant)).eventIds, [])
+    await tenant.store.endpoints.setState(tenant.id, id, 'enabled', ['paused'])
+    assert.deepEqual((await claim(tenant)).eventIds, [event.id])
+  })
+
+  test('an event goes neither to a removed endpoint nor to one of another organization', async (t) => {
+    const [ours, theirs] = [await createPublisher(harness, t), await createPublisher(harness, t)]
+    const removed = await ours.insertEndpoint()
+    const endpoint = await ours.insertEndpoint()
+    await theirs.insertEndpoint()
+    await ours.store.endpoints.remove(ours.id, removed.id)
+    const event = await ours.publish()
+    assert.deepEqual(await endpointsOf(ours, event.id), [endpoint.id])
+    assert.deepEqual(await deliveriesOf(theirs), [])
+    assert.deepEqual(await theirs.events(), [])
+  })
+}
+
+function testSameEvent(harness: StoreHarness): void {
+  test('publish() lets an event stand whose id exists, and sends nothing again', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    const event = await tenant.publish()
+    const [claimed] = (await claim(tenant)).deliveries
+    const before = await onlyDelivery(tenant)
+    await tenant.insertEndpoint()
+    await tenant.publish(event)
+    await tenant.publish({
+      ...event,
+      type: 'lead.created',
+      body: '{}',
+      createdAt: '2020-01-01T00:00:00.000Z',
+    })
+    assert.deepEqual(await tenant.events(), [event])
+    assert.deepEqual(await onlyDelivery(tenant), before)
+    assert.equal(claimed?.body, event.body)
+  })
+
+  test('of one event published 20 times at once, in two processes, each endpoint has one delivery', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const endpoints = [await tenant.insertEndpoint(), await tenant.insertEndpoint()]
+    const event = newEvent()
+    const stores = [tenant.store, tenant.secondStore]
+    const calls = stores.flatMap((store) =>
+      Array.from({ length: 10 }, () => store.events.publish(tenant.id, event)),
+    )
+    await Promise.all(calls)
+    assert.deepEqual(await tenant.events(), [event])
+    const reached = await endpointsOf(tenant, event.id)
+    assert.deepEqual(
+      reached.toSorted(),
+      endpoints.map(({ id }) => id),
+    )
+  })
+
+  test('two organizations can publish an event of the same id, and each of them is sent', async (t) => {
+    const [ours, theirs] = [await createPublisher(harness, t), await createPublisher(harness, t)]
+    await ours.insertEndpoint()
+    await theirs.insertEndpoint()
+    const event = await ours.publish()
+    await theirs.publish({ ...event, body: '{"whose":"theirs"}' })
+    assert.equal((await onlyDelivery(ours)).body, event.body)
+    assert.equal((await onlyDelivery(theirs)).body, '{"whose":"theirs"}')
+  })
+}
+
+function testCreation(harness: StoreHarness, kind: Kind): void {
+  test(`${kind.name}.create() records deliveries with its events, once however often it is sent`, async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const every = await tenant.insertEndpoint()
+    const some = await tenant.insertEndpoint({ types: ['client.created'] })
+    const [business, client] = events(2)
+    assert.ok(business && client)
+    const idempotency = claimKey()
+    const { again } = await kind.create(tenant, { events: [business, client], idempotency })
+    await again()
+    await again(tenant.secondStore)
+    await kind.create(tenant, { events: events(2), idempotency })
+
+    assert.deepEqual(await endpointsOf(tenant, business.id), [every.id])
+    assert.deepEqual((await endpointsOf(tenant, client.id)).toSorted(), [every.id, some.id])
+    assert.equal((await deliveriesOf(tenant)).length, 3)
+    const { deliveries } = await claim(tenant)
+    assert.equal(deliveries.length, 3)
+    for (const { id, eventId, body } of deliveries) {
+      assert.equal(body, eventId === client.id ? client.body : business.body)
+      assert.equal((await getDelivery(tenant, id)).body, body)
+    }
+  })
+}
+
+function testRefusedCreations(harness: StoreHarness): void {
+  test('a creation that is refused records no delivery', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    const { record, events: published } = newLead({ businessId: ids('biz') }, { ids, now: Date.now() })
+    const creation = { organizationId: tenant.id, record, events: published, idempotency: null }
+    assert.deepEqual(await tenant.store.leads.create(creation), { outcome: 'no_business' })
+
+    const [example] = kinds.invoices.examples
+    assert.ok(example)
+    await kinds.invoices.create(tenant, { item: example })
+    const taken = { item: { ...example, id: ids('inv') }, events: events(1) }
+    await assert.rejects(kinds.invoices.create(tenant, taken), { code: 'already_exists' })
+    assert.deepEqual(await deliveriesOf(tenant), [])
+  })
+}

@@ -1,0 +1,299 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { inspect } from 'node:util'
+import Stripe from 'stripe'
+import {
+  SIGNATURE_EXPIRED,
+  SIGNATURE_MALFORMED,
+  SIGNATURE_MISMATCH,
+  SIGNATURE_MISSING,
+  type SignatureErrorCode,
+  signWebhook,
+  verifyWebhook,
+  WebhookSignatureError,
+} from '../../lib/webhooks.ts'
+
+const SENT_AT = 1_773_480_413
+const CURRENT = 'whsec_current'
+const PREVIOUS = 'whsec_previous'
+const BODY = '{"id":"evt_1","text":"é 🏺"}'
+
+// Made with `openssl dgst -sha256 -hmac <secret>` over `1773480413.` and the body.
+const CURRENT_HEX = '1e5e849f78c253a9ef7f32eb534b7f4f6e45d62fe9859d4c789762f7eeacca2e'
+const PREVIOUS_HEX = '3f83f44dce70ccdb64039f15ccb2589a39e6263a52e0c594edfeee0fe1f2b955'
+
+const atSending = { clock: () => SENT_AT * 1000 }
+
+/** The code of the refusal, whose text holds neither a secret nor a signature. */
+function refusalOf(...args: Parameters<typeof verifyWebhook>): SignatureErrorCode {
+  try {
+    verifyWebhook(...args)
+  } catch (error) {
+    assert.ok(error instanceof WebhookSignatureError, inspect(error))
+    assert.match(error.message, /^Cannot accept the webhook as /)
+    assert.doesNotMatch(inspect(error), /whsec_/)
+    assert.doesNotMatch(inspect(error), /[0-9a-f]{64}/i)
+    return error.code
+  }
+  assert.fail('accepted')
+}
+
+/** A value that the compiler would not let through, as JavaScript hosts pass them. */
+function untyped<T>(value: unknown): T {
+  return value as T
+}
+
+describe('signWebhook()', () => {
+  test('signWebhook() gives t and the HMAC-SHA256 of `<t>.<body>` in lower-case hex, without spaces', () => {
+    assert.equal(signWebhook(BODY, CURRENT, SENT_AT), `t=${SENT_AT},v1=${CURRENT_HEX}`)
+  })
+
+  test('signWebhook() adds a second v1 during a rotation, the current secret first', () => {
+    const header = signWebhook(BODY, [CURRENT, PREVIOUS], SENT_AT)
+    assert.equal(header, `t=${SENT_AT},v1=${CURRENT_HEX},v1=${PREVIOUS_HEX}`)
+  })
+
+  test('signWebhook() takes text as UTF-8 and bytes as they are', () => {
+    const bytes = new TextEncoder().encode(BODY)
+    assert.equal(signWebhook(bytes, CURRENT, SENT_AT), signWebhook(BODY, CURRENT, SENT_AT))
+    const invalidUtf8 = Uint8Array.of(0xff, 0x00, 0xfe)
+    const asText = new TextDecoder().decode(invalidUtf8)
+    assert.notEqual(signWebhook(invalidUtf8, CURRENT, SENT_AT), signWebhook(asText, CURRENT, SENT_AT))
+  })
+
+  test('signWebhook() takes the secret literally, its prefix included', () => {
+    const prefixed = signWebhook(BODY, CURRENT, SENT_AT)
+    assert.notEqual(prefixed, signWebhook(BODY, CURRENT.replace('whsec_', ''), SENT_AT))
+    assert.notEqual(prefixed, signWebhook(BODY, `${CURRENT}\n`, SENT_AT))
+  })
+
+  test('signWebhook() signs for now, in whole seconds, unless it is told a time', () => {
+    const before = Math.floor(Date.now() / 1000)
+    const { timestamp } = verifyWebhook(BODY, signWebhook(BODY, CURRENT), CURRENT)
+    assert.ok(timestamp >= before && timestamp <= Date.now() / 1000)
+  })
+
+  test('signWebhook() throws RangeError for a time that is not in whole Unix seconds', () => {
+    for (const timestamp of [1.5, -1, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53]) {
+      assert.throws(() => signWebhook(BODY, CURRENT, timestamp), RangeError)
+    }
+  })
+})
+
+describe('verifyWebhook()', () => {
+  test('verifyWebhook() accepts what signWebhook() made and tells when it was signed', () => {
+    const header = signWebhook(BODY, CURRENT, SENT_AT)
+    assert.deepEqual(verifyWebhook(BODY, header, CURRENT, atSending), { timestamp: SENT_AT })
+    assert.deepEqual(verifyWebhook(Buffer.from(BODY), [header], [CURRENT], atSending), { timestamp: SENT_AT })
+  })
+
+  test('verifyWebhook() accepts either secret during a rotation, and either of its own', () => {
+    const both = signWebhook(BODY, [CURRENT, PREVIOUS], SENT_AT)
+    for (const secrets of [CURRENT, PREVIOUS, ['whsec_other', PREVIOUS]]) {
+      verifyWebhook(BODY, both, secrets, atSending)
+    }
+    const previousOnly = signWebhook(BODY, PREVIOUS, SENT_AT)
+    verifyWebhook(BODY, previousOnly, [CURRENT, PREVIOUS], atSending)
+    assert.equal(refusalOf(BODY, previousOnly, CURRENT, atSending), SIGNATURE_MISMATCH)
+  })
+
+  test('verifyWebhook() tries every v1, wherever it stands, and passes over other schemes', () => {
+    const wrong = 'f'.repeat(64)
+    const accepted = [
+      `t=${SENT_AT},v1=${wrong},v1=${CURRENT_HEX}`,
+      `t=${SENT_AT},v1=${CURRENT_HEX},v1=${wrong}`,
+      `v1=${CURRENT_HEX},t=${SENT_AT}`,
+      `t=${SENT_AT},v0=${wrong},v1=${CURRENT_HEX},v2=a=b,x,=,`,
+      `t=${SENT_AT},v1=,v1=short,v1=${CURRENT_HEX}`,
+    ]
+    for (const header of accepted) verifyWebhook(BODY, header, CURRENT, atSending)
+    for (const scheme of ['v0', 'v2', 'v11', 'V1']) {
+      const header = `t=${SENT_AT},v1=${wrong},${scheme}=${CURRENT_HEX}`
+      assert.equal(refusalOf(BODY, header, CURRENT, atSending), SIGNATURE_MISMATCH, scheme)
+    }
+  })
+
+  test('verifyWebhook() compares decoded hex: the case of its digits does not count', () => {
+    verifyWebhook(BODY, `t=${SENT_AT},v1=${CURRENT_HEX.toUpperCase()}`, CURRENT, atSending)
+  })
+
+  test('verifyWebhook() refuses a signature of another length or with other characters as a mismatch', () => {
+    const values = [
+      '',
+      CURRENT_HEX.slice(2),
+      CURRENT_HEX.slice(1),
+      `${CURRENT_HEX}00`,
+      `${CURRENT_HEX}zz`,
+      `${CURRENT_HEX.slice(0, -1)}g`,
+      'é'.repeat(32),
+      Buffer.from(CURRENT_HEX, 'hex').toString('base64'),
+    ]
+    for (const value of values) {
+      assert.equal(refusalOf(BODY, `t=${SENT_AT},v1=${value}`, CURRENT, atSending), SIGNATURE_MISMATCH, value)
+    }
+  })
+
+  test('verifyWebhook() refuses a body, a t or a secret that is not the signed one as a mismatch', () => {
+    const header = signWebhook(BODY, CURRENT, SENT_AT)
+    for (const body of ['', `${BODY} `, BODY.replace('1', '2'), JSON.stringify(JSON.parse(BODY), null, 2)]) {
+      assert.equal(refusalOf(body, header, CURRENT, atSending), SIGNATURE_MISMATCH, body)
+    }
+    const moved = header.replace(`${SENT_AT}`, `${SENT_AT + 1}`)
+    assert.equal(refusalOf(BODY, moved, CURRENT, atSending), SIGNATURE_MISMATCH)
+    const padded = header.replace('t=', 't=0')
+    assert.equal(refusalOf(BODY, padded, CURRENT, atSending), SIGNATURE_MISMATCH)
+    assert.equal(refusalOf(BODY, header, 'whsec_other', atSending), SIGNATURE_MISMATCH)
+  })
+
+  test('verifyWebhook() says that there is no header', () => {
+    for (const header of [undefined, null, '', [], ['']]) {
+      assert.equal(refusalOf(BODY, header, CURRENT, atSending), SIGNATURE_MISSING)
+    }
+  })
+
+  test('verifyWebhook() calls a header malformed that is not one t of digits and at least one v1', () => {
+    const malformed = [
+      'secret',
+      `v1=${CURRENT_HEX}`,
+      `t=${SENT_AT}`,
+      `t=${SENT_AT},v0=${CURRENT_HEX}`,
+      `t=,v1=${CURRENT_HEX}`,
+      `t=-${SENT_AT},v1=${CURRENT_HEX}`,
+      `t=+${SENT_AT},v1=${CURRENT_HEX}`,
+      `t=${SENT_AT}.0,v1=${CURRENT_HEX}`,
+      `t=1e9,v1=${CURRENT_HEX}`,
+      `t=0x5f,v1=${CURRENT_HEX}`,
+      `t=${SENT_AT} 0,v1=${CURRENT_HEX}`,
+      `t= ${SENT_AT},v1=${CURRENT_HEX}`,
+      `t=${SENT_AT}\n0,v1=${CURRENT_HEX}`,
+      `t=١٢٣,v1=${CURRENT_HEX}`,
+      `T=${SENT_AT},v1=${CURRENT_HEX}`,
+      `t=${SENT_AT}=1,v1=${CURRENT_HEX}`,
+      `t=${SENT_AT},t=${SENT_AT},v1=${CURRENT_HEX}`,
+    ]
+    for (const header of malformed) {
+      assert.equal(refusalOf(BODY, header, CURRENT, atSending), SIGNATURE_MALFORMED, header)
+    }
+  })
+
+  test('verifyWebhook() calls a header that came twice malformed, as a list and as Node.js joins it', () => {
+    const header = signWebhook(BODY, CURRENT, SENT_AT)
+    assert.equal(refusalOf(BODY, [header, header], CURRENT, atSending), SIGNATURE_MALFORMED)
+    assert.equal(refusalOf(BODY, `${header}, ${header}`, CURRENT, atSending), SIGNATURE_MALFORMED)
+  })
+
+  for (const direction of [1, -1]) {
+    const where = direction > 0 ? 'after' : 'before'
+    test(`verifyWebhook() accepts 300 seconds ${where} t and refuses 301`, () => {
+      const header = signWebhook(BODY, CURRENT, SENT_AT)
+      const at = (seconds: number) => ({ clock: () => (SENT_AT + direction * seconds) * 1000 })
+      for (const seconds of [0, 1, 299, 300]) verifyWebhook(BODY, header, CURRENT, at(seconds))
+      for (const seconds of [301, 302, 3600, SENT_AT]) {
+        assert.equal(refusalOf(BODY, header, CURRENT, at(seconds)), SIGNATURE_EXPIRED)
+      }
+    })
+  }
+
+  test('verifyWebhook() compares whole seconds: the fraction of the clock does not count', () => {
+    const header = signWebhook(BODY, CURRENT, SENT_AT)
+    const at = (ms: number) => ({ clock: () => SENT_AT * 1000 + ms })
+    verifyWebhook(BODY, header, CURRENT, at(300_999))
+    assert.equal(refusalOf(BODY, header, CURRENT, at(301_000)), SIGNATURE_EXPIRED)
+    verifyWebhook(BODY, header, CURRENT, at(-300_000))
+    assert.equal(refusalOf(BODY, header, CURRENT, at(-300_001)), SIGNATURE_EXPIRED)
+  })
+
+  test('verifyWebhook() takes another tolerance, down to none', () => {
+    const header = signWebhook(BODY, CURRENT, SENT_AT)
+    const clock = () => (SENT_AT + 10) * 1000
+    verifyWebhook(BODY, header, CURRENT, { clock, toleranceSeconds: 10 })
+    assert.equal(refusalOf(BODY, header, CURRENT, { clock, toleranceSeconds: 9 }), SIGNATURE_EXPIRED)
+    verifyWebhook(BODY, header, CURRENT, { ...atSending, toleranceSeconds: 0 })
+  })
+
+  test('verifyWebhook() judges the signature before the time', () => {
+    const stale = signWebhook(BODY, 'whsec_other', SENT_AT - 3600)
+    assert.equal(refusalOf(BODY, stale, CURRENT, atSending), SIGNATURE_MISMATCH)
+    const far = signWebhook(BODY, CURRENT, SENT_AT - 3600)
+    assert.equal(refusalOf(BODY, far, CURRENT, atSending), SIGNATURE_EXPIRED)
+  })
+
+  test('verifyWebhook() goes by Date.now unless it is given a clock', () => {
+    assert.equal(refusalOf(BODY, signWebhook(BODY, CURRENT, 1), CURRENT), SIGNATURE_EXPIRED)
+  })
+
+  test('verifyWebhook() lets nothing through by a clock that gives no number', () => {
+    const header = signWebhook(BODY, CURRENT, SENT_AT)
+    assert.equal(refusalOf(BODY, header, CURRENT, { clock: () => Number.NaN }), SIGNATURE_EXPIRED)
+  })
+})
+
+describe('misuse', () => {
+  test('no secret, an empty one or one that is no text is a TypeError, also beside a good one', () => {
+    const header = signWebhook(BODY, CURRENT, SENT_AT)
+    for (const secrets of ['', [], [''], [CURRENT, ''], [CURRENT, undefined], undefined, null, 7]) {
+      const given = untyped<string>(secrets)
+      for (const call of [
+        () => signWebhook(BODY, given),
+        () => verifyWebhook(BODY, header, given, atSending),
+      ]) {
+        assert.throws(call, (error: unknown) => {
+          assert.ok(error instanceof TypeError)
+          assert.match(error.message, /^Cannot use the signing secrets as /)
+          assert.doesNotMatch(inspect(error), /whsec_/)
+          return true
+        })
+      }
+    }
+  })
+
+  test('a parsed body is a TypeError that asks for the raw one', () => {
+    const header = signWebhook(BODY, CURRENT, SENT_AT)
+    for (const body of [JSON.parse(BODY), undefined, null, [1]]) {
+      assert.throws(() => verifyWebhook(body, header, CURRENT, atSending), /^TypeError: .* must be raw/)
+      assert.throws(() => signWebhook(body, CURRENT), TypeError)
+    }
+  })
+
+  test('a tolerance that would let everything or nothing through is a RangeError', () => {
+    const header = signWebhook(BODY, CURRENT, SENT_AT)
+    for (const toleranceSeconds of [-1, Number.NaN, Number.POSITIVE_INFINITY, untyped<number>('300')]) {
+      const call = () => verifyWebhook(BODY, header, CURRENT, { ...atSending, toleranceSeconds })
+      assert.throws(call, /^RangeError: Cannot use option 'toleranceSeconds' as /)
+    }
+  })
+})
+
+describe('the official stripe package', () => {
+  const { webhooks } = new Stripe('sk_test_x')
+  const body = '{"id":"evt_01JD8Z6M3Q4T5V6W7X8Y9Z0ABC","type":"client.created","data":{"text":"é 🏺"}}'
+
+  test('stripe accepts our header with one signature, over text and over bytes', () => {
+    const header = signWebhook(body, CURRENT)
+    assert.deepEqual(webhooks.constructEvent(body, header, CURRENT), JSON.parse(body))
+    assert.deepEqual(webhooks.constructEvent(Buffer.from(body), header, CURRENT), JSON.parse(body))
+  })
+
+  test('stripe accepts our header with two signatures, by the current secret and by the previous one', () => {
+    const header = signWebhook(body, [CURRENT, PREVIOUS])
+    for (const secret of [CURRENT, PREVIOUS]) {
+      assert.deepEqual(webhooks.constructEvent(body, header, secret), JSON.parse(body))
+    }
+  })
+
+  test('stripe refuses our header over a changed body, with a changed t, and by another secret', () => {
+    const header = signWebhook(body, [CURRENT, PREVIOUS])
+    const moved = header.replace(/t=\d/, 't=9')
+    const refused = [
+      () => webhooks.constructEvent(`${body} `, header, CURRENT),
+      () => webhooks.constructEvent(body, moved, CURRENT),
+      () => webhooks.constructEvent(body, header, 'whsec_other'),
+    ]
+    for (const call of refused) assert.throws(call, { type: 'StripeSignatureVerificationError' })
+  })
+
+  test('verifyWebhook() accepts the header that stripe makes for its own tests', () => {
+    const header = webhooks.generateTestHeaderString({ payload: body, secret: CURRENT })
+    verifyWebhook(body, header, CURRENT)
+  })
+})
