@@ -154,6 +154,8 @@ export function resolveAddresses(hostname: string, lookup: Lookup): Promise<Look
   return new Promise((resolve, reject) => {
     lookup(hostname, { all: true, verbatim: true }, (error, addresses) => {
       if (error) reject(error)
+      // A look-up that knows only the short form of the call gives one address, as text.
+      else if (!Array.isArray(addresses)) reject(new Error(`the look-up of ${hostname} gave no list`))
       else if (addresses.length === 0) reject(new Error(`${hostname} has no address`))
       else resolve(addresses)
     })

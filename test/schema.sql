@@ -322,6 +322,7 @@ CREATE OR REPLACE FUNCTION business_api.claim_deliveries(token text, is_repeat b
  RETURNS text
  LANGUAGE plpgsql
  SET search_path TO ''
+ SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
@@ -477,6 +478,7 @@ CREATE OR REPLACE FUNCTION business_api.end_leases(max_attempts integer)
  RETURNS void
  LANGUAGE plpgsql
  SET search_path TO ''
+ SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
@@ -610,6 +612,7 @@ CREATE OR REPLACE FUNCTION business_api.record_attempts(results jsonb, failure_l
  RETURNS text
  LANGUAGE plpgsql
  SET search_path TO ''
+ SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
@@ -773,6 +776,7 @@ CREATE OR REPLACE FUNCTION business_api.release_deliveries(claims jsonb)
  RETURNS bigint
  LANGUAGE plpgsql
  SET search_path TO ''
+ SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
@@ -793,6 +797,7 @@ CREATE OR REPLACE FUNCTION business_api.skip_pending(organization_id text, endpo
  RETURNS void
  LANGUAGE sql
  SET search_path TO ''
+ SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
 AS $function$
   update business_api.deliveries d

@@ -9,7 +9,7 @@ export const ENDPOINT_DISABLED = 'endpoint_disabled'
 export function createEventStore(memory: Memory): EventStore {
   return {
     async publish(organizationId, event) {
-      keepEvent(memory, memory.organization(organizationId), structuredClone(event))
+      keepEvent(memory, memory.organization(organizationId), { ...event })
     },
   }
 }

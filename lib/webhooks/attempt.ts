@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import type { ClaimedDelivery } from '../deliveries.ts'
 import type { SecretSealer } from '../secret-sealing.ts'
 import { signWebhook } from './signature.ts'
@@ -45,6 +46,31 @@ export const ATTEMPT_MAX_MS = 12_000
 /** What a sender takes at most to end an attempt that is interrupted; without it, the attempt ends all the same. */
 export const INTERRUPT_MAX_MS = 500
 
+/** What ends all attempts of a loop at once. */
+export interface Interruption {
+  /** For senders. */
+  readonly signal: AbortSignal
+  /** Who is to hear of it here: Node looks through all listeners of a signal for each one that comes or goes. */
+  readonly listeners: Set<() => void>
+  interrupt(): void
+}
+
+/** An interruption that any number of attempts can wait for. */
+export function createInterruption(): Interruption {
+  const controller = new AbortController()
+  const listeners = new Set<() => void>()
+  // A sender may listen once for each attempt, which Node takes for a leak from the eleventh on.
+  setMaxListeners(0, controller.signal)
+  return {
+    signal: controller.signal,
+    listeners,
+    interrupt() {
+      controller.abort()
+      for (const listener of listeners) listener()
+    },
+  }
+}
+
 /**
  * Makes one attempt, whatever the sender does: one that throws, never answers or answers nonsense is a failed attempt too.
  *
@@ -53,13 +79,13 @@ export const INTERRUPT_MAX_MS = 500
 export async function attempt(
   sender: WebhookSender,
   request: WebhookRequest,
-  signal: AbortSignal,
+  interruption: Interruption,
   onError: (error: unknown) => void,
 ): Promise<WebhookAnswer> {
   const begunAt = performance.now()
-  const overdue = startOverdue(signal)
+  const overdue = startOverdue(interruption)
   try {
-    const answer = await Promise.race([sender.send(request, signal), overdue.error])
+    const answer = await Promise.race([sender.send(request, interruption.signal), overdue.error])
     const durationMs = performance.now() - begunAt
     return typeof answer === 'string' ? failed(answer, durationMs) : toStorable(answer, durationMs)
   } catch (error) {
@@ -75,7 +101,7 @@ function failed(error: string, durationMs: number): WebhookAnswer {
 }
 
 /** Says why an attempt is over although its sender does not. */
-function startOverdue(signal: AbortSignal): { readonly error: Promise<string>; clear(): void } {
+function startOverdue({ listeners }: Interruption): { readonly error: Promise<string>; clear(): void } {
   let timer: NodeJS.Timeout | undefined
   let interrupt = (): void => {}
   const error = new Promise<string>((resolve) => {
@@ -84,13 +110,13 @@ function startOverdue(signal: AbortSignal): { readonly error: Promise<string>; c
       clearTimeout(timer)
       timer = setTimeout(resolve, INTERRUPT_MAX_MS, 'interrupted')
     }
-    signal.addEventListener('abort', interrupt)
+    listeners.add(interrupt)
   })
   return {
     error,
     clear() {
       clearTimeout(timer)
-      signal.removeEventListener('abort', interrupt)
+      listeners.delete(interrupt)
     },
   }
 }
@@ -111,7 +137,7 @@ function toStorable(answer: WebhookAnswer, measuredMs: number): WebhookAnswer {
     error,
     detail: answer.detail ?? null,
     bodyExcerpt: readText(answer.bodyExcerpt, EXCERPT_MAX_LENGTH),
-    retryAfterMs: readMs(answer.retryAfterMs),
+    retryAfterMs: readMs(Math.min(answer.retryAfterMs ?? 0, MS_MAX)),
     durationMs: readMs(answer.durationMs) ?? measuredMs,
     timings: {
       dnsMs: readMs(dnsMs),
@@ -132,6 +158,9 @@ function readText(text: string | null, maxLength: number): string {
   return text.slice(0, maxLength).toWellFormed().replaceAll('\0', '\uFFFD')
 }
 
+/** As long as a timer of Node can be. */
+const MS_MAX = 2 ** 31 - 1
+
 function readMs(ms: number | null | undefined): number | null {
-  return typeof ms === 'number' && ms >= 0 && Number.isFinite(ms) ? ms : null
+  return typeof ms === 'number' && ms >= 0 && ms <= MS_MAX ? ms : null
 }

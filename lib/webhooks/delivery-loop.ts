@@ -1,14 +1,15 @@
-import { setMaxListeners } from 'node:events'
 import type { Backlog, ClaimRef, EndpointHealth } from '../deliveries.ts'
+import { isStoreUnavailable } from '../errors.ts'
 import { describeError } from '../log.ts'
 import { createSecretSealer } from '../secret-sealing.ts'
 import type { BusinessStore } from '../store.ts'
+import { type AttemptTrace, channels, trace, traceStore } from '../tracing.ts'
 import { type Alarm, createAlarm } from './alarm.ts'
-import { ATTEMPT_MAX_MS, attempt, INTERRUPT_MAX_MS, makeRequest } from './attempt.ts'
+import { ATTEMPT_MAX_MS, attempt, createInterruption, INTERRUPT_MAX_MS, makeRequest } from './attempt.ts'
 import { createClaimer } from './claimer.ts'
 import { type Claimed, createLanes } from './lanes.ts'
 import { type DeliveryLoopOptions, readLoopOptions } from './loop-options.ts'
-import { createRecorder } from './recorder.ts'
+import { createRecorder, type UntimedResult } from './recorder.ts'
 import { keepPurging } from './retention.ts'
 import { judgeAnswer } from './verdict.ts'
 import type { WebhookAnswer, WebhookRequest, WebhookSender } from './webhook-sender.ts'
@@ -80,22 +81,26 @@ const SWEEP_EVERY_MS = 10_000
  * @throws `TypeError` or `RangeError` for an option that cannot be used
  */
 export function createDeliveryLoop(
-  store: Pick<BusinessStore, 'deliveries'>,
+  { deliveries: store }: Pick<BusinessStore, 'deliveries'>,
   sender: WebhookSender,
   options: DeliveryLoopOptions = {},
 ): DeliveryLoop {
+  const { deliveries } = traceStore({ deliveries: store })
   const settings = readLoopOptions(options)
   const { logger, concurrency, leaseMs, retryDelaysMs } = settings
   const sealer = createSecretSealer(options)
   const lanes = createLanes(concurrency)
-  const recorder = createRecorder(store.deliveries, settings.failureLimit, {
+  const recorder = createRecorder(deliveries, settings.failureLimit, {
+    onRecorded: goOn,
     onFailing: report,
     onError: fail,
   })
   const counts = { delivered: 0, retried: 0, deadLettered: 0 }
-  const claimer = createClaimer(store.deliveries, { leaseMs, maxAttempts: retryDelaysMs.length + 1 })
+  const claimer = createClaimer(deliveries, { leaseMs, maxAttempts: retryDelaysMs.length + 1 })
   const alarm = createAlarm()
   let taken = 0
+  /** By results that wait to be written. */
+  let isHeldUp = false
   /** What to add to the monotonic clock to have the store's. */
   let storeOffset = 0
   let state: 'stopped' | 'running' | 'running once' | 'stopping' = 'stopped'
@@ -135,16 +140,17 @@ export function createDeliveryLoop(
   /** @returns whether there may be more to claim at once */
   async function claim(): Promise<boolean> {
     const { limit, room } = lanes.room()
-    if (limit <= 0 || recorder.pending > concurrency * 4) return false
-    const { deliveries, storeOffset: offset, hasMore } = await claimer.claim(limit, room)
-    storeOffset = offset
-    taken += deliveries.length
-    take(deliveries)
-    return hasMore
+    isHeldUp = recorder.pending > concurrency * 4
+    if (limit <= 0 || isHeldUp) return false
+    const claims = await claimer.claim(limit, room)
+    storeOffset = claims.storeOffset
+    taken += claims.deliveries.length
+    take(claims.deliveries)
+    return claims.hasMore
   }
 
-  function take(deliveries: readonly Claimed[]): void {
-    for (const delivery of deliveries) {
+  function take(claimed: readonly Claimed[]): void {
+    for (const delivery of claimed) {
       if (state === 'stopping') recorder.release(refOf(delivery))
       else lanes.add(delivery)
     }
@@ -166,9 +172,26 @@ export function createDeliveryLoop(
       return
     }
     const startedAt = performance.now()
-    const answer = await attempt(sender, request, interruption.signal, fail)
+    const answer = await make(delivery, request)
     record(delivery, answer, startedAt)
     dispatch()
+  }
+
+  function make(delivery: Claimed, request: WebhookRequest): Promise<WebhookAnswer> {
+    const { organizationId, id: deliveryId, endpointId, eventId, type, attempt: number } = delivery
+    const describe = (): AttemptTrace => ({
+      organizationId,
+      deliveryId,
+      endpointId,
+      eventId,
+      type,
+      attempt: number,
+    })
+    return trace(channels.attempt, describe, async (traced) => {
+      const answer = await attempt(sender, request, interruption, fail)
+      if (traced) Object.assign(traced, { status: answer.status, error: answer.error })
+      return answer
+    })
   }
 
   /** Null for what cannot be attempted now. */
@@ -206,7 +229,6 @@ export function createDeliveryLoop(
     )
     count(verdict.outcome)
     if (error !== null) logger.debug({ ...refOf(delivery), error, detail: answer.detail }, 'Attempt failed')
-    if (verdict.outcome === 'retry') ringIn(verdict.delayMs)
     const wasFull = lanes.inFlight + lanes.waiting >= concurrency
     if (lanes.end(delivery, load, durationMs) || wasFull) alarm.ring()
   }
@@ -218,15 +240,19 @@ export function createDeliveryLoop(
   }
 
   /** A retry is looked for when it is due, and not only at the next poll. */
-  function ringIn(ms: number): void {
-    setTimeout(() => alarm.ring(), ms).unref()
+  function goOn(results: readonly UntimedResult[]): void {
+    const retries = results.filter(({ outcome }) => outcome === 'retry')
+    for (const delayMs of new Set(retries.map((retry) => retry.delayMs))) {
+      setTimeout(() => alarm.ring(), delayMs + TIMER_EARLY_MS).unref()
+    }
+    if (isHeldUp) alarm.ring()
   }
 
   // --- Life ---
 
   async function run(): Promise<void> {
     const unwatch = guard(
-      () => store.deliveries.watch(() => alarm.ring()),
+      () => deliveries.watch(() => alarm.ring()),
       () => {},
     )
     const sweeping = setInterval(() => lanes.sweep(), SWEEP_EVERY_MS)
@@ -238,11 +264,21 @@ export function createDeliveryLoop(
         if (!hasMore) await alarm.wait(settings.pollIntervalMs)
       } catch (error) {
         fail(error)
-        await alarm.wait(Math.min(FAILED_PAUSE_MAX_MS, FAILED_PAUSE_MS * 2 ** failures++))
+        const pauseMs = Math.min(FAILED_PAUSE_MAX_MS, FAILED_PAUSE_MS * 2 ** failures++)
+        // Whoever publishes shows that the store is back; a bug stays one.
+        if (isStoreUnavailable(error)) await alarm.wait(pauseMs)
+        else await pause(pauseMs)
       }
     }
     clearInterval(sweeping)
     guard(unwatch, undefined)
+  }
+
+  async function pause(ms: number): Promise<void> {
+    const endsAt = performance.now() + ms
+    for (let leftMs = ms; state === 'running' && leftMs > 0; leftMs = endsAt - performance.now()) {
+      await alarm.wait(leftMs)
+    }
   }
 
   async function runOnce(): Promise<void> {
@@ -269,14 +305,15 @@ export function createDeliveryLoop(
   }
 
   async function stop(timeoutMs: number): Promise<void> {
+    const endsAt = performance.now() + timeoutMs
     alarm.ring()
     purgeAlarm.ring()
+    for (const delivery of lanes.drain()) recorder.release(refOf(delivery))
     await running
     if (claimer.hasLost) await claimLost()
-    for (const delivery of lanes.drain()) recorder.release(refOf(delivery))
-    await waitUntilIdle(timeoutMs)
-    interruption.abort()
-    await waitUntilIdle(INTERRUPT_MAX_MS * 2)
+    await waitUntilIdle(endsAt)
+    interruption.interrupt()
+    await waitUntilIdle(performance.now() + INTERRUPT_MAX_MS * 2)
     await recorder.settle(SETTLE_MS)
     state = 'stopped'
   }
@@ -291,8 +328,7 @@ export function createDeliveryLoop(
   }
 
   /** Attempts tell by the alarm that they have ended. */
-  async function waitUntilIdle(timeoutMs: number): Promise<void> {
-    const endsAt = performance.now() + timeoutMs
+  async function waitUntilIdle(endsAt: number): Promise<void> {
     while (lanes.inFlight > 0 && performance.now() < endsAt) await alarm.wait(IDLE_CHECK_MS)
   }
 
@@ -303,10 +339,13 @@ export function createDeliveryLoop(
       state = 'running'
       interruption = createInterruption()
       purgeAlarm = createAlarm()
-      const purging =
-        settings.retentionMs === false
-          ? undefined
-          : keepPurging(store.deliveries, settings.retentionMs, purgeAlarm, () => state !== 'running', fail)
+      const purging = keepPurging(
+        deliveries,
+        settings.retentionMs,
+        purgeAlarm,
+        () => state !== 'running',
+        fail,
+      )
       running = Promise.all([run(), purging])
     },
 
@@ -326,6 +365,8 @@ export function createDeliveryLoop(
       const run = runOnce()
       running = run.catch(() => {})
       await run
+      // A stop that has ended it waits for its attempts.
+      await running
       return {
         delivered: counts.delivered - before.delivered,
         retried: counts.retried - before.retried,
@@ -334,7 +375,7 @@ export function createDeliveryLoop(
     },
 
     async stats() {
-      return { ...(await store.deliveries.measure()), attempts: { ...counts } }
+      return { ...(await deliveries.measure()), attempts: { ...counts } }
     },
 
     [Symbol.asyncDispose]: () => loop.stop(),
@@ -342,15 +383,10 @@ export function createDeliveryLoop(
   return loop
 }
 
+/** What a timer may be early by. */
+const TIMER_EARLY_MS = 2
 /** Between two looks whether the attempts have ended. */
 const IDLE_CHECK_MS = 20
-
-/** Every attempt in flight listens to it, which Node takes for a leak from the eleventh on. */
-function createInterruption(): AbortController {
-  const controller = new AbortController()
-  setMaxListeners(0, controller.signal)
-  return controller
-}
 
 function refOf({ organizationId, id, token }: Pick<Claimed, 'organizationId' | 'id' | 'token'>): ClaimRef {
   return { organizationId, deliveryId: id, token }

@@ -36,6 +36,14 @@ export interface AddressGuard {
   judge(addresses: readonly Pick<LookupAddress, 'address'>[]): DestinationVerdict
 }
 
+const SOCKET_OPTIONS = {
+  noDelay: true,
+  autoSelectFamily: true,
+  // Node gives an address up when it tries the next, by default after 250 ms: too early for the far side of the earth,
+  // and for a first packet that is lost, which is sent again after a second.
+  autoSelectFamilyAttemptTimeout: 2000,
+}
+
 /**
  * Opens a connection, if its address may be connected to. The verdict falls on the addresses that the socket itself will
  * use, never on those of an earlier look-up: a name that is vetted and then resolved again is a name that has changed its
@@ -58,20 +66,17 @@ export function dial(
   }
   const startedAt = performance.now()
   const finish = once(done)
-  const socket = connect({ host: hostname, port, lookup, autoSelectFamily: true, noDelay: true })
+  const socket = connect({ host: hostname, port, lookup, ...SOCKET_OPTIONS })
 
-  /** All vetted addresses go to the socket, which tries one after the other. */
   function lookup(...[name, , answer]: Parameters<LookupFunction>): void {
-    guard.resolve(name).then(
-      (addresses) => {
+    vet(name, guard)
+      .finally(() => {
         timings.dnsMs = performance.now() - startedAt
-        answer(
-          judgeAll(name, addresses, guard),
-          addresses.map(({ address }) => ({ address, family: isIP(address) })),
-        )
-      },
-      (error) => answer(toDnsError(error), []),
-    )
+      })
+      .then(
+        (addresses) => answer(null, addresses),
+        (error) => answer(error, []),
+      )
   }
 
   return socket
@@ -96,6 +101,16 @@ function once(done: DialResult): DialResult {
   }
 }
 
+/** All the addresses of a name, of which the socket tries one after the other. */
+async function vet(hostname: string, guard: AddressGuard): Promise<LookupAddress[]> {
+  const addresses = await guard.resolve(hostname).catch((error) => {
+    throw new SendError(DNS_FAILED, error instanceof Error ? error.message : String(error), { cause: error })
+  })
+  const refusal = judgeAll(hostname, addresses, guard)
+  if (refusal) throw refusal
+  return addresses.map(({ address }) => ({ address, family: isIP(address) }))
+}
+
 function encrypt(
   socket: Socket,
   secure: NonNullable<DialTarget['secure']>,
@@ -118,10 +133,6 @@ function judgeAll(
 ): SendError | null {
   const verdict = judge(addresses)
   return verdict.allowed ? null : new SendError(DESTINATION_REFUSED, `${host}: ${verdict.detail}`)
-}
-
-function toDnsError(error: unknown): SendError {
-  return new SendError(DNS_FAILED, error instanceof Error ? error.message : String(error), { cause: error })
 }
 
 /**

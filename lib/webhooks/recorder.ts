@@ -5,11 +5,14 @@ import { isStoreUnavailable } from '../errors.ts'
 export interface Recorder {
   /** How many are not written yet. */
   readonly pending: number
-  record(result: Omit<AttemptResult, 'startedAgoMs' | 'endedAgoMs'>, times: AttemptTimes): void
+  record(result: UntimedResult, times: AttemptTimes): void
   release(claim: ClaimRef): void
   /** Resolves when everything is written, or given up after `ms`. */
   settle(ms: number): Promise<void>
 }
+
+/** The result of an attempt but for how long ago it was. */
+export type UntimedResult = Omit<AttemptResult, 'startedAgoMs' | 'endedAgoMs'>
 
 /** On the monotonic clock, in milliseconds. */
 export interface AttemptTimes {
@@ -19,12 +22,14 @@ export interface AttemptTimes {
 
 /** What a recorder tells. */
 export interface RecorderEvents {
+  /** These are written: what becomes due by them is due that much later by the store's clock, or a moment less. */
+  onRecorded(results: readonly UntimedResult[]): void
   onFailing(endpoints: readonly EndpointHealth[]): void
   onError(error: unknown): void
 }
 
 interface Ended {
-  readonly result: Omit<AttemptResult, 'startedAgoMs' | 'endedAgoMs'>
+  readonly result: UntimedResult
   readonly times: AttemptTimes
 }
 
@@ -41,7 +46,7 @@ const RETRY_MS = 500
 export function createRecorder(
   store: Pick<DeliveryStore, 'record' | 'release'>,
   limit: FailureLimit,
-  { onFailing, onError }: RecorderEvents,
+  { onRecorded, onFailing, onError }: RecorderEvents,
 ): Recorder {
   const ended: Ended[] = []
   const released: ClaimRef[] = []
@@ -82,6 +87,7 @@ export function createRecorder(
     if (failing === null) return
     ended.splice(0, batch.length)
     batchSize = Math.min(BATCH_MAX, batchSize * 2)
+    onRecorded(batch.map(({ result }) => result))
     if (failing.length > 0) onFailing(failing)
   }
 

@@ -7,18 +7,23 @@ const PURGE_EVERY_MS = 60_000
 /** Between two parts of a long purge: the deliveries go first. */
 const PURGE_PAUSE_MS = 250
 
+/** Longer than anybody keeps anything. */
+const FOR_EVER_MS = 1000 * 365 * 24 * 60 * 60 * 1000
+
 /**
  * Forgets what is old, a little at a time, until it is told to end.
  *
+ * @param retentionMs of events; `false` keeps them, and lets go of expired idempotency keys only
  * @param alarm rung to end
  */
 export async function keepPurging(
   store: Pick<DeliveryStore, 'purge'>,
-  eventsAfterMs: number,
+  retentionMs: number | false,
   alarm: Alarm,
   isEnded: () => boolean,
   onError: (error: unknown) => void,
 ): Promise<void> {
+  const eventsAfterMs = retentionMs === false ? FOR_EVER_MS : retentionMs
   while (!isEnded()) {
     const isDone = await purgeSome(store, eventsAfterMs).catch((error) => {
       onError(error)

@@ -84,11 +84,11 @@ export function toSendError(error: unknown, otherwise: SendErrorCode): SendError
   return new SendError(readMeaning(error) ?? otherwise, describe(error), { cause: error })
 }
 
-/** Several addresses were tried: one that answered, with a refusal, tells more than one with no route to it. */
+/** Several addresses were tried. One that refused has answered; of the others it is not known that anybody is there. */
 function mostTelling(error: AggregateError, otherwise: SendErrorCode): SendError {
   const meanings = error.errors.map(readMeaning)
-  const meaning = meanings.find((code) => code !== undefined) ?? otherwise
-  return new SendError(meaning, error.errors.map(describe).join('; '), { cause: error })
+  const meaning = meanings.includes(CONNECTION_REFUSED) ? CONNECTION_REFUSED : meanings.find(Boolean)
+  return new SendError(meaning ?? otherwise, error.errors.map(describe).join('; '), { cause: error })
 }
 
 function readMeaning(error: unknown): SendErrorCode | undefined {

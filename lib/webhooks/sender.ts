@@ -1,7 +1,7 @@
-import { judgeAddresses, judgeUrl } from '../destination.ts'
+import { type DestinationOptions, judgeAddresses, judgeUrl } from '../destination.ts'
 import { readExcerpt } from './body-excerpt.ts'
 import { type Answer, loadConnections } from './connection.ts'
-import { type Connections, createConnections } from './connections.ts'
+import { type ConnectionPool, createConnectionPool } from './connection-pool.ts'
 import { type Deadline, startDeadline } from './deadline.ts'
 import { type AddressGuard, createTimings, shareLookups, type Timings } from './dial.ts'
 import { readRetryAfter } from './retry-after.ts'
@@ -26,51 +26,43 @@ export function createWebhookSender(options: WebhookSenderOptions = {}): Webhook
     resolve: shareLookups(lookup),
     judge: (addresses) => judgeAddresses(addresses, destinations),
   }
-  let connections: Promise<Connections> | undefined
+  let pool: Promise<ConnectionPool> | undefined
   let closing: Promise<void> | undefined
 
-  async function open(): Promise<Connections> {
-    return createConnections(await loadConnections(guard, ca), maxConnectionsPerOrigin)
-  }
-
-  async function post(request: WebhookRequest, deadline: Deadline, timings: Timings): Promise<Answer> {
-    const verdict = judgeUrl(request.url, destinations)
-    if (!verdict.allowed) throw new SendError(DESTINATION_REFUSED, verdict.detail)
-    const { origin, pathname, search } = verdict.url
-    const headers = writeHeaders(request.headers, userAgent)
+  function open(): Promise<ConnectionPool> {
     if (closing) throw new SendError(SENDER_FAILED, 'the sender is closed')
-    connections ??= open()
-    const { take, giveBack } = await connections
-    const connection = await take(origin, deadline)
-    try {
-      return await connection.exchange({
-        path: pathname + search,
-        headers,
-        body: request.body,
-        deadline,
-        timings,
-      })
-    } finally {
-      giveBack(connection)
-    }
+    pool ??= loadConnections(guard, ca).then((connect) =>
+      createConnectionPool(connect, maxConnectionsPerOrigin),
+    )
+    return pool
   }
 
   async function close(): Promise<void> {
-    await (await connections?.catch(() => undefined))?.close()
+    const opened = await pool?.catch(() => undefined)
+    await opened?.close()
   }
 
   return {
-    async send(request, signal) {
-      const startedAt = performance.now()
+    async send({ url, headers, body }, signal) {
       const timings = createTimings()
-      const deadline = startDeadline(timeoutMs, signal)
+      let startedAt = performance.now()
+      let deadline: Deadline | undefined
       try {
-        const answer = await post(request, deadline, timings)
+        const { origin, pathname, search } = readUrl(url, destinations)
+        const { take, giveBack } = await open()
+        // What it takes to load undici is not the subscriber's time.
+        startedAt = performance.now()
+        deadline = startDeadline(timeoutMs, signal)
+        const connection = await take(origin, deadline)
+        const path = pathname + search
+        const answer = await connection
+          .exchange({ path, headers: writeHeaders(headers, userAgent), body, deadline, timings })
+          .finally(() => giveBack(connection))
         return succeed(answer, timings, performance.now() - startedAt)
       } catch (error) {
         return fail(toSendError(error, SENDER_FAILED), timings, performance.now() - startedAt)
       } finally {
-        deadline.clear()
+        deadline?.clear()
       }
     },
     close() {
@@ -78,6 +70,13 @@ export function createWebhookSender(options: WebhookSenderOptions = {}): Webhook
       return closing
     },
   }
+}
+
+/** @throws `SendError` for a URL that is refused as it stands */
+function readUrl(text: string, destinations: DestinationOptions): URL {
+  const verdict = judgeUrl(text, destinations)
+  if (verdict.allowed) return verdict.url
+  throw new SendError(DESTINATION_REFUSED, verdict.detail)
 }
 
 /** Headers that are the connection's business and the sender's name: a request's own of these are left out. */
@@ -95,16 +94,17 @@ const SENDERS_OWN = new Set([
   'user-agent',
 ])
 
-/** @returns names and values in turn; of two that differ in case only, the later one */
+/** @returns names and values in turn; of two names that differ in case only, the later one */
 function writeHeaders(own: WebhookRequest['headers'], userAgent: string): string[] {
+  const names = ['user-agent']
   const headers = ['User-Agent', userAgent]
-  const names: string[] = []
-  const entries = Object.entries(own).reverse()
-  for (const [name, value] of entries) {
+  for (const [name, value] of Object.entries(own)) {
     const key = name.toLowerCase()
-    if (SENDERS_OWN.has(key) || names.includes(key)) continue
-    names.push(key)
-    headers.push(name, value)
+    if (SENDERS_OWN.has(key)) continue
+    const known = names.indexOf(key)
+    const place = known === -1 ? names.push(key) - 1 : known
+    headers[2 * place] = name
+    headers[2 * place + 1] = value
   }
   return headers
 }
@@ -126,5 +126,6 @@ function firstOf(value: string | string[] | undefined): string | undefined {
 }
 
 function fail({ code, message }: SendError, timings: Timings, durationMs: number): WebhookAnswer {
-  return { status: null, error: code, detail: message, bodyExcerpt: '', durationMs, timings }
+  // A copy: a name that resolves after the deadline is still noted in the original.
+  return { status: null, error: code, detail: message, bodyExcerpt: '', durationMs, timings: { ...timings } }
 }

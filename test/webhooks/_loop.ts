@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { after, afterEach, before, beforeEach, describe } from 'node:test'
 import type { Sql } from 'postgres'
-import type { DeliveryDetails } from '../../lib/deliveries.ts'
+import type { DeliveryDetails, DeliveryState, DeliveryStore } from '../../lib/deliveries.ts'
 import type { EndpointRecord } from '../../lib/endpoints.ts'
 import type { RecordedEvent } from '../../lib/envelope.ts'
 import { createIds } from '../../lib/ids.ts'
@@ -25,6 +25,14 @@ export const ids: ReturnType<typeof createIds> = createIds()
 
 /** A wait that nothing in these tests reaches: what happens before has happened without it. */
 export const AN_HOUR_MS: number = 60 * 60 * 1000
+
+/** Nothing but what the test makes happen wakes such a loop. */
+export const NO_POLL: DeliveryLoopOptions = { pollIntervalMs: AN_HOUR_MS }
+
+/** A value that the compiler would not let through, as JavaScript hosts pass them. */
+export function untyped<T>(value: unknown): T {
+  return value as T
+}
 
 // --- Stores ---
 
@@ -158,6 +166,14 @@ function endLoopsAfterEach() {
   }
 }
 
+/** The store with some verbs of its deliveries replaced. */
+export function withDeliveries(
+  store: BusinessStore,
+  replaced: Partial<DeliveryStore>,
+): Pick<BusinessStore, 'deliveries'> {
+  return { deliveries: { ...store.deliveries, ...replaced } }
+}
+
 // --- Endpoints, events, deliveries ---
 
 /** Registers an endpoint of {@link ORG} that wants every type, unless it is told otherwise. */
@@ -235,6 +251,11 @@ export async function claimAndVanish(store: BusinessStore, leaseMs: number): Pro
   return deliveries.length
 }
 
+/** How many deliveries of {@link ORG} are in a state. */
+export async function countIn(store: BusinessStore, state: DeliveryState): Promise<number> {
+  return (await store.deliveries.list(ORG, { states: [state] }, 1000, null)).length
+}
+
 /** The one delivery that there is. */
 export async function onlyDelivery(store: BusinessStore): Promise<DeliveryDetails> {
   const [delivery, ...others] = await deliveriesOf(store)
@@ -257,9 +278,11 @@ export interface TestSender extends WebhookSender {
   /** Ids of the events it was to send, in order. */
   readonly eventIds: readonly string[]
   readonly inFlight: number
-  /** Resolves when so many requests have been made in all. */
+  /** Resolves when so many requests have been made in all; rejects when that takes too long. */
   sent(count: number): Promise<void>
 }
+
+const SENT_WITHIN_MS = 8000
 
 /** Makes a sender that does what a test says. */
 export function createTestSender(respond: Respond = () => ({})): TestSender {
@@ -288,7 +311,8 @@ export function createTestSender(respond: Respond = () => ({})): TestSender {
       }
     },
     async sent(count) {
-      while (requests.length < count) await once(made, 'request')
+      const signal = AbortSignal.timeout(SENT_WITHIN_MS)
+      while (requests.length < count) await once(made, 'request', { signal })
     },
     async close() {},
   }

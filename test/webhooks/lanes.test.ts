@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, mock, test } from 'node:test'
 import { type Claimed, createLanes, type Lanes } from '../../lib/webhooks/lanes.ts'
 import type { Verdict } from '../../lib/webhooks/verdict.ts'
 
-// Fair dispatch by itself: how much a process takes on, and what goes next. What comes of it is in delivery-loop.test.ts.
+// Fair dispatch by itself: how much a process takes on, and what goes next. What comes of it is in fair-dispatch.test.ts.
 
 const SLOW_MS = 2000
 const QUICK_MS = 5

@@ -54,6 +54,7 @@ describe('createRecorder()', () => {
   let released: (readonly ClaimRef[])[] = []
   let errors: unknown[] = []
   let failing: (readonly EndpointHealth[])[] = []
+  let told: string[] = []
   /** What the store does before it answers. */
   let beforeRecord: (results: readonly AttemptResult[]) => Promise<void> | void = () => {}
   let beforeRelease: () => Promise<void> | void = () => {}
@@ -65,6 +66,7 @@ describe('createRecorder()', () => {
     released = []
     errors = []
     failing = []
+    told = []
     beforeRecord = () => {}
     beforeRelease = () => {}
     const store: Pick<DeliveryStore, 'record' | 'release'> = {
@@ -80,6 +82,7 @@ describe('createRecorder()', () => {
       },
     }
     recorder = createRecorder(store, LIMIT, {
+      onRecorded: (results) => told.push(...results.map(({ deliveryId }) => deliveryId)),
       onFailing: (endpoints) => failing.push(endpoints),
       onError: (error) => errors.push(error),
     })
@@ -170,7 +173,7 @@ describe('createRecorder()', () => {
     mock.timers.tick(1)
     await settleDown()
     assert.deepEqual([numbersOf(recorded), recorder.pending], [[[1, 2, 3]], 0])
-    assert.deepEqual(errors, [unavailable])
+    assert.deepEqual([errors, told], [[unavailable], ['dlv_1', 'dlv_2', 'dlv_3']])
   })
 
   test('keeps what could not be given back, and writes results meanwhile', async () => {

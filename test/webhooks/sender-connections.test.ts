@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { test } from 'node:test'
 import { queryObjects } from 'node:v8'
 import { Client } from 'undici'
 import type { Connection } from '../../lib/webhooks/connection.ts'
-import { createConnections } from '../../lib/webhooks/connections.ts'
+import { createConnectionPool } from '../../lib/webhooks/connection-pool.ts'
 import { startDeadline } from '../../lib/webhooks/deadline.ts'
 import { createWebhookSender } from '../../lib/webhooks/sender.ts'
-import { type AnswerRequest, closed, replyWith, startRawReceiver, startReceiver } from './_receiver.ts'
+import { closed, replyWith, startRawReceiver, startReceiver } from './_receiver.ts'
 import { assertFailed, createLocalSender, makeRequest, resolveTo } from './_sender-setup.ts'
 
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
@@ -111,10 +112,10 @@ function onSecondRequest(react: (socket: Socket) => void) {
   }
 }
 
-for (const [how, react] of Object.entries({
-  closes: (socket: Socket) => void socket.end(),
-  resets: (socket: Socket) => void socket.resetAndDestroy(),
-})) {
+for (const [how, react] of [
+  ['closes', (socket: Socket) => void socket.end()],
+  ['resets', (socket: Socket) => void socket.resetAndDestroy()],
+] as const) {
   test(`an attempt is made once more when the other side ${how} an idle connection as it is used`, async (context) => {
     const receiver = await startRawReceiver(context, onSecondRequest(react))
     const sender = createLocalSender(context)
@@ -168,30 +169,45 @@ test('the second try is within the time of the first', async (context) => {
   const answer = await sender.send(makeRequest(receiver.origin))
   assertFailed(answer, 'timeout')
   assert.equal(receiver.accepted, 2)
-  assert.ok(answer.durationMs < 1000, `${answer.durationMs} ms`)
+  assert.ok(answer.durationMs < 5000, `${answer.durationMs} ms`)
 })
 
 // --- Given up ---
 
+test('an idle connection is closed before the other side would close it', async (context) => {
+  const receiver = await startReceiver(context, (response) =>
+    response.writeHead(200, { 'Keep-Alive': 'timeout=2' }).end('ok'),
+  )
+  await createLocalSender(context).send(makeRequest(receiver.origin))
+  const answeredAt = performance.now()
+  const [socket] = receiver.sockets
+  assert.ok(socket)
+  await once(socket, 'end')
+  const idleMs = performance.now() - answeredAt
+  assert.ok(idleMs > 500 && idleMs < 4500, `${idleMs} ms`)
+})
+
 test('500 origins leave nothing behind: no connection, and no object of undici', async (context) => {
-  const answer: AnswerRequest = (response) =>
-    // The margin of 1 second off: kept for 0.2 seconds.
-    response.writeHead(200, { 'Keep-Alive': 'timeout=1.2' }).end('ok')
-  const receiver = await startReceiver(context, answer)
+  const countClients = () => queryObjects(Client, { format: 'count' })
+  const before = countClients()
+  const receiver = await startReceiver(context, (response) =>
+    response.writeHead(200, { 'Keep-Alive': 'timeout=60' }).end('ok'),
+  )
   const sender = createLocalSender(context, { lookup: resolveTo('127.0.0.1') })
   const origins = Array.from({ length: 500 }, (_, index) => `http://a${index}.test:${receiver.port}`)
   const answers = await Promise.all(origins.map((origin) => sender.send(makeRequest(origin))))
   assert.ok(answers.every(({ status }) => status === 200))
-  assert.equal(receiver.accepted, 500)
+  assert.equal(receiver.sockets.size, 500)
+  assert.ok(countClients() >= 500)
+  for (const socket of receiver.sockets) socket.end()
   await Promise.all([...receiver.sockets].map(closed))
-  assert.equal(receiver.sockets.size, 0)
   await new Promise(setImmediate)
-  assert.equal(queryObjects(Client, { format: 'count' }), 0)
+  assert.ok(countClients() <= before)
 })
 
 test('of 513 idle connections the one unused for longest is closed', async () => {
   const destroyed: string[] = []
-  const connections = createConnections((origin): Connection => {
+  const pool = createConnectionPool((origin): Connection => {
     return {
       origin,
       isOpen: true,
@@ -200,13 +216,13 @@ test('of 513 idle connections the one unused for longest is closed', async () =>
     }
   }, 1)
   const deadline = startDeadline(1000, undefined)
-  const use = async (origin: string) => connections.giveBack(await connections.take(origin, deadline))
+  const use = async (origin: string) => pool.giveBack(await pool.take(origin, deadline))
   for (let count = 0; count < 512; count += 1) await use(`https://a${count}.test`)
   await use('https://a0.test')
   assert.deepEqual(destroyed, [])
   await use('https://new.test')
   assert.deepEqual(destroyed, ['https://a1.test'])
-  await connections.close()
+  await pool.close()
   deadline.clear()
   assert.equal(destroyed.length, 513)
 })
@@ -224,10 +240,16 @@ test('close() closes the idle connections and resolves when none is left', async
   assert.equal(receiver.sockets.size, 0)
 })
 
-test('close() waits for the attempts under way, those that wait for a connection too', async (context) => {
+test('close() waits for the attempts under way, those that wait for a connection too', {
+  timeout: 4000,
+}, async (context) => {
   let answerAll = () => {}
   const answering = new Promise<void>((resolve) => (answerAll = resolve))
-  const receiver = await startReceiver(context, (response) => void answering.then(() => response.end('ok')))
+  const receiver = await startReceiver(context, (response) => {
+    // Node's server ends an idle connection after 5 seconds: what is kept after close() shows before.
+    response.setHeader('Keep-Alive', 'timeout=60')
+    void answering.then(() => response.end('ok'))
+  })
   const sender = createLocalSender(context, { maxConnectionsPerOrigin: 1 })
   const accepted = receiver.nextSocket()
   const attempts = [1, 2].map(() => sender.send(makeRequest(receiver.origin)))

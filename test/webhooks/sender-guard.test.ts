@@ -106,6 +106,22 @@ test('an address in the URL is judged at the dial too', async (context) => {
   assert.equal(receiver.accepted, 0)
 })
 
+test('a dial is reported once, also when its connection breaks later', async (context) => {
+  const receiver = await startRawReceiver(context, (socket) =>
+    socket.once('data', () => socket.resetAndDestroy()),
+  )
+  const guard = allowing('127.0.0.1', () => ['127.0.0.1'])
+  const target = { hostname: 'a.test', port: receiver.port, secure: null }
+  const reports: unknown[] = []
+  await new Promise<void>((resolve) => {
+    dial(target, guard, createTimings(), (error, socket) => {
+      reports.push(error)
+      socket?.on('close', () => resolve()).write('x')
+    })
+  })
+  assert.deepEqual(reports, [null])
+})
+
 test('all vetted addresses are tried: one that does not answer leaves the others', async (context) => {
   const receiver = await startReceiver(context)
   const sender = createSender(context, {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { TLSSocket } from 'node:tls'
 import { gzipSync } from 'node:zlib'
 import { VERSION } from '../../lib/version.ts'
 import { replyWith, startRawReceiver, startReceiver, startSecureReceiver } from './_receiver.ts'
@@ -7,7 +8,7 @@ import { CERTIFICATE } from './_receiver-certificate.ts'
 import { createLocalSender, createSender, makeRequest, resolveTo } from './_sender-setup.ts'
 
 describe('the request', () => {
-  test('is one POST with the headers and the body as given, byte for byte', async (context) => {
+  test('the request is one POST with the headers and the body as given, byte for byte', async (context) => {
     const receiver = await startReceiver(context)
     const request = makeRequest(`${receiver.origin}/hooks/1?a=b%20c#fragment`)
     const answer = await createLocalSender(context).send(request)
@@ -29,7 +30,7 @@ describe('the request', () => {
     })
   })
 
-  test('keeps the spelling of header names, and has each once: the last one given', async (context) => {
+  test('the request keeps the spelling of header names, and has each once: the last one given', async (context) => {
     const receiver = await startReceiver(context)
     const request = makeRequest(receiver.origin)
     await createLocalSender(context).send({
@@ -45,7 +46,7 @@ describe('the request', () => {
     assert.equal(receiver.requests[0]?.headers['x-own'], 'é')
   })
 
-  test('leaves out headers that are the connection’s business or name another sender', async (context) => {
+  test('the request leaves out headers that are the connection’s business or name another sender', async (context) => {
     const receiver = await startReceiver(context)
     const answer = await createLocalSender(context, { userAgent: 'Acme-Webhooks/2' }).send(
       makeRequest(receiver.origin, {
@@ -71,7 +72,7 @@ describe('the request', () => {
     for (const name of left) assert.equal(headers?.[name], undefined, name)
   })
 
-  test('asks for nothing to be compressed', async (context) => {
+  test('the request asks for nothing to be compressed', async (context) => {
     const receiver = await startReceiver(context)
     await createLocalSender(context).send(makeRequest(receiver.origin))
     assert.equal(receiver.requests[0]?.headers['accept-encoding'], undefined)
@@ -80,7 +81,7 @@ describe('the request', () => {
 
 describe('the answer', () => {
   for (const status of [200, 204, 299, 400, 404, 410, 429, 500, 503, 599]) {
-    test(`has the status ${status} that came, and no error`, async (context) => {
+    test(`the answer has the status ${status} that came, and no error`, async (context) => {
       const receiver = await startReceiver(context, (response) => response.writeHead(status).end())
       const answer = await createLocalSender(context).send(makeRequest(receiver.origin))
       assert.equal(answer.status, status)
@@ -90,7 +91,7 @@ describe('the answer', () => {
     })
   }
 
-  test('is the last one when others of 1xx come before it', async (context) => {
+  test('the answer is the last one when others of 1xx come before it', async (context) => {
     const receiver = await startRawReceiver(
       context,
       replyWith(
@@ -115,14 +116,14 @@ describe('the answer', () => {
     })
   }
 
-  test('has the beginning of the body as text, without what a database cannot hold', async (context) => {
+  test('the answer has the beginning of the body as text, without what a database cannot hold', async (context) => {
     const body = Buffer.concat([Buffer.from('é 🏺\n\0\x1b[31m'), Buffer.of(0xff, 0xed, 0xa0, 0x80)])
     const receiver = await startReceiver(context, (response) => response.end(body))
     const { bodyExcerpt } = await createLocalSender(context).send(makeRequest(receiver.origin))
     assert.equal(bodyExcerpt, 'é 🏺\n\uFFFD\uFFFD[31m\uFFFD\uFFFD\uFFFD\uFFFD')
   })
 
-  test('has an empty excerpt of a compressed body, which is not unpacked', async (context) => {
+  test('the answer has an empty excerpt of a compressed body, which is not unpacked', async (context) => {
     const receiver = await startReceiver(context, (response) =>
       response.setHeader('Content-Encoding', 'gzip').end(gzipSync('secret')),
     )
@@ -131,7 +132,7 @@ describe('the answer', () => {
     assert.equal(answer.bodyExcerpt, '')
   })
 
-  test('has what Retry-After asks for, by the clock of the other side', async (context) => {
+  test('the answer has what Retry-After asks for, by the clock of the other side', async (context) => {
     const date = 'Sat, 21 Nov 2020 10:00:00 GMT'
     const asked = ['120', 'Sat, 21 Nov 2020 10:01:30 GMT', 'Sat, 21 Nov 2020 09:00:00 GMT', 'soon']
     const receiver = await startReceiver(context, (response) =>
@@ -147,8 +148,12 @@ describe('the answer', () => {
 })
 
 describe('TLS', () => {
-  test('is spoken with the name of the URL, whose certificate is checked', async (context) => {
-    const receiver = await startSecureReceiver(context)
+  test('TLS is spoken with the name of the URL, whose certificate is checked', async (context) => {
+    const names: unknown[] = []
+    const receiver = await startSecureReceiver(context, (response) => {
+      names.push(response.socket instanceof TLSSocket && response.socket.servername)
+      response.end('ok')
+    })
     const sender = createSender(context, {
       allowPrivateNetworks: true,
       lookup: resolveTo('127.0.0.1'),
@@ -158,11 +163,13 @@ describe('TLS', () => {
       const answer = await sender.send(makeRequest(`https://${host}:${receiver.port}/`))
       assert.deepEqual([answer.status, answer.bodyExcerpt], [200, 'ok'], `${host}: ${answer.detail}`)
     }
+    // RFC 6066: a name without the dot of the root, and no address.
+    assert.deepEqual(names, ['receiver.test', 'a.receiver.test', 'receiver.test', false])
   })
 })
 
 describe('the timings', () => {
-  test('are those of each part, and null for what a connection that is open does not need', async (context) => {
+  test('the timings are those of each part, and null for what a connection that is open does not need', async (context) => {
     const receiver = await startSecureReceiver(context, (response) => setTimeout(() => response.end(), 30))
     const sender = createSender(context, {
       allowPrivateNetworks: true,
@@ -175,8 +182,8 @@ describe('the timings', () => {
     const first = await sender.send(request)
     assert.equal(first.status, 200, first.detail ?? '')
     const { dnsMs, connectMs, tlsMs, firstByteMs } = first.timings ?? {}
-    assert.ok(dnsMs && dnsMs >= 18 && dnsMs < 1000, `dnsMs ${dnsMs}`)
-    assert.ok(connectMs && connectMs > 0 && connectMs < dnsMs + 1000, `connectMs ${connectMs}`)
+    assert.ok(dnsMs && dnsMs >= 18, `dnsMs ${dnsMs}`)
+    assert.ok(connectMs && connectMs > 0, `connectMs ${connectMs}`)
     assert.ok(tlsMs && tlsMs > 0, `tlsMs ${tlsMs}`)
     assert.ok(firstByteMs && firstByteMs >= 28, `firstByteMs ${firstByteMs}`)
     assert.ok(dnsMs + connectMs + tlsMs + firstByteMs <= first.durationMs)
@@ -194,7 +201,7 @@ describe('the timings', () => {
     assert.ok((second.timings?.firstByteMs ?? 0) >= 28)
   })
 
-  test('have no look-up for an address and no TLS for http', async (context) => {
+  test('the timings have no look-up for an address and no TLS for http', async (context) => {
     const receiver = await startReceiver(context)
     const { timings } = await createLocalSender(context).send(makeRequest(receiver.origin))
     assert.equal(timings?.dnsMs, null)

@@ -3,7 +3,7 @@ import type { Deadline } from './deadline.ts'
 import { SENDER_FAILED, SendError } from './send-error.ts'
 
 /** The connections of a sender. */
-export interface Connections {
+export interface ConnectionPool {
   /**
    * Takes a connection: the one that was used last, a new one, or the next that becomes free.
    *
@@ -17,7 +17,7 @@ export interface Connections {
 }
 
 /** The connections to one origin. */
-interface Lane {
+interface OriginState {
   /** Idle or taken. */
   size: number
   /** The one used last at the end. */
@@ -32,38 +32,38 @@ const MAX_IDLE = 512
  * Keeps connections open from one attempt to the next. An origin that nothing is connected to leaves nothing behind, as
  * endpoints come and go by the thousands.
  */
-export function createConnections(open: OpenConnection, maxPerOrigin: number): Connections {
-  const lanes = new Map<string, Lane>()
-  /** Of all lanes, the one unused for longest first. */
+export function createConnectionPool(open: OpenConnection, maxPerOrigin: number): ConnectionPool {
+  const states = new Map<string, OriginState>()
+  /** Of all origins, the one unused for longest first. */
   const idle = new Set<Connection>()
   /** Also those that are being closed. */
   const alive = new Set<Connection>()
   let isClosed = false
   let reportEmpty = () => {}
 
-  function laneOf(origin: string): Lane {
-    let lane = lanes.get(origin)
-    if (!lane) {
-      lane = { size: 0, idle: [], waiting: [] }
-      lanes.set(origin, lane)
+  function stateOf(origin: string): OriginState {
+    let state = states.get(origin)
+    if (!state) {
+      state = { size: 0, idle: [], waiting: [] }
+      states.set(origin, state)
     }
-    return lane
+    return state
   }
 
   function add(origin: string): Connection {
     const connection = open(origin, () => {
       if (idle.has(connection)) drop(connection)
     })
-    laneOf(origin).size += 1
+    stateOf(origin).size += 1
     alive.add(connection)
     return connection
   }
 
   function drop(connection: Connection): void {
-    const lane = laneOf(connection.origin)
-    if (idle.delete(connection)) lane.idle.splice(lane.idle.indexOf(connection), 1)
-    lane.size -= 1
-    if (lane.size === 0 && lane.waiting.length === 0) lanes.delete(connection.origin)
+    const state = stateOf(connection.origin)
+    if (idle.delete(connection)) state.idle.splice(state.idle.indexOf(connection), 1)
+    state.size -= 1
+    if (state.size === 0 && state.waiting.length === 0) states.delete(connection.origin)
     void connection.destroy().then(() => {
       alive.delete(connection)
       if (alive.size === 0) reportEmpty()
@@ -71,13 +71,13 @@ export function createConnections(open: OpenConnection, maxPerOrigin: number): C
   }
 
   function keep(connection: Connection): void {
-    laneOf(connection.origin).idle.push(connection)
+    stateOf(connection.origin).idle.push(connection)
     idle.add(connection)
     const [longestUnused] = idle
     if (idle.size > MAX_IDLE && longestUnused) drop(longestUnused)
   }
 
-  function wait({ waiting }: Lane, deadline: Deadline): Promise<Connection> {
+  function wait({ waiting }: OriginState, deadline: Deadline): Promise<Connection> {
     return new Promise((resolve, reject) => {
       waiting.push(resolve)
       deadline.onEnd((error) => {
@@ -91,14 +91,14 @@ export function createConnections(open: OpenConnection, maxPerOrigin: number): C
   return {
     take(origin, deadline) {
       if (isClosed) throw new SendError(SENDER_FAILED, 'the sender is closed')
-      const lane = laneOf(origin)
+      const state = stateOf(origin)
       // The one used last is the least likely to be closed by the other side in this moment.
-      const connection = lane.idle.pop()
+      const connection = state.idle.pop()
       if (connection) idle.delete(connection)
-      return connection ?? (lane.size < maxPerOrigin ? add(origin) : wait(lane, deadline))
+      return connection ?? (state.size < maxPerOrigin ? add(origin) : wait(state, deadline))
     },
     giveBack(connection) {
-      const next = laneOf(connection.origin).waiting.shift()
+      const next = stateOf(connection.origin).waiting.shift()
       const isWanted = connection.isOpen && (next !== undefined || !isClosed)
       if (!isWanted) drop(connection)
       if (next) next(isWanted ? connection : add(connection.origin))

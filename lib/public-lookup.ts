@@ -1,0 +1,79 @@
+import { type LookupAddress, lookup as systemLookup } from 'node:dns'
+import { Resolver } from 'node:dns/promises'
+import type { Lookup } from './destination.ts'
+
+/** What {@link createPublicLookup} asks, and for how long. */
+export interface PublicLookupOptions {
+  /** Addresses of name servers. Default those of the system. */
+  readonly servers?: readonly string[] | undefined
+  /** Milliseconds that a name server may take; it is asked twice. Default 2000. */
+  readonly timeoutMs?: number | undefined
+  /** Asks the system. Default `dns.lookup`. */
+  readonly system?: Lookup | undefined
+}
+
+/** What a name server says of a name that it does not have, and what it means that there is no name server. */
+const NOT_THERE = new Set(['ENOTFOUND', 'ENODATA', 'ECONNREFUSED'])
+
+/**
+ * Resolves names that strangers have given, by asking the name servers from this process. `dns.lookup` asks the system,
+ * which uses one of the four threads that Node has for files and all else: a few endpoints whose name servers are silent
+ * would hold up every other endpoint, and the host.
+ *
+ * A name that no server has may still be in the hosts file: the system is asked for those, one at a time.
+ */
+export function createPublicLookup({
+  servers,
+  timeoutMs = 2000,
+  system = systemLookup,
+}: PublicLookupOptions = {}): Lookup {
+  let resolver: Resolver | undefined
+  let lastAsked: Promise<unknown> = Promise.resolve()
+
+  function openResolver(): Resolver {
+    const opened = new Resolver({ timeout: timeoutMs, tries: 2 })
+    if (servers) opened.setServers(servers)
+    return opened
+  }
+
+  async function resolve(hostname: string): Promise<LookupAddress[]> {
+    resolver ??= openResolver()
+    const [four, six] = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)])
+    const found = [...addressesOf(four, 4), ...addressesOf(six, 6)]
+    if (found.length > 0) return found
+    if (isNotThere(four) && isNotThere(six)) return askSystem(hostname)
+    throw four.status === 'rejected' && !isNotThere(four)
+      ? four.reason
+      : (six as PromiseRejectedResult).reason
+  }
+
+  function askSystem(hostname: string): Promise<LookupAddress[]> {
+    const asked = lastAsked.then(() => lookUp(hostname, system))
+    lastAsked = asked.catch(() => {})
+    return asked
+  }
+
+  return (hostname, _options, callback) => {
+    resolve(hostname).then(
+      (addresses) => callback(null, addresses),
+      (error) => callback(error, []),
+    )
+  }
+}
+
+function addressesOf(result: PromiseSettledResult<string[]>, family: 4 | 6): LookupAddress[] {
+  return result.status === 'fulfilled' ? result.value.map((address) => ({ address, family })) : []
+}
+
+function isNotThere(result: PromiseSettledResult<string[]>): boolean {
+  return result.status === 'fulfilled' || NOT_THERE.has(result.reason?.code)
+}
+
+function lookUp(hostname: string, system: Lookup): Promise<LookupAddress[]> {
+  return new Promise((resolve, reject) => {
+    system(hostname, { all: true, verbatim: true }, (error, addresses) => {
+      if (error) reject(error)
+      else resolve(addresses)
+    })
+  })
+}

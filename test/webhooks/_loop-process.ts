@@ -1,0 +1,41 @@
+// A process with a loop. It stops the loop from a timer that does not keep the process alive: without something that
+// does, it ends before it has said anything. With `once` it runs the loop once instead.
+
+import { createMemoryStore } from '../../lib/memory.ts'
+import { createDeliveryLoop } from '../../lib/webhooks/delivery-loop.ts'
+
+const before = new Set(process.eventNames())
+const store = createMemoryStore()
+const sender = {
+  send: async () => ({ status: 500, error: null, bodyExcerpt: '', durationMs: 1 }),
+  async close() {},
+}
+// A timer for the second attempt is set while the first one's minute is not over.
+const loop = createDeliveryLoop(store, sender, { pollIntervalMs: 60_000, retryDelaysMs: [60_000] })
+const createdAt = new Date().toISOString()
+await store.endpoints.insert('org_1', {
+  id: 'we_1',
+  url: 'https://subscriber.test/',
+  description: '',
+  types: null,
+  headers: {},
+  createdAt,
+  sealedSecret: 'plain.whsec_test',
+})
+await store.events.publish('org_1', { id: 'evt_1', type: 'project.completed', createdAt, body: '{}' })
+
+if (process.argv[2] === 'once') {
+  const { retried } = await loop.runOnce()
+  if (retried === 1) console.log('ran once')
+} else {
+  loop.start()
+  setTimeout(stop, 300).unref()
+}
+
+async function stop(): Promise<void> {
+  console.log('alive')
+  const added = process.eventNames().filter((name) => !before.has(name))
+  console.log(`listeners: ${added.join(', ') || 'none'}`)
+  await loop.stop()
+  console.log('stopped')
+}

@@ -1,0 +1,153 @@
+import assert from 'node:assert/strict'
+import { beforeEach, describe, mock, test } from 'node:test'
+import type { ClaimedDelivery, ClaimRequest, EndpointRef } from '../../lib/deliveries.ts'
+import { storeUnavailable } from '../../lib/errors.ts'
+import { createClaimer } from '../../lib/webhooks/claimer.ts'
+
+// The claims of a loop on a store made by hand, which answers what the test says.
+
+const LEASE_MS = 30_000
+const ROOM = { endpoint: 4, organization: 64, endpoints: {}, organizations: {} }
+
+function at(endpointId: string, organizationId = 'org_1'): EndpointRef {
+  return { organizationId, endpointId }
+}
+
+function deliveryOf(endpoint: EndpointRef): ClaimedDelivery {
+  return {
+    ...endpoint,
+    id: 'dlv_1',
+    eventId: 'evt_1',
+    type: 'project.completed',
+    body: '{}',
+    url: 'https://subscriber.test/',
+    headers: {},
+    sealedSecrets: ['plain.whsec_test'],
+    attempt: 1,
+  }
+}
+
+describe('createClaimer()', () => {
+  let requests: ClaimRequest[] = []
+  let next: EndpointRef | null = null
+  let served: readonly EndpointRef[] = []
+  let isAway = false
+  let claimer = createClaimer({ claim }, { leaseMs: LEASE_MS, maxAttempts: 5 })
+
+  async function claim(request: ClaimRequest) {
+    requests.push(request)
+    if (isAway) throw storeUnavailable('The store is away')
+    return { deliveries: served.map(deliveryOf), storeTime: 1_773_480_413_000, next }
+  }
+
+  beforeEach(() => {
+    requests = []
+    next = null
+    served = []
+    isAway = false
+    claimer = createClaimer({ claim }, { leaseMs: LEASE_MS, maxAttempts: 5 })
+  })
+
+  /** A claim that ends at a place; gives whether there is more. */
+  async function claimUpTo(
+    place: EndpointRef | null,
+    ...endpoints: readonly EndpointRef[]
+  ): Promise<boolean> {
+    next = place
+    served = endpoints
+    return (await claimer.claim(10, ROOM)).hasMore
+  }
+
+  test('asks for what it is told, each time under another name that no other process has', async () => {
+    const other = createClaimer({ claim }, { leaseMs: LEASE_MS, maxAttempts: 5 })
+    for (const one of [claimer, claimer, other]) await one.claim(7, ROOM)
+    assert.equal(new Set(requests.map(({ token }) => token)).size, 3)
+    const [{ token, visits, ...request } = { token: '', visits: 0 }] = requests
+    assert.ok(token.length > 16 && visits > 0)
+    assert.deepEqual(request, {
+      isRepeat: false,
+      limit: 7,
+      room: ROOM,
+      after: null,
+      leaseMs: LEASE_MS,
+      maxAttempts: 5,
+    })
+  })
+
+  test('knows the store’s clock by its own', async () => {
+    const { storeOffset } = await claimer.claim(10, ROOM)
+    assert.ok(Math.abs(performance.now() + storeOffset - 1_773_480_413_000) < 1000)
+  })
+
+  test('repeats a claim without an answer under its name until it has one', async () => {
+    isAway = true
+    await assert.rejects(claimer.claim(10, ROOM), { code: 'store_unavailable' })
+    await assert.rejects(claimer.claim(5, ROOM), { code: 'store_unavailable' })
+    assert.equal(claimer.hasLost, true)
+    isAway = false
+    await claimer.claim(3, ROOM)
+    assert.equal(claimer.hasLost, false)
+    await claimer.claim(3, ROOM)
+    const [first, second, third, fourth] = requests
+    assert.deepEqual(
+      requests.map(({ isRepeat, limit }) => [isRepeat, limit]),
+      [
+        [false, 10],
+        [true, 5],
+        [true, 3],
+        [false, 3],
+      ],
+    )
+    assert.ok(first?.token === second?.token && first?.token === third?.token)
+    assert.notEqual(first?.token, fourth?.token)
+  })
+
+  test('counts a lease from when the claim was sent first: that one may have been carried out', async (t) => {
+    let now = 1000
+    t.mock.method(performance, 'now', () => now)
+    served = [at('we_1')]
+    const [plain] = (await claimer.claim(10, ROOM)).deliveries
+    assert.equal(plain?.leaseEndsAt, 1000 + LEASE_MS)
+    isAway = true
+    now = 5000
+    await assert.rejects(claimer.claim(10, ROOM))
+    isAway = false
+    now = 20_000
+    const [repeated] = (await claimer.claim(10, ROOM)).deliveries
+    assert.deepEqual([repeated?.token, repeated?.leaseEndsAt], [requests[1]?.token, 5000 + LEASE_MS])
+    mock.restoreAll()
+  })
+
+  test('goes around the circle of endpoints from where the claim before ended, once', async () => {
+    assert.equal(await claimUpTo(at('we_b')), true)
+    assert.equal(await claimUpTo(at('we_d')), true)
+    assert.equal(await claimUpTo(at('we_a', 'org_2')), true)
+    // Past the last one and on from the first.
+    assert.equal(await claimUpTo(at('we_c')), false)
+    assert.equal(await claimUpTo(at('we_a', 'org_2')), true)
+    assert.equal(await claimUpTo(at('we_b')), true)
+    assert.equal(await claimUpTo(at('we_c')), false)
+    assert.equal(await claimUpTo(at('we_b')), true)
+    assert.deepEqual(
+      requests.map(({ after }) => after?.endpointId ?? null),
+      [null, 'we_b', 'we_d', 'we_a', 'we_c', 'we_a', 'we_b', 'we_c'],
+    )
+  })
+
+  test('is around at once when the store has looked at every endpoint', async () => {
+    assert.equal(await claimUpTo(at('we_b')), true)
+    assert.equal(await claimUpTo(null), false)
+    assert.equal(await claimUpTo(null), false)
+  })
+
+  test('begins behind the endpoint that was served last, so that each is first at times', async () => {
+    await claimUpTo(null, at('we_a'), at('we_b'))
+    await claimUpTo(null)
+    await claimUpTo(null, at('we_c'))
+    await claimUpTo(null)
+    assert.deepEqual(
+      requests.map(({ after }) => after),
+      [null, at('we_b'), at('we_b'), at('we_c')],
+    )
+  })
+})
