@@ -335,6 +335,7 @@ declare
   organizations text[] := '{}';
   ids text[] := '{}';
   repeated integer := 0;
+  repeated_endpoints text[] := '{}';
   claimed integer := 0;
   found_ids text[];
   here_organization text := coalesce(after_organization, '');
@@ -356,8 +357,9 @@ begin
   end if;
 
   if is_repeat then
-    select coalesce(array_agg(d.organization_id order by d.id), '{}'), coalesce(array_agg(d.id order by d.id), '{}')
-      into organizations, ids
+    select coalesce(array_agg(d.organization_id order by d.id), '{}'), coalesce(array_agg(d.id order by d.id), '{}'),
+           coalesce(array_agg(d.endpoint_id), '{}')
+      into organizations, ids, repeated_endpoints
       from business_api.deliveries d
      where d.state = 'in_flight' and d.lease_until > at_time and d.claim_token = $1;
     repeated := cardinality(ids);
@@ -398,7 +400,8 @@ begin
 
     room := least(
       claim_limit - claimed,
-      coalesce((endpoint_rooms ->> here_endpoint)::integer, endpoint_room),
+      coalesce((endpoint_rooms ->> here_endpoint)::integer, endpoint_room)
+        - coalesce(cardinality(array_positions(repeated_endpoints, here_endpoint)), 0),
       coalesce((organization_rooms ->> here_organization)::integer, organization_room)
         - coalesce(cardinality(array_positions(organizations, here_organization)), 0)
     );
@@ -455,7 +458,8 @@ begin
     join business_api.deliveries d on d.organization_id = claim.organization_id and d.id = claim.id
     join business_api.events event on event.organization_id = d.organization_id and event.id = d.event_id
     join business_api.webhook_endpoints endpoint
-      on endpoint.organization_id = d.organization_id and endpoint.id = d.endpoint_id;
+      -- One that has been removed has no secret to sign with any more.
+      on endpoint.organization_id = d.organization_id and endpoint.id = d.endpoint_id and endpoint.state <> 'removed';
   return answer;
 end
 $function$;
@@ -686,7 +690,7 @@ begin
         failures integer, first_failure_ago_ms double precision
       )
       join business_api.webhook_endpoints e on e.organization_id = o.organization_id and e.id = o.endpoint_id
-     where o.has_failure or e.failures > 0
+     where (o.has_failure or e.failures > 0) and e.state <> 'removed'
      order by e.organization_id, e.id
        for no key update of e
   ), counted as (

@@ -29,7 +29,13 @@ export function createDueSignal(
   let listening: { end(): void } | undefined
 
   function tellWatchers(): void {
-    for (const onDue of watchers) onDue()
+    for (const onDue of watchers) {
+      try {
+        onDue()
+      } catch {
+        // It is not the publisher's to hear of.
+      }
+    }
   }
 
   function endListening(): void {

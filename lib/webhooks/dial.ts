@@ -135,17 +135,23 @@ function judgeAll(
   return verdict.allowed ? null : new SendError(DESTINATION_REFUSED, `${host}: ${verdict.detail}`)
 }
 
+/** After this a look-up is taken for lost: no attempt can still be waiting for it. */
+const LOST_AFTER_MS = 10_000
+
 /**
  * Look-ups of which one at a time is made for each name: the system resolves only a few at once, and an endpoint whose
  * name server is silent would take all the places with a few attempts.
  */
-export function shareLookups(lookup: Lookup): AddressGuard['resolve'] {
-  const underWay = new Map<string, Promise<readonly LookupAddress[]>>()
+export function shareLookups(lookup: Lookup, lostAfterMs: number = LOST_AFTER_MS): AddressGuard['resolve'] {
+  const underWay = new Map<string, { readonly answer: Promise<LookupAddress[]>; readonly begunAt: number }>()
   return (hostname) => {
     const joined = underWay.get(hostname)
-    if (joined) return joined
-    const begun = resolveAddresses(hostname, lookup).finally(() => underWay.delete(hostname))
+    if (joined && performance.now() - joined.begunAt < lostAfterMs) return joined.answer
+    const answer = resolveAddresses(hostname, lookup).finally(() => {
+      if (underWay.get(hostname) === begun) underWay.delete(hostname)
+    })
+    const begun = { answer, begunAt: performance.now() }
     underWay.set(hostname, begun)
-    return begun
+    return answer
   }
 }

@@ -3,13 +3,25 @@ import type { RecordedEvent } from '../../lib/envelope.ts'
 import type { BusinessStore } from '../../lib/store.ts'
 import { testAdmission } from './_admission.ts'
 import { testApiKeys } from './_api-keys.ts'
+import { testAttempts } from './_attempts.ts'
+import { testBacklog } from './_backlog.ts'
+import { testCircle } from './_circle.ts'
+import { testClaims } from './_claims.ts'
 import { testCreations } from './_creations.ts'
+import { testDeliveries } from './_deliveries.ts'
 import { testEndpoints } from './_endpoints.ts'
+import { testHealth } from './_health.ts'
 import { testIdempotency } from './_idempotency.ts'
 import { testIsolation } from './_isolation.ts'
+import { testLeases } from './_leases.ts'
 import { testLists } from './_lists.ts'
 import { testPublishing } from './_publishing.ts'
+import { testPurge } from './_purge.ts'
 import { testRaces } from './_races.ts'
+import { testRepeats } from './_repeats.ts'
+import { testReplays } from './_replays.ts'
+import { testSigningSecrets } from './_signing-secrets.ts'
+import { testWebhookIsolation } from './_webhook-isolation.ts'
 
 // The contract of BusinessStore as one suite, run by every store: lib/store.ts and the resources' files in tests.
 
@@ -50,7 +62,19 @@ export function describeStore(name: string, harness: StoreHarness): void {
     describe('API keys', () => testApiKeys(harness))
     describe('tenant isolation', () => testIsolation(harness))
     describe('endpoints', () => testEndpoints(harness))
+    describe('signing secrets', () => testSigningSecrets(harness))
     describe('publishing', () => testPublishing(harness))
+    describe('claims', () => testClaims(harness))
+    describe('the circle of endpoints', () => testCircle(harness))
+    describe('repeated claims', () => testRepeats(harness))
+    describe('leases', () => testLeases(harness))
+    describe('attempts', () => testAttempts(harness))
+    describe('health of endpoints', () => testHealth(harness))
+    describe('deliveries', () => testDeliveries(harness))
+    describe('replays', () => testReplays(harness))
+    describe('backlog', () => testBacklog(harness))
+    describe('retention', () => testPurge(harness))
+    describe('tenant isolation of webhooks', () => testWebhookIsolation(harness))
     describe('races', () => testRaces(harness))
   })
 }

@@ -12,7 +12,7 @@ import type {
   EndpointHealth,
   FailureLimit,
 } from '../../lib/deliveries.ts'
-import type { WebhookEndpoint } from '../../lib/endpoints.ts'
+import type { EndpointRecord, WebhookEndpoint } from '../../lib/endpoints.ts'
 import type { BusinessStore } from '../../lib/store.ts'
 import type { StoreHarness } from './_contract.ts'
 import { createTenant, type Tenant } from './_tenant.ts'
@@ -33,9 +33,16 @@ export async function createPublisher(harness: StoreHarness, test: TestContext):
 
 async function retire(tenant: Tenant): Promise<void> {
   const { store, id } = tenant
-  const endpoints = await store.endpoints.list(id)
-  await Promise.all(endpoints.map((endpoint) => store.endpoints.remove(id, endpoint.id)))
+  // One after another: at once, each would open a connection of its own.
+  for (const endpoint of await store.endpoints.list(id)) await store.endpoints.remove(id, endpoint.id)
   await claim(tenant, { room: NO_ROOM })
+}
+
+/** Publishes so many events, one after another; gives their ids. */
+export async function publishMany(tenant: Tenant, count: number): Promise<string[]> {
+  const ids: string[] = []
+  for (let event = 0; event < count; event++) ids.push((await tenant.publish()).id)
+  return ids
 }
 
 // --- Claims ---
@@ -96,7 +103,7 @@ export function roomFor(tenant: Tenant, changes: Partial<ClaimRequest['room']>):
   return { ...NO_ROOM, endpoint: 100, organizations: { [tenant.id]: 100 }, ...changes }
 }
 
-/** The store's clock, and nothing else: no lease of the organization has ended. */
+/** The store's clock. Leases that have ended are set free by it, and nothing else is done. */
 export async function storeTime(tenant: Tenant): Promise<number> {
   return (await claim(tenant, { room: NO_ROOM, visits: 1 })).storeTime
 }
@@ -175,4 +182,16 @@ export async function onlyEndpoint({ store, id }: Tenant): Promise<WebhookEndpoi
   const [endpoint, ...others] = await store.endpoints.list(id)
   if (!endpoint || others.length > 0) throw new Error('There is not just one endpoint')
   return endpoint
+}
+
+/** A new endpoint as it is listed. */
+export function shown({ sealedSecret: _, ...record }: EndpointRecord): WebhookEndpoint {
+  return {
+    ...record,
+    state: 'enabled',
+    disabledReason: null,
+    failingSince: null,
+    failures: 0,
+    previousSecretExpiresAt: null,
+  }
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { EndpointRecord, EndpointState, WebhookEndpoint } from '../../lib/endpoints.ts'
+import type { EndpointState, WebhookEndpoint } from '../../lib/endpoints.ts'
 import type { StoreHarness } from './_contract.ts'
 import {
   claim,
@@ -12,11 +12,11 @@ import {
   onlyDelivery,
   onlyEndpoint,
   record,
-  storeTime,
+  shown,
   success,
   TIMESTAMP,
 } from './_delivering.ts'
-import { ids, newEndpoint, type Tenant } from './_tenant.ts'
+import { ids, newEndpoint } from './_tenant.ts'
 
 /** What is kept of endpoints, and what becomes of them. */
 export function testEndpoints(harness: StoreHarness): void {
@@ -24,19 +24,6 @@ export function testEndpoints(harness: StoreHarness): void {
   testUpdate(harness)
   testStates(harness)
   testRemove(harness)
-  testSecrets(harness)
-}
-
-/** A new endpoint as it is listed. */
-function shown({ sealedSecret: _, ...record }: EndpointRecord): WebhookEndpoint {
-  return {
-    ...record,
-    state: 'enabled',
-    disabledReason: null,
-    failingSince: null,
-    failures: 0,
-    previousSecretExpiresAt: null,
-  }
 }
 
 function testList(harness: StoreHarness): void {
@@ -227,60 +214,5 @@ function testRemove(harness: StoreHarness): void {
     assert.deepEqual(await record(tenant, [lastFailure(delivery)], { failures: 1, failingMs: 0 }), [])
     const { state, attemptLog } = await onlyDelivery(tenant)
     assert.deepEqual([state, attemptLog.length], ['dead_lettered', 1])
-  })
-}
-
-function testSecrets(harness: StoreHarness): void {
-  const OVERLAP_MS = 3_600_000
-
-  async function sealedSecretsOf(tenant: Tenant): Promise<readonly string[]> {
-    await tenant.publish()
-    return (await claimOne(tenant)).sealedSecrets
-  }
-
-  test('endpoints.rotateSecret() lets the secret before sign too, after the current one, until the overlap has ended', async (t) => {
-    const tenant = await createPublisher(harness, t)
-    const endpoint = await tenant.insertEndpoint({ sealedSecret: 'first' })
-    const rotated = await tenant.store.endpoints.rotateSecret(tenant.id, endpoint.id, 'second', OVERLAP_MS)
-    const expiresAt = rotated?.previousSecretExpiresAt ?? ''
-    assert.deepEqual(rotated, { ...shown(endpoint), previousSecretExpiresAt: expiresAt })
-    assert.match(expiresAt, TIMESTAMP)
-    const leftMs = Date.parse(expiresAt) - (await storeTime(tenant))
-    assert.ok(leftMs > OVERLAP_MS - 10_000 && leftMs <= OVERLAP_MS, `${leftMs}`)
-
-    await tenant.letTimePass(OVERLAP_MS - 10_000)
-    assert.deepEqual(await sealedSecretsOf(tenant), ['second', 'first'])
-    await tenant.letTimePass(10_001)
-    assert.deepEqual(await sealedSecretsOf(tenant), ['second'])
-    assert.equal((await onlyEndpoint(tenant)).previousSecretExpiresAt, null)
-  })
-
-  test('endpoints.rotateSecret() with an overlap of 0 lets the new secret alone sign', async (t) => {
-    const tenant = await createPublisher(harness, t)
-    const { id } = await tenant.insertEndpoint({ sealedSecret: 'first' })
-    await tenant.store.endpoints.rotateSecret(tenant.id, id, 'second', OVERLAP_MS)
-    const rotated = await tenant.store.endpoints.rotateSecret(tenant.id, id, 'third', 0)
-    assert.equal(rotated?.previousSecretExpiresAt, null)
-    assert.deepEqual(await sealedSecretsOf(tenant), ['third'])
-  })
-
-  test('endpoints.rotateSecret() twice lets the last two sign, and the first no more', async (t) => {
-    const tenant = await createPublisher(harness, t)
-    const { id } = await tenant.insertEndpoint({ sealedSecret: 'first' })
-    await tenant.store.endpoints.rotateSecret(tenant.id, id, 'second', OVERLAP_MS)
-    await tenant.letTimePass(OVERLAP_MS / 2)
-    await tenant.secondStore.endpoints.rotateSecret(tenant.id, id, 'third', OVERLAP_MS)
-    await tenant.letTimePass(OVERLAP_MS / 2 + 1)
-    assert.deepEqual(await sealedSecretsOf(tenant), ['third', 'second'])
-  })
-
-  test('endpoints.rotateSecret() to the secret that is the current one changes nothing', async (t) => {
-    const tenant = await createPublisher(harness, t)
-    const { id } = await tenant.insertEndpoint({ sealedSecret: 'first' })
-    const rotated = await tenant.store.endpoints.rotateSecret(tenant.id, id, 'second', OVERLAP_MS)
-    assert.deepEqual(await tenant.store.endpoints.rotateSecret(tenant.id, id, 'second', 0), rotated)
-    const again = await tenant.secondStore.endpoints.rotateSecret(tenant.id, id, 'second', OVERLAP_MS * 2)
-    assert.deepEqual(again, rotated)
-    assert.deepEqual(await sealedSecretsOf(tenant), ['second', 'first'])
   })
 }

@@ -2,8 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { describeStore } from './_contract.ts'
+import { claimOne, createPublisher, deliveriesOf, onlyEndpoint } from './_delivering.ts'
 import { kinds } from './_kinds.ts'
-import { createTenant, events } from './_tenant.ts'
+import { createTenant, events, newEndpoint, newEvent } from './_tenant.ts'
 
 let passedMs = 0
 const store = createMemoryStore({ clock: () => Date.now() + passedMs })
@@ -32,6 +33,69 @@ test('the memory store gives out events that cannot be changed', async () => {
   await kinds.clients.create(tenant, { events: events(1) })
   const [event] = store.recordedEvents(tenant.id)
   assert.throws(() => Object.assign(event ?? {}, { body: 'changed' }), TypeError)
+})
+
+test('the memory store keeps endpoints and published events as they were given, whatever becomes of the objects', async (t) => {
+  const tenant = await createPublisher(harness, t)
+  const headers: Record<string, string> = { 'X-A': '1' }
+  const endpoint = newEndpoint({ headers, types: ['client.created'] })
+  const event = { ...newEvent() }
+  const expected = structuredClone(event)
+  await store.endpoints.insert(tenant.id, endpoint)
+  await store.events.publish(tenant.id, event)
+  headers['X-A'] = 'changed'
+  event.body = 'changed'
+  assert.deepEqual((await onlyEndpoint(tenant)).headers, { 'X-A': '1' })
+  assert.deepEqual(store.recordedEvents(tenant.id), [expected])
+
+  const changed = { 'X-B': '1' }
+  await store.endpoints.update(tenant.id, endpoint.id, { headers: changed })
+  changed['X-B'] = 'changed'
+  const { body, headers: claimed } = await claimOne(tenant)
+  assert.deepEqual([body, claimed], [expected.body, { 'X-B': '1' }])
+})
+
+test('the memory store gives out what can be changed without changing what it keeps', async (t) => {
+  const tenant = await createPublisher(harness, t)
+  await tenant.insertEndpoint({ headers: { 'X-A': '1' }, types: ['client.created'] })
+  await tenant.publish()
+  const before = [await onlyEndpoint(tenant), await deliveriesOf(tenant)]
+  const endpoint = await onlyEndpoint(tenant)
+  Object.assign(endpoint, { url: 'changed' })
+  Object.assign(endpoint.headers, { 'X-A': 'changed' })
+  Object.assign(endpoint.types ?? {}, { 0: 'lead.created' })
+  for (const delivery of await deliveriesOf(tenant)) Object.assign(delivery, { state: 'delivered' })
+  assert.deepEqual([await onlyEndpoint(tenant), await deliveriesOf(tenant)], before)
+  const { headers } = await claimOne(tenant)
+  Object.assign(headers, { 'X-A': 'changed' })
+  assert.deepEqual((await onlyEndpoint(tenant)).headers, { 'X-A': '1' })
+})
+
+test('the memory store measures nothing where nothing is to be done', async () => {
+  assert.deepEqual(await createMemoryStore().deliveries.measure(), { due: 0, oldestDueMs: 0, inFlight: 0 })
+})
+
+test('a watcher of the memory store may use it: the verb that woke it has ended', async (t) => {
+  const tenant = await createPublisher(harness, t)
+  await tenant.insertEndpoint()
+  await tenant.insertEndpoint()
+  const seen: Promise<readonly unknown[]>[] = []
+  t.after(store.deliveries.watch(() => seen.push(deliveriesOf(tenant))))
+  await kinds.clients.create(tenant, { events: events(2) })
+  assert.equal(seen.length, 1, 'once for all that a verb has recorded')
+  assert.equal((await Promise.all(seen)).flat().length, 4)
+})
+
+test('the memory store names organizations and endpoints whatever they are called', async (t) => {
+  const plain = createMemoryStore()
+  const tenant = await createPublisher({ ...harness, store: () => plain, secondStore: () => plain }, t)
+  const id = 'constructor'
+  await plain.endpoints.insert(id, newEndpoint({ id }))
+  await plain.events.publish(id, newEvent())
+  const { organizationId, endpointId } = await claimOne(tenant, {
+    room: { endpoint: 1, organization: 1, endpoints: {}, organizations: {} },
+  })
+  assert.deepEqual([organizationId, endpointId], [id, id])
 })
 
 test('the memory store has no events for an organization that it has never heard of', () => {

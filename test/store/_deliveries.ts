@@ -1,0 +1,141 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+import type { Delivery, DeliveryFilter } from '../../lib/deliveries.ts'
+import type { StoreHarness } from './_contract.ts'
+import { claim, createPublisher, deliveriesOf, lastFailure, record, roomFor, success } from './_delivering.ts'
+import { ids, type Tenant } from './_tenant.ts'
+
+/** What can be seen of deliveries. */
+export function testDeliveries(harness: StoreHarness): void {
+  testPages(harness)
+  testFilters(harness)
+}
+
+function testPages(harness: StoreHarness): void {
+  test('deliveries.list() gives the newest first, at most limit, and goes on before the last of a page', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    await tenant.insertEndpoint()
+    for (let event = 0; event < 5; event++) await tenant.publish()
+    const all = await deliveriesOf(tenant)
+    assert.equal(all.length, 10)
+    assert.deepEqual(all.map(idOf), all.map(idOf).toSorted().toReversed())
+
+    const pages: (readonly Delivery[])[] = []
+    for (let before: string | null = null; pages.length < 4; before = pages.at(-1)?.at(-1)?.id ?? null) {
+      pages.push(await tenant.secondStore.deliveries.list(tenant.id, {}, 4, before))
+      // What comes meanwhile is on no later page.
+      await tenant.publish()
+      if (pages.at(-1)?.length === 0) break
+    }
+    assert.deepEqual(
+      pages.map((page) => page.length),
+      [4, 4, 2, 0],
+    )
+    assert.deepEqual(pages.flat(), all)
+  })
+
+  test('deliveries.list() is empty for an organization without deliveries', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.publish()
+    assert.deepEqual(await deliveriesOf(tenant), [])
+  })
+
+  test('deliveries.get() gives null for an id that no delivery has', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    const { id: eventId } = await tenant.publish()
+    for (const id of [ids('dlv'), eventId, '', "' or true --", 'constructor']) {
+      assert.equal(await tenant.store.deliveries.get(tenant.id, id), null)
+    }
+  })
+}
+
+function idOf({ id }: Delivery): string {
+  return id
+}
+
+function testFilters(harness: StoreHarness): void {
+  /** Three endpoints with two types of events each, in four states. */
+  async function createLog(tenant: Tenant): Promise<readonly Delivery[]> {
+    for (let endpoint = 0; endpoint < 3; endpoint++) await tenant.insertEndpoint()
+    for (const type of ['client.created', 'lead.created', 'client.created']) {
+      await tenant.publish({ type })
+      // A time of its own for each event, as they are told apart by it.
+      await setTimeout(3)
+    }
+    const { deliveries } = await claim(tenant, { room: roomFor(tenant, { endpoint: 2 }) })
+    const [first, second, third] = deliveries
+    assert.ok(first && second && third)
+    await record(tenant, [success(first), lastFailure(second), success(third)])
+    return deliveriesOf(tenant)
+  }
+
+  test('deliveries.list() lets through what the filter says, each part of it and all together', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const all = await createLog(tenant)
+    assert.equal(new Set(all.map(({ state }) => state)).size, 4)
+    const times = [...new Set(all.map(({ createdAt }) => createdAt))].toSorted()
+    const [, since = '', until = ''] = times
+    const endpointId = all[4]?.endpointId ?? ''
+    const filters: readonly [DeliveryFilter, (delivery: Delivery) => boolean][] = [
+      [{}, () => true],
+      [{ endpointId }, (delivery) => delivery.endpointId === endpointId],
+      [{ type: 'lead.created' }, ({ type }) => type === 'lead.created'],
+      [{ states: ['pending'] }, ({ state }) => state === 'pending'],
+      [{ states: ['delivered', 'in_flight'] }, ({ state }) => state === 'delivered' || state === 'in_flight'],
+      [{ since }, ({ createdAt }) => createdAt >= since],
+      [{ until }, ({ createdAt }) => createdAt < until],
+      [{ since, until }, ({ createdAt }) => createdAt >= since && createdAt < until],
+      [
+        {
+          endpointId,
+          type: 'client.created',
+          states: ['pending', 'in_flight', 'delivered'],
+          since,
+          until: '9999-12-31T23:59:59.999Z',
+        },
+        (delivery) =>
+          delivery.endpointId === endpointId &&
+          delivery.type === 'client.created' &&
+          delivery.state !== 'dead_lettered' &&
+          delivery.createdAt >= since,
+      ],
+    ]
+    for (const [filter, isLetThrough] of filters) {
+      const expected = all.filter(isLetThrough)
+      assert.ok(expected.length > 0)
+      assert.deepEqual(await deliveriesOf(tenant, filter), expected, JSON.stringify(filter))
+    }
+  })
+
+  test('deliveries.list() gives nothing for what there is none of', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const [newest] = await createLog(tenant)
+    for (const filter of [
+      { endpointId: ids('we') },
+      { type: 'invoice.paid' },
+      { type: "' or true --" },
+      { states: [] },
+      { states: ['cancelled'] },
+      { since: '9999-12-31T23:59:59.999Z' },
+      { until: '1970-01-01T00:00:00.000Z' },
+    ] as const) {
+      assert.deepEqual(await deliveriesOf(tenant, filter), [], JSON.stringify(filter))
+    }
+    assert.ok(newest)
+  })
+
+  test('deliveries.list() goes on before a delivery that the filter does not let through', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const all = await createLog(tenant)
+    const { id = '', type } = all[4] ?? {}
+    const filter = { type: type === 'lead.created' ? 'client.created' : 'lead.created' }
+    const page = await tenant.store.deliveries.list(tenant.id, filter, 100, id)
+    assert.deepEqual(
+      page,
+      all.filter((delivery) => delivery.type === filter.type && delivery.id < id),
+    )
+  })
+}

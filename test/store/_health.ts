@@ -1,0 +1,221 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { AttemptResult, FailureLimit } from '../../lib/deliveries.ts'
+import type { StoreHarness } from './_contract.ts'
+import {
+  type Claimed,
+  claim,
+  claimOne,
+  createPublisher,
+  deliveriesOf,
+  failure,
+  lastFailure,
+  NEVER,
+  onlyEndpoint,
+  record,
+  success,
+  TIMESTAMP,
+} from './_delivering.ts'
+import type { Tenant } from './_tenant.ts'
+
+/** How endpoints do by the attempts that are recorded, and when they are disabled. */
+export function testHealth(harness: StoreHarness): void {
+  testCounters(harness)
+  testFailing(harness)
+  testGone(harness)
+}
+
+/** Publishes an event and records an attempt of its delivery. */
+async function attemptOnce(
+  tenant: Tenant,
+  resultOf: (delivery: Claimed) => AttemptResult,
+  limit: FailureLimit = NEVER,
+) {
+  await tenant.publish()
+  return record(tenant, [resultOf(await claimOne(tenant))], limit)
+}
+
+const fails = (delivery: Claimed) => lastFailure(delivery)
+const succeeds = (delivery: Claimed) => success(delivery)
+
+function testCounters(harness: StoreHarness): void {
+  test('record() tells how each endpoint stands of which an attempt failed, and of no other', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const failing = await tenant.insertEndpoint()
+    await tenant.insertEndpoint()
+    await tenant.publish()
+    const { deliveries, storeTime } = await claim(tenant)
+    const results = deliveries.map((delivery) =>
+      delivery.endpointId === failing.id ? failure(delivery, { endedAgoMs: 20_000 }) : success(delivery),
+    )
+    const [{ failingSince, ...health } = { failingSince: null }, ...others] = await record(tenant, results)
+    assert.deepEqual(health, {
+      organizationId: tenant.id,
+      endpointId: failing.id,
+      state: 'enabled',
+      failures: 1,
+      isNewlyDisabled: false,
+    })
+    assert.deepEqual(others, [])
+    assert.match(failingSince ?? '', TIMESTAMP)
+    const agoMs = storeTime - Date.parse(failingSince ?? '')
+    // Recorded after the claim, and cut to milliseconds.
+    assert.ok(agoMs > 10_000 && agoMs <= 20_001, 'since the failed attempt ended')
+    const endpoints = await tenant.store.endpoints.list(tenant.id)
+    assert.deepEqual(
+      endpoints.map((endpoint) => [endpoint.id === failing.id, endpoint.failures, endpoint.failingSince]),
+      [
+        [false, 0, null],
+        [true, 1, failingSince],
+      ],
+    )
+  })
+
+  test('failures are counted from the first since the last success, whatever becomes of the deliveries', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    await attemptOnce(tenant, fails)
+    const { failingSince } = await onlyEndpoint(tenant)
+    await attemptOnce(tenant, (delivery) => failure(delivery, { delayMs: 60_000 }))
+    const [health] = await attemptOnce(tenant, fails)
+    assert.deepEqual([health?.failures, health?.failingSince], [3, failingSince])
+
+    assert.deepEqual(await attemptOnce(tenant, succeeds), [])
+    const healthy = await onlyEndpoint(tenant)
+    assert.deepEqual([healthy.failures, healthy.failingSince], [0, null])
+    await attemptOnce(tenant, fails)
+    assert.equal((await onlyEndpoint(tenant)).failures, 1)
+  })
+
+  test('within one call attempts count in the order in which they ended', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    await attemptOnce(tenant, fails)
+    const cases = [
+      // Milliseconds ago of failures and of a success, and what is left of them.
+      { failed: [50, 40, 30], succeeded: 20, failures: 0 },
+      { failed: [50, 30, 20], succeeded: 40, failures: 2 },
+      { failed: [30, 20, 10], succeeded: 40, failures: 3 },
+    ]
+    for (const { failed, succeeded, failures } of cases) {
+      for (let event = 0; event < 4; event++) await tenant.publish()
+      const [first, ...rest] = (await claim(tenant)).deliveries
+      assert.ok(first)
+      const results = rest.map((delivery, index) => lastFailure(delivery, { endedAgoMs: failed[index] ?? 0 }))
+      const [health] = await record(tenant, [...results, success(first, { endedAgoMs: succeeded })])
+      assert.equal(health?.failures, failures)
+      assert.equal(health.failingSince === null, failures === 0)
+    }
+  })
+}
+
+function testFailing(harness: StoreHarness): void {
+  const HOUR_MS = 3_600_000
+
+  test('an endpoint is disabled as failing once it has failed so often and for so long, not before both', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    const limit = { failures: 3, failingMs: HOUR_MS }
+    await attemptOnce(tenant, fails, limit)
+    await tenant.letTimePass(HOUR_MS + 1)
+    const [longEnough] = await attemptOnce(tenant, fails, limit)
+    assert.deepEqual([longEnough?.state, longEnough?.isNewlyDisabled], ['enabled', false], 'not often enough')
+    const [health] = await attemptOnce(tenant, fails, limit)
+    assert.deepEqual([health?.state, health?.failures, health?.isNewlyDisabled], ['disabled', 3, true])
+    const { state, disabledReason } = await onlyEndpoint(tenant)
+    assert.deepEqual([state, disabledReason], ['disabled', 'failing'])
+  })
+
+  test('an endpoint that has failed often but not for long stays enabled', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    const limit = { failures: 3, failingMs: HOUR_MS }
+    for (let attempt = 0; attempt < 5; attempt++) await attemptOnce(tenant, fails, limit)
+    await tenant.letTimePass(HOUR_MS - 60_000)
+    const [health] = await attemptOnce(tenant, fails, limit)
+    assert.deepEqual([health?.state, health?.failures, health?.isNewlyDisabled], ['enabled', 6, false])
+    await tenant.letTimePass(60_001)
+    assert.equal((await attemptOnce(tenant, fails, limit))[0]?.isNewlyDisabled, true)
+  })
+
+  test('a success begins the failing of an endpoint anew', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    const limit = { failures: 2, failingMs: HOUR_MS }
+    await attemptOnce(tenant, fails, limit)
+    await tenant.letTimePass(HOUR_MS + 1)
+    await attemptOnce(tenant, succeeds, limit)
+    await attemptOnce(tenant, fails, limit)
+    const [health] = await attemptOnce(tenant, fails, limit)
+    assert.deepEqual([health?.state, health?.failures], ['enabled', 2])
+  })
+
+  test('an endpoint is newly disabled once, and what waits for it is skipped', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    for (let event = 0; event < 4; event++) await tenant.publish()
+    const [one, other] = (await claim(tenant, { limit: 2 })).deliveries
+    assert.ok(one && other)
+    const limit = { failures: 1, failingMs: 0 }
+    assert.equal((await record(tenant, [failure(one)], limit))[0]?.isNewlyDisabled, true)
+    const [again] = await record(tenant, [lastFailure(other)], limit)
+    assert.deepEqual([again?.state, again?.isNewlyDisabled], ['disabled', false])
+    assert.deepEqual((await claim(tenant)).eventIds, [])
+    const states = (await deliveriesOf(tenant)).map(({ state }) => state)
+    assert.deepEqual(states.toSorted(), ['dead_lettered', 'skipped', 'skipped', 'skipped'])
+  })
+
+  test('a paused endpoint whose attempts in flight fail is disabled too', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const { id } = await tenant.insertEndpoint()
+    await tenant.publish()
+    const delivery = await claimOne(tenant)
+    await tenant.store.endpoints.setState(tenant.id, id, 'paused', ['enabled'])
+    const [health] = await record(tenant, [failure(delivery)], { failures: 1, failingMs: 0 })
+    assert.deepEqual([health?.state, health?.isNewlyDisabled], ['disabled', true])
+  })
+
+  test('an endpoint that is enabled again may fail as often as one that never failed', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const { id } = await tenant.insertEndpoint()
+    const limit = { failures: 2, failingMs: 0 }
+    await attemptOnce(tenant, fails, limit)
+    await attemptOnce(tenant, fails, limit)
+    await tenant.store.endpoints.setState(tenant.id, id, 'enabled', ['disabled'])
+    assert.equal((await attemptOnce(tenant, fails, limit))[0]?.isNewlyDisabled, false)
+    assert.equal((await attemptOnce(tenant, fails, limit))[0]?.isNewlyDisabled, true)
+  })
+}
+
+function testGone(harness: StoreHarness): void {
+  const gone = (delivery: Claimed) => lastFailure(delivery, { isGone: true, reason: 'gone', status: 410 })
+
+  test('an endpoint that asks for no more is disabled at once as gone, whatever the limits', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    await attemptOnce(tenant, succeeds)
+    const [health] = await attemptOnce(tenant, gone)
+    assert.deepEqual([health?.state, health?.failures, health?.isNewlyDisabled], ['disabled', 1, true])
+    assert.equal((await onlyEndpoint(tenant)).disabledReason, 'gone')
+    const [delivery] = await deliveriesOf(tenant)
+    assert.deepEqual([delivery?.state, delivery?.reason], ['dead_lettered', 'gone'])
+  })
+
+  test('an endpoint that is disabled already keeps the reason for it', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const { id } = await tenant.insertEndpoint()
+    await tenant.publish()
+    const delivery = await claimOne(tenant)
+    await tenant.store.endpoints.setState(tenant.id, id, 'disabled', ['enabled'])
+    const [health] = await record(tenant, [gone(delivery)], { failures: 1, failingMs: 0 })
+    assert.deepEqual([health?.state, health?.isNewlyDisabled], ['disabled', false])
+    assert.equal((await onlyEndpoint(tenant)).disabledReason, 'administrator')
+  })
+
+  test('gone is the reason also when the endpoint has failed too often as well', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    await attemptOnce(tenant, gone, { failures: 1, failingMs: 0 })
+    assert.equal((await onlyEndpoint(tenant)).disabledReason, 'gone')
+  })
+}

@@ -1,0 +1,202 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { StoreHarness } from './_contract.ts'
+import {
+  claim,
+  claimOne,
+  createPublisher,
+  failure,
+  LEASE_MS,
+  lastFailure,
+  onlyDelivery,
+  onlyEndpoint,
+  record,
+  refOf,
+  storeTime,
+  success,
+  TIMESTAMP,
+} from './_delivering.ts'
+import { ids } from './_tenant.ts'
+
+/** For how long a claim is in force, and what a write under one that is not is worth. */
+export function testLeases(harness: StoreHarness): void {
+  testEnds(harness)
+  testFences(harness)
+}
+
+function testEnds(harness: StoreHarness): void {
+  test('a delivery whose lease has ended is given to the next worker, and not before', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    const event = await tenant.publish()
+    await claimOne(tenant)
+    await tenant.letTimePass(LEASE_MS - 10_000)
+    assert.deepEqual((await claim(tenant, {}, tenant.secondStore)).eventIds, [])
+    await tenant.letTimePass(10_001)
+    const { deliveries } = await claim(tenant, {}, tenant.secondStore)
+    assert.deepEqual(
+      deliveries.map(({ eventId, body, attempt }) => [eventId, body, attempt]),
+      [[event.id, event.body, 2]],
+    )
+  })
+
+  test('an attempt whose lease has ended is logged as interrupted, from its claim to the end of the lease', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    await tenant.publish()
+    await claimOne(tenant, { leaseMs: 45_000 })
+    await tenant.letTimePass(60_000)
+    const { storeTime } = await claim(tenant)
+    const { attempts, attemptLog } = await onlyDelivery(tenant)
+    assert.equal(attempts, 2)
+    const [{ startedAt, ...entry } = { startedAt: '' }, ...others] = attemptLog
+    assert.deepEqual(entry, {
+      number: 1,
+      durationMs: 45_000,
+      dnsMs: null,
+      connectMs: null,
+      tlsMs: null,
+      firstByteMs: null,
+      status: null,
+      error: 'interrupted',
+      bodyExcerpt: '',
+    })
+    assert.deepEqual(others, [])
+    assert.match(startedAt, TIMESTAMP)
+    const agoMs = storeTime - Date.parse(startedAt)
+    assert.ok(agoMs >= 60_000 && agoMs < 70_000, `${agoMs} ms ago`)
+  })
+
+  test('a delivery whose lease has ended waits as a retry that is due at once', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    const interrupted = await tenant.publish()
+    await claimOne(tenant)
+    await tenant.letTimePass(LEASE_MS + 1)
+    const now = await storeTime(tenant)
+    const { state, dueAt } = await onlyDelivery(tenant)
+    assert.equal(state, 'pending')
+    assert.ok(Math.abs(now - Date.parse(dueAt ?? '')) < 10_000, 'not due as it was before')
+    const first = await tenant.publish()
+    assert.deepEqual((await claim(tenant, { limit: 1 })).eventIds, [first.id])
+    assert.deepEqual((await claim(tenant)).eventIds, [interrupted.id])
+  })
+
+  test('the fifth lease that ends dead-letters the delivery, with the reason interrupted', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    await tenant.publish()
+    for (let attempt = 1; attempt <= 5; attempt++) {
+      assert.equal((await claimOne(tenant)).attempt, attempt)
+      await tenant.letTimePass(LEASE_MS + 1)
+    }
+    assert.deepEqual((await claim(tenant)).eventIds, [])
+    const { state, reason, attempts, dueAt, finishedAt, attemptLog } = await onlyDelivery(tenant)
+    assert.deepEqual([state, reason, attempts, dueAt], ['dead_lettered', 'interrupted', 5, null])
+    assert.match(finishedAt ?? '', TIMESTAMP)
+    const expected = [1, 2, 3, 4, 5].map((number) => [number, 'interrupted'])
+    assert.deepEqual(
+      attemptLog.map(({ number, error }) => [number, error]),
+      expected,
+    )
+  })
+
+  test('the last attempt is the one that the claim of then says, after failures too', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    await tenant.publish()
+    await record(tenant, [failure(await claimOne(tenant))])
+    await claimOne(tenant)
+    await tenant.letTimePass(LEASE_MS + 1)
+    await claim(tenant, { maxAttempts: 2 })
+    const { state, attemptLog } = await onlyDelivery(tenant)
+    assert.equal(state, 'dead_lettered')
+    assert.deepEqual(
+      attemptLog.map(({ error }) => error),
+      [null, 'interrupted'],
+    )
+  })
+
+  test('an attempt that was interrupted is no failure of the endpoint', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    await tenant.publish()
+    for (let attempt = 1; attempt <= 5; attempt++) {
+      await claimOne(tenant)
+      await tenant.letTimePass(LEASE_MS + 1)
+    }
+    await claim(tenant)
+    const { state, failures, failingSince } = await onlyEndpoint(tenant)
+    assert.deepEqual([state, failures, failingSince], ['enabled', 0, null])
+  })
+}
+
+function testFences(harness: StoreHarness): void {
+  test('a result whose claim is not in force any more is dropped whole, and nothing is logged', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    await tenant.publish()
+    const late = await claimOne(tenant)
+    await tenant.letTimePass(LEASE_MS + 1)
+    const current = await claimOne(tenant)
+    const before = [await onlyDelivery(tenant), await onlyEndpoint(tenant)]
+    for (const result of [success(late), failure(late), lastFailure(late, { isGone: true })]) {
+      assert.deepEqual(await record(tenant, [result], { failures: 1, failingMs: 0 }), [])
+      assert.deepEqual([await onlyDelivery(tenant), await onlyEndpoint(tenant)], before)
+    }
+    await record(tenant, [success(current)])
+    const { state, attemptLog } = await onlyDelivery(tenant)
+    assert.equal(state, 'delivered')
+    assert.deepEqual(
+      attemptLog.map(({ number, error, status }) => [number, error, status]),
+      [
+        [1, 'interrupted', null],
+        [2, null, 204],
+      ],
+    )
+  })
+
+  test('release() passes over claims that are not in force', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    await tenant.publish()
+    const late = await claimOne(tenant)
+    await tenant.letTimePass(LEASE_MS + 1)
+    const current = await claimOne(tenant)
+    const before = await onlyDelivery(tenant)
+    await tenant.store.deliveries.release([refOf(late), { ...refOf(current), deliveryId: ids('dlv') }])
+    assert.deepEqual(await onlyDelivery(tenant), before)
+
+    await record(tenant, [success(current)])
+    const delivered = await onlyDelivery(tenant)
+    await tenant.store.deliveries.release([refOf(current)])
+    assert.deepEqual(await onlyDelivery(tenant), delivered)
+  })
+
+  test('only a claim’s own token ends it', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    await tenant.publish()
+    const delivery = await claimOne(tenant)
+    const before = await onlyDelivery(tenant)
+    for (const token of ['', `${delivery.token} `, delivery.token.toUpperCase(), 'null']) {
+      await record(tenant, [success({ ...delivery, token })])
+      await tenant.store.deliveries.release([{ ...refOf(delivery), token }])
+    }
+    assert.deepEqual(await onlyDelivery(tenant), before)
+    await record(tenant, [success(delivery)])
+    assert.equal((await onlyDelivery(tenant)).state, 'delivered')
+  })
+
+  test('a pending delivery has no claim to be ended, whatever the token', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    await tenant.publish()
+    const delivery = await claimOne(tenant)
+    await tenant.store.deliveries.release([refOf(delivery)])
+    const before = await onlyDelivery(tenant)
+    assert.deepEqual(await record(tenant, [failure(delivery)]), [])
+    await tenant.store.deliveries.release([refOf(delivery)])
+    assert.deepEqual(await onlyDelivery(tenant), before)
+  })
+}

@@ -1,0 +1,188 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import type { StoreHarness } from './_contract.ts'
+import {
+  claim,
+  claimOne,
+  createPublisher,
+  deliveriesOf,
+  failure,
+  getDelivery,
+  lastFailure,
+  onlyDelivery,
+  record,
+  storeTime,
+  success,
+} from './_delivering.ts'
+import { kinds } from './_kinds.ts'
+import { claim as claimKey, type Tenant, WEEK_MS } from './_tenant.ts'
+
+/** What is forgotten, how much at once, and what must stay. */
+export function testPurge(harness: StoreHarness): void {
+  testEvents(harness)
+  testBounds(harness)
+  testIdempotencyKeys(harness)
+  testEndpoints(harness)
+}
+
+const YEAR_MS = 365 * 24 * 3_600_000
+/** So old that no event of another test is. */
+const OLD = '2001-01-01T00:00:00.000Z'
+const EVENTS_AFTER_MS = 20 * YEAR_MS
+
+/** Makes an organization when nothing of another one is left to be forgotten. */
+async function createPurged(harness: StoreHarness, test: TestContext): Promise<Tenant> {
+  const tenant = await createPublisher(harness, test)
+  await purgeAll(tenant)
+  return tenant
+}
+
+async function purgeAll(tenant: Tenant): Promise<void> {
+  const { events, idempotencyKeys } = await purge(tenant)
+  if (events + idempotencyKeys > 0) await purgeAll(tenant)
+}
+
+function purge({ store }: Tenant, limit = 1000) {
+  return store.deliveries.purge({ eventsAfterMs: EVENTS_AFTER_MS, limit })
+}
+
+function testEvents(harness: StoreHarness): void {
+  test('purge() forgets old events with their deliveries and attempts, whatever became of them', async (t) => {
+    const tenant = await createPurged(harness, t)
+    const { id: endpointId } = await tenant.insertEndpoint()
+    for (let event = 0; event < 2; event++) await tenant.publish({ createdAt: OLD })
+    const [one, other] = (await claim(tenant)).deliveries
+    assert.ok(one && other)
+    await record(tenant, [success(one), lastFailure(other)])
+    await tenant.store.endpoints.setState(tenant.id, endpointId, 'disabled', ['enabled'])
+    await tenant.publish({ createdAt: OLD })
+    await tenant.publish({ createdAt: OLD, type: 'lead.created' })
+    assert.equal((await deliveriesOf(tenant)).length, 4)
+
+    assert.equal((await purge(tenant)).events, 4)
+    assert.deepEqual(await tenant.events(), [])
+    assert.deepEqual(await deliveriesOf(tenant), [])
+    assert.equal(await tenant.store.deliveries.get(tenant.id, one.id), null)
+  })
+
+  test('purge() forgets an old event that went to nobody', async (t) => {
+    const tenant = await createPurged(harness, t)
+    await tenant.publish({ createdAt: OLD })
+    assert.equal((await purge(tenant)).events, 1)
+    assert.deepEqual(await tenant.events(), [])
+  })
+
+  test('purge() leaves an old event alone of which one delivery is still to be sent', async (t) => {
+    const tenant = await createPurged(harness, t)
+    await tenant.insertEndpoint()
+    await tenant.insertEndpoint()
+    const event = await tenant.publish({ createdAt: OLD })
+    const [one, other] = (await claim(tenant)).deliveries
+    assert.ok(one && other)
+    await record(tenant, [success(one)])
+    assert.equal((await purge(tenant)).events, 0, 'one is in flight')
+    await record(tenant, [failure(other, { delayMs: 0 })])
+    assert.equal((await purge(tenant)).events, 0, 'one is pending')
+    assert.deepEqual(await tenant.events(), [event])
+    assert.equal((await getDelivery(tenant, one.id)).attemptLog.length, 1)
+
+    const last = await claimOne(tenant)
+    assert.equal(last.body, event.body)
+    await record(tenant, [success(last)])
+    assert.equal((await purge(tenant)).events, 1)
+  })
+
+  test('purge() goes by the age of the event, by the store’s clock', async (t) => {
+    const tenant = await createPurged(harness, t)
+    const limit = (await storeTime(tenant)) - EVENTS_AFTER_MS
+    await tenant.publish({ createdAt: new Date(limit - 60_000).toISOString() })
+    const younger = await tenant.publish({ createdAt: new Date(limit + 60_000).toISOString() })
+    const young = await tenant.publish()
+    assert.equal((await purge(tenant)).events, 1)
+    const left = (await tenant.events()).map(({ id }) => id)
+    assert.deepEqual(left, [younger.id, young.id])
+  })
+}
+
+function testBounds(harness: StoreHarness): void {
+  test('purge() forgets at most limit events, and tells when none is left', async (t) => {
+    const tenant = await createPurged(harness, t)
+    await tenant.insertEndpoint()
+    for (let event = 0; event < 5; event++) await tenant.publish({ createdAt: OLD })
+    const { deliveries } = await claim(tenant)
+    await record(
+      tenant,
+      deliveries.map((delivery) => success(delivery)),
+    )
+    const counts: number[] = []
+    for (let part = 0; part < 4; part++) {
+      counts.push((await purge(tenant, 2)).events)
+      const left = new Set((await tenant.events()).map(({ id }) => id))
+      const logged = new Set((await deliveriesOf(tenant)).map(({ eventId }) => eventId))
+      assert.deepEqual(logged, left, 'an event and its deliveries go together')
+    }
+    assert.deepEqual(counts, [2, 2, 1, 0])
+  })
+
+  test('events that cannot be forgotten yet do not use up the limit', async (t) => {
+    const tenant = await createPurged(harness, t)
+    const { id } = await tenant.insertEndpoint()
+    const waiting = [await tenant.publish({ createdAt: OLD }), await tenant.publish({ createdAt: OLD })]
+    await tenant.store.endpoints.setState(tenant.id, id, 'disabled', ['enabled'])
+    await tenant.publish({ createdAt: OLD })
+    assert.equal((await purge(tenant, 1)).events, 1)
+    assert.deepEqual(await tenant.events(), waiting)
+  })
+}
+
+function testIdempotencyKeys(harness: StoreHarness): void {
+  test('purge() forgets expired idempotency entries, at most limit, and no other', async (t) => {
+    const tenant = await createPurged(harness, t)
+    await tenant.letTimePass(WEEK_MS + 1)
+    // What other tests have left may expire with that.
+    await purgeAll(tenant)
+    for (let key = 0; key < 3; key++) await kinds.projects.create(tenant, { idempotency: claimKey() })
+    assert.equal((await purge(tenant)).idempotencyKeys, 0)
+    await tenant.letTimePass(WEEK_MS + 1)
+    const live = claimKey()
+    await kinds.projects.create(tenant, { idempotency: live })
+    const counts: number[] = []
+    for (let part = 0; part < 3; part++) counts.push((await purge(tenant, 2)).idempotencyKeys)
+    assert.deepEqual(counts, [2, 1, 0])
+    const { outcome } = await kinds.projects.create(tenant, { idempotency: live })
+    assert.deepEqual(outcome, { outcome: 'replayed', reply: live.reply })
+  })
+}
+
+function testEndpoints(harness: StoreHarness): void {
+  test('purge() forgets a removed endpoint with the last of its log, and no other endpoint', async (t) => {
+    const tenant = await createPurged(harness, t)
+    const { endpoints } = tenant.store
+    const kept = await tenant.insertEndpoint({ types: ['lead.created'] })
+    const removed = await tenant.insertEndpoint()
+    for (let event = 0; event < 2; event++) await tenant.publish({ createdAt: OLD })
+    const [one, other] = (await claim(tenant)).deliveries
+    assert.ok(one && other)
+    await record(tenant, [success(one)])
+    await endpoints.remove(tenant.id, removed.id)
+    await purgeTwice(tenant)
+    assert.equal((await onlyDelivery(tenant)).endpointId, removed.id)
+    await endpoints.insert(tenant.id, removed)
+    assert.deepEqual(await idsOf(tenant), [kept.id], 'a part of its log is left')
+
+    await record(tenant, [success(other)])
+    await purgeTwice(tenant)
+    await endpoints.insert(tenant.id, removed)
+    assert.deepEqual(await idsOf(tenant), [removed.id, kept.id], 'its id is free again')
+  })
+
+  /** Once for the events, and once more for what nothing is left of then. */
+  async function purgeTwice(tenant: Tenant): Promise<void> {
+    await purge(tenant)
+    await purge(tenant)
+  }
+
+  async function idsOf({ store, id }: Tenant): Promise<string[]> {
+    return (await store.endpoints.list(id)).map((endpoint) => endpoint.id)
+  }
+}

@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { StoreHarness } from './_contract.ts'
+import {
+  type Claimed,
+  claim,
+  createPublisher,
+  getDelivery,
+  LEASE_MS,
+  publishMany,
+  record,
+  refOf,
+  roomFor,
+  success,
+} from './_delivering.ts'
+
+/** Claims that are sent again, as their answer was lost. */
+export function testRepeats(harness: StoreHarness): void {
+  test('claim() repeated under its token gives again what it has claimed, as it was, then more up to its limit', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    await publishMany(tenant, 5)
+    const lost = await claim(tenant, { limit: 2 })
+    const [another] = (await claim(tenant, { limit: 1 })).deliveries
+    const again = await claim(tenant, { token: lost.token, isRepeat: true, limit: 3 }, tenant.secondStore)
+    assert.equal(again.deliveries.length, 3)
+    assert.deepEqual(byId(again.deliveries.slice(0, 2)), byId(lost.deliveries))
+    assert.equal(again.eventIds.includes(another?.eventId ?? ''), false, 'it is another worker’s')
+    assert.deepEqual(
+      again.deliveries.map(({ attempt }) => attempt),
+      [1, 1, 1],
+    )
+    for (const { id } of again.deliveries) assert.equal((await getDelivery(tenant, id)).attempts, 1)
+  })
+
+  test('claim() repeated under a token that has never arrived claims as any other', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    const ids = await publishMany(tenant, 2)
+    const { eventIds } = await claim(tenant, { isRepeat: true })
+    assert.deepEqual(eventIds.toSorted(), ids)
+  })
+
+  test('claim() repeated gives no more of an endpoint than there is room for, what it gives again included', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    await publishMany(tenant, 5)
+    const room = roomFor(tenant, { endpoint: 3 })
+    const lost = await claim(tenant, { room, limit: 2 })
+    const again = await claim(tenant, { token: lost.token, isRepeat: true, room })
+    assert.equal(again.deliveries.length, 3)
+    assert.deepEqual(byId(again.deliveries.slice(0, 2)), byId(lost.deliveries))
+  })
+
+  test('claim() repeated gives only what is still in flight under its token', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    await publishMany(tenant, 4)
+    const lost = await claim(tenant, { limit: 3 })
+    const [ended, released, inFlight] = lost.deliveries
+    assert.ok(ended && released && inFlight)
+    await record(tenant, [success(ended)])
+    await tenant.store.deliveries.release([refOf(released)])
+    const repeat = { token: lost.token, isRepeat: true, room: roomFor(tenant, { endpoint: 0 }) }
+    assert.deepEqual((await claim(tenant, repeat)).deliveries, [inFlight])
+    await tenant.letTimePass(LEASE_MS + 1)
+    assert.deepEqual((await claim(tenant, repeat)).deliveries, [], 'its lease has ended')
+  })
+
+  test('claim() repeated gives nothing of an endpoint that has been removed since: there is no secret to sign with', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const { id } = await tenant.insertEndpoint()
+    await tenant.publish()
+    const lost = await claim(tenant)
+    await tenant.store.endpoints.remove(tenant.id, id)
+    assert.equal(lost.deliveries.length, 1)
+    assert.deepEqual((await claim(tenant, { token: lost.token, isRepeat: true })).deliveries, [])
+  })
+}
+
+function byId(deliveries: readonly Claimed[]): readonly Claimed[] {
+  return deliveries.toSorted((one, other) => (one.id < other.id ? -1 : 1))
+}
