@@ -1,5 +1,6 @@
-import { type LookupAddress, type LookupAllOptions, lookup as systemLookup } from 'node:dns'
+import type { LookupAddress } from 'node:dns'
 import { findRefusedRange, parseAddress } from './address-ranges.ts'
+import { type Lookup, publicLookup } from './lookup.ts'
 
 // The verdict on where a webhook may go. It falls twice: when an endpoint is registered, so that the customer hears of a
 // mistake at once, and at every attempt, as a name can mean another address by then.
@@ -11,13 +12,6 @@ export interface DestinationOptions {
   /** Whether `http:` is allowed beside `https:`, and port 80 with it. Default `false`. */
   allowHttp?: boolean | undefined
 }
-
-/** Resolves a name to all its addresses: `dns.lookup`, or anything of its call form. */
-export type Lookup = (
-  hostname: string,
-  options: LookupAllOptions,
-  callback: (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void,
-) => void
 
 /** No webhook goes there. */
 export interface RefusedDestination {
@@ -130,7 +124,7 @@ const REGISTRATION_LOOKUP_MS = 2000
 export async function judgeDestination(
   text: string,
   options: DestinationOptions & {
-    /** Default `dns.lookup`. */
+    /** Default `publicLookup`. */
     lookup?: Lookup | undefined
     /** Milliseconds until a name is accepted that does not resolve. Default 2000. */
     lookupTimeoutMs?: number | undefined
@@ -138,7 +132,7 @@ export async function judgeDestination(
 ): Promise<DestinationVerdict> {
   const verdict = judgeUrl(text, options)
   if (!verdict.allowed || options.allowPrivateNetworks) return verdict
-  const { lookup = systemLookup, lookupTimeoutMs = REGISTRATION_LOOKUP_MS } = options
+  const { lookup = publicLookup, lookupTimeoutMs = REGISTRATION_LOOKUP_MS } = options
   let timer: NodeJS.Timeout | undefined
   const overdue = new Promise<readonly LookupAddress[]>((resolve) => {
     timer = setTimeout(resolve, lookupTimeoutMs, [])

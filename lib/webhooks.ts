@@ -1,3 +1,5 @@
+export type { DestinationOptions } from './destination.ts'
+export { createPublicLookup, type Lookup, type PublicLookupOptions } from './lookup.ts'
 export {
   createDeliveryLoop,
   type DeliveryCounts,
@@ -5,7 +7,20 @@ export {
   type DeliveryStats,
 } from './webhooks/delivery-loop.ts'
 export type { DeliveryLoopOptions } from './webhooks/loop-options.ts'
-export type { SendErrorCode } from './webhooks/send-error.ts'
+export {
+  CONNECTION_FAILED,
+  CONNECTION_REFUSED,
+  CONNECTION_RESET,
+  DESTINATION_REFUSED,
+  DNS_FAILED,
+  INTERRUPTED,
+  INVALID_REQUEST,
+  INVALID_RESPONSE,
+  SENDER_FAILED,
+  type SendErrorCode,
+  TIMEOUT,
+  TLS_FAILED,
+} from './webhooks/send-error.ts'
 export { createWebhookSender } from './webhooks/sender.ts'
 export type { WebhookSenderOptions } from './webhooks/sender-options.ts'
 export {

@@ -8,8 +8,8 @@ import {
   judgeAddresses,
   judgeDestination,
   judgeUrl,
-  type Lookup,
 } from '../lib/destination.ts'
+import type { Lookup } from '../lib/lookup.ts'
 
 interface Edges {
   readonly cidr: string

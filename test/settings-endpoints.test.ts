@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import type { LookupAddress } from 'node:dns'
 import { describe, test } from 'node:test'
 import { inspect } from 'node:util'
-import { judgeDestination, type Lookup } from '../lib/destination.ts'
+import { judgeDestination } from '../lib/destination.ts'
 import {
   BusinessApiError,
   type ErrorCode,
@@ -14,6 +14,7 @@ import {
 } from '../lib/errors.ts'
 import { EVENT_TYPES } from '../lib/events.ts'
 import { createIds } from '../lib/ids.ts'
+import type { Lookup } from '../lib/lookup.ts'
 import { createSecretSealer } from '../lib/secret-sealing.ts'
 import { createEndpointSettings } from '../lib/settings/endpoints.ts'
 import { createDeveloperSettings, type DeveloperSettingsOptions, type NewEndpoint } from '../lib/settings.ts'

@@ -1,6 +1,7 @@
 import { API_KEY_PREFIX, DEFAULT_KEY_PREFIX } from '../api-keys.ts'
 import { type Clock, createIds, type Ids } from '../ids.ts'
-import { defaultLogger, guardLogger, type Logger, mutedLogger } from '../log.ts'
+import type { Logger } from '../log.ts'
+import { readHeaderPrefix, readLogger, readMatching, readWhole } from '../options.ts'
 import { isRateLimit, RATE_LIMIT_REQUIREMENT, type RateLimit, type RateLimits } from '../rate-limit.ts'
 
 /** Where and to whom an unexpected failure happened. */
@@ -82,18 +83,13 @@ export function readOptions(options: BusinessApiOptions): Settings {
   return {
     basePath: readBasePath(options.basePath),
     baseUrl: readBaseUrl(options.baseUrl),
-    maxBodyBytes: readPositive('maxBodyBytes', options.maxBodyBytes, 65_536),
-    deadlineMs: readPositive('deadlineMs', options.deadlineMs, 5000),
+    maxBodyBytes: readWhole('maxBodyBytes', options.maxBodyBytes, 65_536),
+    deadlineMs: readWhole('deadlineMs', options.deadlineMs, 5000),
     rateLimits: rateLimit === false ? null : readRateLimits(rateLimit),
     rateLimitScope: rateLimit === false ? 'shared' : readScope(rateLimit.scope),
     keyPrefix: readMatching('keyPrefix', options.keyPrefix, DEFAULT_KEY_PREFIX, API_KEY_PREFIX),
-    headerPrefix: readMatching(
-      'headerPrefix',
-      options.headerPrefix,
-      'X-SERVICE',
-      /^[A-Za-z][A-Za-z0-9-]{0,63}$/,
-    ),
-    logger: guardLogger(logger === false ? mutedLogger : (logger ?? defaultLogger)),
+    headerPrefix: readHeaderPrefix(options.headerPrefix),
+    logger: readLogger(logger),
     onError: options.onError ?? (() => {}),
     clock,
     ids: options.ids ?? createIds(clock),
@@ -126,29 +122,6 @@ function readBaseUrl(baseUrl: string | undefined): string | undefined {
     )
   }
   return baseUrl.replace(/\/+$/, '')
-}
-
-/** The longest timer of Node; a longer one fires at once. */
-const POSITIVE_MAX = 2 ** 31 - 1
-
-function readPositive(name: string, value: number | undefined, byDefault: number): number {
-  if (value === undefined) return byDefault
-  if (!Number.isInteger(value) || value < 1 || value > POSITIVE_MAX) {
-    throw new RangeError(
-      `Cannot use option '${name}' as it must be a whole number from 1 to ${POSITIVE_MAX}: current value is ${value}`,
-    )
-  }
-  return value
-}
-
-function readMatching(name: string, value: string | undefined, byDefault: string, pattern: RegExp): string {
-  if (value === undefined) return byDefault
-  if (!pattern.test(value)) {
-    throw new TypeError(
-      `Cannot use option '${name}' as it must match ${pattern}: current value is '${value}'`,
-    )
-  }
-  return value
 }
 
 function readScope(scope: 'shared' | 'process' = 'shared'): 'shared' | 'process' {

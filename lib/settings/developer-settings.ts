@@ -1,6 +1,7 @@
 import { DEFAULT_KEY_PREFIX, isApiKeyPrefix } from '../api-keys.ts'
 import { type DestinationOptions, judgeDestination } from '../destination.ts'
 import { type Clock, createIds, type Ids } from '../ids.ts'
+import { readHeaderPrefix } from '../options.ts'
 import { createSecretSealer, type SecretSealingOptions } from '../secret-sealing.ts'
 import type { BusinessStore } from '../store.ts'
 import { type ApiKeySettings, createApiKeySettings } from './api-keys.ts'
@@ -59,14 +60,6 @@ function readKeyPrefix(prefix = DEFAULT_KEY_PREFIX): string {
   if (isApiKeyPrefix(prefix)) return prefix
   throw new TypeError(
     `Cannot use option 'keyPrefix' as it must be a lower-case letter, then at most 15 lower-case letters or digits: ` +
-      `current value is '${prefix}'`,
-  )
-}
-
-function readHeaderPrefix(prefix = 'X-SERVICE'): string {
-  if (/^[A-Za-z][A-Za-z0-9-]{0,63}$/.test(prefix)) return prefix
-  throw new TypeError(
-    `Cannot use option 'headerPrefix' as it must be a letter, then at most 63 letters, digits or hyphens: ` +
       `current value is '${prefix}'`,
   )
 }

@@ -1,6 +1,7 @@
 import type { LookupAddress } from 'node:dns'
 import { connect, isIP, type LookupFunction, type Socket } from 'node:net'
-import { type DestinationVerdict, type Lookup, resolveAddresses } from '../destination.ts'
+import { type DestinationVerdict, resolveAddresses } from '../destination.ts'
+import type { Lookup } from '../lookup.ts'
 import {
   CONNECTION_FAILED,
   DESTINATION_REFUSED,

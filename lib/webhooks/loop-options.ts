@@ -1,5 +1,6 @@
 import type { FailureLimit } from '../deliveries.ts'
-import { defaultLogger, guardLogger, type Logger, mutedLogger } from '../log.ts'
+import type { Logger } from '../log.ts'
+import { readHeaderPrefix, readLogger, readWhole } from '../options.ts'
 import { RETRY_DELAYS_MS } from './verdict.ts'
 
 /** Options of `createDeliveryLoop`. Each is read once. */
@@ -53,29 +54,16 @@ const DAY_MS = 24 * 60 * 60 * 1000
 export function readLoopOptions(options: DeliveryLoopOptions): LoopSettings {
   const { retentionMs = 30 * DAY_MS } = options
   return {
-    concurrency: readWhole('concurrency', options.concurrency, 256, 1),
-    leaseMs: readWhole('leaseMs', options.leaseMs, 30_000, 100),
-    pollIntervalMs: readWhole('pollIntervalMs', options.pollIntervalMs, 100, 1),
+    concurrency: readWhole('concurrency', options.concurrency, 256),
+    leaseMs: readWhole('leaseMs', options.leaseMs, 30_000, { min: 100 }),
+    pollIntervalMs: readWhole('pollIntervalMs', options.pollIntervalMs, 100),
     retryDelaysMs: readDelays(options.retryDelaysMs),
     headerPrefix: readHeaderPrefix(options.headerPrefix),
     retentionMs: retentionMs === false ? false : readPositive('retentionMs', retentionMs),
     failureLimit: readFailureLimit(options.failureLimit),
-    logger: guardLogger(readLogger(options.logger)),
+    logger: readLogger(options.logger),
     onError: readOnError(options.onError),
   }
-}
-
-/** The longest timer of Node; a longer one fires at once. */
-const WHOLE_MAX = 2 ** 31 - 1
-
-function readWhole(name: string, value: number | undefined, byDefault: number, min: number): number {
-  if (value === undefined) return byDefault
-  if (!Number.isInteger(value) || value < min || value > WHOLE_MAX) {
-    throw new RangeError(
-      `Cannot use option '${name}' as it must be a whole number from ${min} to ${WHOLE_MAX}: current value is ${value}`,
-    )
-  }
-  return value
 }
 
 function readPositive(name: string, value: number): number {
@@ -89,33 +77,16 @@ function readDelays(delays: readonly number[] = RETRY_DELAYS_MS): readonly numbe
   if (!Array.isArray(delays)) {
     throw new TypeError("Cannot use option 'retryDelaysMs' as it must be a list of milliseconds")
   }
-  return Array.from(delays, (delay) => readWhole('retryDelaysMs', delay ?? Number.NaN, 0, 0))
+  return Array.from(delays, (delay) => readWhole('retryDelaysMs', delay ?? Number.NaN, 0, { min: 0 }))
 }
 
 function readFailureLimit(
   { failures, failingMs }: FailureLimit = { failures: 50, failingMs: 5 * DAY_MS },
 ): FailureLimit {
   return {
-    failures: readWhole('failureLimit.failures', failures ?? Number.NaN, 0, 1),
+    failures: readWhole('failureLimit.failures', failures ?? Number.NaN, 0),
     failingMs: readPositive('failureLimit.failingMs', failingMs),
   }
-}
-
-function readHeaderPrefix(prefix = 'X-SERVICE'): string {
-  if (typeof prefix === 'string' && /^[A-Za-z][A-Za-z0-9-]{0,63}$/.test(prefix)) return prefix
-  throw new TypeError(
-    `Cannot use option 'headerPrefix' as it must be a letter, then at most 63 letters, digits or hyphens: ` +
-      `current value is '${prefix}'`,
-  )
-}
-
-function readLogger(logger: Logger | false = defaultLogger): Logger {
-  if (logger === false) return mutedLogger
-  const levels = ['debug', 'info', 'warn', 'error'] as const
-  if (levels.every((level) => typeof logger?.[level] === 'function')) return logger
-  throw new TypeError(
-    "Cannot use option 'logger' as it must be false, or have the methods debug, info, warn and error",
-  )
 }
 
 function readOnError(onError: (error: unknown) => unknown = () => {}): (error: unknown) => unknown {

@@ -1,5 +1,7 @@
 import { lookup as systemLookup } from 'node:dns'
-import type { DestinationOptions, Lookup } from '../destination.ts'
+import type { DestinationOptions } from '../destination.ts'
+import { type Lookup, publicLookup } from '../lookup.ts'
+import { readWhole } from '../options.ts'
 import { VERSION } from '../version.ts'
 
 /** Options of `createWebhookSender`. Each is read once. */
@@ -7,15 +9,16 @@ export interface WebhookSenderOptions extends DestinationOptions {
   /** Milliseconds that an attempt takes at most, from the name look-up to the last byte. Default 10,000, which is the longest. */
   timeoutMs?: number | undefined
   /**
-   * Connections to one origin at once: further attempts wait for one to become free, and their time runs. Default 32.
+   * Connections to one origin at once: further attempts wait for one to become free, and their time runs. Default 256: as
+   * many as a delivery loop makes attempts, so that no endpoint waits for another one of the same provider.
    */
   maxConnectionsPerOrigin?: number | undefined
   /** What the requests name as their sender. Default `business-api/<version> (webhooks)`. */
   userAgent?: string | undefined
   /**
-   * Resolves names, once at a time for each name, and must call back. Default `dns.lookup`: it sees what the system sees,
-   * the hosts file too, but the system resolves only a few names at once, and one whose name server is silent takes a place
-   * for many seconds. A host with thousands of endpoints that strangers name gives a look-up by `dns.Resolver`.
+   * Resolves names, once at a time for each name, and must call back. Default `publicLookup`, which asks the name servers
+   * from this process, as names come from strangers; with `allowPrivateNetworks` `dns.lookup`, which sees what the system
+   * sees.
    */
   lookup?: Lookup | undefined
   /** Certificate authorities to trust, in PEM, instead of those that Node trusts. Default those. */
@@ -43,15 +46,12 @@ export function readSenderOptions(options: WebhookSenderOptions): SenderSettings
       allowPrivateNetworks: readFlag('allowPrivateNetworks', options.allowPrivateNetworks),
       allowHttp: readFlag('allowHttp', options.allowHttp),
     },
-    timeoutMs: readWhole('timeoutMs', options.timeoutMs, TIMEOUT_MAX_MS, TIMEOUT_MAX_MS),
-    maxConnectionsPerOrigin: readWhole(
-      'maxConnectionsPerOrigin',
-      options.maxConnectionsPerOrigin,
-      32,
-      CONNECTIONS_MAX,
-    ),
+    timeoutMs: readWhole('timeoutMs', options.timeoutMs, TIMEOUT_MAX_MS, { max: TIMEOUT_MAX_MS }),
+    maxConnectionsPerOrigin: readWhole('maxConnectionsPerOrigin', options.maxConnectionsPerOrigin, 256, {
+      max: CONNECTIONS_MAX,
+    }),
     userAgent: readUserAgent(options.userAgent),
-    lookup: readLookup(options.lookup),
+    lookup: readLookup(options.lookup, options.allowPrivateNetworks),
     ca: readAuthorities(options.ca),
   }
 }
@@ -66,16 +66,6 @@ function readFlag(name: string, value: boolean | undefined = false): boolean {
   return value
 }
 
-function readWhole(name: string, value: number | undefined, byDefault: number, max: number): number {
-  if (value === undefined) return byDefault
-  if (!Number.isInteger(value) || value < 1 || value > max) {
-    throw new RangeError(
-      `Cannot use option '${name}' as it must be a whole number from 1 to ${max}: current value is ${value}`,
-    )
-  }
-  return value
-}
-
 function readUserAgent(userAgent = `business-api/${VERSION} (webhooks)`): string {
   if (/^[!-~]([ -~]{0,254}[!-~])?$/.test(userAgent)) return userAgent
   throw new TypeError(
@@ -83,7 +73,8 @@ function readUserAgent(userAgent = `business-api/${VERSION} (webhooks)`): string
   )
 }
 
-function readLookup(lookup: Lookup = systemLookup): Lookup {
+function readLookup(given: Lookup | undefined, allowPrivateNetworks = false): Lookup {
+  const lookup = given === undefined ? (allowPrivateNetworks ? systemLookup : publicLookup) : given
   if (typeof lookup === 'function') return lookup
   throw new TypeError(`Cannot use option 'lookup' as it must be a function: current value is ${lookup}`)
 }

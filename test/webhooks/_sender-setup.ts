@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { LookupAddress } from 'node:dns'
 import type { TestContext } from 'node:test'
-import type { Lookup } from '../../lib/destination.ts'
+import type { Lookup } from '../../lib/lookup.ts'
 import { createWebhookSender } from '../../lib/webhooks/sender.ts'
 import type { WebhookSenderOptions } from '../../lib/webhooks/sender-options.ts'
 import type { WebhookAnswer, WebhookRequest, WebhookSender } from '../../lib/webhooks/webhook-sender.ts'

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import type { Socket } from 'node:net'
 import { test } from 'node:test'
-import type { DestinationVerdict, Lookup } from '../../lib/destination.ts'
+import { setTimeout } from 'node:timers/promises'
+import type { DestinationVerdict } from '../../lib/destination.ts'
+import type { Lookup } from '../../lib/lookup.ts'
 import { type AddressGuard, createTimings, dial, shareLookups } from '../../lib/webhooks/dial.ts'
 import { closed, startRawReceiver, startReceiver, startSecureReceiver } from './_receiver.ts'
 import { CERTIFICATE } from './_receiver-certificate.ts'
@@ -160,6 +162,17 @@ test('attempts that dial the same name at once share one look-up, and not with t
   assert.equal(waiting.length, 1)
   for (const answer of waiting) answer()
   await next
+})
+
+test('a look-up that never calls back does not hold its name for ever', async () => {
+  let isLost = true
+  const resolve = shareLookups((hostname, options, callback) => {
+    if (!isLost) resolveTo('8.8.8.8')(hostname, options, callback)
+    isLost = false
+  }, 10)
+  void resolve('a.test')
+  await setTimeout(15)
+  assert.deepEqual(await resolve('a.test'), [toLookupAddress('8.8.8.8')])
 })
 
 /** A guard that takes one address for public and all others for private. */

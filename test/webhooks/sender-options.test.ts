@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
+import { lookup as systemLookup } from 'node:dns'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { publicLookup } from '../../lib/lookup.ts'
 import { VERSION } from '../../lib/version.ts'
 import { createWebhookSender } from '../../lib/webhooks/sender.ts'
 import { readSenderOptions, type WebhookSenderOptions } from '../../lib/webhooks/sender-options.ts'
@@ -9,11 +11,12 @@ import { CERTIFICATE } from './_receiver-certificate.ts'
 
 test('the defaults are those of the documentation', () => {
   const { lookup, ...settings } = readSenderOptions({})
-  assert.equal(lookup.name, 'lookup')
+  assert.equal(lookup, publicLookup)
+  assert.equal(readSenderOptions({ allowPrivateNetworks: true }).lookup, systemLookup)
   assert.deepEqual(settings, {
     destinations: { allowPrivateNetworks: false, allowHttp: false },
     timeoutMs: 10_000,
-    maxConnectionsPerOrigin: 32,
+    maxConnectionsPerOrigin: 256,
     userAgent: `business-api/${VERSION} (webhooks)`,
     ca: undefined,
   })

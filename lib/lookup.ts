@@ -1,6 +1,5 @@
-import { type LookupAddress, lookup as systemLookup } from 'node:dns'
+import { type LookupAddress, type LookupAllOptions, lookup as systemLookup } from 'node:dns'
 import { Resolver } from 'node:dns/promises'
-import type { Lookup } from './destination.ts'
 
 /** What {@link createPublicLookup} asks, and for how long. */
 export interface PublicLookupOptions {
@@ -11,6 +10,13 @@ export interface PublicLookupOptions {
   /** Asks the system. Default `dns.lookup`. */
   readonly system?: Lookup | undefined
 }
+
+/** Resolves a name to all its addresses: `dns.lookup`, or anything of its call form. */
+export type Lookup = (
+  hostname: string,
+  options: LookupAllOptions,
+  callback: (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void,
+) => void
 
 /** What a name server says of a name that it does not have, and what it means that there is no name server. */
 const NOT_THERE = new Set(['ENOTFOUND', 'ENODATA', 'ECONNREFUSED'])
@@ -60,6 +66,9 @@ export function createPublicLookup({
     )
   }
 }
+
+/** The look-up of everything that goes to addresses that strangers have given. */
+export const publicLookup: Lookup = createPublicLookup()
 
 function addressesOf(result: PromiseSettledResult<string[]>, family: 4 | 6): LookupAddress[] {
   return result.status === 'fulfilled' ? result.value.map((address) => ({ address, family })) : []

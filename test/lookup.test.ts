@@ -3,8 +3,8 @@ import { createSocket, type Socket } from 'node:dgram'
 import type { LookupAddress } from 'node:dns'
 import { once } from 'node:events'
 import { after, before, describe, test } from 'node:test'
-import type { Lookup } from '../lib/destination.ts'
-import { createPublicLookup } from '../lib/public-lookup.ts'
+import type { Lookup } from '../lib/lookup.ts'
+import { createPublicLookup } from '../lib/lookup.ts'
 
 const A = 1
 const NXDOMAIN = 3

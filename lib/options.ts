@@ -1,0 +1,56 @@
+import { defaultLogger, guardLogger, type Logger, mutedLogger } from './log.ts'
+
+// How options are read that several factories have: checked at construction, in one wording.
+
+/** The longest timer of Node in milliseconds; a longer one fires at once. */
+export const TIMER_MAX = 2 ** 31 - 1
+
+/**
+ * @param value what the host has given; `undefined` for the default
+ * @throws `RangeError` for what is no whole number from `min` to `max`
+ */
+export function readWhole(
+  name: string,
+  value: number | undefined,
+  byDefault: number,
+  { min = 1, max = TIMER_MAX }: { readonly min?: number; readonly max?: number } = {},
+): number {
+  if (value === undefined) return byDefault
+  if (!Number.isInteger(value) || value < min || value > max) {
+    throw new RangeError(
+      `Cannot use option '${name}' as it must be a whole number from ${min} to ${max}: current value is ${value}`,
+    )
+  }
+  return value
+}
+
+/** @throws `TypeError` for what the pattern does not match */
+export function readMatching(
+  name: string,
+  value: string | undefined,
+  byDefault: string,
+  pattern: RegExp,
+): string {
+  if (value === undefined) return byDefault
+  if (typeof value !== 'string' || !pattern.test(value)) {
+    throw new TypeError(
+      `Cannot use option '${name}' as it must match ${pattern}: current value is '${value}'`,
+    )
+  }
+  return value
+}
+
+/** What the webhook headers begin with: `X-SERVICE` in `X-SERVICE-Event-Id`. @throws `TypeError` */
+export function readHeaderPrefix(value: string | undefined): string {
+  return readMatching('headerPrefix', value, 'X-SERVICE', /^[A-Za-z][A-Za-z0-9-]{0,63}$/)
+}
+
+/** A logger whose failures are nobody's business here. @throws `TypeError` for what is none */
+export function readLogger(logger: Logger | false = defaultLogger): Logger {
+  if (logger === false) return mutedLogger
+  const levels = ['debug', 'info', 'warn', 'error'] as const
+  if (levels.every((level) => typeof logger?.[level] === 'function')) return guardLogger(logger)
+  throw new TypeError(
+    "Cannot use option 'logger' as it must be false, or have the methods debug, info, warn and error",
+  )
+}
