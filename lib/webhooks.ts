@@ -1,8 +1,8 @@
 export type { DestinationOptions } from './destination.ts'
 export { createPublicLookup, type Lookup, type PublicLookupOptions } from './lookup.ts'
+export type { DeliveryCounts } from './webhooks/courier.ts'
 export {
   createDeliveryLoop,
-  type DeliveryCounts,
   type DeliveryLoop,
   type DeliveryStats,
 } from './webhooks/delivery-loop.ts'

@@ -1,18 +1,18 @@
-import type { Backlog, ClaimRef, EndpointHealth } from '../deliveries.ts'
+import type { Backlog, EndpointHealth } from '../deliveries.ts'
 import { isStoreUnavailable } from '../errors.ts'
 import { describeError } from '../log.ts'
 import { createSecretSealer } from '../secret-sealing.ts'
 import type { BusinessStore } from '../store.ts'
-import { type AttemptTrace, channels, trace, traceStore } from '../tracing.ts'
+import { traceStore } from '../tracing.ts'
 import { type Alarm, createAlarm } from './alarm.ts'
-import { ATTEMPT_MAX_MS, attempt, createInterruption, INTERRUPT_MAX_MS, makeRequest } from './attempt.ts'
+import { ATTEMPT_MAX_MS, INTERRUPT_MAX_MS } from './attempt.ts'
 import { createClaimer } from './claimer.ts'
+import { createCourier, type DeliveryCounts, refOf } from './courier.ts'
 import { type Claimed, createLanes } from './lanes.ts'
 import { type DeliveryLoopOptions, readLoopOptions } from './loop-options.ts'
 import { createRecorder, type UntimedResult } from './recorder.ts'
 import { keepPurging } from './retention.ts'
-import { judgeAnswer } from './verdict.ts'
-import type { WebhookAnswer, WebhookRequest, WebhookSender } from './webhook-sender.ts'
+import type { WebhookSender } from './webhook-sender.ts'
 
 // The loop is `stopped`, `running` (from start), `running once`, or `stopping` (from stop, until what is under way has
 // ended).
@@ -28,16 +28,6 @@ import type { WebhookAnswer, WebhookRequest, WebhookSender } from './webhook-sen
 //   ended      its result waits to be written, together with others; written, it is the store's again
 //
 // A process that dies leaves its claims to their leases: each counts as an attempt, `interrupted`, and is due again.
-
-/** What {@link DeliveryLoop.runOnce} has done. */
-export interface DeliveryCounts {
-  /** Attempts that were answered with 2xx. */
-  readonly delivered: number
-  /** Attempts that failed and are made again. */
-  readonly retried: number
-  /** Attempts that failed and were the last. */
-  readonly deadLettered: number
-}
 
 /** How deliveries stand, of all processes, and what this one has done since it was created. */
 export interface DeliveryStats extends Backlog {
@@ -67,8 +57,6 @@ export interface DeliveryLoop extends AsyncDisposable {
 /** After the store has failed. */
 const FAILED_PAUSE_MS = 250
 const FAILED_PAUSE_MAX_MS = 5000
-/** For an endpoint whose secret cannot be opened. */
-const BLOCKED_MS = 30_000
 /** For what has ended to be written when the loop stops. */
 const SETTLE_MS = 5000
 const SWEEP_EVERY_MS = 10_000
@@ -88,24 +76,24 @@ export function createDeliveryLoop(
   const { deliveries } = traceStore({ deliveries: store })
   const settings = readLoopOptions(options)
   const { logger, concurrency, leaseMs, retryDelaysMs } = settings
-  const sealer = createSecretSealer(options)
   const lanes = createLanes(concurrency)
   const recorder = createRecorder(deliveries, settings.failureLimit, {
     onRecorded: goOn,
     onFailing: report,
     onError: fail,
   })
-  const counts = { delivered: 0, retried: 0, deadLettered: 0 }
+  const courier = createCourier(sender, lanes, recorder, createSecretSealer(options), settings, {
+    onRoom: () => alarm.ring(),
+    onError: fail,
+  })
+  const { counts } = courier
   const claimer = createClaimer(deliveries, { leaseMs, maxAttempts: retryDelaysMs.length + 1 })
   const alarm = createAlarm()
   let taken = 0
   /** By results that wait to be written. */
   let isHeldUp = false
-  /** What to add to the monotonic clock to have the store's. */
-  let storeOffset = 0
   let state: 'stopped' | 'running' | 'running once' | 'stopping' = 'stopped'
   let running: Promise<unknown> = Promise.resolve()
-  let interruption = createInterruption()
   let purgeAlarm: Alarm = createAlarm()
 
   function fail(error: unknown): void {
@@ -143,7 +131,7 @@ export function createDeliveryLoop(
     isHeldUp = recorder.pending > concurrency * 4
     if (limit <= 0 || isHeldUp) return false
     const claims = await claimer.claim(limit, room)
-    storeOffset = claims.storeOffset
+    courier.setClock(claims.storeOffset)
     taken += claims.deliveries.length
     take(claims.deliveries)
     return claims.hasMore
@@ -154,89 +142,7 @@ export function createDeliveryLoop(
       if (state === 'stopping') recorder.release(refOf(delivery))
       else lanes.add(delivery)
     }
-    dispatch()
-  }
-
-  // --- Attempts ---
-
-  function dispatch(): void {
-    for (let delivery = lanes.next(); delivery; delivery = lanes.next()) void deliver(delivery)
-  }
-
-  async function deliver(delivery: Claimed): Promise<void> {
-    const request = prepare(delivery)
-    if (request === null) {
-      recorder.release(refOf(delivery))
-      lanes.end(delivery, 'same', 0)
-      dispatch()
-      return
-    }
-    const startedAt = performance.now()
-    const answer = await make(delivery, request)
-    record(delivery, answer, startedAt)
-    dispatch()
-  }
-
-  function make(delivery: Claimed, request: WebhookRequest): Promise<WebhookAnswer> {
-    const { organizationId, id: deliveryId, endpointId, eventId, type, attempt: number } = delivery
-    const describe = (): AttemptTrace => ({
-      organizationId,
-      deliveryId,
-      endpointId,
-      eventId,
-      type,
-      attempt: number,
-    })
-    return trace(channels.attempt, describe, async (traced) => {
-      const answer = await attempt(sender, request, interruption, fail)
-      if (traced) Object.assign(traced, { status: answer.status, error: answer.error })
-      return answer
-    })
-  }
-
-  /** Null for what cannot be attempted now. */
-  function prepare(delivery: Claimed): WebhookRequest | null {
-    if (delivery.leaseEndsAt - performance.now() < Math.min(ATTEMPT_MAX_MS, leaseMs / 2)) return null
-    try {
-      const timestamp = Math.floor((performance.now() + storeOffset) / 1000)
-      return makeRequest(delivery, sealer, settings.headerPrefix, timestamp)
-    } catch (error) {
-      // Nobody's attempt is used up by a key that is missing here.
-      if (lanes.block(delivery, BLOCKED_MS)) fail(error)
-      return null
-    }
-  }
-
-  function record(delivery: Claimed, answer: WebhookAnswer, startedAt: number): void {
-    const { load, ...verdict } = judgeAnswer(answer, delivery.attempt, retryDelaysMs)
-    const { dnsMs = null, connectMs = null, tlsMs = null, firstByteMs = null } = answer.timings ?? {}
-    const { status, error, durationMs, bodyExcerpt } = answer
-    const endedAt = performance.now()
-    recorder.record(
-      {
-        ...refOf(delivery),
-        ...verdict,
-        status,
-        error,
-        durationMs,
-        dnsMs,
-        connectMs,
-        tlsMs,
-        firstByteMs,
-        bodyExcerpt,
-      },
-      { startedAt, endedAt },
-    )
-    count(verdict.outcome)
-    if (error !== null) logger.debug({ ...refOf(delivery), error, detail: answer.detail }, 'Attempt failed')
-    const wasFull = lanes.inFlight + lanes.waiting >= concurrency
-    if (lanes.end(delivery, load, durationMs) || wasFull) alarm.ring()
-  }
-
-  function count(outcome: 'delivered' | 'retry' | 'dead_lettered'): void {
-    if (outcome === 'delivered') counts.delivered++
-    else if (outcome === 'retry') counts.retried++
-    else counts.deadLettered++
+    courier.dispatch()
   }
 
   /** A retry is looked for when it is due, and not only at the next poll. */
@@ -312,7 +218,7 @@ export function createDeliveryLoop(
     await running
     if (claimer.hasLost) await claimLost()
     await waitUntilIdle(endsAt)
-    interruption.interrupt()
+    courier.interrupt()
     await waitUntilIdle(performance.now() + INTERRUPT_MAX_MS * 2)
     await recorder.settle(SETTLE_MS)
     state = 'stopped'
@@ -337,7 +243,7 @@ export function createDeliveryLoop(
       if (state === 'running') return
       if (state !== 'stopped') throw new TypeError(`Cannot start the loop as it is ${state}`)
       state = 'running'
-      interruption = createInterruption()
+      courier.begin()
       purgeAlarm = createAlarm()
       const purging = keepPurging(
         deliveries,
@@ -360,7 +266,7 @@ export function createDeliveryLoop(
     async runOnce() {
       if (state !== 'stopped') throw new TypeError(`Cannot run the loop once as it is ${state}`)
       state = 'running once'
-      interruption = createInterruption()
+      courier.begin()
       const before = { ...counts }
       const run = runOnce()
       running = run.catch(() => {})
@@ -387,7 +293,3 @@ export function createDeliveryLoop(
 const TIMER_EARLY_MS = 2
 /** Between two looks whether the attempts have ended. */
 const IDLE_CHECK_MS = 20
-
-function refOf({ organizationId, id, token }: Pick<Claimed, 'organizationId' | 'id' | 'token'>): ClaimRef {
-  return { organizationId, deliveryId: id, token }
-}
