@@ -26,7 +26,7 @@ export interface Delivery {
   readonly attempts: number
   /** When the next attempt may be made; null unless pending. */
   readonly dueAt: string | null
-  /** Why it was dead-lettered or skipped: `http_500`, `timeout`, `gone` …; else null. */
+  /** Why it was dead-lettered or skipped: `http_500`, `timeout`, `gone`, `endpoint_disabled` …; else null. */
   readonly reason: string | null
   readonly createdAt: string
   /** When it came to its final state; null before. */
@@ -211,16 +211,19 @@ export interface DeliveryStore {
    * Endpoints are taken in the circle of (organization id, endpoint id), beginning after `after`, each at most as far as
    * there is room. Pending deliveries of disabled and removed endpoints that are met become skipped, some with each claim.
    *
+   * A repeated claim gives first what it claimed before: that takes room too, and endpoints removed since are left out.
+   *
    * Before that, deliveries whose lease has ended are set free: the attempt is logged as `interrupted` and counts, and
    * the delivery is due at once, or dead-lettered with the reason `interrupted` when it was the last of its round.
    */
   claim(request: ClaimRequest): Promise<Claims>
 
   /**
-   * Records what became of attempts: the log, what the delivery becomes, and how its endpoint does. A result whose claim
-   * is not in force any more is dropped whole. The same results again change nothing.
+   * Records what became of attempts: the log, what the delivery becomes, and how its endpoint does, in the order in which
+   * they ended. An attempt that was interrupted counts, but not against its endpoint. A result whose claim is not in force
+   * any more is dropped whole. The same results again change nothing.
    *
-   * @returns the endpoints of which an attempt failed
+   * @returns the endpoints of which an attempt failed, but for those removed
    */
   record(results: readonly AttemptResult[], limit: FailureLimit): Promise<readonly EndpointHealth[]>
 
@@ -265,7 +268,7 @@ export interface DeliveryStore {
   /**
    * Calls `onDue` soon after deliveries have been recorded: at once for what this process has committed through this
    * store, within some milliseconds for others where the store can tell. It may be called in vain, and calls can be lost:
-   * a loop asks from time to time as well.
+   * a loop asks from time to time as well. One that throws harms nothing.
    *
    * @returns ends it
    */

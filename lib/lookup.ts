@@ -44,7 +44,7 @@ export function createPublicLookup({
 
   async function resolve(hostname: string): Promise<LookupAddress[]> {
     resolver ??= openResolver()
-    const [four, six] = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)])
+    const [four, six] = await settleBoth(resolver.resolve4(hostname), resolver.resolve6(hostname))
     const found = [...addressesOf(four, 4), ...addressesOf(six, 6)]
     if (found.length > 0) return found
     if (isNotThere(four) && isNotThere(six)) return askSystem(hostname)
@@ -55,7 +55,8 @@ export function createPublicLookup({
 
   function askSystem(hostname: string): Promise<LookupAddress[]> {
     const asked = lastAsked.then(() => lookUp(hostname, system))
-    lastAsked = asked.catch(() => {})
+    // A system that is silent has the others wait for one turn of a few seconds, and not for ever.
+    lastAsked = Promise.race([asked.catch(() => {}), pause(timeoutMs)])
     return asked
   }
 
@@ -69,6 +70,26 @@ export function createPublicLookup({
 
 /** The look-up of everything that goes to addresses that strangers have given. */
 export const publicLookup: Lookup = createPublicLookup()
+
+/** How long the addresses of one family wait for those of the other: some name servers never answer for IPv6. */
+const OTHER_FAMILY_MS = 200
+
+async function settleBoth(
+  four: Promise<string[]>,
+  six: Promise<string[]>,
+): Promise<[PromiseSettledResult<string[]>, PromiseSettledResult<string[]>]> {
+  const isFound = (addresses: string[]): boolean => addresses.length > 0
+  const first = Promise.any([four, six].map(async (family) => isFound(await family) || Promise.reject()))
+  const enough = first.then(() => pause(OTHER_FAMILY_MS)).then(() => [])
+  const both = Promise.allSettled([Promise.race([four, enough]), Promise.race([six, enough])])
+  // Where neither family is found there is nothing to have enough of.
+  enough.catch(() => {})
+  return both
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms).unref())
+}
 
 function addressesOf(result: PromiseSettledResult<string[]>, family: 4 | 6): LookupAddress[] {
   return result.status === 'fulfilled' ? result.value.map((address) => ({ address, family })) : []

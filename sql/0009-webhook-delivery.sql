@@ -21,6 +21,8 @@ alter table business_api.deliveries
   add column attempts integer not null default 0,
   add column attempts_before integer not null default 0,
   add column is_retry boolean not null generated always as (attempts > attempts_before) stored,
+  -- A retry that is not due yet: it is left out of what claims walk along until its time has come.
+  add column is_waiting boolean not null default false,
   add column claim_token text,
   add column claimed_at timestamptz,
   add column lease_until timestamptz,
@@ -56,7 +58,8 @@ create table business_api.delivery_attempts (
 -- What a claim walks along: endpoint by endpoint, first attempts before retries, then what has been due for longer.
 create index deliveries_pending_idx
   on business_api.deliveries (organization_id, endpoint_id, is_retry, due_at)
-  where state = 'pending';
+  where state = 'pending' and not is_waiting;
+create index deliveries_waiting_idx on business_api.deliveries (due_at) where state = 'pending' and is_waiting;
 create index deliveries_lease_until_idx on business_api.deliveries (lease_until) where state = 'in_flight';
 -- What can be recovered, and the deliveries of an event. There is no index of all deliveries by endpoint: with another one
 -- that has organization_id or id in it, a plan that a session made while the table was small may look for a delivery
@@ -116,10 +119,9 @@ $$;
 
 -- The functions below are called all the time and on tables that are empty one day and have millions of rows the next,
 -- while a session keeps its plans: each turns off what would only be right for a small table. (What is turned off counts
--- as dear, so that without plan_cache_mode every call would be planned anew: that took six times as long as the call.) For
--- the same reason the
--- writes name their rows by primary key and claim token alone: a condition on the state would invite a partial index to
--- be read from end to end. A token is there for as long as the claim is in force.
+-- as dear, so that without plan_cache_mode every call would be planned anew: that took six times as long as the call.)
+-- For the same reason the writes name their rows by primary key and claim token alone: a condition on the state would
+-- invite a partial index to be read from end to end. A token is there for as long as the claim is in force.
 
 -- Sets free what a process had claimed that has ended: the attempt counts, as it may have reached the subscriber.
 create function business_api.end_leases(max_attempts integer) returns void
@@ -158,6 +160,27 @@ begin
     from freed f
   on conflict do nothing;
 end
+$$;
+
+-- Retries whose time has come join those that claims walk along.
+create function business_api.end_waits(at_time timestamptz) returns void
+language sql volatile
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+  with due as (
+    select d.organization_id, d.id from business_api.deliveries d
+     where d.state = 'pending' and d.is_waiting and d.due_at <= $1
+     order by d.due_at
+     limit 500
+       for update skip locked
+  )
+  update business_api.deliveries d set is_waiting = false
+    from due
+   where d.organization_id = due.organization_id and d.id = due.id
 $$;
 
 -- Claims deliveries: see DeliveryStore.claim in lib/deliveries.ts. The pending deliveries are walked from endpoint to
@@ -212,6 +235,11 @@ begin
     perform business_api.end_leases(max_attempts);
     at_time := clock_timestamp();
   end if;
+  if exists (
+    select from business_api.deliveries d where d.state = 'pending' and d.is_waiting and d.due_at <= at_time
+  ) then
+    perform business_api.end_waits(at_time);
+  end if;
 
   if is_repeat then
     select coalesce(array_agg(d.organization_id order by d.id), '{}'), coalesce(array_agg(d.id order by d.id), '{}'),
@@ -226,7 +254,8 @@ begin
   while claimed < claim_limit and visited < visits loop
     select d.organization_id, d.endpoint_id into next_organization, next_endpoint
       from business_api.deliveries d
-     where d.state = 'pending' and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
+     where d.state = 'pending' and not d.is_waiting
+       and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
      order by d.organization_id, d.endpoint_id
      limit 1;
     if not found then
@@ -266,7 +295,8 @@ begin
     if room > 0 then
       found_ids := array(
         select d.id from business_api.deliveries d
-         where d.state = 'pending' and d.organization_id = here_organization and d.endpoint_id = here_endpoint
+         where d.state = 'pending' and not d.is_waiting
+           and d.organization_id = here_organization and d.endpoint_id = here_endpoint
            and not d.is_retry and d.due_at <= at_time
          order by d.due_at limit room for update skip locked
       );
@@ -274,7 +304,8 @@ begin
       if room > 0 then
         found_ids := found_ids || array(
           select d.id from business_api.deliveries d
-           where d.state = 'pending' and d.organization_id = here_organization and d.endpoint_id = here_endpoint
+           where d.state = 'pending' and not d.is_waiting
+             and d.organization_id = here_organization and d.endpoint_id = here_endpoint
              and d.is_retry and d.due_at <= at_time
            order by d.due_at limit room for update skip locked
         );
@@ -333,7 +364,8 @@ as $$
    where d.organization_id = $1
      and d.id in (
        select waiting.id from business_api.deliveries waiting
-        where waiting.organization_id = $1 and waiting.endpoint_id = $2 and waiting.state = 'pending'
+        where waiting.organization_id = $1 and waiting.endpoint_id = $2
+          and waiting.state = 'pending' and not waiting.is_waiting
         limit 500
           for update skip locked
      )
@@ -373,6 +405,7 @@ begin
              else d.due_at
            end,
            finished_at = case when r.outcome <> 'retry' then at_time - r."endedAgoMs" * interval '1 millisecond' end,
+           is_waiting = r.outcome = 'retry' and r."delayMs" > 0,
            reason = r.reason,
            claim_token = null, lease_until = null
       from result r
@@ -397,12 +430,15 @@ begin
     from (
       select e."organizationId" as organization_id, e.endpoint_id,
              bool_or(e.outcome = 'delivered') as has_success,
-             bool_or(e.outcome <> 'delivered') as has_failure,
+             bool_or(e.is_failure) as has_failure,
              bool_or(e."isGone") as is_gone,
-             count(*) filter (where e.outcome <> 'delivered' and e."endedAgoMs" < coalesce(s.ago_ms, 'infinity')) as failures,
-             max(e."endedAgoMs") filter (where e.outcome <> 'delivered' and e."endedAgoMs" < coalesce(s.ago_ms, 'infinity'))
+             count(*) filter (where e.is_failure and e."endedAgoMs" < coalesce(s.ago_ms, 'infinity')) as failures,
+             max(e."endedAgoMs") filter (where e.is_failure and e."endedAgoMs" < coalesce(s.ago_ms, 'infinity'))
                as first_failure_ago_ms
-        from ended e
+        from (
+          -- An attempt that this side has interrupted says nothing of the endpoint.
+          select x.*, x.outcome <> 'delivered' and x.error is distinct from 'interrupted' as is_failure from ended x
+        ) as e
         left join last_success s on s."organizationId" = e."organizationId" and s.endpoint_id = e.endpoint_id
        group by 1, 2
     ) as o;
@@ -412,7 +448,8 @@ begin
   end if;
 
   with outcome as (
-    -- Only what changes something, always in the same order: two processes then never wait for each other.
+    -- Only what changes something, and never waiting for a row that somebody else holds: it would hold up the records of
+    -- all other organizations, and a count may be short by some.
     select o.*, e.failures as failures_before, e.failing_since as failing_before, e.state as state_before
       from jsonb_to_recordset(outcomes) as o (
         organization_id text, endpoint_id text, has_success boolean, has_failure boolean, is_gone boolean,
@@ -420,8 +457,7 @@ begin
       )
       join business_api.webhook_endpoints e on e.organization_id = o.organization_id and e.id = o.endpoint_id
      where (o.has_failure or e.failures > 0) and e.state <> 'removed'
-     order by e.organization_id, e.id
-       for no key update of e
+       for no key update of e skip locked
   ), counted as (
     select o.*,
            case when o.has_success then o.failures else o.failures_before + o.failures end as failures_now,

@@ -19,8 +19,8 @@ function answer(query: Buffer): Buffer | null {
   }
   const name = labels.join('.')
   const isForA = query.readUInt16BE(at + 1) === A
-  if (name === 'silent.example') return null
-  const isKnown = name === 'hooks.example'
+  if (name === 'silent.example' || (name === 'half-silent.example' && !isForA)) return null
+  const isKnown = name === 'hooks.example' || name === 'half-silent.example'
   const header = Buffer.from(query.subarray(0, 12))
   header.writeUInt16BE(0x8180 | (isKnown ? 0 : NXDOMAIN), 2)
   header.writeUInt16BE(isKnown && isForA ? 1 : 0, 6)
@@ -60,6 +60,11 @@ describe('createPublicLookup()', () => {
     const addresses = await resolve(createPublicLookup({ servers, system }), 'hooks.example')
     assert.deepEqual(addresses, [{ address: '93.184.216.34', family: 4 }])
     assert.deepEqual(asked, [])
+  })
+
+  test('does not wait for addresses of the other family for as long as a silent name server takes', async () => {
+    const lookup = createPublicLookup({ servers, system, timeoutMs: 30_000 })
+    assert.equal((await resolve(lookup, 'half-silent.example')).length, 1)
   })
 
   test('asks the system for a name that no name server has', async () => {

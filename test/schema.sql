@@ -57,6 +57,7 @@ create table business_api.deliveries (
   attempts integer default 0 not null,
   attempts_before integer default 0 not null,
   is_retry boolean generated always as ((attempts > attempts_before)) stored not null,
+  is_waiting boolean default false not null,
   claim_token text,
   claimed_at timestamp with time zone,
   lease_until timestamp with time zone,
@@ -210,9 +211,11 @@ CREATE INDEX deliveries_event_id_idx ON business_api.deliveries USING btree (eve
 
 CREATE INDEX deliveries_lease_until_idx ON business_api.deliveries USING btree (lease_until) WHERE (state = 'in_flight'::text);
 
-CREATE INDEX deliveries_pending_idx ON business_api.deliveries USING btree (organization_id, endpoint_id, is_retry, due_at) WHERE (state = 'pending'::text);
+CREATE INDEX deliveries_pending_idx ON business_api.deliveries USING btree (organization_id, endpoint_id, is_retry, due_at) WHERE ((state = 'pending'::text) AND (NOT is_waiting));
 
 CREATE INDEX deliveries_recoverable_idx ON business_api.deliveries USING btree (organization_id, endpoint_id, id) WHERE (state = ANY (ARRAY['dead_lettered'::text, 'skipped'::text]));
+
+CREATE INDEX deliveries_waiting_idx ON business_api.deliveries USING btree (due_at) WHERE ((state = 'pending'::text) AND is_waiting);
 
 CREATE INDEX events_created_at_idx ON business_api.events USING brin (created_at);
 
@@ -355,6 +358,11 @@ begin
     perform business_api.end_leases(max_attempts);
     at_time := clock_timestamp();
   end if;
+  if exists (
+    select from business_api.deliveries d where d.state = 'pending' and d.is_waiting and d.due_at <= at_time
+  ) then
+    perform business_api.end_waits(at_time);
+  end if;
 
   if is_repeat then
     select coalesce(array_agg(d.organization_id order by d.id), '{}'), coalesce(array_agg(d.id order by d.id), '{}'),
@@ -369,7 +377,8 @@ begin
   while claimed < claim_limit and visited < visits loop
     select d.organization_id, d.endpoint_id into next_organization, next_endpoint
       from business_api.deliveries d
-     where d.state = 'pending' and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
+     where d.state = 'pending' and not d.is_waiting
+       and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
      order by d.organization_id, d.endpoint_id
      limit 1;
     if not found then
@@ -409,7 +418,8 @@ begin
     if room > 0 then
       found_ids := array(
         select d.id from business_api.deliveries d
-         where d.state = 'pending' and d.organization_id = here_organization and d.endpoint_id = here_endpoint
+         where d.state = 'pending' and not d.is_waiting
+           and d.organization_id = here_organization and d.endpoint_id = here_endpoint
            and not d.is_retry and d.due_at <= at_time
          order by d.due_at limit room for update skip locked
       );
@@ -417,7 +427,8 @@ begin
       if room > 0 then
         found_ids := found_ids || array(
           select d.id from business_api.deliveries d
-           where d.state = 'pending' and d.organization_id = here_organization and d.endpoint_id = here_endpoint
+           where d.state = 'pending' and not d.is_waiting
+             and d.organization_id = here_organization and d.endpoint_id = here_endpoint
              and d.is_retry and d.due_at <= at_time
            order by d.due_at limit room for update skip locked
         );
@@ -515,6 +526,27 @@ begin
     from freed f
   on conflict do nothing;
 end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.end_waits(at_time timestamp with time zone)
+ RETURNS void
+ LANGUAGE sql
+ SET search_path TO ''
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+  with due as (
+    select d.organization_id, d.id from business_api.deliveries d
+     where d.state = 'pending' and d.is_waiting and d.due_at <= $1
+     order by d.due_at
+     limit 500
+       for update skip locked
+  )
+  update business_api.deliveries d set is_waiting = false
+    from due
+   where d.organization_id = due.organization_id and d.id = due.id
 $function$;
 
 CREATE OR REPLACE FUNCTION business_api.event_types()
@@ -644,6 +676,7 @@ begin
              else d.due_at
            end,
            finished_at = case when r.outcome <> 'retry' then at_time - r."endedAgoMs" * interval '1 millisecond' end,
+           is_waiting = r.outcome = 'retry' and r."delayMs" > 0,
            reason = r.reason,
            claim_token = null, lease_until = null
       from result r
@@ -668,12 +701,15 @@ begin
     from (
       select e."organizationId" as organization_id, e.endpoint_id,
              bool_or(e.outcome = 'delivered') as has_success,
-             bool_or(e.outcome <> 'delivered') as has_failure,
+             bool_or(e.is_failure) as has_failure,
              bool_or(e."isGone") as is_gone,
-             count(*) filter (where e.outcome <> 'delivered' and e."endedAgoMs" < coalesce(s.ago_ms, 'infinity')) as failures,
-             max(e."endedAgoMs") filter (where e.outcome <> 'delivered' and e."endedAgoMs" < coalesce(s.ago_ms, 'infinity'))
+             count(*) filter (where e.is_failure and e."endedAgoMs" < coalesce(s.ago_ms, 'infinity')) as failures,
+             max(e."endedAgoMs") filter (where e.is_failure and e."endedAgoMs" < coalesce(s.ago_ms, 'infinity'))
                as first_failure_ago_ms
-        from ended e
+        from (
+          -- An attempt that this side has interrupted says nothing of the endpoint.
+          select x.*, x.outcome <> 'delivered' and x.error is distinct from 'interrupted' as is_failure from ended x
+        ) as e
         left join last_success s on s."organizationId" = e."organizationId" and s.endpoint_id = e.endpoint_id
        group by 1, 2
     ) as o;
@@ -683,7 +719,8 @@ begin
   end if;
 
   with outcome as (
-    -- Only what changes something, always in the same order: two processes then never wait for each other.
+    -- Only what changes something, and never waiting for a row that somebody else holds: it would hold up the records of
+    -- all other organizations, and a count may be short by some.
     select o.*, e.failures as failures_before, e.failing_since as failing_before, e.state as state_before
       from jsonb_to_recordset(outcomes) as o (
         organization_id text, endpoint_id text, has_success boolean, has_failure boolean, is_gone boolean,
@@ -691,8 +728,7 @@ begin
       )
       join business_api.webhook_endpoints e on e.organization_id = o.organization_id and e.id = o.endpoint_id
      where (o.has_failure or e.failures > 0) and e.state <> 'removed'
-     order by e.organization_id, e.id
-       for no key update of e
+       for no key update of e skip locked
   ), counted as (
     select o.*,
            case when o.has_success then o.failures else o.failures_before + o.failures end as failures_now,
@@ -809,7 +845,8 @@ AS $function$
    where d.organization_id = $1
      and d.id in (
        select waiting.id from business_api.deliveries waiting
-        where waiting.organization_id = $1 and waiting.endpoint_id = $2 and waiting.state = 'pending'
+        where waiting.organization_id = $1 and waiting.endpoint_id = $2
+          and waiting.state = 'pending' and not waiting.is_waiting
         limit 500
           for update skip locked
      )

@@ -109,17 +109,26 @@ function judge(
   for (const result of results.toSorted((one, other) => other.endedAgoMs - one.endedAgoMs)) {
     count(endpoint, result, now)
   }
-  if (results.every(({ outcome }) => outcome === 'delivered')) return null
+  if (!results.some(isFailure)) return null
   const reason = results.some(({ isGone }) => isGone) ? 'gone' : isFailing(endpoint, limit, now) && 'failing'
   const isNewlyDisabled = reason !== false && endpoint.state !== 'disabled'
   if (isNewlyDisabled) disable(endpoint, reason)
   return { ...healthOf(endpoint), isNewlyDisabled }
 }
 
-function count(endpoint: KeptEndpoint, { outcome, endedAgoMs }: AttemptResult, now: number): void {
-  const isFailure = outcome !== 'delivered'
-  endpoint.failures = isFailure ? endpoint.failures + 1 : 0
-  endpoint.failingSince = isFailure ? (endpoint.failingSince ?? now - endedAgoMs) : null
+function count(endpoint: KeptEndpoint, result: AttemptResult, now: number): void {
+  if (isFailure(result)) {
+    endpoint.failures++
+    endpoint.failingSince ??= now - result.endedAgoMs
+  } else if (result.outcome === 'delivered') {
+    endpoint.failures = 0
+    endpoint.failingSince = null
+  }
+}
+
+/** An attempt that this side has interrupted says nothing of the endpoint. */
+function isFailure({ outcome, error }: AttemptResult): boolean {
+  return outcome !== 'delivered' && error !== 'interrupted'
 }
 
 function isFailing({ failures, failingSince }: KeptEndpoint, limit: FailureLimit, now: number): boolean {

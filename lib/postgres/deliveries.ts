@@ -61,31 +61,36 @@ export function createDeliveryStore(database: Database): DeliveryStore {
           with recursive lane as (
             (
               select organization_id, endpoint_id from business_api.deliveries
-              where state = 'pending' order by organization_id, endpoint_id limit 1
+              where state = 'pending' and not is_waiting order by organization_id, endpoint_id limit 1
             )
             union all
             select following.organization_id, following.endpoint_id from lane, lateral (
               select d.organization_id, d.endpoint_id from business_api.deliveries d
-              where d.state = 'pending' and (d.organization_id, d.endpoint_id) > (lane.organization_id, lane.endpoint_id)
+              where d.state = 'pending' and not d.is_waiting
+                and (d.organization_id, d.endpoint_id) > (lane.organization_id, lane.endpoint_id)
               order by d.organization_id, d.endpoint_id limit 1
             ) as following
-          ), enabled as (
-            select lane.* from lane
+          ), oldest as (
+            select first.due_at from lane
             join business_api.webhook_endpoints e
-              on e.organization_id = lane.organization_id and e.id = lane.endpoint_id and e.state = 'enabled'
+              on e.organization_id = lane.organization_id and e.id = lane.endpoint_id and e.state = 'enabled',
+            (values (false), (true)) as kind (is_retry), lateral (
+              select d.due_at from business_api.deliveries d
+              where d.state = 'pending' and not d.is_waiting and d.organization_id = lane.organization_id
+                and d.endpoint_id = lane.endpoint_id and d.is_retry = kind.is_retry
+              order by d.due_at limit 1
+            ) as first
           ), due as (
-            select d.due_at from enabled, lateral (
-              select due_at from business_api.deliveries
-              where state = 'pending' and organization_id = enabled.organization_id
-                and endpoint_id = enabled.endpoint_id and due_at <= now()
-              order by due_at
-              limit ${DUE_COUNTED}::int
-            ) as d
+            select from business_api.deliveries d
+            join business_api.webhook_endpoints e
+              on e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state = 'enabled'
+            where d.state = 'pending' and d.due_at <= now()
+            limit ${DUE_COUNTED}::int
           )
           select
             pg_catalog.json_build_object(
-              'due', (select count(*) from (select from due limit ${DUE_COUNTED}::int) as counted),
-              'oldestDueMs', coalesce(extract(epoch from now() - (select min(due_at) from due)) * 1000, 0),
+              'due', (select count(*) from due),
+              'oldestDueMs', greatest(0, coalesce(extract(epoch from now() - (select min(due_at) from oldest)) * 1000, 0)),
               'inFlight', (select count(*) from business_api.deliveries where state = 'in_flight')
             )::text,
             ${mark}`,

@@ -84,7 +84,8 @@ export async function replayDeliveries(
         for update of delivery
       ), replayed as (
         update business_api.deliveries delivery set
-          state = 'pending', attempts_before = delivery.attempts, due_at = now(), reason = null, finished_at = null
+          state = 'pending', attempts_before = delivery.attempts, due_at = now(), is_waiting = false,
+          reason = null, finished_at = null
         from wanted
         where delivery.organization_id = ${organizationId}::text and delivery.id = wanted.id
         returning delivery.id

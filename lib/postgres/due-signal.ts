@@ -98,6 +98,8 @@ function listen(open: OpenConnection, onNotify: () => void): { end(): void } {
   let wakeUp = (): void => {}
 
   async function pause(ms: number): Promise<void> {
+    // Ended while LISTEN was under way: nobody calls any more.
+    if (isEnded) return
     let timer: NodeJS.Timeout | undefined
     await new Promise<void>((resolve) => {
       wakeUp = resolve
@@ -126,7 +128,7 @@ function listen(open: OpenConnection, onNotify: () => void): { end(): void } {
       // Whatever has failed, a new connection is the remedy; the loop's poll covers the time until then.
       await keepListening(connection).catch(() => {})
       connection.end({ timeout: 0 }).catch(() => {})
-      if (!isEnded) await pause(REOPEN_AFTER_MS)
+      await pause(REOPEN_AFTER_MS)
     }
   }
 

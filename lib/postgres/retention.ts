@@ -1,12 +1,43 @@
 import type { PurgeReport, PurgeRequest } from '../deliveries.ts'
 import type { Database } from './database.ts'
 
-/** Forgets what is old, a bounded part of it; see `DeliveryStore.purge`. */
+/**
+ * Forgets what is old, a bounded part of it; see `DeliveryStore.purge`. Three statements, so that one which takes too long
+ * does not keep the others from being done.
+ */
 export async function purge(
   database: Database,
   { eventsAfterMs, limit }: PurgeRequest,
 ): Promise<PurgeReport> {
-  const [events, idempotencyKeys] = await database.row(
+  const idempotencyKeys = await purgeIdempotencyKeys(database, limit)
+  const events = await purgeEvents(database, eventsAfterMs, limit)
+  if (events < limit) await purgeRemovedEndpoints(database)
+  return { events, idempotencyKeys }
+}
+
+async function purgeIdempotencyKeys(database: Database, limit: number): Promise<number> {
+  const [purged] = await database.row(
+    (sql, mark) => sql`
+      with expired as (
+        select organization_id, operation, key from business_api.idempotency_keys
+        where expires_at <= now()
+        order by expires_at
+        limit ${limit}::int
+        for update skip locked
+      ), purged as (
+        delete from business_api.idempotency_keys entry using expired
+        where entry.organization_id = expired.organization_id
+          and entry.operation = expired.operation and entry.key = expired.key
+        returning 1
+      )
+      select count(*)::text, ${mark} from purged`,
+  )
+  return Number(purged)
+}
+
+/** A delivery that is being sent again in this moment keeps its event: all of an event's are locked before it goes. */
+async function purgeEvents(database: Database, eventsAfterMs: number, limit: number): Promise<number> {
+  const [purged] = await database.row(
     (sql, mark) => sql`
       with old_event as (
         select event.organization_id, event.id from business_api.events event
@@ -18,37 +49,51 @@ export async function purge(
           )
         limit ${limit}::int
         for update skip locked
-      ), old_delivery as (
-        delete from business_api.deliveries delivery using old_event
-        where delivery.organization_id = old_event.organization_id and delivery.event_id = old_event.id
+      ), final_delivery as (
+        select delivery.organization_id, delivery.id, delivery.event_id from business_api.deliveries delivery
+        join old_event
+          on old_event.organization_id = delivery.organization_id and old_event.id = delivery.event_id
+        where delivery.state not in ('pending', 'in_flight')
+        for update of delivery skip locked
+      ), purgeable as (
+        select old_event.organization_id, old_event.id from old_event
+        where (
+          select count(*) from business_api.deliveries delivery
+          where delivery.organization_id = old_event.organization_id and delivery.event_id = old_event.id
+        ) = (
+          select count(*) from final_delivery
+          where final_delivery.organization_id = old_event.organization_id
+            and final_delivery.event_id = old_event.id
+        )
+      ), purged_delivery as (
+        delete from business_api.deliveries delivery using purgeable
+        where delivery.organization_id = purgeable.organization_id and delivery.event_id = purgeable.id
         returning delivery.organization_id, delivery.id
-      ), old_attempt as (
-        delete from business_api.delivery_attempts attempt using old_delivery
-        where attempt.organization_id = old_delivery.organization_id and attempt.delivery_id = old_delivery.id
+      ), purged_attempt as (
+        delete from business_api.delivery_attempts attempt using purged_delivery
+        where attempt.organization_id = purged_delivery.organization_id
+          and attempt.delivery_id = purged_delivery.id
       ), purged_event as (
-        delete from business_api.events event using old_event
-        where event.organization_id = old_event.organization_id and event.id = old_event.id
+        delete from business_api.events event using purgeable
+        where event.organization_id = purgeable.organization_id and event.id = purgeable.id
         returning 1
-      ), removed_endpoint as (
-        -- The deliveries that go in this very statement still count: such an endpoint goes with the next purge.
+      )
+      select count(*)::text, ${mark} from purged_event`,
+  )
+  return Number(purged)
+}
+
+async function purgeRemovedEndpoints(database: Database): Promise<void> {
+  await database.row(
+    (sql, mark) => sql`
+      with purged as (
         delete from business_api.webhook_endpoints endpoint
         where endpoint.state = 'removed' and not exists (
           select from business_api.deliveries delivery
           where delivery.organization_id = endpoint.organization_id and delivery.endpoint_id = endpoint.id
         )
-      ), expired_key as (
-        select organization_id, operation, key from business_api.idempotency_keys
-        where expires_at <= now()
-        order by expires_at
-        limit ${limit}::int
-        for update skip locked
-      ), purged_key as (
-        delete from business_api.idempotency_keys entry using expired_key
-        where entry.organization_id = expired_key.organization_id
-          and entry.operation = expired_key.operation and entry.key = expired_key.key
         returning 1
       )
-      select (select count(*) from purged_event)::text, (select count(*) from purged_key)::text, ${mark}`,
+      select count(*)::text, ${mark} from purged`,
   )
-  return { events: Number(events), idempotencyKeys: Number(idempotencyKeys) }
 }

@@ -135,6 +135,7 @@ function toStorable(answer: WebhookAnswer, measuredMs: number): WebhookAnswer {
   return {
     status,
     error,
+    wasMade: answer.wasMade !== false,
     detail: answer.detail ?? null,
     bodyExcerpt: readText(answer.bodyExcerpt, EXCERPT_MAX_LENGTH),
     retryAfterMs: readMs(Math.min(answer.retryAfterMs ?? 0, MS_MAX)),

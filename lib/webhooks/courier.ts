@@ -39,7 +39,7 @@ export interface CourierEvents {
   onError(error: unknown): void
 }
 
-/** For an endpoint whose secret cannot be opened. */
+/** For an endpoint whose secret cannot be opened, or to which nothing can be sent from here. */
 const BLOCKED_MS = 30_000
 
 /** Makes attempts for a delivery loop. */
@@ -61,16 +61,26 @@ export function createCourier(
 
   async function deliver(delivery: Claimed): Promise<void> {
     const request = prepare(delivery)
-    if (request === null) {
-      recorder.release(refOf(delivery))
-      lanes.end(delivery, 'same', 0)
-      dispatch()
-      return
-    }
+    if (request === null) return giveBack(delivery)
     const startedAt = performance.now()
     const answer = await make(delivery, request)
+    if (answer.wasMade === false) {
+      block(delivery, new Error(`Cannot send webhooks as ${answer.detail ?? answer.error}`))
+      return giveBack(delivery)
+    }
     record(delivery, answer, startedAt)
     dispatch()
+  }
+
+  function giveBack(delivery: Claimed): void {
+    recorder.release(refOf(delivery))
+    lanes.end(delivery, 'same', 0)
+    dispatch()
+  }
+
+  /** Nobody's attempt is used up by what is missing here. */
+  function block(delivery: Claimed, error: unknown): void {
+    if (lanes.block(delivery, BLOCKED_MS)) onError(error)
   }
 
   function make(delivery: Claimed, request: WebhookRequest): Promise<WebhookAnswer> {
@@ -97,8 +107,7 @@ export function createCourier(
       const timestamp = Math.floor((performance.now() + storeOffset) / 1000)
       return makeRequest(delivery, sealer, headerPrefix, timestamp)
     } catch (error) {
-      // Nobody's attempt is used up by a key that is missing here.
-      if (lanes.block(delivery, BLOCKED_MS)) onError(error)
+      block(delivery, error)
       return null
     }
   }

@@ -11,7 +11,7 @@ import { createCourier, type DeliveryCounts, refOf } from './courier.ts'
 import { type Claimed, createLanes } from './lanes.ts'
 import { type DeliveryLoopOptions, readLoopOptions } from './loop-options.ts'
 import { createRecorder, type UntimedResult } from './recorder.ts'
-import { keepPurging } from './retention.ts'
+import { keepPurging, purgeSome } from './retention.ts'
 import type { WebhookSender } from './webhook-sender.ts'
 
 // The loop is `stopped`, `running` (from start), `running once`, or `stopping` (from stop, until what is under way has
@@ -49,11 +49,13 @@ export interface DeliveryLoop extends AsyncDisposable {
    *   Default 12,000: longer than any attempt
    */
   stop(options?: { timeoutMs?: number | undefined }): Promise<void>
-  /** Delivers what is due now and ends: for a scheduler, and for tests. @throws `TypeError` while the loop runs */
+  /** Delivers what is due now, forgets some of what is old, and ends: for a scheduler, and for tests. @throws `TypeError` while the loop runs */
   runOnce(): Promise<DeliveryCounts>
   stats(): Promise<DeliveryStats>
 }
 
+/** How long a backlog is left alone after a claim, in multiples of what the claim took. */
+const REST_FACTOR = 2
 /** After the store has failed. */
 const FAILED_PAUSE_MS = 250
 const FAILED_PAUSE_MAX_MS = 5000
@@ -78,18 +80,23 @@ export function createDeliveryLoop(
   const { logger, concurrency, leaseMs, retryDelaysMs } = settings
   const lanes = createLanes(concurrency)
   const recorder = createRecorder(deliveries, settings.failureLimit, {
-    onRecorded: goOn,
+    onRecorded: lookAgain,
     onFailing: report,
     onError: fail,
   })
   const courier = createCourier(sender, lanes, recorder, createSecretSealer(options), settings, {
-    onRoom: () => alarm.ring(),
+    onRoom: () => {
+      if (!resting) alarm.ring()
+    },
     onError: fail,
   })
   const { counts } = courier
   const claimer = createClaimer(deliveries, { leaseMs, maxAttempts: retryDelaysMs.length + 1 })
   const alarm = createAlarm()
+  /** Since when each endpoint had been failing that the host has heard of. */
+  const warnedOf = new Map<string, string | null>()
   let taken = 0
+  let resting: NodeJS.Timeout | undefined
   /** By results that wait to be written. */
   let isHeldUp = false
   let state: 'stopped' | 'running' | 'running once' | 'stopping' = 'stopped'
@@ -98,12 +105,18 @@ export function createDeliveryLoop(
 
   function fail(error: unknown): void {
     logger.warn({ error: describeError(error) }, 'Webhook deliveries held up')
-    const tell = (failure: unknown): void => logger.error({ error: describeError(failure) }, 'onError failed')
+    tell('onError', () => settings.onError(error))
+  }
+
+  /** Whatever the host's own listener does. */
+  function tell(name: string, listener: () => unknown): void {
+    const logFailure = (failure: unknown): void =>
+      logger.error({ error: describeError(failure) }, `${name} failed`)
     try {
       // It may be async, whatever its type says.
-      Promise.resolve(settings.onError(error)).catch(tell)
+      Promise.resolve(listener()).catch(logFailure)
     } catch (failure) {
-      tell(failure)
+      logFailure(failure)
     }
   }
 
@@ -118,8 +131,14 @@ export function createDeliveryLoop(
   }
 
   function report(endpoints: readonly EndpointHealth[]): void {
-    for (const { isNewlyDisabled, ...endpoint } of endpoints) {
-      if (isNewlyDisabled) logger.warn(endpoint, 'Webhook endpoint disabled')
+    for (const endpoint of endpoints) {
+      const { endpointId, failingSince, failures, isNewlyDisabled } = endpoint
+      const isNews =
+        failures >= settings.failureLimit.failures / 2 && warnedOf.get(endpointId) !== failingSince
+      if (!isNewlyDisabled && !isNews) continue
+      warnedOf.set(endpointId, failingSince)
+      logger.warn(endpoint, isNewlyDisabled ? 'Webhook endpoint disabled' : 'Webhook endpoint failing')
+      tell('onEndpointFailing', () => settings.onEndpointFailing(endpoint))
     }
   }
 
@@ -130,11 +149,26 @@ export function createDeliveryLoop(
     const { limit, room } = lanes.room()
     isHeldUp = recorder.pending > concurrency * 4
     if (limit <= 0 || isHeldUp) return false
+    const sentAt = performance.now()
     const claims = await claimer.claim(limit, room)
     courier.setClock(claims.storeOffset)
     taken += claims.deliveries.length
     take(claims.deliveries)
+    if (state === 'running') rest((performance.now() - sentAt) * REST_FACTOR)
     return claims.hasMore
+  }
+
+  /** A backlog gives way: without rests it would keep the database and this process busy, and everybody else waiting. */
+  function rest(ms: number): void {
+    if (!lanes.rest(ms)) return
+    clearTimeout(resting)
+    resting = setTimeout(goOn, Math.ceil(ms) + TIMER_EARLY_MS)
+  }
+
+  function goOn(): void {
+    clearTimeout(resting)
+    resting = undefined
+    alarm.ring()
   }
 
   function take(claimed: readonly Claimed[]): void {
@@ -146,7 +180,7 @@ export function createDeliveryLoop(
   }
 
   /** A retry is looked for when it is due, and not only at the next poll. */
-  function goOn(results: readonly UntimedResult[]): void {
+  function lookAgain(results: readonly UntimedResult[]): void {
     const retries = results.filter(({ outcome }) => outcome === 'retry')
     for (const delayMs of new Set(retries.map((retry) => retry.delayMs))) {
       setTimeout(() => alarm.ring(), delayMs + TIMER_EARLY_MS).unref()
@@ -177,6 +211,8 @@ export function createDeliveryLoop(
       }
     }
     clearInterval(sweeping)
+    clearTimeout(resting)
+    resting = undefined
     guard(unwatch, undefined)
   }
 
@@ -190,6 +226,7 @@ export function createDeliveryLoop(
   async function runOnce(): Promise<void> {
     try {
       await claimAll()
+      await purgeSome(deliveries, settings.retentionMs)
     } finally {
       while (state === 'running once' && lanes.inFlight > 0) await alarm.wait(IDLE_CHECK_MS)
       await recorder.settle(SETTLE_MS)
@@ -215,8 +252,11 @@ export function createDeliveryLoop(
     alarm.ring()
     purgeAlarm.ring()
     for (const delivery of lanes.drain()) recorder.release(refOf(delivery))
-    await running
-    if (claimer.hasLost) await claimLost()
+    const claimsEnded = running.then(async () => {
+      if (claimer.hasLost) await claimLost()
+    })
+    // A store that does not answer is not waited for: what it may have claimed has its lease.
+    await Promise.race([claimsEnded, pauseFor(timeoutMs + SETTLE_MS)])
     await waitUntilIdle(endsAt)
     courier.interrupt()
     await waitUntilIdle(performance.now() + INTERRUPT_MAX_MS * 2)
@@ -287,6 +327,10 @@ export function createDeliveryLoop(
     [Symbol.asyncDispose]: () => loop.stop(),
   }
   return loop
+}
+
+function pauseFor(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms).unref())
 }
 
 /** What a timer may be early by. */

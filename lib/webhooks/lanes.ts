@@ -34,6 +34,13 @@ export interface Lanes {
    * @returns whether it was not blocked before
    */
   block(endpoint: EndpointRef, ms: number): boolean
+  /**
+   * Nothing is claimed for a while for the endpoints of which the last claim has brought all that it could, unless they
+   * are the only ones there are.
+   *
+   * @returns whether there are any
+   */
+  rest(ms: number): boolean
   /** Takes out all that waits. */
   drain(): readonly Claimed[]
   /** Forgets the lanes that have long been idle. */
@@ -51,11 +58,16 @@ interface Lane {
   isQuick: boolean
   /** It can take less than a new one. */
   isSlow: boolean
+  /** It has answered a first attempt as it should: until then nobody knows how long it takes. */
+  isProven: boolean
+  /** When an attempt has ended last, or begun where none was in flight. */
+  progressAt: number
   isQueued: boolean
   /** What the last claim could bring, and what it brought: if it was all, there may be more. */
   room: number
   claimed: number
   blockedUntil: number
+  restsUntil: number
   usedAt: number
 }
 
@@ -74,14 +86,21 @@ const QUICK_MS = 250
 /** Of all slots, what one organization may take, and what endpoints may take together whose last attempts were slow. */
 const ORGANIZATION_SHARE = 1 / 4
 const SLOW_SHARE = 1 / 2
+/** What those may take together that nobody knows yet, and both kinds: the rest is for those that are known to answer. */
+const UNPROVEN_SHARE = 1 / 2
+const DOUBTFUL_SHARE = 3 / 4
+/** An endpoint that has kept all its attempts for so long is slow, whatever becomes of them. */
+const SLOW_AFTER_MS = 1000
 /** Of what one organization may take, what one endpoint may: one that is dead does not silence the organization's others. */
 const ENDPOINT_SHARE = 1 / 2
 /** A claim of more takes so long that what has just been published would wait for it. */
 const CLAIM_MAX = 64
 /** Of one endpoint: what comes in one piece is sent in one piece, and whoever comes after waits for all of it. */
 const QUANTUM = 16
+/** For how long after the last delivery of an endpoint without a backlog those with one give way. */
+const GIVE_WAY_MS = 10_000
 /** After so long nothing that was learnt about an endpoint is worth keeping. */
-const FORGET_AFTER_MS = 60_000
+const FORGET_AFTER_MS = 10 * 60_000
 
 /** @param concurrency attempts in flight at once, of all endpoints */
 export function createLanes(concurrency: number): Lanes {
@@ -97,10 +116,16 @@ export function createLanes(concurrency: number): Lanes {
   const organizations = new Map<string, Share>()
   const organizationRoom = Math.max(1, Math.ceil(concurrency * ORGANIZATION_SHARE))
   const slowShare = Math.max(1, Math.floor(concurrency * SLOW_SHARE))
+  const doubtfulShare = Math.max(1, Math.floor(concurrency * DOUBTFUL_SHARE))
   const maxCap = Math.min(CAP_MAX, Math.max(1, Math.floor(organizationRoom * ENDPOINT_SHARE)))
   const startCap = Math.min(CAP_START, maxCap)
+  const unprovenShare = Math.max(startCap, Math.floor(concurrency * UNPROVEN_SHARE))
   let inFlight = 0
   let waiting = 0
+  /** The last claim could bring nothing, or too little, of those that nobody knows yet. */
+  let isShort = false
+  /** When something was claimed last for an endpoint that has no backlog. */
+  let othersAt = Number.NEGATIVE_INFINITY
 
   function laneOf({ organizationId, endpointId }: EndpointRef): Lane {
     const known = lanes.get(endpointId)
@@ -113,10 +138,13 @@ export function createLanes(concurrency: number): Lanes {
       cap: startCap,
       isQuick: false,
       isSlow: false,
+      isProven: false,
+      progressAt: 0,
       isQueued: false,
       room: startCap,
       claimed: 0,
       blockedUntil: 0,
+      restsUntil: 0,
       usedAt: performance.now(),
     }
     lanes.set(endpointId, lane)
@@ -147,16 +175,37 @@ export function createLanes(concurrency: number): Lanes {
   }
 
   function roomOf(lane: Lane): number {
-    if (lane.blockedUntil > performance.now()) return 0
+    if (Math.max(lane.blockedUntil, lane.restsUntil) > performance.now()) return 0
     const ahead = lane.isQuick ? lane.cap : 0
     return Math.min(QUANTUM, Math.max(0, lane.cap + ahead - lane.inFlight - lane.queue.length))
+  }
+
+  function countOf(some: Iterable<Lane>): number {
+    let count = 0
+    for (const lane of some) count += lane.inFlight + lane.queue.length
+    return count
+  }
+
+  /** Those whose attempts hang need not be waited for to be known as slow. */
+  function findSlow(): void {
+    const slowSince = performance.now() - SLOW_AFTER_MS
+    for (const lane of busy) {
+      if (lane.inFlight === 0 || lane.progressAt > slowSince) continue
+      lane.isSlow = true
+      slow.add(lane)
+    }
+  }
+
+  /** What is left for those that nobody knows yet. */
+  function unprovenRoom(): number {
+    const unproven = countOf([...busy].filter((lane) => !lane.isProven && !slow.has(lane)))
+    return Math.max(0, Math.min(unprovenShare, doubtfulShare - countOf(slow)) - unproven)
   }
 
   /** What is left for the slow ones, in turn: those that get some now are asked last by the next claim. */
   function shareSlowRoom(): Map<Lane, number> {
     const rooms = new Map<Lane, number>()
-    let left = slowShare
-    for (const lane of slow) left -= lane.inFlight + lane.queue.length
+    let left = slowShare - countOf(slow)
     for (const lane of slow) {
       const room = Math.max(0, Math.min(roomOf(lane), left))
       rooms.set(lane, room)
@@ -170,6 +219,7 @@ export function createLanes(concurrency: number): Lanes {
 
   function learn(lane: Lane, load: Verdict['load']): void {
     const half = Math.floor(lane.cap / 2)
+    if (load === 'more') lane.isProven = true
     if (load === 'more') lane.cap = Math.min(maxCap, lane.cap + 1)
     if (load === 'less') lane.cap = Math.max(1, half)
     if (load === 'more' && lane.cap >= startCap) lane.isSlow = false
@@ -190,14 +240,20 @@ export function createLanes(concurrency: number): Lanes {
     },
 
     room() {
+      findSlow()
       const slowRooms = shareSlowRoom()
+      const unproven = unprovenRoom()
+      const unknown = Math.min(startCap, unproven)
+      isShort = unknown < startCap
       const endpoints: Record<string, number> = {}
       for (const lane of lanes.values()) {
+        const own = busy.has(lane) || warm.has(lane) ? roomOf(lane) : startCap
         lane.claimed = 0
-        lane.room = slowRooms.get(lane) ?? (busy.has(lane) || warm.has(lane) ? roomOf(lane) : startCap)
-        if (lane.room !== startCap) endpoints[lane.endpointId] = lane.room
+        lane.room = slowRooms.get(lane) ?? (lane.isProven ? own : Math.min(own, unproven))
+        if (lane.room !== unknown) endpoints[lane.endpointId] = lane.room
       }
-      warm.clear()
+      const now = performance.now()
+      for (const lane of warm) if (lane.restsUntil <= now) warm.delete(lane)
       for (const share of organizations.values()) {
         share.claimed = 0
         share.room = Math.max(0, organizationRoom - share.count)
@@ -205,12 +261,25 @@ export function createLanes(concurrency: number): Lanes {
       return {
         limit: Math.min(CLAIM_MAX, concurrency - inFlight - waiting),
         room: {
-          endpoint: startCap,
+          endpoint: unknown,
           organization: organizationRoom,
           endpoints,
           organizations: Object.fromEntries([...organizations].map(([id, { room }]) => [id, room] as const)),
         },
       }
+    },
+
+    rest(ms) {
+      const now = performance.now()
+      const backlogged: Lane[] = []
+      for (const lane of busy) {
+        if (lane.room > 0 && lane.claimed >= lane.room) backlogged.push(lane)
+        else if (lane.claimed > 0) othersAt = now
+      }
+      // Who has the process to itself need not give way.
+      if (now - othersAt > GIVE_WAY_MS) return false
+      for (const lane of backlogged) lane.restsUntil = now + ms
+      return backlogged.length > 0
     },
 
     add(delivery) {
@@ -233,6 +302,7 @@ export function createLanes(concurrency: number): Lanes {
         // Its cap may have been halved since it got in line.
         const delivery = lane.inFlight < lane.cap ? lane.queue.shift() : undefined
         if (!delivery) continue
+        if (lane.inFlight === 0) lane.progressAt = performance.now()
         lane.inFlight++
         inFlight++
         waiting--
@@ -249,6 +319,7 @@ export function createLanes(concurrency: number): Lanes {
       const share = shareOf(lane.organizationId)
       leave(lane.organizationId)
       lane.usedAt = performance.now()
+      lane.progressAt = lane.usedAt
       lane.isQuick = load === 'more' && durationMs < QUICK_MS
       learn(lane, load)
       if (isSlow(lane)) slow.add(lane)
@@ -257,7 +328,7 @@ export function createLanes(concurrency: number): Lanes {
       release(lane)
       const isBacklogged = lane.claimed >= lane.room || share.claimed >= share.room
       if (isBacklogged) warm.add(lane)
-      return isBacklogged && lane.queue.length <= lane.cap / 2
+      return (isBacklogged && lane.queue.length <= lane.cap / 2) || isShort
     },
 
     block(endpoint, ms) {

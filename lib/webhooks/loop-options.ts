@@ -1,4 +1,4 @@
-import type { FailureLimit } from '../deliveries.ts'
+import type { EndpointHealth, FailureLimit } from '../deliveries.ts'
 import type { Logger } from '../log.ts'
 import { readHeaderPrefix, readLogger, readWhole } from '../options.ts'
 import { RETRY_DELAYS_MS } from './verdict.ts'
@@ -29,6 +29,11 @@ export interface DeliveryLoopOptions {
   retentionMs?: number | false | undefined
   /** When an endpoint that only fails is disabled. Default 50 failures and 5 days. */
   failureLimit?: FailureLimit | undefined
+  /**
+   * Hears of an endpoint that only fails: once when half of the failures have come that disable it, and when it is
+   * disabled, `isNewlyDisabled` then.
+   */
+  onEndpointFailing?: ((endpoint: EndpointHealth) => void) | undefined
   /** pino, or anything of its call form. `false` mutes. Default: warnings and errors to stderr. */
   logger?: Logger | false | undefined
   /** Hears every failure of the store and every bug, with its detail. */
@@ -45,6 +50,7 @@ export interface LoopSettings {
   readonly retentionMs: number | false
   readonly failureLimit: FailureLimit
   readonly logger: Logger
+  readonly onEndpointFailing: (endpoint: EndpointHealth) => unknown
   readonly onError: (error: unknown) => unknown
 }
 
@@ -62,7 +68,8 @@ export function readLoopOptions(options: DeliveryLoopOptions): LoopSettings {
     retentionMs: retentionMs === false ? false : readPositive('retentionMs', retentionMs),
     failureLimit: readFailureLimit(options.failureLimit),
     logger: readLogger(options.logger),
-    onError: readOnError(options.onError),
+    onEndpointFailing: readListener('onEndpointFailing', options.onEndpointFailing),
+    onError: readListener('onError', options.onError),
   }
 }
 
@@ -89,7 +96,10 @@ function readFailureLimit(
   }
 }
 
-function readOnError(onError: (error: unknown) => unknown = () => {}): (error: unknown) => unknown {
-  if (typeof onError === 'function') return onError
-  throw new TypeError(`Cannot use option 'onError' as it must be a function: current value is ${onError}`)
+function readListener<Heard>(
+  name: string,
+  listener: (heard: Heard) => unknown = () => {},
+): (heard: Heard) => unknown {
+  if (typeof listener === 'function') return listener
+  throw new TypeError(`Cannot use option '${name}' as it must be a function: current value is ${listener}`)
 }

@@ -23,9 +23,8 @@ export async function keepPurging(
   isEnded: () => boolean,
   onError: (error: unknown) => void,
 ): Promise<void> {
-  const eventsAfterMs = retentionMs === false ? FOR_EVER_MS : retentionMs
   while (!isEnded()) {
-    const isDone = await purgeSome(store, eventsAfterMs).catch((error) => {
+    const isDone = await purgeSome(store, retentionMs).catch((error) => {
       onError(error)
       return true
     })
@@ -33,7 +32,12 @@ export async function keepPurging(
   }
 }
 
-async function purgeSome(store: Pick<DeliveryStore, 'purge'>, eventsAfterMs: number): Promise<boolean> {
+/** Forgets a part of what is old. @returns whether nothing is left to forget */
+export async function purgeSome(
+  store: Pick<DeliveryStore, 'purge'>,
+  retentionMs: number | false,
+): Promise<boolean> {
+  const eventsAfterMs = retentionMs === false ? FOR_EVER_MS : retentionMs
   const { events, idempotencyKeys } = await store.purge({ eventsAfterMs, limit: PURGE_LIMIT })
   return events < PURGE_LIMIT && idempotencyKeys < PURGE_LIMIT
 }

@@ -30,6 +30,9 @@ export function judgeAnswer(
   if (status !== null && status >= 200 && status < 300) {
     return { outcome: 'delivered', reason: null, isGone: false, delayMs: 0, load: 'more' }
   }
+  // Nobody but this process ended the attempt: there is nothing to wait for, and nothing to give up for.
+  if (error === 'interrupted')
+    return { outcome: 'retry', reason: null, isGone: false, delayMs: 0, load: 'same' }
   const load = error === 'timeout' || status === 429 ? 'less' : 'same'
   if (status === GONE) return { outcome: 'dead_lettered', reason: 'gone', isGone: true, delayMs: 0, load }
   const delayMs = retryDelaysMs[attempt - 1]
@@ -38,7 +41,5 @@ export function judgeAnswer(
     return { outcome: 'dead_lettered', reason, isGone: false, delayMs: 0, load }
   }
   const askedMs = ASKS_FOR_LESS.includes(status ?? 0) ? Math.min(retryAfterMs ?? 0, RETRY_AFTER_MAX_MS) : 0
-  // Nobody but this process ended the attempt: there is nothing to wait for.
-  const waitMs = error === 'interrupted' ? 0 : Math.max(delayMs, askedMs)
-  return { outcome: 'retry', reason: null, isGone: false, delayMs: waitMs, load }
+  return { outcome: 'retry', reason: null, isGone: false, delayMs: Math.max(delayMs, askedMs), load }
 }

@@ -14,6 +14,11 @@ export interface WebhookAnswer {
   readonly status: number | null
   /** Why no answer came: `timeout`, `connection_refused`, `destination_not_allowed` …; null with a status. */
   readonly error: string | null
+  /**
+   * False when nothing was sent through no fault of the subscriber's, as the sender is closed or not complete: no attempt
+   * is counted then. Default true.
+   */
+  readonly wasMade?: boolean
   /** What only the operator may know of a failure, the address refused for instance; never kept in the log. */
   readonly detail?: string | null
   /** At most the first 4 KiB of the answer's body, for the delivery log. */

@@ -185,6 +185,8 @@ function testClosedEndpoints(harness: StoreHarness): void {
     await tenant.publish()
     await record(tenant, [failure(await claimOne(tenant), { delayMs: 30_000 })])
     await tenant.store.endpoints.setState(tenant.id, id, 'disabled', ['enabled'])
+    // It is met when its time has come.
+    await tenant.letTimePass(30_000)
     await claim(tenant)
     const { state, attempts, attemptLog } = await onlyDelivery(tenant)
     assert.deepEqual([state, attempts, attemptLog.length], ['skipped', 1, 1])

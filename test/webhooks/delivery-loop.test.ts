@@ -406,7 +406,7 @@ describeOnStores('Attempts', (under) => {
     assert.deepEqual([endpoint?.state, endpoint?.disabledReason], ['disabled', 'failing'])
     assert.deepEqual(
       lines.map(([, message]) => message),
-      ['Webhook endpoint disabled'],
+      ['Webhook endpoint failing', 'Webhook endpoint disabled'],
     )
     assert.equal(
       Object.entries(lines[0]?.[0] ?? {}).find(([name]) => name === 'endpointId')?.[1],

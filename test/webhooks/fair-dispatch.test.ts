@@ -73,17 +73,21 @@ describeOnStores('Fair dispatch', (under) => {
   test('a slot that becomes free when all were taken is filled at once', async () => {
     for (let number = 0; number < 12; number++) {
       await addEndpoint(under.store, {}, `org_${number}`)
-      await publishMany(under.store, 3, `org_${number}`)
+      await publishMany(under.store, 1, `org_${number}`)
     }
     const ends: (() => void)[] = []
-    const sender = createTestSender(
-      () =>
-        new Promise((resolve) => {
-          ends.push(() => resolve({}))
-        }),
-    )
-    under.loop(sender, { pollIntervalMs: AN_HOUR_MS, concurrency: 32 }).start()
-    for (let sent = 32; sent <= 36; sent++) {
+    const sender = createTestSender((_request, number) => {
+      // The first answer of each: those that nobody knows yet may not take all slots.
+      if (number <= 12) return {}
+      return new Promise((resolve) => {
+        ends.push(() => resolve({}))
+      })
+    })
+    const loop = under.loop(sender, { pollIntervalMs: AN_HOUR_MS, concurrency: 32 })
+    await loop.runOnce()
+    for (let number = 0; number < 12; number++) await publishMany(under.store, 3, `org_${number}`)
+    loop.start()
+    for (let sent = 12 + 32; sent <= 12 + 36; sent++) {
       await sender.sent(sent)
       ends.shift()?.()
     }

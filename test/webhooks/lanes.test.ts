@@ -374,10 +374,10 @@ describe('as time goes by', () => {
     assert.equal(roomOf(lanes, 'we_1'), 4)
   })
 
-  test('what was learnt of an endpoint is forgotten after a minute without a delivery', () => {
+  test('what was learnt of an endpoint is forgotten after ten minutes without a delivery', () => {
     const lanes = createLanes(256)
     runOne(lanes, 'we_1', 'less')
-    now += 59_999
+    now += 599_999
     lanes.sweep()
     assert.equal(roomOf(lanes, 'we_1'), 2)
     now += 1
@@ -395,5 +395,24 @@ describe('as time goes by', () => {
     assert.ok(first)
     lanes.end(first, 'same', SLOW_MS)
     assert.equal(roomOf(lanes, 'we_1'), 1)
+  })
+
+  test('endpoints that nobody knows yet take at most half of the slots, and with the slow ones three quarters, until they have answered', () => {
+    const lanes = createLanes(256)
+    runOne(lanes, 'we_known', 'more')
+    for (let number = 0; number < 32; number++) addTo(lanes, 4, `we_${number}`)
+    takeAll(lanes)
+    assert.equal(lanes.inFlight, 128)
+    assert.equal(lanes.room().room.endpoint, 0)
+    assert.equal(roomOf(lanes, 'we_known') > 0, true, 'who is known to answer has room')
+    // What hangs for a second is slow, and makes room for others who are not known.
+    now += 1001
+    assert.equal(lanes.room().room.endpoint, 4)
+    for (let number = 32; number < 48; number++) addTo(lanes, 4, `we_${number}`)
+    takeAll(lanes)
+    assert.equal(lanes.inFlight, 192)
+    now += 1001
+    assert.equal(lanes.room().room.endpoint, 0, 'three quarters are enough for all who may be dead')
+    assert.equal(roomOf(lanes, 'we_known') > 0, true)
   })
 })

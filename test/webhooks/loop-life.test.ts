@@ -379,11 +379,11 @@ describeOnStores('runOnce()', (under) => {
     assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: ENDPOINTS, deadLettered: 0 })
     claims = 0
     assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 0, deadLettered: 0 })
-    assert.ok(claims >= 2 && claims <= 4, `${claims} claims`)
+    assert.ok(claims >= 1 && claims <= 4, `${claims} claims`)
     claims = 0
     loop.start()
     await sleep(150)
-    assert.ok(claims >= 2 && claims <= 7, `${claims} claims`)
+    assert.ok(claims >= 1 && claims <= 7, `${claims} claims`)
     // And it still goes around all of them.
     const lastId = await addEndpoint(under.store, {}, 'org_zzz')
     await publish(under.store, {}, 'org_zzz')

@@ -19,16 +19,16 @@ import {
 describe('the error', () => {
   test('the error is connection_refused when nothing listens there, at none of the addresses', async (context) => {
     const { port } = await startReceiver(context)
-    const lookup = resolveTo('127.0.0.1', '::1')
-    const free = port === 65_535 ? port - 1 : port + 1
+    // Addresses of this machine that nobody listens on; a free port may be somebody's by the time it is dialled.
+    const lookup = resolveTo('127.66.77.88', '127.66.77.89')
     const sender = createLocalSender(context, { lookup })
     assertFailed(
-      await sender.send(makeRequest(`http://127.0.0.1:${free}`)),
+      await sender.send(makeRequest(`http://127.66.77.88:${port}`)),
       'connection_refused',
       /ECONNREFUSED/,
     )
-    const answer = await sender.send(makeRequest(`http://receiver.test:${free}`))
-    assertFailed(answer, 'connection_refused', /127\.0\.0\.1:\d+; .*::1:\d+/)
+    const answer = await sender.send(makeRequest(`http://receiver.test:${port}`))
+    assertFailed(answer, 'connection_refused', /127\.66\.77\.88:\d+; .*127\.66\.77\.89:\d+/)
   })
 
   test('the error is connection_reset when the connection is reset or closed before the answer', async (context) => {

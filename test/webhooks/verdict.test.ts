@@ -69,7 +69,11 @@ describe('judgeAnswer()', () => {
     assert.equal(judge({ status: 500 }, 5).reason, 'http_500')
     assert.equal(judge({ status: 302 }, 5).reason, 'http_302')
     assert.equal(judge({ error: 'timeout' }, 5).reason, 'timeout')
-    assert.equal(judge({ error: 'interrupted' }, 5).reason, 'interrupted')
+  })
+
+  test('an attempt that this side has interrupted is made again at once, the last one too', () => {
+    assert.deepEqual(judge({ error: 'interrupted' }, 5), { ...RETRY, delayMs: 0 })
+    assert.deepEqual(judge({ error: 'interrupted' }, 1), { ...RETRY, delayMs: 0 })
   })
 
   test('410 ends it at the first attempt and says that the endpoint is gone', () => {

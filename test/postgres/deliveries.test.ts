@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import type { Sql } from 'postgres'
+import { record } from '../../lib/envelope.ts'
+import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import { createTestDatabase, type TestDatabase } from '../_database.ts'
+
+// What is PostgreSQL's own about deliveries: locks, and what a claim looks at.
+
+describe('deliveries in PostgreSQL', () => {
+  let database: TestDatabase
+  let sql: Sql
+  let store: PostgresStore
+
+  before(async () => {
+    database = await createTestDatabase()
+    sql = database.sql()
+    store = createPostgresStore(database.url)
+  })
+  after(async () => {
+    await store.close()
+    await database.drop()
+  })
+
+  const sealedSecret = 'plain.whsec_test'
+  async function addEndpoint(organizationId: string): Promise<void> {
+    const shown = {
+      id: `we_${organizationId}`,
+      url: 'https://hooks.example/',
+      description: '',
+      types: null,
+      headers: {},
+    }
+    await store.endpoints.insert(organizationId, {
+      ...shown,
+      createdAt: '2026-03-14T09:26:53.589Z',
+      sealedSecret,
+    })
+  }
+
+  const publish = (organizationId: string, id: string): Promise<void> =>
+    store.events.publish(organizationId, record(id, 'project.completed', {}, Date.now()))
+
+  const claim = (token: string) =>
+    store.deliveries.claim({
+      token,
+      isRepeat: false,
+      limit: 100,
+      room: { endpoint: 10, organization: 10, endpoints: {}, organizations: {} },
+      visits: 200,
+      after: null,
+      leaseMs: 30_000,
+      maxAttempts: 5,
+    })
+
+  function failure(organizationId: string, deliveryId: string, token: string) {
+    return {
+      organizationId,
+      deliveryId,
+      token,
+      outcome: 'retry' as const,
+      reason: null,
+      isGone: false,
+      delayMs: 3_600_000,
+      startedAgoMs: 2,
+      endedAgoMs: 1,
+      durationMs: 1,
+      dnsMs: null,
+      connectMs: null,
+      tlsMs: null,
+      firstByteMs: null,
+      status: 500,
+      error: null,
+      bodyExcerpt: '',
+    }
+  }
+
+  const LIMIT = { failures: 50, failingMs: 1000 }
+
+  test('a claim looks at no endpoint whose retries are not due: with thousands of them it would take too long', async () => {
+    for (const id of ['org_a', 'org_b']) {
+      await addEndpoint(id)
+      await publish(id, `evt_${id}`)
+    }
+    const { deliveries } = await claim('first')
+    await store.deliveries.record(
+      deliveries.map(({ organizationId, id }) => failure(organizationId, id, 'first')),
+      LIMIT,
+    )
+    const [walked] = await sql`
+      select count(*)::int from business_api.deliveries where state = 'pending' and not is_waiting`
+    assert.equal(deliveries.length, 2)
+    assert.equal(walked?.count, 0)
+    await sql`update business_api.deliveries set due_at = now() - interval '1 second' where is_waiting`
+    assert.equal((await claim('second')).deliveries.length, 2)
+  })
+
+  test('somebody who holds the row of an endpoint keeps no attempt from being recorded', async () => {
+    await addEndpoint('org_held')
+    await publish('org_held', 'evt_held')
+    const [delivery] = (await claim('held')).deliveries
+    assert.ok(delivery)
+    await sql.begin(async (tx) => {
+      await tx`select from business_api.webhook_endpoints where organization_id = 'org_held' for update`
+      await store.deliveries.record([failure('org_held', delivery.id, 'held')], LIMIT)
+    })
+    const details = await store.deliveries.get('org_held', delivery.id)
+    assert.deepEqual([details?.state, details?.attemptLog.length], ['pending', 1])
+  })
+
+  test('what is being sent again while it is purged stays', async () => {
+    await addEndpoint('org_old')
+    await publish('org_old', 'evt_old')
+    await sql`update business_api.deliveries set state = 'dead_lettered' where organization_id = 'org_old'`
+    await sql`update business_api.events set created_at = now() - interval '31 days' where organization_id = 'org_old'`
+    const purge = () => store.deliveries.purge({ eventsAfterMs: 30 * 24 * 60 * 60 * 1000, limit: 100 })
+    await sql.begin(async (tx) => {
+      await tx`update business_api.deliveries set state = 'pending' where organization_id = 'org_old'`
+      assert.equal((await purge()).events, 0, 'while it is not committed')
+    })
+    assert.equal((await purge()).events, 0, 'once it is')
+    assert.equal((await store.deliveries.list('org_old', {}, 10, null)).length, 1)
+    await sql`update business_api.deliveries set state = 'delivered' where organization_id = 'org_old'`
+    assert.equal((await purge()).events, 1)
+  })
+})
