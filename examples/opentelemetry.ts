@@ -53,7 +53,11 @@ export function traceBusinessApi(tracer: Tracer): () => void {
       end: () => {},
       asyncStart: () => {},
       error: (traced: Trace) => void spans.get(traced)?.setStatus({ code: SpanStatusCode.ERROR }),
-      asyncEnd: (traced: Trace) => spans.get(traced)?.setAttributes(attributesOf(traced)).end(),
+      asyncEnd(traced: Trace) {
+        const span = spans.get(traced)?.setAttributes(attributesOf(traced))
+        if (hasFailed(traced)) span?.setStatus({ code: SpanStatusCode.ERROR })
+        span?.end()
+      },
     }
     channel.subscribe(subscribers)
     return () => {
@@ -61,6 +65,11 @@ export function traceBusinessApi(tracer: Tracer): () => void {
       channel.unsubscribe(subscribers)
     }
   }
+}
+
+/** A request or an attempt that ended with a 5xx, or an attempt without an answer. */
+function hasFailed(traced: { readonly status?: number | null; readonly error?: string | null }): boolean {
+  return typeof traced.error === 'string' || (traced.status ?? 0) >= 500
 }
 
 function describeRequest({ method, status }: RequestTrace): Attributes {

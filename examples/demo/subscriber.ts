@@ -22,7 +22,9 @@ export interface Subscriber {
 export async function startSubscriber(onEvent: (event: Event) => void): Promise<Subscriber> {
   const secrets = new Map<string, string>()
   const server: Server = createServer((request, response) => {
-    receive(request, response).catch(() => response.writeHead(400).end())
+    receive(request, response).catch(() => {
+      if (!response.headersSent) response.writeHead(400).end()
+    })
   })
 
   async function receive(request: IncomingMessage, response: ServerResponse): Promise<void> {

@@ -51,7 +51,7 @@ export interface EndpointSettings {
   /** All endpoints of the organization that have not been removed, newest first. */
   list(organizationId: string): Promise<readonly WebhookEndpoint[]>
 
-  /** Changes what is given. It counts from the next attempt on, also of deliveries that wait. */
+  /** Changes what is given. It counts for all that is claimed from now on, also for deliveries that have been waiting. */
   update(organizationId: string, endpointId: string, changes: EndpointUpdate): Promise<WebhookEndpoint>
 
   /**
@@ -68,7 +68,10 @@ export interface EndpointSettings {
    */
   resume(organizationId: string, endpointId: string): Promise<WebhookEndpoint>
 
-  /** Sends nothing from now on: deliveries, those that wait too, are skipped and can be recovered later. */
+  /**
+   * Claims nothing for it from now on: deliveries, those that wait too, are skipped and can be recovered later. What a
+   * process has claimed before is still sent, some seconds long at most.
+   */
   disable(organizationId: string, endpointId: string): Promise<WebhookEndpoint>
 
   /** Sends again, whoever had disabled it, and forgets its failures. What was skipped stays so until it is recovered. */

@@ -1,0 +1,57 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createMemoryStore } from '../lib/memory.ts'
+import { createPlatform } from '../lib/platform.ts'
+
+const NOW = Date.UTC(2026, 2, 14, 9, 26, 53, 589)
+const ticket = { ticketId: 'tic_1', subject: 'Help', status: 'open' }
+
+test('publish() records the envelope whose id it returns', async () => {
+  const store = createMemoryStore()
+  const id = await createPlatform(store, { clock: () => NOW }).publish(
+    'org_a',
+    'support.ticket_created',
+    ticket,
+  )
+  const [event] = store.recordedEvents('org_a')
+  assert.match(id, /^evt_[0-9A-HJKMNP-TV-Z]{26}$/)
+  const envelope = { id, type: 'support.ticket_created', createdAt: '2026-03-14T09:26:53.589Z', data: ticket }
+  assert.equal(event?.body, JSON.stringify(envelope))
+})
+
+test('publish() twice with one id: the first stands', async () => {
+  const store = createMemoryStore()
+  const { publish } = createPlatform(store)
+  assert.equal(await publish('org_a', 'support.ticket_created', ticket, { id: 'mine' }), 'mine')
+  await publish('org_a', 'support.ticket_created', { ...ticket, subject: 'Other' }, { id: 'mine' })
+  const [event, ...others] = store.recordedEvents('org_a')
+  assert.equal(JSON.parse(event?.body ?? '').data.subject, 'Help')
+  assert.deepEqual(others, [])
+})
+
+test('publish() leaves out what the type does not have', async () => {
+  const store = createMemoryStore()
+  const data = { ...ticket, secret: 'nobody’s business' }
+  await createPlatform(store).publish('org_a', 'support.ticket_created', data)
+  assert.deepEqual(JSON.parse(store.recordedEvents('org_a')[0]?.body ?? '').data, ticket)
+})
+
+test('publish() refuses data that is not what the schema says, naming the field and no value', async () => {
+  const store = createMemoryStore()
+  const { publish } = createPlatform(store)
+  const odd: [type: string, data: unknown, id: string | undefined, message: RegExp][] = [
+    ['support.ticket_created', { ...ticket, subject: 42 }, undefined, /data\.subject must be string/],
+    ['support.ticket_created', { ticketId: 'tic_1', status: 'open' }, undefined, /data\.subject/],
+    ['support.ticket_created', null, undefined, /data must be/],
+    ['support.ticket_creatd', ticket, undefined, /type/],
+    ['constructor', ticket, undefined, /type/],
+    ['support.ticket_created', ticket, 'with space', /id must be 1 to 64/],
+    ['support.ticket_created', ticket, '', /id must be 1 to 64/],
+  ]
+  for (const [type, data, id, message] of odd) {
+    const attempt = Reflect.apply(publish, undefined, ['org_a', type, data, { id }])
+    await assert.rejects(attempt, { name: 'BusinessApiError', code: 'invalid_event', message })
+  }
+  await assert.rejects(publish('', 'support.ticket_created', ticket), { code: 'invalid_input' })
+  assert.deepEqual(store.recordedEvents('org_a'), [])
+})
