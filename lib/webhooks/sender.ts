@@ -127,5 +127,13 @@ function firstOf(value: string | string[] | undefined): string | undefined {
 
 function fail({ code, message }: SendError, timings: Timings, durationMs: number): WebhookAnswer {
   // A copy: a name that resolves after the deadline is still noted in the original.
-  return { status: null, error: code, detail: message, bodyExcerpt: '', durationMs, timings: { ...timings } }
+  return {
+    status: null,
+    error: code,
+    wasMade: code !== SENDER_FAILED,
+    detail: message,
+    bodyExcerpt: '',
+    durationMs,
+    timings: { ...timings },
+  }
 }

@@ -8,6 +8,7 @@ import { createSecretSealer, generateSigningSecret } from '../../lib/secret-seal
 import { attempt, createInterruption } from '../../lib/webhooks/attempt.ts'
 import { createDeliveryLoop } from '../../lib/webhooks/delivery-loop.ts'
 import type { DeliveryLoopOptions } from '../../lib/webhooks/loop-options.ts'
+import { createWebhookSender } from '../../lib/webhooks/sender.ts'
 import type { WebhookAnswer } from '../../lib/webhooks/webhook-sender.ts'
 import {
   addEndpoint,
@@ -460,5 +461,24 @@ describeOnStores('A secret that cannot be opened', (under) => {
     const loop = under.loop(sender)
     assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 0, deadLettered: 0 })
     assert.deepEqual([sender.requests.length, (await onlyDelivery(under.store)).attempts], [0, 0])
+  })
+})
+
+describeOnMemory('A sender that cannot send', (under) => {
+  test('uses up nobody’s attempts and says nothing against the endpoint; the host hears of it once', async () => {
+    await addEndpoint(under.store)
+    await publishMany(under.store, 6)
+    const sender = createWebhookSender()
+    await sender.close()
+    const errors: unknown[] = []
+    const loop = under.loop(sender, { ...NO_POLL, onError: (error: unknown) => errors.push(error) })
+    loop.start()
+    await until('the host has heard of it', () => errors.length > 0)
+    await loop.stop()
+    for (const { state, attempts } of await deliveriesOf(under.store)) {
+      assert.deepEqual([state, attempts], ['pending', 0])
+    }
+    assert.equal((await under.store.endpoints.list(ORG))[0]?.failures, 0)
+    assert.equal(errors.length, 1)
   })
 })

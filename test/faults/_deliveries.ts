@@ -1,0 +1,186 @@
+import assert from 'node:assert/strict'
+import { type ChildProcessByStdio, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import type { Readable, Writable } from 'node:stream'
+import postgres, { type Sql } from 'postgres'
+import { createIds } from '../../lib/ids.ts'
+import { toTimestamp } from '../../lib/making.ts'
+import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import { createTestDatabase } from '../_database.ts'
+import type { DelivererConfig } from './_deliverer.ts'
+import type { Arrival, Counts, ReceiverConfig } from './_receiver.ts'
+
+// Delivery loops and subscribers in processes of their own, around one database.
+
+// --- The scene ---
+
+/** A database with publishers in this process, and subscribers and deliverers in their own. It ends with its test or file. */
+export interface Scene {
+  readonly databaseUrl: string
+  readonly sql: Sql
+  readonly store: PostgresStore
+  readonly receiver: Receiver
+  /** Has the events of an organization sent to a subscriber: `answering`, `slow?ms=100` … as _receiver.ts has it. */
+  subscribe(organizationId: string, behaviour: string): Promise<void>
+  /** Starts `_deliverer.ts`, on this database unless it is told otherwise. */
+  startDeliverer(config?: Partial<DelivererConfig>): Promise<Deliverer>
+}
+
+/** A test, or a file. */
+export interface Lifetime {
+  after(end: () => Promise<void>): void
+}
+
+/** The subscribers of a scene. */
+export interface Receiver {
+  counts(): Promise<Counts>
+  ledger(): Promise<readonly Arrival[]>
+  /** Has the subscribers that are `gated` keep their requests waiting, until they are released. */
+  hold(): Promise<void>
+  release(): Promise<void>
+}
+
+/** A running delivery loop. */
+export interface Deliverer {
+  signal(signal: NodeJS.Signals): void
+  /** Resolves when the process has ended and all that it wrote has been read. */
+  readonly ended: Promise<unknown>
+  /** How it ended: 0, or the signal; null while it runs. */
+  readonly exit: number | NodeJS.Signals | null
+  /** Fails when it wrote anything but what a loop has to say while its store or a subscriber is away. */
+  assertUnharmed(): void
+}
+
+const SECRET = 'whsec_faults'
+const ids = createIds()
+
+/** @param url of a database that is migrated and empty; one is made by default */
+export async function setScene(context: Lifetime, url?: string): Promise<Scene> {
+  const programs: Promise<Program>[] = []
+  let hasEnded = false
+  const database = url === undefined ? await createTestDatabase() : undefined
+  const databaseUrl = url ?? database?.url ?? ''
+  const sql = postgres(databaseUrl, { max: 4, onnotice: () => {} })
+  const store = createPostgresStore(databaseUrl)
+
+  async function start(file: string, config: object): Promise<Program> {
+    // What a failed test leaves behind it must not start anything that nobody ends.
+    if (hasEnded) throw new Error(`Cannot start ${file} as the test has ended`)
+    const program = startProgram(file, config)
+    programs.push(program)
+    return program
+  }
+
+  context.after(async () => {
+    hasEnded = true
+    await Promise.allSettled(programs.map(async (program) => endProgram(await program)))
+    await sql.end({ timeout: 1 })
+    await store.close()
+    await database?.drop()
+  })
+
+  const config: ReceiverConfig = { secret: SECRET }
+  const { firstLine } = await start('_receiver.ts', config)
+  const origin = `http://127.0.0.1:${JSON.parse(firstLine).port}`
+
+  return {
+    databaseUrl,
+    sql,
+    store,
+    receiver: {
+      counts: () => ask<Counts>(`${origin}/counts`),
+      ledger: () => ask<Arrival[]>(`${origin}/ledger`),
+      hold: () => ask<void>(`${origin}/hold`),
+      release: () => ask<void>(`${origin}/release`),
+    },
+    subscribe: (organizationId, behaviour) =>
+      store.endpoints.insert(organizationId, {
+        id: ids('we'),
+        url: `${origin}/${behaviour}`,
+        description: '',
+        types: null,
+        headers: {},
+        createdAt: toTimestamp(Date.now()),
+        sealedSecret: `plain.${SECRET}`,
+      }),
+    async startDeliverer(changes) {
+      return createDeliverer(await start('_deliverer.ts', { databaseUrl, ...changes }))
+    },
+  }
+}
+
+/** Over a connection of its own: one that is kept could end while it is asked. */
+async function ask<T>(url: string): Promise<T> {
+  const answer = await fetch(url, { headers: { connection: 'close' } })
+  return (await answer.json()) as T
+}
+
+// --- Programs ---
+
+type Child = ChildProcessByStdio<Writable, Readable, Readable>
+
+interface Program {
+  readonly child: Child
+  readonly firstLine: string
+  readonly ended: Promise<unknown>
+  stderr(): string
+}
+
+const START_TIMEOUT_MS = 20_000
+
+/** Resolves when the program has printed its first line. */
+async function startProgram(file: string, config: object): Promise<Program> {
+  const path = join(import.meta.dirname, file)
+  const child = spawn(process.execPath, ['--import', 'tsx', path, JSON.stringify(config)], {
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
+  let written = ''
+  child.stderr.on('data', (chunk: Buffer) => {
+    written += chunk.toString()
+  })
+  const ended = once(child, 'close')
+  const timer = setTimeout(() => child.kill('SIGKILL'), START_TIMEOUT_MS)
+  const [firstLine] = await Promise.race([
+    once(createInterface({ input: child.stdout }), 'line'),
+    ended.then(() => Promise.reject(new Error(`Cannot start ${file}: ${written}`))),
+  ])
+  clearTimeout(timer)
+  return { child, ended, firstLine: String(firstLine), stderr: () => written }
+}
+
+/** Also one that is frozen. */
+async function endProgram({ child, ended }: Program): Promise<void> {
+  child.kill('SIGKILL')
+  await ended
+}
+
+function createDeliverer({ child, ended, stderr }: Program): Deliverer {
+  return {
+    signal: (signal) => void child.kill(signal),
+    ended,
+    get exit() {
+      return child.exitCode ?? child.signalCode
+    },
+    assertUnharmed() {
+      const lines = stderr().split('\n').filter(Boolean)
+      assert.deepEqual(
+        lines.filter((line) => !isExpected(line)),
+        [],
+        'a deliverer wrote to stderr',
+      )
+    },
+  }
+}
+
+/** Whether a line is the loop's own: the store was not to be reached, or a subscriber fails as it was asked to. */
+function isExpected(line: string): boolean {
+  try {
+    const { message, error } = JSON.parse(line)
+    if (message === 'Webhook endpoint failing') return true
+    return message === 'Webhook deliveries held up' && error.code === 'store_unavailable'
+  } catch {
+    return false
+  }
+}

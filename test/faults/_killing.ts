@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict'
+import { randomInt } from 'node:crypto'
+import type { TestContext } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Deliverer, type Scene, setScene } from './_deliveries.ts'
+import { countOf, createPublished, createPublisher, publishSome } from './_publishers.ts'
+import { assertDelivered, describeTally, untilDelivered } from './_tally.ts'
+
+/** How much is published and how often a deliverer is killed meanwhile: at least so much of both. */
+export interface Killing {
+  readonly events: number
+  readonly kills: number
+  /** Between two rounds of publishing. */
+  readonly publishEveryMs: number
+  /** From the start of a deliverer to the next kill, on average. */
+  readonly killEveryMs: number
+  /** So short that the work of the dead is taken up soon; a busy machine must not need as long for an attempt. */
+  readonly leaseMs: number
+}
+
+const ORGANIZATIONS = ['org_one', 'org_two', 'org_three', 'org_four']
+
+/** More attempts than any delivery will be killed in. */
+const RETRY_DELAYS_MS = Array.from({ length: 11 }, () => 200)
+
+/**
+ * Publishes while two deliverers deliver and are killed (SIGKILL) at random, each started again at once. Then all of what
+ * was committed must arrive, and nothing else.
+ *
+ * @returns a line of what happened
+ */
+export async function assertSurvivesKills(t: TestContext, killing: Killing): Promise<string> {
+  const scene = await setScene(t)
+  const published = createPublished()
+  const publishers = await Promise.all(ORGANIZATIONS.map((id) => createPublisher(scene, id, published)))
+  for (const organizationId of ORGANIZATIONS) await scene.subscribe(organizationId, 'answering')
+  // Attempts that take a while are what a kill meets in flight.
+  await scene.subscribe('org_one', 'slow?ms=150')
+  await scene.subscribe('org_two', 'failing?times=1')
+
+  let kills = 0
+  let isOver = false
+  async function publishAll(): Promise<void> {
+    while (countOf(published) < killing.events || kills < killing.kills) {
+      await Promise.all(publishers.map(publishSome))
+      await sleep(killing.publishEveryMs)
+    }
+  }
+  async function killAll(): Promise<void> {
+    const deliverers = await Promise.all([1, 2].map(() => startDeliverer(scene, killing.leaseMs)))
+    for (;;) {
+      await sleep(randomInt(2 * killing.killEveryMs))
+      if (isOver) return
+      await killOne(scene, deliverers, killing.leaseMs)
+      kills++
+    }
+  }
+  const publishing = publishAll().finally(() => {
+    isOver = true
+  })
+  await Promise.all([publishing, killAll()])
+  const drainedMs = await untilDelivered(scene, 30_000)
+
+  const tally = await assertDelivered(scene, published)
+  assert.ok(tally.interrupted > 0, 'no kill has met an attempt')
+  return (
+    `${kills} kills, ${describeTally(tally)}, ${published.rolledBack.size} events rolled back, ` +
+    `all delivered ${Math.round(drainedMs)} ms after the last was published`
+  )
+}
+
+function startDeliverer(scene: Scene, leaseMs: number): Promise<Deliverer> {
+  return scene.startDeliverer({ loop: { leaseMs, retryDelaysMs: RETRY_DELAYS_MS } })
+}
+
+/** Kills one of the deliverers and starts another one in its place. */
+async function killOne(scene: Scene, deliverers: Deliverer[], leaseMs: number): Promise<void> {
+  const place = randomInt(deliverers.length)
+  const victim = deliverers[place]
+  victim?.signal('SIGKILL')
+  await victim?.ended
+  victim?.assertUnharmed()
+  deliverers[place] = await startDeliverer(scene, leaseMs)
+}

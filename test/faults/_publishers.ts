@@ -1,0 +1,132 @@
+import { randomInt, randomUUID } from 'node:crypto'
+import type { Sql, TransactionSql } from 'postgres'
+import { record } from '../../lib/envelope.ts'
+import { type BusinessApi, createBusinessApi } from '../../lib/index.ts'
+import type { PostgresStore } from '../../lib/postgres.ts'
+import { makeApiKey, UNREACHED_RATE_LIMIT, until } from './_fixture.ts'
+
+/** What has been published, as those who did it know. */
+export interface Published {
+  /** Events by id that there must be, and those that must never have been. */
+  readonly committed: Set<string>
+  readonly rolledBack: Set<string>
+  /** Events that came with records, whose ids nobody was told. */
+  unnamed: number
+}
+
+/** Publishes in every way there is, for one organization. */
+export interface Publisher {
+  /** By `events.publish`, again and again until the store answers that it has it: that is what its id is for. */
+  publish(): Promise<void>
+  /** By `POST /clients`: two events. */
+  createClient(): Promise<void>
+  /** By SQL in a transaction of the host's own: one to three events, and then perhaps none of it. */
+  transact(commits: boolean): Promise<void>
+}
+
+/** A host of one organization. */
+export interface PublisherParts {
+  readonly sql: Sql
+  readonly store: PostgresStore
+  readonly databaseUrl: string
+}
+
+const GIVE_UP_MS = 20_000
+
+export function createPublished(): Published {
+  return { committed: new Set(), rolledBack: new Set(), unnamed: 0 }
+}
+
+/** How many events there must be. */
+export function countOf({ committed, unnamed }: Published): number {
+  return committed.size + unnamed
+}
+
+/** @param published where it is noted */
+export async function createPublisher(
+  { sql, store, databaseUrl }: PublisherParts,
+  organizationId: string,
+  published: Published,
+): Promise<Publisher> {
+  const api = createBusinessApi(store, { rateLimit: UNREACHED_RATE_LIMIT, logger: false })
+  const { key } = await makeApiKey(databaseUrl, organizationId)
+
+  return {
+    async publish() {
+      const id = `evt_${randomUUID()}`
+      const data = { projectId: 'proj_1', name: 'Fliesen „Étoile“ 🏺' }
+      const event = record(id, 'project.completed', data, Date.now())
+      const attempt = (): Promise<boolean> =>
+        store.events.publish(organizationId, event).then(
+          () => true,
+          () => false,
+        )
+      await until('an event is published', attempt, GIVE_UP_MS)
+      published.committed.add(id)
+    },
+
+    async createClient() {
+      await createClient(api, key)
+      published.unnamed += 2
+    },
+
+    async transact(commits) {
+      const ids: string[] = []
+      const work = sql.begin(async (transaction) => {
+        for (let left = randomInt(1, 4); left > 0; left--) {
+          ids.push(await publishBySql(transaction, organizationId))
+        }
+        if (!commits) throw new RolledBack()
+      })
+      await work.catch((error) => {
+        if (!(error instanceof RolledBack)) throw error
+      })
+      const noted = commits ? published.committed : published.rolledBack
+      for (const id of ids) noted.add(id)
+    },
+  }
+}
+
+/** Publishes some events in one way or another; now and then they are rolled back. */
+export async function publishSome(publisher: Publisher): Promise<void> {
+  const choice = randomInt(10)
+  if (choice < 4) await Promise.all(Array.from({ length: 4 }, () => publisher.publish()))
+  else if (choice < 6) await Promise.all([publisher.createClient(), publisher.createClient()])
+  else await publisher.transact(choice < 9)
+}
+
+/** Publishes an event by SQL; gives its id. */
+export async function publishBySql(sql: Sql | TransactionSql, organizationId: string): Promise<string> {
+  const [id = ''] = await publishBurst(sql, organizationId, 1)
+  return id
+}
+
+/** Publishes events by SQL, all in one moment; gives their ids. */
+export async function publishBurst(
+  sql: Sql | TransactionSql,
+  organizationId: string,
+  events: number,
+): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select
+      business_api.publish_event(
+        ${organizationId}::text, 'project.completed',
+        jsonb_build_object('projectId', 'proj_' || number, 'name', 'By SQL 🏺')
+      ) as id
+    from generate_series(1, ${events}::int) as number`
+  return rows.map(({ id }) => id)
+}
+
+/** What a host's transaction ends with when it is not to be. */
+class RolledBack extends Error {}
+
+async function createClient(api: BusinessApi, key: string): Promise<void> {
+  const answer = await api(
+    new Request('http://localhost/api/v1/clients', {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ name: 'Faults' }),
+    }),
+  )
+  if (answer.status !== 200) throw new Error(`Cannot create a client: ${answer.status}`)
+}

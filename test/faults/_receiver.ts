@@ -1,0 +1,112 @@
+// Subscribers in a process of their own, with a ledger of everything that has arrived.
+//
+//   node --import tsx test/faults/_receiver.ts '{"secret":"whsec_…"}'
+//
+// Prints one line of JSON, `{ "port": … }`, when it listens, and ends when its standard input does. How a subscriber
+// behaves is in its URL: `/answering`, `/slow?ms=100`, `/failing?times=1` (500 to the first attempts of each event),
+// `/silent`, or `/gated`: it answers at once, but from `/hold` on keeps all requests waiting until `/release`. `/counts`
+// and `/ledger` tell what has arrived until then.
+
+import { createHash } from 'node:crypto'
+import { EventEmitter, once } from 'node:events'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { verifyWebhook } from '../../lib/webhooks.ts'
+
+/** What the subscribers of these tests are started with. */
+export interface ReceiverConfig {
+  /** The signing secret of all of them. */
+  readonly secret: string
+}
+
+/** What has arrived, in numbers. */
+export interface Counts {
+  /** Requests whose body was whole. */
+  requests: number
+  /** Those that are not answered yet, nor given up by who sent them. */
+  open: number
+  /** Those whose signature was not good for what arrived. */
+  forged: number
+}
+
+/** What one subscriber got of one event. */
+export interface Arrival {
+  /** The subscriber: path and query of its URL. */
+  readonly path: string
+  /** By the header of the service. */
+  readonly eventId: string
+  count: number
+  /** SHA-256 of the bodies in hex, each once. */
+  readonly bodies: string[]
+}
+
+const { secret } = JSON.parse(process.argv[2] ?? '{}') as ReceiverConfig
+const counts: Counts = { requests: 0, open: 0, forged: 0 }
+const ledger = new Map<string, Arrival>()
+const gate = new EventEmitter().setMaxListeners(0)
+let isHeld = false
+
+const orders: Record<string, () => unknown> = {
+  '/counts': () => counts,
+  '/ledger': () => [...ledger.values()],
+  '/hold': () => {
+    isHeld = true
+  },
+  '/release': () => {
+    isHeld = false
+    gate.emit('release')
+  },
+}
+
+const server = createServer((request, response) => {
+  const order = orders[request.url ?? '']
+  if (order) response.end(JSON.stringify(order() ?? null))
+  else receive(request, response)
+}).listen(0, '127.0.0.1', () => {
+  console.log(JSON.stringify({ port: (server.address() as AddressInfo).port }))
+})
+process.stdin.resume().on('end', () => process.exit())
+
+function receive(request: IncomingMessage, response: ServerResponse): void {
+  const chunks: Buffer[] = []
+  request.on('data', (chunk) => chunks.push(chunk))
+  // Of one that was cut off halfway nothing has arrived.
+  request.on('error', () => {})
+  request.on('end', () => {
+    counts.requests++
+    counts.open++
+    response.on('close', () => counts.open--)
+    void answer(response, enter(request, Buffer.concat(chunks)))
+  })
+}
+
+function enter({ url: path = '', headers }: IncomingMessage, body: Buffer): Arrival {
+  const eventId = String(headers['x-service-event-id'])
+  const known = ledger.get(`${path} ${eventId}`)
+  const arrival = known ?? { path, eventId, count: 0, bodies: [] }
+  ledger.set(`${path} ${eventId}`, arrival)
+  arrival.count++
+  const digest = createHash('sha256').update(body).digest('hex')
+  if (!arrival.bodies.includes(digest)) arrival.bodies.push(digest)
+  if (!isSigned(body, headers['x-service-signature'])) counts.forged++
+  return arrival
+}
+
+function isSigned(body: Buffer, signature: string | string[] | undefined): boolean {
+  try {
+    verifyWebhook(body, signature, secret)
+    return true
+  } catch {
+    return false
+  }
+}
+
+async function answer(response: ServerResponse, { path, count }: Arrival): Promise<void> {
+  const { pathname, searchParams } = new URL(path, 'http://localhost')
+  if (pathname === '/silent') return
+  if (pathname === '/gated' && isHeld) await once(gate, 'release')
+  if (pathname === '/slow') await sleep(Number(searchParams.get('ms')))
+  if (pathname === '/failing' && count <= Number(searchParams.get('times'))) response.statusCode = 500
+  response.end('ok')
+}
