@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import postgres from 'postgres'
 import { startPostgres } from '../../../examples/demo/postgres.ts'
 import type { RecordedEvent } from '../../../lib/envelope.ts'
@@ -49,7 +50,9 @@ try {
   await flooding
   const { due } = await store.deliveries.measure()
   report(`beside a flood of ${FLOOD} (${due} due at the end)`, besideFlood, idle)
+  const ended = once(deliverer, 'exit')
   deliverer.disconnect()
+  await ended
   await store.close()
 } finally {
   receiver.stop()

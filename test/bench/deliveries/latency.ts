@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { startPostgres } from '../../../examples/demo/postgres.ts'
 import { createPostgresStore, migrate } from '../../../lib/postgres.ts'
 import { createDeliveryLoop, createWebhookSender } from '../../../lib/webhooks.ts'
@@ -35,7 +36,9 @@ try {
 
   const deliverer = await startDeliverer(database.url)
   report('two processes', await measure(), 50)
+  const ended = once(deliverer, 'exit')
   deliverer.disconnect()
+  await ended
   await store.close()
 
   async function measure(): Promise<number[]> {
