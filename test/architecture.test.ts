@@ -113,3 +113,15 @@ test('every export of lib has a doc comment', () => {
     })
   }
 })
+
+test('what coverage leaves out has nothing to run: types only', () => {
+  const { exclude } = JSON.parse(readFileSync(join(LIB, '..', '.c8rc.json'), 'utf8')) as { exclude: string[] }
+  for (const path of exclude.filter((pattern) => pattern.startsWith('lib/'))) {
+    const file = relative('lib', path)
+    const source = (sources.get(file) ?? 'const missing').replaceAll(/\/\*\*.*?\*\//gs, '')
+    for (const line of source.split('\n')) {
+      if (!/^[a-z]/.test(line)) continue
+      assert.match(line, /^(import type|export (type|interface)|extends) /, `${file}: ${line}`)
+    }
+  }
+})
