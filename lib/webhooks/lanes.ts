@@ -122,6 +122,8 @@ export function createLanes(concurrency: number): Lanes {
   const unprovenShare = Math.max(startCap, Math.floor(concurrency * UNPROVEN_SHARE))
   let inFlight = 0
   let waiting = 0
+  /** Of the last claim, in all. */
+  let limit = 0
   /** The last claim could bring nothing, or too little, of those that nobody knows yet. */
   let isShort = false
   /** When something was claimed last for an endpoint that has no backlog. */
@@ -258,8 +260,9 @@ export function createLanes(concurrency: number): Lanes {
         share.claimed = 0
         share.room = Math.max(0, organizationRoom - share.count)
       }
+      limit = Math.min(CLAIM_MAX, concurrency - inFlight - waiting)
       return {
-        limit: Math.min(CLAIM_MAX, concurrency - inFlight - waiting),
+        limit,
         room: {
           endpoint: unknown,
           organization: organizationRoom,
@@ -272,8 +275,12 @@ export function createLanes(concurrency: number): Lanes {
     rest(ms) {
       const now = performance.now()
       const backlogged: Lane[] = []
+      let claimed = 0
+      for (const lane of busy) claimed += lane.claimed
       for (const lane of busy) {
-        if (lane.room > 0 && lane.claimed >= lane.room) backlogged.push(lane)
+        const share = shareOf(lane.organizationId)
+        const isCut = claimed >= limit || share.claimed >= share.room
+        if (lane.room > 0 && (lane.claimed >= lane.room || isCut)) backlogged.push(lane)
         else if (lane.claimed > 0) othersAt = now
       }
       // Who has the process to itself need not give way.
