@@ -482,3 +482,23 @@ describeOnMemory('A sender that cannot send', (under) => {
     assert.equal(errors.length, 1)
   })
 })
+
+describeOnMemory('A store that is slow', (under) => {
+  test('keeps no backlog waiting for many times as long as a claim has taken', async () => {
+    await addEndpoint(under.store)
+    await addEndpoint(under.store, {}, 'org_other')
+    await publishMany(under.store, 40)
+    await publish(under.store, {}, 'org_other')
+    const store = withDeliveries(under.store, {
+      async claim(request) {
+        await sleep(400)
+        return under.store.deliveries.claim(request)
+      },
+    })
+    const sender = createTestSender()
+    const loop = under.loop(sender, NO_POLL, store)
+    loop.start()
+    await sender.sent(41)
+    await loop.stop()
+  })
+})
