@@ -37,8 +37,9 @@ function createTrackerProjects(trackerUrl: string, apiKeys: ApiKeyStore): Projec
       const projects = await fetchProjects(trackerUrl, admission.caller.organizationId, limit)
       return { admission, page: jsonText(projects) }
     },
-    // The API has no operation that would call it.
+    // The API has no operation that would call these.
     create: () => Promise.reject(new TypeError('Cannot create a project here: the tracker does that')),
+    change: () => Promise.reject(new TypeError('Cannot change a project here: the tracker does that')),
   }
 }
 

@@ -1,6 +1,7 @@
 import * as v from 'valibot'
 import type { AdmissionRequest, AdmittedPage } from './admission.ts'
-import { type Business, BusinessSchema, businessEvents } from './businesses.ts'
+import { BusinessSchema, CreateBusinessInputSchema, newBusiness } from './businesses.ts'
+import type { Change, ChangeOutcome } from './change.ts'
 import type { Creation, CreationOutcome } from './creation.ts'
 import { type RecordedEvent, recordEvent } from './envelope.ts'
 import * as field from './fields.ts'
@@ -20,25 +21,7 @@ export const ClientSchema = v.object({
 })
 
 /** What creating a client takes (specification, section 2, CreateClientInput). */
-export const CreateClientInputSchema = v.object({
-  name: v.pipe(
-    field.text(2, 150),
-    v.description('The name of the business.'),
-    v.examples(['Atlas Ceramics']),
-  ),
-  category: v.exactOptional(
-    v.pipe(field.text(0, 80), v.description('What the business does.'), v.examples(['Manufacturing'])),
-  ),
-  city: v.exactOptional(
-    v.pipe(field.text(0, 80), v.description('Where the business is.'), v.examples(['Tunis'])),
-  ),
-  email: v.exactOptional(
-    v.pipe(field.email(), v.description('Its email address.'), v.examples(['hello@atlas.example'])),
-  ),
-  phone: v.exactOptional(
-    v.pipe(field.text(0, 30), v.description('Its phone number, as given.'), v.examples(['+216 71 000 000'])),
-  ),
-})
+export const CreateClientInputSchema = CreateBusinessInputSchema
 
 // --- Types ---
 
@@ -46,6 +29,8 @@ export const CreateClientInputSchema = v.object({
 export type Client = v.InferOutput<typeof ClientSchema>
 /** A validated CreateClientInput: `name`, and any of `category`, `city`, `email`, `phone`. */
 export type CreateClientInput = v.InferOutput<typeof CreateClientInputSchema>
+/** What of a client can be changed. */
+export type ClientChanges = Partial<Pick<Client, 'status' | 'totalRevenue' | 'monthlyRevenue'>>
 
 // --- Events (specification, section 6) ---
 
@@ -70,6 +55,9 @@ export interface ClientStore {
 
   /** Writes the client, its business, the events and the idempotency entry at once or not at all. */
   create(creation: Creation<Client>): Promise<CreationOutcome>
+
+  /** Changes a client's status or its revenues. */
+  change(change: Change<ClientChanges>): Promise<ChangeOutcome<Client>>
 }
 
 // --- Routes (specification, section 4) ---
@@ -111,14 +99,7 @@ export function newClient(
   input: CreateClientInput,
   making: Making,
 ): { record: Client; item: Client; events: readonly RecordedEvent[] } {
-  const business: Business = {
-    id: making.ids('biz'),
-    name: input.name,
-    category: input.category ?? null,
-    city: input.city ?? null,
-    email: input.email ?? null,
-    phone: input.phone ?? null,
-  }
+  const { record: business, events } = newBusiness(input, making)
   const client: Client = {
     id: making.ids('cli'),
     status: 'active',
@@ -131,7 +112,7 @@ export function newClient(
     record: client,
     item: client,
     events: [
-      recordEvent(businessEvents, 'business.created', { businessId: business.id, business }, making),
+      ...events,
       recordEvent(
         clientEvents,
         'client.created',

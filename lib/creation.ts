@@ -8,7 +8,7 @@ import type { RecordedEvent } from './envelope.ts'
 export interface Creation<NewRecord> {
   readonly organizationId: string
   readonly record: NewRecord
-  /** In the order in which they happened. */
+  /** In the order in which they happened; of a creation that is given a number, with blanks for it. */
   readonly events: readonly RecordedEvent[]
   /** Null: every call with a new record id creates a record. */
   readonly idempotency: IdempotencyClaim | null
@@ -22,12 +22,12 @@ export interface IdempotencyClaim {
   readonly key: string
   /** SHA-256 of the validated input, lower-case hex: the same key with another fingerprint is a mismatch. */
   readonly fingerprint: string
-  /** The exact text that a replay answers. */
+  /** The exact text that a replay answers; of a creation that is given a number, with a blank for it. */
   readonly reply: string
   /** How long an entry lives, counted by the store's clock from the creation. */
   readonly windowMs: number
-  /** How long to wait for another creation that holds the key and has not ended. */
-  readonly waitMs: number
+  /** How long to wait for another creation that holds the key and has not ended; null: as long as the transaction may. */
+  readonly waitMs: number | null
 }
 
 /**
@@ -40,4 +40,10 @@ export interface IdempotencyClaim {
  */
 export type CreationOutcome =
   | { readonly outcome: 'created' | 'mismatch' | 'in_progress' }
+  | { readonly outcome: 'replayed'; readonly reply: string }
+
+/** What became of a creation that has a number: `created` tells which one, as the store may have given it. */
+export type NumberedOutcome =
+  | { readonly outcome: 'created'; readonly number: string }
+  | { readonly outcome: 'mismatch' | 'in_progress' }
   | { readonly outcome: 'replayed'; readonly reply: string }

@@ -16,6 +16,15 @@ export const INVALID_EVENT = 'invalid_event'
 /** The record's present state does not allow what was asked for; nothing was changed. Thrown by the typed calls. */
 export const INVALID_STATE = 'invalid_state'
 
+/** More was paid than is due; nothing was changed. Thrown by `invoices.recordPayment`. */
+export const OVERPAYMENT = 'overpayment'
+
+/** The idempotency key was used before, for something else. Thrown by the typed calls; the API answers 422. */
+export const IDEMPOTENCY_KEY_REUSED = 'idempotency_key_reused'
+
+/** Another call with that idempotency key has not ended: try again soon. Thrown by the typed calls; the API answers 409. */
+export const IDEMPOTENCY_KEY_IN_USE = 'idempotency_key_in_use'
+
 /** The keys given by the host seal no signing secret, or do not open this one. Thrown by the typed calls and by the delivery loop. */
 export const SECRET_UNAVAILABLE = 'secret_unavailable'
 
@@ -30,6 +39,9 @@ export type ErrorCode =
   | typeof NOT_FOUND
   | typeof INVALID_EVENT
   | typeof INVALID_STATE
+  | typeof OVERPAYMENT
+  | typeof IDEMPOTENCY_KEY_REUSED
+  | typeof IDEMPOTENCY_KEY_IN_USE
   | typeof SECRET_UNAVAILABLE
   | typeof SCHEMA_TOO_NEW
 

@@ -13,6 +13,7 @@ export type IdKind =
   | 'pay'
   | 'prop'
   | 'proj'
+  | 'chg'
   | 'evt'
   | 'we'
   | 'dlv'

@@ -1,5 +1,7 @@
 import * as v from 'valibot'
 import type { AdmissionRequest, AdmittedPage } from './admission.ts'
+import type { Change, ChangeOutcome } from './change.ts'
+import type { Client } from './clients.ts'
 import type { Creation, CreationOutcome } from './creation.ts'
 import { type RecordedEvent, recordEvent } from './envelope.ts'
 import * as field from './fields.ts'
@@ -40,6 +42,25 @@ export type Lead = v.InferOutput<typeof LeadSchema>
 /** A validated CreateLeadInput: `businessId`. */
 export type CreateLeadInput = v.InferOutput<typeof CreateLeadInputSchema>
 
+/** What of a lead can be changed. */
+export type LeadChanges = Partial<Pick<Lead, 'stage' | 'leadScore' | 'scoreBand'>>
+
+/** What winning a lead makes of its business. */
+export interface Conversion {
+  /** The stage it gets. */
+  readonly stage: string
+  /** The client, its business left blank, that the business becomes unless it is one already. */
+  readonly client: Omit<Client, 'business'>
+  /** Recorded if a client is made: with the blank `client`. */
+  readonly clientEvents: readonly RecordedEvent[]
+}
+
+/** A lead that was won, with the client that its business is now. */
+export interface ConvertedLead {
+  readonly lead: Lead
+  readonly client: Client
+}
+
 /** A lead as stored: the API does not show which business it is of. */
 export interface LeadRecord {
   readonly lead: Lead
@@ -76,6 +97,18 @@ export interface LeadStore {
    * Nothing is recorded then, so the same key may succeed later.
    */
   create(creation: Creation<LeadRecord>): Promise<CreationOutcome | { readonly outcome: 'no_business' }>
+
+  /**
+   * Changes a lead. The blanks `businessId` and `previousStage` of its events are filled in beside the lead's fields, and
+   * events of a stage that stays the same are left out.
+   */
+  change(change: Change<LeadChanges>): Promise<ChangeOutcome<Lead>>
+
+  /**
+   * Moves a lead to a stage and makes its business a client, unless it is one. The change's events are those of the lead,
+   * as in `change`; a replay answers both, `{ lead, client }`.
+   */
+  convert(change: Change<Conversion>): Promise<ChangeOutcome<ConvertedLead>>
 }
 
 // --- Routes (specification, section 4) ---

@@ -19,3 +19,18 @@ export function subtract(minuend: string, subtrahend: string, decimals: number):
   const digits = String(difference).padStart(decimals + 1, '0')
   return decimals === 0 ? digits : `${digits.slice(0, -decimals)}.${digits.slice(-decimals)}`
 }
+
+/** Whether a number of at most three decimals is no finer than a currency with so many. */
+export function isAsFineAs(amount: number, decimals: number): boolean {
+  return Number(amount.toFixed(Math.min(3, decimals))) === amount
+}
+
+/** How many decimals a decimal string has. */
+export function decimalsOf(decimal: string): number {
+  return decimal.split('.')[1]?.length ?? 0
+}
+
+/** Whether a decimal string is zero. */
+export function isZero(decimal: string): boolean {
+  return !/[1-9]/.test(decimal)
+}

@@ -1,5 +1,6 @@
 import * as v from 'valibot'
 import type { AdmissionRequest, AdmittedPage } from './admission.ts'
+import type { Change, ChangeOutcome } from './change.ts'
 import type { Creation, CreationOutcome } from './creation.ts'
 import * as field from './fields.ts'
 import { listRoute, type Route } from './route.ts'
@@ -19,6 +20,8 @@ export const ProjectSchema = v.object({
 
 /** A project. `value` is a number with at most three decimals. */
 export type Project = v.InferOutput<typeof ProjectSchema>
+/** What of a project can be changed. */
+export type ProjectChanges = Pick<Project, 'status'>
 
 // --- Events (specification, section 6) ---
 
@@ -39,6 +42,9 @@ export interface ProjectStore {
 
   /** Writes the project, its events and the idempotency entry at once or not at all. */
   create(creation: Creation<Project>): Promise<CreationOutcome>
+
+  /** Changes a project's status. */
+  change(change: Change<ProjectChanges>): Promise<ChangeOutcome<Project>>
 }
 
 // --- Routes (specification, section 4) ---

@@ -1,7 +1,9 @@
 import * as v from 'valibot'
 import type { AdmissionRequest, AdmittedPage } from './admission.ts'
-import type { Creation, CreationOutcome } from './creation.ts'
+import type { Change, ChangeOutcome } from './change.ts'
+import type { Creation, NumberedOutcome } from './creation.ts'
 import * as field from './fields.ts'
+import type { NewNumber } from './numbering.ts'
 import { listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
@@ -22,6 +24,30 @@ export const ProposalSchema = v.object({
 
 /** A proposal. `version` counts its revisions from 1; totals are numbers with at most three decimals. */
 export type Proposal = v.InferOutput<typeof ProposalSchema>
+
+/** A proposal to be created; the store finds a number of a series. */
+export type NewProposal = Omit<Proposal, 'number'> & {
+  readonly number: NewNumber
+  /** Decimals of its currency. Default those of ISO 4217. */
+  readonly minorUnits?: number
+}
+
+/** What of a proposal can be changed. */
+export interface ProposalChanges
+  extends Partial<Pick<Proposal, 'status' | 'title' | 'total' | 'monthlyTotal' | 'currency'>> {
+  /** Decimals of the currency; with a currency only. */
+  readonly minorUnits?: number
+  /** Whether it is a revision: the version after the present one, not signed. */
+  readonly isRevision?: boolean
+  /** Who has signed it, and when. */
+  readonly signature?: Signature
+}
+
+/** Who has signed, and when: ISO 8601 in UTC with milliseconds. */
+export interface Signature {
+  readonly signedBy: string
+  readonly signedAt: string
+}
 
 // --- Events (specification, section 6) ---
 
@@ -52,11 +78,15 @@ export interface ProposalStore {
   list(request: AdmissionRequest, limit: number): Promise<AdmittedPage<Proposal>>
 
   /**
-   * Writes the proposal, its events and the idempotency entry at once or not at all.
+   * Writes the proposal, its events and the idempotency entry at once or not at all, with the next number of its series
+   * if it comes with none.
    *
    * @throws `BusinessApiError` with code `already_exists` when another proposal of the organization has its number
    */
-  create(creation: Creation<Proposal>): Promise<CreationOutcome>
+  create(creation: Creation<NewProposal>): Promise<NumberedOutcome>
+
+  /** Changes a proposal. Refused with the reason `too_fine` if a price would be finer than its currency. */
+  change(change: Change<ProposalChanges>): Promise<ChangeOutcome<Proposal, 'too_fine'>>
 }
 
 // --- Routes (specification, section 4) ---

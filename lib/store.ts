@@ -1,4 +1,5 @@
 import type { ApiKeyStore } from './api-keys.ts'
+import type { BusinessRecordStore } from './businesses.ts'
 import type { ClientStore } from './clients.ts'
 import type { DeliveryStore } from './deliveries.ts'
 import type { EndpointStore } from './endpoints.ts'
@@ -7,6 +8,17 @@ import type { LeadStore } from './leads.ts'
 import type { ProjectStore } from './projects.ts'
 import type { ProposalStore } from './proposals.ts'
 import type { EventStore } from './publishing.ts'
+
+/** Records and events: what the host's own code changes, also in a transaction of its own. */
+export interface RecordStore {
+  readonly businesses: BusinessRecordStore
+  readonly clients: ClientStore
+  readonly leads: LeadStore
+  readonly invoices: InvoiceStore
+  readonly proposals: ProposalStore
+  readonly projects: ProjectStore
+  readonly events: EventStore
+}
 
 /**
  * All state of the library: one slice for each resource, declared in the resource's own file.
@@ -21,14 +33,8 @@ import type { EventStore } from './publishing.ts'
  * - A store that cannot be reached throws `storeUnavailable(…)`; anything else thrown is taken for a bug.
  * - Nothing returned is changed by the caller, nothing passed is changed by the store.
  */
-export interface BusinessStore {
+export interface BusinessStore extends RecordStore {
   readonly apiKeys: ApiKeyStore
-  readonly clients: ClientStore
-  readonly leads: LeadStore
-  readonly invoices: InvoiceStore
-  readonly proposals: ProposalStore
-  readonly projects: ProjectStore
-  readonly events: EventStore
   readonly endpoints: EndpointStore
   readonly deliveries: DeliveryStore
 }

@@ -39,6 +39,7 @@ create table business_api.clients (
   total_revenue numeric(15,3) not null,
   monthly_revenue numeric(15,3) not null,
   converted_at timestamp with time zone not null,
+  changed_by text collate "C",
   constraint clients_pkey PRIMARY KEY (organization_id, id),
   constraint clients_organization_id_business_id_key UNIQUE (organization_id, business_id),
   constraint clients_organization_id_business_id_fkey FOREIGN KEY (organization_id, business_id) REFERENCES business_api.businesses(organization_id, id),
@@ -115,6 +116,7 @@ create table business_api.invoices (
   due_date timestamp with time zone not null,
   total numeric not null,
   amount_paid numeric not null,
+  changed_by text collate "C",
   constraint invoices_pkey PRIMARY KEY (organization_id, id),
   constraint invoices_organization_id_number_key UNIQUE (organization_id, number),
   constraint invoices_amount_paid_check CHECK ((((amount_paid >= (0)::numeric) AND (amount_paid <= total)) AND (amount_paid = round(amount_paid, (minor_units)::integer)))),
@@ -131,6 +133,7 @@ create table business_api.leads (
   score_band text,
   expected_value numeric(15,3),
   created_at timestamp with time zone not null,
+  changed_by text collate "C",
   constraint leads_pkey PRIMARY KEY (organization_id, id),
   constraint leads_organization_id_business_id_fkey FOREIGN KEY (organization_id, business_id) REFERENCES business_api.businesses(organization_id, id),
   constraint leads_expected_value_check CHECK ((expected_value <> 'NaN'::numeric)),
@@ -145,12 +148,30 @@ create table business_api.migrations (
   constraint migrations_pkey PRIMARY KEY (id)
 );
 
+create table business_api.number_series (
+  organization_id text collate "C" not null,
+  series text collate "C" not null,
+  last bigint not null,
+  constraint number_series_pkey PRIMARY KEY (organization_id, series)
+);
+
 create table business_api.organization_limits (
   organization_id text collate "C" not null,
   per_second double precision not null,
   burst integer not null,
   constraint organization_limits_pkey PRIMARY KEY (organization_id),
   constraint organization_limits_burst_check CHECK (((per_second > (0)::double precision) AND (burst > 0)))
+);
+
+create table business_api.payments (
+  organization_id text collate "C" not null,
+  id text collate "C" not null,
+  invoice_id text collate "C" not null,
+  amount numeric not null,
+  received_at timestamp with time zone not null,
+  constraint payments_pkey PRIMARY KEY (organization_id, id),
+  constraint payments_organization_id_invoice_id_fkey FOREIGN KEY (organization_id, invoice_id) REFERENCES business_api.invoices(organization_id, id),
+  constraint payments_amount_check CHECK ((amount > (0)::numeric))
 );
 
 create table business_api.projects (
@@ -160,6 +181,7 @@ create table business_api.projects (
   status text not null,
   billing_type text not null,
   value numeric(15,3) not null,
+  changed_by text collate "C",
   constraint projects_pkey PRIMARY KEY (organization_id, id),
   constraint projects_value_check CHECK ((value <> 'NaN'::numeric))
 );
@@ -174,9 +196,15 @@ create table business_api.proposals (
   total numeric(15,3) not null,
   monthly_total numeric(15,3) not null,
   currency text not null,
+  changed_by text collate "C",
+  signed_by text,
+  minor_units smallint default 3 not null,
+  signed_at timestamp with time zone,
   constraint proposals_pkey PRIMARY KEY (organization_id, id),
   constraint proposals_organization_id_number_key UNIQUE (organization_id, number),
+  constraint proposals_minor_units_check CHECK (((minor_units >= 0) AND (minor_units <= 4))),
   constraint proposals_monthly_total_check CHECK ((monthly_total <> 'NaN'::numeric)),
+  constraint proposals_signed_at_check CHECK (((signed_by IS NULL) = (signed_at IS NULL))),
   constraint proposals_total_check CHECK ((total <> 'NaN'::numeric)),
   constraint proposals_version_check CHECK ((version >= 1))
 );
@@ -221,7 +249,11 @@ CREATE INDEX events_created_at_idx ON business_api.events USING brin (created_at
 
 CREATE INDEX idempotency_keys_expires_at_idx ON business_api.idempotency_keys USING btree (expires_at);
 
+CREATE INDEX invoices_due_date_idx ON business_api.invoices USING btree (due_date) WHERE (status = ANY (ARRAY['issued'::text, 'partially_paid'::text]));
+
 CREATE INDEX leads_organization_id_business_id_idx ON business_api.leads USING btree (organization_id, business_id);
+
+CREATE INDEX payments_organization_id_invoice_id_idx ON business_api.payments USING btree (organization_id, invoice_id);
 
 CREATE OR REPLACE FUNCTION business_api.admit(digest text, scope text, key_per_second double precision, key_burst integer, organization_per_second double precision, organization_burst integer, page text DEFAULT NULL::text)
  RETURNS TABLE(admission text, admitted_page text)
@@ -569,6 +601,42 @@ AS $function$
   ]
 $function$;
 
+CREATE OR REPLACE FUNCTION business_api.fill(template text, record json, more json DEFAULT '{}'::json)
+ RETURNS text
+ LANGUAGE plpgsql
+ IMMUTABLE
+ SET search_path TO ''
+AS $function$
+declare
+  filled text := template;
+  value record;
+begin
+  for value in
+    select f.key, f.value::text as text from json_each(more) f
+    union all select '', record::text
+    union all select f.key, f.value::text from json_each(record) f
+  loop
+    filled := replace(filled, '"\u0000' || value.key || '"', value.text);
+  end loop;
+  return filled;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.fill_events(events jsonb, record json, more json DEFAULT '{}'::json)
+ RETURNS jsonb
+ LANGUAGE sql
+ IMMUTABLE
+ SET search_path TO ''
+AS $function$
+  select coalesce(
+    jsonb_agg(
+      jsonb_set(e.event, '{body}', to_jsonb(business_api.fill(e.event ->> 'body', record, more))) order by e.position
+    ),
+    '[]'
+  )
+  from jsonb_array_elements(events) with ordinality as e (event, position)
+$function$;
+
 CREATE OR REPLACE FUNCTION business_api.likely_organization(digest text, scope text, key_per_second double precision, key_burst integer, organization_per_second double precision, organization_burst integer)
  RETURNS text
  LANGUAGE sql
@@ -606,6 +674,41 @@ AS $function$
       select 10 + i, get_byte(random.bytes, i) & 31
         from (select uuid_send(gen_random_uuid()) as bytes) as random, generate_series(0, 15) as i
     ) as digits
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.next_number(organization_id text, series text, table_name text, record_id text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+#variable_conflict use_column
+declare
+  counted bigint;
+  known text;
+begin
+  insert into business_api.number_series as s (organization_id, series, last) values ($1, $2, 0)
+  on conflict (organization_id, series) do update set last = s.last
+  returning last into counted;
+  -- Only now: what another attempt of this very creation has written is visible to the statements that follow.
+  known := case table_name
+    when 'business_api.invoices' then (select i.number from business_api.invoices i where i.organization_id = $1 and i.id = $4)
+    else (select p.number from business_api.proposals p where p.organization_id = $1 and p.id = $4)
+  end;
+  if known is not null then
+    return known;
+  end if;
+  loop
+    counted := counted + 1;
+    known := $2 || '-' || lpad(counted::text, greatest(4, length(counted::text)), '0');
+    exit when not case table_name
+      when 'business_api.invoices'
+      then exists (select from business_api.invoices i where i.organization_id = $1 and i.number = known)
+      else exists (select from business_api.proposals p where p.organization_id = $1 and p.number = known)
+    end;
+  end loop;
+  update business_api.number_series s set last = counted where s.organization_id = $1 and s.series = $2;
+  return known;
+end
 $function$;
 
 CREATE OR REPLACE FUNCTION business_api.publish_event(organization_id text, type text, data jsonb, id text DEFAULT NULL::text)

@@ -1,11 +1,12 @@
 import type { Admission, AdmissionRequest } from '../admission.ts'
 import type { CreationOutcome, IdempotencyClaim } from '../creation.ts'
+import { fingerprint, IDEMPOTENCY_WINDOW_MS } from '../idempotency.ts'
 import type { CreateRoute, ListRoute } from '../route.ts'
 import type { Scope } from '../scopes.ts'
 import type { BusinessStore } from '../store.ts'
 import { invalidKey, readKeyDigest } from './authenticate.ts'
 import { readJson } from './body.ts'
-import { fingerprint, IDEMPOTENCY_WINDOW_MS, readIdempotencyKey } from './idempotency.ts'
+import { readIdempotencyKey } from './idempotency.ts'
 import { createLastUse } from './last-use.ts'
 import type { ApiReply, ApiRequest } from './message.ts'
 import type { Settings } from './options.ts'
@@ -118,7 +119,7 @@ function claimFor(
   return {
     operation: `${route.method} ${route.path}`,
     key,
-    fingerprint: fingerprint(input),
+    fingerprint: fingerprint(input as object),
     reply,
     windowMs: IDEMPOTENCY_WINDOW_MS,
     waitMs: Math.max(1, Math.min(WAIT_MAX_MS, leftMs * WAIT_SHARE)),

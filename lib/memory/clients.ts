@@ -1,7 +1,8 @@
-import type { ClientStore } from '../clients.ts'
+import type { Client, ClientStore } from '../clients.ts'
 import { admitToPage } from './admission.ts'
-import { commit, draft, judgeKey, keepOnce } from './creation.ts'
-import type { Memory } from './memory.ts'
+import { applyChange } from './change.ts'
+import { commit, draft, judgeKey, keepOnce, refuseOddNumbers } from './creation.ts'
+import type { Memory, Organization } from './memory.ts'
 
 /** Clients and their businesses in memory. */
 export function createClientStore(memory: Memory): ClientStore {
@@ -17,9 +18,28 @@ export function createClientStore(memory: Memory): ClientStore {
         judgeKey(client) ??
         commit(client, () => {
           keepOnce(organization.businesses, record.business.id, record.business)
-          keepOnce(organization.clients, record.id, record)
+          keepClient(organization, record)
         })
       )
     },
+
+    async change(change) {
+      refuseOddNumbers(change.set)
+      return applyChange(memory, change, {
+        find: ({ clients }) => clients.get(change.recordId),
+        stateOf: ({ status }) => status,
+        shown: (client) => client,
+        decide(client, { clients }) {
+          const item = { ...client, ...change.set }
+          return { item, write: () => clients.set(item.id, item), events: change.events }
+        },
+      })
+    },
   }
+}
+
+/** Adds a client unless there is one of its id. */
+export function keepClient({ clients, clientsOfBusinesses }: Organization, client: Client): void {
+  keepOnce(clients, client.id, client)
+  keepOnce(clientsOfBusinesses, client.business.id, client.id)
 }

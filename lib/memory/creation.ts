@@ -1,16 +1,22 @@
-import type { Creation, CreationOutcome, IdempotencyClaim } from '../creation.ts'
-import { ALREADY_EXISTS, BusinessApiError, INVALID_INPUT } from '../errors.ts'
+import { fill } from '../blanks.ts'
+import type { Creation, IdempotencyClaim } from '../creation.ts'
+import { BusinessApiError, INVALID_INPUT } from '../errors.ts'
 import { keepEvent } from './events.ts'
 import type { Memory, Organization } from './memory.ts'
 
-/** A creation as the store keeps it, and where. */
-export interface Draft<NewRecord> extends Creation<NewRecord> {
+/** Who claims an idempotency key, and where. */
+export interface Claimant {
   readonly memory: Memory
   readonly organization: Organization
+  /** Lets an attempt whose answer was lost recognize its own entry. */
   readonly recordId: string
-  /** The moment of the creation by the store's clock. */
+  readonly idempotency: Omit<IdempotencyClaim, 'reply'> | null
+  /** The moment of the claim by the store's clock. */
   readonly now: number
 }
+
+/** A creation as the store keeps it, and where. */
+export interface Draft<NewRecord> extends Creation<NewRecord>, Omit<Claimant, 'idempotency'> {}
 
 /** Copies a creation, so that what the caller changes afterwards does not change what is kept. */
 export function draft<NewRecord>(
@@ -29,9 +35,9 @@ export function draft<NewRecord>(
 }
 
 /** NaN and the infinities are no numbers of JSON. */
-function refuseOddNumbers(record: unknown): void {
+export function refuseOddNumbers(record: unknown): void {
   if (typeof record === 'number' && !Number.isFinite(record)) {
-    throw new BusinessApiError(INVALID_INPUT, `Cannot create the record as ${record} is no amount`)
+    throw new BusinessApiError(INVALID_INPUT, `Cannot write the record as ${record} is no amount`)
   }
   if (typeof record === 'object' && record !== null) Object.values(record).forEach(refuseOddNumbers)
 }
@@ -40,29 +46,34 @@ function refuseOddNumbers(record: unknown): void {
  * What the idempotency key of a creation says about it; null when it may go on: there is no key, its entry has expired,
  * or the entry is of this very record, by an earlier attempt whose answer was lost.
  */
-export function judgeKey({
-  organization,
-  idempotency,
-  recordId,
-  now,
-}: Draft<unknown>): CreationOutcome | null {
+export function judgeKey({ organization, idempotency, recordId, now }: Claimant): KeyVerdict | null {
   const entry = idempotency && organization.idempotency.get(entryName(idempotency))
   if (!entry || entry.expiresAt <= now || entry.recordId === recordId) return null
   if (entry.fingerprint !== idempotency.fingerprint) return { outcome: 'mismatch' }
   return { outcome: 'replayed', reply: entry.reply }
 }
 
+/** What an idempotency key that has a live entry says. */
+export type KeyVerdict =
+  | { readonly outcome: 'mismatch' }
+  | { readonly outcome: 'replayed'; readonly reply: string }
+
 /**
- * Writes the idempotency entry, the events with their deliveries and, by `write`, the record. What an earlier attempt of this very creation has
- * written stands.
+ * Writes the idempotency entry, the events with their deliveries and, by `write`, the record. What an earlier attempt of
+ * this very creation has written stands.
  *
  * @param write throws only before it has written anything
+ * @param facts what the blanks of the reply and the events are filled with
  */
-export function commit(creation: Draft<unknown>, write: () => void): CreationOutcome {
-  const { memory, organization, events } = creation
+export function commit(
+  creation: Draft<unknown>,
+  write: () => void,
+  facts: Readonly<Record<string, unknown>> = {},
+): { readonly outcome: 'created' } {
+  const { memory, organization, events, idempotency } = creation
   write()
-  keepReply(creation)
-  for (const event of events) keepEvent(memory, organization, event)
+  if (idempotency) keepReply(creation, fill(idempotency.reply, facts))
+  for (const event of events) keepEvent(memory, organization, { ...event, body: fill(event.body, facts) })
   return { outcome: 'created' }
 }
 
@@ -71,34 +82,18 @@ export function keepOnce<T>(records: Map<string, T>, id: string, record: T): voi
   if (!records.has(id)) records.set(id, record)
 }
 
-/**
- * Refuses a record whose number another record of the organization has.
- *
- * @throws `BusinessApiError` with code `already_exists`
- */
-export function refuseTakenNumber(
-  records: ReadonlyMap<string, { readonly id: string; readonly number: string }>,
-  { id, number }: { readonly id: string; readonly number: string },
-): void {
-  if (records.has(id)) return
-  for (const other of records.values()) {
-    if (other.number === number) {
-      throw new BusinessApiError(ALREADY_EXISTS, 'Cannot create the record as its number is taken')
-    }
-  }
-}
-
-function keepReply({ organization, idempotency, recordId, now }: Draft<unknown>): void {
+/** Writes the idempotency entry, if there is a key. */
+export function keepReply({ organization, idempotency, recordId, now }: Claimant, reply: string): void {
   if (!idempotency) return
   const name = entryName(idempotency)
   const entry = organization.idempotency.get(name)
   // The window counts from the creation, not from a second attempt of it.
   if (entry && entry.recordId === recordId && entry.expiresAt > now) return
-  const { fingerprint, reply, windowMs } = idempotency
+  const { fingerprint, windowMs } = idempotency
   organization.idempotency.set(name, { fingerprint, recordId, reply, expiresAt: now + windowMs })
 }
 
 /** JSON, so that no operation and key can be mistaken for another pair. */
-function entryName({ operation, key }: IdempotencyClaim): string {
+function entryName({ operation, key }: Pick<IdempotencyClaim, 'operation' | 'key'>): string {
   return JSON.stringify([operation, key])
 }

@@ -1,10 +1,16 @@
+import { fill } from '../blanks.ts'
+import type { Change } from '../change.ts'
 import { minorUnits } from '../currencies.ts'
 import { BusinessApiError, INVALID_INPUT } from '../errors.ts'
-import type { Invoice, InvoiceStore } from '../invoices.ts'
-import { subtract, withDecimals } from '../money.ts'
+import type { Invoice, InvoiceStore, NewInvoice, OverdueRequest, Settlement } from '../invoices.ts'
+import { toTimestamp } from '../making.ts'
+import { decimalsOf, isZero, subtract, withDecimals } from '../money.ts'
 import { admitToPage } from './admission.ts'
-import { commit, draft, judgeKey, keepOnce, refuseTakenNumber } from './creation.ts'
-import type { Memory } from './memory.ts'
+import { applyChange, type Decision } from './change.ts'
+import { commit, draft, judgeKey, keepOnce } from './creation.ts'
+import { keepEvent } from './events.ts'
+import type { Memory, Organization } from './memory.ts'
+import { numberOf } from './numbering.ts'
 
 /** Invoices in memory. */
 export function createInvoiceStore(memory: Memory): InvoiceStore {
@@ -16,20 +22,63 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
     async create(creation) {
       const invoice = draft(memory, creation, ({ id }) => id)
       const { organization, record } = invoice
-      return (
-        judgeKey(invoice) ??
-        commit(invoice, () => {
-          refuseTakenNumber(organization.invoices, record)
-          keepOnce(organization.invoices, record.id, withMoney(record))
-        })
-      )
+      const judged = judgeKey(invoice)
+      if (judged) return judged
+      const money = moneyOf(record)
+      const number = numberOf(organization, organization.invoices, record)
+      const write = (): void => keepOnce(organization.invoices, record.id, toInvoice(record, number, money))
+      return { ...commit(invoice, write, { number }), number }
+    },
+
+    async change(change) {
+      return applyChange<Invoice, Invoice, 'paid'>(memory, change, {
+        ...theInvoice(change.recordId),
+        decide(invoice, { invoices }) {
+          const { isOnlyIfUnpaid = false, ...changes } = change.set
+          if (isOnlyIfUnpaid && !isZero(invoice.amountPaid)) return { refused: 'paid' }
+          const item = { ...invoice, ...changes }
+          return { item, write: () => invoices.set(item.id, item), events: change.events }
+        },
+      })
+    },
+
+    async pay(change) {
+      return applyChange<Invoice, Invoice, 'too_fine' | 'overpaid'>(memory, change, {
+        ...theInvoice(change.recordId),
+        decide: (invoice, organization) => pay(invoice, organization, change),
+      })
+    },
+
+    async markOverdue(request) {
+      const organizations =
+        request.organizationId === null
+          ? [...memory.organizations()]
+          : [memory.organization(request.organizationId)]
+      const asOf = request.asOf ?? toTimestamp(memory.clock())
+      return organizations
+        .flatMap((organization) => dueBefore(organization, asOf))
+        .sort((one, other) => (one.invoice.dueDate < other.invoice.dueDate ? -1 : 1))
+        .slice(0, request.limit)
+        .map(({ organization, invoice }) => markOverdue(memory, organization, invoice, request))
     },
   }
 }
 
-/** The invoice with its money in the currency's decimals, and what is due computed of the rest. */
-function withMoney(invoice: Invoice): Invoice {
-  const decimals = minorUnits(invoice.currency)
+function theInvoice(id: string) {
+  return {
+    find: ({ invoices }: Organization) => invoices.get(id),
+    stateOf: ({ status }: Invoice) => status,
+    shown: (invoice: Invoice) => invoice,
+  }
+}
+
+// --- Money ---
+
+type Money = Pick<Invoice, 'total' | 'amountPaid' | 'amountDue'>
+
+/** The money of a new invoice in its currency's decimals, and what is due computed of the rest. */
+function moneyOf(invoice: NewInvoice): Money {
+  const decimals = invoice.minorUnits ?? minorUnits(invoice.currency)
   const total = withDecimals(invoice.total, decimals)
   const amountPaid = withDecimals(invoice.amountPaid, decimals)
   const amountDue = total && amountPaid && subtract(total, amountPaid, decimals)
@@ -39,5 +88,58 @@ function withMoney(invoice: Invoice): Invoice {
       'Cannot create the record as its money breaks a rule of its currency',
     )
   }
-  return { ...invoice, total, amountPaid, amountDue }
+  return { total, amountPaid, amountDue }
+}
+
+function toInvoice({ minorUnits: _, ...invoice }: NewInvoice, number: string, money: Money): Invoice {
+  return { ...invoice, ...money, number }
+}
+
+function pay(
+  invoice: Invoice,
+  { invoices, payments }: Organization,
+  { set, events }: Change<Settlement>,
+): Decision<Invoice, 'too_fine' | 'overpaid'> {
+  const decimals = decimalsOf(invoice.total)
+  const amount = withDecimals(set.payment.amount, decimals)
+  if (amount === null) return { refused: 'too_fine' }
+  const amountDue = subtract(invoice.amountDue, amount, decimals)
+  const amountPaid = amountDue && subtract(invoice.total, amountDue, decimals)
+  if (!amountDue || !amountPaid) return { refused: 'overpaid' }
+  const isSettled = isZero(amountDue)
+  const status = isSettled ? set.settledStatus : (set.unsettledStatus[invoice.status] ?? invoice.status)
+  const item = { ...invoice, status, amountPaid, amountDue }
+  return {
+    item,
+    write() {
+      invoices.set(item.id, item)
+      payments.set(set.payment.id, { ...set.payment, amount, invoiceId: item.id })
+    },
+    events: isSettled ? [...events, ...set.settledEvents] : events,
+    facts: { amount },
+  }
+}
+
+// --- Overdue ---
+
+function dueBefore(
+  organization: Organization,
+  asOf: string,
+): { readonly organization: Organization; readonly invoice: Invoice }[] {
+  return [...organization.invoices.values()]
+    .filter(({ status, dueDate }) => ['issued', 'partially_paid'].includes(status) && dueDate < asOf)
+    .map((invoice) => ({ organization, invoice }))
+}
+
+function markOverdue(
+  memory: Memory,
+  organization: Organization,
+  invoice: Invoice,
+  { event }: OverdueRequest,
+): Invoice {
+  const marked = { ...invoice, status: 'overdue' }
+  organization.invoices.set(marked.id, marked)
+  const eventId = memory.ids('evt')
+  keepEvent(memory, organization, { ...event, id: eventId, body: fill(event.body, marked, { eventId }) })
+  return { ...marked }
 }

@@ -1,6 +1,11 @@
-import type { Lead, LeadStore } from '../leads.ts'
+import type { Change } from '../change.ts'
+import type { Client } from '../clients.ts'
+import type { RecordedEvent } from '../envelope.ts'
+import type { Conversion, ConvertedLead, Lead, LeadRecord, LeadStore } from '../leads.ts'
 import { admitToPage } from './admission.ts'
-import { commit, draft, judgeKey, keepOnce } from './creation.ts'
+import { applyChange, type Decision } from './change.ts'
+import { keepClient } from './clients.ts'
+import { commit, draft, judgeKey, keepOnce, refuseOddNumbers } from './creation.ts'
 import type { Memory, Organization } from './memory.ts'
 
 /** Leads in memory. */
@@ -18,9 +23,73 @@ export function createLeadStore(memory: Memory): LeadStore {
       if (!organization.businesses.has(record.businessId)) return { outcome: 'no_business' }
       return commit(lead, () => keepOnce(organization.leads, record.lead.id, record))
     },
+
+    async change(change) {
+      refuseOddNumbers(change.set)
+      return applyChange(memory, change, {
+        find: ({ leads }) => leads.get(change.recordId),
+        stateOf: ({ lead }) => lead.stage,
+        shown: ({ lead }) => lead,
+        decide(kept, { leads }) {
+          const item = { ...kept.lead, ...change.set }
+          return {
+            item,
+            write: () => leads.set(item.id, { ...kept, lead: item }),
+            events: item.stage === kept.lead.stage ? [] : change.events,
+            facts: { businessId: kept.businessId, previousStage: kept.lead.stage },
+          }
+        },
+      })
+    },
+
+    async convert(change) {
+      return applyChange<LeadRecord, ConvertedLead>(memory, change, {
+        find: ({ leads }) => leads.get(change.recordId),
+        stateOf: ({ lead }) => lead.stage,
+        shown: ({ lead, businessId }, organization) => ({
+          lead,
+          client: clientOf(organization, businessId) ?? newClient(organization, businessId, change.set),
+        }),
+        decide: (kept, organization) => convert(kept, organization, change),
+      })
+    },
   }
 }
 
 function shownLeads({ leads }: Organization): ReadonlyMap<string, Lead> {
   return new Map([...leads].map(([id, { lead }]) => [id, lead] as const))
+}
+
+function convert(
+  kept: LeadRecord,
+  organization: Organization,
+  { set, events }: Change<Conversion>,
+): Decision<ConvertedLead, never> {
+  const { businessId } = kept
+  const lead = { ...kept.lead, stage: set.stage }
+  const known = clientOf(organization, businessId)
+  const client = known ?? newClient(organization, businessId, set)
+  const recorded: readonly RecordedEvent[] = [
+    ...(lead.stage === kept.lead.stage ? [] : events),
+    ...(known ? [] : set.clientEvents),
+  ]
+  return {
+    item: { lead, client },
+    write() {
+      organization.leads.set(lead.id, { ...kept, lead })
+      keepClient(organization, client)
+    },
+    events: recorded,
+    facts: { ...lead, businessId, previousStage: kept.lead.stage, client },
+  }
+}
+
+function clientOf({ clients, clientsOfBusinesses }: Organization, businessId: string): Client | undefined {
+  return clients.get(clientsOfBusinesses.get(businessId) ?? '')
+}
+
+function newClient({ businesses }: Organization, businessId: string, { client }: Conversion): Client {
+  const business = businesses.get(businessId)
+  if (!business) throw new TypeError('Cannot convert a lead without a business')
+  return { ...client, business }
 }

@@ -5,10 +5,10 @@ import type { DeliveryAttempt, DeliveryState } from '../deliveries.ts'
 import type { EndpointRecord, EndpointState } from '../endpoints.ts'
 import type { RecordedEvent } from '../envelope.ts'
 import { type Clock, createIds, type Ids } from '../ids.ts'
-import type { Invoice } from '../invoices.ts'
+import type { Invoice, Payment } from '../invoices.ts'
 import type { LeadRecord } from '../leads.ts'
 import type { Project } from '../projects.ts'
-import type { Proposal } from '../proposals.ts'
+import type { Proposal, Signature } from '../proposals.ts'
 import type { RateLimit } from '../rate-limit.ts'
 import { createDueSignal, type DueSignal } from './due-signal.ts'
 
@@ -21,6 +21,12 @@ export interface KeptApiKey {
   lastUsedAt: string | null
   /** When the key's own bucket will be full again. */
   bucketFullAt: number
+}
+
+/** A proposal with what the API does not show of it. */
+export interface KeptProposal extends Proposal {
+  /** Of its currency. */
+  readonly decimals: number
 }
 
 /** What was answered under an idempotency key. */
@@ -85,7 +91,15 @@ export interface Organization {
   readonly clients: Map<string, Client>
   readonly leads: Map<string, LeadRecord>
   readonly invoices: Map<string, Invoice>
-  readonly proposals: Map<string, Proposal>
+  readonly proposals: Map<string, KeptProposal>
+  readonly signatures: Map<string, Signature>
+  readonly payments: Map<string, Payment & { readonly invoiceId: string }>
+  /** Which client a business has become. */
+  readonly clientsOfBusinesses: Map<string, string>
+  /** The last number given in each series. */
+  readonly numbers: Map<string, number>
+  /** The last change of a record, so that an attempt whose answer was lost is known. */
+  readonly changes: Map<string, string>
   readonly projects: Map<string, Project>
   /** By operation and key: see `creation.ts`. */
   readonly idempotency: Map<string, IdempotencyEntry>
@@ -154,6 +168,11 @@ function createOrganization(id: string): Organization {
     leads: new Map(),
     invoices: new Map(),
     proposals: new Map(),
+    signatures: new Map(),
+    payments: new Map(),
+    clientsOfBusinesses: new Map(),
+    numbers: new Map(),
+    changes: new Map(),
     projects: new Map(),
     idempotency: new Map(),
     events: new Map(),

@@ -1,5 +1,6 @@
 import type { ProjectStore } from '../projects.ts'
 import { admitToPage } from './admission.ts'
+import { applyChange } from './change.ts'
 import { commit, draft, judgeKey, keepOnce } from './creation.ts'
 import type { Memory } from './memory.ts'
 
@@ -14,6 +15,18 @@ export function createProjectStore(memory: Memory): ProjectStore {
       const project = draft(memory, creation, ({ id }) => id)
       const { organization, record } = project
       return judgeKey(project) ?? commit(project, () => keepOnce(organization.projects, record.id, record))
+    },
+
+    async change(change) {
+      return applyChange(memory, change, {
+        find: ({ projects }) => projects.get(change.recordId),
+        stateOf: ({ status }) => status,
+        shown: (project) => project,
+        decide(project, { projects }) {
+          const item = { ...project, ...change.set }
+          return { item, write: () => projects.set(item.id, item), events: change.events }
+        },
+      })
     },
   }
 }

@@ -1,25 +1,80 @@
-import type { ProposalStore } from '../proposals.ts'
+import { minorUnits } from '../currencies.ts'
+import { isAsFineAs } from '../money.ts'
+import type { NewProposal, Proposal, ProposalChanges, ProposalStore } from '../proposals.ts'
 import { admitToPage } from './admission.ts'
-import { commit, draft, judgeKey, keepOnce, refuseTakenNumber } from './creation.ts'
-import type { Memory } from './memory.ts'
+import { applyChange } from './change.ts'
+import { commit, draft, judgeKey, keepOnce, refuseOddNumbers } from './creation.ts'
+import type { KeptProposal, Memory, Organization } from './memory.ts'
+import { numberOf } from './numbering.ts'
 
 /** Proposals in memory. */
 export function createProposalStore(memory: Memory): ProposalStore {
   return {
     async list(request, limit) {
-      return admitToPage(memory, request, limit, (organization) => organization.proposals)
+      return admitToPage(memory, request, limit, shownProposals)
     },
 
     async create(creation) {
       const proposal = draft(memory, creation, ({ id }) => id)
       const { organization, record } = proposal
-      return (
-        judgeKey(proposal) ??
-        commit(proposal, () => {
-          refuseTakenNumber(organization.proposals, record)
-          keepOnce(organization.proposals, record.id, record)
-        })
-      )
+      const judged = judgeKey(proposal)
+      if (judged) return judged
+      const number = numberOf(organization, organization.proposals, record)
+      const write = (): void =>
+        keepOnce(organization.proposals, record.id, withDecimals({ ...record, number }))
+      return { ...commit(proposal, write, { number }), number }
+    },
+
+    async change(change) {
+      refuseOddNumbers(change.set)
+      return applyChange<KeptProposal, Proposal, 'too_fine'>(memory, change, {
+        find: ({ proposals }) => proposals.get(change.recordId),
+        stateOf: ({ status }) => status,
+        shown: shownProposal,
+        decide(proposal, organization) {
+          const kept = changed(proposal, change.set)
+          if (!isFineEnough(kept)) return { refused: 'too_fine' }
+          const write = (): void => keep(organization, kept, change.set)
+          return { item: shownProposal(kept), write, events: change.events }
+        },
+      })
     },
   }
+}
+
+function withDecimals({
+  minorUnits: given,
+  ...proposal
+}: NewProposal & { readonly number: string }): KeptProposal {
+  return { ...proposal, decimals: given ?? minorUnits(proposal.currency) }
+}
+
+function shownProposals({ proposals }: Organization): ReadonlyMap<string, Proposal> {
+  return new Map([...proposals].map(([id, kept]) => [id, shownProposal(kept)] as const))
+}
+
+function shownProposal({ decimals: _, ...proposal }: KeptProposal): Proposal {
+  return proposal
+}
+
+function changed(
+  kept: KeptProposal,
+  { isRevision = false, signature: _, minorUnits: given, ...changes }: ProposalChanges,
+): KeptProposal {
+  const decimals = changes.currency === undefined ? kept.decimals : (given ?? minorUnits(changes.currency))
+  return { ...kept, ...changes, decimals, version: kept.version + (isRevision ? 1 : 0) }
+}
+
+function isFineEnough({ total, monthlyTotal, decimals }: KeptProposal): boolean {
+  return isAsFineAs(total, decimals) && isAsFineAs(monthlyTotal, decimals)
+}
+
+function keep(
+  { proposals, signatures }: Organization,
+  kept: KeptProposal,
+  { isRevision, signature }: ProposalChanges,
+): void {
+  proposals.set(kept.id, kept)
+  if (isRevision) signatures.delete(kept.id)
+  if (signature) signatures.set(kept.id, signature)
 }

@@ -2,6 +2,7 @@ import type { RecordedEvent } from '../envelope.ts'
 import type { Clock } from '../ids.ts'
 import type { BusinessStore } from '../store.ts'
 import { createApiKeyStore } from './api-keys.ts'
+import { createBusinessRecordStore } from './businesses.ts'
 import { createClientStore } from './clients.ts'
 import { createDeliveryStore } from './deliveries.ts'
 import { createEndpointStore } from './endpoints.ts'
@@ -33,6 +34,7 @@ export function createMemoryStore({ clock = Date.now }: MemoryStoreOptions = {})
   const memory = createMemory(clock)
   return {
     apiKeys: createApiKeyStore(memory),
+    businesses: createBusinessRecordStore(memory),
     clients: createClientStore(memory),
     leads: createLeadStore(memory),
     invoices: createInvoiceStore(memory),

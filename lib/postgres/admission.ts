@@ -1,6 +1,6 @@
-import type { Fragment, Sql } from 'postgres'
+import type { Fragment, ISql as Sql } from 'postgres'
 import type { Admission, AdmissionRequest, AdmittedPage } from '../admission.ts'
-import type { Database } from './database.ts'
+import type { RecordDatabase } from './database.ts'
 
 /** What every function that judges a request takes first: see sql/0006-api-keys.sql. */
 function admissionArguments(sql: Sql, { keyDigest, scope, rateLimits }: AdmissionRequest): Fragment {
@@ -11,7 +11,7 @@ function admissionArguments(sql: Sql, { keyDigest, scope, rateLimits }: Admissio
 }
 
 /** Judges a request and takes its tokens. */
-export async function admit(database: Database, request: AdmissionRequest): Promise<Admission> {
+export async function admit(database: RecordDatabase, request: AdmissionRequest): Promise<Admission> {
   const [admission] = await database.row(
     (sql, mark) =>
       sql`select admission, ${mark} from business_api.admit(${admissionArguments(sql, request)})`,
@@ -27,7 +27,7 @@ export async function admit(database: Database, request: AdmissionRequest): Prom
  *   as in the answer
  */
 export async function admitToPage<Item>(
-  database: Database,
+  database: RecordDatabase,
   request: AdmissionRequest,
   rows: (sql: Sql) => Fragment,
 ): Promise<AdmittedPage<Item>> {
@@ -47,7 +47,7 @@ export async function admitToPage<Item>(
 
 /** A request that looked as if it would be refused, and was admitted as a bucket had filled up again meanwhile. */
 async function readPage(
-  database: Database,
+  database: RecordDatabase,
   organizationId: string,
   rows: (sql: Sql) => Fragment,
 ): Promise<string | null> {

@@ -1,4 +1,4 @@
-import type { Fragment, Sql } from 'postgres'
+import type { Fragment, ISql as Sql } from 'postgres'
 import type { ApiKey, ApiKeyStore } from '../api-keys.ts'
 import { admit } from './admission.ts'
 import type { Database } from './database.ts'

@@ -1,30 +1,22 @@
+import type { Fragment, ISql as Sql } from 'postgres'
 import type { ClientStore } from '../clients.ts'
 import { admitToPage, newest } from './admission.ts'
-import { claim, create, outcomeColumns } from './creation.ts'
-import type { Database } from './database.ts'
+import { insertBusiness } from './businesses.ts'
+import { before, change, changeColumns, claimed, isAllowed, orBefore, publishedOf, shown } from './change.ts'
+import { begin, outcomeColumns } from './claim.ts'
+import type { RecordDatabase } from './database.ts'
 import { isoTimestamp } from './fragments.ts'
+import { create } from './write.ts'
 
 /** Clients and their businesses in PostgreSQL. */
-export function createClientStore(database: Database): ClientStore {
+export function createClientStore(database: RecordDatabase): ClientStore {
   return {
     list(request, limit) {
       return admitToPage(
         database,
         request,
         (sql) => sql`
-          select
-            client.id, client.status,
-            trim_scale(client.total_revenue) as "totalRevenue",
-            trim_scale(client.monthly_revenue) as "monthlyRevenue",
-            ${isoTimestamp(sql, 'client.converted_at')} as "convertedAt",
-            (
-              -- One look-up for each row that is shown: a join is planned badly while the tables have no statistics.
-              select nested from (
-                select business.id, business.name, business.category, business.city, business.email, business.phone
-                from business_api.businesses business
-                where business.organization_id = client.organization_id and business.id = client.business_id
-              ) as nested
-            ) as business
+          select ${clientColumns(sql)}
           from ${newest(sql, 'business_api.clients')} as client
           order by client.id desc
           limit ${limit}::int`,
@@ -38,15 +30,8 @@ export function createClientStore(database: Database): ClientStore {
         database,
         creation,
         (sql, mark) => sql`
-          with ${claim(sql, creation, record.id)},
-          business as (
-            insert into business_api.businesses (organization_id, id, name, category, city, email, phone)
-            select
-              ${organizationId}::text, ${business.id}::text, ${business.name}::text, ${business.category}::text,
-              ${business.city}::text, ${business.email}::text, ${business.phone}::text
-            from claim
-            on conflict (organization_id, id) do nothing
-          ),
+          with ${begin(sql, creation, record.id)},
+          ${insertBusiness(sql, organizationId, business)},
           client as (
             insert into business_api.clients
               (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at)
@@ -60,5 +45,52 @@ export function createClientStore(database: Database): ClientStore {
           select ${outcomeColumns(sql)}, ${mark}`,
       )
     },
+
+    change(given) {
+      const { id, set } = given
+      return change(
+        database,
+        given,
+        (sql, mark) => sql`
+          with ${before(sql, given, 'business_api.clients')},
+          after as (
+            select
+              before.organization_id, before.id, before.business_id, before.converted_at,
+              ${orBefore(sql, set.status, 'status')},
+              ${orBefore(sql, set.totalRevenue, 'total_revenue', 'numeric(15, 3)')},
+              ${orBefore(sql, set.monthlyRevenue, 'monthly_revenue', 'numeric(15, 3)')}
+            from before
+            where ${isAllowed(sql, given, 'status')}
+          ),
+          ${shown(sql, clientColumns(sql), 'client')},
+          ${claimed(sql, given)},
+          written as (
+            update business_api.clients client
+               set status = after.status, total_revenue = after.total_revenue,
+                   monthly_revenue = after.monthly_revenue, changed_by = ${id}::text
+              from after, claim
+             where client.organization_id = after.organization_id and client.id = after.id
+          ),
+          ${publishedOf(sql, given)}
+          select ${changeColumns(sql, 'status')}, ${mark}`,
+      )
+    },
   }
+}
+
+/** A client as the API shows it, of a row named `client`. */
+export function clientColumns(sql: Sql): Fragment {
+  return sql`
+    client.id, client.status,
+    trim_scale(client.total_revenue) as "totalRevenue",
+    trim_scale(client.monthly_revenue) as "monthlyRevenue",
+    ${isoTimestamp(sql, 'client.converted_at')} as "convertedAt",
+    (
+      -- One look-up for each row that is shown: a join is planned badly while the tables have no statistics.
+      select nested from (
+        select business.id, business.name, business.category, business.city, business.email, business.phone
+        from business_api.businesses business
+        where business.organization_id = client.organization_id and business.id = client.business_id
+      ) as nested
+    ) as business`
 }

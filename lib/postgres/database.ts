@@ -1,8 +1,8 @@
-import type { Fragment, Sql } from 'postgres'
+import type { Fragment, ISql, Sql } from 'postgres'
 import { storeUnavailable } from '../errors.ts'
 import { connectLike, connectTo } from './connection.ts'
 import { createDueSignal, type DueSignal } from './due-signal.ts'
-import { createPool, type Statement } from './pool.ts'
+import { createPool, type RawRows, type Statement } from './pool.ts'
 import { isConflict, isConnectionLost, isUnavailable } from './sql-states.ts'
 
 /** The limits of a store's use of its database. */
@@ -27,10 +27,10 @@ export type TextRow = readonly (string | null)[]
  * Builds a statement whose last column is `mark`: it tells the statement's own answer from another's. There should never
  * be another's; if there ever were, it would be one organization's data given to another.
  */
-export type BuildStatement = (sql: Sql, mark: Fragment) => Statement
+export type BuildStatement = (sql: ISql, mark: Fragment) => Statement
 
-/** What the store's slices need of PostgreSQL. */
-export interface Database {
+/** What the slices of records need of PostgreSQL, be it in a transaction of the host's or not. */
+export interface RecordDatabase {
   /**
    * Sends one statement that answers one row of text columns.
    *
@@ -43,6 +43,11 @@ export interface Database {
    */
   row(build: BuildStatement, lockWaitMs?: number): Promise<TextRow>
   /** For statements that have made deliveries due. */
+  readonly due: Pick<DueSignal, 'announce'>
+}
+
+/** What the store's slices need of PostgreSQL. */
+export interface Database extends RecordDatabase {
   readonly due: DueSignal
   /** Ends the store's connections; a pool of the host's stays open. */
   close(): Promise<void>
@@ -75,11 +80,7 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
     return await pool.run(
       (sql) => build(sql, sql`${mark}::text`),
       timeoutMs,
-      (rows) => {
-        const row = rows[0]?.map((column) => column?.toString('utf8') ?? null)
-        if (row?.at(-1) !== mark) throw mixedUp()
-        return row
-      },
+      (rows) => readAnswer(rows, mark),
     )
   }
 
@@ -104,7 +105,9 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
     try {
       return await sendUntil(build, statementTimeoutMs + lockWaitMs)
     } catch (error) {
-      throw isUnavailable(error) ? storeUnavailable('Cannot reach PostgreSQL', error) : error
+      throw isUnavailable(error) || isConflict(error)
+        ? storeUnavailable('Cannot reach PostgreSQL', error)
+        : error
     } finally {
       pending--
     }
@@ -127,6 +130,18 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
       return pool.close()
     },
   }
+}
+
+/**
+ * The row that a statement has answered.
+ *
+ * @param mark what its last column must be
+ * @throws an error that counts as a lost connection when it is another statement's
+ */
+export function readAnswer(rows: RawRows, mark: string): TextRow {
+  const row = rows[0]?.map((column) => column?.toString('utf8') ?? null)
+  if (row?.at(-1) !== mark) throw mixedUp()
+  return row
 }
 
 /** As good as lost with its connection: the statement is sent once more. */

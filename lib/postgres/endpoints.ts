@@ -1,4 +1,4 @@
-import type { Fragment, Sql } from 'postgres'
+import type { Fragment, ISql as Sql } from 'postgres'
 import type { EndpointStore, WebhookEndpoint } from '../endpoints.ts'
 import type { Database } from './database.ts'
 import { isoTimestamp, textArray } from './fragments.ts'

@@ -1,8 +1,8 @@
 import type { EventStore } from '../publishing.ts'
-import type { Database } from './database.ts'
+import type { RecordDatabase } from './database.ts'
 
 /** Events without a record of this library, in PostgreSQL. */
-export function createEventStore(database: Database): EventStore {
+export function createEventStore(database: RecordDatabase): EventStore {
   return {
     async publish(organizationId, event) {
       const [pending] = await database.row(

@@ -1,4 +1,4 @@
-import type { Fragment, Sql } from 'postgres'
+import type { Fragment, ISql as Sql } from 'postgres'
 
 // What several statements say in the same words.
 

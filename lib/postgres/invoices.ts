@@ -1,26 +1,24 @@
 import { minorUnits } from '../currencies.ts'
-import type { InvoiceStore } from '../invoices.ts'
+import type { Invoice, InvoiceStore } from '../invoices.ts'
 import { admitToPage, newest } from './admission.ts'
-import { claim, create, outcomeColumns } from './creation.ts'
-import type { Database } from './database.ts'
-import { isoTimestamp } from './fragments.ts'
+import { before, change, changeColumns, claimed, isAllowed, orBefore, publishedOf, shown } from './change.ts'
+import type { RecordDatabase } from './database.ts'
+import { invoiceColumns } from './invoice-columns.ts'
+import { beginNumbered, createNumbered, numberedColumns } from './numbering.ts'
+import { pay } from './payments.ts'
+
+const TABLE = 'business_api.invoices'
 
 /** Invoices in PostgreSQL. Money is computed and rounded there and leaves as text with the currency's decimals. */
-export function createInvoiceStore(database: Database): InvoiceStore {
+export function createInvoiceStore(database: RecordDatabase): InvoiceStore {
   return {
     list(request, limit) {
       return admitToPage(
         database,
         request,
         (sql) => sql`
-          select
-            invoice.id, invoice.number, invoice.status, invoice.currency,
-            ${isoTimestamp(sql, 'invoice.issue_date')} as "issueDate",
-            ${isoTimestamp(sql, 'invoice.due_date')} as "dueDate",
-            round(invoice.total, invoice.minor_units)::text as "total",
-            round(invoice.amount_paid, invoice.minor_units)::text as "amountPaid",
-            round(invoice.total - invoice.amount_paid, invoice.minor_units)::text as "amountDue"
-          from ${newest(sql, 'business_api.invoices')} as invoice
+          select ${invoiceColumns(sql)}
+          from ${newest(sql, TABLE)} as invoice
           order by invoice.id desc
           limit ${limit}::int`,
       )
@@ -28,23 +26,104 @@ export function createInvoiceStore(database: Database): InvoiceStore {
 
     create(creation) {
       const { organizationId, record } = creation
-      return create(
+      const decimals = record.minorUnits ?? minorUnits(record.currency)
+      return createNumbered(
         database,
         creation,
+        TABLE,
         (sql, mark) => sql`
-          with ${claim(sql, creation, record.id)},
+          with ${beginNumbered(sql, creation, TABLE)},
           invoice as (
             insert into business_api.invoices
               (organization_id, id, number, status, currency, minor_units, issue_date, due_date, total, amount_paid)
             select
-              ${organizationId}::text, ${record.id}::text, ${record.number}::text, ${record.status}::text,
-              ${record.currency}::text, ${minorUnits(record.currency)}::int, ${record.issueDate}::text::timestamptz,
+              ${organizationId}::text, ${record.id}::text, numbered.number, ${record.status}::text,
+              ${record.currency}::text, ${decimals}::int, ${record.issueDate}::text::timestamptz,
               ${record.dueDate}::text::timestamptz, ${record.total}::text::numeric, ${record.amountPaid}::text::numeric
-            from claim
+            from numbered
             on conflict (organization_id, id) do nothing
           )
-          select ${outcomeColumns(sql)}, ${mark}`,
+          select ${numberedColumns(sql)}, ${mark}`,
       )
+    },
+
+    change(given) {
+      const { id, set } = given
+      const isOnlyIfUnpaid = String(set.isOnlyIfUnpaid ?? false)
+      return change<Invoice, 'paid'>(
+        database,
+        given,
+        (sql, mark) => sql`
+          with ${before(sql, given, TABLE)},
+          after as (
+            select
+              before.organization_id, before.id, before.number, before.currency, before.minor_units, before.total,
+              before.amount_paid,
+              ${orBefore(sql, set.status, 'status')},
+              ${orBefore(sql, set.issueDate, 'issue_date', 'timestamptz')},
+              ${orBefore(sql, set.dueDate, 'due_date', 'timestamptz')}
+            from before
+            where ${isAllowed(sql, given, 'status')} and not (${isOnlyIfUnpaid}::text::boolean and before.amount_paid > 0)
+          ),
+          ${shown(sql, invoiceColumns(sql), 'invoice')},
+          ${claimed(sql, given)},
+          written as (
+            update business_api.invoices invoice
+               set status = after.status, issue_date = after.issue_date, due_date = after.due_date,
+                   changed_by = ${id}::text
+              from after, claim
+             where invoice.organization_id = after.organization_id and invoice.id = after.id
+          ),
+          ${publishedOf(sql, given)}
+          select
+            ${changeColumns(sql, 'status', sql`(select case when ${isAllowed(sql, given, 'status')} then 'paid' end from before)`)},
+            ${mark}`,
+      )
+    },
+
+    pay: (given) => pay(database, given),
+
+    async markOverdue({ organizationId, asOf, limit, event }) {
+      const { type, createdAt, body } = event
+      const [due, marked] = await database.row(
+        (sql, mark) => sql`
+          with due as (
+            select organization_id, id from business_api.invoices
+            where status in ('issued', 'partially_paid')
+              and due_date < coalesce(${asOf}::text::timestamptz, now())
+              and (${organizationId}::text is null or organization_id = ${organizationId}::text)
+            order by due_date
+            limit ${limit}::int
+            for update skip locked
+          ),
+          marked as (
+            update business_api.invoices invoice
+               set status = 'overdue', changed_by = null
+              from due
+             where invoice.organization_id = due.organization_id and invoice.id = due.id
+            returning invoice.*
+          ),
+          shown as (
+            select
+              invoice.organization_id, invoice.due_date, business_api.new_id('evt') as event_id,
+              (select pg_catalog.row_to_json(item) from (select ${invoiceColumns(sql)}) as item) as item
+            from marked as invoice
+          ),
+          events as (
+            select organization_id, pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object(
+              'id', event_id, 'type', ${type}::text, 'createdAt', ${createdAt}::text,
+              'body', business_api.fill(${body}::text, item, json_build_object('eventId', event_id))
+            ) order by event_id) as events
+            from shown
+            group by organization_id
+          ),
+          published as (select business_api.record_events(organization_id, events) as due from events)
+          select
+            (select coalesce(sum(due), 0) from published)::text,
+            (select coalesce(pg_catalog.json_agg(item order by due_date), '[]') from shown)::text, ${mark}`,
+      )
+      if (due !== '0') database.due.announce()
+      return JSON.parse(marked ?? '[]') as Invoice[]
     },
   }
 }

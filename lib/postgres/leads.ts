@@ -1,24 +1,26 @@
+import type { Fragment, ISql as Sql } from 'postgres'
+import type { RecordedEvent } from '../envelope.ts'
 import type { LeadStore } from '../leads.ts'
 import { admitToPage, newest } from './admission.ts'
-import { claim, create, outcomeColumns } from './creation.ts'
-import type { Database } from './database.ts'
+import { before, change, changeColumns, claimed, isAllowed, orBefore, publishedOf, shown } from './change.ts'
+import { begin, jsonOf, outcomeColumns } from './claim.ts'
+import { clientColumns } from './clients.ts'
+import type { RecordDatabase } from './database.ts'
 import { isoTimestamp } from './fragments.ts'
+import { create } from './write.ts'
+
+const TABLE = 'business_api.leads'
 
 /** Leads in PostgreSQL. */
-export function createLeadStore(database: Database): LeadStore {
+export function createLeadStore(database: RecordDatabase): LeadStore {
   return {
     list(request, limit) {
       return admitToPage(
         database,
         request,
         (sql) => sql`
-          select
-            lead.id, lead.stage,
-            trim_scale(lead.lead_score) as "leadScore",
-            lead.score_band as "scoreBand",
-            trim_scale(lead.expected_value) as "expectedValue",
-            ${isoTimestamp(sql, 'lead.created_at')} as "createdAt"
-          from ${newest(sql, 'business_api.leads')} as lead
+          select ${leadColumns(sql)}
+          from ${newest(sql, TABLE)} as lead
           order by lead.id desc
           limit ${limit}::int`,
       )
@@ -35,7 +37,7 @@ export function createLeadStore(database: Database): LeadStore {
             select id from business_api.businesses
             where organization_id = ${organizationId}::text and id = ${businessId}::text
           ),
-          ${claim(sql, creation, lead.id, sql`exists (select from business)`)},
+          ${begin(sql, creation, lead.id, sql`exists (select from business)`)},
           lead as (
             insert into business_api.leads
               (organization_id, id, business_id, stage, lead_score, score_band, expected_value, created_at)
@@ -50,7 +52,125 @@ export function createLeadStore(database: Database): LeadStore {
         ([, , businesses]) => (businesses === '0' ? { outcome: 'no_business' as const } : undefined),
       )
     },
+
+    change(given) {
+      const { id, set, events } = given
+      return change(
+        database,
+        given,
+        (sql, mark) => sql`
+          with ${before(sql, given, TABLE)},
+          after as (
+            select
+              before.organization_id, before.id, before.business_id, before.expected_value, before.created_at,
+              ${orBefore(sql, set.stage, 'stage')},
+              ${orBefore(sql, set.leadScore, 'lead_score', 'numeric(15, 3)')},
+              ${orBefore(sql, set.scoreBand, 'score_band')}
+            from before
+            where ${isAllowed(sql, given, 'stage')}
+          ),
+          ${shown(sql, leadColumns(sql), 'lead')},
+          ${claimed(sql, given)},
+          written as (
+            update business_api.leads lead
+               set stage = after.stage, lead_score = after.lead_score, score_band = after.score_band,
+                   changed_by = ${id}::text
+              from after, claim
+             where lead.organization_id = after.organization_id and lead.id = after.id
+          ),
+          ${publishedOf(sql, given, { chosen: ofNewStage(sql, events), facts: leadFacts(sql) })}
+          select ${changeColumns(sql, 'stage')}, ${mark}`,
+      )
+    },
+
+    convert(given) {
+      const { id, set, events } = given
+      const { client } = set
+      return change(
+        database,
+        given,
+        (sql, mark) => sql`
+          with ${before(sql, given, TABLE)},
+          after as (
+            select
+              before.organization_id, before.id, before.business_id, before.lead_score, before.score_band,
+              before.expected_value, before.created_at, ${set.stage}::text as stage
+            from before
+            where ${isAllowed(sql, given, 'stage')}
+          ),
+          known as (
+            select client.organization_id, client.id, client.business_id, client.status, client.total_revenue,
+                   client.monthly_revenue, client.converted_at
+              from after
+              join business_api.clients client
+                on client.organization_id = after.organization_id and client.business_id = after.business_id
+          ),
+          made as (
+            select after.organization_id, ${client.id}::text as id, after.business_id, ${client.status}::text as status,
+                   ${String(client.totalRevenue)}::text::numeric as total_revenue,
+                   ${String(client.monthlyRevenue)}::text::numeric as monthly_revenue,
+                   ${client.convertedAt}::text::timestamptz as converted_at
+              from after
+             where not exists (select from known)
+          ),
+          shown as (
+            select pg_catalog.row_to_json(item) as item
+              from (
+                select
+                  (select shown_lead from (select ${leadColumns(sql)} from after as lead) as shown_lead) as lead,
+                  (
+                    select shown_client
+                      from (
+                        select ${clientColumns(sql)} from (select * from known union all select * from made) as client
+                      ) as shown_client
+                  ) as client
+                from after
+              ) as item
+          ),
+          ${claimed(sql, given)},
+          written as (
+            update business_api.leads lead
+               set stage = after.stage, changed_by = ${id}::text
+              from after, claim
+             where lead.organization_id = after.organization_id and lead.id = after.id
+          ),
+          made_client as (
+            insert into business_api.clients
+              (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at)
+            select
+              made.organization_id, made.id, made.business_id, made.status, made.total_revenue, made.monthly_revenue,
+              made.converted_at
+            from made, claim
+          ),
+          ${publishedOf(sql, given, {
+            chosen: sql`
+              ${ofNewStage(sql, events)}
+              || case when exists (select from made) then ${jsonOf(sql, set.clientEvents)} else '[]' end`,
+            facts: leadFacts(sql),
+          })}
+          select ${changeColumns(sql, 'stage')}, ${mark}`,
+      )
+    },
   }
+}
+
+/** A lead as the API shows it, of a row named `lead`. */
+function leadColumns(sql: Sql): Fragment {
+  return sql`
+    lead.id, lead.stage,
+    trim_scale(lead.lead_score) as "leadScore",
+    lead.score_band as "scoreBand",
+    trim_scale(lead.expected_value) as "expectedValue",
+    ${isoTimestamp(sql, 'lead.created_at')} as "createdAt"`
+}
+
+/** The events of a lead whose stage is another one than before. */
+function ofNewStage(sql: Sql, events: readonly RecordedEvent[]): Fragment {
+  return sql`case when before.stage is distinct from after.stage then ${jsonOf(sql, events)} else '[]' end`
+}
+
+function leadFacts(sql: Sql): Fragment {
+  return sql`json_build_object('businessId', before.business_id, 'previousStage', before.stage)`
 }
 
 function nullableNumber(value: number | null): string | null {

@@ -1,20 +1,20 @@
+import type { Fragment, ISql as Sql } from 'postgres'
 import type { ProjectStore } from '../projects.ts'
 import { admitToPage, newest } from './admission.ts'
-import { claim, create, outcomeColumns } from './creation.ts'
-import type { Database } from './database.ts'
+import { before, change, changeColumns, claimed, isAllowed, publishedOf, shown } from './change.ts'
+import { begin, outcomeColumns } from './claim.ts'
+import type { RecordDatabase } from './database.ts'
+import { create } from './write.ts'
 
 /** Projects in PostgreSQL. */
-export function createProjectStore(database: Database): ProjectStore {
+export function createProjectStore(database: RecordDatabase): ProjectStore {
   return {
     list(request, limit) {
       return admitToPage(
         database,
         request,
         (sql) => sql`
-          select
-            project.id, project.name, project.status,
-            project.billing_type as "billingType",
-            trim_scale(project.value) as "value"
+          select ${projectColumns(sql)}
           from ${newest(sql, 'business_api.projects')} as project
           order by project.id desc
           limit ${limit}::int`,
@@ -27,7 +27,7 @@ export function createProjectStore(database: Database): ProjectStore {
         database,
         creation,
         (sql, mark) => sql`
-          with ${claim(sql, creation, record.id)},
+          with ${begin(sql, creation, record.id)},
           project as (
             insert into business_api.projects (organization_id, id, name, status, billing_type, value)
             select
@@ -39,5 +39,40 @@ export function createProjectStore(database: Database): ProjectStore {
           select ${outcomeColumns(sql)}, ${mark}`,
       )
     },
+
+    change(given) {
+      const { id, set } = given
+      return change(
+        database,
+        given,
+        (sql, mark) => sql`
+          with ${before(sql, given, 'business_api.projects')},
+          after as (
+            select
+              before.organization_id, before.id, before.name, before.billing_type, before.value,
+              ${set.status}::text as status
+            from before
+            where ${isAllowed(sql, given, 'status')}
+          ),
+          ${shown(sql, projectColumns(sql), 'project')},
+          ${claimed(sql, given)},
+          written as (
+            update business_api.projects project
+               set status = after.status, changed_by = ${id}::text
+              from after, claim
+             where project.organization_id = after.organization_id and project.id = after.id
+          ),
+          ${publishedOf(sql, given)}
+          select ${changeColumns(sql, 'status')}, ${mark}`,
+      )
+    },
   }
+}
+
+/** A project as the API shows it, of a row named `project`. */
+function projectColumns(sql: Sql): Fragment {
+  return sql`
+    project.id, project.name, project.status,
+    project.billing_type as "billingType",
+    trim_scale(project.value) as value`
 }

@@ -1,22 +1,33 @@
-import type { ProposalStore } from '../proposals.ts'
+import type { Fragment, ISql as Sql } from 'postgres'
+import { minorUnits } from '../currencies.ts'
+import type { Proposal, ProposalChanges, ProposalStore, Signature } from '../proposals.ts'
 import { admitToPage, newest } from './admission.ts'
-import { claim, create, outcomeColumns } from './creation.ts'
-import type { Database } from './database.ts'
+import {
+  before,
+  change,
+  changeColumns,
+  claimed,
+  isAllowed,
+  isRepeat,
+  orBefore,
+  publishedOf,
+  shown,
+} from './change.ts'
+import type { RecordDatabase } from './database.ts'
+import { beginNumbered, createNumbered, numberedColumns } from './numbering.ts'
+
+const TABLE = 'business_api.proposals'
 
 /** Proposals in PostgreSQL. */
-export function createProposalStore(database: Database): ProposalStore {
+export function createProposalStore(database: RecordDatabase): ProposalStore {
   return {
     list(request, limit) {
       return admitToPage(
         database,
         request,
         (sql) => sql`
-          select
-            proposal.id, proposal.number, proposal.title, proposal.status, proposal.version,
-            trim_scale(proposal.total) as "total",
-            trim_scale(proposal.monthly_total) as "monthlyTotal",
-            proposal.currency
-          from ${newest(sql, 'business_api.proposals')} as proposal
+          select ${proposalColumns(sql)}
+          from ${newest(sql, TABLE)} as proposal
           order by proposal.id desc
           limit ${limit}::int`,
       )
@@ -24,23 +35,91 @@ export function createProposalStore(database: Database): ProposalStore {
 
     create(creation) {
       const { organizationId, record } = creation
-      return create(
+      const decimals = record.minorUnits ?? minorUnits(record.currency)
+      return createNumbered(
         database,
         creation,
+        TABLE,
         (sql, mark) => sql`
-          with ${claim(sql, creation, record.id)},
+          with ${beginNumbered(sql, creation, TABLE)},
           proposal as (
             insert into business_api.proposals
-              (organization_id, id, number, title, status, version, total, monthly_total, currency)
+              (organization_id, id, number, title, status, version, total, monthly_total, currency, minor_units)
             select
-              ${organizationId}::text, ${record.id}::text, ${record.number}::text, ${record.title}::text,
+              ${organizationId}::text, ${record.id}::text, numbered.number, ${record.title}::text,
               ${record.status}::text, ${record.version}::int, ${String(record.total)}::text::numeric,
-              ${String(record.monthlyTotal)}::text::numeric, ${record.currency}::text
-            from claim
+              ${String(record.monthlyTotal)}::text::numeric, ${record.currency}::text, ${decimals}::int
+            from numbered
             on conflict (organization_id, id) do nothing
           )
-          select ${outcomeColumns(sql)}, ${mark}`,
+          select ${numberedColumns(sql)}, ${mark}`,
+      )
+    },
+
+    change(given) {
+      const { id, set } = given
+      return change<Proposal, 'too_fine'>(
+        database,
+        given,
+        (sql, mark) => sql`
+          with ${before(sql, given, TABLE)},
+          judged as (
+            select
+              before.organization_id, before.id, before.number,
+              ${orBefore(sql, set.title, 'title')},
+              ${orBefore(sql, set.status, 'status')},
+              ${orBefore(sql, set.total, 'total', 'numeric(15, 3)')},
+              ${orBefore(sql, set.monthlyTotal, 'monthly_total', 'numeric(15, 3)')},
+              ${orBefore(sql, set.currency, 'currency')},
+              ${orBefore(sql, decimalsOf(set), 'minor_units', 'integer')},
+              before.version
+                + case when ${set.isRevision ?? false}::text::boolean and not (${isRepeat(sql, given)}) then 1 else 0 end
+                as version,
+              ${orBefore(sql, signature(set).signedBy, 'signed_by')},
+              ${orBefore(sql, signature(set).signedAt, 'signed_at', 'timestamptz')}
+            from before
+            where ${isAllowed(sql, given, 'status')}
+          ),
+          after as (
+            select * from judged
+            where total = round(total, minor_units) and monthly_total = round(monthly_total, minor_units)
+          ),
+          ${shown(sql, proposalColumns(sql), 'proposal')},
+          ${claimed(sql, given)},
+          written as (
+            update business_api.proposals proposal
+               set title = after.title, status = after.status, total = after.total,
+                   monthly_total = after.monthly_total, currency = after.currency, minor_units = after.minor_units,
+                   version = after.version,
+                   signed_by = after.signed_by, signed_at = after.signed_at, changed_by = ${id}::text
+              from after, claim
+             where proposal.organization_id = after.organization_id and proposal.id = after.id
+          ),
+          ${publishedOf(sql, given)}
+          select ${changeColumns(sql, 'status', sql`(select 'too_fine' from judged)`)}, ${mark}`,
       )
     },
   }
+}
+
+function decimalsOf({ currency, minorUnits: given }: ProposalChanges): number | undefined {
+  return currency === undefined ? undefined : (given ?? minorUnits(currency))
+}
+
+/** A revision is not signed yet. */
+function signature({
+  isRevision,
+  signature: given,
+}: ProposalChanges): Partial<Record<keyof Signature, string | null>> {
+  if (given) return given
+  return isRevision ? { signedBy: null, signedAt: null } : {}
+}
+
+/** A proposal as the API shows it, of a row named `proposal`. */
+function proposalColumns(sql: Sql): Fragment {
+  return sql`
+    proposal.id, proposal.number, proposal.title, proposal.status, proposal.version,
+    trim_scale(proposal.total) as total,
+    trim_scale(proposal.monthly_total) as "monthlyTotal",
+    proposal.currency`
 }

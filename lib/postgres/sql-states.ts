@@ -60,9 +60,17 @@ export function isUnavailable(error: unknown): boolean {
   return UNAVAILABLE.has(code) || code.startsWith('08') || code.startsWith('28')
 }
 
+/**
+ * Rows that two statements can both find missing and both write: a client of a business whose leads are won at the same
+ * moment, a payment whose first attempt, given up for lost, commits only now. Sent again, the second one sees the first's.
+ */
+const WRITTEN_BY_ANOTHER = ['clients_organization_id_business_id_key', 'payments_pkey']
+
 /** Whether a statement was undone as others were in its way. */
 export function isConflict(error: unknown): boolean {
-  return CONFLICT.includes(codeOf(error))
+  const code = codeOf(error)
+  if (code === UNIQUE_VIOLATION) return WRITTEN_BY_ANOTHER.includes(textOf(error, 'constraint_name'))
+  return CONFLICT.includes(code)
 }
 
 /** Whether the lock that was not to be had in time was that of an idempotency key, and not of something else. */

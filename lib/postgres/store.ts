@@ -1,8 +1,9 @@
-import type { Sql } from 'postgres'
-import type { BusinessStore } from '../store.ts'
+import type { Sql, TransactionSql } from 'postgres'
+import type { BusinessStore, RecordStore } from '../store.ts'
 import { createApiKeyStore } from './api-keys.ts'
+import { createBusinessRecordStore } from './businesses.ts'
 import { createClientStore } from './clients.ts'
-import { createDatabase, type DatabaseOptions } from './database.ts'
+import { createDatabase, type DatabaseOptions, type RecordDatabase } from './database.ts'
 import { createDeliveryStore } from './deliveries.ts'
 import { createEndpointStore } from './endpoints.ts'
 import { createEventStore } from './events.ts'
@@ -10,9 +11,16 @@ import { createInvoiceStore } from './invoices.ts'
 import { createLeadStore } from './leads.ts'
 import { createProjectStore } from './projects.ts'
 import { createProposalStore } from './proposals.ts'
+import { createTransactionDatabase } from './transaction.ts'
 
 /** The reference store. */
 export interface PostgresStore extends BusinessStore {
+  /**
+   * The slices of records and events, in a transaction of the host's (postgres.js): what they write is there when the
+   * host commits, and never was when it rolls back. Nothing is sent again here: a failed statement has ended the
+   * transaction.
+   */
+  using(transaction: TransactionSql): RecordStore
   /** Ends the store's connections; a host's own pool stays open. */
   close(): Promise<void>
 }
@@ -28,15 +36,23 @@ export interface PostgresStore extends BusinessStore {
 export function createPostgresStore(source: Sql | string, options: DatabaseOptions = {}): PostgresStore {
   const database = createDatabase(source, options)
   return {
+    ...createRecordStores(database),
     apiKeys: createApiKeyStore(database),
+    endpoints: createEndpointStore(database),
+    deliveries: createDeliveryStore(database),
+    using: (transaction) => createRecordStores(createTransactionDatabase(transaction)),
+    close: () => database.close(),
+  }
+}
+
+function createRecordStores(database: RecordDatabase): RecordStore {
+  return {
+    businesses: createBusinessRecordStore(database),
     clients: createClientStore(database),
     leads: createLeadStore(database),
     invoices: createInvoiceStore(database),
     proposals: createProposalStore(database),
     projects: createProjectStore(database),
     events: createEventStore(database),
-    endpoints: createEndpointStore(database),
-    deliveries: createDeliveryStore(database),
-    close: () => database.close(),
   }
 }

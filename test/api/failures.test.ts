@@ -56,11 +56,11 @@ function failing(fail: () => Promise<never>): BusinessStore {
   return {
     ...store,
     apiKeys: { ...store.apiKeys, admit: fail },
-    clients: { list: fail, create: fail },
-    leads: { list: fail, create: fail },
-    invoices: { list: fail, create: fail },
-    proposals: { list: fail, create: fail },
-    projects: { list: fail, create: fail },
+    clients: { ...store.clients, list: fail, create: fail },
+    leads: { ...store.leads, list: fail, create: fail },
+    invoices: { ...store.invoices, list: fail, create: fail },
+    proposals: { ...store.proposals, list: fail, create: fail },
+    projects: { ...store.projects, list: fail, create: fail },
   }
 }
 

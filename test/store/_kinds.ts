@@ -1,6 +1,6 @@
 import type { AdmissionRequest, AdmittedPage } from '../../lib/admission.ts'
 import type { Client } from '../../lib/clients.ts'
-import type { Creation, CreationOutcome, IdempotencyClaim } from '../../lib/creation.ts'
+import type { Creation, CreationOutcome, IdempotencyClaim, NumberedOutcome } from '../../lib/creation.ts'
 import type { RecordedEvent } from '../../lib/envelope.ts'
 import type { IdKind } from '../../lib/ids.ts'
 import type { Invoice } from '../../lib/invoices.ts'
@@ -45,7 +45,7 @@ export type Outcome = CreationOutcome | { readonly outcome: 'no_business' }
 
 interface Slice<Item, NewRecord> {
   list(request: AdmissionRequest, limit: number): Promise<AdmittedPage<Item>>
-  create(creation: Creation<NewRecord>): Promise<Outcome>
+  create(creation: Creation<NewRecord>): Promise<Outcome | NumberedOutcome>
 }
 
 interface KindOf<Item extends { id: string }, NewRecord> {
@@ -74,10 +74,16 @@ function kind<Item extends { id: string }, NewRecord>(of: KindOf<Item, NewRecord
         events,
         idempotency: idempotency ?? null,
       }
-      const send = (through: BusinessStore): Promise<Outcome> => of.slice(through).create(creation)
+      const send = async (through: BusinessStore): Promise<Outcome> =>
+        withoutNumber(await of.slice(through).create(creation))
       return { id: created.id, outcome: await send(store), again: (other = store) => send(other) }
     },
   }
+}
+
+/** What the kinds have in common: the numbers have tests of their own. */
+function withoutNumber(outcome: Outcome | NumberedOutcome): Outcome {
+  return outcome.outcome === 'created' ? { outcome: 'created' } : outcome
 }
 
 // --- Values that are easily lost ---

@@ -1,5 +1,5 @@
+import { IDEMPOTENCY_KEY_MAX } from '../../idempotency.ts'
 import type { CreateRoute, ListRoute, Route } from '../../route.ts'
-import { IDEMPOTENCY_KEY_MAX } from '../idempotency.ts'
 import { LIMIT_DEFAULT, LIMIT_MAX } from '../validate.ts'
 import { successHeaders } from './headers.ts'
 import { type ResponseOptions, refusalRefs } from './responses.ts'

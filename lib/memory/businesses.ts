@@ -1,0 +1,16 @@
+import type { BusinessRecordStore } from '../businesses.ts'
+import { commit, draft, judgeKey, keepOnce } from './creation.ts'
+import type { Memory } from './memory.ts'
+
+/** Businesses without a client in memory. */
+export function createBusinessRecordStore(memory: Memory): BusinessRecordStore {
+  return {
+    async create(creation) {
+      const business = draft(memory, creation, ({ id }) => id)
+      const { organization, record } = business
+      return (
+        judgeKey(business) ?? commit(business, () => keepOnce(organization.businesses, record.id, record))
+      )
+    },
+  }
+}

@@ -1,0 +1,114 @@
+import type { Fragment, ISql as Sql } from 'postgres'
+import type { Change, ChangeOutcome } from '../change.ts'
+import { claim, jsonOf, published } from './claim.ts'
+import type { BuildStatement, RecordDatabase, TextRow } from './database.ts'
+import { textArray } from './fragments.ts'
+import { write } from './write.ts'
+
+// Every change is one statement of these steps, and the record is locked from the first one on:
+//
+//   before     the record as it is
+//   after      as it will be; no row if it does not allow the change
+//   shown      that as the API shows it
+//   claim      the idempotency key, with `shown` as the reply
+//   written    the update
+//   published  the events, their blanks filled in from `shown`
+
+/**
+ * Sends the statement of a change and tells what became of it.
+ *
+ * @param build answers {@link changeColumns}
+ */
+export function change<Item, Reason extends string = never>(
+  database: RecordDatabase,
+  given: Change<unknown>,
+  build: BuildStatement,
+): Promise<ChangeOutcome<Item, Reason>> {
+  return write(database, given, build, {
+    done: ([, , item]) => ({ outcome: 'changed' as const, item: JSON.parse(item ?? 'null') as Item }),
+    refused: (row) => refusalOf<Reason>(row),
+  })
+}
+
+type Refused<Reason extends string> = Exclude<
+  ChangeOutcome<never, Reason>,
+  { readonly outcome: 'changed' | 'replayed' | 'mismatch' | 'in_progress' }
+>
+
+function refusalOf<Reason extends string>([, , item, state, reason]: TextRow): Refused<Reason> | undefined {
+  // It was allowed, and only came too late.
+  if (item !== null) return undefined
+  if (state === null || state === undefined) return { outcome: 'not_found' }
+  return { outcome: 'refused', state, reason: (reason ?? 'state') as Reason }
+}
+
+/** The step `before`: the record, locked until the transaction ends. */
+export function before(sql: Sql, { organizationId, recordId }: Change<unknown>, table: string): Fragment {
+  return sql`
+    before as (
+      select * from ${sql.unsafe(table)}
+      where organization_id = ${organizationId}::text and id = ${recordId}::text
+      for update
+    )`
+}
+
+/** Whether an earlier attempt of this very change has written the record as it is. */
+export function isRepeat(sql: Sql, { id }: Change<unknown>): Fragment {
+  return sql`before.changed_by is not distinct from ${id}::text`
+}
+
+/** Whether the record's state allows the change. */
+export function isAllowed(sql: Sql, given: Change<unknown>, state: string): Fragment {
+  if (given.from === null) return sql`true`
+  return sql`(${isRepeat(sql, given)} or before.${sql.unsafe(state)} = any (${textArray(sql, given.from)}))`
+}
+
+/** A column after the change: what is given, else as it was. */
+export function orBefore(
+  sql: Sql,
+  value: string | number | null | undefined,
+  column: string,
+  type: 'text' | 'integer' | 'numeric(15, 3)' | 'timestamptz' = 'text',
+): Fragment {
+  const name = sql.unsafe(column)
+  if (value === undefined) return sql`before.${name}`
+  return sql`${value === null ? null : String(value)}::text::${sql.unsafe(type)} as ${name}`
+}
+
+/** The step `shown`. @param columns the record as the API shows it, of a row named `alias` */
+export function shown(sql: Sql, columns: Fragment, alias: string): Fragment {
+  return sql`
+    shown as (
+      select pg_catalog.row_to_json(item) as item from (select ${columns} from after as ${sql.unsafe(alias)}) as item
+    )`
+}
+
+/** The step `claim`. */
+export function claimed(sql: Sql, given: Change<unknown>): Fragment {
+  return claim(sql, given, given.id, sql`exists (select from shown)`, sql`(select item::text from shown)`)
+}
+
+/**
+ * The step `published`.
+ *
+ * @param events as jsonb; may use `before` and `after`. Default those of the change
+ * @param facts as json: what else the blanks are filled with
+ */
+export function publishedOf(
+  sql: Sql,
+  { organizationId, events }: Change<unknown>,
+  {
+    chosen = jsonOf(sql, events),
+    facts = sql`'{}'::json`,
+  }: { readonly chosen?: Fragment; readonly facts?: Fragment } = {},
+): Fragment {
+  const filled = sql`business_api.fill_events(${chosen}, shown.item, ${facts})`
+  return published(sql, organizationId, filled, sql`claim, shown, before, after`)
+}
+
+/** The columns of a change's answer. @param reason why a record whose state allows the change is refused; null: it is the state */
+export function changeColumns(sql: Sql, state: string, reason: Fragment = sql`null`): Fragment {
+  return sql`
+    (select count(*) from claim)::text, (select coalesce(sum(due), 0) from published)::text,
+    (select item::text from shown), (select before.${sql.unsafe(state)} from before), ${reason}`
+}

@@ -1,0 +1,90 @@
+import type { Fragment, ISql as Sql } from 'postgres'
+import type { Change, ChangeOutcome } from '../change.ts'
+import type { Invoice, Settlement } from '../invoices.ts'
+import { before, change, changeColumns, claimed, isAllowed, isRepeat, publishedOf, shown } from './change.ts'
+import { jsonOf } from './claim.ts'
+import type { RecordDatabase } from './database.ts'
+import { invoiceColumns } from './invoice-columns.ts'
+
+/**
+ * Adds a payment to an invoice, all of it in numeric. A payment that is there already, as the answer to an earlier
+ * attempt was lost, changes nothing; if that attempt commits only now, the payment's key is violated and the statement is
+ * sent once more.
+ */
+export function pay(
+  database: RecordDatabase,
+  given: Change<Settlement>,
+): Promise<ChangeOutcome<Invoice, 'too_fine' | 'overpaid'>> {
+  const { id, organizationId, recordId, set } = given
+  const { payment } = set
+  return change(
+    database,
+    given,
+    (sql, mark) => sql`
+      with ${before(sql, given, 'business_api.invoices')},
+      judged as (
+        select
+          before.*, ${payment.amount}::text::numeric as amount,
+          ${isRepeat(sql, given)} or exists (
+            select from business_api.payments
+            where organization_id = ${organizationId}::text and id = ${payment.id}::text
+          ) as is_repeat,
+          ${isAllowed(sql, given, 'status')} as is_allowed
+        from before
+      ),
+      after as (
+        select
+          organization_id, id, number, currency, minor_units, issue_date, due_date, total, is_repeat, amount,
+          case when is_repeat then amount_paid else amount_paid + amount end as amount_paid,
+          case
+            when is_repeat then status
+            when amount_paid + amount = total then ${set.settledStatus}::text
+            else coalesce(${jsonOf(sql, set.unsettledStatus)} ->> status, status)
+          end as status
+        from judged
+        where is_repeat or (is_allowed and amount = round(amount, minor_units) and amount_paid + amount <= total)
+      ),
+      ${shown(sql, invoiceColumns(sql), 'invoice')},
+      ${claimed(sql, given)},
+      written as (
+        update business_api.invoices invoice
+           set status = after.status, amount_paid = after.amount_paid, changed_by = ${id}::text
+          from after, claim
+         where invoice.organization_id = after.organization_id and invoice.id = after.id
+      ),
+      payment as (
+        insert into business_api.payments (organization_id, id, invoice_id, amount, received_at)
+        select
+          ${organizationId}::text, ${payment.id}::text, ${recordId}::text, after.amount,
+          ${payment.receivedAt}::text::timestamptz
+        from after, claim
+        where not after.is_repeat
+      ),
+      ${publishedOf(sql, given, { chosen: eventsOf(sql, given), facts: paymentFacts(sql) })}
+      select ${changeColumns(sql, 'status', reasonOf(sql))}, ${mark}`,
+  )
+}
+
+/** Of a payment that is there already the events are, too, and with other ids if it did not settle the invoice then. */
+function eventsOf(sql: Sql, { set, events }: Change<Settlement>): Fragment {
+  return sql`
+    case
+      when after.is_repeat then '[]'
+      when after.amount_paid = after.total then ${jsonOf(sql, [...events, ...set.settledEvents])}
+      else ${jsonOf(sql, events)}
+    end`
+}
+
+function paymentFacts(sql: Sql): Fragment {
+  return sql`json_build_object('amount', round(after.amount, after.minor_units)::text)`
+}
+
+function reasonOf(sql: Sql): Fragment {
+  return sql`(
+    select case
+      when not is_allowed then 'state'
+      when amount <> round(amount, minor_units) then 'too_fine'
+      else 'overpaid'
+    end from judged
+  )`
+}
