@@ -1,4 +1,5 @@
 import type * as v from 'valibot'
+import type { WithBlanks } from './blanks.ts'
 import { type Making, toTimestamp } from './making.ts'
 
 /** What a subscriber receives as the body of the POST (specification, section 6). */
@@ -31,6 +32,16 @@ export function recordEvent<Schemas extends EventSchemas, Type extends keyof Sch
   _owner: Schemas,
   type: Type,
   data: v.InferOutput<Schemas[Type]>,
+  making: Making,
+): RecordedEvent {
+  return record(making.ids('evt'), type, data, making.now)
+}
+
+/** The same with blanks, for a store to fill in. */
+export function recordWithBlanks<Schemas extends EventSchemas, Type extends keyof Schemas & string>(
+  _owner: Schemas,
+  type: Type,
+  data: WithBlanks<v.InferOutput<Schemas[Type]>>,
   making: Making,
 ): RecordedEvent {
   return record(making.ids('evt'), type, data, making.now)

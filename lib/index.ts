@@ -2,9 +2,11 @@ export type { Admission, AdmissionRequest, AdmittedPage, Caller } from './admiss
 export { type BusinessApi, createBusinessApi } from './api/create-business-api.ts'
 export type { BusinessApiOptions, ErrorContext, RateLimitOptions } from './api/options.ts'
 export { API_KEY_PATTERN, type ApiKey, type ApiKeyRecord, type ApiKeyStore } from './api-keys.ts'
-export type { Business } from './businesses.ts'
-export type { Client, ClientStore, CreateClientInput } from './clients.ts'
-export type { Creation, CreationOutcome, IdempotencyClaim } from './creation.ts'
+export { type Blank, blank, fill, type WithBlanks } from './blanks.ts'
+export type { Business, BusinessRecordStore, CreateBusinessInput } from './businesses.ts'
+export type { Change, ChangeClaim, ChangeOutcome } from './change.ts'
+export type { Client, ClientChanges, ClientStore, CreateClientInput } from './clients.ts'
+export type { Creation, CreationOutcome, IdempotencyClaim, NumberedOutcome } from './creation.ts'
 export type {
   AttemptResult,
   Backlog,
@@ -37,10 +39,13 @@ export {
   ALREADY_EXISTS,
   BusinessApiError,
   type ErrorCode,
+  IDEMPOTENCY_KEY_IN_USE,
+  IDEMPOTENCY_KEY_REUSED,
   INVALID_EVENT,
   INVALID_INPUT,
   INVALID_STATE,
   NOT_FOUND,
+  OVERPAYMENT,
   SCHEMA_TOO_NEW,
   SECRET_UNAVAILABLE,
   STORE_UNAVAILABLE,
@@ -48,12 +53,35 @@ export {
 } from './errors.ts'
 export { EVENT_TYPES, type Event, type EventData, type EventType } from './events.ts'
 export { type Clock, createIds, type IdKind, type Ids } from './ids.ts'
-export type { Invoice, InvoiceStore } from './invoices.ts'
+export type {
+  Invoice,
+  InvoiceChanges,
+  InvoiceStore,
+  NewInvoice,
+  OverdueRequest,
+  Payment,
+  Settlement,
+} from './invoices.ts'
 export { type JsonText, jsonText } from './json-text.ts'
-export type { CreateLeadInput, Lead, LeadRecord, LeadStore } from './leads.ts'
+export type {
+  Conversion,
+  ConvertedLead,
+  CreateLeadInput,
+  Lead,
+  LeadChanges,
+  LeadRecord,
+  LeadStore,
+} from './leads.ts'
 export type { Logger, LogLine } from './log.ts'
-export type { Project, ProjectStore } from './projects.ts'
-export type { Proposal, ProposalStore } from './proposals.ts'
+export { formatNumber, type NewNumber, type NumberSeries } from './numbering.ts'
+export type { Project, ProjectChanges, ProjectStore } from './projects.ts'
+export type {
+  NewProposal,
+  Proposal,
+  ProposalChanges,
+  ProposalStore,
+  Signature,
+} from './proposals.ts'
 export type { EventStore } from './publishing.ts'
 export {
   type BucketState,
@@ -64,7 +92,7 @@ export {
   takeToken,
 } from './rate-limit.ts'
 export { SCOPES, type Scope } from './scopes.ts'
-export type { BusinessStore } from './store.ts'
+export type { BusinessStore, RecordStore } from './store.ts'
 export type { AttemptTrace, RequestTrace, StoreTrace } from './tracing.ts'
 export type {
   AttemptTimings,

@@ -47,8 +47,13 @@ export function read<Schema extends v.GenericSchema>(
 ): v.InferOutput<Schema> {
   const result = v.safeParse(schema, input)
   if (result.success) return result.output
-  const reasons = new Set(result.issues.map(({ path, message }) => `${path?.[0].key} ${message}`))
+  const reasons = new Set(result.issues.map((issue) => `${issue.path?.[0].key} ${requirementOf(issue)}`))
   throw new BusinessApiError(INVALID_INPUT, `${action} as ${[...reasons].join('; ')}`)
+}
+
+/** The library's own schemas say what they require, but for fields that are missing altogether. */
+function requirementOf({ type, message }: v.BaseIssue<unknown>): string {
+  return type === 'object' ? 'must be given' : message
 }
 
 /** What a caller has given: a field left `undefined` is one left out. */

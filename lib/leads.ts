@@ -147,15 +147,15 @@ export function leadRoutes(store: LeadStore): readonly Route[] {
 
 /** The lead that an input asks for, with the event of its creation. */
 export function newLead(
-  input: CreateLeadInput,
+  input: CreateLeadInput & Partial<Pick<Lead, 'leadScore' | 'expectedValue'>>,
   making: Making,
 ): { record: LeadRecord; item: Lead; events: readonly RecordedEvent[] } {
   const lead: Lead = {
     id: making.ids('lead'),
     stage: 'new',
-    leadScore: null,
-    scoreBand: null,
-    expectedValue: null,
+    leadScore: input.leadScore ?? null,
+    scoreBand: scoreBand(input.leadScore ?? null),
+    expectedValue: input.expectedValue ?? null,
     createdAt: toTimestamp(making.now),
   }
   // What no store can keep is no business's id either; the empty id is one that every store can look for in vain.

@@ -1,0 +1,104 @@
+import * as v from 'valibot'
+import type { Client, ClientChanges } from '../clients.ts'
+import { CreateClientInputSchema, newClient } from '../clients.ts'
+import type { RecordStore } from '../store.ts'
+import type { NewBusiness } from './businesses.ts'
+import {
+  type Call,
+  type CallOptions,
+  type CallTools,
+  changedItem,
+  changeOf,
+  createdItem,
+  defineCall,
+  withReply,
+} from './calls.ts'
+import { IdSchema, SignedAmountSchema } from './inputs.ts'
+
+// --- Types ---
+
+const STATUSES = ['active', 'inactive'] as const
+
+/** State of the relationship with a client. */
+export type ClientStatus = (typeof STATUSES)[number]
+
+/** The revenues of a client, numbers with at most three decimals; what is absent stays. */
+export interface ClientRevenue extends CallOptions {
+  readonly clientId: string
+  readonly totalRevenue?: number | undefined
+  readonly monthlyRevenue?: number | undefined
+}
+
+/** What the host does with clients. Every call about one of them throws `not_found` for an id that the organization does not have. */
+export interface ClientCalls {
+  /** Creates a client and its business, as the API does. Publishes `business.created`, then `client.created`. */
+  create(organizationId: string, client: NewBusiness): Promise<Client>
+  /** Active ⇄ inactive; the status it has already changes nothing. Publishes nothing. */
+  setStatus(
+    organizationId: string,
+    change: { readonly clientId: string; readonly status: ClientStatus } & CallOptions,
+  ): Promise<Client>
+  /** Sets one revenue or both. Publishes nothing. */
+  setRevenue(organizationId: string, revenue: ClientRevenue): Promise<Client>
+}
+
+// --- Inputs ---
+
+const SetStatusSchema = v.object({
+  clientId: IdSchema,
+  status: v.picklist(STATUSES, `must be one of ${STATUSES.join(', ')}`),
+})
+const SetRevenueSchema = v.object({
+  clientId: IdSchema,
+  totalRevenue: v.exactOptional(SignedAmountSchema),
+  monthlyRevenue: v.exactOptional(SignedAmountSchema),
+})
+
+// --- Calls ---
+
+/** The calls about clients. */
+export function createClientCalls(store: Pick<RecordStore, 'clients'>, tools: CallTools): ClientCalls {
+  const readCreate = defineCall('clients.create', 'Cannot create the client', CreateClientInputSchema, tools)
+  const readStatus = defineCall(
+    'clients.setStatus',
+    'Cannot set the status of the client',
+    SetStatusSchema,
+    tools,
+  )
+  const readRevenue = defineCall(
+    'clients.setRevenue',
+    'Cannot set the revenue of the client',
+    SetRevenueSchema,
+    tools,
+  )
+
+  async function change(
+    call: Call<unknown>,
+    recordId: string,
+    set: ClientChanges,
+    from: readonly string[] | null,
+  ): Promise<Client> {
+    const outcome = await store.clients.change(changeOf(call, { recordId, from, set, events: [] }))
+    return changedItem(call, outcome, {})
+  }
+
+  return {
+    async create(organizationId, client) {
+      const call = readCreate(organizationId, client)
+      const { record, item, events } = newClient(call.input, call.making)
+      const idempotency = withReply(call.claim, item)
+      const creation = { organizationId: call.organizationId, record, events, idempotency }
+      return createdItem(call, await store.clients.create(creation), item)
+    },
+    async setStatus(organizationId, given) {
+      const call = readStatus(organizationId, given)
+      const { clientId, status } = call.input
+      return change(call, clientId, { status }, STATUSES)
+    },
+    async setRevenue(organizationId, given) {
+      const call = readRevenue(organizationId, given)
+      const { clientId, ...revenues } = call.input
+      return change(call, clientId, revenues, null)
+    },
+  }
+}

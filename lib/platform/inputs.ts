@@ -1,0 +1,57 @@
+import * as v from 'valibot'
+import * as field from '../fields.ts'
+import { IdSchema, moment } from '../input.ts'
+
+// What several calls take in the same form.
+
+const momentRequirement = 'must be a Date, or ISO 8601 with a time zone, from 1970 to 9999'
+
+/** A moment as a host gives it, as a timestamp. */
+export const MomentSchema: v.GenericSchema<Date | string, string> = v.pipe(
+  moment(momentRequirement),
+  // Elsewhere a year has another number of digits, or is none that every database knows.
+  v.check((time) => time.getTime() >= 0 && time.getTime() < Date.UTC(10_000), momentRequirement),
+  v.transform((time) => time.toISOString()),
+)
+
+/** The id of a record to look for. */
+export { IdSchema }
+
+/** The largest number of a numeric(15,3). */
+const AMOUNT_MAX = 999_999_999_999.999
+
+/** A number with at most three decimals, as the number fields of the API are kept. */
+export function amount(min: number, max: number = AMOUNT_MAX): v.GenericSchema<number, number> {
+  const requirement = `must be a number from ${min} to ${max} with at most three decimals`
+  return v.pipe(
+    v.number(requirement),
+    v.check((value) => value >= min && value <= max && Number(value.toFixed(3)) === value, requirement),
+    // No negative zero.
+    v.transform((value) => value + 0),
+  )
+}
+
+/** A number of any sign, see {@link amount}. */
+export const SignedAmountSchema: v.GenericSchema<number, number> = amount(-AMOUNT_MAX)
+/** A price or a value. */
+export const AmountSchema: v.GenericSchema<number, number> = amount(0)
+
+const moneyRequirement =
+  'must be a decimal string above zero such as "1250.000", with at most 15 digits before the point'
+
+/** Money as a decimal string above zero. How fine it may be, its currency says. */
+export const MoneySchema: v.GenericSchema<string> = v.pipe(
+  v.string(moneyRequirement),
+  v.check((text) => /^\d{1,15}(\.\d{1,20})?$/.test(text) && /[1-9]/.test(text), moneyRequirement),
+)
+
+/** An ISO 4217 code. */
+export const CurrencySchema: v.GenericSchema<string> = v.pipe(
+  v.string('must be a currency code of three capital letters'),
+  v.regex(/^[A-Z]{3}$/, 'must be a currency code of three capital letters'),
+)
+
+/** The number of a document, given by the host. */
+export const NumberSchema: v.GenericSchema<string> = field.text(1, 64)
+/** A name or a title. */
+export const TitleSchema: v.GenericSchema<string> = field.text(1, 200)

@@ -1,0 +1,218 @@
+import * as v from 'valibot'
+import { blank } from '../blanks.ts'
+import { type RecordedEvent, recordWithBlanks } from '../envelope.ts'
+import { BusinessApiError, INVALID_INPUT } from '../errors.ts'
+import { type Making, toTimestamp } from '../making.ts'
+import { isAsFineAs } from '../money.ts'
+import { seriesOf } from '../numbering.ts'
+import {
+  type NewProposal as NewRecord,
+  type Proposal,
+  type ProposalChanges,
+  proposalEvents,
+} from '../proposals.ts'
+import type { RecordStore } from '../store.ts'
+import {
+  type Call,
+  type CallOptions,
+  type CallTools,
+  changedItem,
+  changeOf,
+  createdItem,
+  defineCall,
+  withReply,
+} from './calls.ts'
+import { AmountSchema, CurrencySchema, IdSchema, MomentSchema, NumberSchema, TitleSchema } from './inputs.ts'
+
+// --- Types ---
+
+/** A proposal to be created. */
+export interface NewProposal extends CallOptions {
+  /** 1 to 200 characters. */
+  readonly title: string
+  /** ISO 4217. */
+  readonly currency: string
+  /** One-time price, no finer than the currency and at most three decimals. */
+  readonly total: number
+  /** Price of a month, as fine as `total`. Default 0. */
+  readonly monthlyTotal?: number | undefined
+  /** 1 to 64 characters, unique in the organization. Default the next of the year's series: `PROP-2026-0007`. */
+  readonly number?: string | undefined
+}
+
+/** A proposal by name. */
+export interface ProposalRef extends CallOptions {
+  readonly proposalId: string
+}
+
+/** What a revision changes; what is absent stays. */
+export interface ProposalRevision extends ProposalRef {
+  readonly title?: string | undefined
+  readonly currency?: string | undefined
+  readonly total?: number | undefined
+  readonly monthlyTotal?: number | undefined
+}
+
+/** Who signs a proposal, and when. */
+export interface ProposalSignature extends ProposalRef {
+  /** 1 to 200 characters: the name of who signs. */
+  readonly signedBy: string
+  /** A `Date`, or ISO 8601 with a time zone. Default now. */
+  readonly signedAt?: Date | string | undefined
+}
+
+/**
+ * What the host does with proposals. Every call about one of them throws `not_found` for an id that the organization does
+ * not have, `invalid_state` when its status does not allow it, and `invalid_input` for a price finer than the currency.
+ */
+export interface ProposalCalls {
+  /**
+   * Creates a draft, version 1. Publishes `proposal.created`.
+   *
+   * @throws `BusinessApiError` with code `already_exists` when another proposal has its number
+   */
+  create(organizationId: string, proposal: NewProposal): Promise<Proposal>
+  /** Draft, sent or rejected → draft of the next version, not signed. Publishes nothing. */
+  revise(organizationId: string, revision: ProposalRevision): Promise<Proposal>
+  /** Draft → sent. Publishes `proposal.sent`. */
+  send(organizationId: string, proposal: ProposalRef): Promise<Proposal>
+  /** Sent → accepted, which is final: a client signs (specification, section 6, rule 3). Publishes `proposal.accepted`. */
+  accept(organizationId: string, signature: ProposalSignature): Promise<Proposal>
+  /** Sent → rejected. Publishes `proposal.rejected`. */
+  reject(organizationId: string, proposal: ProposalRef): Promise<Proposal>
+}
+
+// --- Transitions (decisions on section 3 of the specification) ---
+
+const TRANSITIONS = {
+  revise: { from: ['draft', 'sent', 'rejected'], to: 'draft', event: null },
+  send: { from: ['draft'], to: 'sent', event: 'proposal.sent' },
+  accept: { from: ['sent'], to: 'accepted', event: 'proposal.accepted' },
+  reject: { from: ['sent'], to: 'rejected', event: 'proposal.rejected' },
+} as const
+
+// --- Inputs ---
+
+const CreateSchema = v.object({
+  title: TitleSchema,
+  currency: CurrencySchema,
+  total: AmountSchema,
+  monthlyTotal: v.optional(AmountSchema, 0),
+  number: v.exactOptional(NumberSchema),
+})
+const RefSchema = v.object({ proposalId: IdSchema })
+const ReviseSchema = v.object({
+  proposalId: IdSchema,
+  title: v.exactOptional(TitleSchema),
+  currency: v.exactOptional(CurrencySchema),
+  total: v.exactOptional(AmountSchema),
+  monthlyTotal: v.exactOptional(AmountSchema),
+})
+const AcceptSchema = v.object({
+  proposalId: IdSchema,
+  signedBy: TitleSchema,
+  signedAt: v.exactOptional(MomentSchema),
+})
+
+// --- Calls ---
+
+/** The calls about proposals. */
+export function createProposalCalls(store: Pick<RecordStore, 'proposals'>, tools: CallTools): ProposalCalls {
+  const { minorUnits } = tools
+  const readCreate = defineCall('proposals.create', 'Cannot create the proposal', CreateSchema, tools)
+  const readRevise = defineCall('proposals.revise', 'Cannot revise the proposal', ReviseSchema, tools)
+  const readSend = defineCall('proposals.send', 'Cannot send the proposal', RefSchema, tools)
+  const readAccept = defineCall('proposals.accept', 'Cannot accept the proposal', AcceptSchema, tools)
+  const readReject = defineCall('proposals.reject', 'Cannot reject the proposal', RefSchema, tools)
+
+  async function change(
+    call: Call<{ readonly proposalId: string }>,
+    name: keyof typeof TRANSITIONS,
+    changes: Omit<ProposalChanges, 'status'> = {},
+  ): Promise<Proposal> {
+    const { from, to, event } = TRANSITIONS[name]
+    const { proposalId } = call.input
+    const events = event === null ? [] : [proposalEvent(event, proposalId, call.making)]
+    const set = { ...changes, status: to }
+    const outcome = await store.proposals.change(changeOf(call, { recordId: proposalId, from, set, events }))
+    return changedItem(call, outcome, { too_fine: TOO_FINE })
+  }
+
+  return {
+    async create(organizationId, proposal) {
+      const call = readCreate(organizationId, proposal)
+      const { title, currency, total, monthlyTotal, number } = call.input
+      const decimals = minorUnits(currency)
+      if (!isAsFineAs(total, decimals) || !isAsFineAs(monthlyTotal, decimals)) {
+        throw new BusinessApiError(TOO_FINE[0], `${call.action} as ${TOO_FINE[1]}`)
+      }
+      const { making } = call
+      const record: NewRecord = {
+        id: making.ids('prop'),
+        number: number ?? seriesOf('PROP', toTimestamp(making.now)),
+        title,
+        status: 'draft',
+        version: 1,
+        total,
+        monthlyTotal,
+        currency,
+        minorUnits: decimals,
+      }
+      return create(call, record)
+    },
+    async revise(organizationId, given) {
+      const call = readRevise(organizationId, given)
+      const { proposalId: _, ...changes } = call.input
+      const { currency } = changes
+      const decimals = currency === undefined ? {} : { minorUnits: minorUnits(currency) }
+      return change(call, 'revise', { ...changes, ...decimals, isRevision: true })
+    },
+    async send(organizationId, given) {
+      return change(readSend(organizationId, given), 'send')
+    },
+    async accept(organizationId, given) {
+      const call = readAccept(organizationId, given)
+      const { signedBy, signedAt = toTimestamp(call.making.now) } = call.input
+      return change(call, 'accept', { signature: { signedBy, signedAt } })
+    },
+    async reject(organizationId, given) {
+      return change(readReject(organizationId, given), 'reject')
+    },
+  }
+
+  async function create(call: Call<unknown>, record: NewRecord): Promise<Proposal> {
+    const { minorUnits: _, ...shown } = record
+    // Its number may be the store's to find.
+    const item = { ...shown, number: typeof record.number === 'string' ? record.number : blank('number') }
+    const outcome = await store.proposals.create({
+      organizationId: call.organizationId,
+      record,
+      events: [proposalCreated(item, call.making)],
+      idempotency: withReply(call.claim, item),
+    })
+    return createdItem(call, outcome, item)
+  }
+}
+
+const TOO_FINE = [INVALID_INPUT, 'its price must be no finer than its currency'] as const
+
+function proposalCreated(proposal: Proposal, making: Making): RecordedEvent {
+  const { id: proposalId, number, version, status } = proposal
+  const data = { proposalId, number, version, status, proposal }
+  return recordWithBlanks(proposalEvents, 'proposal.created', data, making)
+}
+
+function proposalEvent(
+  type: 'proposal.sent' | 'proposal.accepted' | 'proposal.rejected',
+  proposalId: string,
+  making: Making,
+): RecordedEvent {
+  const data = {
+    proposalId,
+    number: blank('number'),
+    version: blank('version'),
+    status: blank('status'),
+    proposal: blank(''),
+  }
+  return recordWithBlanks(proposalEvents, type, data, making)
+}
