@@ -51,9 +51,9 @@ export function read<Schema extends v.GenericSchema>(
   throw new BusinessApiError(INVALID_INPUT, `${action} as ${[...reasons].join('; ')}`)
 }
 
-/** The library's own schemas say what they require, but for fields that are missing altogether. */
-function requirementOf({ type, message }: v.BaseIssue<unknown>): string {
-  return type === 'object' ? 'must be given' : message
+/** The library's own schemas say what they require; valibot's own message is for fields that are missing altogether. */
+function requirementOf({ message }: v.BaseIssue<unknown>): string {
+  return message.startsWith('Invalid key') ? 'must be given' : message
 }
 
 /** What a caller has given: a field left `undefined` is one left out. */
