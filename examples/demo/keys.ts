@@ -1,6 +1,6 @@
 import { type BusinessStore, SCOPES } from 'business-api'
 import { createDeveloperSettings } from 'business-api/settings'
-import { DAY_MS } from './data.ts'
+import { DAY_MS } from './year.ts'
 
 /** One API key of each kind that there is something to see with. */
 export interface DemoKeys {

@@ -7,16 +7,16 @@ import type { AddressInfo } from 'node:net'
 import { type BusinessStore, createBusinessApi } from 'business-api'
 import { createPostgresStore, migrate } from 'business-api/postgres'
 import { HELP, readCommandLine, type Wishes } from './command-line.ts'
-import { makeOrganizationData, type OrganizationData } from './data.ts'
 import { deliver, readSecretKeys, subscribe } from './deliver.ts'
 import { createEnding } from './ending.ts'
-import { countRecords, fillOrganization } from './fill.ts'
 import { createDemoKeys } from './keys.ts'
 import { PROFILES, type Profile } from './organizations.ts'
 import { startPostgres } from './postgres.ts'
+import { keepBusinessGoing } from './present.ts'
 import { type DemoOrganization, describeReady, type Ready } from './print.ts'
 import { createProgress } from './progress.ts'
 import { describeEvent, startSubscriber } from './subscriber.ts'
+import { planYear, type Work } from './year.ts'
 
 /** Something that went wrong outside the demo: its message is all that the reader needs. */
 class Mishap extends Error {}
@@ -57,6 +57,11 @@ async function run({ port, json, help }: Wishes): Promise<void> {
   const secretKeys = readSecretKeys()
   await openSubscriber(store, filled, secretKeys, json)
   deliver(store, secretKeys, ending)
+  keepBusinessGoing(
+    store,
+    filled.map(({ work }) => work),
+    ending,
+  )
 
   const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   server.removeAllListeners('request').on('request', createBusinessApi(store, { baseUrl }))
@@ -141,22 +146,24 @@ async function openSubscriber(
 /** An organization of the demo with what it was filled with. */
 interface Filled {
   readonly organization: DemoOrganization
-  readonly data: OrganizationData
+  readonly work: Work
 }
 
 /** Fills new organizations, at once: a database that has seen the demo before keeps what it holds. */
 async function fill(store: BusinessStore): Promise<Filled[]> {
   const now = Date.now()
-  const planned = PROFILES.map((profile) => ({ profile, data: makeOrganizationData(profile, now) }))
-  const total = planned.reduce((sum, { data }) => sum + countRecords(data), 0)
-  let written = 0
-  progress.step(`Writing ${total} records`)
+  const planned = PROFILES.map((profile) => {
+    const id = organizationId(profile)
+    return { id, name: profile.name, year: planYear(store, id, profile, now) }
+  })
+  const days = planned.reduce((sum, { year }) => sum + year.days, 0)
+  let lived = 0
+  progress.step(`Living a year of business, ${days} days`)
   return Promise.all(
-    planned.map(async ({ profile, data }) => {
-      const id = organizationId(profile)
-      await fillOrganization(store, id, data, () => progress.count(++written, total))
+    planned.map(async ({ id, name, year }) => {
+      const work = await year.live(() => progress.count(++lived, days))
       const keys = await createDemoKeys(store, id)
-      return { organization: { id, name: profile.name, keys }, data }
+      return { organization: { id, name, keys }, work }
     }),
   )
 }
@@ -173,7 +180,7 @@ function describe(ready: Ready, [first, second]: Filled[]): string {
 }
 
 function newestBusinessId(filled: Filled | undefined): string {
-  return filled?.data.clients.at(-1)?.business.id ?? ''
+  return filled?.work.customers.at(-1)?.client.business.id ?? ''
 }
 
 // --- Errors ---

@@ -44,8 +44,9 @@ A few errors:
 
 ${describeCommands(mistakes(first.keys, samples), baseUrl)}
 
-Both organizations have a subscriber that wants every event, verifies its signature and says here what it gets: create
-a client, and watch business.created and client.created arrive.
+Both organizations have a subscriber that wants every event, verifies its signature and says here what it gets. A little
+business goes on all the time, so every type of event is seen within half a minute; create a client, and watch
+business.created and client.created arrive.
 
 Ctrl-C ends the demo${isOwnDatabase ? '; the organizations and their keys stay in your database.' : ' and removes its database.'}
 `

@@ -1,103 +1,133 @@
-import type { Invoice, Project, Proposal } from 'business-api'
-import { type Customer, DAY_MS, type Making } from './data.ts'
+import type { LeadStage } from 'business-api/platform'
 import type { Currency } from './organizations.ts'
+import { type Customer, DAY_MS, type Work } from './year.ts'
 
-/** An invoice as old as its id, settled as far as its age makes likely. What was paid counts as the customer's revenue. */
-export function makeInvoice(customer: Customer, making: Making): Invoice {
-  const { random, ids, number, time } = making
-  const { currency } = customer
-  const dueAt = time() + random.pick([14, 30, 45]) * DAY_MS
-  const status = invoiceStatus(dueAt, making)
-  // Whole numbers of the smallest unit: floating point has no place in money.
-  const unit = 10 ** currency.decimals
-  const total = random.between(120, 9800) * unit + (random.chance(0.4) ? random.between(1, unit - 1) : 0)
-  const paid = amountPaid(status, total, making)
-  customer.revenue += paid
-  return {
-    id: ids('inv'),
-    number: number('INV'),
-    status,
-    currency: currency.code,
-    issueDate: new Date(time()).toISOString(),
-    dueDate: new Date(dueAt).toISOString(),
-    total: toDecimal(total, currency),
-    amountPaid: toDecimal(paid, currency),
-    amountDue: toDecimal(total - paid, currency),
-  }
-}
+// What the people of an organization do with a customer, as far as the time since then makes likely.
 
-function invoiceStatus(dueAt: number, { random, time, now }: Making): string {
-  if (now - time() < 3 * DAY_MS) return random.chance(0.5) ? 'draft' : 'issued'
-  if (dueAt < now) {
-    return random.weigh([
-      ['paid', 85],
-      ['overdue', 9],
-      ['void', 6],
-    ])
-  }
-  return random.weigh([
-    ['issued', 45],
-    ['paid', 35],
-    ['partially_paid', 20],
-  ])
-}
-
-function amountPaid(status: string, total: number, { random }: Making): number {
-  if (status === 'paid') return total
-  const isPartly = status === 'partially_paid' || (status === 'overdue' && random.chance(0.3))
-  return isPartly ? Math.floor((total * random.between(2, 8)) / 10) : 0
-}
-
-function toDecimal(amount: number, { decimals }: Currency): string {
-  const digits = String(amount).padStart(decimals + 1, '0')
-  return `${digits.slice(0, -decimals)}.${digits.slice(-decimals)}`
+/** A lead that has been won or lost unless it is recent. */
+export async function followLead(work: Work, { client }: Customer): Promise<void> {
+  const { organizationId, platform, random, time, now } = work
+  const { id: leadId } = await platform.leads.create(organizationId, {
+    businessId: client.business.id,
+    leadScore: random.chance(0.8) ? random.between(5, 98) : null,
+    expectedValue: random.chance(0.85) ? random.between(8, 400) * 50 : null,
+  })
+  const open = [
+    ['new', 3],
+    ['contacted', 3],
+    ['qualified', 2],
+    ['proposal', 2],
+  ] as const
+  const closed = [
+    ['won', 4],
+    ['lost', 5],
+  ] as const
+  const isRecent = now - time() < 30 * DAY_MS
+  const stage = random.weigh<LeadStage>(isRecent ? open : [...closed, ...open])
+  if (stage === 'won') await platform.leads.convert(organizationId, { leadId })
+  else if (stage !== 'new') await platform.leads.setStage(organizationId, { leadId, stage })
 }
 
 /** A proposal that the customer has answered unless it is recent. */
-export function makeProposal(
-  { client, currency }: Customer,
-  services: readonly [string, ...string[]],
-  { random, ids, number, time, now }: Making,
-): Proposal {
-  const age = now - time()
-  return {
-    id: ids('prop'),
-    number: number('PROP'),
-    title: `${random.pick(services)} for ${client.business.name}`,
-    status: random.weigh([
-      ['draft', age < 7 * DAY_MS ? 5 : 0],
-      ['sent', age < 30 * DAY_MS ? 6 : 1],
-      ['accepted', 5],
-      ['rejected', 2],
-    ]),
-    version: random.weigh([
-      [1, 6],
-      [2, 3],
-      [3, 1],
-    ]),
+export async function makeOffer(work: Work, { client, currency }: Customer): Promise<void> {
+  const { organizationId, profile, platform, random, time, now } = work
+  const { proposals } = platform
+  const { id: proposalId } = await proposals.create(organizationId, {
+    title: `${random.pick(profile.services)} for ${client.business.name}`,
+    currency: currency.code,
     total: random.between(10, 400) * 50,
     monthlyTotal: random.chance(0.4) ? random.between(5, 90) * 10 : 0,
-    currency: currency.code,
+  })
+  const revisions = random.weigh([
+    [0, 6],
+    [1, 3],
+    [2, 1],
+  ])
+  for (let revision = 0; revision < revisions; revision++) {
+    await proposals.revise(organizationId, { proposalId, total: random.between(10, 400) * 50 })
   }
+  const age = now - time()
+  const status = random.weigh([
+    ['draft', age < 7 * DAY_MS ? 5 : 0],
+    ['sent', age < 30 * DAY_MS ? 6 : 1],
+    ['accepted', 5],
+    ['rejected', 2],
+  ])
+  if (status === 'draft') return
+  await proposals.send(organizationId, { proposalId })
+  if (status === 'accepted') {
+    await proposals.accept(organizationId, { proposalId, signedBy: `The owner of ${client.business.name}` })
+  }
+  if (status === 'rejected') await proposals.reject(organizationId, { proposalId })
 }
 
 /** A project that has ended if it began long ago. */
-export function makeProject(
-  { client }: Customer,
-  services: readonly [string, ...string[]],
-  { random, ids, time, now }: Making,
-): Project {
-  const isOld = now - time() > 120 * DAY_MS
-  return {
-    id: ids('proj'),
-    name: `${random.pick(services)}, ${client.business.name}`,
-    status: random.weigh([
-      ['active', isOld ? 1 : 7],
-      ['on_hold', 1],
-      ['completed', isOld ? 8 : 1],
-      ['cancelled', 1],
-    ]),
+export async function buildProject(work: Work, { client }: Customer): Promise<void> {
+  const { organizationId, profile, platform, random, time, now } = work
+  const { projects } = platform
+  const { id: projectId } = await projects.create(organizationId, {
+    name: `${random.pick(profile.services)}, ${client.business.name}`,
     billingType: random.pick(['fixed', 'hourly', 'retainer']),
     value: random.between(10, 500) * 50,
+  })
+  const isOld = now - time() > 120 * DAY_MS
+  const end = random.weigh<'hold' | 'complete' | 'cancel' | null>([
+    [null, isOld ? 1 : 7],
+    ['hold', 1],
+    ['complete', isOld ? 8 : 1],
+    ['cancel', 1],
+  ])
+  if (end !== null) await projects[end](organizationId, { projectId })
+}
+
+/** An invoice that has been settled as far as its age makes likely. What was paid counts as the customer's revenue. */
+export async function chaseInvoice(work: Work, customer: Customer): Promise<void> {
+  const { organizationId, platform, random, time, now } = work
+  const { invoices } = platform
+  const { currency } = customer
+  const dueAt = time() + random.pick([14, 30, 45]) * DAY_MS
+  const total = someAmount(work, currency)
+  const { id: invoiceId } = await invoices.create(organizationId, {
+    currency: currency.code,
+    total: toDecimal(total, currency),
+    dueDate: new Date(dueAt),
+  })
+  if (now - time() < 3 * DAY_MS && random.chance(0.5)) return
+  await invoices.issue(organizationId, { invoiceId })
+  const paid = amountPaid(work, total, dueAt)
+  if (paid === null) await invoices.void(organizationId, { invoiceId })
+  if (!paid) return
+  customer.revenue += paid
+  const receivedAt = new Date(Math.min(now, dueAt - random.between(0, 10) * DAY_MS))
+  await invoices.recordPayment(organizationId, { invoiceId, amount: toDecimal(paid, currency), receivedAt })
+}
+
+/** Whole numbers of the smallest unit: floating point has no place in money. */
+function someAmount({ random }: Work, { decimals }: Currency): number {
+  const unit = 10 ** decimals
+  return random.between(120, 9800) * unit + (random.chance(0.4) ? random.between(1, unit - 1) : 0)
+}
+
+/** How much of it has come in; null: it was given up. */
+function amountPaid({ random, now }: Work, total: number, dueAt: number): number | null {
+  const part = Math.floor((total * random.between(2, 8)) / 10)
+  if (dueAt < now) {
+    return random.weigh([
+      [total, 85],
+      [0, 6],
+      [part, 3],
+      [null, 6],
+    ])
   }
+  return random.weigh([
+    [0, 45],
+    [total, 35],
+    [part, 20],
+  ])
+}
+
+/** An amount of the smallest unit as the API writes it. */
+export function toDecimal(amount: number, { decimals }: Currency): string {
+  const digits = String(amount).padStart(decimals + 1, '0')
+  return `${digits.slice(0, -decimals)}.${digits.slice(-decimals)}`
 }

@@ -8,6 +8,7 @@ import { after, before, describe, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { readCommandLine } from '../../examples/demo/command-line.ts'
 import type { Ready } from '../../examples/demo/print.ts'
+import { EVENT_TYPES } from '../../lib/events.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { runCurl } from './_curl.ts'
 import { assertError, call } from './_host.ts'
@@ -24,15 +25,18 @@ async function readReady(program: Program): Promise<Ready> {
 describe('the demo on a database of the reader', () => {
   let database: TestDatabase
   let program: Program
+  let inWords: Program
   let ready: Ready
 
   before(async () => {
     database = await createTestDatabase()
     program = startSource([DEMO, '--json'], { DATABASE_URL: database.url })
+    inWords = startSource([DEMO], { DATABASE_URL: database.url })
     ready = await readReady(program)
   })
   after(async () => {
     await endProgram(program)
+    await endProgram(inWords)
     await database.drop()
   })
 
@@ -96,7 +100,6 @@ describe('the demo on a database of the reader', () => {
   })
 
   test('every line with curl that it prints runs and is answered as its comment says', async () => {
-    const inWords = startSource([DEMO], { DATABASE_URL: database.url })
     await inWords.prints(/Ctrl-C ends the demo/)
     const commands = [...inWords.stdout().matchAll(/^ {2}# (.*)\n {2}(curl .*)$/gm)]
     assert.equal(commands.length, 14)
@@ -109,7 +112,12 @@ describe('the demo on a database of the reader', () => {
     const { headers } = await runCurl(replayable[0]?.[2] ?? '')
     assert.equal(headers.get('idempotent-replayed'), 'true')
     assert.doesNotMatch(inWords.stdout(), /postgres:\/\//)
-    await endProgram(inWords)
+  })
+
+  test('a little business goes on: an event of every type arrives at the subscriber, verified', async () => {
+    for (const type of EVENT_TYPES) {
+      await inWords.prints(new RegExp(` received ${type.replace('.', '\\.')} evt_`))
+    }
   })
 })
 

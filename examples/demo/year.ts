@@ -1,0 +1,140 @@
+import { type BusinessStore, type Client, createIds } from 'business-api'
+import { createPlatform, type Platform } from 'business-api/platform'
+import type { Currency, Profile, Trade } from './organizations.ts'
+import { createRandom, type Random } from './random.ts'
+import { buildProject, chaseInvoice, followLead, makeOffer } from './sales.ts'
+
+/** A customer, with what the demo alone knows of it. */
+export interface Customer {
+  readonly client: Client
+  readonly currency: Currency
+  /** What has come in, in the currency's smallest unit. */
+  revenue: number
+}
+
+/** An organization at work: what its web application would do, at the time that its calendar shows. */
+export interface Work {
+  readonly organizationId: string
+  readonly profile: Profile
+  readonly platform: Platform
+  readonly random: Random
+  readonly customers: [Customer, ...Customer[]]
+  /** Milliseconds since 1970. */
+  readonly time: () => number
+  /** The present, which decides how far things have come. */
+  readonly now: number
+}
+
+/** A year of an organization, to be lived. */
+export interface Year {
+  /** How many days of business it has; each is one call of `onDay`. */
+  readonly days: number
+  /** Lives it through the platform's own calls, the oldest first. */
+  live(onDay: () => void): Promise<Work>
+}
+
+export const DAY_MS: number = 24 * 60 * 60 * 1000
+const YEAR_MS = 365 * DAY_MS
+
+/**
+ * The year before `now`: one customer after the other, and what is done with those there are. Everything is made with the
+ * clock of its day, so ids, dates and numbers are of that day.
+ */
+export function planYear(store: BusinessStore, organizationId: string, profile: Profile, now: number): Year {
+  const stepMs = Math.floor(YEAR_MS / profile.clients)
+  let time = now - YEAR_MS
+  const clock = (): number => time
+  const platform = createPlatform(store, { clock, ids: createIds(clock) })
+  const random = createRandom(profile.seed)
+  const names = nameBusinesses(profile, random)
+
+  async function live(onDay: () => void): Promise<Work> {
+    const customers: Customer[] = []
+    const base = { organizationId, profile, platform, random, time: clock, now }
+    for (const [index, { name, trade }] of names.entries()) {
+      time = now - YEAR_MS + index * stepMs
+      customers.push(await win(base, name, trade))
+      const work = { ...base, customers: customers as [Customer, ...Customer[]] }
+      await Promise.all(
+        HAPPENINGS.map((happening, place) => {
+          time += random.between(1, Math.floor(stepMs / 6))
+          // Chance of its own: at the same time, who comes first is not for the seed to say.
+          const ownRandom = createRandom(profile.seed + index * HAPPENINGS.length + place)
+          return happening({ ...work, random: ownRandom }, random.pick(work.customers))
+        }),
+      )
+      onDay()
+    }
+    const work = { ...base, customers: customers as [Customer, ...Customer[]] }
+    time = now
+    await closeBooks(work)
+    return work
+  }
+
+  return { days: names.length, live }
+}
+
+/** What may happen on every day of business. */
+const HAPPENINGS: readonly ((work: Work, customer: Customer) => Promise<void>)[] = [
+  async (work, customer) => {
+    if (work.random.chance(0.7)) await followLead(work, customer)
+  },
+  async (work, customer) => {
+    if (work.random.chance(0.4)) await makeOffer(work, customer)
+  },
+  async (work, customer) => {
+    if (work.random.chance(0.25)) await buildProject(work, customer)
+  },
+  async (work, customer) => {
+    if (work.random.chance(0.7)) await chaseInvoice(work, customer)
+  },
+  async (work, customer) => {
+    if (work.random.chance(0.7)) await chaseInvoice(work, customer)
+  },
+]
+
+/** At the end of the year: what has come in, who has left, and who has not paid in time. */
+async function closeBooks({ organizationId, platform, random, customers }: Work): Promise<void> {
+  for (const { client, currency, revenue } of customers) {
+    const clientId = client.id
+    const monthlyRevenue = random.chance(0.3) ? random.between(8, 150) * 10 : 0
+    if (revenue + monthlyRevenue > 0) {
+      const totalRevenue = revenue / 10 ** currency.decimals
+      await platform.clients.setRevenue(organizationId, { clientId, totalRevenue, monthlyRevenue })
+    }
+    if (random.chance(0.12))
+      await platform.clients.setStatus(organizationId, { clientId, status: 'inactive' })
+  }
+  await platform.invoices.markOverdue(organizationId, { limit: 1000 })
+}
+
+// --- Customers ---
+
+function nameBusinesses(profile: Profile, random: Random): { name: string; trade: Trade }[] {
+  const all = profile.names.flatMap((first) =>
+    profile.trades.map((trade) => ({ name: `${first} ${trade.suffix}`, trade })),
+  )
+  return random.shuffle(all).slice(0, profile.clients)
+}
+
+/** A new customer, as the web application or the API would create it. */
+export async function win(
+  { organizationId, profile, platform, random }: Omit<Work, 'customers'>,
+  name: string,
+  trade: Trade,
+): Promise<Customer> {
+  const client = await platform.clients.create(organizationId, {
+    name,
+    category: random.chance(0.95) ? trade.category : undefined,
+    city: random.chance(0.9) ? random.pick(profile.cities) : undefined,
+    email: random.chance(0.85) ? `contact@${domainOf(name)}` : undefined,
+    phone: random.chance(0.75) ? profile.phonePrefix + String(random.between(100, 999)) : undefined,
+  })
+  const currency = random.chance(0.8) ? profile.currency : profile.foreignCurrency
+  return { client, currency, revenue: 0 }
+}
+
+function domainOf(name: string): string {
+  const ascii = name.normalize('NFD').replace(/\p{M}/gu, '').toLowerCase()
+  return `${ascii.replaceAll(' ', '-')}.example`
+}
