@@ -127,9 +127,20 @@ export interface ClaimedDelivery {
   readonly attempt: number
 }
 
+/** A delivery that has been given up. */
+export interface DeadLetter extends EndpointRef {
+  readonly deliveryId: string
+  readonly eventId: string
+  readonly type: string
+  /** `http_500`, `timeout`, `gone`, `interrupted` … */
+  readonly reason: string
+}
+
 /** The answer to a claim. */
 export interface Claims {
   readonly deliveries: readonly ClaimedDelivery[]
+  /** What this claim has dead-lettered, as the lease of the last attempt had ended. Not given again to a repeated claim. */
+  readonly deadLetters: readonly DeadLetter[]
   /** The store's clock when it answered, in milliseconds since 1970. */
   readonly storeTime: number
   /** Where the next claim should go on; null when every endpoint with something pending has been looked at. */
@@ -171,8 +182,22 @@ export interface EndpointHealth extends EndpointRef {
   readonly state: EndpointState
   readonly failures: number
   readonly failingSince: string | null
+  /** `gone`, `failing`, `administrator`; null while it is not disabled. */
+  readonly disabledReason: string | null
+  /**
+   * Whether these results brought it to half of the failures that disable it, or beyond, for the first time since its
+   * last success. Not those that disable it.
+   */
+  readonly isNewlyFailing: boolean
   /** Whether it was these results that disabled it. */
   readonly isNewlyDisabled: boolean
+}
+
+/** What the results of attempts have brought about. */
+export interface RecordReport {
+  /** Those of which an attempt failed, but for those removed. */
+  readonly endpoints: readonly EndpointHealth[]
+  readonly deadLetters: readonly DeadLetter[]
 }
 
 /** What is to be done at some time. */
@@ -221,11 +246,12 @@ export interface DeliveryStore {
   /**
    * Records what became of attempts: the log, what the delivery becomes, and how its endpoint does, in the order in which
    * they ended. An attempt that was interrupted counts, but not against its endpoint. A result whose claim is not in force
-   * any more is dropped whole. The same results again change nothing.
+   * any more is dropped whole.
    *
-   * @returns the endpoints of which an attempt failed, but for those removed
+   * The same results again change nothing, but what they have dead-lettered, and which endpoints they have made failing or
+   * disabled, is answered again, as it is then: the answer may have been lost.
    */
-  record(results: readonly AttemptResult[], limit: FailureLimit): Promise<readonly EndpointHealth[]>
+  record(results: readonly AttemptResult[], limit: FailureLimit): Promise<RecordReport>
 
   /** Gives claims back, due as before; the attempt is not counted. Claims that are not in force are passed over. */
   release(claims: readonly ClaimRef[]): Promise<void>

@@ -14,6 +14,7 @@ export type {
   ClaimRef,
   ClaimRequest,
   Claims,
+  DeadLetter,
   Delivery,
   DeliveryAttempt,
   DeliveryDetails,
@@ -25,6 +26,7 @@ export type {
   FailureLimit,
   PurgeReport,
   PurgeRequest,
+  RecordReport,
   Room,
 } from './deliveries.ts'
 export type {
@@ -73,6 +75,7 @@ export type {
   LeadStore,
 } from './leads.ts'
 export type { Logger, LogLine } from './log.ts'
+export type { ExpiryNotice, ExpiryRequest, Notice, NoticeStore } from './notices.ts'
 export { formatNumber, type NewNumber, type NumberSeries } from './numbering.ts'
 export type { Project, ProjectChanges, ProjectStore } from './projects.ts'
 export type {

@@ -5,6 +5,7 @@ import type { DeliveryStore } from './deliveries.ts'
 import type { EndpointStore } from './endpoints.ts'
 import type { InvoiceStore } from './invoices.ts'
 import type { LeadStore } from './leads.ts'
+import type { NoticeStore } from './notices.ts'
 import type { ProjectStore } from './projects.ts'
 import type { ProposalStore } from './proposals.ts'
 import type { EventStore } from './publishing.ts'
@@ -37,4 +38,5 @@ export interface BusinessStore extends RecordStore {
   readonly apiKeys: ApiKeyStore
   readonly endpoints: EndpointStore
   readonly deliveries: DeliveryStore
+  readonly notices: NoticeStore
 }

@@ -1,4 +1,4 @@
-import { type TracingChannel, tracingChannel } from 'node:diagnostics_channel'
+import { type Channel, channel, type TracingChannel, tracingChannel } from 'node:diagnostics_channel'
 
 // Signals for whoever wants to measure: tracing channels of node:diagnostics_channel, which cost next to nothing while
 // nobody listens. Each publishes one object that is filled as the work goes on; examples/opentelemetry.ts makes spans of
@@ -41,10 +41,13 @@ export const channels: {
   readonly request: TracingChannel<object, RequestTrace>
   readonly store: TracingChannel<object, StoreTrace>
   readonly attempt: TracingChannel<object, AttemptTrace>
+  /** Publishes each `Notice`: a plain channel, as a notice is no work that begins and ends. */
+  readonly notice: Channel
 } = {
   request: tracingChannel('business-api:request'),
   store: tracingChannel('business-api:store'),
   attempt: tracingChannel('business-api:attempt'),
+  notice: channel('business-api:notice'),
 }
 
 /**

@@ -1,5 +1,13 @@
 export type { DestinationOptions } from './destination.ts'
 export { createPublicLookup, type Lookup, type PublicLookupOptions } from './lookup.ts'
+export type {
+  ApiKeyExpiringNotice,
+  DeliveryDeadLetteredNotice,
+  EndpointDisabledNotice,
+  EndpointFailingNotice,
+  Notice,
+  SecretExpiringNotice,
+} from './notices.ts'
 export type { DeliveryCounts } from './webhooks/courier.ts'
 export {
   createDeliveryLoop,

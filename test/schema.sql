@@ -15,6 +15,8 @@ create table business_api.api_keys (
   expires_at timestamp with time zone,
   revoked_at timestamp with time zone,
   last_used_at timestamp with time zone,
+  expiry_noticed timestamp with time zone,
+  expiry_noticed_by text collate "C",
   constraint api_keys_pkey PRIMARY KEY (organization_id, id),
   constraint api_keys_digest_key UNIQUE (digest),
   constraint api_keys_burst_check CHECK ((((per_second IS NULL) = (burst IS NULL)) AND (per_second > (0)::double precision) AND (burst > 0)))
@@ -231,9 +233,14 @@ create table business_api.webhook_endpoints (
   disabled_reason text,
   failures integer default 0 not null,
   failing_since timestamp with time zone,
+  noticed_attempt text collate "C",
+  secret_expiry_noticed timestamp with time zone,
+  secret_expiry_noticed_by text collate "C",
   constraint webhook_endpoints_pkey PRIMARY KEY (organization_id, id),
   constraint webhook_endpoints_state_check CHECK ((state = ANY (ARRAY['enabled'::text, 'paused'::text, 'disabled'::text, 'removed'::text])))
 ) with (fillfactor=50);
+
+CREATE INDEX api_keys_expires_at_idx ON business_api.api_keys USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 
 CREATE INDEX deliveries_event_id_idx ON business_api.deliveries USING btree (event_id);
 
@@ -254,6 +261,8 @@ CREATE INDEX invoices_due_date_idx ON business_api.invoices USING btree (due_dat
 CREATE INDEX leads_organization_id_business_id_idx ON business_api.leads USING btree (organization_id, business_id);
 
 CREATE INDEX payments_organization_id_invoice_id_idx ON business_api.payments USING btree (organization_id, invoice_id);
+
+CREATE INDEX webhook_endpoints_previous_secret_expires_at_idx ON business_api.webhook_endpoints USING btree (previous_secret_expires_at) WHERE (previous_secret_expires_at IS NOT NULL);
 
 CREATE OR REPLACE FUNCTION business_api.admit(digest text, scope text, key_per_second double precision, key_burst integer, organization_per_second double precision, organization_burst integer, page text DEFAULT NULL::text)
  RETURNS TABLE(admission text, admitted_page text)
@@ -382,12 +391,13 @@ declare
   visited integer := 0;
   has_wrapped boolean := after_organization is null;
   is_complete boolean := false;
+  dead_letters json := '[]';
   answer text;
 begin
   perform set_config('synchronous_commit', 'off', true);
   at_time := clock_timestamp();
   if exists (select from business_api.deliveries d where d.state = 'in_flight' and d.lease_until <= at_time) then
-    perform business_api.end_leases(max_attempts);
+    dead_letters := business_api.end_leases(max_attempts);
     at_time := clock_timestamp();
   end if;
   if exists (
@@ -491,6 +501,7 @@ begin
       )
       order by claim.place
     ), '[]'),
+    'deadLetters', dead_letters,
     'storeTime', extract(epoch from clock_timestamp()) * 1000,
     'next', case when not is_complete
       then json_build_object('organizationId', here_organization, 'endpointId', here_endpoint)
@@ -522,7 +533,7 @@ AS $function$
 $function$;
 
 CREATE OR REPLACE FUNCTION business_api.end_leases(max_attempts integer)
- RETURNS void
+ RETURNS json
  LANGUAGE plpgsql
  SET search_path TO ''
  SET plan_cache_mode TO 'force_generic_plan'
@@ -532,6 +543,7 @@ CREATE OR REPLACE FUNCTION business_api.end_leases(max_attempts integer)
 AS $function$
 declare
   at_time timestamptz := clock_timestamp();
+  dead_letters json;
 begin
   with ended as (
     select d.organization_id, d.id, d.claimed_at, d.lease_until, d.attempts - d.attempts_before >= $1 as was_last
@@ -549,14 +561,25 @@ begin
            claim_token = null, lease_until = null
       from ended
      where d.organization_id = ended.organization_id and d.id = ended.id
-    returning d.organization_id, d.id, d.attempts, ended.claimed_at, ended.lease_until
+    returning d.organization_id, d.id, d.endpoint_id, d.event_id, d.attempts, d.reason,
+              ended.claimed_at, ended.lease_until, ended.was_last
+  ), logged as (
+    insert into business_api.delivery_attempts
+      (organization_id, delivery_id, number, started_at, duration_ms, error, body_excerpt)
+    select f.organization_id, f.id, f.attempts, f.claimed_at,
+           extract(epoch from f.lease_until - f.claimed_at) * 1000, 'interrupted', ''
+      from freed f
+    on conflict do nothing
   )
-  insert into business_api.delivery_attempts
-    (organization_id, delivery_id, number, started_at, duration_ms, error, body_excerpt)
-  select f.organization_id, f.id, f.attempts, f.claimed_at, extract(epoch from f.lease_until - f.claimed_at) * 1000,
-         'interrupted', ''
+  select coalesce(json_agg(json_build_object(
+           'organizationId', f.organization_id, 'endpointId', f.endpoint_id, 'deliveryId', f.id,
+           'eventId', f.event_id, 'type', event.type, 'reason', f.reason
+         )), '[]')
+    into dead_letters
     from freed f
-  on conflict do nothing;
+    join business_api.events event on event.organization_id = f.organization_id and event.id = f.event_id
+   where f.was_last;
+  return dead_letters;
 end
 $function$;
 
@@ -747,6 +770,44 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION business_api.recall_attempts(results jsonb, recorded text[], failure_limit integer)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO ''
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  endpoints jsonb;
+  dead_letters jsonb;
+begin
+  select coalesce(jsonb_agg(jsonb_build_object(
+           'organizationId', e.organization_id, 'endpointId', e.id, 'state', e.state, 'failures', e.failures,
+           'failingSince', to_char(e.failing_since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+           'disabledReason', e.disabled_reason,
+           -- An administrator may have enabled or disabled it since.
+           'isNewlyFailing', e.state <> 'disabled' and e.failures * 2 >= $3,
+           'isNewlyDisabled', e.state = 'disabled' and e.disabled_reason <> 'administrator'
+         )) filter (where e.id is not null), '[]'),
+         coalesce(jsonb_agg(jsonb_build_object(
+           'organizationId', d.organization_id, 'endpointId', d.endpoint_id, 'deliveryId', d.id,
+           'eventId', d.event_id, 'type', event.type, 'reason', d.reason
+         )) filter (where d.state = 'dead_lettered' and r.outcome = 'dead_lettered' and d.reason = r.reason), '[]')
+    into endpoints, dead_letters
+    from jsonb_to_recordset($1) as r ("organizationId" text, "deliveryId" text, token text, outcome text, reason text)
+    join business_api.deliveries d on d.organization_id = r."organizationId" and d.id = r."deliveryId"
+    join business_api.events event on event.organization_id = d.organization_id and event.id = d.event_id
+    left join business_api.webhook_endpoints e
+      on e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
+     and e.noticed_attempt = r.token || ' ' || r."deliveryId"
+   where r."deliveryId" <> all ($2);
+  return jsonb_build_object('endpoints', endpoints, 'deadLetters', dead_letters);
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION business_api.record_attempts(results jsonb, failure_limit integer, failing_ms double precision)
  RETURNS text
  LANGUAGE plpgsql
@@ -758,8 +819,11 @@ CREATE OR REPLACE FUNCTION business_api.record_attempts(results jsonb, failure_l
 AS $function$
 declare
   at_time timestamptz := clock_timestamp();
+  recorded text[];
   outcomes jsonb;
-  answer text;
+  dead_letters jsonb;
+  endpoints jsonb;
+  recalled jsonb;
 begin
   -- A record lost in a crash is an attempt made once more.
   perform set_config('synchronous_commit', 'off', true);
@@ -784,7 +848,7 @@ begin
            claim_token = null, lease_until = null
       from result r
      where d.organization_id = r."organizationId" and d.id = r."deliveryId" and d.claim_token = r.token
-    returning d.attempts, d.endpoint_id, r.*
+    returning d.attempts, d.endpoint_id, d.event_id, r.*
   ), logged as (
     insert into business_api.delivery_attempts (
       organization_id, delivery_id, number, started_at, duration_ms, dns_ms, connect_ms, tls_ms, first_byte_ms,
@@ -798,36 +862,41 @@ begin
   ), last_success as (
     select e."organizationId", e.endpoint_id, min(e."endedAgoMs") as ago_ms
       from ended e where e.outcome = 'delivered' group by 1, 2
+  ), outcome as (
+    -- What of it counts for the endpoints: the failures since the last success among these results.
+    select e."organizationId" as organization_id, e.endpoint_id,
+           bool_or(e.outcome = 'delivered') as has_success,
+           bool_or(e.is_failure) as has_failure,
+           bool_or(e."isGone") as is_gone,
+           count(*) filter (where e.is_failure and e."endedAgoMs" < coalesce(s.ago_ms, 'infinity')) as failures,
+           max(e."endedAgoMs") filter (where e.is_failure and e."endedAgoMs" < coalesce(s.ago_ms, 'infinity'))
+             as first_failure_ago_ms,
+           max(e.token || ' ' || e."deliveryId") filter (where e.is_failure) as failed_attempt
+      from (
+        -- An attempt that this side has interrupted says nothing of the endpoint.
+        select x.*, x.outcome <> 'delivered' and x.error is distinct from 'interrupted' as is_failure from ended x
+      ) as e
+      left join last_success s on s."organizationId" = e."organizationId" and s.endpoint_id = e.endpoint_id
+     group by 1, 2
+  ), dead_letter as (
+    select e."organizationId", e.endpoint_id as "endpointId", e."deliveryId", e.event_id as "eventId", event.type, e.reason
+      from ended e
+      join business_api.events event on event.organization_id = e."organizationId" and event.id = e.event_id
+     where e.outcome = 'dead_lettered'
   )
-  -- What of it counts for the endpoints: the failures since the last success among these results.
-  select jsonb_agg(o) into outcomes
-    from (
-      select e."organizationId" as organization_id, e.endpoint_id,
-             bool_or(e.outcome = 'delivered') as has_success,
-             bool_or(e.is_failure) as has_failure,
-             bool_or(e."isGone") as is_gone,
-             count(*) filter (where e.is_failure and e."endedAgoMs" < coalesce(s.ago_ms, 'infinity')) as failures,
-             max(e."endedAgoMs") filter (where e.is_failure and e."endedAgoMs" < coalesce(s.ago_ms, 'infinity'))
-               as first_failure_ago_ms
-        from (
-          -- An attempt that this side has interrupted says nothing of the endpoint.
-          select x.*, x.outcome <> 'delivered' and x.error is distinct from 'interrupted' as is_failure from ended x
-        ) as e
-        left join last_success s on s."organizationId" = e."organizationId" and s.endpoint_id = e.endpoint_id
-       group by 1, 2
-    ) as o;
-
-  if outcomes is null then
-    return '[]';
-  end if;
+  select coalesce((select array_agg(e."deliveryId") from ended e), '{}'),
+         coalesce((select jsonb_agg(o) from outcome o), '[]'),
+         coalesce((select jsonb_agg(l) from dead_letter l), '[]')
+    into recorded, outcomes, dead_letters;
 
   with outcome as (
     -- Only what changes something, and never waiting for a row that somebody else holds: it would hold up the records of
     -- all other organizations, and a count may be short by some.
-    select o.*, e.failures as failures_before, e.failing_since as failing_before, e.state as state_before
+    select o.*, e.failures as failures_before, e.failing_since as failing_before, e.state as state_before,
+           e.noticed_attempt as noticed_before, o.has_success or e.failing_since is null as is_new_row
       from jsonb_to_recordset(outcomes) as o (
         organization_id text, endpoint_id text, has_success boolean, has_failure boolean, is_gone boolean,
-        failures integer, first_failure_ago_ms double precision
+        failures integer, first_failure_ago_ms double precision, failed_attempt text
       )
       join business_api.webhook_endpoints e on e.organization_id = o.organization_id and e.id = o.endpoint_id
      where (o.has_failure or e.failures > 0) and e.state <> 'removed'
@@ -836,7 +905,7 @@ begin
     select o.*,
            case when o.has_success then o.failures else o.failures_before + o.failures end as failures_now,
            case
-             when o.has_success or o.failing_before is null
+             when o.is_new_row
              then at_time - o.first_failure_ago_ms * interval '1 millisecond'
              else o.failing_before
            end as failing_now
@@ -848,26 +917,43 @@ begin
              or c.failures_now >= failure_limit and c.failing_now <= at_time - failing_ms * interval '1 millisecond'
            ) as is_disabled_now
       from counted c
+  ), noticed as (
+    select j.*,
+           not j.is_disabled_now and j.has_failure and j.state_before in ('enabled', 'paused')
+             and j.failures_now * 2 >= failure_limit and (j.is_new_row or j.noticed_before is null) as is_failing_now
+      from judged j
   ), changed as (
     update business_api.webhook_endpoints e
-       set failures = j.failures_now, failing_since = j.failing_now,
-           state = case when j.is_disabled_now then 'disabled' else e.state end,
+       set failures = n.failures_now, failing_since = n.failing_now,
+           state = case when n.is_disabled_now then 'disabled' else e.state end,
            disabled_reason = case
-             when j.is_disabled_now then case when j.is_gone then 'gone' else 'failing' end
+             when n.is_disabled_now then case when n.is_gone then 'gone' else 'failing' end
              else e.disabled_reason
+           end,
+           noticed_attempt = case
+             when n.is_disabled_now or n.is_failing_now then n.failed_attempt
+             when not n.is_new_row then e.noticed_attempt
            end
-      from judged j
-     where e.organization_id = j.organization_id and e.id = j.endpoint_id
-    returning e.organization_id, e.id, e.state, e.failures, e.failing_since, j.has_failure, j.is_disabled_now
+      from noticed n
+     where e.organization_id = n.organization_id and e.id = n.endpoint_id
+    returning e.organization_id, e.id, e.state, e.disabled_reason, e.failures, e.failing_since,
+              n.has_failure, n.is_failing_now, n.is_disabled_now
   )
-  select coalesce(json_agg(json_build_object(
+  select coalesce(jsonb_agg(jsonb_build_object(
            'organizationId', c.organization_id, 'endpointId', c.id, 'state', c.state, 'failures', c.failures,
            'failingSince', to_char(c.failing_since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
-           'isNewlyDisabled', c.is_disabled_now
-         )) filter (where c.has_failure), '[]')::text
-    into answer
+           'disabledReason', c.disabled_reason,
+           'isNewlyFailing', c.is_failing_now, 'isNewlyDisabled', c.is_disabled_now
+         )) filter (where c.has_failure), '[]')
+    into endpoints
     from changed c;
-  return answer;
+
+  if cardinality(recorded) < jsonb_array_length(results) then
+    recalled := business_api.recall_attempts(results, recorded, failure_limit);
+    endpoints := endpoints || (recalled -> 'endpoints');
+    dead_letters := dead_letters || (recalled -> 'deadLetters');
+  end if;
+  return jsonb_build_object('endpoints', endpoints, 'deadLetters', dead_letters)::text;
 end
 $function$;
 

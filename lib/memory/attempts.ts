@@ -1,38 +1,57 @@
-import type { AttemptResult, ClaimRef, DeliveryAttempt, EndpointHealth, FailureLimit } from '../deliveries.ts'
+import type {
+  AttemptResult,
+  ClaimRef,
+  DeadLetter,
+  DeliveryAttempt,
+  FailureLimit,
+  RecordReport,
+} from '../deliveries.ts'
 import { toTimestamp } from '../making.ts'
+import { judge, recall } from './health.ts'
 import type { DeliveryProgress, KeptDelivery, KeptEndpoint, Memory } from './memory.ts'
 
 // How a claim ends: by what became of the attempt, by being given back, or with its lease.
 
 /** Records what became of attempts: see `DeliveryStore.record`. */
-export function record(
-  memory: Memory,
-  results: readonly AttemptResult[],
-  limit: FailureLimit,
-): readonly EndpointHealth[] {
+export function record(memory: Memory, results: readonly AttemptResult[], limit: FailureLimit): RecordReport {
   const now = memory.clock()
   const recorded = new Map<KeptEndpoint, AttemptResult[]>()
+  const deadLetters: DeadLetter[] = []
+  const repeated: [KeptEndpoint, AttemptResult][] = []
   for (const result of results) {
-    const delivery = findInForce(memory, result)
+    const delivery = find(memory, result)
     if (!delivery) continue
-    recordResult(memory, delivery, result, now)
-    recorded.set(delivery.endpoint, [...(recorded.get(delivery.endpoint) ?? []), result])
+    const { endpoint } = delivery
+    if (isInForce(delivery, result)) {
+      recordResult(memory, delivery, result, now)
+      recorded.set(endpoint, [...(recorded.get(endpoint) ?? []), result])
+    } else {
+      repeated.push([endpoint, result])
+    }
+    if (isDeadLetterOf(delivery, result)) deadLetters.push(deadLetterOf(delivery))
   }
-  return [...recorded].flatMap(([endpoint, ended]) => judge(endpoint, ended, limit, now) ?? [])
+  const judged = [...recorded].flatMap(([endpoint, ended]) => judge(endpoint, ended, limit, now) ?? [])
+  const recalled = repeated.flatMap(([endpoint, result]) => recall(endpoint, result, limit) ?? [])
+  return { endpoints: [...judged, ...recalled], deadLetters }
 }
 
 /** Gives claims back, due as before; the attempt is not counted. */
 export function release(memory: Memory, claims: readonly ClaimRef[]): void {
   for (const claim of claims) {
-    const delivery = findInForce(memory, claim)
-    if (!delivery) continue
+    const delivery = find(memory, claim)
+    if (!delivery || !isInForce(delivery, claim)) continue
     memory.move(delivery, { state: 'pending', attempts: delivery.attempts - 1, claim: null })
     memory.due.announce()
   }
 }
 
-/** Sets free what a process had claimed that has ended: the attempt counts, as it may have reached the subscriber. */
-export function endLeases(memory: Memory, maxAttempts: number, now: number): void {
+/**
+ * Sets free what a process had claimed that has ended: the attempt counts, as it may have reached the subscriber.
+ *
+ * @returns what of it was dead-lettered
+ */
+export function endLeases(memory: Memory, maxAttempts: number, now: number): readonly DeadLetter[] {
+  const deadLetters: DeadLetter[] = []
   for (const delivery of [...memory.inFlight]) {
     const { claim, attempts, attemptsBefore } = delivery
     if (claim === null || claim.leaseUntil > now) continue
@@ -42,15 +61,17 @@ export function endLeases(memory: Memory, maxAttempts: number, now: number): voi
       ? { state: 'dead_lettered', reason: 'interrupted', finishedAt: now }
       : { state: 'pending', dueAt: now }
     memory.move(delivery, { ...next, claim: null })
+    if (wasLast) deadLetters.push(deadLetterOf(delivery))
   }
+  return deadLetters
 }
 
-function findInForce(
-  memory: Memory,
-  { organizationId, deliveryId, token }: ClaimRef,
-): KeptDelivery | undefined {
-  const delivery = memory.organization(organizationId).deliveries.get(deliveryId)
-  return delivery?.claim?.token === token ? delivery : undefined
+function find(memory: Memory, { organizationId, deliveryId }: ClaimRef): KeptDelivery | undefined {
+  return memory.organization(organizationId).deliveries.get(deliveryId)
+}
+
+function isInForce({ claim }: KeptDelivery, { token }: ClaimRef): boolean {
+  return claim?.token === token
 }
 
 // --- The delivery and its log ---
@@ -95,58 +116,13 @@ function log(
   attemptLog.push(Object.freeze(entry))
 }
 
-// --- The endpoint's health ---
-
-/** How an endpoint stands after some attempts of it; null when none of them failed, or when there is no endpoint any more. */
-function judge(
-  endpoint: KeptEndpoint,
-  results: readonly AttemptResult[],
-  limit: FailureLimit,
-  now: number,
-): EndpointHealth | null {
-  if (endpoint.isRemoved) return null
-  // In the order in which they ended: a success ends a row of failures.
-  for (const result of results.toSorted((one, other) => other.endedAgoMs - one.endedAgoMs)) {
-    count(endpoint, result, now)
-  }
-  if (!results.some(isFailure)) return null
-  const reason = results.some(({ isGone }) => isGone) ? 'gone' : isFailing(endpoint, limit, now) && 'failing'
-  const isNewlyDisabled = reason !== false && endpoint.state !== 'disabled'
-  if (isNewlyDisabled) disable(endpoint, reason)
-  return { ...healthOf(endpoint), isNewlyDisabled }
+/** Of a result that was recorded before, too: one that came too late has not brought the delivery to this end. */
+function isDeadLetterOf({ state, reason }: KeptDelivery, result: AttemptResult): boolean {
+  return state === 'dead_lettered' && result.outcome === 'dead_lettered' && reason === result.reason
 }
 
-function count(endpoint: KeptEndpoint, result: AttemptResult, now: number): void {
-  if (isFailure(result)) {
-    endpoint.failures++
-    endpoint.failingSince ??= now - result.endedAgoMs
-  } else if (result.outcome === 'delivered') {
-    endpoint.failures = 0
-    endpoint.failingSince = null
-  }
-}
-
-/** An attempt that this side has interrupted says nothing of the endpoint. */
-function isFailure({ outcome, error }: AttemptResult): boolean {
-  return outcome !== 'delivered' && error !== 'interrupted'
-}
-
-function isFailing({ failures, failingSince }: KeptEndpoint, limit: FailureLimit, now: number): boolean {
-  return failingSince !== null && failures >= limit.failures && now - failingSince >= limit.failingMs
-}
-
-function disable(endpoint: KeptEndpoint, reason: string): void {
-  endpoint.state = 'disabled'
-  endpoint.disabledReason = reason
-}
-
-function healthOf({
-  organizationId,
-  record: { id: endpointId },
-  state,
-  failures,
-  failingSince,
-}: KeptEndpoint): Omit<EndpointHealth, 'isNewlyDisabled'> {
-  const since = failingSince === null ? null : toTimestamp(failingSince)
-  return { organizationId, endpointId, state, failures, failingSince: since }
+function deadLetterOf({ id: deliveryId, endpoint, event, reason }: KeptDelivery): DeadLetter {
+  const { organizationId, record } = endpoint
+  const { id: eventId, type } = event
+  return { organizationId, endpointId: record.id, deliveryId, eventId, type, reason: reason ?? '' }
 }

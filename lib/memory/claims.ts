@@ -10,18 +10,24 @@ const START: EndpointRef = { organizationId: '', endpointId: '' }
 /** Claims deliveries that are due: see `DeliveryStore.claim`. */
 export function claim(memory: Memory, request: ClaimRequest): Claims {
   const now = memory.clock()
-  endLeases(memory, request.maxAttempts, now)
+  const deadLetters = endLeases(memory, request.maxAttempts, now)
+  const answer = (next: EndpointRef | null): Claims => ({
+    deliveries: claimed.map((delivery) => show(delivery, now)),
+    deadLetters,
+    storeTime: now,
+    next,
+  })
   const claimed = request.isRepeat ? findClaimed(memory, request.token) : []
   let last = request.after ?? START
   let visits = 0
   for (const endpoint of circleAfter(memory, last)) {
-    if (visits === request.visits || claimed.length >= request.limit) return answer(claimed, last, now)
+    if (visits === request.visits || claimed.length >= request.limit) return answer(last)
     visits++
     last = refOf(endpoint)
     if (isClosed(endpoint)) skipSome(memory, endpoint, now)
     else if (endpoint.state === 'enabled') claimed.push(...claimFrom(memory, endpoint, claimed, request, now))
   }
-  return answer(claimed, null, now)
+  return answer(null)
 }
 
 /** What a claim whose answer was lost has taken, as it was given. A removed endpoint has no secret to sign with. */
@@ -124,10 +130,6 @@ function named(rooms: Readonly<Record<string, number>>, id: string, otherwise: n
 }
 
 // --- The answer ---
-
-function answer(claimed: readonly KeptDelivery[], next: EndpointRef | null, now: number): Claims {
-  return { deliveries: claimed.map((delivery) => show(delivery, now)), storeTime: now, next }
-}
 
 function show({ id, event, endpoint, attempts, attemptsBefore }: KeptDelivery, now: number): ClaimedDelivery {
   const { url, headers, sealedSecret } = endpoint.record

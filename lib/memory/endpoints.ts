@@ -76,6 +76,7 @@ function insert(memory: Memory, organizationId: string, record: EndpointRecord):
     disabledReason: null,
     failures: 0,
     failingSince: null,
+    noticedAttempt: null,
     previousSecret: null,
     isRemoved: false,
     pending: new Set(),

@@ -47,6 +47,8 @@ export interface KeptEndpoint {
   disabledReason: string | null
   failures: number
   failingSince: number | null
+  /** The attempt whose result has made it failing or disabled it, so that the answer can be given again. */
+  noticedAttempt: string | null
   previousSecret: { readonly sealed: string; readonly expiresAt: number } | null
   /** It is kept for the log of its deliveries only. */
   isRemoved: boolean

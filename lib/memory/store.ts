@@ -10,6 +10,7 @@ import { createEventStore } from './events.ts'
 import { createInvoiceStore } from './invoices.ts'
 import { createLeadStore } from './leads.ts'
 import { createMemory } from './memory.ts'
+import { createNoticeStore } from './notices.ts'
 import { createProjectStore } from './projects.ts'
 import { createProposalStore } from './proposals.ts'
 
@@ -43,6 +44,7 @@ export function createMemoryStore({ clock = Date.now }: MemoryStoreOptions = {})
     events: createEventStore(memory),
     endpoints: createEndpointStore(memory),
     deliveries: createDeliveryStore(memory),
+    notices: createNoticeStore(memory),
     recordedEvents: (organizationId) =>
       [...memory.organization(organizationId).events.values()].map(({ record }) => record),
   }

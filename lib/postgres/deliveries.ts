@@ -1,4 +1,4 @@
-import type { Backlog, Claims, DeliveryStore, EndpointHealth } from '../deliveries.ts'
+import type { Backlog, Claims, DeliveryStore, RecordReport } from '../deliveries.ts'
 import type { Database } from './database.ts'
 import { getDelivery, listDeliveries, replayDeliveries } from './delivery-log.ts'
 import { purge } from './retention.ts'
@@ -25,7 +25,7 @@ export function createDeliveryStore(database: Database): DeliveryStore {
     },
 
     async record(results, limit) {
-      const [failing] = await database.row(
+      const [report] = await database.row(
         (sql, mark) => sql`
           select
             business_api.record_attempts(
@@ -33,7 +33,7 @@ export function createDeliveryStore(database: Database): DeliveryStore {
             ),
             ${mark}`,
       )
-      return JSON.parse(failing ?? '[]') as EndpointHealth[]
+      return JSON.parse(report ?? 'null') as RecordReport
     },
 
     async release(claims) {

@@ -9,6 +9,7 @@ import { createEndpointStore } from './endpoints.ts'
 import { createEventStore } from './events.ts'
 import { createInvoiceStore } from './invoices.ts'
 import { createLeadStore } from './leads.ts'
+import { createNoticeStore } from './notices.ts'
 import { createProjectStore } from './projects.ts'
 import { createProposalStore } from './proposals.ts'
 import { createTransactionDatabase } from './transaction.ts'
@@ -40,6 +41,7 @@ export function createPostgresStore(source: Sql | string, options: DatabaseOptio
     apiKeys: createApiKeyStore(database),
     endpoints: createEndpointStore(database),
     deliveries: createDeliveryStore(database),
+    notices: createNoticeStore(database),
     using: (transaction) => createRecordStores(createTransactionDatabase(transaction)),
     close: () => database.close(),
   }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import type { ClaimedDelivery, Claims, DeliveryStore, EndpointRef, Room } from '../deliveries.ts'
-import type { Claimed } from './lanes.ts'
+import type { ClaimedDelivery, Claims, DeadLetter, DeliveryStore, EndpointRef, Room } from '../deliveries.ts'
+import type { Claimed } from './lane.ts'
 
 /** Claims deliveries for one loop: one claim at a time, around the circle of endpoints. */
 export interface Claimer {
@@ -18,6 +18,7 @@ export interface Claimer {
 /** What a claim has brought. */
 export interface ClaimAnswer {
   readonly deliveries: readonly Claimed[]
+  readonly deadLetters: readonly DeadLetter[]
   /** What to add to the monotonic clock to have the store's, in milliseconds. */
   readonly storeOffset: number
   /** Whether the way around the circle has not come to its end. */
@@ -52,6 +53,7 @@ export function createClaimer(
       unanswered = undefined
       return {
         deliveries: claims.deliveries.map((one) => ({ ...one, token, leaseEndsAt: sentAt + leaseMs })),
+        deadLetters: claims.deadLetters,
         storeOffset: claims.storeTime - performance.now(),
         hasMore: circle.advance(claims),
       }

@@ -1,17 +1,19 @@
-import type { Backlog, EndpointHealth } from '../deliveries.ts'
+import type { Backlog, RecordReport } from '../deliveries.ts'
 import { isStoreUnavailable } from '../errors.ts'
-import { describeError } from '../log.ts'
 import { createSecretSealer } from '../secret-sealing.ts'
 import type { BusinessStore } from '../store.ts'
 import { traceStore } from '../tracing.ts'
-import { type Alarm, createAlarm } from './alarm.ts'
+import { createAlarm } from './alarm.ts'
+import { createAnnouncer, ofDeadLetters, ofEndpoints } from './announcer.ts'
 import { ATTEMPT_MAX_MS, INTERRUPT_MAX_MS } from './attempt.ts'
-import { createClaimer } from './claimer.ts'
+import { createChores } from './chores.ts'
+import { type ClaimAnswer, createClaimer } from './claimer.ts'
 import { createCourier, type DeliveryCounts, refOf } from './courier.ts'
-import { type Claimed, createLanes } from './lanes.ts'
+import { createExpiryWatch } from './expiry.ts'
+import { createLanes } from './lanes.ts'
 import { type DeliveryLoopOptions, readLoopOptions } from './loop-options.ts'
 import { createRecorder, type UntimedResult } from './recorder.ts'
-import { keepPurging, purgeSome } from './retention.ts'
+import { createPurge } from './retention.ts'
 import type { WebhookSender } from './webhook-sender.ts'
 
 // The loop is `stopped`, `running` (from start), `running once`, or `stopping` (from stop, until what is under way has
@@ -49,7 +51,12 @@ export interface DeliveryLoop extends AsyncDisposable {
    *   Default 12,000: longer than any attempt
    */
   stop(options?: { timeoutMs?: number | undefined }): Promise<void>
-  /** Delivers what is due now, forgets some of what is old, and ends: for a scheduler, and for tests. @throws `TypeError` while the loop runs */
+  /**
+   * Delivers what is due now, tells of what will expire, forgets what is old, and ends: for a scheduler, and for tests.
+   * What there is too much of to be forgotten is left to the next time.
+   *
+   * @throws `TypeError` while the loop runs
+   */
   runOnce(): Promise<DeliveryCounts>
   stats(): Promise<DeliveryStats>
 }
@@ -76,17 +83,20 @@ const SWEEP_EVERY_MS = 10_000
  * @throws `TypeError` or `RangeError` for an option that cannot be used
  */
 export function createDeliveryLoop(
-  { deliveries: store }: Pick<BusinessStore, 'deliveries'>,
+  store: Pick<BusinessStore, 'deliveries' | 'notices'>,
   sender: WebhookSender,
   options: DeliveryLoopOptions = {},
 ): DeliveryLoop {
-  const { deliveries } = traceStore({ deliveries: store })
+  const { deliveries, notices } = traceStore({ deliveries: store.deliveries, notices: store.notices })
   const settings = readLoopOptions(options)
-  const { logger, concurrency, leaseMs, retryDelaysMs } = settings
+  const { concurrency, leaseMs, retryDelaysMs, retentionMs, expiryTimes } = settings
+  const { announce, fail } = createAnnouncer(settings)
   const lanes = createLanes(concurrency)
   const recorder = createRecorder(deliveries, settings.failureLimit, {
-    onRecorded: lookAgain,
-    onFailing: report,
+    onRecorded(results, report) {
+      lookAgain(results)
+      tellOf(report)
+    },
     onError: fail,
   })
   const courier = createCourier(sender, lanes, recorder, createSecretSealer(options), settings, {
@@ -98,32 +108,16 @@ export function createDeliveryLoop(
   const { counts } = courier
   const claimer = createClaimer(deliveries, { leaseMs, maxAttempts: retryDelaysMs.length + 1 })
   const alarm = createAlarm()
-  /** Since when each endpoint had been failing that the host has heard of. */
-  const warnedOf = new Map<string, string | null>()
+  const chores = createChores(
+    [createExpiryWatch(notices, expiryTimes, announce), createPurge(deliveries, retentionMs)],
+    fail,
+  )
   let taken = 0
   let resting: NodeJS.Timeout | undefined
   /** By results that wait to be written. */
   let isHeldUp = false
   let state: 'stopped' | 'running' | 'running once' | 'stopping' = 'stopped'
   let running: Promise<unknown> = Promise.resolve()
-  let purgeAlarm: Alarm = createAlarm()
-
-  function fail(error: unknown): void {
-    logger.warn({ error: describeError(error) }, 'Webhook deliveries held up')
-    tell('onError', () => settings.onError(error))
-  }
-
-  /** Whatever the host's own listener does. */
-  function tell(name: string, listener: () => unknown): void {
-    const logFailure = (failure: unknown): void =>
-      logger.error({ error: describeError(failure) }, `${name} failed`)
-    try {
-      // It may be async, whatever its type says.
-      Promise.resolve(listener()).catch(logFailure)
-    } catch (failure) {
-      logFailure(failure)
-    }
-  }
 
   /** For what a store must not throw. */
   function guard<T>(work: () => T, otherwise: T): T {
@@ -135,16 +129,9 @@ export function createDeliveryLoop(
     }
   }
 
-  function report(endpoints: readonly EndpointHealth[]): void {
-    for (const endpoint of endpoints) {
-      const { endpointId, failingSince, failures, isNewlyDisabled } = endpoint
-      const isNews =
-        failures >= settings.failureLimit.failures / 2 && warnedOf.get(endpointId) !== failingSince
-      if (!isNewlyDisabled && !isNews) continue
-      warnedOf.set(endpointId, failingSince)
-      logger.warn(endpoint, isNewlyDisabled ? 'Webhook endpoint disabled' : 'Webhook endpoint failing')
-      tell('onEndpointFailing', () => settings.onEndpointFailing(endpoint))
-    }
+  function tellOf({ deadLetters, endpoints }: RecordReport): void {
+    announce(ofDeadLetters(deadLetters))
+    announce(ofEndpoints(endpoints))
   }
 
   // --- Claiming ---
@@ -158,7 +145,7 @@ export function createDeliveryLoop(
     const claims = await claimer.claim(limit, room)
     courier.setClock(claims.storeOffset)
     taken += claims.deliveries.length
-    take(claims.deliveries)
+    take(claims)
     if (state === 'running') rest(Math.min(REST_MAX_MS, (performance.now() - sentAt) * REST_FACTOR))
     return claims.hasMore
   }
@@ -173,12 +160,13 @@ export function createDeliveryLoop(
     }, Math.ceil(ms) + TIMER_EARLY_MS)
   }
 
-  function take(claimed: readonly Claimed[]): void {
+  function take({ deliveries: claimed, deadLetters }: ClaimAnswer): void {
     for (const delivery of claimed) {
       if (state === 'stopping') recorder.release(refOf(delivery))
       else lanes.add(delivery)
     }
     courier.dispatch()
+    announce(ofDeadLetters(deadLetters))
   }
 
   /** A retry is looked for when it is due, and not only at the next poll. */
@@ -228,7 +216,7 @@ export function createDeliveryLoop(
   async function runOnce(): Promise<void> {
     try {
       await claimAll()
-      await purgeSome(deliveries, settings.retentionMs)
+      if (state === 'running once') await chores.doOnce()
     } finally {
       while (state === 'running once' && lanes.inFlight > 0) await alarm.wait(IDLE_CHECK_MS)
       await recorder.settle(SETTLE_MS)
@@ -252,7 +240,7 @@ export function createDeliveryLoop(
   async function stop(timeoutMs: number): Promise<void> {
     const endsAt = performance.now() + timeoutMs
     alarm.ring()
-    purgeAlarm.ring()
+    chores.end()
     for (const delivery of lanes.drain()) recorder.release(refOf(delivery))
     const claimsEnded = running.then(async () => {
       if (claimer.hasLost) await claimLost()
@@ -269,7 +257,7 @@ export function createDeliveryLoop(
   /** So that it is given back. */
   async function claimLost(): Promise<void> {
     try {
-      take((await claimer.claim(0, lanes.room().room)).deliveries)
+      take(await claimer.claim(0, lanes.room().room))
     } catch (error) {
       fail(error)
     }
@@ -286,15 +274,7 @@ export function createDeliveryLoop(
       if (state !== 'stopped') throw new TypeError(`Cannot start the loop as it is ${state}`)
       state = 'running'
       courier.begin()
-      purgeAlarm = createAlarm()
-      const purging = keepPurging(
-        deliveries,
-        settings.retentionMs,
-        purgeAlarm,
-        () => state !== 'running',
-        fail,
-      )
-      running = Promise.all([run(), purging])
+      running = Promise.all([run(), chores.keepDoing()])
     },
 
     async stop({ timeoutMs = ATTEMPT_MAX_MS } = {}) {

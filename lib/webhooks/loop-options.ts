@@ -1,6 +1,8 @@
-import type { EndpointHealth, FailureLimit } from '../deliveries.ts'
+import type { FailureLimit } from '../deliveries.ts'
 import type { Logger } from '../log.ts'
+import type { Notice } from '../notices.ts'
 import { readHeaderPrefix, readLogger, readWhole } from '../options.ts'
+import type { ExpiryTimes } from './expiry.ts'
 import { RETRY_DELAYS_MS } from './verdict.ts'
 
 /** Options of `createDeliveryLoop`. Each is read once. */
@@ -30,10 +32,19 @@ export interface DeliveryLoopOptions {
   /** When an endpoint that only fails is disabled. Default 50 failures and 5 days. */
   failureLimit?: FailureLimit | undefined
   /**
-   * Hears of an endpoint that only fails: once when half of the failures have come that disable it, and when it is
-   * disabled, `isNewlyDisabled` then.
+   * How long before its end the host hears of what will expire, in milliseconds; `false`: not at all. Default an hour for
+   * the signing secret of before a rotation, 7 days for API keys.
    */
-  onEndpointFailing?: ((endpoint: EndpointHealth) => void) | undefined
+  expiryNoticeMs?:
+    | { signingSecrets?: number | false | undefined; apiKeys?: number | false | undefined }
+    | false
+    | undefined
+  /**
+   * Hears of what an operator should know, when it has been written: see {@link Notice} for what there is and how often it
+   * comes. The channel `business-api:notice` publishes the same. One that throws or rejects harms nothing; `onError` hears
+   * of it.
+   */
+  onNotice?: ((notice: Notice) => void) | undefined
   /** pino, or anything of its call form. `false` mutes. Default: warnings and errors to stderr. */
   logger?: Logger | false | undefined
   /** Hears every failure of the store and every bug, with its detail. */
@@ -50,11 +61,13 @@ export interface LoopSettings {
   readonly retentionMs: number | false
   readonly failureLimit: FailureLimit
   readonly logger: Logger
-  readonly onEndpointFailing: (endpoint: EndpointHealth) => unknown
+  readonly expiryTimes: ExpiryTimes
+  readonly onNotice: (notice: Notice) => unknown
   readonly onError: (error: unknown) => unknown
 }
 
-const DAY_MS = 24 * 60 * 60 * 1000
+const HOUR_MS = 60 * 60 * 1000
+const DAY_MS = 24 * HOUR_MS
 
 /** @throws `TypeError` or `RangeError` naming the option that cannot be used */
 export function readLoopOptions(options: DeliveryLoopOptions): LoopSettings {
@@ -68,7 +81,8 @@ export function readLoopOptions(options: DeliveryLoopOptions): LoopSettings {
     retentionMs: retentionMs === false ? false : readPositive('retentionMs', retentionMs),
     failureLimit: readFailureLimit(options.failureLimit),
     logger: readLogger(options.logger),
-    onEndpointFailing: readListener('onEndpointFailing', options.onEndpointFailing),
+    expiryTimes: readExpiryTimes(options.expiryNoticeMs),
+    onNotice: readListener('onNotice', options.onNotice),
     onError: readListener('onError', options.onError),
   }
 }
@@ -93,6 +107,22 @@ function readFailureLimit(
   return {
     failures: readWhole('failureLimit.failures', failures ?? Number.NaN, 0),
     failingMs: readPositive('failureLimit.failingMs', failingMs),
+  }
+}
+
+function readExpiryTimes(given: DeliveryLoopOptions['expiryNoticeMs'] = {}): ExpiryTimes {
+  if (given === false) return { secretsWithinMs: null, apiKeysWithinMs: null }
+  if (typeof given !== 'object' || given === null) {
+    throw new TypeError(
+      `Cannot use option 'expiryNoticeMs' as it must be false or an object: current value is ${given}`,
+    )
+  }
+  const { signingSecrets = HOUR_MS, apiKeys = 7 * DAY_MS } = given
+  const read = (name: string, ms: number | false): number | null =>
+    ms === false ? null : readPositive(`expiryNoticeMs.${name}`, ms)
+  return {
+    secretsWithinMs: read('signingSecrets', signingSecrets),
+    apiKeysWithinMs: read('apiKeys', apiKeys),
   }
 }
 

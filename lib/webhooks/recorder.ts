@@ -1,4 +1,4 @@
-import type { AttemptResult, ClaimRef, DeliveryStore, EndpointHealth, FailureLimit } from '../deliveries.ts'
+import type { AttemptResult, ClaimRef, DeliveryStore, FailureLimit, RecordReport } from '../deliveries.ts'
 import { isStoreUnavailable } from '../errors.ts'
 
 /** Writes down what became of claims, in batches, off the path of the attempts. */
@@ -23,8 +23,7 @@ export interface AttemptTimes {
 /** What a recorder tells. */
 export interface RecorderEvents {
   /** These are written: what becomes due by them is due that much later by the store's clock, or a moment less. */
-  onRecorded(results: readonly UntimedResult[]): void
-  onFailing(endpoints: readonly EndpointHealth[]): void
+  onRecorded(results: readonly UntimedResult[], report: RecordReport): void
   onError(error: unknown): void
 }
 
@@ -46,7 +45,7 @@ const RETRY_MS = 500
 export function createRecorder(
   store: Pick<DeliveryStore, 'record' | 'release'>,
   limit: FailureLimit,
-  { onRecorded, onFailing, onError }: RecorderEvents,
+  { onRecorded, onError }: RecorderEvents,
 ): Recorder {
   const ended: Ended[] = []
   const released: ClaimRef[] = []
@@ -83,16 +82,18 @@ export function createRecorder(
   async function writeEnded(): Promise<void> {
     const batch = ended.slice(0, batchSize)
     if (batch.length === 0) return
-    const failing = await recordOrShrink(batch)
-    if (failing === null) return
+    const report = await recordOrShrink(batch)
+    if (report === null) return
     ended.splice(0, batch.length)
     batchSize = Math.min(BATCH_MAX, batchSize * 2)
-    onRecorded(batch.map(({ result }) => result))
-    if (failing.length > 0) onFailing(failing)
+    onRecorded(
+      batch.map(({ result }) => result),
+      report,
+    )
   }
 
   /** Null: fewer at once are to be tried, until the one that cannot be written is found. */
-  async function recordOrShrink(batch: readonly Ended[]): Promise<readonly EndpointHealth[] | null> {
+  async function recordOrShrink(batch: readonly Ended[]): Promise<RecordReport | null> {
     try {
       return await store.record(batch.map(toResult), limit)
     } catch (error) {

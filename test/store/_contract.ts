@@ -15,6 +15,8 @@ import { testIdempotency } from './_idempotency.ts'
 import { testIsolation } from './_isolation.ts'
 import { testLeases } from './_leases.ts'
 import { testLists } from './_lists.ts'
+import { testNews } from './_news.ts'
+import { testNotices } from './_notices.ts'
 import { testPublishing } from './_publishing.ts'
 import { testPurge } from './_purge.ts'
 import { testRaces } from './_races.ts'
@@ -43,7 +45,7 @@ export interface StoreHarness {
    * Makes the store judge an organization as it will in `ms` milliseconds: either its clock goes on, or everything that
    * it compares with its clock goes back (`expires_at` of idempotency entries and of API keys, `last_used_at`, the times
    * of the rate buckets; when deliveries are due and were claimed, and until when; when an endpoint began to fail and its
-   * secret of before ends). Nothing else may change, and other organizations may go along or not.
+   * secret of before ends; which expiry was given). Nothing else may change, and other organizations may go along or not.
    */
   letTimePass(organizationId: string, ms: number): void | Promise<void>
 }
@@ -70,6 +72,8 @@ export function describeStore(name: string, harness: StoreHarness): void {
     describe('leases', () => testLeases(harness))
     describe('attempts', () => testAttempts(harness))
     describe('health of endpoints', () => testHealth(harness))
+    describe('what is news', () => testNews(harness))
+    describe('what will expire', () => testNotices(harness))
     describe('deliveries', () => testDeliveries(harness))
     describe('replays', () => testReplays(harness))
     describe('backlog', () => testBacklog(harness))

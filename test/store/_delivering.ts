@@ -146,12 +146,13 @@ export function lastFailure(delivery: Claimed, changes: Partial<AttemptResult> =
   return failure(delivery, { outcome: 'dead_lettered', reason: 'http_500', ...changes })
 }
 
-export function record(
+/** @returns the endpoints of which an attempt failed */
+export async function record(
   { store }: Tenant,
   results: readonly AttemptResult[],
   limit: FailureLimit = NEVER,
 ): Promise<readonly EndpointHealth[]> {
-  return store.deliveries.record(results, limit)
+  return (await store.deliveries.record(results, limit)).endpoints
 }
 
 // --- What is there ---

@@ -53,7 +53,9 @@ function testCounters(harness: StoreHarness): void {
       organizationId: tenant.id,
       endpointId: failing.id,
       state: 'enabled',
+      disabledReason: null,
       failures: 1,
+      isNewlyFailing: false,
       isNewlyDisabled: false,
     })
     assert.deepEqual(others, [])

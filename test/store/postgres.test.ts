@@ -74,7 +74,8 @@ async function letTimePass(organizationId: string, ms: number): Promise<void> {
     update business_api.idempotency_keys set expires_at = expires_at - ${time}
     where organization_id = ${organizationId}`
   await sql`
-    update business_api.api_keys set expires_at = expires_at - ${time}, last_used_at = last_used_at - ${time}
+    update business_api.api_keys
+    set expires_at = expires_at - ${time}, last_used_at = last_used_at - ${time}, expiry_noticed = expiry_noticed - ${time}
     where organization_id = ${organizationId}`
   await sql`
     update business_api.rate_buckets set full_at = full_at - ${ms}::float8 / 1000
@@ -85,7 +86,8 @@ async function letTimePass(organizationId: string, ms: number): Promise<void> {
     where organization_id = ${organizationId}`
   await sql`
     update business_api.webhook_endpoints
-    set previous_secret_expires_at = previous_secret_expires_at - ${time}, failing_since = failing_since - ${time}
+    set previous_secret_expires_at = previous_secret_expires_at - ${time}, failing_since = failing_since - ${time},
+      secret_expiry_noticed = secret_expiry_noticed - ${time}
     where organization_id = ${organizationId}`
 }
 

@@ -36,17 +36,16 @@ export function untyped<T>(value: unknown): T {
 
 // --- Stores ---
 
+/** What of a store a loop needs. */
+export type LoopStore = Pick<BusinessStore, 'deliveries' | 'notices'>
+
 /** A store as a test uses it. */
 export interface StoreUnderTest {
   readonly store: BusinessStore
   /** Makes the store judge what is due and what has expired as it will in `ms` milliseconds. */
   letTimePass(ms: number): Promise<void>
   /** A loop on the store that ends with the test; quiet unless it is given a logger. */
-  loop(
-    sender: WebhookSender,
-    options?: DeliveryLoopOptions,
-    store?: Pick<BusinessStore, 'deliveries'>,
-  ): DeliveryLoop
+  loop(sender: WebhookSender, options?: DeliveryLoopOptions, store?: LoopStore): DeliveryLoop
 }
 
 /** PostgreSQL, and what of it a test may want. */
@@ -93,7 +92,7 @@ export function describeOnPostgres(name: string, define: (under: PostgresUnderTe
     beforeEach(
       () => sql()`
         truncate business_api.events, business_api.deliveries, business_api.delivery_attempts,
-          business_api.webhook_endpoints`,
+          business_api.webhook_endpoints, business_api.api_keys`,
     )
     define({
       get store() {
@@ -147,18 +146,18 @@ async function letTimePass(sql: Sql, ms: number): Promise<void> {
     set due_at = due_at - ${time}, claimed_at = claimed_at - ${time}, lease_until = lease_until - ${time}`
   await sql`
     update business_api.webhook_endpoints
-    set previous_secret_expires_at = previous_secret_expires_at - ${time}, failing_since = failing_since - ${time}`
+    set previous_secret_expires_at = previous_secret_expires_at - ${time}, failing_since = failing_since - ${time},
+      secret_expiry_noticed = secret_expiry_noticed - ${time}`
+  await sql`
+    update business_api.api_keys
+    set expires_at = expires_at - ${time}, expiry_noticed = expiry_noticed - ${time}`
 }
 
 function endLoopsAfterEach() {
   const loops: DeliveryLoop[] = []
   afterEach(() => Promise.all(loops.splice(0).map((loop) => loop.stop({ timeoutMs: 0 }))))
   return {
-    create(
-      store: Pick<BusinessStore, 'deliveries'>,
-      sender: WebhookSender,
-      options: DeliveryLoopOptions = {},
-    ): DeliveryLoop {
+    create(store: LoopStore, sender: WebhookSender, options: DeliveryLoopOptions = {}): DeliveryLoop {
       const loop = createDeliveryLoop(store, sender, { logger: false, retentionMs: false, ...options })
       loops.push(loop)
       return loop
@@ -167,11 +166,8 @@ function endLoopsAfterEach() {
 }
 
 /** The store with some verbs of its deliveries replaced. */
-export function withDeliveries(
-  store: BusinessStore,
-  replaced: Partial<DeliveryStore>,
-): Pick<BusinessStore, 'deliveries'> {
-  return { deliveries: { ...store.deliveries, ...replaced } }
+export function withDeliveries(store: BusinessStore, replaced: Partial<DeliveryStore>): LoopStore {
+  return { ...store, deliveries: { ...store.deliveries, ...replaced } }
 }
 
 // --- Endpoints, events, deliveries ---

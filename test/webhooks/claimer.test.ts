@@ -37,7 +37,7 @@ describe('createClaimer()', () => {
   async function claim(request: ClaimRequest) {
     requests.push(request)
     if (isAway) throw storeUnavailable('The store is away')
-    return { deliveries: served.map(deliveryOf), storeTime: 1_773_480_413_000, next }
+    return { deliveries: served.map(deliveryOf), deadLetters: [], storeTime: 1_773_480_413_000, next }
   }
 
   beforeEach(() => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, mock, test } from 'node:test'
-import { type Claimed, createLanes, type Lanes } from '../../lib/webhooks/lanes.ts'
+import type { Claimed } from '../../lib/webhooks/lane.ts'
+import { createLanes, type Lanes } from '../../lib/webhooks/lanes.ts'
 import type { Verdict } from '../../lib/webhooks/verdict.ts'
 
 // Fair dispatch by itself: how much a process takes on, and what goes next. What comes of it is in fair-dispatch.test.ts.

@@ -6,8 +6,9 @@ import { describe, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { PurgeRequest } from '../../lib/deliveries.ts'
 import { storeUnavailable } from '../../lib/errors.ts'
+import { keepDoing } from '../../lib/webhooks/chores.ts'
 import { createDeliveryLoop } from '../../lib/webhooks/delivery-loop.ts'
-import { keepPurging } from '../../lib/webhooks/retention.ts'
+import { createPurge } from '../../lib/webhooks/retention.ts'
 import {
   addEndpoint,
   countIn,
@@ -394,7 +395,7 @@ describeOnStores('runOnce()', (under) => {
 
 // --- Retention ---
 
-describe('keepPurging()', () => {
+describe('keepDoing() of a purge', () => {
   test('forgets a little at a time, soon again for as long as there is more, and goes on when it fails', async () => {
     const requests: PurgeRequest[] = []
     const waits: number[] = []
@@ -414,7 +415,7 @@ describe('keepPurging()', () => {
     }
     const alarm = { ring() {}, wait: async (ms: number) => void waits.push(ms) }
     const isEnded = () => waits.length === reports.length
-    await keepPurging(store, 1234, alarm, isEnded, (error) => errors.push(error))
+    await keepDoing(createPurge(store, 1234), alarm, isEnded, (error) => errors.push(error))
     assert.deepEqual(requests, Array(4).fill({ eventsAfterMs: 1234, limit: 1000 }))
     assert.deepEqual(waits, [250, 250, 60_000, 60_000])
     assert.equal(errors.length, 1)

@@ -35,6 +35,15 @@ describe('createDeliveryLoop() refuses at construction', () => {
     ['a failure limit that is none', { failureLimit: { failingMs: 5 } }, /'failureLimit\.failures'/],
     ['a logger without a method', { logger: { warn() {} } }, /'logger'/],
     ['a logger of true', { logger: true }, /'logger'/],
+    ['an expiryNoticeMs of 0', { expiryNoticeMs: 0 }, /'expiryNoticeMs'.*0/],
+    ['an expiryNoticeMs of null', { expiryNoticeMs: null }, /'expiryNoticeMs'.*null/],
+    [
+      'signing secrets at 0',
+      { expiryNoticeMs: { signingSecrets: 0 } },
+      /'expiryNoticeMs\.signingSecrets'.*0/,
+    ],
+    ['API keys at no time', { expiryNoticeMs: { apiKeys: true } }, /'expiryNoticeMs\.apiKeys'.*true/],
+    ['an onNotice that is no function', { onNotice: {} }, /'onNotice'/],
     ['an onError that is no function', { onError: 'log' }, /'onError'/],
     ['a key that is none', { secretKeys: ['short'] }, /'secretKeys\[0\]'/],
     ['keys that are no list', { secretKeys: 'key' }, /'secretKeys'/],
@@ -55,6 +64,9 @@ describe('createDeliveryLoop() refuses at construction', () => {
     const allowed: DeliveryLoopOptions[] = [
       {},
       { concurrency: 1, leaseMs: 100, pollIntervalMs: 1, retryDelaysMs: [], headerPrefix: 'Acme' },
+      { expiryNoticeMs: false, onNotice: () => {} },
+      { expiryNoticeMs: { signingSecrets: false, apiKeys: 1 } },
+      { expiryNoticeMs: {} },
       { retentionMs: 90 * 24 * AN_HOUR_MS, failureLimit: { failures: 1, failingMs: 30 * 24 * AN_HOUR_MS } },
       { retentionMs: false, logger: false, onError: () => {}, allowPlaintextSecrets: true, secretKeys: [] },
     ]

@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, mock, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import type { AttemptResult, ClaimRef, DeliveryStore, EndpointHealth } from '../../lib/deliveries.ts'
+import type {
+  AttemptResult,
+  ClaimRef,
+  DeliveryStore,
+  EndpointHealth,
+  RecordReport,
+} from '../../lib/deliveries.ts'
 import { storeUnavailable } from '../../lib/errors.ts'
 import { createRecorder, type Recorder } from '../../lib/webhooks/recorder.ts'
 
@@ -15,6 +21,8 @@ const FAILING: EndpointHealth = {
   state: 'enabled',
   failures: 1,
   failingSince: '2026-03-14T09:26:53.589Z',
+  disabledReason: null,
+  isNewlyFailing: true,
   isNewlyDisabled: false,
 }
 
@@ -53,7 +61,7 @@ describe('createRecorder()', () => {
   let recorded: (readonly AttemptResult[])[] = []
   let released: (readonly ClaimRef[])[] = []
   let errors: unknown[] = []
-  let failing: (readonly EndpointHealth[])[] = []
+  let reports: RecordReport[] = []
   let told: string[] = []
   /** What the store does before it answers. */
   let beforeRecord: (results: readonly AttemptResult[]) => Promise<void> | void = () => {}
@@ -65,7 +73,7 @@ describe('createRecorder()', () => {
     recorded = []
     released = []
     errors = []
-    failing = []
+    reports = []
     told = []
     beforeRecord = () => {}
     beforeRelease = () => {}
@@ -74,7 +82,7 @@ describe('createRecorder()', () => {
         assert.equal(limit, LIMIT)
         await beforeRecord(results)
         recorded.push(results)
-        return results.length === 3 ? [FAILING] : []
+        return { endpoints: results.length === 3 ? [FAILING] : [], deadLetters: [] }
       },
       async release(claims) {
         await beforeRelease()
@@ -82,8 +90,10 @@ describe('createRecorder()', () => {
       },
     }
     recorder = createRecorder(store, LIMIT, {
-      onRecorded: (results) => told.push(...results.map(({ deliveryId }) => deliveryId)),
-      onFailing: (endpoints) => failing.push(endpoints),
+      onRecorded: (results, report) => {
+        told.push(...results.map(({ deliveryId }) => deliveryId))
+        reports.push(report)
+      },
       onError: (error) => errors.push(error),
     })
   })
@@ -149,13 +159,15 @@ describe('createRecorder()', () => {
     assert.deepEqual([result?.startedAgoMs, result?.endedAgoMs], [8000, 6000])
   })
 
-  test('passes on which endpoints have failed', async () => {
+  test('passes on what the results have brought about', async () => {
     record(1, 2)
     await recorder.settle(1000)
-    assert.deepEqual(failing, [])
     record(3, 4, 5)
     await recorder.settle(1000)
-    assert.deepEqual(failing, [[FAILING]])
+    assert.deepEqual(
+      reports.map(({ endpoints }) => endpoints),
+      [[], [FAILING]],
+    )
   })
 
   test('keeps what could not be written and tries again after half a second, in the order in which it ended', async () => {

@@ -1,0 +1,88 @@
+import type { AttemptResult, ClaimRef, EndpointHealth, FailureLimit } from '../deliveries.ts'
+import { toTimestamp } from '../making.ts'
+import type { KeptEndpoint } from './memory.ts'
+
+// How an endpoint does by its attempts.
+
+/** How an endpoint stands after some attempts of it; null when none of them failed, or when there is no endpoint any more. */
+export function judge(
+  endpoint: KeptEndpoint,
+  results: readonly AttemptResult[],
+  limit: FailureLimit,
+  now: number,
+): EndpointHealth | null {
+  if (endpoint.isRemoved) return null
+  // In the order in which they ended: a success ends a row of failures.
+  for (const result of results.toSorted((one, other) => other.endedAgoMs - one.endedAgoMs)) {
+    count(endpoint, result, now)
+  }
+  const failed = results.findLast(isFailure)
+  if (!failed) return null
+  const reason = results.some(({ isGone }) => isGone) ? 'gone' : isFailing(endpoint, limit, now) && 'failing'
+  const isNewlyDisabled = reason !== false && endpoint.state !== 'disabled'
+  const isNewlyFailing = !isNewlyDisabled && isNewsOf(endpoint, limit)
+  if (isNewlyDisabled) disable(endpoint, reason)
+  if (isNewlyDisabled || isNewlyFailing) endpoint.noticedAttempt = nameOf(failed)
+  return { ...healthOf(endpoint), isNewlyFailing, isNewlyDisabled }
+}
+
+/** How an endpoint stands that a result has made failing or disabled which was recorded before; null for any other. */
+export function recall(endpoint: KeptEndpoint, result: ClaimRef, limit: FailureLimit): EndpointHealth | null {
+  const { isRemoved, noticedAttempt, state, disabledReason } = endpoint
+  if (isRemoved || noticedAttempt !== nameOf(result)) return null
+  // An administrator may have enabled or disabled it since.
+  const isNewlyFailing = state !== 'disabled' && hasHalfFailed(endpoint, limit)
+  const isNewlyDisabled = state === 'disabled' && disabledReason !== 'administrator'
+  return { ...healthOf(endpoint), isNewlyFailing, isNewlyDisabled }
+}
+
+/** An attempt by name. */
+function nameOf({ token, deliveryId }: ClaimRef): string {
+  return `${token} ${deliveryId}`
+}
+
+function count(endpoint: KeptEndpoint, result: AttemptResult, now: number): void {
+  if (isFailure(result)) {
+    if (endpoint.failingSince === null) endpoint.noticedAttempt = null
+    endpoint.failures++
+    endpoint.failingSince ??= now - result.endedAgoMs
+  } else if (result.outcome === 'delivered') {
+    endpoint.failures = 0
+    endpoint.failingSince = null
+  }
+}
+
+/** An attempt that this side has interrupted says nothing of the endpoint. */
+function isFailure({ outcome, error }: AttemptResult): boolean {
+  return outcome !== 'delivered' && error !== 'interrupted'
+}
+
+function isFailing({ failures, failingSince }: KeptEndpoint, limit: FailureLimit, now: number): boolean {
+  return failingSince !== null && failures >= limit.failures && now - failingSince >= limit.failingMs
+}
+
+/** Whether it is failing and nobody has been told. */
+function isNewsOf(endpoint: KeptEndpoint, limit: FailureLimit): boolean {
+  return endpoint.state !== 'disabled' && endpoint.noticedAttempt === null && hasHalfFailed(endpoint, limit)
+}
+
+function hasHalfFailed({ failures }: KeptEndpoint, limit: FailureLimit): boolean {
+  return failures * 2 >= limit.failures
+}
+
+function disable(endpoint: KeptEndpoint, reason: string): void {
+  endpoint.state = 'disabled'
+  endpoint.disabledReason = reason
+}
+
+function healthOf({
+  organizationId,
+  record: { id: endpointId },
+  state,
+  disabledReason,
+  failures,
+  failingSince,
+}: KeptEndpoint): Omit<EndpointHealth, 'isNewlyFailing' | 'isNewlyDisabled'> {
+  const since = failingSince === null ? null : toTimestamp(failingSince)
+  return { organizationId, endpointId, state, disabledReason, failures, failingSince: since }
+}

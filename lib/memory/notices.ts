@@ -1,0 +1,70 @@
+import { toTimestamp } from '../making.ts'
+import type { ExpiryNotice, ExpiryRequest, NoticeStore } from '../notices.ts'
+import type { KeptApiKey, KeptEndpoint, Memory } from './memory.ts'
+
+/** Which expiry of something was given last, and under which token. */
+type Given = WeakMap<object, { readonly expiresAt: number; readonly token: string }>
+
+/** Something with an end. */
+interface Ending {
+  readonly of: KeptEndpoint | KeptApiKey
+  readonly expiresAt: number
+  readonly notice: ExpiryNotice
+}
+
+/** What will soon expire, in memory. */
+export function createNoticeStore(memory: Memory): NoticeStore {
+  const given: Given = new WeakMap()
+  return {
+    async claimExpiring({ token, secretsWithinMs, apiKeysWithinMs, limit }) {
+      const claim = (endings: readonly Ending[], withinMs: number | null) =>
+        claimSome(given, endings, { token, withinMs, limit, now: memory.clock() })
+      return [...claim(secretsOf(memory), secretsWithinMs), ...claim(apiKeysOf(memory), apiKeysWithinMs)]
+        .sort((one, other) => one.expiresAt - other.expiresAt)
+        .map(({ notice }) => notice)
+    },
+  }
+}
+
+function secretsOf(memory: Memory): readonly Ending[] {
+  const endpoints = [...memory.organizations()].flatMap((organization) => [
+    ...organization.endpoints.values(),
+  ])
+  return endpoints.flatMap((endpoint) => {
+    const { organizationId, record, previousSecret, isRemoved } = endpoint
+    if (previousSecret === null || isRemoved) return []
+    const { expiresAt } = previousSecret
+    const notice = { kind: 'secret_expiring', organizationId, endpointId: record.id } as const
+    return [{ of: endpoint, expiresAt, notice: { ...notice, expiresAt: toTimestamp(expiresAt) } }]
+  })
+}
+
+function apiKeysOf(memory: Memory): readonly Ending[] {
+  return [...memory.organizations()].flatMap(({ id: organizationId, apiKeys }) =>
+    [...apiKeys.values()].flatMap((key) => {
+      const { id: keyId, name, expiresAt } = key.record
+      if (expiresAt === null || key.revokedAt !== null) return []
+      const notice = { kind: 'api_key_expiring', organizationId, keyId, name, expiresAt } as const
+      return [{ of: key, expiresAt: Date.parse(expiresAt), notice }]
+    }),
+  )
+}
+
+interface Claim extends Pick<ExpiryRequest, 'token' | 'limit'> {
+  readonly withinMs: number | null
+  readonly now: number
+}
+
+/** What was given under this token comes first, so that the limit cuts off nothing of it. */
+function claimSome(given: Given, endings: readonly Ending[], claim: Claim): readonly Ending[] {
+  const { token, withinMs, limit, now } = claim
+  if (withinMs === null) return []
+  const isAgain = ({ of }: Ending): boolean => given.get(of)?.token === token
+  const claimed = endings
+    .filter(({ expiresAt }) => expiresAt > now && expiresAt <= now + withinMs)
+    .filter((ending) => given.get(ending.of)?.expiresAt !== ending.expiresAt || isAgain(ending))
+    .sort((one, other) => Number(isAgain(other)) - Number(isAgain(one)) || one.expiresAt - other.expiresAt)
+    .slice(0, limit)
+  for (const { of, expiresAt } of claimed) given.set(of, { expiresAt, token })
+  return claimed
+}

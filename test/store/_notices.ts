@@ -1,0 +1,181 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { type TestContext, test } from 'node:test'
+import { toTimestamp } from '../../lib/making.ts'
+import type { ExpiryNotice, ExpiryRequest } from '../../lib/notices.ts'
+import type { BusinessStore } from '../../lib/store.ts'
+import type { StoreHarness } from './_contract.ts'
+import { createPublisher, storeTime } from './_delivering.ts'
+import { ids, type Tenant } from './_tenant.ts'
+
+/** What will soon expire is given once. */
+export function testNotices(harness: StoreHarness): void {
+  testSecrets(harness)
+  testApiKeys(harness)
+  testRequests(harness)
+}
+
+const HOUR_MS = 3_600_000
+
+/** What of an organization is given; what is left of others is given away before. */
+async function claimExpiring(
+  tenant: Tenant,
+  changes: Partial<ExpiryRequest> = {},
+  store: BusinessStore = tenant.store,
+): Promise<readonly ExpiryNotice[]> {
+  const request = { token: randomUUID(), secretsWithinMs: HOUR_MS, apiKeysWithinMs: HOUR_MS, limit: 1000 }
+  const notices = await store.notices.claimExpiring({ ...request, ...changes })
+  return notices.filter(({ organizationId }) => organizationId === tenant.id)
+}
+
+async function createExpecting(harness: StoreHarness, t: TestContext): Promise<Tenant> {
+  const tenant = await createPublisher(harness, t)
+  await claimExpiring(tenant)
+  return tenant
+}
+
+/** A secret that is replaced, and signs for so long; gives the endpoint's id. */
+async function rotate(tenant: Tenant, overlapMs: number, endpointId?: string): Promise<string> {
+  const id = endpointId ?? (await tenant.insertEndpoint()).id
+  await tenant.store.endpoints.rotateSecret(tenant.id, id, `sealed ${randomUUID()}`, overlapMs)
+  return id
+}
+
+/** A key that is in force for so long; gives its id. */
+async function expire(tenant: Tenant, ms: number, name = 'Website'): Promise<string> {
+  return (await tenant.insertKey({ name, expiresAt: toTimestamp((await storeTime(tenant)) + ms) })).id
+}
+
+function idOf(notice: ExpiryNotice): string {
+  return notice.kind === 'secret_expiring' ? notice.endpointId : notice.keyId
+}
+
+function testSecrets(harness: StoreHarness): void {
+  test('claimExpiring() gives a secret that signs for less than the time asked for, once, to one process', async (t) => {
+    const tenant = await createExpecting(harness, t)
+    const endpointId = await rotate(tenant, 2 * HOUR_MS)
+    assert.deepEqual(await claimExpiring(tenant), [], 'there is time')
+    await tenant.letTimePass(HOUR_MS)
+    const [endpoint] = await tenant.store.endpoints.list(tenant.id)
+    const expiresAt = endpoint?.previousSecretExpiresAt ?? ''
+    assert.deepEqual(await claimExpiring(tenant), [
+      { kind: 'secret_expiring', organizationId: tenant.id, endpointId, expiresAt },
+    ])
+    assert.deepEqual(await claimExpiring(tenant, {}, tenant.secondStore), [])
+    assert.deepEqual(await claimExpiring(tenant), [])
+  })
+
+  test('claimExpiring() gives a secret anew when it has been rotated again', async (t) => {
+    const tenant = await createExpecting(harness, t)
+    const endpointId = await rotate(tenant, HOUR_MS / 2)
+    assert.equal((await claimExpiring(tenant)).length, 1)
+    await tenant.letTimePass(1000)
+    await rotate(tenant, HOUR_MS / 2, endpointId)
+    assert.deepEqual((await claimExpiring(tenant)).map(idOf), [endpointId])
+  })
+
+  test('claimExpiring() gives no secret that does not sign any more, that has no end, or of a removed endpoint', async (t) => {
+    const tenant = await createExpecting(harness, t)
+    await tenant.insertEndpoint()
+    await rotate(tenant, 0)
+    await rotate(tenant, 1000)
+    const removed = await rotate(tenant, HOUR_MS / 2)
+    await tenant.store.endpoints.remove(tenant.id, removed)
+    await tenant.letTimePass(1001)
+    assert.deepEqual(await claimExpiring(tenant), [])
+  })
+}
+
+function testApiKeys(harness: StoreHarness): void {
+  test('claimExpiring() gives a key that is in force for less than the time asked for, once, to one process', async (t) => {
+    const tenant = await createExpecting(harness, t)
+    const keyId = await expire(tenant, 2 * HOUR_MS, 'Website "é"')
+    assert.deepEqual(await claimExpiring(tenant), [], 'there is time')
+    await tenant.letTimePass(HOUR_MS)
+    const notices = await claimExpiring(tenant)
+    const key = (await tenant.store.apiKeys.list(tenant.id)).find(({ id }) => id === keyId)
+    const expected = { kind: 'api_key_expiring', organizationId: tenant.id, keyId, name: 'Website "é"' }
+    assert.deepEqual(notices, [{ ...expected, expiresAt: key?.expiresAt }])
+    assert.deepEqual(await claimExpiring(tenant, {}, tenant.secondStore), [])
+    assert.deepEqual(await claimExpiring(tenant), [])
+  })
+
+  test('claimExpiring() gives no key that has expired, that was revoked, or that has no end', async (t) => {
+    const tenant = await createExpecting(harness, t)
+    await expire(tenant, 1000)
+    await tenant.store.apiKeys.revoke(tenant.id, await expire(tenant, HOUR_MS / 2))
+    await tenant.letTimePass(1001)
+    assert.deepEqual(await claimExpiring(tenant), [])
+  })
+}
+
+function testRequests(harness: StoreHarness): void {
+  test('claimExpiring() gives of each kind what ends first, at most so much, and the rest when it is asked again', async (t) => {
+    const tenant = await createExpecting(harness, t)
+    const keys = []
+    for (const minutes of [30, 10, 20]) keys.push(await expire(tenant, minutes * 60_000))
+    const [third, first, second] = keys
+    const endpointId = await rotate(tenant, 15 * 60_000)
+    const some = await claimExpiring(tenant, { limit: 2 })
+    assert.deepEqual(some.map(idOf), [first, endpointId, second], 'in the order in which they end')
+    assert.deepEqual((await claimExpiring(tenant, { limit: 2 })).map(idOf), [third])
+  })
+
+  test('claimExpiring() gives none of a kind that is not asked for, and lets it be news', async (t) => {
+    const tenant = await createExpecting(harness, t)
+    const [keyId, endpointId] = [await expire(tenant, 60_000), await rotate(tenant, 60_000)]
+    assert.deepEqual(await claimExpiring(tenant, { secretsWithinMs: null, apiKeysWithinMs: null }), [])
+    assert.deepEqual((await claimExpiring(tenant, { secretsWithinMs: null })).map(idOf), [keyId])
+    assert.deepEqual((await claimExpiring(tenant, { apiKeysWithinMs: null })).map(idOf), [endpointId])
+  })
+
+  test('claimExpiring() under the same token gives again what it gave, first of all, and then more', async (t) => {
+    const tenant = await createExpecting(harness, t)
+    const [keyId, endpointId] = [await expire(tenant, 120_000), await rotate(tenant, 120_000)]
+    const token = randomUUID()
+    const lost = await claimExpiring(tenant, { token })
+    assert.deepEqual(new Set(lost.map(idOf)), new Set([keyId, endpointId]))
+    const sooner = await expire(tenant, 60_000)
+    assert.deepEqual(await claimExpiring(tenant, { token, limit: 1 }, tenant.secondStore), lost)
+    assert.deepEqual(
+      (await claimExpiring(tenant, { token })).map(idOf).toSorted(),
+      [keyId, endpointId, sooner].toSorted(),
+    )
+    await tenant.store.apiKeys.revoke(tenant.id, keyId)
+    assert.equal((await claimExpiring(tenant, { token })).map(idOf).includes(keyId), false, 'it was revoked')
+    assert.deepEqual(await claimExpiring(tenant), [])
+  })
+
+  test('of many processes that ask at once one is given what will expire', async (t) => {
+    const tenant = await createExpecting(harness, t)
+    const expected = [
+      await expire(tenant, 60_000),
+      await expire(tenant, 60_000),
+      await rotate(tenant, 60_000),
+    ]
+    const asked = Array.from({ length: 8 }, (_, index) =>
+      claimExpiring(tenant, {}, index % 2 === 0 ? tenant.store : tenant.secondStore),
+    )
+    const given = (await Promise.all(asked)).flat().map(idOf)
+    assert.deepEqual(given.toSorted(), expected.toSorted())
+  })
+
+  test('claimExpiring() gives an expiry for its own organization, also where another has an endpoint or a key of the same id', async (t) => {
+    const [ours, theirs] = [await createExpecting(harness, t), await createExpecting(harness, t)]
+    const [keyId, endpointId] = [ids('key'), (await ours.insertEndpoint()).id]
+    const expiresAt = toTimestamp((await storeTime(ours)) + 60_000)
+    await ours.insertKey({ id: keyId, expiresAt })
+    await theirs.insertKey({ id: keyId })
+    await theirs.insertEndpoint({ id: endpointId })
+    await rotate(ours, 60_000, endpointId)
+    const request = { token: randomUUID(), secretsWithinMs: HOUR_MS, apiKeysWithinMs: HOUR_MS, limit: 1000 }
+    const given = await ours.store.notices.claimExpiring(request)
+    assert.deepEqual(
+      given.map((notice) => [notice.organizationId, idOf(notice)]).toSorted(),
+      [
+        [ours.id, keyId],
+        [ours.id, endpointId],
+      ].toSorted(),
+    )
+  })
+}
