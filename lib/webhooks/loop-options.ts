@@ -29,6 +29,11 @@ export interface DeliveryLoopOptions {
   allowPlaintextSecrets?: boolean | undefined
   /** Milliseconds after which events, deliveries and attempts are forgotten; `false`: never. Default 30 days. */
   retentionMs?: number | false | undefined
+  /**
+   * Whether to mark invoices overdue, of all organizations, each minute and with each `runOnce`: what
+   * `platform.invoices.markOverdue` does for one. Default false.
+   */
+  markOverdue?: boolean | undefined
   /** When an endpoint that only fails is disabled. Default 50 failures and 5 days. */
   failureLimit?: FailureLimit | undefined
   /**
@@ -59,6 +64,7 @@ export interface LoopSettings {
   readonly retryDelaysMs: readonly number[]
   readonly headerPrefix: string
   readonly retentionMs: number | false
+  readonly markOverdue: boolean
   readonly failureLimit: FailureLimit
   readonly logger: Logger
   readonly expiryTimes: ExpiryTimes
@@ -78,6 +84,7 @@ export function readLoopOptions(options: DeliveryLoopOptions): LoopSettings {
     pollIntervalMs: readWhole('pollIntervalMs', options.pollIntervalMs, 100),
     retryDelaysMs: readDelays(options.retryDelaysMs),
     headerPrefix: readHeaderPrefix(options.headerPrefix),
+    markOverdue: readFlag('markOverdue', options.markOverdue),
     retentionMs: retentionMs === false ? false : readPositive('retentionMs', retentionMs),
     failureLimit: readFailureLimit(options.failureLimit),
     logger: readLogger(options.logger),
@@ -85,6 +92,11 @@ export function readLoopOptions(options: DeliveryLoopOptions): LoopSettings {
     onNotice: readListener('onNotice', options.onNotice),
     onError: readListener('onError', options.onError),
   }
+}
+
+function readFlag(name: string, value = false): boolean {
+  if (typeof value === 'boolean') return value
+  throw new TypeError(`Cannot use option '${name}' as it must be true or false: current value is ${value}`)
 }
 
 function readPositive(name: string, value: number): number {

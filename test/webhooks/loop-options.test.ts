@@ -33,6 +33,7 @@ describe('createDeliveryLoop() refuses at construction', () => {
     ],
     ['half a failure limit', { failureLimit: { failures: 5 } }, /'failureLimit\.failingMs'/],
     ['a failure limit that is none', { failureLimit: { failingMs: 5 } }, /'failureLimit\.failures'/],
+    ['a markOverdue that is text', { markOverdue: 'yes' }, /'markOverdue'.*yes/],
     ['a logger without a method', { logger: { warn() {} } }, /'logger'/],
     ['a logger of true', { logger: true }, /'logger'/],
     ['an expiryNoticeMs of 0', { expiryNoticeMs: 0 }, /'expiryNoticeMs'.*0/],
