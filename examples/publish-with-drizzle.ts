@@ -1,0 +1,74 @@
+// A host with tickets of its own opens one and publishes support.ticket_created in the same transaction, with Drizzle
+// and the SQL function. Committed, the event goes to every endpoint that wants it; rolled back, nothing is sent.
+//
+//   DATABASE_URL=postgres://… npx tsx examples/publish-with-drizzle.ts ORGANIZATION_ID 'Cannot download my invoice'
+
+import { randomUUID } from 'node:crypto'
+import { realpathSync } from 'node:fs'
+import type { EventData } from 'business-api'
+import { migrate } from 'business-api/postgres'
+import { sql } from 'drizzle-orm'
+import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres'
+import { pgTable, text } from 'drizzle-orm/pg-core'
+import pg from 'pg'
+
+/** The host's own table. */
+export const tickets = pgTable('tickets', {
+  id: text().primaryKey(),
+  organizationId: text('organization_id').notNull(),
+  subject: text().notNull(),
+  status: text().notNull(),
+})
+
+/** What a ticket is opened with. */
+export type Ticket = Pick<typeof tickets.$inferSelect, 'id' | 'organizationId' | 'subject'>
+/** The database, or a transaction on it. */
+export type Queries = Pick<NodePgDatabase, 'insert' | 'execute'>
+
+/**
+ * Opens a ticket and publishes that. Of a transaction whose commit was not answered nobody knows whether it was made:
+ * it may be run again with the same ticket, as neither the row nor the event of one id is made twice.
+ */
+export async function openTicket(tx: Queries, { id, organizationId, subject }: Ticket): Promise<void> {
+  await tx.insert(tickets).values({ id, organizationId, subject, status: 'open' }).onConflictDoNothing()
+  // The function checks the type of the event, the compiler what belongs to it.
+  const data: EventData<'support.ticket_created'> = { ticketId: id, subject, status: 'open' }
+  await tx.execute(sql`
+    select business_api.publish_event(
+      ${organizationId}, 'support.ticket_created', ${JSON.stringify(data)}::jsonb, ${`evt_${id}`}
+    )`)
+}
+
+/** A pool that outlives its connections. */
+export function createPool(url: string): pg.Pool {
+  // Without a limit, a query on a network that has fallen silent waits for good.
+  const pool = new pg.Pool({ connectionString: url, query_timeout: 10_000 })
+  // An 'error' that nobody listens to ends the process. An idle connection tells the pool of its death, one in use
+  // (of a transaction between two statements, say) only its own listeners, and Drizzle adds none.
+  const report = ({ message }: Error): void => console.error(`Lost a connection: ${message}`)
+  pool.on('error', report)
+  pool.on('connect', (client) => client.on('error', report))
+  return pool
+}
+
+async function main(): Promise<void> {
+  const { DATABASE_URL } = process.env
+  const [organizationId, subject] = process.argv.slice(2)
+  if (!DATABASE_URL || !organizationId || !subject) {
+    throw new Error('Usage: DATABASE_URL=… npx tsx examples/publish-with-drizzle.ts ORGANIZATION_ID SUBJECT')
+  }
+  await migrate(DATABASE_URL)
+  const pool = createPool(DATABASE_URL)
+  const db = drizzle(pool)
+  // A host with Drizzle makes its tables with drizzle-kit.
+  await db.execute(sql`
+    create table if not exists tickets (
+      id text primary key, organization_id text not null, subject text not null, status text not null
+    )`)
+  const ticket: Ticket = { id: `tic_${randomUUID()}`, organizationId, subject }
+  await db.transaction((tx) => openTicket(tx, ticket))
+  console.log(ticket.id)
+  await pool.end()
+}
+
+if (process.argv[1] && realpathSync(process.argv[1]) === import.meta.filename) await main()

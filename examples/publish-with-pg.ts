@@ -1,0 +1,99 @@
+// A host with tickets of its own opens one and publishes support.ticket_created in the same transaction, with the SQL
+// function. Committed, the event goes to every endpoint that wants it; rolled back, nothing is sent. The same works from
+// any language and driver; with postgres.js and for the platform's own records see the README.
+//
+//   DATABASE_URL=postgres://… npx tsx examples/publish-with-pg.ts ORGANIZATION_ID 'Cannot download my invoice'
+
+import { randomUUID } from 'node:crypto'
+import { realpathSync } from 'node:fs'
+import type { EventData } from 'business-api'
+import { migrate } from 'business-api/postgres'
+import pg from 'pg'
+
+/** A row of the host's own table. */
+export interface Ticket {
+  readonly id: string
+  readonly organizationId: string
+  readonly subject: string
+}
+
+/** The host's own table. */
+export const TICKETS_TABLE = `
+  create table if not exists tickets (
+    id text primary key,
+    organization_id text not null,
+    subject text not null,
+    status text not null
+  )`
+
+/**
+ * Opens a ticket and publishes that. Of a transaction whose commit was not answered nobody knows whether it was made:
+ * it may be run again with the same ticket, as neither the row nor the event of one id is made twice.
+ */
+export async function openTicket(client: pg.ClientBase, ticket: Ticket): Promise<void> {
+  const { id, organizationId, subject } = ticket
+  await client.query(
+    `insert into tickets (id, organization_id, subject, status) values ($1, $2, $3, 'open')
+     on conflict (id) do nothing`,
+    [id, organizationId, subject],
+  )
+  // The function checks the type of the event, the compiler what belongs to it.
+  const data: EventData<'support.ticket_created'> = { ticketId: id, subject, status: 'open' }
+  await client.query(`select business_api.publish_event($1, 'support.ticket_created', $2::jsonb, $3)`, [
+    organizationId,
+    JSON.stringify(data),
+    `evt_${id}`,
+  ])
+}
+
+/** Runs work in a transaction: all of it is done or, when it throws, nothing. */
+export async function inTransaction<Result>(
+  pool: pg.Pool,
+  work: (client: pg.ClientBase) => Promise<Result>,
+): Promise<Result> {
+  const client = await pool.connect()
+  let broken: Error | undefined
+  try {
+    await client.query('begin')
+    const result = await work(client)
+    await client.query('commit')
+    return result
+  } catch (error) {
+    // What failed may be the connection. Released as broken it is closed, and that rolls back too.
+    await client.query('rollback').catch((reason) => {
+      broken = reason
+    })
+    throw error
+  } finally {
+    client.release(broken)
+  }
+}
+
+/** A pool that outlives its connections. */
+export function createPool(url: string): pg.Pool {
+  // Without a limit, a query on a network that has fallen silent waits for good.
+  const pool = new pg.Pool({ connectionString: url, query_timeout: 10_000 })
+  // An 'error' that nobody listens to ends the process. An idle connection tells the pool of its death, one in use
+  // (of a transaction between two statements, say) only its own listeners.
+  const report = ({ message }: Error): void => console.error(`Lost a connection: ${message}`)
+  pool.on('error', report)
+  pool.on('connect', (client) => client.on('error', report))
+  return pool
+}
+
+async function main(): Promise<void> {
+  const { DATABASE_URL } = process.env
+  const [organizationId, subject] = process.argv.slice(2)
+  if (!DATABASE_URL || !organizationId || !subject) {
+    throw new Error('Usage: DATABASE_URL=… npx tsx examples/publish-with-pg.ts ORGANIZATION_ID SUBJECT')
+  }
+  await migrate(DATABASE_URL)
+  const pool = createPool(DATABASE_URL)
+  await pool.query(TICKETS_TABLE)
+  const ticket: Ticket = { id: `tic_${randomUUID()}`, organizationId, subject }
+  await inTransaction(pool, (client) => openTicket(client, ticket))
+  console.log(ticket.id)
+  await pool.end()
+}
+
+if (process.argv[1] && realpathSync(process.argv[1]) === import.meta.filename) await main()

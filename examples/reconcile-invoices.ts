@@ -1,0 +1,183 @@
+// Reconciles the platform's invoices: what is open, what is paid, and the totals of each currency, from the list and
+// from invoice.paid. The list shows the newest invoices; the event tells of older ones too. Money stays in decimal
+// strings and is added as whole minor units: floating point makes 0.30000000000000004 of 0.1 and 0.2.
+//
+//   API_URL=https://app.example API_KEY=bapi_live_… SIGNING_SECRET=whsec_… PORT=4000 \
+//     npx tsx examples/reconcile-invoices.ts paid-invoices.ndjson
+
+import { realpathSync } from 'node:fs'
+import { appendFile, readFile } from 'node:fs/promises'
+import { createServer, type IncomingMessage, type Server } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Event, EventData, Invoice } from 'business-api'
+import { verifyWebhook, WebhookSignatureError } from 'business-api/webhooks'
+
+/** The longest page that there is. */
+const PAGE_MAX = 200
+/** Larger than any event of the platform. */
+const BODY_MAX_BYTES = 1024 * 1024
+const TIMEOUT_MS = 10_000
+
+/** An invoice's id and number. No amounts: the event is sent only when nothing is due any more. */
+export type Paid = EventData<'invoice.paid'>
+/** Sums of one currency. */
+export type Totals = Pick<Invoice, 'total' | 'amountPaid' | 'amountDue'>
+
+/** How the invoices stand. Drafts and void ones are left out, as nobody owes them. */
+export interface Report {
+  readonly open: readonly Invoice[]
+  readonly paid: readonly Invoice[]
+  /** Paid, but too old for the list: their amounts are in one's own books, under the number. */
+  readonly unlisted: readonly Paid[]
+  /** By currency. */
+  readonly totals: ReadonlyMap<string, Totals>
+}
+
+/** Joins the list with what the events have told, however often and in whatever order they came. */
+export function reconcile(page: readonly Invoice[], events: readonly Paid[]): Report {
+  const told = new Map(events.map((paid) => [paid.invoiceId, paid]))
+  const invoices = page
+    .filter(({ status }) => status !== 'draft' && status !== 'void')
+    // The page may be older than the event. Paid is final, so the event is right.
+    .map((invoice) => (told.has(invoice.id) ? settle(invoice) : invoice))
+  for (const { id } of page) told.delete(id)
+  const totals = new Map<string, Totals>()
+  for (const { currency, total, amountPaid, amountDue } of invoices) {
+    const sum = totals.get(currency) ?? { total: '0', amountPaid: '0', amountDue: '0' }
+    totals.set(currency, {
+      total: add(sum.total, total),
+      amountPaid: add(sum.amountPaid, amountPaid),
+      amountDue: add(sum.amountDue, amountDue),
+    })
+  }
+  const isOpen = ({ amountDue }: Invoice): boolean => /[1-9]/.test(amountDue)
+  const paid = invoices.filter((invoice) => !isOpen(invoice))
+  return { open: invoices.filter(isOpen), paid, unlisted: [...told.values()], totals }
+}
+
+function settle(invoice: Invoice): Invoice {
+  const nothing = toDecimal(0n, countDecimals(invoice.total))
+  return { ...invoice, status: 'paid', amountPaid: invoice.total, amountDue: nothing }
+}
+
+/** Adds decimal strings exactly: "0.100" and "0.200" give "0.300". */
+export function add(a: string, b: string): string {
+  const decimals = Math.max(countDecimals(a), countDecimals(b))
+  return toDecimal(toMinorUnits(a, decimals) + toMinorUnits(b, decimals), decimals)
+}
+
+function countDecimals(decimal: string): number {
+  return decimal.split('.')[1]?.length ?? 0
+}
+
+function toMinorUnits(decimal: string, decimals: number): bigint {
+  const [whole, fraction = ''] = decimal.split('.')
+  return BigInt(`${whole}${fraction.padEnd(decimals, '0')}`)
+}
+
+function toDecimal(units: bigint, decimals: number): string {
+  const digits = String(units).padStart(decimals + 1, '0')
+  return decimals === 0 ? digits : `${digits.slice(0, -decimals)}.${digits.slice(-decimals)}`
+}
+
+/** A page of the newest invoices, or how long the API asks us to wait. */
+export async function listInvoices(url: string, key: string): Promise<Invoice[] | { retryAfterMs: number }> {
+  const response = await fetch(`${url}/api/v1/invoices?limit=${PAGE_MAX}`, {
+    headers: { Authorization: `Bearer ${key}` },
+    signal: AbortSignal.timeout(TIMEOUT_MS),
+  })
+  const text = await response.text()
+  if (response.status === 429 || response.status === 503) {
+    return { retryAfterMs: Number(response.headers.get('retry-after')) * 1000 || 0 }
+  }
+  if (!response.ok) throw new Error(`The API answered ${response.status}: ${text}`)
+  const { data } = JSON.parse(text) as { data?: Invoice[] }
+  if (!Array.isArray(data)) throw new Error('The API answered something that is no list')
+  return data
+}
+
+/** Answers 2xx when an invoice.paid has been kept, and 5xx, so that it comes again, when it could not be. */
+export function createSubscriber(secret: string, keep: (paid: Paid) => Promise<void>): Server {
+  return createServer(async (request, response) => {
+    try {
+      const body = await readBody(request)
+      verifyWebhook(body, request.headers['x-service-signature'], secret)
+      const event: Event = JSON.parse(body.toString())
+      // Kept twice, it is paid all the same: an event that is sent again needs no care here.
+      if (event.type === 'invoice.paid') await keep(event.data)
+      response.writeHead(204).end()
+    } catch (error) {
+      console.error(`Cannot receive a webhook: ${error}`)
+      response.writeHead(error instanceof WebhookSignatureError ? 400 : 500).end()
+    }
+  })
+}
+
+/** The bytes as they came: a body that was parsed and written again has another signature. */
+async function readBody(request: IncomingMessage): Promise<Buffer> {
+  let body = Buffer.alloc(0)
+  for await (const chunk of request) {
+    body = Buffer.concat([body, chunk])
+    if (body.length > BODY_MAX_BYTES) throw new Error('its body is too large')
+  }
+  return body
+}
+
+/** Keeps one on the disk. A new line first, so that one that was cut short does not spoil the next. */
+export async function keepPaid(path: string, paid: Paid): Promise<void> {
+  await appendFile(path, `\n${JSON.stringify(paid)}`, { flush: true })
+}
+
+/** Every invoice.paid so far. */
+export async function readPaid(path: string): Promise<Paid[]> {
+  const text = await readFile(path, { encoding: 'utf8', flag: 'a+' })
+  return text.split('\n').flatMap(parseLine)
+}
+
+/** Nothing for a line that a crash has cut short: it was never answered, so its event comes again. */
+function parseLine(line: string): [Paid] | [] {
+  try {
+    return [JSON.parse(line)]
+  } catch {
+    return []
+  }
+}
+
+async function main(): Promise<void> {
+  const { API_URL, API_KEY = '', SIGNING_SECRET, PORT = '4000' } = process.env
+  const [path, intervalMs = 60_000] = process.argv.slice(2)
+  // The key is checked here, as an error about a header that cannot be sent would show it.
+  if (!API_URL || !/^[!-~]+$/.test(API_KEY) || !SIGNING_SECRET || !path || !(Number(intervalMs) > 0)) {
+    throw new Error(
+      'Usage: API_URL=… API_KEY=… SIGNING_SECRET=… npx tsx examples/reconcile-invoices.ts FILE [INTERVAL_MS]',
+    )
+  }
+  const server = createSubscriber(SIGNING_SECRET, (paid) => keepPaid(path, paid))
+  server.listen(Number(PORT), () => console.log('Listening on', server.address()))
+  process.once('SIGTERM', () => server.close(() => process.exit()))
+  for (;;) {
+    let waitMs = Number(intervalMs)
+    try {
+      const page = await listInvoices(API_URL, API_KEY)
+      if (Array.isArray(page)) print(reconcile(page, await readPaid(path)))
+      else waitMs = Math.max(waitMs, page.retryAfterMs)
+    } catch (error) {
+      console.error(`Cannot reconcile: ${error}`)
+    }
+    await sleep(waitMs)
+  }
+}
+
+function print({ totals, open, paid, unlisted }: Report): void {
+  console.table(Object.fromEntries(totals))
+  console.log(
+    'Open:',
+    open.map(({ number, amountDue, currency }) => `${number} ${amountDue} ${currency}`),
+  )
+  console.log(
+    'Paid:',
+    [...paid, ...unlisted].map(({ number }) => number),
+  )
+}
+
+if (process.argv[1] && realpathSync(process.argv[1]) === import.meta.filename) await main()

@@ -1,0 +1,170 @@
+// Starts the work that a signed proposal and a completed project ask for, each once. An event is written into a log
+// before it is answered, so it is known when it comes again and not lost when the process ends; the work is started
+// afterwards, under the event's id, until whoever does it has taken it.
+//
+//   SIGNING_SECRET=whsec_… WORKFLOWS_URL=https://tracker.example/workflows PORT=4000 \
+//     npx tsx examples/start-delivery.ts deliveries.ndjson
+
+import { realpathSync } from 'node:fs'
+import { appendFile, readFile } from 'node:fs/promises'
+import { createServer, type IncomingMessage, type Server } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Event } from 'business-api'
+import { verifyWebhook, WebhookSignatureError } from 'business-api/webhooks'
+
+/** Larger than any event of the platform. */
+const BODY_MAX_BYTES = 1024 * 1024
+const TIMEOUT_MS = 10_000
+const PAUSE_MS = 10_000
+
+/** What is to be started. */
+export interface Workflow {
+  readonly kind: 'kick-off' | 'handover'
+  /** The proposal or project. */
+  readonly subjectId: string
+  readonly title: string
+}
+
+/** What an event starts, if anything. */
+export function workflowOf(event: Event): Workflow | null {
+  if (event.type === 'proposal.accepted') {
+    const { proposalId, number, proposal } = event.data
+    return { kind: 'kick-off', subjectId: proposalId, title: `${number} ${proposal.title}` }
+  }
+  if (event.type === 'project.completed') {
+    return { kind: 'handover', subjectId: event.data.projectId, title: event.data.name }
+  }
+  return null
+}
+
+/** The events that were taken, one line each, and one more when the work was started. With a database: a table. */
+export interface Log {
+  /** What was not started when the log was opened, by event id. */
+  readonly unfinished: ReadonlyMap<string, Workflow>
+  /** Resolves when the event is on the disk. False: it was taken before, or another attempt is taking it. */
+  take(eventId: string, workflow: Workflow): Promise<boolean>
+  finish(eventId: string): Promise<void>
+}
+
+/** Opens a log, which need not exist yet. For one process at a time. */
+export async function openLog(path: string): Promise<Log> {
+  const taken = new Map<string, Promise<void>>()
+  const unfinished = new Map<string, Workflow>()
+  const text = await readFile(path, { encoding: 'utf8', flag: 'a+' })
+  for (const { eventId, workflow } of text.split('\n').flatMap(parseLine)) {
+    taken.set(eventId, Promise.resolve())
+    if (workflow) unfinished.set(eventId, workflow)
+    else unfinished.delete(eventId)
+  }
+  // A new line first, so that one that was cut short does not spoil the next.
+  const write = (line: Line) => appendFile(path, `\n${JSON.stringify(line)}`, { flush: true })
+  return {
+    unfinished,
+    async take(eventId, workflow) {
+      const before = taken.get(eventId)
+      // Both attempts are answered alike: an event that could not be written after all must come again.
+      if (before) return before.then(() => false)
+      const writing = write({ eventId, workflow })
+      taken.set(eventId, writing)
+      await writing.catch((error) => {
+        taken.delete(eventId)
+        throw error
+      })
+      return true
+    },
+    finish: (eventId) => write({ eventId }),
+  }
+}
+
+interface Line {
+  readonly eventId: string
+  /** Left out in the line that says that it was started. */
+  readonly workflow?: Workflow
+}
+
+/** Nothing for a line that a crash has cut short: it was never answered, so its event comes again. */
+function parseLine(line: string): [Line] | [] {
+  try {
+    return [JSON.parse(line)]
+  } catch {
+    return []
+  }
+}
+
+/**
+ * Starts a workflow, again and again until it was taken, then notes that it was. A crash between the two starts it
+ * again under the same key. A service that knows no such key has to be asked first whether it has the event's id.
+ */
+export async function start(
+  log: Log,
+  url: string,
+  eventId: string,
+  workflow: Workflow,
+  wait: (ms: number) => Promise<unknown> = sleep,
+): Promise<void> {
+  for (;;) {
+    try {
+      const response = await fetch(url, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json', 'Idempotency-Key': eventId },
+        body: JSON.stringify(workflow),
+        signal: AbortSignal.timeout(TIMEOUT_MS),
+      })
+      if (!response.ok) throw new Error(`the answer was ${response.status}`)
+      return await log.finish(eventId)
+    } catch (error) {
+      console.error(`Cannot start the ${workflow.kind} of ${workflow.title}: ${error}`)
+      await wait(PAUSE_MS)
+    }
+  }
+}
+
+/** Answers 2xx when an event is in the log, 5xx when it could not be written: then it is sent again. */
+export function createSubscriber(
+  secret: string,
+  log: Log,
+  onTaken: (eventId: string, workflow: Workflow) => void,
+): Server {
+  return createServer(async (request, response) => {
+    try {
+      const body = await readBody(request)
+      verifyWebhook(body, request.headers['x-service-signature'], secret)
+      const event: Event = JSON.parse(body.toString())
+      const workflow = workflowOf(event)
+      const isNew = workflow !== null && (await log.take(event.id, workflow))
+      response.writeHead(204).end()
+      if (isNew) onTaken(event.id, workflow)
+    } catch (error) {
+      console.error(`Cannot take a webhook: ${error}`)
+      response.writeHead(error instanceof WebhookSignatureError ? 400 : 500).end()
+    }
+  })
+}
+
+/** The bytes as they came: a body that was parsed and written again has another signature. */
+async function readBody(request: IncomingMessage): Promise<Buffer> {
+  let body = Buffer.alloc(0)
+  for await (const chunk of request) {
+    body = Buffer.concat([body, chunk])
+    if (body.length > BODY_MAX_BYTES) throw new Error('its body is too large')
+  }
+  return body
+}
+
+async function main(): Promise<void> {
+  const { SIGNING_SECRET, WORKFLOWS_URL, PORT = '4000' } = process.env
+  const [path] = process.argv.slice(2)
+  if (!SIGNING_SECRET || !WORKFLOWS_URL || !path) {
+    throw new Error('Usage: SIGNING_SECRET=… WORKFLOWS_URL=… npx tsx examples/start-delivery.ts FILE')
+  }
+  const log = await openLog(path)
+  const onTaken = (eventId: string, workflow: Workflow): void =>
+    void start(log, WORKFLOWS_URL, eventId, workflow)
+  const server = createSubscriber(SIGNING_SECRET, log, onTaken)
+  server.listen(Number(PORT), () => console.log('Listening on', server.address()))
+  // What was not started is in the log.
+  process.once('SIGTERM', () => server.close(() => process.exit()))
+  for (const [eventId, workflow] of log.unfinished) onTaken(eventId, workflow)
+}
+
+if (process.argv[1] && realpathSync(process.argv[1]) === import.meta.filename) await main()

@@ -1,0 +1,110 @@
+// Keeps a copy of the platform's clients by being told: upserts the client of each client.created by its id, and knows
+// the events it has had. What there was before is for its twin to fetch, examples/sync-clients.ts.
+//
+//   SIGNING_SECRET=whsec_… PORT=4000 npx tsx examples/sync-clients-by-webhook.ts clients-by-webhook.json
+
+import { realpathSync } from 'node:fs'
+import { readFile, rename, writeFile } from 'node:fs/promises'
+import { createServer, type IncomingMessage, type Server } from 'node:http'
+import type { Client, Event } from 'business-api'
+import { verifyWebhook, WebhookSignatureError } from 'business-api/webhooks'
+
+/** Larger than any event of the platform. */
+const BODY_MAX_BYTES = 1024 * 1024
+/** A retry comes within minutes. One that has been forgotten still changes nothing that is newer: see `asOf`. */
+const EVENT_IDS_KEPT = 10_000
+
+/** The clients with the events they came by: what belongs together is written together. */
+export interface Copy {
+  readonly clients: Readonly<Record<string, { readonly asOf: string; readonly client: Client }>>
+  readonly eventIds: readonly string[]
+}
+
+/** A copy that is kept as one JSON file. With a database: two tables and one transaction. */
+export interface CopyFile {
+  read(): Copy
+  /** Takes an event into the copy. Rejects when that could not be written, and then nothing has changed. */
+  take(event: Event): Promise<void>
+}
+
+/** Opens the file, which need not exist yet. */
+export async function openCopy(path: string): Promise<CopyFile> {
+  let copy: Copy = JSON.parse(await readText(path, '{"clients":{},"eventIds":[]}'))
+  let last: Promise<void> = Promise.resolve()
+
+  async function write(event: Event): Promise<void> {
+    const next = withEvent(copy, event)
+    if (next === copy) return
+    // Another file first: whenever this process ends, the copy is whole.
+    await writeFile(`${path}.new`, JSON.stringify(next, null, 2), { flush: true })
+    await rename(`${path}.new`, path)
+    // Only now: an event that is known before it is written would be lost with a failing disk.
+    copy = next
+  }
+
+  return {
+    read: () => copy,
+    take(event) {
+      // One at a time, so that none is written over. A second attempt of an event waits for what becomes of the first.
+      const taken = last.then(() => write(event))
+      last = taken.catch(() => {})
+      return taken
+    },
+  }
+}
+
+/** The copy after an event; the same copy when the event is known or of no concern. */
+function withEvent(copy: Copy, event: Event): Copy {
+  if (event.type !== 'client.created' || copy.eventIds.includes(event.id)) return copy
+  const { client } = event.data
+  const eventIds = [...copy.eventIds, event.id].slice(-EVENT_IDS_KEPT)
+  // Events may overtake each other: the one that happened last stands.
+  const isStale = event.createdAt < (copy.clients[client.id]?.asOf ?? '')
+  const entry = { [client.id]: { asOf: event.createdAt, client } }
+  return { clients: isStale ? copy.clients : { ...copy.clients, ...entry }, eventIds }
+}
+
+async function readText(path: string, fallback: string): Promise<string> {
+  return readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error
+    return fallback
+  })
+}
+
+/** Answers 2xx when the event is in the copy, 5xx when it could not be written: then it is sent again. */
+export function createSubscriber(secret: string, copy: Pick<CopyFile, 'take'>): Server {
+  return createServer(async (request, response) => {
+    try {
+      const body = await readBody(request)
+      verifyWebhook(body, request.headers['x-service-signature'], secret)
+      await copy.take(JSON.parse(body.toString()))
+      response.writeHead(204).end()
+    } catch (error) {
+      console.error(`Cannot take a webhook: ${error}`)
+      response.writeHead(error instanceof WebhookSignatureError ? 400 : 500).end()
+    }
+  })
+}
+
+/** The bytes as they came: a body that was parsed and written again has another signature. */
+async function readBody(request: IncomingMessage): Promise<Buffer> {
+  let body = Buffer.alloc(0)
+  for await (const chunk of request) {
+    body = Buffer.concat([body, chunk])
+    if (body.length > BODY_MAX_BYTES) throw new Error('its body is too large')
+  }
+  return body
+}
+
+async function main(): Promise<void> {
+  const { SIGNING_SECRET, PORT = '4000' } = process.env
+  const [path] = process.argv.slice(2)
+  if (!SIGNING_SECRET || !path) {
+    throw new Error('Usage: SIGNING_SECRET=whsec_… npx tsx examples/sync-clients-by-webhook.ts FILE')
+  }
+  const server = createSubscriber(SIGNING_SECRET, await openCopy(path))
+  server.listen(Number(PORT), () => console.log('Listening on', server.address()))
+  process.once('SIGTERM', () => server.close())
+}
+
+if (process.argv[1] && realpathSync(process.argv[1]) === import.meta.filename) await main()

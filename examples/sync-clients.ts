@@ -1,0 +1,136 @@
+// Keeps a copy of the platform's clients by polling: asks for the newest, upserts each by its id, waits, asks again.
+// What has an address of its own need not ask: see its push twin, examples/sync-clients-by-webhook.ts.
+//
+//   API_URL=https://app.example API_KEY=bapi_live_… npx tsx examples/sync-clients.ts clients.json
+
+import { realpathSync } from 'node:fs'
+import { readFile, rename, writeFile } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { isDeepStrictEqual } from 'node:util'
+import type { Client } from 'business-api'
+
+/** The longest page that there is. It has no next one: what 200 newer clients have pushed out is not listed any more. */
+const PAGE_MAX = 200
+const TIMEOUT_MS = 10_000
+/** A longer wait than anybody means; a timer holds at most 24 days and takes more for nothing. */
+const WAIT_MAX_MS = 86_400_000
+
+/** Whom to ask, and the key to ask with. The key goes into one header and nowhere else. */
+export interface Api {
+  readonly url: string
+  readonly key: string
+}
+
+/** The clients that we know, by their id. With a database: a table with `id` as its primary key. */
+export interface Copy {
+  readonly clients: ReadonlyMap<string, Client>
+  /** Inserts the clients whose id is new, updates the others. Gives how many are not as they were. */
+  upsert(clients: readonly Client[]): Promise<number>
+}
+
+/** What the API said instead of an answer. */
+export class ApiError extends Error {
+  override readonly name = 'ApiError'
+  readonly status: number
+  readonly retryAfterMs: number
+
+  constructor(response: Response, reason: string) {
+    super(`The API answered ${response.status}: ${reason}`)
+    this.status = response.status
+    this.retryAfterMs = Number(response.headers.get('retry-after')) * 1000 || 0
+  }
+}
+
+/**
+ * Polls until the signal is aborted. A key that is refused ends it with an `ApiError`, as asking again would not help;
+ * whatever else fails is tried again when the next poll is due, or later where the API asks for that.
+ */
+export async function syncClients(
+  api: Api,
+  copy: Copy,
+  options: { intervalMs: number; signal: AbortSignal; wait?: typeof sleep; log?: (line: string) => void },
+): Promise<void> {
+  const { intervalMs, signal, wait = sleep, log = console.log } = options
+  while (!signal.aborted) {
+    let waitMs = intervalMs
+    try {
+      log(await syncOnce(api, copy))
+    } catch (error) {
+      if (error instanceof ApiError && [401, 403].includes(error.status)) throw error
+      if (error instanceof ApiError) waitMs = Math.min(Math.max(waitMs, error.retryAfterMs), WAIT_MAX_MS)
+      log(`Not in sync, next try in ${waitMs} ms: ${describe(error)}`)
+    }
+    await wait(waitMs, undefined, { signal }).catch(() => {})
+  }
+}
+
+async function syncOnce(api: Api, copy: Copy): Promise<string> {
+  const page = await listClients(api)
+  const isGap = page.length === PAGE_MAX && !page.some(({ id }) => copy.clients.has(id))
+  const changed = await copy.upsert(page)
+  const gap = isGap ? '; there may be older ones that are not listed any more' : ''
+  return `${changed} of the ${page.length} newest clients are new or have changed, ${copy.clients.size} in the copy${gap}`
+}
+
+async function listClients({ url, key }: Api): Promise<Client[]> {
+  const response = await fetch(`${url}/api/v1/clients?limit=${PAGE_MAX}`, {
+    headers: { Authorization: `Bearer ${key}` },
+    signal: AbortSignal.timeout(TIMEOUT_MS),
+  })
+  const text = await response.text()
+  if (!response.ok) throw new ApiError(response, text)
+  const { data } = JSON.parse(text) as { data?: Client[] }
+  if (!Array.isArray(data)) throw new ApiError(response, 'not a list')
+  return data
+}
+
+/** Opens a copy that is kept as one JSON file. */
+export async function openCopy(path: string): Promise<Copy> {
+  const kept: Client[] = JSON.parse(await readText(path, '[]'))
+  let clients = new Map(kept.map((client) => [client.id, client]))
+  return {
+    get clients() {
+      return clients
+    },
+    async upsert(newest) {
+      const changed = newest.filter((client) => !isDeepStrictEqual(clients.get(client.id), client))
+      if (changed.length === 0) return 0
+      const next = new Map(clients)
+      for (const client of changed) next.set(client.id, client)
+      // Another file first: whoever reads, and whenever this process ends, the copy is whole.
+      await writeFile(`${path}.new`, JSON.stringify([...next.values()], null, 2))
+      await rename(`${path}.new`, path)
+      // Only now, so that what could not be written counts as changed in the next poll too.
+      clients = next
+      return changed.length
+    },
+  }
+}
+
+async function readText(path: string, fallback: string): Promise<string> {
+  return readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error
+    return fallback
+  })
+}
+
+/** The reason behind "fetch failed" is in its cause. */
+function describe(error: unknown): string {
+  const { cause } = error as { cause?: { code?: string } }
+  return cause?.code ?? String(error)
+}
+
+async function main(): Promise<void> {
+  const { API_URL, API_KEY = '' } = process.env
+  const [path, intervalMs = 60_000] = process.argv.slice(2)
+  // The key is checked here, as an error about a header that cannot be sent would show it.
+  if (!API_URL || !/^[!-~]+$/.test(API_KEY) || !path || !(Number(intervalMs) > 0)) {
+    throw new Error('Usage: API_URL=… API_KEY=… npx tsx examples/sync-clients.ts FILE [INTERVAL_MS]')
+  }
+  const ending = new AbortController()
+  process.once('SIGTERM', () => ending.abort())
+  const options = { intervalMs: Number(intervalMs), signal: ending.signal }
+  await syncClients({ url: API_URL, key: API_KEY }, await openCopy(path), options)
+}
+
+if (process.argv[1] && realpathSync(process.argv[1]) === import.meta.filename) await main()

@@ -1,0 +1,134 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { mkdtempSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after } from 'node:test'
+import { type BusinessStore, createBusinessApi, type Event, SCOPES } from '../../lib/index.ts'
+import { createPlatform, type Platform } from '../../lib/platform.ts'
+import { createPostgresStore } from '../../lib/postgres.ts'
+import { createDeveloperSettings } from '../../lib/settings.ts'
+import { createDeliveryLoop, createWebhookSender, signWebhook } from '../../lib/webhooks.ts'
+import { createTestDatabase } from '../_database.ts'
+
+// The other side of the examples: a platform as its customers know it, with nothing left out. A PostgreSQL, the API on
+// a port, and webhooks that really go over a socket.
+
+export interface TestPlatform {
+  readonly databaseUrl: string
+  /** Where the API is. */
+  readonly url: string
+  readonly organizationId: string
+  /** An API key with every scope. */
+  readonly key: string
+  readonly store: BusinessStore
+  readonly publish: Platform['publish']
+  /** Registers an endpoint; gives its secret. */
+  register(url: string): Promise<string>
+  /** Makes the attempts that are due; retries are due at once. Gives their outcomes. */
+  deliver(): Promise<object>
+  /** Has everything sent again that was sent, under the same event ids. */
+  redeliverAll(): Promise<void>
+  /** How many attempts were made of all deliveries together. */
+  countAttempts(): Promise<number>
+  close(): Promise<void>
+}
+
+const DEVELOPMENT = { allowHttp: true, allowPrivateNetworks: true, secretKeys: ['a'.repeat(64)] }
+
+/** Starts a platform with one organization. */
+export async function startPlatform(): Promise<TestPlatform> {
+  const database = await createTestDatabase()
+  const store = createPostgresStore(database.url)
+  const settings = createDeveloperSettings(store, DEVELOPMENT)
+  const sender = createWebhookSender(DEVELOPMENT)
+  const loop = createDeliveryLoop(store, sender, {
+    ...DEVELOPMENT,
+    retryDelaysMs: [0, 0, 0, 0],
+    logger: false,
+  })
+  const server = createServer(createBusinessApi(store, { rateLimit: false }))
+  const organizationId = 'org_example'
+  const { key } = await settings.apiKeys.create(organizationId, { name: 'Test', scopes: SCOPES })
+  return {
+    databaseUrl: database.url,
+    url: await listen(server),
+    organizationId,
+    key,
+    store,
+    publish: createPlatform(store).publish,
+    register: async (url) => (await settings.endpoints.register(organizationId, { url })).secret,
+    deliver: () => loop.runOnce(),
+    async redeliverAll() {
+      const { data } = await settings.deliveries.list(organizationId)
+      for (const { id } of data) await settings.deliveries.redeliver(organizationId, id)
+    },
+    async countAttempts() {
+      const { data } = await settings.deliveries.list(organizationId, { limit: 200 })
+      return data.reduce((sum, { attempts }) => sum + attempts, 0)
+    },
+    async close() {
+      await sender.close()
+      server.close()
+      await store.close()
+      await database.drop()
+    },
+  }
+}
+
+/** Listens on a free port; gives the URL. */
+export async function listen(server: Server): Promise<string> {
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+/** The URL of a port that was free a moment ago, for a program that has to know its secret before it listens. */
+export async function freeUrl(): Promise<string> {
+  const server = createServer()
+  const url = await listen(server)
+  server.close()
+  await once(server, 'close')
+  return url
+}
+
+/** A path in a folder that goes with the test file. */
+export function temporaryPath(name: string): string {
+  const folder = mkdtempSync(join(tmpdir(), 'business-api-'))
+  after(() => rm(folder, { recursive: true, force: true }))
+  return join(folder, name)
+}
+
+/** The body of an event as the platform writes it. */
+export function bodyOf(
+  id: string,
+  type: Event['type'],
+  data: object,
+  createdAt = '2026-03-14T09:26:53.589Z',
+): string {
+  return JSON.stringify({ id, type, createdAt, data })
+}
+
+/** Posts a signed body; gives the status. */
+export async function post(
+  url: string,
+  body: string,
+  secret: string,
+  signature = signWebhook(body, secret),
+): Promise<number> {
+  const headers = { 'Content-Type': 'application/json', 'X-SERVICE-Signature': signature }
+  return (await fetch(url, { method: 'POST', headers, body })).status
+}
+
+/** What every subscriber must do with requests that are not to be trusted or cannot be read. */
+export async function assertRefusals(url: string, body: string, secret: string): Promise<void> {
+  const late = Math.floor(Date.now() / 1000) - 400
+  assert.equal(await post(url, body, 'whsec_of_somebody_else'), 400)
+  assert.equal(await post(url, `${body} `, secret, signWebhook(body, secret)), 400)
+  assert.equal(await post(url, body, secret, signWebhook(body, secret, late)), 400)
+  assert.equal((await fetch(url)).status, 400)
+  const large = body + ' '.repeat(1024 * 1024)
+  assert.notEqual(await post(url, large, secret).catch(() => 0), 204)
+}

@@ -1,0 +1,252 @@
+import assert from 'node:assert/strict'
+import { EventEmitter, on } from 'node:events'
+import { appendFile, readFile, rename, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import { dirname } from 'node:path'
+import { json } from 'node:stream/consumers'
+import { after, before, describe, test } from 'node:test'
+import { HttpResponse, http } from 'msw'
+import { setupServer } from 'msw/node'
+import { createSubscriber, openLog, start, type Workflow, workflowOf } from '../../examples/start-delivery.ts'
+import type { EventData } from '../../lib/index.ts'
+import { call } from './_host.ts'
+import {
+  assertRefusals,
+  bodyOf,
+  freeUrl,
+  listen,
+  post,
+  startPlatform,
+  type TestPlatform,
+  temporaryPath,
+} from './_platform.ts'
+import { endProgram, readBaseUrl, startSource } from './_program.ts'
+
+const SECRET = 'whsec_test'
+const proposal = {
+  id: 'prop_1',
+  number: 'PROP-2026-0007',
+  title: 'Showroom relaunch',
+  status: 'accepted',
+  version: 2,
+  total: 12_000,
+  monthlyTotal: 0,
+  currency: 'TND',
+}
+const accepted: EventData<'proposal.accepted'> = {
+  proposalId: 'prop_1',
+  number: 'PROP-2026-0007',
+  version: 2,
+  status: 'accepted',
+  proposal,
+}
+const completed: EventData<'project.completed'> = { projectId: 'proj_1', name: 'Showroom' }
+const kickOff: Workflow = {
+  kind: 'kick-off',
+  subjectId: 'prop_1',
+  title: 'PROP-2026-0007 Showroom relaunch',
+}
+const handover: Workflow = { kind: 'handover', subjectId: 'proj_1', title: 'Showroom' }
+
+describe('examples/start-delivery with the real API', () => {
+  let platform: TestPlatform
+  before(async () => {
+    platform = await startPlatform()
+  })
+  after(() => platform.close())
+
+  test('examples/start-delivery starts each once, however often it is told and wherever it crashes', {
+    timeout: 60_000,
+  }, async (t) => {
+    // Who does the work, and knows a key that it has seen.
+    const started = new Map<string, unknown>()
+    const requests = new EventEmitter()
+    let onRequest = (): void => {}
+    const service = createServer(async (request, response) => {
+      const workflow = await json(request)
+      onRequest()
+      started.set(String(request.headers['idempotency-key']), workflow)
+      response.writeHead(204).end()
+      requests.emit('done')
+    })
+    t.after(() => service.close())
+    const done = on(requests, 'done')
+
+    const path = temporaryPath('deliveries.ndjson')
+    const url = await freeUrl()
+    const env = {
+      SIGNING_SECRET: await platform.register(url),
+      WORKFLOWS_URL: await listen(service),
+      PORT: new URL(url).port,
+    }
+    const run = () => startSource(['examples/start-delivery.ts', path], env)
+    const publish = platform.publish.bind(null, platform.organizationId)
+
+    const first = run()
+    await readBaseUrl(first)
+    await call(`${platform.url}/api/v1/clients`, platform.key, { name: 'Of no concern' })
+    const acceptedId = await publish('proposal.accepted', accepted)
+    await platform.deliver()
+    await done.next()
+
+    // The service has the second one, and the program does not live to hear of it.
+    onRequest = () => first.signal('SIGKILL')
+    const completedId = await publish('project.completed', completed)
+    await platform.deliver()
+    await done.next()
+    await first.exit
+    onRequest = () => {}
+
+    const second = run()
+    await readBaseUrl(second)
+    await done.next()
+    await platform.redeliverAll()
+    await platform.deliver()
+    assert.deepEqual(
+      [...started],
+      [
+        [acceptedId, kickOff],
+        [completedId, handover],
+      ],
+    )
+    await endProgram(second)
+    assert.equal(await second.exit, 0)
+    assert.equal(first.stderr() + second.stderr(), '')
+    // Four events, each sent twice; two of them taken, each started and noted once.
+    assert.equal(await platform.countAttempts(), 8)
+    assert.equal((await readFile(path, 'utf8')).trim().split('\n').length, 4)
+  })
+})
+
+describe('examples/start-delivery by itself', () => {
+  const network = setupServer()
+  before(() => network.listen({ onUnhandledRequest: 'error' }))
+  after(() => network.close())
+
+  const SERVICE_URL = 'https://tracker.example/workflows'
+
+  test('start() asks again, under the same key, until the service has taken it, and only then notes it', async (t) => {
+    const failed = t.mock.method(console, 'error', () => {})
+    const path = temporaryPath('deliveries.ndjson')
+    const log = await openLog(path)
+    await log.take('evt_1', kickOff)
+    const started = new Set<string>()
+    const take = (key: string | null) => void started.add(String(key))
+    const answers: ((key: string | null) => Response)[] = [
+      () => HttpResponse.error(),
+      (key) => {
+        take(key)
+        return HttpResponse.error()
+      },
+      () => new HttpResponse(null, { status: 500 }),
+      () => new HttpResponse('<html>', { status: 503 }),
+      () => new HttpResponse(null, { status: 429 }),
+      (key) => {
+        take(key)
+        return new HttpResponse('malformed', { status: 201 })
+      },
+    ]
+    network.use(
+      http.post(SERVICE_URL, async ({ request }) => {
+        assert.deepEqual(await request.json(), kickOff)
+        const answer = answers.shift() ?? (() => assert.fail('asked once more'))
+        return answer(request.headers.get('idempotency-key'))
+      }),
+    )
+    const waits: number[] = []
+    await start(log, SERVICE_URL, 'evt_1', kickOff, async (ms) => {
+      assert.equal((await openLog(path)).unfinished.size, 1)
+      waits.push(ms)
+    })
+    assert.deepEqual(waits, [10_000, 10_000, 10_000, 10_000, 10_000])
+    assert.equal(failed.mock.callCount(), 5)
+    assert.deepEqual([...started], ['evt_1'])
+    assert.equal((await openLog(path)).unfinished.size, 0)
+  })
+
+  test('start() asks again when it could not note that it was taken', async (t) => {
+    t.mock.method(console, 'error', () => {})
+    const log = await openLog(temporaryPath('deliveries.ndjson'))
+    const keys: (string | null)[] = []
+    network.use(
+      http.post(SERVICE_URL, ({ request }) => {
+        keys.push(request.headers.get('idempotency-key'))
+        return new HttpResponse()
+      }),
+    )
+    let failures = 1
+    const finish = async (eventId: string): Promise<void> => {
+      if (failures-- > 0) throw new Error('ENOSPC')
+      await log.finish(eventId)
+    }
+    await start({ ...log, finish }, SERVICE_URL, 'evt_1', kickOff, async () => {})
+    assert.deepEqual(keys, ['evt_1', 'evt_1'])
+  })
+
+  test('a log gives back what was taken and not finished, around a line that was cut short anywhere', async () => {
+    const path = temporaryPath('deliveries.ndjson')
+    const line = JSON.stringify({ eventId: 'evt_cut', workflow: kickOff })
+    for (let length = 0; length < line.length; length++) {
+      await writeFile(path, `\n${JSON.stringify({ eventId: 'evt_1', workflow: kickOff })}`)
+      await appendFile(path, `\n${line.slice(0, length)}`)
+      const log = await openLog(path)
+      assert.equal(await log.take('evt_1', kickOff), false)
+      assert.equal(await log.take('evt_cut', kickOff), true)
+      await log.finish('evt_1')
+      const again = await openLog(path)
+      assert.deepEqual([...again.unfinished], [['evt_cut', kickOff]])
+      assert.equal(await again.take('evt_1', kickOff), false)
+    }
+  })
+
+  test('workflowOf() starts nothing for any other event', () => {
+    const createdAt = '2026-03-14T09:26:53.589Z'
+    const data = { ...accepted, status: 'rejected' }
+    assert.equal(workflowOf({ id: 'evt_1', type: 'proposal.rejected', createdAt, data }), null)
+    assert.deepEqual(
+      workflowOf({ id: 'evt_1', type: 'project.completed', createdAt, data: completed }),
+      handover,
+    )
+  })
+})
+
+describe("examples/start-delivery's subscriber", () => {
+  test('examples/start-delivery starts once what comes many times at once', async (t) => {
+    const taken: string[] = []
+    const log = await openLog(temporaryPath('deliveries.ndjson'))
+    const server = createSubscriber(SECRET, log, (eventId) => taken.push(eventId))
+    t.after(() => server.close())
+    const url = await listen(server)
+    const events = ['evt_1', 'evt_2', 'evt_1', 'evt_2', 'evt_1', 'evt_1']
+    const sent = events.map((id) => post(url, bodyOf(id, 'proposal.accepted', accepted), SECRET))
+    assert.deepEqual(new Set(await Promise.all(sent)), new Set([204]))
+    assert.deepEqual(taken.sort(), ['evt_1', 'evt_2'])
+  })
+
+  test('examples/start-delivery answers 500 to every attempt that it could not write, and starts nothing', async (t) => {
+    t.mock.method(console, 'error', () => {})
+    const path = temporaryPath('deliveries.ndjson')
+    const log = await openLog(path)
+    const taken: string[] = []
+    const server = createSubscriber(SECRET, log, (eventId) => taken.push(eventId))
+    t.after(() => server.close())
+    const url = await listen(server)
+    const body = bodyOf('evt_1', 'project.completed', completed)
+    await rename(dirname(path), `${dirname(path)}-away`)
+    const attempts = Array.from({ length: 4 }, () => post(url, body, SECRET))
+    assert.deepEqual(await Promise.all(attempts), [500, 500, 500, 500])
+    assert.deepEqual(taken, [])
+    await rename(`${dirname(path)}-away`, dirname(path))
+    assert.equal(await post(url, body, SECRET), 204)
+    assert.equal(await post(url, body, SECRET), 204)
+    assert.deepEqual(taken, ['evt_1'])
+    await assertRefusals(url, bodyOf('evt_2', 'project.completed', completed), SECRET)
+    assert.deepEqual(taken, ['evt_1'])
+  })
+
+  test('examples/start-delivery says what it needs', async () => {
+    const program = startSource(['examples/start-delivery.ts', 'log'], { SIGNING_SECRET: SECRET })
+    assert.equal(await program.exit, 1)
+    assert.match(program.stderr(), /Usage: SIGNING_SECRET=/)
+  })
+})

@@ -1,0 +1,268 @@
+import assert from 'node:assert/strict'
+import { writeFile } from 'node:fs/promises'
+import { after, afterEach, before, describe, test } from 'node:test'
+import { bypass, HttpResponse, http, passthrough } from 'msw'
+import { setupServer } from 'msw/node'
+import { PushError, pushLead, type Submission } from '../../examples/website-form-to-lead.ts'
+import type { Client, Lead } from '../../lib/index.ts'
+import { call } from './_host.ts'
+import { startPlatform, type TestPlatform, temporaryPath } from './_platform.ts'
+import { startSource } from './_program.ts'
+
+let submissions = 0
+function newSubmission(): Submission {
+  submissions++
+  return {
+    id: `form 7/${submissions} é`,
+    name: `Atlas ${submissions}`,
+    email: 'hello@atlas.example',
+    city: '',
+  }
+}
+
+describe('examples/website-form-to-lead with the real API', () => {
+  let platform: TestPlatform
+  const network = setupServer()
+  before(async () => {
+    platform = await startPlatform()
+    network.listen({ onUnhandledRequest: 'error' })
+  })
+  afterEach(() => network.resetHandlers())
+  after(async () => {
+    network.close()
+    await platform.close()
+  })
+
+  async function list<Item>(resource: string): Promise<Item[]> {
+    network.use(http.get('*', () => passthrough()))
+    const response = await call(`${platform.url}/api/v1/${resource}?limit=200`, platform.key)
+    return ((await response.json()) as { data: Item[] }).data
+  }
+
+  /** Does `work` and holds what was made against what should have been: nothing but one client and its lead. */
+  async function assertMadeOnce(
+    submission: Submission,
+    work: () => Promise<{ client: Client; lead: Lead }>,
+  ): Promise<void> {
+    const leadsBefore = await list<Lead>('leads')
+    const { client, lead } = await work()
+    assert.deepEqual(
+      (await list<Client>('clients')).filter(({ business }) => business.name === submission.name),
+      [client],
+    )
+    assert.deepEqual(await list<Lead>('leads'), [lead, ...leadsBefore])
+  }
+
+  /** How a request can fail: `forward` has the platform do what it says. */
+  type Fault = (forward: () => Promise<Response>) => Response | Promise<Response>
+
+  const faults: Readonly<Record<string, Fault>> = {
+    'never arrives': () => HttpResponse.error(),
+    'is done and its answer is lost': async (forward) => {
+      await forward()
+      return HttpResponse.error()
+    },
+    'is done and half of its answer arrives': async (forward) =>
+      new HttpResponse((await (await forward()).text()).slice(0, 40)),
+    'is done and answered 500': async (forward) => {
+      await forward()
+      return HttpResponse.json({ error: 'Internal error', requestId: 'req_1' }, { status: 500 })
+    },
+    'is answered 503': () => new HttpResponse('<html>', { status: 503, headers: { 'Retry-After': '2' } }),
+    'is answered 429': () =>
+      HttpResponse.json(
+        { error: 'Rate limit exceeded', requestId: 'req_1' },
+        { status: 429, headers: { 'Retry-After': '7' } },
+      ),
+  }
+
+  /** Has the requests to a path fail, so many times; everything else goes through. Gives their idempotency keys. */
+  function fail(path: string, fault: Fault, times: number): string[] {
+    const keys: string[] = []
+    let failures = 0
+    network.use(
+      http.post('*', async ({ request }) => {
+        keys.push(request.headers.get('idempotency-key') ?? '')
+        const forward = (): Promise<Response> => fetch(bypass(request))
+        if (!request.url.endsWith(path) || failures >= times) return forward()
+        failures++
+        return fault(forward)
+      }),
+    )
+    return keys
+  }
+
+  for (const path of ['/clients', '/leads']) {
+    for (const [name, fault] of Object.entries(faults)) {
+      test(`examples/website-form-to-lead makes one client and one lead when a POST ${path} ${name}`, async () => {
+        const submission = newSubmission()
+        const keys = fail(path, fault, 2)
+        await assertMadeOnce(submission, () => pushLead({ ...platform, wait: async () => {} }, submission))
+        assert.equal(keys.length, 4)
+        assert.match(keys[0] ?? '', /^[0-9a-f]{64}$/)
+        assert.equal(new Set(keys).size, 1)
+      })
+
+      test(`examples/website-form-to-lead is run again after every POST ${path} ${name}`, async () => {
+        const submission = newSubmission()
+        const api = { ...platform, wait: async () => {} }
+        await assertMadeOnce(submission, async () => {
+          fail(path, fault, Number.POSITIVE_INFINITY)
+          await assert.rejects(
+            pushLead(api, submission),
+            (error) => error instanceof PushError && error.isTransient,
+          )
+          network.resetHandlers()
+          network.use(http.post('*', () => passthrough()))
+          return pushLead(api, submission)
+        })
+      })
+    }
+  }
+
+  test('examples/website-form-to-lead makes one client and one lead of many runs at once, half of which lose answers', async () => {
+    const submission = newSubmission()
+    let requests = 0
+    network.use(
+      http.post('*', async ({ request }) => {
+        requests++
+        const isLost = requests % 2 === 1 && requests < 20
+        const response = await fetch(bypass(request))
+        return isLost ? HttpResponse.error() : response
+      }),
+    )
+    const api = { ...platform, wait: async () => {} }
+    await assertMadeOnce(submission, async () => {
+      const runs = await Promise.all(Array.from({ length: 8 }, () => pushLead(api, submission)))
+      for (const run of runs) assert.deepEqual(run, runs[0])
+      return pushLead(api, submission)
+    })
+    assert.ok(requests > 18, `${requests} requests`)
+  })
+
+  test('examples/website-form-to-lead makes others of another submission with the same content', async () => {
+    network.use(http.post('*', () => passthrough()))
+    const submission = newSubmission()
+    const one = await pushLead(platform, submission)
+    const other = await pushLead(platform, { ...submission, id: 'another' })
+    assert.notEqual(one.client.id, other.client.id)
+    assert.notEqual(one.lead.id, other.lead.id)
+  })
+
+  test('examples/website-form-to-lead fills what the form gives, trimmed, and leaves out what it does not', async () => {
+    network.use(http.post('*', () => passthrough()))
+    const submission = { ...newSubmission(), name: ' Écume 🏺 ', phone: '  ', category: 'Ceramics' }
+    const { client } = await pushLead(platform, submission)
+    const { id: _, ...business } = client.business
+    assert.deepEqual(business, {
+      name: 'Écume 🏺',
+      category: 'Ceramics',
+      city: null,
+      email: 'hello@atlas.example',
+      phone: null,
+    })
+  })
+
+  test('examples/website-form-to-lead gives up at once what the platform refuses, and says why', async () => {
+    const keys = fail('/none', () => HttpResponse.error(), 0)
+    const refused = { ...newSubmission(), email: 'nobody' }
+    await assert.rejects(pushLead(platform, refused), (error) => {
+      assert.ok(error instanceof PushError)
+      assert.match(error.message, /answered 422: .*email.* \(req_/)
+      return !error.isTransient
+    })
+    await assert.rejects(pushLead({ ...platform, key: 'bapi_live_wrong' }, newSubmission()), (error) => {
+      assert.ok(error instanceof PushError)
+      assert.match(error.message, /answered 401/)
+      assert.ok(!error.message.includes('bapi_live_wrong'))
+      return !error.isTransient
+    })
+    assert.equal(keys.length, 2)
+  })
+
+  test('examples/website-form-to-lead runs as a program, twice with one result', async () => {
+    const path = temporaryPath('submission.json')
+    const submission = newSubmission()
+    await writeFile(path, JSON.stringify(submission))
+    const run = async (): Promise<string> => {
+      const env = { API_URL: platform.url, API_KEY: platform.key }
+      const program = startSource(['examples/website-form-to-lead.ts', path], env)
+      assert.equal(await program.exit, 0, program.stderr())
+      return program.stdout()
+    }
+    const [first, second] = await Promise.all([run(), run()])
+    assert.match(first, /^lead_\w+ of cli_\w+, Atlas \d+\n$/)
+    assert.equal(second, first)
+  })
+})
+
+describe('examples/website-form-to-lead by itself', () => {
+  const network = setupServer()
+  before(() => network.listen({ onUnhandledRequest: 'error' }))
+  after(() => network.close())
+
+  /** Pushes a submission to a platform that answers every POST so; gives the error with the waits before it. */
+  async function pushTo(answer: () => Response): Promise<{ error: PushError; waits: number[] }> {
+    network.use(http.post('https://app.example/api/v1/clients', answer))
+    const waits: number[] = []
+    const wait = async (ms: number) => waits.push(ms)
+    const api = { url: 'https://app.example', key: 'bapi_live_secret', wait }
+    try {
+      await pushLead(api, newSubmission())
+    } catch (error) {
+      if (error instanceof PushError) return { error, waits }
+    }
+    return assert.fail('was not refused')
+  }
+
+  test('examples/website-form-to-lead waits longer each time, and as long as it is told', async () => {
+    assert.deepEqual((await pushTo(() => HttpResponse.error())).waits, [500, 1000, 2000, 4000, 8000])
+    const headers = { 'Retry-After': '3' }
+    for (const status of [429, 503, 409]) {
+      const { waits } = await pushTo(() => new HttpResponse(null, { status, headers }))
+      assert.deepEqual(waits, [3000, 3000, 3000, 4000, 8000])
+    }
+  })
+
+  test('examples/website-form-to-lead does not wait for an hour, but says that it is to be run again', async () => {
+    const headers = { 'Retry-After': '3600' }
+    const { error, waits } = await pushTo(() => new HttpResponse(null, { status: 503, headers }))
+    assert.deepEqual(waits, [])
+    assert.equal(error.isTransient, true)
+    assert.equal(error.retryAfterMs, 3_600_000)
+  })
+
+  test('examples/website-form-to-lead follows no redirect, as a GET would come of it', async () => {
+    const headers = { Location: 'https://app.example/api/v1/clients' }
+    const { error } = await pushTo(() => new HttpResponse(null, { status: 301, headers }))
+    assert.match(error.message, /answered 301/)
+    assert.equal(error.isTransient, false)
+  })
+
+  test('examples/website-form-to-lead takes no answer for a client that is none', async () => {
+    for (const answer of ['', '[]', '{"data":null}', 'null', '<html>']) {
+      const { error, waits } = await pushTo(() => new HttpResponse(answer))
+      assert.match(error.message, /answered 200: not what the API says/, answer)
+      assert.equal(waits.length, 5)
+    }
+  })
+
+  test('examples/website-form-to-lead says what it needs', async () => {
+    const path = temporaryPath('submission.json')
+    await writeFile(path, '{"name":"Atlas"}')
+    const env = { API_URL: 'http://127.0.0.1:9', API_KEY: 'bapi_live_x' }
+    const cases: readonly [string[], Readonly<Record<string, string | undefined>>, RegExp][] = [
+      [[path], { ...env, API_KEY: 'bapi_live_x\n' }, /Usage: API_URL=/],
+      [[path], env, /The submission has no id/],
+    ]
+    const programs = cases.map(([args, environment, message]) => ({
+      program: startSource(['examples/website-form-to-lead.ts', ...args], environment),
+      message,
+    }))
+    for (const { program, message } of programs) {
+      assert.equal(await program.exit, 1)
+      assert.match(program.stderr(), message)
+      assert.ok(!program.stderr().includes('bapi_live_x'))
+    }
+  })
+})
