@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import type { Admission, AdmissionRequest } from './admission.ts'
+import type { AuditRecord } from './audit.ts'
 import type { RateLimit } from './rate-limit.ts'
 import type { Scope } from './scopes.ts'
 
@@ -77,13 +78,30 @@ export interface ApiKey {
   readonly expiresAt: string | null
   /** Null: in force. */
   readonly revokedAt: string | null
+  /** The key that replaces it; null: it has not been rotated. */
+  readonly successorId: string | null
   /** Exact to a minute; null: never used. */
   readonly lastUsedAt: string | null
 }
 
 /** A new key as a store keeps it. */
-export interface ApiKeyRecord extends Omit<ApiKey, 'revokedAt' | 'lastUsedAt'> {
+export interface ApiKeyRecord extends Omit<ApiKey, 'revokedAt' | 'successorId' | 'lastUsedAt'> {
   readonly digest: string
+}
+
+/** A key that is to replace another one, whose name, scopes and rate limit it has. */
+export interface ApiKeySuccessor
+  extends Pick<ApiKeyRecord, 'id' | 'digest' | 'prefix' | 'lastFour' | 'createdAt'> {
+  /** Absent: that of the key before. */
+  readonly expiresAt?: string | null
+}
+
+/** What became of a rotation. */
+export interface ApiKeyRotation {
+  /** The new key; null when none was made, as the one before is not in force or has a successor already. */
+  readonly key: ApiKey | null
+  /** The one before, as it is now. */
+  readonly previous: ApiKey
 }
 
 // --- Store ---
@@ -97,14 +115,29 @@ export interface ApiKeyStore {
   markUsed(organizationId: string, keyId: string): Promise<void>
 
   /** Stores a new key. The same id again changes nothing. */
-  insert(organizationId: string, key: ApiKeyRecord): Promise<void>
+  insert(organizationId: string, key: ApiKeyRecord, entry: AuditRecord): Promise<void>
 
   /** All keys of the organization, revoked and expired ones too, newest first. */
   list(organizationId: string): Promise<readonly ApiKey[]>
 
   /** Revokes a key from now on, by the store's clock; an earlier revocation stands. `null` if there is no such key. */
-  revoke(organizationId: string, keyId: string): Promise<ApiKey | null>
+  revoke(organizationId: string, keyId: string, entry: AuditRecord): Promise<ApiKey | null>
+
+  /**
+   * Makes the successor of a key that is in force and has none; of two at once one is made. The one before ends after
+   * `overlapMs` by the store's clock, unless it expires earlier; for 0 it is revoked. The same successor again changes
+   * nothing and gives the same.
+   *
+   * @returns `null` if there is no such key
+   */
+  rotate(
+    organizationId: string,
+    keyId: string,
+    successor: ApiKeySuccessor,
+    overlapMs: number,
+    entry: AuditRecord,
+  ): Promise<ApiKeyRotation | null>
 
   /** Sets the organization's own limit for all its keys together; `null` returns it to the API's. */
-  limitOrganization(organizationId: string, rateLimit: RateLimit | null): Promise<void>
+  limitOrganization(organizationId: string, rateLimit: RateLimit | null, entry: AuditRecord): Promise<void>
 }

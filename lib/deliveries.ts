@@ -1,3 +1,4 @@
+import type { AuditRecord } from './audit.ts'
 import type { EndpointState } from './endpoints.ts'
 
 // --- Types ---
@@ -275,6 +276,9 @@ export interface DeliveryStore {
    * Has deliveries in a final state sent again, now: same event id, a new round of attempts. Those of removed endpoints
    * are passed over.
    *
+   * The entry gets `details.replayed`: how many they were, of all replays that have this entry in common. Whose entry
+   * names one delivery as its subject has that sent again once, however often it is sent, and gets its id each time.
+   *
    * @param ids which; null: the oldest that the filter lets through, at most `limit`
    * @returns the ids of those that are pending now
    */
@@ -283,7 +287,15 @@ export interface DeliveryStore {
     ids: readonly string[] | null,
     filter: DeliveryFilter,
     limit: number,
+    entry: AuditRecord,
   ): Promise<readonly string[]>
+
+  /**
+   * Cancels a delivery that is pending, also one that waits for its next attempt or for its endpoint.
+   *
+   * @returns whether it was pending; true again for the same entry
+   */
+  cancel(organizationId: string, deliveryId: string, entry: AuditRecord): Promise<boolean>
 
   /** What is to be done, of all organizations. */
   measure(): Promise<Backlog>

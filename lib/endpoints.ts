@@ -1,3 +1,4 @@
+import type { AuditRecord } from './audit.ts'
 import type { EventType } from './events.ts'
 
 // --- Types ---
@@ -39,6 +40,14 @@ export interface EndpointRecord
   readonly sealedSecret: string
 }
 
+/** What is needed to send to an endpoint at once. */
+export interface EndpointTarget extends Pick<WebhookEndpoint, 'url' | 'types' | 'headers'> {
+  /** As sealed, the current one first; two while a rotation's overlap lasts. */
+  readonly sealedSecrets: readonly string[]
+  /** The store's clock, in milliseconds since 1970. */
+  readonly storeTime: number
+}
+
 /** What of an endpoint can be changed; what is absent stays. */
 export type EndpointChanges = Partial<Pick<WebhookEndpoint, 'url' | 'description' | 'types' | 'headers'>>
 
@@ -47,16 +56,25 @@ export type EndpointChanges = Partial<Pick<WebhookEndpoint, 'url' | 'description
 /** What a store must do for webhook endpoints. */
 export interface EndpointStore {
   /** Stores a new endpoint, enabled. The same id again changes nothing. */
-  insert(organizationId: string, endpoint: EndpointRecord): Promise<void>
+  insert(organizationId: string, endpoint: EndpointRecord, entry: AuditRecord): Promise<void>
 
   /** All endpoints of the organization that have not been removed, newest first. */
   list(organizationId: string): Promise<readonly WebhookEndpoint[]>
 
-  /** Changes what is given. `null` if there is no such endpoint. */
+  /** What a test of the endpoint is sent with, whatever its state; `null` if there is no such endpoint. */
+  getTarget(organizationId: string, endpointId: string): Promise<EndpointTarget | null>
+
+  /**
+   * Changes what is given. The entry gets `details.fields`: the names of those that have another value then; where none
+   * has, nothing is recorded.
+   *
+   * @returns `null` if there is no such endpoint
+   */
   update(
     organizationId: string,
     endpointId: string,
     changes: EndpointChanges,
+    entry: AuditRecord,
   ): Promise<WebhookEndpoint | null>
 
   /**
@@ -70,15 +88,16 @@ export interface EndpointStore {
     endpointId: string,
     state: EndpointState,
     from: readonly EndpointState[],
+    entry: AuditRecord,
   ): Promise<WebhookEndpoint | null>
 
   /**
    * Removes the endpoint and its secrets: it is not listed any more and gets nothing any more. Its delivery log stays
    * until it is purged; what was waiting for it is skipped.
    *
-   * @returns whether there was such an endpoint
+   * @returns whether there was such an endpoint; true again for the same entry
    */
-  remove(organizationId: string, endpointId: string): Promise<boolean>
+  remove(organizationId: string, endpointId: string, entry: AuditRecord): Promise<boolean>
 
   /**
    * Makes a secret the current one. The one before signs too for `overlapMs` by the store's clock, none for 0; one from
@@ -91,5 +110,6 @@ export interface EndpointStore {
     endpointId: string,
     sealedSecret: string,
     overlapMs: number,
+    entry: AuditRecord,
   ): Promise<WebhookEndpoint | null>
 }

@@ -18,6 +18,8 @@ export type IdKind =
   | 'we'
   | 'dlv'
   | 'key'
+  | 'aud'
+  | 'evt_test'
   | 'req'
 
 /** Makes a new id of a kind: `<kind>_<ulid>`, later ids sorting after earlier ones of the same process. */

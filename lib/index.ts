@@ -1,7 +1,22 @@
 export type { Admission, AdmissionRequest, AdmittedPage, Caller } from './admission.ts'
 export { type BusinessApi, createBusinessApi } from './api/create-business-api.ts'
 export type { BusinessApiOptions, ErrorContext, RateLimitOptions } from './api/options.ts'
-export { API_KEY_PATTERN, type ApiKey, type ApiKeyRecord, type ApiKeyStore } from './api-keys.ts'
+export {
+  API_KEY_PATTERN,
+  type ApiKey,
+  type ApiKeyRecord,
+  type ApiKeyRotation,
+  type ApiKeyStore,
+  type ApiKeySuccessor,
+} from './api-keys.ts'
+export {
+  AUDIT_ACTIONS,
+  type AuditAction,
+  type AuditEntry,
+  type AuditFilter,
+  type AuditRecord,
+  type AuditStore,
+} from './audit.ts'
 export { type Blank, blank, fill, type WithBlanks } from './blanks.ts'
 export type { Business, BusinessRecordStore, CreateBusinessInput } from './businesses.ts'
 export type { Change, ChangeClaim, ChangeOutcome } from './change.ts'
@@ -34,6 +49,7 @@ export type {
   EndpointRecord,
   EndpointState,
   EndpointStore,
+  EndpointTarget,
   WebhookEndpoint,
 } from './endpoints.ts'
 export type { EventEnvelope, RecordedEvent } from './envelope.ts'
@@ -102,4 +118,4 @@ export type {
   WebhookAnswer,
   WebhookRequest,
   WebhookSender,
-} from './webhooks/webhook-sender.ts'
+} from './webhook-sender.ts'

@@ -71,6 +71,13 @@ export function createPublicLookup({
 /** The look-up of everything that goes to addresses that strangers have given. */
 export const publicLookup: Lookup = createPublicLookup()
 
+/** @throws `TypeError` for what is no function */
+export function readLookup(given: Lookup | undefined, byDefault: Lookup): Lookup {
+  const lookup = given === undefined ? byDefault : given
+  if (typeof lookup === 'function') return lookup
+  throw new TypeError(`Cannot use option 'lookup' as it must be a function: current value is ${lookup}`)
+}
+
 /** How long the addresses of one family wait for those of the other: some name servers never answer for IPv6. */
 const OTHER_FAMILY_MS = 200
 

@@ -40,6 +40,16 @@ export function readMatching(
   return value
 }
 
+/** Strictly: a `'false'` out of an environment variable would switch a guard off. @throws `TypeError` */
+export function readFlag(name: string, value: boolean | undefined = false): boolean {
+  if (typeof value !== 'boolean') {
+    throw new TypeError(
+      `Cannot use option '${name}' as it must be true or false: current value is ${JSON.stringify(value)}`,
+    )
+  }
+  return value
+}
+
 /** What the webhook headers begin with: `X-SERVICE` in `X-SERVICE-Event-Id`. @throws `TypeError` */
 export function readHeaderPrefix(value: string | undefined): string {
   return readMatching('headerPrefix', value, 'X-SERVICE', /^[A-Za-z][A-Za-z0-9-]{0,63}$/)

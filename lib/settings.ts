@@ -1,5 +1,18 @@
-export type { ApiKeySettings, CreatedApiKey, NewApiKey } from './settings/api-keys.ts'
-export type { DeliveryPage, DeliveryQuery, DeliverySettings, RecoveryFilter } from './settings/deliveries.ts'
+export type {
+  ApiKeySettings,
+  CreatedApiKey,
+  NewApiKey,
+  RotateApiKeyOptions,
+  RotatedApiKey,
+} from './settings/api-keys.ts'
+export type { Acting, AuditPage, AuditQuery, AuditSettings } from './settings/audit.ts'
+export type {
+  DeliveryPage,
+  DeliveryQuery,
+  DeliverySettings,
+  RecoveryFilter,
+  RecoveryOptions,
+} from './settings/deliveries.ts'
 export {
   createDeveloperSettings,
   type DeveloperSettings,
@@ -12,4 +25,6 @@ export type {
   NewEndpoint,
   RotateSecretOptions,
 } from './settings/endpoints.ts'
+export type { Page, PageQuery } from './settings/page.ts'
 export type { RateLimitSettings } from './settings/rate-limits.ts'
+export type { SendTestOptions, TestResult } from './settings/test-delivery.ts'

@@ -1,4 +1,5 @@
 import type { ApiKeyStore } from './api-keys.ts'
+import type { AuditStore } from './audit.ts'
 import type { BusinessRecordStore } from './businesses.ts'
 import type { ClientStore } from './clients.ts'
 import type { DeliveryStore } from './deliveries.ts'
@@ -39,4 +40,5 @@ export interface BusinessStore extends RecordStore {
   readonly endpoints: EndpointStore
   readonly deliveries: DeliveryStore
   readonly notices: NoticeStore
+  readonly audit: AuditStore
 }

@@ -8,6 +8,23 @@ export type {
   Notice,
   SecretExpiringNotice,
 } from './notices.ts'
+export {
+  SIGNATURE_EXPIRED,
+  SIGNATURE_MALFORMED,
+  SIGNATURE_MISMATCH,
+  SIGNATURE_MISSING,
+  type SignatureErrorCode,
+  signWebhook,
+  type VerifyWebhookOptions,
+  verifyWebhook,
+  WebhookSignatureError,
+} from './signature.ts'
+export type {
+  AttemptTimings,
+  WebhookAnswer,
+  WebhookRequest,
+  WebhookSender,
+} from './webhook-sender.ts'
 export type { DeliveryCounts } from './webhooks/courier.ts'
 export {
   createDeliveryLoop,
@@ -31,20 +48,3 @@ export {
 } from './webhooks/send-error.ts'
 export { createWebhookSender } from './webhooks/sender.ts'
 export type { WebhookSenderOptions } from './webhooks/sender-options.ts'
-export {
-  SIGNATURE_EXPIRED,
-  SIGNATURE_MALFORMED,
-  SIGNATURE_MISMATCH,
-  SIGNATURE_MISSING,
-  type SignatureErrorCode,
-  signWebhook,
-  type VerifyWebhookOptions,
-  verifyWebhook,
-  WebhookSignatureError,
-} from './webhooks/signature.ts'
-export type {
-  AttemptTimings,
-  WebhookAnswer,
-  WebhookRequest,
-  WebhookSender,
-} from './webhooks/webhook-sender.ts'

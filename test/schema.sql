@@ -17,9 +17,21 @@ create table business_api.api_keys (
   last_used_at timestamp with time zone,
   expiry_noticed timestamp with time zone,
   expiry_noticed_by text collate "C",
+  successor_id text collate "C",
   constraint api_keys_pkey PRIMARY KEY (organization_id, id),
   constraint api_keys_digest_key UNIQUE (digest),
   constraint api_keys_burst_check CHECK ((((per_second IS NULL) = (burst IS NULL)) AND (per_second > (0)::double precision) AND (burst > 0)))
+);
+
+create table business_api.audit_entries (
+  organization_id text collate "C" not null,
+  id text collate "C" not null,
+  changed_at timestamp with time zone not null,
+  actor text,
+  action text not null,
+  subject_id text collate "C" not null,
+  details jsonb not null,
+  constraint audit_entries_pkey PRIMARY KEY (organization_id, id)
 );
 
 create table business_api.businesses (
@@ -241,6 +253,8 @@ create table business_api.webhook_endpoints (
 ) with (fillfactor=50);
 
 CREATE INDEX api_keys_expires_at_idx ON business_api.api_keys USING btree (expires_at) WHERE (expires_at IS NOT NULL);
+
+CREATE INDEX audit_entries_subject_idx ON business_api.audit_entries USING btree (organization_id, subject_id, id);
 
 CREATE INDEX deliveries_event_id_idx ON business_api.deliveries USING btree (event_id);
 
@@ -1019,6 +1033,51 @@ begin
    where d.organization_id = claim."organizationId" and d.id = claim."deliveryId" and d.claim_token = claim.token;
   get diagnostics released = row_count;
   return released;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.rotate_api_key(organization_id text, key_id text, successor jsonb, overlap_ms double precision)
+ RETURNS SETOF business_api.api_keys
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  at_time timestamptz;
+  key business_api.api_keys;
+begin
+  select k.* into key from business_api.api_keys k
+   where k.organization_id = $1 and k.id = key_id
+     for no key update;
+  if not found then
+    return;
+  end if;
+
+  -- Read after the wait for the row.
+  at_time := clock_timestamp();
+  if key.successor_id is null
+     and (key.revoked_at is null or key.revoked_at > at_time)
+     and (key.expires_at is null or key.expires_at > at_time) then
+    insert into business_api.api_keys
+      (organization_id, id, digest, name, scopes, prefix, last_four, per_second, burst, created_at, expires_at)
+    select $1, s.id, s.digest, key.name, key.scopes, s.prefix, s."lastFour", key.per_second, key.burst, s."createdAt",
+           case when successor ? 'expiresAt' then s."expiresAt" else key.expires_at end
+      from jsonb_to_record(successor) as s (
+        id text, digest text, prefix text, "lastFour" text, "createdAt" timestamptz, "expiresAt" timestamptz
+      );
+    update business_api.api_keys k
+       set successor_id = successor ->> 'id',
+           revoked_at = case when overlap_ms > 0 then k.revoked_at else at_time end,
+           -- The smaller of what is not null.
+           expires_at = case
+             when overlap_ms > 0 then least(k.expires_at, at_time + overlap_ms * interval '1 millisecond')
+             else k.expires_at
+           end
+     where k.organization_id = $1 and k.id = key_id;
+  end if;
+
+  return query
+    select k.* from business_api.api_keys k
+     where k.organization_id = $1 and k.id in (key_id, successor ->> 'id');
 end
 $function$;
 

@@ -269,7 +269,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(second, { number: 2, ...measured, ...refused, bodyExcerpt: 'no' })
     })
 
-    test('deliveries.get() and redeliver() throw not_found alike for an id that is unknown, another’s or none', async () => {
+    test('deliveries.get(), redeliver() and cancel() throw not_found alike for an id that is unknown, another’s or none', async () => {
       const given = await setUp()
       const { deliveries, organizationId } = given
       const theirs = await setUp()
@@ -277,10 +277,12 @@ describeOnEveryStore((open) => {
       const other = createDeveloperSettings(theirs.store).deliveries
       const [foreign] = (await other.list(theirs.organizationId)).data
       for (const id of [foreign?.id ?? '', 'dlv_unknown', '', 'nul \0', '\ud800', 's3cret']) {
-        const about = /^Cannot (show|redeliver) a delivery as the organization has none of that id$/
+        const about = /^Cannot (show|redeliver|cancel) a delivery as the organization has none of that id$/
         await assertRefused(deliveries.get(organizationId, id), NOT_FOUND, 'Cannot show a delivery', about)
         const call = deliveries.redeliver(organizationId, id)
         await assertRefused(call, NOT_FOUND, 'Cannot redeliver a delivery', about)
+        const cancel = deliveries.cancel(organizationId, id)
+        await assertRefused(cancel, NOT_FOUND, 'Cannot cancel a delivery', about)
       }
       for (const id of [null, 7, undefined]) {
         const about = / as deliveryId must be a string$/
@@ -288,6 +290,8 @@ describeOnEveryStore((open) => {
         await assertRefused(get, INVALID_INPUT, 'Cannot show a delivery', about)
         const redeliver = deliveries.redeliver(organizationId, untyped(id))
         await assertRefused(redeliver, INVALID_INPUT, 'Cannot redeliver a delivery', about)
+        const cancel = deliveries.cancel(organizationId, untyped(id))
+        await assertRefused(cancel, INVALID_INPUT, 'Cannot cancel a delivery', about)
       }
     })
   })
@@ -345,6 +349,56 @@ describeOnEveryStore((open) => {
       const about = / as its endpoint has been removed$/
       await assertRefused(call, INVALID_STATE, 'Cannot redeliver a delivery', about)
       assert.equal((await deliveries.get(organizationId, delivered)).state, 'delivered')
+    })
+  })
+
+  describe('deliveries.cancel()', () => {
+    test('deliveries.cancel() has a pending delivery not sent, and shows it as it is then', async () => {
+      const given = await setUp()
+      const { deliveries, store, organizationId } = given
+      const [eventId] = await publishSeveral(given, 1)
+      await record(store, await claim(store, organizationId), 'retry')
+      const [{ id = '' } = {}] = (await deliveries.list(organizationId)).data
+      const cancelled = await deliveries.cancel(organizationId, id)
+      assert.deepEqual(
+        [cancelled.id, cancelled.eventId, cancelled.state, cancelled.reason, cancelled.dueAt],
+        [id, eventId, 'cancelled', null, null],
+      )
+      assert.deepEqual([cancelled.attempts, cancelled.attemptLog.length], [1, 1])
+      assert.ok(cancelled.finishedAt)
+      assert.deepEqual(await deliveries.get(organizationId, id), cancelled)
+    })
+
+    test('what deliveries.cancel() has cancelled is not recovered, and can be redelivered', async () => {
+      const given = await setUp()
+      const { deliveries, store, organizationId } = given
+      await publishSeveral(given, 1)
+      const [{ id = '' } = {}] = (await deliveries.list(organizationId)).data
+      await deliveries.cancel(organizationId, id)
+      assert.deepEqual(await deliveries.recover(organizationId), { recovered: 0 })
+      assert.deepEqual(await claim(store, organizationId), [])
+      await deliveries.redeliver(organizationId, id)
+      assert.deepEqual(idsOf(await claim(store, organizationId)), [id])
+    })
+
+    test('deliveries.cancel() refuses what is in flight or in a final state, and changes nothing', async () => {
+      const given = await setUp()
+      const { deliveries, organizationId } = given
+      const made = await makeOfEachState(given)
+      await deliveries.cancel(organizationId, made.pending)
+      for (const [id, text] of [
+        [made.in_flight, 'in flight'],
+        [made.delivered, 'delivered'],
+        [made.dead_lettered, 'dead-lettered'],
+        [made.skipped, 'skipped'],
+        [made.pending, 'cancelled'],
+      ] as const) {
+        const before = await deliveries.get(organizationId, id)
+        const about = new RegExp(` as it is ${text}$`)
+        const call = deliveries.cancel(organizationId, id)
+        await assertRefused(call, INVALID_STATE, 'Cannot cancel a delivery', about)
+        assert.deepEqual(await deliveries.get(organizationId, id), before)
+      }
     })
   })
 
@@ -409,9 +463,9 @@ describeOnEveryStore((open) => {
         ...store,
         deliveries: {
           ...store.deliveries,
-          replay: (organizationId, ids, filter, limit) => {
+          replay: (organizationId, ids, filter, limit, entry) => {
             batches.push(ids?.length ?? limit)
-            return store.deliveries.replay(organizationId, ids, filter, limit)
+            return store.deliveries.replay(organizationId, ids, filter, limit, entry)
           },
         },
       }))
@@ -429,8 +483,8 @@ describeOnEveryStore((open) => {
         ...store,
         deliveries: {
           ...store.deliveries,
-          async replay(organizationId, ids, filter, limit) {
-            const replayed = await store.deliveries.replay(organizationId, ids, filter, limit)
+          async replay(organizationId, ids, filter, limit, entry) {
+            const replayed = await store.deliveries.replay(organizationId, ids, filter, limit, entry)
             assert.ok(replays++ < 5, 'has no end')
             // The claims of a delivery loop skip what waits for a disabled endpoint.
             while (

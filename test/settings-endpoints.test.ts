@@ -3,7 +3,6 @@ import { randomBytes } from 'node:crypto'
 import type { LookupAddress } from 'node:dns'
 import { describe, test } from 'node:test'
 import { inspect } from 'node:util'
-import { judgeDestination } from '../lib/destination.ts'
 import {
   BusinessApiError,
   type ErrorCode,
@@ -13,10 +12,8 @@ import {
   SECRET_UNAVAILABLE,
 } from '../lib/errors.ts'
 import { EVENT_TYPES } from '../lib/events.ts'
-import { createIds } from '../lib/ids.ts'
 import type { Lookup } from '../lib/lookup.ts'
 import { createSecretSealer } from '../lib/secret-sealing.ts'
-import { createEndpointSettings } from '../lib/settings/endpoints.ts'
 import { createDeveloperSettings, type DeveloperSettingsOptions, type NewEndpoint } from '../lib/settings.ts'
 import type { BusinessStore } from '../lib/store.ts'
 import { claim, describeOnEveryStore, newOrganization, publish, record } from './_settings-stores.ts'
@@ -335,13 +332,7 @@ describeOnEveryStore((open) => {
       const lookup: Lookup = (hostname, _options, callback) => {
         callback(null, answers[asked.push(hostname) - 1] ?? [])
       }
-      const endpoints = createEndpointSettings(store, {
-        sealer: createSecretSealer({ secretKeys: [KEY] }),
-        judge: (url) => judgeDestination(url, { lookup }),
-        headerPrefix: 'X-SERVICE',
-        ids: createIds(),
-        clock: Date.now,
-      })
+      const { endpoints } = createDeveloperSettings(store, { secretKeys: [KEY], lookup })
       const refusal = endpoints.register(organizationId, { url: URL })
       const about = /url was refused: destination not allowed$/
       await assertRefused(refusal, INVALID_INPUT, 'Cannot register a webhook endpoint', about)

@@ -63,6 +63,7 @@ describe('apiKeys.create()', () => {
       createdAt: '2026-03-14T09:26:53.589Z',
       expiresAt: null,
       revokedAt: null,
+      successorId: null,
       lastUsedAt: null,
     })
     assert.deepEqual(await settings.apiKeys.list(ORG), [shown])
@@ -96,9 +97,9 @@ describe('apiKeys.create()', () => {
       ...store,
       apiKeys: {
         ...store.apiKeys,
-        insert: (organizationId: string, record: Parameters<typeof insert>[1]) => {
-          seen.push(JSON.stringify(record))
-          return insert(organizationId, record)
+        insert: (...given: Parameters<typeof insert>) => {
+          seen.push(JSON.stringify(given))
+          return insert(...given)
         },
       },
     }
@@ -336,6 +337,24 @@ describe('createDeveloperSettings()', () => {
     }
   })
 
+  test('createDeveloperSettings() refuses a sender, a lookup and flags that are none', () => {
+    const refused = {
+      sender: [null, {}, 'sender', () => {}],
+      lookup: [null, {}, 'lookup'],
+      // A text out of an environment variable would switch the guard off.
+      allowPrivateNetworks: [null, 'false', 0],
+      allowHttp: [null, 'false', 0],
+    }
+    for (const [name, values] of Object.entries(refused)) {
+      for (const value of values) {
+        assert.throws(() => setUp(untyped({ [name]: value })), {
+          name: 'TypeError',
+          message: new RegExp(`^Cannot use option '${name}' as it must `),
+        })
+      }
+    }
+  })
+
   test('createDeveloperSettings() refuses a key to seal secrets with that is none, and does not repeat it', () => {
     assert.throws(() => setUp({ secretKeys: ['not-a-key-but-secret'] }), {
       name: 'TypeError',
@@ -347,11 +366,12 @@ describe('createDeveloperSettings()', () => {
     const before = process.getActiveResourcesInfo()
     const untouchable = <Slice extends object>(slice: Slice) =>
       new Proxy(slice, { get: (_, verb) => assert.fail(`calls ${String(verb)}`) })
-    const { apiKeys, endpoints, deliveries } = createMemoryStore()
+    const { apiKeys, endpoints, deliveries, audit } = createMemoryStore()
     createDeveloperSettings({
       apiKeys: untouchable(apiKeys),
       endpoints: untouchable(endpoints),
       deliveries: untouchable(deliveries),
+      audit: untouchable(audit),
     })
     assert.deepEqual(process.getActiveResourcesInfo(), before)
   })

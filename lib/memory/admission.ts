@@ -47,7 +47,8 @@ export function isLastUseStale({ lastUsedAt }: KeptApiKey, now: number): boolean
   return lastUsedAt === null || now - Date.parse(lastUsedAt) > LAST_USE_MS
 }
 
-function isInForce({ record, revokedAt }: KeptApiKey, now: number): boolean {
+/** Whether a key has neither been revoked nor expired. */
+export function isInForce({ record, revokedAt }: KeptApiKey, now: number): boolean {
   return revokedAt === null && (record.expiresAt === null || Date.parse(record.expiresAt) > now)
 }
 

@@ -1,6 +1,6 @@
 import type { ClaimedDelivery, ClaimRequest, Claims, EndpointRef } from '../deliveries.ts'
 import { endLeases } from './attempts.ts'
-import { previousSecretOf } from './endpoints.ts'
+import { sealedSecretsOf } from './endpoints.ts'
 import { ENDPOINT_DISABLED } from './events.ts'
 import type { KeptDelivery, KeptEndpoint, Memory } from './memory.ts'
 
@@ -132,8 +132,7 @@ function named(rooms: Readonly<Record<string, number>>, id: string, otherwise: n
 // --- The answer ---
 
 function show({ id, event, endpoint, attempts, attemptsBefore }: KeptDelivery, now: number): ClaimedDelivery {
-  const { url, headers, sealedSecret } = endpoint.record
-  const previous = previousSecretOf(endpoint, now)
+  const { url, headers } = endpoint.record
   return {
     ...refOf(endpoint),
     id,
@@ -142,7 +141,7 @@ function show({ id, event, endpoint, attempts, attemptsBefore }: KeptDelivery, n
     body: event.body,
     url,
     headers: { ...headers },
-    sealedSecrets: previous === null ? [sealedSecret] : [sealedSecret, previous.sealed],
+    sealedSecrets: sealedSecretsOf(endpoint, now),
     attempt: attempts - attemptsBefore,
   }
 }

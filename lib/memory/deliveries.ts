@@ -1,7 +1,7 @@
 import type { Backlog, DeliveryStore } from '../deliveries.ts'
 import { record, release } from './attempts.ts'
 import { claim } from './claims.ts'
-import { getDelivery, listDeliveries, replayDeliveries } from './delivery-log.ts'
+import { cancelDelivery, getDelivery, listDeliveries, replayDeliveries } from './delivery-log.ts'
 import type { Memory } from './memory.ts'
 import { purge } from './retention.ts'
 
@@ -28,8 +28,12 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
       return getDelivery(memory.organization(organizationId), deliveryId)
     },
 
-    async replay(organizationId, ids, filter, limit) {
-      return replayDeliveries(memory, memory.organization(organizationId), ids, filter, limit)
+    async replay(organizationId, ids, filter, limit, entry) {
+      return replayDeliveries(memory, memory.organization(organizationId), ids, filter, limit, entry)
+    },
+
+    async cancel(organizationId, deliveryId, entry) {
+      return cancelDelivery(memory, memory.organization(organizationId), deliveryId, entry)
     },
 
     async measure() {

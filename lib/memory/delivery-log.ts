@@ -1,5 +1,7 @@
+import type { AuditRecord } from '../audit.ts'
 import type { Delivery, DeliveryDetails, DeliveryFilter } from '../deliveries.ts'
 import { toTimestamp } from '../making.ts'
+import { countInEntry, recordEntry } from './audit.ts'
 import type { KeptDelivery, Memory, Organization } from './memory.ts'
 
 /** The newest deliveries of an organization, from `before` on. */
@@ -30,18 +32,40 @@ export function replayDeliveries(
   ids: readonly string[] | null,
   filter: DeliveryFilter,
   limit: number,
+  entry: AuditRecord,
 ): readonly string[] {
   const now = memory.clock()
+  // The one that this very call has had sent again, its answer being lost.
+  const before = organization.audit.get(entry.id)?.subjectId
   const replayed = oldestFirst(organization, filter)
-    .filter(({ id }) => ids === null || ids.includes(id))
+    .filter(({ id }) => id !== before && (ids === null || ids.includes(id)))
     .filter(({ state, endpoint }) => !['pending', 'in_flight'].includes(state) && !endpoint.isRemoved)
     .slice(0, limit)
   for (const delivery of replayed) {
     const { attempts: attemptsBefore } = delivery
     memory.move(delivery, { state: 'pending', attemptsBefore, dueAt: now, reason: null, finishedAt: null })
   }
-  if (replayed.length > 0) memory.due.announce()
-  return replayed.map(({ id }) => id)
+  if (replayed.length > 0) {
+    countInEntry(memory, organization, entry, replayed.length)
+    memory.due.announce()
+  }
+  const again = before !== undefined && ids?.includes(before) ? [before] : []
+  return [...replayed.map(({ id }) => id), ...again]
+}
+
+/** Cancels a delivery that is pending; whether it was. */
+export function cancelDelivery(
+  memory: Memory,
+  organization: Organization,
+  deliveryId: string,
+  entry: AuditRecord,
+): boolean {
+  const delivery = organization.deliveries.get(deliveryId)
+  if (organization.audit.has(entry.id)) return true
+  if (delivery?.state !== 'pending') return false
+  memory.move(delivery, { state: 'cancelled', finishedAt: memory.clock() })
+  recordEntry(memory, organization, entry)
+  return true
 }
 
 /** Ids are ULIDs: their order is that of time. */

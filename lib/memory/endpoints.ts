@@ -1,12 +1,17 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { EndpointRecord, EndpointStore, WebhookEndpoint } from '../endpoints.ts'
 import { toTimestamp } from '../making.ts'
-import type { KeptEndpoint, Memory } from './memory.ts'
+import { recordEntry } from './audit.ts'
+import type { KeptEndpoint, Memory, Organization } from './memory.ts'
 
 /** Webhook endpoints in memory. */
 export function createEndpointStore(memory: Memory): EndpointStore {
   return {
-    async insert(organizationId, endpoint) {
-      insert(memory, organizationId, structuredClone(endpoint))
+    async insert(organizationId, endpoint, entry) {
+      const organization = memory.organization(organizationId)
+      if (organization.endpoints.has(endpoint.id)) return
+      insert(organization, structuredClone(endpoint))
+      recordEntry(memory, organization, entry)
     },
 
     async list(organizationId) {
@@ -17,60 +22,85 @@ export function createEndpointStore(memory: Memory): EndpointStore {
         .map((endpoint) => show(endpoint, now))
     },
 
-    async update(organizationId, endpointId, changes) {
-      const endpoint = find(memory, organizationId, endpointId)
+    async getTarget(organizationId, endpointId) {
+      const endpoint = find(memory.organization(organizationId), endpointId)
       if (!endpoint) return null
-      endpoint.record = { ...endpoint.record, ...structuredClone(changes) }
+      const now = memory.clock()
+      const { url, types, headers } = structuredClone(endpoint.record)
+      return { url, types, headers, sealedSecrets: sealedSecretsOf(endpoint, now), storeTime: now }
+    },
+
+    async update(organizationId, endpointId, changes, entry) {
+      const organization = memory.organization(organizationId)
+      const endpoint = find(organization, endpointId)
+      if (!endpoint) return null
+      const { record: before } = endpoint
+      endpoint.record = { ...before, ...structuredClone(changes) }
+      const fields = CHANGEABLE.filter((name) => !isDeepStrictEqual(before[name], endpoint.record[name]))
+      if (fields.length > 0) {
+        recordEntry(memory, organization, { ...entry, details: { ...entry.details, fields } })
+      }
       return show(endpoint, memory.clock())
     },
 
-    async setState(organizationId, endpointId, state, from) {
-      const endpoint = find(memory, organizationId, endpointId)
+    async setState(organizationId, endpointId, state, from, entry) {
+      const organization = memory.organization(organizationId)
+      const endpoint = find(organization, endpointId)
       if (!endpoint) return null
       if (from.includes(endpoint.state) && endpoint.state !== state) {
         endpoint.state = state
         endpoint.disabledReason = state === 'disabled' ? 'administrator' : null
         if (state === 'enabled') enable(memory, endpoint)
+        recordEntry(memory, organization, entry)
       }
       return show(endpoint, memory.clock())
     },
 
-    async remove(organizationId, endpointId) {
-      const endpoint = find(memory, organizationId, endpointId)
-      if (!endpoint) return false
+    async remove(organizationId, endpointId, entry) {
+      const organization = memory.organization(organizationId)
+      const endpoint = find(organization, endpointId)
+      if (!endpoint) return organization.audit.has(entry.id)
       endpoint.isRemoved = true
       endpoint.record = { ...endpoint.record, headers: {}, sealedSecret: '' }
       endpoint.previousSecret = null
+      recordEntry(memory, organization, entry)
       return true
     },
 
-    async rotateSecret(organizationId, endpointId, sealedSecret, overlapMs) {
-      const endpoint = find(memory, organizationId, endpointId)
+    async rotateSecret(organizationId, endpointId, sealedSecret, overlapMs, entry) {
+      const organization = memory.organization(organizationId)
+      const endpoint = find(organization, endpointId)
       if (!endpoint) return null
       const now = memory.clock()
       const { sealedSecret: sealed } = endpoint.record
       if (sealed !== sealedSecret) {
         endpoint.record = { ...endpoint.record, sealedSecret }
         endpoint.previousSecret = overlapMs > 0 ? { sealed, expiresAt: now + overlapMs } : null
+        recordEntry(memory, organization, entry)
       }
       return show(endpoint, now)
     },
   }
 }
 
+/** As sealed, the current one first. */
+export function sealedSecretsOf(endpoint: KeptEndpoint, now: number): readonly string[] {
+  const { sealedSecret } = endpoint.record
+  const previous = previousSecretOf(endpoint, now)
+  return previous === null ? [sealedSecret] : [sealedSecret, previous.sealed]
+}
+
+/** What {@link EndpointChanges} can name, in the order in which an entry does. */
+const CHANGEABLE = ['url', 'types', 'description', 'headers'] as const
+
 /** The secret of before the last rotation, as long as it signs too. */
-export function previousSecretOf(
-  { previousSecret }: KeptEndpoint,
-  now: number,
-): KeptEndpoint['previousSecret'] {
+function previousSecretOf({ previousSecret }: KeptEndpoint, now: number): KeptEndpoint['previousSecret'] {
   return previousSecret !== null && previousSecret.expiresAt > now ? previousSecret : null
 }
 
-function insert(memory: Memory, organizationId: string, record: EndpointRecord): void {
-  const { endpoints } = memory.organization(organizationId)
-  if (endpoints.has(record.id)) return
+function insert({ id, endpoints }: Organization, record: EndpointRecord): void {
   endpoints.set(record.id, {
-    organizationId,
+    organizationId: id,
     record,
     state: 'enabled',
     disabledReason: null,
@@ -84,8 +114,8 @@ function insert(memory: Memory, organizationId: string, record: EndpointRecord):
 }
 
 /** One that has been removed is as absent as one that never was. */
-function find(memory: Memory, organizationId: string, endpointId: string): KeptEndpoint | null {
-  const endpoint = memory.organization(organizationId).endpoints.get(endpointId)
+function find({ endpoints }: Organization, endpointId: string): KeptEndpoint | null {
+  const endpoint = endpoints.get(endpointId)
   return endpoint && !endpoint.isRemoved ? endpoint : null
 }
 

@@ -1,4 +1,5 @@
 import type { ApiKeyRecord } from '../api-keys.ts'
+import type { AuditEntry } from '../audit.ts'
 import type { Business } from '../businesses.ts'
 import type { Client } from '../clients.ts'
 import type { DeliveryAttempt, DeliveryState } from '../deliveries.ts'
@@ -16,8 +17,10 @@ import { createDueSignal, type DueSignal } from './due-signal.ts'
 
 /** An API key with what has happened to it. */
 export interface KeptApiKey {
-  readonly record: ApiKeyRecord
+  /** Replaced as a whole when something of it changes. */
+  record: ApiKeyRecord
   revokedAt: string | null
+  successorId: string | null
   lastUsedAt: string | null
   /** When the key's own bucket will be full again. */
   bucketFullAt: number
@@ -109,6 +112,7 @@ export interface Organization {
   readonly events: Map<string, KeptEvent>
   readonly endpoints: Map<string, KeptEndpoint>
   readonly deliveries: Map<string, KeptDelivery>
+  readonly audit: Map<string, AuditEntry>
   /** Instead of the API's limit for organizations; null for that one. */
   rateLimit: RateLimit | null
   /** When the organization's bucket will be full again. */
@@ -180,6 +184,7 @@ function createOrganization(id: string): Organization {
     events: new Map(),
     endpoints: new Map(),
     deliveries: new Map(),
+    audit: new Map(),
     rateLimit: null,
     bucketFullAt: 0,
   }

@@ -2,6 +2,7 @@ import type { RecordedEvent } from '../envelope.ts'
 import type { Clock } from '../ids.ts'
 import type { BusinessStore } from '../store.ts'
 import { createApiKeyStore } from './api-keys.ts'
+import { createAuditStore } from './audit.ts'
 import { createBusinessRecordStore } from './businesses.ts'
 import { createClientStore } from './clients.ts'
 import { createDeliveryStore } from './deliveries.ts'
@@ -45,6 +46,7 @@ export function createMemoryStore({ clock = Date.now }: MemoryStoreOptions = {})
     endpoints: createEndpointStore(memory),
     deliveries: createDeliveryStore(memory),
     notices: createNoticeStore(memory),
+    audit: createAuditStore(memory),
     recordedEvents: (organizationId) =>
       [...memory.organization(organizationId).events.values()].map(({ record }) => record),
   }

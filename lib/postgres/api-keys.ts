@@ -1,6 +1,7 @@
 import type { Fragment, ISql as Sql } from 'postgres'
-import type { ApiKey, ApiKeyStore } from '../api-keys.ts'
+import type { ApiKey, ApiKeyRotation, ApiKeyStore } from '../api-keys.ts'
 import { admit } from './admission.ts'
+import { recordEntry } from './audit.ts'
 import type { Database } from './database.ts'
 import { isoTimestamp, textArray } from './fragments.ts'
 
@@ -22,7 +23,7 @@ export function createApiKeyStore(database: Database): ApiKeyStore {
       )
     },
 
-    async insert(organizationId, key) {
+    async insert(organizationId, key, entry) {
       await database.row(
         (sql, mark) => sql`
           with inserted as (
@@ -36,6 +37,8 @@ export function createApiKeyStore(database: Database): ApiKeyStore {
               ${key.createdAt}::text::timestamptz, ${key.expiresAt}::text::timestamptz
             on conflict (organization_id, id) do nothing
             returning 1
+          ), audited as (
+            ${recordEntry(sql, organizationId, entry, sql`inserted`)}
           )
           select count(*)::text, ${mark} from inserted`,
       )
@@ -53,40 +56,72 @@ export function createApiKeyStore(database: Database): ApiKeyStore {
       return JSON.parse(keys ?? '[]') as ApiKey[]
     },
 
-    async revoke(organizationId, keyId) {
+    async revoke(organizationId, keyId, entry) {
       const [key] = await database.row(
         (sql, mark) => sql`
-          with revoked as (
-            update business_api.api_keys set revoked_at = coalesce(revoked_at, now())
+          with before as (
+            select organization_id, id, revoked_at from business_api.api_keys
             where organization_id = ${organizationId}::text and id = ${keyId}::text
-            returning *
+            for no key update
+          ), revoked as (
+            update business_api.api_keys key set revoked_at = coalesce(key.revoked_at, now()) from before
+            where key.organization_id = before.organization_id and key.id = before.id
+            returning key.*
+          ), audited as (
+            ${recordEntry(sql, organizationId, entry, sql`before where revoked_at is null`)}
           )
-          select (select pg_catalog.row_to_json(item)::text from (select ${columns(sql)} from revoked) as item), ${mark}`,
+          select ${one(sql, sql`revoked`)}, ${mark}`,
       )
       return JSON.parse(key ?? 'null') as ApiKey | null
     },
 
-    async limitOrganization(organizationId, rateLimit) {
+    async rotate(organizationId, keyId, successor, overlapMs, entry) {
+      const [previous, key] = await database.row((sql, mark) => {
+        const made = sql`rotated where id = ${successor.id}::text`
+        return sql`
+          with rotated as (
+            select * from business_api.rotate_api_key(
+              ${organizationId}::text, ${keyId}::text, ${JSON.stringify(successor)}::text::jsonb, ${overlapMs}::float8
+            )
+          ), audited as (
+            ${recordEntry(sql, organizationId, entry, made)}
+          )
+          select ${one(sql, sql`rotated where id = ${keyId}::text`)}, ${one(sql, made)}, ${mark}`
+      })
+      if (!previous) return null
+      return { key: JSON.parse(key ?? 'null'), previous: JSON.parse(previous) } as ApiKeyRotation
+    },
+
+    async limitOrganization(organizationId, rateLimit, entry) {
       await database.row((sql, mark) =>
         rateLimit === null
           ? sql`
               with removed as (
                 delete from business_api.organization_limits
                 where organization_id = ${organizationId}::text returning 1
+              ), audited as (
+                ${recordEntry(sql, organizationId, entry, sql`removed`)}
               )
               select count(*)::text, ${mark} from removed`
           : sql`
               with written as (
-                insert into business_api.organization_limits (organization_id, per_second, burst)
+                insert into business_api.organization_limits as present (organization_id, per_second, burst)
                 values (${organizationId}::text, ${rateLimit.perSecond}::float8, ${rateLimit.burst}::int)
-                on conflict (organization_id)
-                do update set per_second = excluded.per_second, burst = excluded.burst
+                on conflict (organization_id) do update set per_second = excluded.per_second, burst = excluded.burst
+                where (present.per_second, present.burst) <> (excluded.per_second, excluded.burst)
                 returning 1
+              ), audited as (
+                ${recordEntry(sql, organizationId, entry, sql`written`)}
               )
               select count(*)::text, ${mark} from written`,
       )
     },
   }
+}
+
+/** The one row that follows `from`, as it is shown; null if there is none. */
+function one(sql: Sql, from: Fragment): Fragment {
+  return sql`(select pg_catalog.row_to_json(item)::text from (select ${columns(sql)} from ${from}) as item)`
 }
 
 function columns(sql: Sql): Fragment {
@@ -96,5 +131,6 @@ function columns(sql: Sql): Fragment {
     ${isoTimestamp(sql, 'created_at')} as "createdAt",
     ${isoTimestamp(sql, 'expires_at')} as "expiresAt",
     ${isoTimestamp(sql, 'revoked_at')} as "revokedAt",
+    successor_id as "successorId",
     ${isoTimestamp(sql, 'last_used_at')} as "lastUsedAt"`
 }

@@ -1,6 +1,6 @@
 import type { Backlog, Claims, DeliveryStore, RecordReport } from '../deliveries.ts'
 import type { Database } from './database.ts'
-import { getDelivery, listDeliveries, replayDeliveries } from './delivery-log.ts'
+import { cancelDelivery, getDelivery, listDeliveries, replayDeliveries } from './delivery-log.ts'
 import { purge } from './retention.ts'
 
 /** Deliveries in PostgreSQL. What is called all the time is a function of the schema: see sql/0009-webhook-delivery.sql. */
@@ -49,11 +49,14 @@ export function createDeliveryStore(database: Database): DeliveryStore {
 
     get: (organizationId, deliveryId) => getDelivery(database, organizationId, deliveryId),
 
-    async replay(organizationId, ids, filter, limit) {
-      const replayed = await replayDeliveries(database, organizationId, ids, filter, limit)
+    async replay(organizationId, ids, filter, limit, entry) {
+      const replayed = await replayDeliveries(database, organizationId, ids, filter, limit, entry)
       if (replayed.length > 0) database.due.announce()
       return replayed
     },
+
+    cancel: (organizationId, deliveryId, entry) =>
+      cancelDelivery(database, organizationId, deliveryId, entry),
 
     async measure() {
       const [backlog] = await database.row(

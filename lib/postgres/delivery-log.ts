@@ -1,5 +1,7 @@
 import type { Fragment, ISql as Sql } from 'postgres'
+import type { AuditRecord } from '../audit.ts'
 import type { Delivery, DeliveryDetails, DeliveryFilter } from '../deliveries.ts'
+import { countInEntry, isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './database.ts'
 import { isoTimestamp, textArray } from './fragments.ts'
 
@@ -67,10 +69,14 @@ export async function replayDeliveries(
   ids: readonly string[] | null,
   filter: DeliveryFilter,
   limit: number,
+  entry: AuditRecord,
 ): Promise<readonly string[]> {
   const [replayed] = await database.row(
     (sql, mark) => sql`
-      with wanted as (
+      with replayed_before as (
+        select subject_id as id from business_api.audit_entries
+        where organization_id = ${organizationId}::text and id = ${entry.id}::text
+      ), wanted as (
         select delivery.id from ${deliveriesOf(sql, organizationId, filter)}
           and delivery.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
           and exists (
@@ -79,6 +85,7 @@ export async function replayDeliveries(
               and endpoint.id = delivery.endpoint_id and endpoint.state <> 'removed'
           )
           ${ids === null ? sql`` : sql`and delivery.id = any (${textArray(sql, ids)})`}
+          and delivery.id not in (select id from replayed_before)
         order by delivery.id
         limit ${limit}::int
         for update of delivery
@@ -89,10 +96,40 @@ export async function replayDeliveries(
         from wanted
         where delivery.organization_id = ${organizationId}::text and delivery.id = wanted.id
         returning delivery.id
+      ), counted as (
+        select count(*)::int as replayed from replayed
+      ), audited as (
+        ${countInEntry(sql, organizationId, entry, sql`counted where replayed > 0`)}
       )
-      select coalesce(pg_catalog.json_agg(id order by id), '[]')::text, ${mark} from replayed`,
+      select coalesce(pg_catalog.json_agg(id order by id), '[]')::text, ${mark} from (
+        select id from replayed
+        union all
+        select id from replayed_before where id = any (${textArray(sql, ids ?? [])})
+      ) as item`,
   )
   return JSON.parse(replayed ?? '[]') as string[]
+}
+
+/** Cancels a delivery that is pending; whether it was. */
+export async function cancelDelivery(
+  database: Database,
+  organizationId: string,
+  deliveryId: string,
+  entry: AuditRecord,
+): Promise<boolean> {
+  const [wasPending] = await database.row(
+    (sql, mark) => sql`
+      with cancelled as (
+        update business_api.deliveries set state = 'cancelled', finished_at = now(), is_waiting = false
+        where organization_id = ${organizationId}::text and id = ${deliveryId}::text and state = 'pending'
+          and not ${isRecorded(sql, organizationId, entry)}
+        returning 1
+      ), audited as (
+        ${recordEntry(sql, organizationId, entry, sql`cancelled`)}
+      )
+      select (exists (select from cancelled) or ${isRecorded(sql, organizationId, entry)})::text, ${mark}`,
+  )
+  return wasPending === 'true'
 }
 
 /** What follows `from`, with a `where` that can be narrowed further. */

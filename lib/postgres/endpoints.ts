@@ -1,12 +1,13 @@
 import type { Fragment, ISql as Sql } from 'postgres'
-import type { EndpointStore, WebhookEndpoint } from '../endpoints.ts'
+import type { EndpointStore, EndpointTarget, WebhookEndpoint } from '../endpoints.ts'
+import { isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './database.ts'
 import { isoTimestamp, textArray } from './fragments.ts'
 
 /** Webhook endpoints in PostgreSQL. */
 export function createEndpointStore(database: Database): EndpointStore {
   return {
-    async insert(organizationId, endpoint) {
+    async insert(organizationId, endpoint, entry) {
       await database.row(
         (sql, mark) => sql`
           with inserted as (
@@ -18,6 +19,8 @@ export function createEndpointStore(database: Database): EndpointStore {
               ${endpoint.sealedSecret}::text, ${endpoint.createdAt}::text::timestamptz
             on conflict (organization_id, id) do nothing
             returning 1
+          ), audited as (
+            ${recordEntry(sql, organizationId, entry, sql`inserted`)}
           )
           select count(*)::text, ${mark} from inserted`,
       )
@@ -35,89 +38,148 @@ export function createEndpointStore(database: Database): EndpointStore {
       return JSON.parse(endpoints ?? '[]') as WebhookEndpoint[]
     },
 
-    update(organizationId, endpointId, { url, description, types, headers }) {
-      return change(
-        database,
-        (sql) => sql`
-          update business_api.webhook_endpoints set
-            url = ${url === undefined ? sql`url` : sql`${url}::text`},
-            description = ${description === undefined ? sql`description` : sql`${description}::text`},
-            types = ${types === undefined ? sql`types` : textArray(sql, types)},
-            headers = ${headers === undefined ? sql`headers` : sql`${JSON.stringify(headers)}::text::jsonb`}
-          where ${isEndpoint(sql, organizationId, endpointId)}
-          returning *`,
+    async getTarget(organizationId, endpointId) {
+      const [target] = await database.row(
+        (sql, mark) => sql`
+          select
+            (
+              select pg_catalog.row_to_json(item)::text from (
+                select
+                  url, types, headers,
+                  case
+                    when previous_secret_expires_at > now()
+                    then pg_catalog.json_build_array(sealed_secret, previous_sealed_secret)
+                    else pg_catalog.json_build_array(sealed_secret)
+                  end as "sealedSecrets",
+                  extract(epoch from now()) * 1000 as "storeTime"
+                from business_api.webhook_endpoints where ${isEndpoint(sql, organizationId, endpointId)}
+              ) as item
+            ),
+            ${mark}`,
       )
+      return JSON.parse(target ?? 'null') as EndpointTarget | null
     },
 
-    async setState(organizationId, endpointId, state, from) {
+    async update(organizationId, endpointId, { url, description, types, headers }, entry) {
       const [endpoint] = await database.row(
         (sql, mark) => sql`
-          with moved as (
-            update business_api.webhook_endpoints set
+          with before as (${lockEndpoint(sql, organizationId, endpointId)}), changed as (
+            update business_api.webhook_endpoints endpoint set
+              url = ${url === undefined ? sql`endpoint.url` : sql`${url}::text`},
+              description = ${description === undefined ? sql`endpoint.description` : sql`${description}::text`},
+              types = ${types === undefined ? sql`endpoint.types` : textArray(sql, types)},
+              headers = ${headers === undefined ? sql`endpoint.headers` : sql`${JSON.stringify(headers)}::text::jsonb`}
+            from before
+            where endpoint.organization_id = before.organization_id and endpoint.id = before.id
+            returning endpoint.*
+          ), compared as (
+            select array_remove(
+              array[
+                case when before.url <> changed.url then 'url' end,
+                case when before.types is distinct from changed.types then 'types' end,
+                case when before.description <> changed.description then 'description' end,
+                case when before.headers <> changed.headers then 'headers' end
+              ],
+              null
+            ) as fields
+            from before, changed
+          ), audited as (
+            ${recordEntry(
+              sql,
+              organizationId,
+              entry,
+              sql`compared where cardinality(fields) > 0`,
+              sql`pg_catalog.jsonb_build_object('fields', fields)`,
+            )}
+          )
+          select ${one(sql, sql`changed`)}, ${mark}`,
+      )
+      return JSON.parse(endpoint ?? 'null') as WebhookEndpoint | null
+    },
+
+    async setState(organizationId, endpointId, state, from, entry) {
+      const [endpoint] = await database.row(
+        (sql, mark) => sql`
+          with before as (${lockEndpoint(sql, organizationId, endpointId)}), moved as (
+            update business_api.webhook_endpoints endpoint set
               state = ${state}::text,
               disabled_reason = ${state === 'disabled' ? 'administrator' : null}::text,
-              failures = ${state === 'enabled' ? sql`0` : sql`failures`},
-              failing_since = ${state === 'enabled' ? sql`null` : sql`failing_since`}
-            where ${isEndpoint(sql, organizationId, endpointId)}
-              and state = any (${textArray(sql, from)}) and state <> ${state}::text
-            returning *
+              failures = ${state === 'enabled' ? sql`0` : sql`endpoint.failures`},
+              failing_since = ${state === 'enabled' ? sql`null` : sql`endpoint.failing_since`}
+            from before
+            where endpoint.organization_id = before.organization_id and endpoint.id = before.id
+              and before.state = any (${textArray(sql, from)}) and before.state <> ${state}::text
+            returning endpoint.*
           ), present as (
             select * from moved
             union all
-            select * from business_api.webhook_endpoints
-            where ${isEndpoint(sql, organizationId, endpointId)} and not exists (select from moved)
+            select * from before where not exists (select from moved)
+          ), audited as (
+            ${recordEntry(sql, organizationId, entry, sql`moved`)}
           )
-          select (select pg_catalog.row_to_json(item)::text from (select ${columns(sql)} from present) as item), ${mark}`,
+          select ${one(sql, sql`present`)}, ${mark}`,
       )
       // What has been waiting for it may be due.
       if (state === 'enabled' && endpoint) database.due.announce()
       return JSON.parse(endpoint ?? 'null') as WebhookEndpoint | null
     },
 
-    async remove(organizationId, endpointId) {
-      const [removed] = await database.row(
+    async remove(organizationId, endpointId, entry) {
+      const [wasThere] = await database.row(
         (sql, mark) => sql`
           with removed as (
             update business_api.webhook_endpoints set
               state = 'removed', sealed_secret = null, previous_sealed_secret = null, headers = '{}'
             where ${isEndpoint(sql, organizationId, endpointId)}
             returning 1
+          ), audited as (
+            ${recordEntry(sql, organizationId, entry, sql`removed`)}
           )
-          select count(*)::text, ${mark} from removed`,
+          select (exists (select from removed) or ${isRecorded(sql, organizationId, entry)})::text, ${mark}`,
       )
-      return removed === '1'
+      return wasThere === 'true'
     },
 
-    rotateSecret(organizationId, endpointId, sealedSecret, overlapMs) {
-      return change(database, (sql) => {
-        const isNew = sql`sealed_secret <> ${sealedSecret}::text`
+    async rotateSecret(organizationId, endpointId, sealedSecret, overlapMs, entry) {
+      const [endpoint] = await database.row((sql, mark) => {
+        const isNew = sql`before.sealed_secret <> ${sealedSecret}::text`
         const overlap = sql`${overlapMs}::float8 * interval '1 millisecond'`
         return sql`
-          update business_api.webhook_endpoints set
-            previous_sealed_secret = case
-              when ${isNew} then ${overlapMs === 0 ? sql`null` : sql`sealed_secret`}
-              else previous_sealed_secret
-            end,
-            previous_secret_expires_at = case
-              when ${isNew} then ${overlapMs === 0 ? sql`null` : sql`now() + ${overlap}`}
-              else previous_secret_expires_at
-            end,
-            sealed_secret = ${sealedSecret}::text
-          where ${isEndpoint(sql, organizationId, endpointId)}
-          returning *`
+          with before as (${lockEndpoint(sql, organizationId, endpointId)}), changed as (
+            update business_api.webhook_endpoints endpoint set
+              previous_sealed_secret = case
+                when ${isNew} then ${overlapMs === 0 ? sql`null` : sql`before.sealed_secret`}
+                else endpoint.previous_sealed_secret
+              end,
+              previous_secret_expires_at = case
+                when ${isNew} then ${overlapMs === 0 ? sql`null` : sql`now() + ${overlap}`}
+                else endpoint.previous_secret_expires_at
+              end,
+              sealed_secret = ${sealedSecret}::text
+            from before
+            where endpoint.organization_id = before.organization_id and endpoint.id = before.id
+            returning endpoint.*
+          ), audited as (
+            ${recordEntry(sql, organizationId, entry, sql`before where ${isNew}`)}
+          )
+          select ${one(sql, sql`changed`)}, ${mark}`
       })
+      return JSON.parse(endpoint ?? 'null') as WebhookEndpoint | null
     },
   }
 }
 
-/** The endpoint after a change; null if there is none. */
-async function change(database: Database, update: (sql: Sql) => Fragment): Promise<WebhookEndpoint | null> {
-  const [endpoint] = await database.row(
-    (sql, mark) => sql`
-      with changed as (${update(sql)})
-      select (select pg_catalog.row_to_json(item)::text from (select ${columns(sql)} from changed) as item), ${mark}`,
-  )
-  return JSON.parse(endpoint ?? 'null') as WebhookEndpoint | null
+/** The one row of a step, as it is shown; null if there is none. */
+function one(sql: Sql, step: Fragment): Fragment {
+  return sql`(select pg_catalog.row_to_json(item)::text from (select ${columns(sql)} from ${step}) as item)`
+}
+
+/** The first step of a change: without it, one that has waited for another would still see what was before that. */
+function lockEndpoint(sql: Sql, organizationId: string, endpointId: string): Fragment {
+  return sql`
+    select * from business_api.webhook_endpoints
+    where ${isEndpoint(sql, organizationId, endpointId)}
+    for no key update`
 }
 
 function isEndpoint(sql: Sql, organizationId: string, endpointId: string): Fragment {

@@ -1,6 +1,7 @@
 import type { Sql, TransactionSql } from 'postgres'
 import type { BusinessStore, RecordStore } from '../store.ts'
 import { createApiKeyStore } from './api-keys.ts'
+import { createAuditStore } from './audit.ts'
 import { createBusinessRecordStore } from './businesses.ts'
 import { createClientStore } from './clients.ts'
 import { createDatabase, type DatabaseOptions, type RecordDatabase } from './database.ts'
@@ -42,6 +43,7 @@ export function createPostgresStore(source: Sql | string, options: DatabaseOptio
     endpoints: createEndpointStore(database),
     deliveries: createDeliveryStore(database),
     notices: createNoticeStore(database),
+    audit: createAuditStore(database),
     using: (transaction) => createRecordStores(createTransactionDatabase(transaction)),
     close: () => database.close(),
   }

@@ -1,18 +1,21 @@
 import * as v from 'valibot'
-import { type ApiKey, digestApiKey, generateApiKey } from '../api-keys.ts'
+import { type ApiKey, type ApiKeyRecord, digestApiKey, generateApiKey } from '../api-keys.ts'
+import { BusinessApiError, INVALID_STATE } from '../errors.ts'
 import * as field from '../fields.ts'
 import type { Clock, Ids } from '../ids.ts'
-import { found, IdSchema, moment, OrganizationIdSchema, read } from '../input.ts'
+import { found, IdSchema, moment, OrganizationIdSchema, read, withoutUndefined } from '../input.ts'
 import { toTimestamp } from '../making.ts'
 import type { RateLimit } from '../rate-limit.ts'
 import { SCOPES, type Scope } from '../scopes.ts'
 import type { BusinessStore } from '../store.ts'
+import { type Acting, ActorSchema, type MakeEntry } from './audit.ts'
+import { OVERLAP_MS, OverlapSchema } from './overlap.ts'
 import { RateLimitSchema } from './rate-limits.ts'
 
 // --- Types ---
 
 /** What an administrator decides about a new API key. */
-export interface NewApiKey {
+export interface NewApiKey extends Acting {
   /** 1 to 100 characters, for people. */
   readonly name: string
   /** At least one, each once. */
@@ -29,9 +32,23 @@ export interface CreatedApiKey extends ApiKey {
   readonly key: string
 }
 
+/** Options of `rotate`. */
+export interface RotateApiKeyOptions extends Acting {
+  /** Milliseconds for which the key before stays in force too; 0: not at all. Default 24 hours, at most 30 days. */
+  readonly overlapMs?: number | undefined
+  /** As of a new key; null: never. Default when the key before would have expired. */
+  readonly expiresAt?: Date | string | null | undefined
+}
+
+/** The key that replaces another one, shown this once as every new key is. */
+export interface RotatedApiKey extends CreatedApiKey {
+  /** The key before as it is now: it expires when the overlap ends, or has been revoked. */
+  readonly previous: ApiKey
+}
+
 /** The API keys of organizations. */
 export interface ApiKeySettings {
-  /** Makes a key. Two calls make two keys, as rotation needs: the old one stays in force until it is revoked. */
+  /** Makes a key. Two calls make two keys. */
   create(organizationId: string, newKey: NewApiKey): Promise<CreatedApiKey>
 
   /** All keys of the organization, revoked and expired ones too, newest first. */
@@ -42,7 +59,17 @@ export interface ApiKeySettings {
    *
    * @throws `BusinessApiError` with code `not_found` when the organization has no key of that id
    */
-  revoke(organizationId: string, keyId: string): Promise<ApiKey>
+  revoke(organizationId: string, keyId: string, options?: Acting): Promise<ApiKey>
+
+  /**
+   * Makes a key with the name, the scopes and the rate limit of another one, which ends after the overlap, by the store's
+   * clock, or when it would have expired anyway. A key is rotated once, also by two calls at the same time; from then on
+   * it is its successor that can be.
+   *
+   * @throws `BusinessApiError` with code `not_found` when the organization has no key of that id, `invalid_state` when it
+   *   is revoked, has expired or has been rotated
+   */
+  rotate(organizationId: string, keyId: string, options?: RotateApiKeyOptions): Promise<RotatedApiKey>
 }
 
 // --- Inputs ---
@@ -54,8 +81,13 @@ const scopesRequirement = `must be one or more of ${SCOPES.join(', ')}, each onc
 const momentRequirement =
   'must be null, a Date, or ISO 8601 with a time zone, in the future and before the year 10000'
 
-function createSchema(clock: Clock) {
-  return v.object({
+function createSchemas(clock: Clock) {
+  const ExpirySchema = v.pipe(
+    moment(momentRequirement),
+    v.check((expiry) => expiry.getTime() > clock() && expiry.getTime() < YEAR_10000, momentRequirement),
+    v.transform((expiry) => expiry.toISOString()),
+  )
+  const CreateSchema = v.object({
     organizationId: OrganizationIdSchema,
     name: field.text(1, 100),
     scopes: v.pipe(
@@ -63,48 +95,64 @@ function createSchema(clock: Clock) {
       v.minLength(1, scopesRequirement),
       v.check((scopes) => new Set(scopes).size === scopes.length, scopesRequirement),
     ),
-    expiresAt: v.nullish(
-      v.pipe(
-        moment(momentRequirement),
-        v.check((expiry) => expiry.getTime() > clock() && expiry.getTime() < YEAR_10000, momentRequirement),
-        v.transform((expiry) => expiry.toISOString()),
-      ),
-      null,
-    ),
+    expiresAt: v.nullish(ExpirySchema, null),
     rateLimit: v.nullish(RateLimitSchema, null),
+    actor: ActorSchema,
   })
+  const RotateSchema = v.object({
+    ...RefSchema.entries,
+    overlapMs: OverlapSchema,
+    expiresAt: v.exactOptional(v.nullable(ExpirySchema)),
+  })
+  return { CreateSchema, RotateSchema }
 }
 
 const ListSchema = v.object({ organizationId: OrganizationIdSchema })
-const RevokeSchema = v.object({ organizationId: OrganizationIdSchema, keyId: IdSchema })
+const RefSchema = v.object({ organizationId: OrganizationIdSchema, keyId: IdSchema, actor: ActorSchema })
 
 // --- Calls ---
+
+/** What API keys are managed with. */
+export interface ApiKeyTools {
+  readonly keyPrefix: string
+  readonly ids: Ids
+  readonly clock: Clock
+  readonly makeEntry: MakeEntry
+}
 
 /** API keys as administrators manage them. */
 export function createApiKeySettings(
   store: Pick<BusinessStore, 'apiKeys'>,
-  keyPrefix: string,
-  { ids, clock }: { readonly ids: Ids; readonly clock: Clock },
+  { keyPrefix, ids, clock, makeEntry }: ApiKeyTools,
 ): ApiKeySettings {
-  const CreateSchema = createSchema(clock)
+  const { CreateSchema, RotateSchema } = createSchemas(clock)
+
+  /** A new key, and what a store keeps of it whatever it may do. */
+  function generate(): { key: string; kept: NewKey } {
+    const key = generateApiKey(keyPrefix)
+    const kept = {
+      id: ids('key'),
+      digest: digestApiKey(key),
+      prefix: `${keyPrefix}_live_`,
+      lastFour: key.slice(-4),
+      createdAt: toTimestamp(clock()),
+    }
+    return { key, kept }
+  }
 
   return {
-    async create(organizationId, { name, scopes, expiresAt, rateLimit }) {
-      const given = { organizationId, name, scopes, expiresAt, rateLimit }
-      const input = read(CreateSchema, given, 'Cannot create an API key')
-      const key = generateApiKey(keyPrefix)
-      const shown = {
-        id: ids('key'),
-        name: input.name,
-        scopes: input.scopes,
-        prefix: `${keyPrefix}_live_`,
-        lastFour: key.slice(-4),
-        rateLimit: input.rateLimit,
-        createdAt: toTimestamp(clock()),
-        expiresAt: input.expiresAt,
-      }
-      await store.apiKeys.insert(input.organizationId, { ...shown, digest: digestApiKey(key) })
-      return { key, ...shown, revokedAt: null, lastUsedAt: null }
+    async create(organizationId, { name, scopes, expiresAt, rateLimit, actor }) {
+      const given = { organizationId, name, scopes, expiresAt, rateLimit, actor }
+      const {
+        organizationId: owner,
+        actor: who,
+        ...chosen
+      } = read(CreateSchema, given, 'Cannot create an API key')
+      const { key, kept } = generate()
+      const entry = makeEntry('api_key.created', kept.id, who, chosen)
+      await store.apiKeys.insert(owner, { ...kept, ...chosen }, entry)
+      const { digest: _, ...shown } = { ...kept, ...chosen }
+      return { key, ...shown, revokedAt: null, successorId: null, lastUsedAt: null }
     },
 
     async list(organizationId) {
@@ -112,9 +160,39 @@ export function createApiKeySettings(
       return store.apiKeys.list(input.organizationId)
     },
 
-    async revoke(organizationId, keyId) {
-      const input = read(RevokeSchema, { organizationId, keyId }, 'Cannot revoke an API key')
-      return found(await store.apiKeys.revoke(input.organizationId, input.keyId), 'Cannot revoke an API key')
+    async revoke(organizationId, keyId, { actor } = {}) {
+      const action = 'Cannot revoke an API key'
+      const {
+        organizationId: owner,
+        keyId: id,
+        actor: who,
+      } = read(RefSchema, { organizationId, keyId, actor }, action)
+      return found(await store.apiKeys.revoke(owner, id, makeEntry('api_key.revoked', id, who)), action)
+    },
+
+    async rotate(organizationId, keyId, { overlapMs = OVERLAP_MS, expiresAt, actor } = {}) {
+      const action = 'Cannot rotate an API key'
+      const given = { organizationId, keyId, overlapMs, ...withoutUndefined({ expiresAt }), actor }
+      const {
+        organizationId: owner,
+        keyId: id,
+        overlapMs: overlap,
+        actor: who,
+        ...chosen
+      } = read(RotateSchema, given, action)
+      const { key, kept } = generate()
+      const entry = makeEntry('api_key.rotated', id, who, { successorId: kept.id, overlapMs: overlap })
+      const rotation = await store.apiKeys.rotate(owner, id, { ...kept, ...chosen }, overlap, entry)
+      const { key: made, previous } = found(rotation, action)
+      if (made !== null) return { key, ...made, previous }
+      throw new BusinessApiError(INVALID_STATE, `${action} as it ${obstacleOf(previous)}`)
     },
   }
+}
+
+type NewKey = Pick<ApiKeyRecord, 'id' | 'digest' | 'prefix' | 'lastFour' | 'createdAt'>
+
+function obstacleOf({ revokedAt, successorId }: ApiKey): string {
+  if (revokedAt !== null) return 'is revoked'
+  return successorId === null ? 'has expired' : 'has been rotated'
 }

@@ -1,4 +1,5 @@
 import * as v from 'valibot'
+import type { AuditRecord } from '../audit.ts'
 import type {
   Delivery,
   DeliveryDetails,
@@ -10,6 +11,8 @@ import { BusinessApiError, INVALID_STATE } from '../errors.ts'
 import { EVENT_TYPES, type EventType } from '../events.ts'
 import { found, IdSchema, moment, OrganizationIdSchema, read, withoutUndefined } from '../input.ts'
 import type { BusinessStore } from '../store.ts'
+import { type Acting, ActorSchema, type MakeEntry } from './audit.ts'
+import { type Page, type PageQuery, pageEntries, readPage } from './page.ts'
 
 // --- Types ---
 
@@ -24,22 +27,16 @@ export interface RecoveryFilter {
 }
 
 /** Which deliveries are to be shown; what is absent does not count. */
-export interface DeliveryQuery extends RecoveryFilter {
+export interface DeliveryQuery extends RecoveryFilter, PageQuery {
   /** One of these states. */
   readonly states?: readonly DeliveryState[] | undefined
-  /** 1 to 200. Default 50. */
-  readonly limit?: number | undefined
-  /** The `next` of the page before. Default null: from the newest. */
-  readonly before?: string | null | undefined
 }
 
+/** Which deliveries are to be recovered, and by whom. */
+export interface RecoveryOptions extends RecoveryFilter, Acting {}
+
 /** A page of the delivery log. */
-export interface DeliveryPage {
-  /** Newest first. */
-  readonly data: readonly Delivery[]
-  /** What to pass as `before` for the page that follows; null: there is none. */
-  readonly next: string | null
-}
+export type DeliveryPage = Page<Delivery>
 
 /** The delivery log of organizations, and sending again what is in it. */
 export interface DeliverySettings {
@@ -59,32 +56,41 @@ export interface DeliverySettings {
    * @throws `BusinessApiError` with code `not_found` when the organization has no delivery of that id, `invalid_state`
    *   while it is pending or in flight and when its endpoint has been removed
    */
-  redeliver(organizationId: string, deliveryId: string): Promise<DeliveryDetails>
+  redeliver(organizationId: string, deliveryId: string, options?: Acting): Promise<DeliveryDetails>
 
   /**
    * Has all that was dead-lettered or skipped until now sent again, newest first, each once. What belongs to a removed
    * endpoint is passed over; what belongs to a disabled one will be skipped again, so enable it first. When it fails
-   * halfway, what has been recovered stays so, and another call does the rest.
+   * halfway, what has been recovered stays so, and another call does the rest. All of it leaves one audit entry.
    *
    * @returns how many
    */
-  recover(organizationId: string, filter?: RecoveryFilter): Promise<{ recovered: number }>
+  recover(organizationId: string, options?: RecoveryOptions): Promise<{ recovered: number }>
+
+  /**
+   * Has a delivery not sent that is pending, also one that waits for its next attempt or for a paused endpoint.
+   *
+   * @throws `BusinessApiError` with code `not_found` when the organization has no delivery of that id, `invalid_state`
+   *   when it is in flight, as nobody can take back what is being sent, and when it is in a final state
+   */
+  cancel(organizationId: string, deliveryId: string, options?: Acting): Promise<DeliveryDetails>
 }
 
 // --- Inputs ---
 
-const STATES: readonly DeliveryState[] = [
-  'pending',
-  'in_flight',
-  'delivered',
-  'dead_lettered',
-  'skipped',
-  'cancelled',
-]
+/** Every state, as messages say it. */
+const STATE_WORDS: Readonly<Record<DeliveryState, string>> = {
+  pending: 'pending',
+  in_flight: 'in flight',
+  delivered: 'delivered',
+  dead_lettered: 'dead-lettered',
+  skipped: 'skipped',
+  cancelled: 'cancelled',
+}
+const STATES = Object.keys(STATE_WORDS) as readonly DeliveryState[]
 
 const typeRequirement = `must be one of ${EVENT_TYPES.join(', ')}`
 const statesRequirement = `must be one or more of ${STATES.join(', ')}`
-const limitRequirement = 'must be a whole number from 1 to 200'
 const momentRequirement = 'must be a Date, or ISO 8601 with a time zone, from 1970 to 9999'
 
 const MomentSchema = v.pipe(
@@ -94,31 +100,26 @@ const MomentSchema = v.pipe(
   v.transform((time) => time.toISOString()),
 )
 
-const RecoverSchema = v.object({
+const FilterSchema = v.object({
   organizationId: OrganizationIdSchema,
   endpointId: v.exactOptional(IdSchema),
   type: v.exactOptional(v.picklist(EVENT_TYPES, typeRequirement)),
   since: v.exactOptional(MomentSchema),
   until: v.exactOptional(MomentSchema),
 })
+const RecoverSchema = v.object({ ...FilterSchema.entries, actor: ActorSchema })
 const ListSchema = v.object({
-  ...RecoverSchema.entries,
+  ...FilterSchema.entries,
   states: v.exactOptional(
     v.pipe(
       v.array(v.picklist(STATES, statesRequirement), statesRequirement),
       v.minLength(1, statesRequirement),
     ),
   ),
-  limit: v.optional(
-    v.pipe(
-      v.number(limitRequirement),
-      v.check((limit) => Number.isInteger(limit) && limit >= 1 && limit <= 200, limitRequirement),
-    ),
-    50,
-  ),
-  before: v.nullish(IdSchema, null),
+  ...pageEntries,
 })
 const RefSchema = v.object({ organizationId: OrganizationIdSchema, deliveryId: IdSchema })
+const ChangeSchema = v.object({ ...RefSchema.entries, actor: ActorSchema })
 
 // --- Calls ---
 
@@ -128,7 +129,10 @@ const RECOVERABLE: readonly DeliveryState[] = ['dead_lettered', 'skipped']
 const RECOVERY_BATCH = 1000
 
 /** The delivery log as administrators see it. */
-export function createDeliverySettings(store: Pick<BusinessStore, 'deliveries'>): DeliverySettings {
+export function createDeliverySettings(
+  store: Pick<BusinessStore, 'deliveries'>,
+  makeEntry: MakeEntry,
+): DeliverySettings {
   return {
     async list(organizationId, query = {}) {
       const given = { ...withoutUndefined(query), organizationId }
@@ -138,10 +142,7 @@ export function createDeliverySettings(store: Pick<BusinessStore, 'deliveries'>)
         before,
         ...filter
       } = read(ListSchema, given, 'Cannot list deliveries')
-      // One more than is shown tells whether a page follows.
-      const some = await store.deliveries.list(owner, filter, limit + 1, before)
-      const data = some.slice(0, limit)
-      return { data, next: some.length > limit ? (data.at(-1)?.id ?? null) : null }
+      return readPage(limit, (count) => store.deliveries.list(owner, filter, count, before))
     },
 
     async get(organizationId, deliveryId) {
@@ -152,30 +153,44 @@ export function createDeliverySettings(store: Pick<BusinessStore, 'deliveries'>)
       )
     },
 
-    async redeliver(organizationId, deliveryId) {
+    async redeliver(organizationId, deliveryId, { actor } = {}) {
       const action = 'Cannot redeliver a delivery'
-      const { organizationId: owner, deliveryId: id } = read(
-        RefSchema,
-        { organizationId, deliveryId },
-        action,
-      )
-      const replayed = await store.deliveries.replay(owner, [id], {}, 1)
+      const input = read(ChangeSchema, { organizationId, deliveryId, actor }, action)
+      const { organizationId: owner, deliveryId: id } = input
+      const entry = makeEntry('delivery.redelivered', id, input.actor)
+      const replayed = await store.deliveries.replay(owner, [id], {}, 1, entry)
       const delivery = found(await store.deliveries.get(owner, id), action)
       if (replayed.includes(id)) return delivery
       throw new BusinessApiError(INVALID_STATE, `${action} as ${obstacleOf(delivery)}`)
     },
 
-    async recover(organizationId, filter = {}) {
-      const given = { ...withoutUndefined(filter), organizationId }
-      const { organizationId: owner, ...input } = read(RecoverSchema, given, 'Cannot recover deliveries')
-      return { recovered: await recover(store.deliveries, owner, { ...input, states: RECOVERABLE }) }
+    async recover(organizationId, options = {}) {
+      const given = { ...withoutUndefined(options), organizationId }
+      const {
+        organizationId: owner,
+        actor,
+        ...filter
+      } = read(RecoverSchema, given, 'Cannot recover deliveries')
+      const entry = makeEntry('deliveries.recovered', filter.endpointId ?? owner, actor, { filter })
+      return { recovered: await recover(store.deliveries, owner, { ...filter, states: RECOVERABLE }, entry) }
+    },
+
+    async cancel(organizationId, deliveryId, { actor } = {}) {
+      const action = 'Cannot cancel a delivery'
+      const input = read(ChangeSchema, { organizationId, deliveryId, actor }, action)
+      const { organizationId: owner, deliveryId: id } = input
+      const entry = makeEntry('delivery.cancelled', id, input.actor)
+      const isCancelled = await store.deliveries.cancel(owner, id, entry)
+      const delivery = found(await store.deliveries.get(owner, id), action)
+      if (isCancelled) return delivery
+      throw new BusinessApiError(INVALID_STATE, `${action} as it is ${STATE_WORDS[delivery.state]}`)
     },
   }
 }
 
 function obstacleOf({ state }: Delivery): string {
-  if (state === 'pending') return 'it is pending'
-  return state === 'in_flight' ? 'it is in flight' : 'its endpoint has been removed'
+  const isOpen = state === 'pending' || state === 'in_flight'
+  return isOpen ? `it is ${STATE_WORDS[state]}` : 'its endpoint has been removed'
 }
 
 /**
@@ -186,6 +201,7 @@ async function recover(
   deliveries: Pick<DeliveryStore, 'list' | 'replay'>,
   organizationId: string,
   filter: DeliveryFilter,
+  entry: AuditRecord,
 ): Promise<number> {
   let recovered = 0
   let before: string | null = null
@@ -194,7 +210,7 @@ async function recover(
     const ids = page.map(({ id }) => id)
     if (ids.length > 0) {
       // The filter again: what another call has recovered meanwhile may have been delivered by now.
-      recovered += (await deliveries.replay(organizationId, ids, filter, RECOVERY_BATCH)).length
+      recovered += (await deliveries.replay(organizationId, ids, filter, RECOVERY_BATCH, entry)).length
     }
     before = page.length === RECOVERY_BATCH ? (ids.at(-1) ?? null) : null
   } while (before !== null)

@@ -1,20 +1,27 @@
 import * as v from 'valibot'
-import { type DestinationVerdict, URL_MAX_LENGTH } from '../destination.ts'
+import type { AuditAction } from '../audit.ts'
+import type { DestinationVerdict } from '../destination.ts'
 import type { EndpointState, WebhookEndpoint } from '../endpoints.ts'
 import { BusinessApiError, INVALID_INPUT, INVALID_STATE } from '../errors.ts'
-import { EVENT_TYPES, type EventType } from '../events.ts'
-import * as field from '../fields.ts'
-import type { Clock, Ids } from '../ids.ts'
-import { found, IdSchema, OrganizationIdSchema, read, withoutUndefined } from '../input.ts'
+import type { EventType } from '../events.ts'
+import { found, OrganizationIdSchema, read, withoutUndefined } from '../input.ts'
 import { toTimestamp } from '../making.ts'
 import { generateSigningSecret, type SecretSealer } from '../secret-sealing.ts'
 import type { BusinessStore } from '../store.ts'
-import { endpointHeaders } from './endpoint-headers.ts'
+import type { Acting } from './audit.ts'
+import { createEndpointSchemas, EndpointRefSchema, RotateSecretSchema } from './endpoint-inputs.ts'
+import { OVERLAP_MS } from './overlap.ts'
+import {
+  createTestDelivery,
+  type SendTestOptions,
+  type TestDeliveryTools,
+  type TestResult,
+} from './test-delivery.ts'
 
 // --- Types ---
 
 /** What of a webhook endpoint is to be changed; what is absent stays. */
-export interface EndpointUpdate {
+export interface EndpointUpdate extends Acting {
   /** Where to: https, public, on port 443 or from 1024 on. Judged now and again at every attempt. */
   readonly url?: string | undefined
   /** The types it wants, at least one, each once; null: every type, also those to come. */
@@ -59,26 +66,26 @@ export interface EndpointSettings {
    *
    * @throws `BusinessApiError` with code `invalid_state` when it is disabled
    */
-  pause(organizationId: string, endpointId: string): Promise<WebhookEndpoint>
+  pause(organizationId: string, endpointId: string, options?: Acting): Promise<WebhookEndpoint>
 
   /**
    * Ends a pause: what has been waiting is sent.
    *
    * @throws `BusinessApiError` with code `invalid_state` when it is disabled
    */
-  resume(organizationId: string, endpointId: string): Promise<WebhookEndpoint>
+  resume(organizationId: string, endpointId: string, options?: Acting): Promise<WebhookEndpoint>
 
   /**
    * Claims nothing for it from now on: deliveries, those that wait too, are skipped and can be recovered later. What a
    * process has claimed before is still sent, some seconds long at most.
    */
-  disable(organizationId: string, endpointId: string): Promise<WebhookEndpoint>
+  disable(organizationId: string, endpointId: string, options?: Acting): Promise<WebhookEndpoint>
 
   /** Sends again, whoever had disabled it, and forgets its failures. What was skipped stays so until it is recovered. */
-  enable(organizationId: string, endpointId: string): Promise<WebhookEndpoint>
+  enable(organizationId: string, endpointId: string, options?: Acting): Promise<WebhookEndpoint>
 
   /** Removes the endpoint and its secrets for good. Its delivery log stays until it is purged. */
-  remove(organizationId: string, endpointId: string): Promise<void>
+  remove(organizationId: string, endpointId: string, options?: Acting): Promise<void>
 
   /**
    * Makes a new secret the current one. The one before signs too for the overlap, so that the subscriber can change
@@ -91,85 +98,52 @@ export interface EndpointSettings {
     endpointId: string,
     options?: RotateSecretOptions,
   ): Promise<EndpointWithSecret>
+
+  /**
+   * Makes one attempt now, signed as every delivery, with an example of an event, and tells what became of it. It is in
+   * no log, counts neither for nor against the endpoint, and is made also while that is paused or disabled. Subscribers
+   * tell it by its id: `evt_test_…`.
+   *
+   * @throws `BusinessApiError` with code `secret_unavailable` when the host's keys do not open the signing secret;
+   *   `TypeError` when the host has given no `sender`; `Error` when that could not send at all, as it is closed
+   */
+  sendTest(organizationId: string, endpointId: string, options?: SendTestOptions): Promise<TestResult>
 }
 
 /** Options of `rotateSecret`. */
-export interface RotateSecretOptions {
+export interface RotateSecretOptions extends Acting {
   /** Milliseconds for which the secret before signs too; 0: not at all. Default 24 hours, at most 30 days. */
   readonly overlapMs?: number | undefined
 }
 
 // --- Inputs ---
 
-const DAY_MS = 24 * 60 * 60 * 1000
-const OVERLAP_MAX_MS = 30 * DAY_MS
-
-const typesRequirement = `must be null, or one or more of ${EVENT_TYPES.join(', ')}, each once`
-const overlapRequirement = `must be a whole number of milliseconds from 0 to ${OVERLAP_MAX_MS}`
-
-const TypesSchema = v.nullable(
-  v.pipe(
-    v.array(v.picklist(EVENT_TYPES, typesRequirement), typesRequirement),
-    v.minLength(1, typesRequirement),
-    v.check((types) => new Set(types).size === types.length, typesRequirement),
-  ),
-)
-const UrlSchema = v.pipe(
-  field.text(1, URL_MAX_LENGTH),
-  // A parser of URLs takes it out without a word: the log would show another text than was meant.
-  v.check((url) => !/[\s\p{Cc}]/u.test(url), 'must not contain white space or control characters'),
-)
-const DescriptionSchema = field.text(0, 200)
-
 const ListSchema = v.object({ organizationId: OrganizationIdSchema })
-const RefSchema = v.object({ organizationId: OrganizationIdSchema, endpointId: IdSchema })
-const RotateSchema = v.object({
-  ...RefSchema.entries,
-  overlapMs: v.pipe(
-    v.number(overlapRequirement),
-    v.check((ms) => Number.isInteger(ms) && ms >= 0 && ms <= OVERLAP_MAX_MS, overlapRequirement),
-  ),
-})
-
-function createSchemas(headerPrefix: string) {
-  const HeadersSchema = endpointHeaders(headerPrefix)
-  return {
-    RegisterSchema: v.object({
-      organizationId: OrganizationIdSchema,
-      url: UrlSchema,
-      types: v.optional(TypesSchema, null),
-      description: v.optional(DescriptionSchema, ''),
-      headers: v.optional(HeadersSchema, {}),
-    }),
-    UpdateSchema: v.object({
-      ...RefSchema.entries,
-      url: v.exactOptional(UrlSchema),
-      types: v.exactOptional(TypesSchema),
-      description: v.exactOptional(DescriptionSchema),
-      headers: v.exactOptional(HeadersSchema),
-    }),
-  }
-}
 
 // --- Calls ---
 
 /** What endpoints are managed with. */
-export interface EndpointTools {
-  readonly sealer: Pick<SecretSealer, 'seal'>
+export interface EndpointTools extends TestDeliveryTools {
+  readonly sealer: SecretSealer
   /** Whether events may be sent to a URL. */
   readonly judge: (url: string) => Promise<DestinationVerdict>
-  /** Of the service's own headers: `X-SERVICE`. */
-  readonly headerPrefix: string
-  readonly ids: Ids
-  readonly clock: Clock
+}
+
+/** A call that moves an endpoint to a state. */
+interface Move {
+  readonly verb: 'pause' | 'resume' | 'disable' | 'enable'
+  readonly to: EndpointState
+  readonly from: readonly EndpointState[]
+  readonly audited: AuditAction
 }
 
 /** Webhook endpoints as administrators manage them. */
 export function createEndpointSettings(
-  store: Pick<BusinessStore, 'endpoints'>,
-  { sealer, judge, headerPrefix, ids, clock }: EndpointTools,
+  store: Pick<BusinessStore, 'endpoints' | 'audit'>,
+  tools: EndpointTools,
 ): EndpointSettings {
-  const { RegisterSchema, UpdateSchema } = createSchemas(headerPrefix)
+  const { sealer, judge, headerPrefix, ids, clock, makeEntry } = tools
+  const { RegisterSchema, UpdateSchema } = createEndpointSchemas(headerPrefix)
 
   async function checkUrl(url: string, action: string): Promise<void> {
     const verdict = await judge(url)
@@ -178,30 +152,31 @@ export function createEndpointSettings(
     throw new BusinessApiError(INVALID_INPUT, `${action} as url was refused: ${verdict.reason}`)
   }
 
-  async function move(
-    ref: { readonly organizationId: string; readonly endpointId: string },
-    state: EndpointState,
-    from: readonly EndpointState[],
-    action: string,
-  ): Promise<WebhookEndpoint> {
-    const { organizationId, endpointId } = read(RefSchema, ref, action)
-    const endpoint = found(await store.endpoints.setState(organizationId, endpointId, state, from), action)
-    if (endpoint.state === state) return endpoint
-    throw new BusinessApiError(INVALID_STATE, `${action} as it is ${endpoint.state}`)
+  function move({ verb, to, from, audited }: Move): EndpointSettings['pause'] {
+    const action = `Cannot ${verb} a webhook endpoint`
+    return async (organizationId, endpointId, { actor } = {}) => {
+      const input = read(EndpointRefSchema, { organizationId, endpointId, actor }, action)
+      const { organizationId: owner, endpointId: id } = input
+      const entry = makeEntry(audited, id, input.actor)
+      const endpoint = found(await store.endpoints.setState(owner, id, to, from, entry), action)
+      if (endpoint.state === to) return endpoint
+      throw new BusinessApiError(INVALID_STATE, `${action} as it is ${endpoint.state}`)
+    }
   }
 
   return {
-    async register(organizationId, { url, types, description, headers }) {
+    async register(organizationId, { url, types, description, headers, actor }) {
       const action = 'Cannot register a webhook endpoint'
-      const given = { organizationId, url, types, description, headers }
-      const { organizationId: owner, ...input } = read(RegisterSchema, given, action)
+      const given = { organizationId, url, types, description, headers, actor }
+      const { organizationId: owner, actor: who, ...input } = read(RegisterSchema, given, action)
       const id = ids('we')
       const secret = generateSigningSecret()
       // Before the name look-up: without a key to seal with, nothing that the URL says matters.
       const sealedSecret = sealer.seal(secret, { organizationId: owner, endpointId: id })
       await checkUrl(input.url, action)
       const shown = { id, ...input, createdAt: toTimestamp(clock()) }
-      await store.endpoints.insert(owner, { ...shown, sealedSecret })
+      const entry = makeEntry('endpoint.registered', id, who, { types: input.types })
+      await store.endpoints.insert(owner, { ...shown, sealedSecret }, entry)
       return { secret, ...shown, ...UNTOUCHED }
     },
 
@@ -213,49 +188,47 @@ export function createEndpointSettings(
     async update(organizationId, endpointId, changes) {
       const action = 'Cannot update a webhook endpoint'
       const given = { ...withoutUndefined(changes), organizationId, endpointId }
-      const { organizationId: owner, endpointId: id, ...input } = read(UpdateSchema, given, action)
+      const { organizationId: owner, endpointId: id, actor, ...input } = read(UpdateSchema, given, action)
       if (input.url !== undefined) await checkUrl(input.url, action)
-      return found(await store.endpoints.update(owner, id, input), action)
+      const entry = makeEntry('endpoint.updated', id, actor)
+      return found(await store.endpoints.update(owner, id, input, entry), action)
     },
 
-    pause: (organizationId, endpointId) =>
-      move({ organizationId, endpointId }, 'paused', ['enabled'], 'Cannot pause a webhook endpoint'),
+    pause: move({ verb: 'pause', to: 'paused', from: ['enabled'], audited: 'endpoint.paused' }),
+    resume: move({ verb: 'resume', to: 'enabled', from: ['paused'], audited: 'endpoint.resumed' }),
+    disable: move({
+      verb: 'disable',
+      to: 'disabled',
+      from: ['enabled', 'paused'],
+      audited: 'endpoint.disabled',
+    }),
+    enable: move({
+      verb: 'enable',
+      to: 'enabled',
+      from: ['paused', 'disabled'],
+      audited: 'endpoint.enabled',
+    }),
 
-    resume: (organizationId, endpointId) =>
-      move({ organizationId, endpointId }, 'enabled', ['paused'], 'Cannot resume a webhook endpoint'),
-
-    disable: (organizationId, endpointId) =>
-      move(
-        { organizationId, endpointId },
-        'disabled',
-        ['enabled', 'paused'],
-        'Cannot disable a webhook endpoint',
-      ),
-
-    enable: (organizationId, endpointId) =>
-      move(
-        { organizationId, endpointId },
-        'enabled',
-        ['paused', 'disabled'],
-        'Cannot enable a webhook endpoint',
-      ),
-
-    async remove(organizationId, endpointId) {
+    async remove(organizationId, endpointId, { actor } = {}) {
       const action = 'Cannot remove a webhook endpoint'
-      const input = read(RefSchema, { organizationId, endpointId }, action)
-      const wasThere = await store.endpoints.remove(input.organizationId, input.endpointId)
+      const input = read(EndpointRefSchema, { organizationId, endpointId, actor }, action)
+      const { organizationId: owner, endpointId: id } = input
+      const wasThere = await store.endpoints.remove(owner, id, makeEntry('endpoint.removed', id, input.actor))
       found(wasThere || null, action)
     },
 
-    async rotateSecret(organizationId, endpointId, { overlapMs = DAY_MS } = {}) {
+    async rotateSecret(organizationId, endpointId, { overlapMs = OVERLAP_MS, actor } = {}) {
       const action = 'Cannot rotate the secret of a webhook endpoint'
-      const input = read(RotateSchema, { organizationId, endpointId, overlapMs }, action)
-      const { organizationId: owner, endpointId: id } = input
+      const input = read(RotateSecretSchema, { organizationId, endpointId, overlapMs, actor }, action)
+      const { organizationId: owner, endpointId: id, overlapMs: overlap } = input
       const secret = generateSigningSecret()
       const sealedSecret = sealer.seal(secret, { organizationId: owner, endpointId: id })
-      const endpoint = await store.endpoints.rotateSecret(owner, id, sealedSecret, input.overlapMs)
+      const entry = makeEntry('endpoint.secret_rotated', id, input.actor, { overlapMs: overlap })
+      const endpoint = await store.endpoints.rotateSecret(owner, id, sealedSecret, overlap, entry)
       return { secret, ...found(endpoint, action) }
     },
+
+    sendTest: createTestDelivery(store, tools),
   }
 }
 

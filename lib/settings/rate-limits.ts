@@ -2,6 +2,7 @@ import * as v from 'valibot'
 import { OrganizationIdSchema, read } from '../input.ts'
 import { isRateLimit, RATE_LIMIT_REQUIREMENT, type RateLimit } from '../rate-limit.ts'
 import type { BusinessStore } from '../store.ts'
+import { type Acting, ActorSchema, type MakeEntry } from './audit.ts'
 
 const requirement = `must be null or ${RATE_LIMIT_REQUIREMENT}`
 
@@ -11,7 +12,11 @@ export const RateLimitSchema: v.GenericSchema<RateLimit> = v.pipe(
   v.check(isRateLimit, requirement),
 )
 
-const SetSchema = v.object({ organizationId: OrganizationIdSchema, rateLimit: v.nullable(RateLimitSchema) })
+const SetSchema = v.object({
+  organizationId: OrganizationIdSchema,
+  rateLimit: v.nullable(RateLimitSchema),
+  actor: ActorSchema,
+})
 
 /** The limits of organizations. */
 export interface RateLimitSettings {
@@ -21,15 +26,20 @@ export interface RateLimitSettings {
    *
    * @param rateLimit within {@link RATE_LIMIT_BOUNDS}
    */
-  set(organizationId: string, rateLimit: RateLimit | null): Promise<void>
+  set(organizationId: string, rateLimit: RateLimit | null, options?: Acting): Promise<void>
 }
 
 /** Rate limits as administrators set them. */
-export function createRateLimitSettings(store: Pick<BusinessStore, 'apiKeys'>): RateLimitSettings {
+export function createRateLimitSettings(
+  store: Pick<BusinessStore, 'apiKeys'>,
+  makeEntry: MakeEntry,
+): RateLimitSettings {
   return {
-    async set(organizationId, rateLimit) {
-      const input = read(SetSchema, { organizationId, rateLimit }, 'Cannot set a rate limit')
-      await store.apiKeys.limitOrganization(input.organizationId, input.rateLimit)
+    async set(organizationId, rateLimit, { actor } = {}) {
+      const input = read(SetSchema, { organizationId, rateLimit, actor }, 'Cannot set a rate limit')
+      const { organizationId: owner, rateLimit: limit } = input
+      const entry = makeEntry('rate_limit.set', owner, input.actor, { rateLimit: limit })
+      await store.apiKeys.limitOrganization(owner, limit, entry)
     },
   }
 }

@@ -1,13 +1,13 @@
+import { ATTEMPT_MAX_MS, attempt, createInterruption, makeRequest } from '../attempt.ts'
 import type { ClaimRef } from '../deliveries.ts'
 import type { SecretSealer } from '../secret-sealing.ts'
 import { type AttemptTrace, channels, trace } from '../tracing.ts'
-import { ATTEMPT_MAX_MS, attempt, createInterruption, makeRequest } from './attempt.ts'
+import type { WebhookAnswer, WebhookRequest, WebhookSender } from '../webhook-sender.ts'
 import type { Claimed } from './lane.ts'
 import type { Lanes } from './lanes.ts'
 import type { LoopSettings } from './loop-options.ts'
 import type { Recorder } from './recorder.ts'
 import { judgeAnswer } from './verdict.ts'
-import type { WebhookAnswer, WebhookRequest, WebhookSender } from './webhook-sender.ts'
 
 /** What a loop has done. */
 export interface DeliveryCounts {

@@ -1,11 +1,12 @@
+import { ATTEMPT_MAX_MS, INTERRUPT_MAX_MS } from '../attempt.ts'
 import type { Backlog, RecordReport } from '../deliveries.ts'
 import { isStoreUnavailable } from '../errors.ts'
 import { createSecretSealer } from '../secret-sealing.ts'
 import type { BusinessStore } from '../store.ts'
 import { traceStore } from '../tracing.ts'
+import type { WebhookSender } from '../webhook-sender.ts'
 import { createAlarm } from './alarm.ts'
 import { createAnnouncer, ofDeadLetters, ofEndpoints } from './announcer.ts'
-import { ATTEMPT_MAX_MS, INTERRUPT_MAX_MS } from './attempt.ts'
 import { createChores } from './chores.ts'
 import { type ClaimAnswer, createClaimer } from './claimer.ts'
 import { createCourier, type DeliveryCounts, refOf } from './courier.ts'
@@ -15,7 +16,6 @@ import { type DeliveryLoopOptions, readLoopOptions } from './loop-options.ts'
 import { createOverdueMarking } from './overdue.ts'
 import { createRecorder, type UntimedResult } from './recorder.ts'
 import { createPurge } from './retention.ts'
-import type { WebhookSender } from './webhook-sender.ts'
 
 // The loop is `stopped`, `running` (from start), `running once`, or `stopping` (from stop, until what is under way has
 // ended).

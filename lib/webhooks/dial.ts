@@ -2,6 +2,7 @@ import type { LookupAddress } from 'node:dns'
 import { connect, isIP, type LookupFunction, type Socket } from 'node:net'
 import { type DestinationVerdict, resolveAddresses } from '../destination.ts'
 import type { Lookup } from '../lookup.ts'
+import type { AttemptTimings } from '../webhook-sender.ts'
 import {
   CONNECTION_FAILED,
   DESTINATION_REFUSED,
@@ -10,7 +11,6 @@ import {
   TLS_FAILED,
   toSendError,
 } from './send-error.ts'
-import type { AttemptTimings } from './webhook-sender.ts'
 
 /** What is known of an attempt's time so far. */
 export type Timings = { -readonly [Part in keyof AttemptTimings]: AttemptTimings[Part] }

@@ -1,7 +1,7 @@
 import { lookup as systemLookup } from 'node:dns'
 import type { DestinationOptions } from '../destination.ts'
-import { type Lookup, publicLookup } from '../lookup.ts'
-import { readWhole } from '../options.ts'
+import { type Lookup, publicLookup, readLookup } from '../lookup.ts'
+import { readFlag, readWhole } from '../options.ts'
 import { VERSION } from '../version.ts'
 
 /** Options of `createWebhookSender`. Each is read once. */
@@ -51,19 +51,9 @@ export function readSenderOptions(options: WebhookSenderOptions): SenderSettings
       max: CONNECTIONS_MAX,
     }),
     userAgent: readUserAgent(options.userAgent),
-    lookup: readLookup(options.lookup, options.allowPrivateNetworks),
+    lookup: readLookup(options.lookup, options.allowPrivateNetworks ? systemLookup : publicLookup),
     ca: readAuthorities(options.ca),
   }
-}
-
-/** Strictly: a `'false'` out of an environment variable would switch the guard off. */
-function readFlag(name: string, value: boolean | undefined = false): boolean {
-  if (typeof value !== 'boolean') {
-    throw new TypeError(
-      `Cannot use option '${name}' as it must be true or false: current value is ${JSON.stringify(value)}`,
-    )
-  }
-  return value
 }
 
 function readUserAgent(userAgent = `business-api/${VERSION} (webhooks)`): string {
@@ -71,12 +61,6 @@ function readUserAgent(userAgent = `business-api/${VERSION} (webhooks)`): string
   throw new TypeError(
     `Cannot use option 'userAgent' as it must be 1 to 256 visible ASCII characters: current value is '${userAgent}'`,
   )
-}
-
-function readLookup(given: Lookup | undefined, allowPrivateNetworks = false): Lookup {
-  const lookup = given === undefined ? (allowPrivateNetworks ? systemLookup : publicLookup) : given
-  if (typeof lookup === 'function') return lookup
-  throw new TypeError(`Cannot use option 'lookup' as it must be a function: current value is ${lookup}`)
 }
 
 function readAuthorities(ca: string | readonly string[] | undefined): string[] | undefined {

@@ -1,4 +1,5 @@
 import { type DestinationOptions, judgeAddresses, judgeUrl } from '../destination.ts'
+import type { WebhookAnswer, WebhookRequest, WebhookSender } from '../webhook-sender.ts'
 import { readExcerpt } from './body-excerpt.ts'
 import { type Answer, loadConnections } from './connection.ts'
 import { type ConnectionPool, createConnectionPool } from './connection-pool.ts'
@@ -7,7 +8,6 @@ import { type AddressGuard, createTimings, shareLookups, type Timings } from './
 import { readRetryAfter } from './retry-after.ts'
 import { DESTINATION_REFUSED, SENDER_FAILED, SendError, toSendError } from './send-error.ts'
 import { readSenderOptions, type WebhookSenderOptions } from './sender-options.ts'
-import type { WebhookAnswer, WebhookRequest, WebhookSender } from './webhook-sender.ts'
 
 /**
  * Sends webhooks over HTTP/1.1 on connections that are kept open, to the public internet only (see `judgeUrl`): no

@@ -1,5 +1,6 @@
+import { isSuccess } from '../attempt.ts'
 import type { AttemptResult } from '../deliveries.ts'
-import type { WebhookAnswer } from './webhook-sender.ts'
+import type { WebhookAnswer } from '../webhook-sender.ts'
 
 /** What follows from an attempt. */
 export interface Verdict extends Pick<AttemptResult, 'outcome' | 'reason' | 'isGone' | 'delayMs'> {
@@ -23,13 +24,14 @@ const ASKS_FOR_LESS = [429, 503]
  * @param attempt which attempt of its round it was, from 1
  */
 export function judgeAnswer(
-  { status, error, retryAfterMs }: WebhookAnswer,
+  answer: WebhookAnswer,
   attempt: number,
   retryDelaysMs: readonly number[] = RETRY_DELAYS_MS,
 ): Verdict {
-  if (status !== null && status >= 200 && status < 300) {
+  if (isSuccess(answer)) {
     return { outcome: 'delivered', reason: null, isGone: false, delayMs: 0, load: 'more' }
   }
+  const { status, error, retryAfterMs } = answer
   // Nobody but this process ended the attempt: there is nothing to wait for, and nothing to give up for.
   if (error === 'interrupted')
     return { outcome: 'retry', reason: null, isGone: false, delayMs: 0, load: 'same' }

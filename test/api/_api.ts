@@ -19,6 +19,7 @@ import {
   type Scope,
 } from '../../lib/index.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import { newEntry } from '../_audit.ts'
 import { createTestDatabase } from '../_database.ts'
 
 // What the tests of the HTTP behaviour share: an API on a real database, and two ways to call it, with a port and
@@ -116,7 +117,7 @@ async function insertKey(store: BusinessStore, organizationId: string, options: 
     expiresAt: options.expiresAt ?? null,
     digest: digestApiKey(key),
   }
-  await store.apiKeys.insert(organizationId, stored)
+  await store.apiKeys.insert(organizationId, stored, newEntry())
   return { id: stored.id, key }
 }
 

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import { after, describe, type TestContext, test } from 'node:test'
 import { type BusinessApiOptions, type BusinessStore, createBusinessApi } from '../../lib/index.ts'
+import { newEntry } from '../_audit.ts'
 import {
   type Answer,
   assertError,
@@ -584,7 +585,7 @@ describe('The order of checks', () => {
   test('401 comes before 429', async () => {
     const { id, key: exhausted, organizationId } = await exhaustedKey('all')
     assertError(await request(limited, PATH, { key: exhausted }), 429)
-    await platform.store.apiKeys.revoke(organizationId, id)
+    await platform.store.apiKeys.revoke(organizationId, id, newEntry())
     assertError(await request(limited, PATH, { key: exhausted }), 401)
   })
 

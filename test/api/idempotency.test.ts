@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
+import { newEntry } from '../_audit.ts'
 import {
   type Answer,
   assertError,
@@ -111,7 +112,7 @@ describe('A replay', () => {
     const json = { name: 'Atlas' }
     const original = await post(CLIENTS, organization, 'form-1', json)
     const rotated = await organization.createKey()
-    await platform.store.apiKeys.revoke(organization.id, organization.keyId)
+    await platform.store.apiKeys.revoke(organization.id, organization.keyId, newEntry())
     assertReplay(await post(CLIENTS, rotated, 'form-1', json), original)
   })
 

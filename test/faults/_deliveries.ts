@@ -8,6 +8,7 @@ import postgres, { type Sql } from 'postgres'
 import { createIds } from '../../lib/ids.ts'
 import { toTimestamp } from '../../lib/making.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import { newEntry } from '../_audit.ts'
 import { createTestDatabase } from '../_database.ts'
 import type { DelivererConfig } from './_deliverer.ts'
 import type { Arrival, Counts, ReceiverConfig } from './_receiver.ts'
@@ -96,15 +97,19 @@ export async function setScene(context: Lifetime, url?: string): Promise<Scene> 
       release: () => ask<void>(`${origin}/release`),
     },
     subscribe: (organizationId, behaviour) =>
-      store.endpoints.insert(organizationId, {
-        id: ids('we'),
-        url: `${origin}/${behaviour}`,
-        description: '',
-        types: null,
-        headers: {},
-        createdAt: toTimestamp(Date.now()),
-        sealedSecret: `plain.${SECRET}`,
-      }),
+      store.endpoints.insert(
+        organizationId,
+        {
+          id: ids('we'),
+          url: `${origin}/${behaviour}`,
+          description: '',
+          types: null,
+          headers: {},
+          createdAt: toTimestamp(Date.now()),
+          sealedSecret: `plain.${SECRET}`,
+        },
+        newEntry(),
+      ),
     async startDeliverer(changes) {
       return createDeliverer(await start('_deliverer.ts', { databaseUrl, ...changes }))
     },

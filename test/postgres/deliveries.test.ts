@@ -3,6 +3,7 @@ import { after, before, describe, test } from 'node:test'
 import type { Sql } from 'postgres'
 import { record } from '../../lib/envelope.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 
 // What is PostgreSQL's own about deliveries: locks, and what a claim looks at.
@@ -31,11 +32,15 @@ describe('deliveries in PostgreSQL', () => {
       types: null,
       headers: {},
     }
-    await store.endpoints.insert(organizationId, {
-      ...shown,
-      createdAt: '2026-03-14T09:26:53.589Z',
-      sealedSecret,
-    })
+    await store.endpoints.insert(
+      organizationId,
+      {
+        ...shown,
+        createdAt: '2026-03-14T09:26:53.589Z',
+        sealedSecret,
+      },
+      newEntry(),
+    )
   }
 
   const publish = (organizationId: string, id: string): Promise<void> =>

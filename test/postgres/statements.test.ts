@@ -5,6 +5,7 @@ import { digestApiKey, generateApiKey } from '../../lib/api-keys.ts'
 import { newClient } from '../../lib/clients.ts'
 import { createIds } from '../../lib/ids.ts'
 import { createPostgresStore } from '../../lib/postgres.ts'
+import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 
 const ids = createIds()
@@ -40,17 +41,21 @@ describe('the statements', () => {
     const key = generateApiKey('bapi')
     keyDigest = digestApiKey(key)
     const store = createPostgresStore(sql)
-    await store.apiKeys.insert('org_a', {
-      id: ids('key'),
-      digest: keyDigest,
-      name: 'Test',
-      scopes: ['clients:read', 'clients:write'],
-      prefix: 'bapi_live_',
-      lastFour: key.slice(-4),
-      rateLimit: null,
-      createdAt: new Date().toISOString(),
-      expiresAt: null,
-    })
+    await store.apiKeys.insert(
+      'org_a',
+      {
+        id: ids('key'),
+        digest: keyDigest,
+        name: 'Test',
+        scopes: ['clients:read', 'clients:write'],
+        prefix: 'bapi_live_',
+        lastFour: key.slice(-4),
+        rateLimit: null,
+        createdAt: new Date().toISOString(),
+        expiresAt: null,
+      },
+      newEntry(),
+    )
   })
   after(() => database.drop())
 

@@ -4,6 +4,7 @@ import type { Admission, AdmissionRequest } from '../../lib/admission.ts'
 import type { ApiKeyRecord } from '../../lib/api-keys.ts'
 import { toTimestamp } from '../../lib/making.ts'
 import type { RateLimitState, RateLimits } from '../../lib/rate-limit.ts'
+import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import { createTenant, requestOf, type Tenant, UNKNOWN_KEY } from './_tenant.ts'
 
@@ -59,7 +60,7 @@ function testKeys(harness: StoreHarness): void {
   test('admit() refuses a revoked key at once, on every store', async () => {
     const tenant = await createTenant(harness)
     assert.equal((await admit(tenant)).outcome, 'admitted')
-    await tenant.secondStore.apiKeys.revoke(tenant.id, tenant.key.id)
+    await tenant.secondStore.apiKeys.revoke(tenant.id, tenant.key.id, newEntry())
     assert.deepEqual(await admit(tenant), { outcome: 'unauthenticated' })
   })
 
@@ -97,7 +98,7 @@ function testOrder(harness: StoreHarness): void {
   test('admit() judges the key before the limits: no token is taken for a revoked one', async () => {
     const tenant = await createTenant(harness)
     const revoked = await tenant.insertKey()
-    await tenant.store.apiKeys.revoke(tenant.id, revoked.id)
+    await tenant.store.apiKeys.revoke(tenant.id, revoked.id, newEntry())
     for (let request = 0; request < 3; request++) {
       const admission = await admit(tenant, { rateLimits: limits(1, 1) }, revoked)
       assert.deepEqual(admission, { outcome: 'unauthenticated' })
@@ -203,17 +204,17 @@ function testOwnLimits(harness: StoreHarness): void {
   test("an organization's own limit counts at once for all its keys, until null returns it to the API's", async () => {
     const tenant = await createTenant(harness)
     const other = await tenant.insertKey()
-    await tenant.store.apiKeys.limitOrganization(tenant.id, { perSecond: 0.25, burst: 2 })
+    await tenant.store.apiKeys.limitOrganization(tenant.id, { perSecond: 0.25, burst: 2 }, newEntry())
     const { organization, key } = await spend(tenant, limits(5, 9))
     assert.deepEqual([organization.perSecond, organization.burst, organization.remaining], [0.25, 2, 1])
     assert.equal(key.burst, 5)
     assert.equal((await spend(tenant, limits(5, 9), other)).outcome, 'admitted')
     assert.equal((await spend(tenant, limits(5, 9))).outcome, 'limited')
 
-    await tenant.secondStore.apiKeys.limitOrganization(tenant.id, { perSecond: 0.25, burst: 3 })
+    await tenant.secondStore.apiKeys.limitOrganization(tenant.id, { perSecond: 0.25, burst: 3 }, newEntry())
     assert.equal((await spend(tenant, limits(5, 9))).organization.burst, 3)
-    await tenant.store.apiKeys.limitOrganization(tenant.id, null)
-    await tenant.store.apiKeys.limitOrganization(tenant.id, null)
+    await tenant.store.apiKeys.limitOrganization(tenant.id, null, newEntry())
+    await tenant.store.apiKeys.limitOrganization(tenant.id, null, newEntry())
     assert.equal((await spend(tenant, limits(5, 9))).organization.burst, 9)
   })
 }

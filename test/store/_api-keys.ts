@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import type { ApiKey, ApiKeyRecord } from '../../lib/api-keys.ts'
+import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import { createTenant, ids, newKey, requestOf, type Tenant } from './_tenant.ts'
 
@@ -16,7 +17,7 @@ export function testApiKeys(harness: StoreHarness): void {
 
 /** A new key as it is listed. */
 function shown({ digest: _, ...record }: ApiKeyRecord): ApiKey {
-  return { ...record, revokedAt: null, lastUsedAt: null }
+  return { ...record, revokedAt: null, successorId: null, lastUsedAt: null }
 }
 
 async function find(tenant: Tenant, id: string): Promise<ApiKey> {
@@ -35,8 +36,8 @@ function testList(harness: StoreHarness): void {
       rateLimit: { perSecond: 0.5, burst: 7 },
       scopes: ['projects:read', 'clients:read'],
     })
-    await tenant.store.apiKeys.insert(tenant.id, two)
-    await tenant.store.apiKeys.insert(tenant.id, one)
+    await tenant.store.apiKeys.insert(tenant.id, two, newEntry())
+    await tenant.store.apiKeys.insert(tenant.id, one, newEntry())
     const keys = await tenant.store.apiKeys.list(tenant.id)
     assert.deepEqual(keys, [shown(two), shown(one), shown(tenant.key)])
     assert.equal(JSON.stringify(keys).includes(one.digest), false)
@@ -49,8 +50,8 @@ function testList(harness: StoreHarness): void {
 
   test('apiKeys.insert() of an id that exists changes nothing', async () => {
     const tenant = await createTenant(harness)
-    await tenant.store.apiKeys.insert(tenant.id, tenant.key)
-    await tenant.store.apiKeys.insert(tenant.id, newKey({ id: tenant.key.id, name: 'Another' }))
+    await tenant.store.apiKeys.insert(tenant.id, tenant.key, newEntry())
+    await tenant.store.apiKeys.insert(tenant.id, newKey({ id: tenant.key.id, name: 'Another' }), newEntry())
     assert.deepEqual(await tenant.store.apiKeys.list(tenant.id), [shown(tenant.key)])
     assert.equal((await tenant.store.apiKeys.admit(requestOf(tenant.key))).outcome, 'admitted')
   })
@@ -67,7 +68,7 @@ function testList(harness: StoreHarness): void {
 function testRevoke(harness: StoreHarness): void {
   test('apiKeys.revoke() gives the key with the time of its revocation, by the store’s clock', async () => {
     const tenant = await createTenant(harness)
-    const revoked = await tenant.store.apiKeys.revoke(tenant.id, tenant.key.id)
+    const revoked = await tenant.store.apiKeys.revoke(tenant.id, tenant.key.id, newEntry())
     assert.match(revoked?.revokedAt ?? '', TIMESTAMP)
     assert.deepEqual(revoked, { ...shown(tenant.key), revokedAt: revoked?.revokedAt })
     assert.deepEqual(await tenant.store.apiKeys.list(tenant.id), [revoked])
@@ -75,14 +76,14 @@ function testRevoke(harness: StoreHarness): void {
 
   test('apiKeys.revoke() of a revoked key lets the earlier time stand', async () => {
     const tenant = await createTenant(harness)
-    const first = await tenant.store.apiKeys.revoke(tenant.id, tenant.key.id)
+    const first = await tenant.store.apiKeys.revoke(tenant.id, tenant.key.id, newEntry())
     await setTimeout(20)
-    assert.deepEqual(await tenant.secondStore.apiKeys.revoke(tenant.id, tenant.key.id), first)
+    assert.deepEqual(await tenant.secondStore.apiKeys.revoke(tenant.id, tenant.key.id, newEntry()), first)
   })
 
   test('apiKeys.revoke() of an id that no key has gives null and touches no key', async () => {
     const tenant = await createTenant(harness)
-    assert.equal(await tenant.store.apiKeys.revoke(tenant.id, ids('key')), null)
+    assert.equal(await tenant.store.apiKeys.revoke(tenant.id, ids('key'), newEntry()), null)
     assert.deepEqual(await tenant.store.apiKeys.list(tenant.id), [shown(tenant.key)])
   })
 }

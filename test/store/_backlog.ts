@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
+import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import {
   claim,
@@ -59,12 +60,12 @@ function testMeasure(harness: StoreHarness): void {
     ]
     await tenant.publish()
     assert.equal((await deliveries.measure()).due, 3)
-    await endpoints.setState(tenant.id, paused.id, 'paused', ['enabled'])
-    await endpoints.setState(tenant.id, disabled.id, 'disabled', ['enabled'])
-    await endpoints.remove(tenant.id, removed.id)
+    await endpoints.setState(tenant.id, paused.id, 'paused', ['enabled'], newEntry())
+    await endpoints.setState(tenant.id, disabled.id, 'disabled', ['enabled'], newEntry())
+    await endpoints.remove(tenant.id, removed.id, newEntry())
     const { due, oldestDueMs } = await deliveries.measure()
     assert.deepEqual([due, oldestDueMs], [0, 0])
-    await endpoints.setState(tenant.id, paused.id, 'enabled', ['paused'])
+    await endpoints.setState(tenant.id, paused.id, 'enabled', ['paused'], newEntry())
     assert.equal((await deliveries.measure()).due, 1)
   })
 }
@@ -91,13 +92,17 @@ function testWatch(harness: StoreHarness): void {
     await assertTold(calls, () => tenant.publish(), 'an event')
     const delivery = await claimOne(tenant)
     await record(tenant, [success(delivery)])
-    await assertTold(calls, () => store.deliveries.replay(organizationId, [delivery.id], {}, 1), 'a replay')
+    await assertTold(
+      calls,
+      () => store.deliveries.replay(organizationId, [delivery.id], {}, 1, newEntry()),
+      'a replay',
+    )
     for (const kind of Object.values(kinds)) {
       await assertTold(calls, () => kind.create(tenant, { events: events(1) }), `an event of ${kind.name}`)
     }
     for (const state of ['paused', 'disabled'] as const) {
-      await store.endpoints.setState(organizationId, id, state, ['enabled'])
-      const enable = () => store.endpoints.setState(organizationId, id, 'enabled', [state])
+      await store.endpoints.setState(organizationId, id, state, ['enabled'], newEntry())
+      const enable = () => store.endpoints.setState(organizationId, id, 'enabled', [state], newEntry())
       await assertTold(calls, enable, `an endpoint that is no longer ${state}`)
     }
     const claimed = (await claim(tenant, { limit: 1 })).deliveries

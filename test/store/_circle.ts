@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { EndpointRef } from '../../lib/deliveries.ts'
+import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import {
   beforeAllOf,
@@ -90,7 +91,7 @@ function testVisits(harness: StoreHarness): void {
     const [first, second, third] = refs.map(({ endpointId }) => endpointId)
     assert.ok(first && second && third)
     await claim(tenant, { visits: 1 })
-    await tenant.store.endpoints.remove(tenant.id, first)
+    await tenant.store.endpoints.remove(tenant.id, first, newEntry())
     const unknown = { organizationId: tenant.id, endpointId: `${second}0` }
     const { deliveries } = await claim(tenant, { after: unknown, visits: 1 })
     assert.deepEqual(
@@ -108,7 +109,7 @@ function testVisits(harness: StoreHarness): void {
     const { tenant, refs } = await createCircle(t, 3, 0)
     const last = refs[2]?.endpointId ?? ''
     for (const { endpointId } of refs.slice(0, 2)) {
-      await tenant.store.endpoints.update(tenant.id, endpointId, { types: ['lead.created'] })
+      await tenant.store.endpoints.update(tenant.id, endpointId, { types: ['lead.created'] }, newEntry())
     }
     const event = await tenant.publish()
     const { deliveries, next } = await claim(tenant, { visits: 1, limit: 1 })
@@ -123,7 +124,13 @@ function testVisits(harness: StoreHarness): void {
   test('claim() looks at a paused endpoint, which gives nothing and holds up no other', async (t) => {
     const { tenant, refs } = await createCircle(t, 2, 2)
     const [paused, other] = refs
-    await tenant.store.endpoints.setState(tenant.id, paused?.endpointId ?? '', 'paused', ['enabled'])
+    await tenant.store.endpoints.setState(
+      tenant.id,
+      paused?.endpointId ?? '',
+      'paused',
+      ['enabled'],
+      newEntry(),
+    )
     const first = await claim(tenant, { visits: 1 })
     assert.deepEqual([first.eventIds, first.next], [[], paused])
     const { deliveries } = await claim(tenant, { after: first.next, visits: 1 })
@@ -148,9 +155,9 @@ function testClosedEndpoints(harness: StoreHarness): void {
       await tenant.publish()
       const { deliveries } = await claim(tenant, { limit: 1 })
       if (way === 'disabled') {
-        await tenant.store.endpoints.setState(tenant.id, id, 'disabled', ['enabled'])
+        await tenant.store.endpoints.setState(tenant.id, id, 'disabled', ['enabled'], newEntry())
       } else {
-        await tenant.store.endpoints.remove(tenant.id, id)
+        await tenant.store.endpoints.remove(tenant.id, id, newEntry())
       }
       assert.deepEqual((await claim(tenant)).eventIds, [])
       const skipped = await deliveriesOf(tenant, { states: ['skipped'] })
@@ -171,10 +178,10 @@ function testClosedEndpoints(harness: StoreHarness): void {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
     await tenant.publish()
-    await tenant.store.endpoints.setState(tenant.id, id, 'disabled', ['enabled'])
+    await tenant.store.endpoints.setState(tenant.id, id, 'disabled', ['enabled'], newEntry())
     await claim(tenant)
     const skipped = await onlyDelivery(tenant)
-    await tenant.store.endpoints.setState(tenant.id, id, 'enabled', ['disabled'])
+    await tenant.store.endpoints.setState(tenant.id, id, 'enabled', ['disabled'], newEntry())
     assert.deepEqual((await claim(tenant)).eventIds, [])
     assert.deepEqual(await onlyDelivery(tenant), skipped)
   })
@@ -184,7 +191,7 @@ function testClosedEndpoints(harness: StoreHarness): void {
     const { id } = await tenant.insertEndpoint()
     await tenant.publish()
     await record(tenant, [failure(await claimOne(tenant), { delayMs: 30_000 })])
-    await tenant.store.endpoints.setState(tenant.id, id, 'disabled', ['enabled'])
+    await tenant.store.endpoints.setState(tenant.id, id, 'disabled', ['enabled'], newEntry())
     // It is met when its time has come.
     await tenant.letTimePass(30_000)
     await claim(tenant)

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { ClaimRequest } from '../../lib/deliveries.ts'
+import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import {
   type Claimed,
@@ -115,7 +116,7 @@ function testOrder(harness: StoreHarness): void {
     await record(tenant, [success(delivery)])
     const retry = await publishFailed(tenant)
     await tenant.letTimePass(1000)
-    await tenant.store.deliveries.replay(tenant.id, [delivery.id], {}, 1)
+    await tenant.store.deliveries.replay(tenant.id, [delivery.id], {}, 1, newEntry())
     assert.deepEqual((await claim(tenant)).eventIds, [replayed.id, retry])
   })
 

@@ -4,7 +4,9 @@ import type { BusinessStore } from '../../lib/store.ts'
 import { testAdmission } from './_admission.ts'
 import { testApiKeys } from './_api-keys.ts'
 import { testAttempts } from './_attempts.ts'
+import { testAudit } from './_audit.ts'
 import { testBacklog } from './_backlog.ts'
+import { testCancellations } from './_cancellations.ts'
 import { testCircle } from './_circle.ts'
 import { testClaims } from './_claims.ts'
 import { testCreations } from './_creations.ts'
@@ -22,6 +24,7 @@ import { testPurge } from './_purge.ts'
 import { testRaces } from './_races.ts'
 import { testRepeats } from './_repeats.ts'
 import { testReplays } from './_replays.ts'
+import { testRotations } from './_rotations.ts'
 import { testSigningSecrets } from './_signing-secrets.ts'
 import { testWebhookIsolation } from './_webhook-isolation.ts'
 
@@ -62,6 +65,7 @@ export function describeStore(name: string, harness: StoreHarness): void {
     describe('idempotency', () => testIdempotency(harness))
     describe('admission', () => testAdmission(harness))
     describe('API keys', () => testApiKeys(harness))
+    describe('rotations of API keys', () => testRotations(harness))
     describe('tenant isolation', () => testIsolation(harness))
     describe('endpoints', () => testEndpoints(harness))
     describe('signing secrets', () => testSigningSecrets(harness))
@@ -76,9 +80,11 @@ export function describeStore(name: string, harness: StoreHarness): void {
     describe('what will expire', () => testNotices(harness))
     describe('deliveries', () => testDeliveries(harness))
     describe('replays', () => testReplays(harness))
+    describe('cancellations', () => testCancellations(harness))
     describe('backlog', () => testBacklog(harness))
     describe('retention', () => testPurge(harness))
     describe('tenant isolation of webhooks', () => testWebhookIsolation(harness))
+    describe('audit', () => testAudit(harness))
     describe('races', () => testRaces(harness))
   })
 }

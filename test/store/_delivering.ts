@@ -14,6 +14,7 @@ import type {
 } from '../../lib/deliveries.ts'
 import type { EndpointRecord, WebhookEndpoint } from '../../lib/endpoints.ts'
 import type { BusinessStore } from '../../lib/store.ts'
+import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import { createTenant, type Tenant } from './_tenant.ts'
 
@@ -34,7 +35,8 @@ export async function createPublisher(harness: StoreHarness, test: TestContext):
 async function retire(tenant: Tenant): Promise<void> {
   const { store, id } = tenant
   // One after another: at once, each would open a connection of its own.
-  for (const endpoint of await store.endpoints.list(id)) await store.endpoints.remove(id, endpoint.id)
+  for (const endpoint of await store.endpoints.list(id))
+    await store.endpoints.remove(id, endpoint.id, newEntry())
   await claim(tenant, { room: NO_ROOM })
 }
 

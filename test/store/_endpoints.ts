@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { EndpointState, WebhookEndpoint } from '../../lib/endpoints.ts'
+import type { BusinessStore } from '../../lib/store.ts'
+import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import {
   claim,
@@ -13,14 +15,16 @@ import {
   onlyEndpoint,
   record,
   shown,
+  storeTime,
   success,
   TIMESTAMP,
 } from './_delivering.ts'
-import { ids, newEndpoint } from './_tenant.ts'
+import { callAtOnce, ids, newEndpoint } from './_tenant.ts'
 
 /** What is kept of endpoints, and what becomes of them. */
 export function testEndpoints(harness: StoreHarness): void {
   testList(harness)
+  testTarget(harness)
   testUpdate(harness)
   testStates(harness)
   testRemove(harness)
@@ -38,8 +42,8 @@ function testList(harness: StoreHarness): void {
       createdAt: '2020-02-29T23:59:59.010Z',
       sealedSecret: 'v1.abc.\'"\\é🏺',
     })
-    await tenant.store.endpoints.insert(tenant.id, odd)
-    await tenant.store.endpoints.insert(tenant.id, plain)
+    await tenant.store.endpoints.insert(tenant.id, odd, newEntry())
+    await tenant.store.endpoints.insert(tenant.id, plain, newEntry())
     const endpoints = await tenant.store.endpoints.list(tenant.id)
     assert.deepEqual(endpoints, [shown(odd), shown(plain)].sort(byIdBackwards))
     assert.equal(JSON.stringify(endpoints).includes('v1.abc'), false)
@@ -60,9 +64,9 @@ function testList(harness: StoreHarness): void {
   test('endpoints.insert() of an id that exists changes nothing', async (t) => {
     const tenant = await createPublisher(harness, t)
     const endpoint = await tenant.insertEndpoint({ types: ['client.created'] })
-    await tenant.store.endpoints.setState(tenant.id, endpoint.id, 'paused', ['enabled'])
+    await tenant.store.endpoints.setState(tenant.id, endpoint.id, 'paused', ['enabled'], newEntry())
     const before = await tenant.store.endpoints.list(tenant.id)
-    await tenant.secondStore.endpoints.insert(tenant.id, endpoint)
+    await tenant.secondStore.endpoints.insert(tenant.id, endpoint, newEntry())
     await tenant.insertEndpoint({ id: endpoint.id, description: 'Another' })
     assert.deepEqual(await tenant.store.endpoints.list(tenant.id), before)
   })
@@ -70,6 +74,25 @@ function testList(harness: StoreHarness): void {
 
 function byIdBackwards(one: WebhookEndpoint, other: WebhookEndpoint): number {
   return one.id < other.id ? 1 : -1
+}
+
+function testTarget(harness: StoreHarness): void {
+  test('endpoints.getTarget() gives what an endpoint is sent to with, in whatever state it is', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const types = ['support.ticket_created', 'client.created'] as const
+    const { id, url, headers, sealedSecret } = await tenant.insertEndpoint({
+      url: 'https://münchen.example:8443/hook?q=%20"\'&x=🏺#{}',
+      headers: { 'X-Tenant': 'a\'b "c" \\ é' },
+      types,
+    })
+    for (const state of ['enabled', 'paused', 'disabled'] as const) {
+      await tenant.store.endpoints.setState(tenant.id, id, state, ['enabled', 'paused'], newEntry())
+      const target = await tenant.secondStore.endpoints.getTarget(tenant.id, id)
+      const { storeTime: now = 0, ...rest } = target ?? {}
+      assert.deepEqual(rest, { url, types, headers, sealedSecrets: [sealedSecret] })
+      assert.ok(Math.abs(now - (await storeTime(tenant))) < 10_000)
+    }
+  })
 }
 
 function testUpdate(harness: StoreHarness): void {
@@ -88,7 +111,7 @@ function testUpdate(harness: StoreHarness): void {
       {},
     ] as const) {
       expected = { ...expected, ...changes }
-      assert.deepEqual(await tenant.store.endpoints.update(tenant.id, id, changes), expected)
+      assert.deepEqual(await tenant.store.endpoints.update(tenant.id, id, changes, newEntry()), expected)
       assert.deepEqual(await tenant.secondStore.endpoints.list(tenant.id), [expected, shown(other)])
     }
   })
@@ -97,11 +120,16 @@ function testUpdate(harness: StoreHarness): void {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
     const event = await tenant.publish({ type: 'client.created' })
-    await tenant.store.endpoints.update(tenant.id, id, {
-      url: 'https://new.example/',
-      headers: { 'X-New': '1' },
-      types: ['lead.created'],
-    })
+    await tenant.store.endpoints.update(
+      tenant.id,
+      id,
+      {
+        url: 'https://new.example/',
+        headers: { 'X-New': '1' },
+        types: ['lead.created'],
+      },
+      newEntry(),
+    )
     await tenant.publish({ type: 'client.created' })
     const { url, headers, eventId } = await claimOne(tenant)
     assert.deepEqual([url, headers, eventId], ['https://new.example/', { 'X-New': '1' }, event.id])
@@ -110,12 +138,12 @@ function testUpdate(harness: StoreHarness): void {
   test('endpoints.update() leaves the state, the failures and the secrets alone', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
-    await tenant.store.endpoints.rotateSecret(tenant.id, id, 'second', 60_000)
+    await tenant.store.endpoints.rotateSecret(tenant.id, id, 'second', 60_000, newEntry())
     await tenant.publish()
     await record(tenant, [failure(await claimOne(tenant))])
-    await tenant.store.endpoints.setState(tenant.id, id, 'disabled', ['enabled'])
+    await tenant.store.endpoints.setState(tenant.id, id, 'disabled', ['enabled'], newEntry())
     const before = await onlyEndpoint(tenant)
-    const after = await tenant.store.endpoints.update(tenant.id, id, { description: 'Shop' })
+    const after = await tenant.store.endpoints.update(tenant.id, id, { description: 'Shop' }, newEntry())
     assert.deepEqual(after, { ...before, description: 'Shop' })
     assert.deepEqual([before.state, before.failures], ['disabled', 1])
   })
@@ -130,12 +158,15 @@ function testStates(harness: StoreHarness): void {
     for (const present of all) {
       for (const target of all) {
         const { id } = await tenant.insertEndpoint()
-        await store.endpoints.setState(organizationId, id, present, all)
+        await store.endpoints.setState(organizationId, id, present, all, newEntry())
         const others = all.filter((state) => state !== present)
-        const kept = await store.endpoints.setState(organizationId, id, target, others)
+        const kept = await store.endpoints.setState(organizationId, id, target, others, newEntry())
         assert.equal(kept?.state, present, `${present} to ${target} from ${others}`)
-        assert.equal((await store.endpoints.setState(organizationId, id, target, []))?.state, present)
-        const moved = await store.endpoints.setState(organizationId, id, target, [present])
+        assert.equal(
+          (await store.endpoints.setState(organizationId, id, target, [], newEntry()))?.state,
+          present,
+        )
+        const moved = await store.endpoints.setState(organizationId, id, target, [present], newEntry())
         assert.equal(moved?.state, target, `${present} to ${target}`)
         assert.equal(moved.disabledReason, target === 'disabled' ? 'administrator' : null)
         const listed = await tenant.secondStore.endpoints.list(organizationId)
@@ -147,19 +178,27 @@ function testStates(harness: StoreHarness): void {
     }
   })
 
+  test('endpoints.setState() made ten times at once, in two processes, gives everybody the endpoint in its new state', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const { id } = await tenant.insertEndpoint()
+    const pause = ({ endpoints }: BusinessStore) =>
+      endpoints.setState(tenant.id, id, 'paused', ['enabled'], newEntry())
+    for (const endpoint of await callAtOnce(tenant, pause)) assert.equal(endpoint?.state, 'paused')
+  })
+
   test('endpoints.setState() forgets the failures of an endpoint when it enables it, and not before', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { store, id: organizationId } = tenant
     const { id } = await tenant.insertEndpoint()
     await tenant.publish()
     await record(tenant, [failure(await claimOne(tenant))])
-    const kept = await store.endpoints.setState(organizationId, id, 'enabled', ['paused'])
+    const kept = await store.endpoints.setState(organizationId, id, 'enabled', ['paused'], newEntry())
     assert.equal(kept?.failures, 1, 'it was enabled all the time')
 
-    const paused = await store.endpoints.setState(organizationId, id, 'paused', ['enabled'])
+    const paused = await store.endpoints.setState(organizationId, id, 'paused', ['enabled'], newEntry())
     assert.equal(paused?.failures, 1)
     assert.match(paused.failingSince ?? '', TIMESTAMP)
-    const enabled = await store.endpoints.setState(organizationId, id, 'enabled', ['paused'])
+    const enabled = await store.endpoints.setState(organizationId, id, 'enabled', ['paused'], newEntry())
     assert.deepEqual([enabled?.failures, enabled?.failingSince], [0, null])
   })
 
@@ -168,7 +207,7 @@ function testStates(harness: StoreHarness): void {
     const { id } = await tenant.insertEndpoint()
     await tenant.publish()
     await record(tenant, [lastFailure(await claimOne(tenant), { isGone: true, reason: 'gone', status: 410 })])
-    const endpoint = await tenant.store.endpoints.setState(tenant.id, id, 'disabled', all)
+    const endpoint = await tenant.store.endpoints.setState(tenant.id, id, 'disabled', all, newEntry())
     assert.deepEqual([endpoint?.state, endpoint?.disabledReason], ['disabled', 'gone'])
   })
 }
@@ -178,14 +217,18 @@ function testRemove(harness: StoreHarness): void {
     const tenant = await createPublisher(harness, t)
     const { endpoints } = tenant.store
     const endpoint = await tenant.insertEndpoint()
-    assert.equal(await tenant.secondStore.endpoints.remove(tenant.id, endpoint.id), true)
+    assert.equal(await tenant.secondStore.endpoints.remove(tenant.id, endpoint.id, newEntry()), true)
     for (const id of [endpoint.id, ids('we'), '', 'constructor']) {
-      assert.equal(await endpoints.remove(tenant.id, id), false)
-      assert.equal(await endpoints.update(tenant.id, id, { description: 'Shop' }), null)
-      assert.equal(await endpoints.setState(tenant.id, id, 'paused', ['enabled', 'disabled']), null)
-      assert.equal(await endpoints.rotateSecret(tenant.id, id, 'second', 60_000), null)
+      assert.equal(await endpoints.remove(tenant.id, id, newEntry()), false)
+      assert.equal(await endpoints.getTarget(tenant.id, id), null)
+      assert.equal(await endpoints.update(tenant.id, id, { description: 'Shop' }, newEntry()), null)
+      assert.equal(
+        await endpoints.setState(tenant.id, id, 'paused', ['enabled', 'disabled'], newEntry()),
+        null,
+      )
+      assert.equal(await endpoints.rotateSecret(tenant.id, id, 'second', 60_000, newEntry()), null)
     }
-    await endpoints.insert(tenant.id, endpoint)
+    await endpoints.insert(tenant.id, endpoint, newEntry())
     assert.deepEqual(await endpoints.list(tenant.id), [], 'the same id again changes nothing')
   })
 
@@ -196,7 +239,7 @@ function testRemove(harness: StoreHarness): void {
     await record(tenant, [success(await claimOne(tenant))])
     await tenant.publish()
     const [waiting, delivered] = await deliveriesOf(tenant)
-    await tenant.store.endpoints.remove(tenant.id, id)
+    await tenant.store.endpoints.remove(tenant.id, id, newEntry())
     assert.deepEqual((await claim(tenant)).eventIds, [])
     const [skipped, ...rest] = await deliveriesOf(tenant)
     assert.deepEqual([skipped?.id, skipped?.state, skipped?.dueAt], [waiting?.id, 'skipped', null])
@@ -210,7 +253,7 @@ function testRemove(harness: StoreHarness): void {
     const { id } = await tenant.insertEndpoint()
     await tenant.publish()
     const delivery = await claimOne(tenant)
-    await tenant.store.endpoints.remove(tenant.id, id)
+    await tenant.store.endpoints.remove(tenant.id, id, newEntry())
     assert.deepEqual(await record(tenant, [lastFailure(delivery)], { failures: 1, failingMs: 0 }), [])
     const { state, attemptLog } = await onlyDelivery(tenant)
     assert.deepEqual([state, attemptLog.length], ['dead_lettered', 1])

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { AttemptResult, FailureLimit } from '../../lib/deliveries.ts'
+import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import {
   type Claimed,
@@ -172,7 +173,7 @@ function testFailing(harness: StoreHarness): void {
     const { id } = await tenant.insertEndpoint()
     await tenant.publish()
     const delivery = await claimOne(tenant)
-    await tenant.store.endpoints.setState(tenant.id, id, 'paused', ['enabled'])
+    await tenant.store.endpoints.setState(tenant.id, id, 'paused', ['enabled'], newEntry())
     const [health] = await record(tenant, [failure(delivery)], { failures: 1, failingMs: 0 })
     assert.deepEqual([health?.state, health?.isNewlyDisabled], ['disabled', true])
   })
@@ -183,7 +184,7 @@ function testFailing(harness: StoreHarness): void {
     const limit = { failures: 2, failingMs: 0 }
     await attemptOnce(tenant, fails, limit)
     await attemptOnce(tenant, fails, limit)
-    await tenant.store.endpoints.setState(tenant.id, id, 'enabled', ['disabled'])
+    await tenant.store.endpoints.setState(tenant.id, id, 'enabled', ['disabled'], newEntry())
     assert.equal((await attemptOnce(tenant, fails, limit))[0]?.isNewlyDisabled, false)
     assert.equal((await attemptOnce(tenant, fails, limit))[0]?.isNewlyDisabled, true)
   })
@@ -208,7 +209,7 @@ function testGone(harness: StoreHarness): void {
     const { id } = await tenant.insertEndpoint()
     await tenant.publish()
     const delivery = await claimOne(tenant)
-    await tenant.store.endpoints.setState(tenant.id, id, 'disabled', ['enabled'])
+    await tenant.store.endpoints.setState(tenant.id, id, 'disabled', ['enabled'], newEntry())
     const [health] = await record(tenant, [gone(delivery)], { failures: 1, failingMs: 0 })
     assert.deepEqual([health?.state, health?.isNewlyDisabled], ['disabled', false])
     assert.equal((await onlyEndpoint(tenant)).disabledReason, 'administrator')

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { newLead } from '../../lib/leads.ts'
+import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import { idsOf, itemsOf, type Kind, kinds } from './_kinds.ts'
 import { claim, createTenant, events, ids, newKey, requestOf, type Tenant } from './_tenant.ts'
@@ -64,8 +65,8 @@ function testIds(harness: StoreHarness): void {
   test('apiKeys.revoke() answers the same for a key of another organization and an unknown one', async () => {
     const [ours, theirs] = await createTwo(harness)
     const before = await stateOf(theirs)
-    const foreign = await ours.store.apiKeys.revoke(ours.id, theirs.key.id)
-    assert.deepEqual(foreign, await ours.store.apiKeys.revoke(ours.id, ids('key')))
+    const foreign = await ours.store.apiKeys.revoke(ours.id, theirs.key.id, newEntry())
+    assert.deepEqual(foreign, await ours.store.apiKeys.revoke(ours.id, ids('key'), newEntry()))
     assert.deepEqual(await stateOf(theirs), before)
     assert.equal((await theirs.store.apiKeys.admit(requestOf(theirs.key))).outcome, 'admitted')
   })
@@ -82,12 +83,12 @@ function testIds(harness: StoreHarness): void {
     const [ours, theirs] = await createTwo(harness)
     const before = await stateOf(theirs)
     const key = newKey({ id: theirs.key.id })
-    await ours.store.apiKeys.insert(ours.id, key)
+    await ours.store.apiKeys.insert(ours.id, key, newEntry())
     assert.deepEqual(
       (await ours.store.apiKeys.list(ours.id)).map(({ id }) => id),
       [key.id, ours.key.id],
     )
-    await ours.store.apiKeys.revoke(ours.id, key.id)
+    await ours.store.apiKeys.revoke(ours.id, key.id, newEntry())
     assert.deepEqual(await stateOf(theirs), before)
     assert.equal((await theirs.store.apiKeys.admit(requestOf(theirs.key))).outcome, 'admitted')
   })
@@ -97,7 +98,7 @@ function testShared(harness: StoreHarness): void {
   test("requests of one organization take no token from another's buckets, also under a key of the same id", async () => {
     const [ours, theirs] = await createTwo(harness)
     const twin = newKey({ id: theirs.key.id })
-    await ours.store.apiKeys.insert(ours.id, twin)
+    await ours.store.apiKeys.insert(ours.id, twin, newEntry())
     for (const key of [twin, twin, ours.key]) {
       await ours.store.apiKeys.admit(requestOf(key, { rateLimits: LIMITS }))
     }
@@ -109,7 +110,7 @@ function testShared(harness: StoreHarness): void {
 
   test("an organization's own limit is not another's", async () => {
     const [ours, theirs] = await createTwo(harness)
-    await ours.store.apiKeys.limitOrganization(ours.id, { perSecond: 0.01, burst: 1 })
+    await ours.store.apiKeys.limitOrganization(ours.id, { perSecond: 0.01, burst: 1 }, newEntry())
     const admission = await theirs.store.apiKeys.admit(requestOf(theirs.key, { rateLimits: LIMITS }))
     assert.ok(admission.outcome === 'admitted')
     assert.equal(admission.rateLimit?.organization.burst, 2)

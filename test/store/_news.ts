@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { AttemptResult, FailureLimit, RecordReport } from '../../lib/deliveries.ts'
+import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import {
   type Claimed,
@@ -88,8 +89,8 @@ function testFailing(harness: StoreHarness): void {
     assert.deepEqual(await failTwice(), [null, 'failing'])
     await attempt(tenant, [success(await next(tenant))])
     assert.deepEqual(await failTwice(), [null, 'failing'])
-    await tenant.store.endpoints.setState(tenant.id, id, 'disabled', ['enabled'])
-    await tenant.store.endpoints.setState(tenant.id, id, 'enabled', ['disabled'])
+    await tenant.store.endpoints.setState(tenant.id, id, 'disabled', ['enabled'], newEntry())
+    await tenant.store.endpoints.setState(tenant.id, id, 'enabled', ['disabled'], newEntry())
     assert.deepEqual(await failTwice(), [null, 'failing'])
   })
 
@@ -122,7 +123,7 @@ function testFailing(harness: StoreHarness): void {
     const { id } = await tenant.insertEndpoint()
     await publishMany(tenant, 3)
     const { deliveries } = await claim(tenant)
-    await tenant.store.endpoints.setState(tenant.id, id, 'disabled', ['enabled'])
+    await tenant.store.endpoints.setState(tenant.id, id, 'disabled', ['enabled'], newEntry())
     const report = await attempt(
       tenant,
       deliveries.map((delivery) => lastFailure(delivery)),
@@ -176,11 +177,11 @@ function testLostAnswers(harness: StoreHarness): void {
     const { id } = await tenant.insertEndpoint()
     const results = [gone(await next(tenant))]
     await attempt(tenant, results)
-    await tenant.store.endpoints.setState(tenant.id, id, 'enabled', ['disabled'])
+    await tenant.store.endpoints.setState(tenant.id, id, 'enabled', ['disabled'], newEntry())
     assert.deepEqual(newsOf(await attempt(tenant, results)), [null])
-    await tenant.store.endpoints.setState(tenant.id, id, 'disabled', ['enabled'])
+    await tenant.store.endpoints.setState(tenant.id, id, 'disabled', ['enabled'], newEntry())
     assert.deepEqual(newsOf(await attempt(tenant, results)), [null])
-    await tenant.store.endpoints.remove(tenant.id, id)
+    await tenant.store.endpoints.remove(tenant.id, id, newEntry())
     assert.deepEqual(newsOf(await attempt(tenant, results)), [])
   })
 

@@ -4,6 +4,7 @@ import { type TestContext, test } from 'node:test'
 import { toTimestamp } from '../../lib/making.ts'
 import type { ExpiryNotice, ExpiryRequest } from '../../lib/notices.ts'
 import type { BusinessStore } from '../../lib/store.ts'
+import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import { createPublisher, storeTime } from './_delivering.ts'
 import { ids, type Tenant } from './_tenant.ts'
@@ -37,7 +38,7 @@ async function createExpecting(harness: StoreHarness, t: TestContext): Promise<T
 /** A secret that is replaced, and signs for so long; gives the endpoint's id. */
 async function rotate(tenant: Tenant, overlapMs: number, endpointId?: string): Promise<string> {
   const id = endpointId ?? (await tenant.insertEndpoint()).id
-  await tenant.store.endpoints.rotateSecret(tenant.id, id, `sealed ${randomUUID()}`, overlapMs)
+  await tenant.store.endpoints.rotateSecret(tenant.id, id, `sealed ${randomUUID()}`, overlapMs, newEntry())
   return id
 }
 
@@ -80,7 +81,7 @@ function testSecrets(harness: StoreHarness): void {
     await rotate(tenant, 0)
     await rotate(tenant, 1000)
     const removed = await rotate(tenant, HOUR_MS / 2)
-    await tenant.store.endpoints.remove(tenant.id, removed)
+    await tenant.store.endpoints.remove(tenant.id, removed, newEntry())
     await tenant.letTimePass(1001)
     assert.deepEqual(await claimExpiring(tenant), [])
   })
@@ -103,7 +104,7 @@ function testApiKeys(harness: StoreHarness): void {
   test('claimExpiring() gives no key that has expired, that was revoked, or that has no end', async (t) => {
     const tenant = await createExpecting(harness, t)
     await expire(tenant, 1000)
-    await tenant.store.apiKeys.revoke(tenant.id, await expire(tenant, HOUR_MS / 2))
+    await tenant.store.apiKeys.revoke(tenant.id, await expire(tenant, HOUR_MS / 2), newEntry())
     await tenant.letTimePass(1001)
     assert.deepEqual(await claimExpiring(tenant), [])
   })
@@ -141,7 +142,7 @@ function testRequests(harness: StoreHarness): void {
       (await claimExpiring(tenant, { token })).map(idOf).toSorted(),
       [keyId, endpointId, sooner].toSorted(),
     )
-    await tenant.store.apiKeys.revoke(tenant.id, keyId)
+    await tenant.store.apiKeys.revoke(tenant.id, keyId, newEntry())
     assert.equal((await claimExpiring(tenant, { token })).map(idOf).includes(keyId), false, 'it was revoked')
     assert.deepEqual(await claimExpiring(tenant), [])
   })

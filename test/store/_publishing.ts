@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { newLead } from '../../lib/leads.ts'
+import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import {
   claim,
@@ -93,13 +94,13 @@ function testRecipients(harness: StoreHarness): void {
   test('an event is recorded as skipped for a disabled endpoint, and is never claimed', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
-    await tenant.store.endpoints.setState(tenant.id, id, 'disabled', ['enabled'])
+    await tenant.store.endpoints.setState(tenant.id, id, 'disabled', ['enabled'], newEntry())
     const event = await tenant.publish()
     const { state, reason, dueAt, finishedAt, attempts } = await onlyDelivery(tenant)
     assert.deepEqual([state, reason, dueAt, attempts], ['skipped', 'endpoint_disabled', null, 0])
     assert.match(finishedAt ?? '', TIMESTAMP)
     assert.deepEqual((await claim(tenant)).eventIds, [])
-    await tenant.store.endpoints.setState(tenant.id, id, 'enabled', ['disabled'])
+    await tenant.store.endpoints.setState(tenant.id, id, 'enabled', ['disabled'], newEntry())
     assert.deepEqual((await claim(tenant)).eventIds, [])
     assert.deepEqual(await endpointsOf(tenant, event.id), [id])
   })
@@ -107,11 +108,11 @@ function testRecipients(harness: StoreHarness): void {
   test('an event waits for a paused endpoint until it is resumed', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
-    await tenant.store.endpoints.setState(tenant.id, id, 'paused', ['enabled'])
+    await tenant.store.endpoints.setState(tenant.id, id, 'paused', ['enabled'], newEntry())
     const event = await tenant.publish()
     assert.equal((await onlyDelivery(tenant)).state, 'pending')
     assert.deepEqual((await claim(tenant)).eventIds, [])
-    await tenant.store.endpoints.setState(tenant.id, id, 'enabled', ['paused'])
+    await tenant.store.endpoints.setState(tenant.id, id, 'enabled', ['paused'], newEntry())
     assert.deepEqual((await claim(tenant)).eventIds, [event.id])
   })
 
@@ -120,7 +121,7 @@ function testRecipients(harness: StoreHarness): void {
     const removed = await ours.insertEndpoint()
     const endpoint = await ours.insertEndpoint()
     await theirs.insertEndpoint()
-    await ours.store.endpoints.remove(ours.id, removed.id)
+    await ours.store.endpoints.remove(ours.id, removed.id, newEntry())
     const event = await ours.publish()
     assert.deepEqual(await endpointsOf(ours, event.id), [endpoint.id])
     assert.deepEqual(await deliveriesOf(theirs), [])

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import {
   claim,
@@ -54,7 +55,7 @@ function testEvents(harness: StoreHarness): void {
     const [one, other] = (await claim(tenant)).deliveries
     assert.ok(one && other)
     await record(tenant, [success(one), lastFailure(other)])
-    await tenant.store.endpoints.setState(tenant.id, endpointId, 'disabled', ['enabled'])
+    await tenant.store.endpoints.setState(tenant.id, endpointId, 'disabled', ['enabled'], newEntry())
     await tenant.publish({ createdAt: OLD })
     await tenant.publish({ createdAt: OLD, type: 'lead.created' })
     assert.equal((await deliveriesOf(tenant)).length, 4)
@@ -128,7 +129,7 @@ function testBounds(harness: StoreHarness): void {
     const tenant = await createPurged(harness, t)
     const { id } = await tenant.insertEndpoint()
     const waiting = [await tenant.publish({ createdAt: OLD }), await tenant.publish({ createdAt: OLD })]
-    await tenant.store.endpoints.setState(tenant.id, id, 'disabled', ['enabled'])
+    await tenant.store.endpoints.setState(tenant.id, id, 'disabled', ['enabled'], newEntry())
     await tenant.publish({ createdAt: OLD })
     assert.equal((await purge(tenant, 1)).events, 1)
     assert.deepEqual(await tenant.events(), waiting)
@@ -164,15 +165,15 @@ function testEndpoints(harness: StoreHarness): void {
     const [one, other] = (await claim(tenant)).deliveries
     assert.ok(one && other)
     await record(tenant, [success(one)])
-    await endpoints.remove(tenant.id, removed.id)
+    await endpoints.remove(tenant.id, removed.id, newEntry())
     await purgeTwice(tenant)
     assert.equal((await onlyDelivery(tenant)).endpointId, removed.id)
-    await endpoints.insert(tenant.id, removed)
+    await endpoints.insert(tenant.id, removed, newEntry())
     assert.deepEqual(await idsOf(tenant), [kept.id], 'a part of its log is left')
 
     await record(tenant, [success(other)])
     await purgeTwice(tenant)
-    await endpoints.insert(tenant.id, removed)
+    await endpoints.insert(tenant.id, removed, newEntry())
     assert.deepEqual(await idsOf(tenant), [removed.id, kept.id], 'its id is free again')
   })
 

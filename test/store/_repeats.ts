@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import {
   type Claimed,
@@ -72,7 +73,7 @@ export function testRepeats(harness: StoreHarness): void {
     const { id } = await tenant.insertEndpoint()
     await tenant.publish()
     const lost = await claim(tenant)
-    await tenant.store.endpoints.remove(tenant.id, id)
+    await tenant.store.endpoints.remove(tenant.id, id, newEntry())
     assert.equal(lost.deliveries.length, 1)
     assert.deepEqual((await claim(tenant, { token: lost.token, isRepeat: true })).deliveries, [])
   })

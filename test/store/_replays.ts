@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { DeliveryFilter } from '../../lib/deliveries.ts'
+import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import {
   type Claimed,
@@ -35,7 +36,7 @@ function replay(
   filter: DeliveryFilter = {},
   limit = 100,
 ): Promise<readonly string[]> {
-  return store.deliveries.replay(id, deliveryIds, filter, limit)
+  return store.deliveries.replay(id, deliveryIds, filter, limit, newEntry())
 }
 
 /** Publishes so many events, each of which is delivered at once; the deliveries, oldest first. */
@@ -135,9 +136,9 @@ function testWhich(harness: StoreHarness): void {
   test('replay() takes deliveries of every final state, and leaves those alone that are still to be sent', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id: endpointId } = await tenant.insertEndpoint()
-    await tenant.store.endpoints.setState(tenant.id, endpointId, 'disabled', ['enabled'])
+    await tenant.store.endpoints.setState(tenant.id, endpointId, 'disabled', ['enabled'], newEntry())
     await tenant.publish()
-    await tenant.store.endpoints.setState(tenant.id, endpointId, 'enabled', ['disabled'])
+    await tenant.store.endpoints.setState(tenant.id, endpointId, 'enabled', ['disabled'], newEntry())
     for (let event = 0; event < 4; event++) await tenant.publish()
     const [one, other, retried] = (await claim(tenant, { limit: 4 })).deliveries
     assert.ok(one && other && retried)
@@ -181,7 +182,10 @@ function testWhich(harness: StoreHarness): void {
     assert.ok(delivered)
     await replay(tenant, [delivered.id])
     const before = await onlyDelivery(tenant)
-    assert.deepEqual(await tenant.secondStore.deliveries.replay(tenant.id, [delivered.id], {}, 1), [])
+    assert.deepEqual(
+      await tenant.secondStore.deliveries.replay(tenant.id, [delivered.id], {}, 1, newEntry()),
+      [],
+    )
     assert.deepEqual(await onlyDelivery(tenant), before)
   })
 
@@ -192,7 +196,7 @@ function testWhich(harness: StoreHarness): void {
     const deliveryIds = deliveries.map(({ id }) => id)
     const stores = [tenant.store, tenant.secondStore]
     const calls = Array.from({ length: 10 }, (_, index) =>
-      (stores[index % 2] ?? tenant.store).deliveries.replay(tenant.id, deliveryIds, {}, 100),
+      (stores[index % 2] ?? tenant.store).deliveries.replay(tenant.id, deliveryIds, {}, 100, newEntry()),
     )
     assert.deepEqual((await Promise.all(calls)).flat().toSorted(), deliveryIds)
     assert.equal((await claim(tenant)).deliveries.length, 5)
@@ -267,7 +271,7 @@ function testEndpointStates(harness: StoreHarness): void {
 
   test('replay() passes over what belongs to a removed endpoint', async (t) => {
     const { tenant, endpointId, id } = await createDelivered(t)
-    await tenant.store.endpoints.remove(tenant.id, endpointId)
+    await tenant.store.endpoints.remove(tenant.id, endpointId, newEntry())
     const before = await onlyDelivery(tenant)
     assert.deepEqual(await replay(tenant, [id]), [])
     assert.deepEqual(await replay(tenant, null), [])
@@ -277,19 +281,19 @@ function testEndpointStates(harness: StoreHarness): void {
   test('what is replayed of a paused endpoint waits, and of a disabled one is skipped again', async (t) => {
     const { tenant, endpointId, id } = await createDelivered(t)
     const { setState } = tenant.store.endpoints
-    await setState(tenant.id, endpointId, 'paused', ['enabled'])
+    await setState(tenant.id, endpointId, 'paused', ['enabled'], newEntry())
     assert.deepEqual(await replay(tenant, [id]), [id])
     assert.deepEqual((await claim(tenant)).eventIds, [])
     assert.equal((await onlyDelivery(tenant)).state, 'pending')
 
-    await setState(tenant.id, endpointId, 'disabled', ['paused'])
+    await setState(tenant.id, endpointId, 'disabled', ['paused'], newEntry())
     await claim(tenant)
     assert.equal((await onlyDelivery(tenant)).state, 'skipped')
     assert.deepEqual(await replay(tenant, [id]), [id])
     await claim(tenant)
     assert.equal((await onlyDelivery(tenant)).state, 'skipped')
 
-    await setState(tenant.id, endpointId, 'enabled', ['disabled'])
+    await setState(tenant.id, endpointId, 'enabled', ['disabled'], newEntry())
     await replay(tenant, [id])
     assert.equal((await claimOne(tenant)).id, id)
   })

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { AdmissionRequest } from '../../lib/admission.ts'
-import { type ApiKeyRecord, digestApiKey, generateApiKey } from '../../lib/api-keys.ts'
+import { type ApiKeyRecord, type ApiKeySuccessor, digestApiKey, generateApiKey } from '../../lib/api-keys.ts'
 import type { IdempotencyClaim } from '../../lib/creation.ts'
 import type { EndpointRecord } from '../../lib/endpoints.ts'
 import type { RecordedEvent } from '../../lib/envelope.ts'
@@ -8,6 +8,7 @@ import { createIds } from '../../lib/ids.ts'
 import { toTimestamp } from '../../lib/making.ts'
 import { SCOPES } from '../../lib/scopes.ts'
 import type { BusinessStore } from '../../lib/store.ts'
+import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 
 // An organization under test and what is made for it.
@@ -38,7 +39,7 @@ export async function createTenant(harness: StoreHarness): Promise<Tenant> {
   const id = `org_contract_${organizations}`
   const store = await harness.store(id)
   const key = newKey()
-  await store.apiKeys.insert(id, key)
+  await store.apiKeys.insert(id, key, newEntry())
   return {
     id,
     store,
@@ -46,13 +47,13 @@ export async function createTenant(harness: StoreHarness): Promise<Tenant> {
     key,
     async insertKey(changes) {
       const another = newKey(changes)
-      await store.apiKeys.insert(id, another)
+      await store.apiKeys.insert(id, another, newEntry())
       return another
     },
     insertBusiness: () => insertBusiness(store, id),
     async insertEndpoint(changes) {
       const endpoint = newEndpoint(changes)
-      await store.endpoints.insert(id, endpoint)
+      await store.endpoints.insert(id, endpoint, newEntry())
       return endpoint
     },
     async publish(changes) {
@@ -63,6 +64,17 @@ export async function createTenant(harness: StoreHarness): Promise<Tenant> {
     events: async () => harness.events(id),
     letTimePass: async (ms) => harness.letTimePass(id, ms),
   }
+}
+
+/** Makes a call ten times at once, in two processes. */
+export async function callAtOnce<T>(
+  { id, store, secondStore }: Tenant,
+  call: (store: BusinessStore) => Promise<T>,
+): Promise<readonly T[]> {
+  const stores = Array.from({ length: 10 }, (_, index) => (index % 2 === 0 ? store : secondStore))
+  // Opens their connections, so that the calls do meet.
+  await Promise.all(stores.map(({ apiKeys }) => apiKeys.list(id)))
+  return Promise.all(stores.map(call))
 }
 
 export function newKey(changes: Partial<ApiKeyRecord> = {}): ApiKeyRecord {
@@ -79,6 +91,12 @@ export function newKey(changes: Partial<ApiKeyRecord> = {}): ApiKeyRecord {
     digest: digestApiKey(key),
     ...changes,
   }
+}
+
+/** What a key is replaced with. */
+export function newSuccessor(changes: Partial<ApiKeySuccessor> = {}): ApiKeySuccessor {
+  const { id, digest, prefix, lastFour, createdAt } = newKey()
+  return { id, digest, prefix, lastFour, createdAt, ...changes }
 }
 
 async function insertBusiness(store: BusinessStore, organizationId: string): Promise<string> {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import {
   type Claimed,
@@ -31,6 +32,7 @@ async function stateOf(tenant: Tenant): Promise<object> {
     endpoints: await tenant.store.endpoints.list(tenant.id),
     deliveries: await Promise.all(deliveries.map(({ id }) => getDelivery(tenant, id))),
     events: await tenant.events(),
+    audit: await tenant.store.audit.list(tenant.id, {}, 1000, null),
   }
 }
 
@@ -45,18 +47,22 @@ interface Foreign {
 
 const calls: Record<string, (ours: Tenant, foreign: Foreign) => Promise<unknown>> = {
   'endpoints.update()': ({ store, id }, { endpointId }) =>
-    store.endpoints.update(id, endpointId, { url: 'https://ours.example/' }),
+    store.endpoints.update(id, endpointId, { url: 'https://ours.example/' }, newEntry()),
   'endpoints.setState()': ({ store, id }, { endpointId }) =>
-    store.endpoints.setState(id, endpointId, 'disabled', ['enabled', 'paused']),
-  'endpoints.remove()': ({ store, id }, { endpointId }) => store.endpoints.remove(id, endpointId),
+    store.endpoints.setState(id, endpointId, 'disabled', ['enabled', 'paused'], newEntry()),
+  'endpoints.remove()': ({ store, id }, { endpointId }) => store.endpoints.remove(id, endpointId, newEntry()),
   'endpoints.rotateSecret()': ({ store, id }, { endpointId }) =>
-    store.endpoints.rotateSecret(id, endpointId, 'ours', 0),
+    store.endpoints.rotateSecret(id, endpointId, 'ours', 0, newEntry()),
+  'endpoints.getTarget()': ({ store, id }, { endpointId }) => store.endpoints.getTarget(id, endpointId),
+  'deliveries.cancel()': ({ store, id }, { deliveryId }) =>
+    store.deliveries.cancel(id, deliveryId, newEntry()),
   'deliveries.list()': ({ store, id }, { endpointId }) =>
     store.deliveries.list(id, { endpointId }, 100, null),
   'deliveries.get()': ({ store, id }, { deliveryId }) => store.deliveries.get(id, deliveryId),
-  'deliveries.replay()': ({ store, id }, { deliveryId }) => store.deliveries.replay(id, [deliveryId], {}, 1),
+  'deliveries.replay()': ({ store, id }, { deliveryId }) =>
+    store.deliveries.replay(id, [deliveryId], {}, 1, newEntry()),
   'deliveries.replay() by a filter': ({ store, id }, { endpointId }) =>
-    store.deliveries.replay(id, null, { endpointId }, 100),
+    store.deliveries.replay(id, null, { endpointId }, 100, newEntry()),
   'deliveries.record()': ({ store, id }, { claimed }) =>
     store.deliveries.record([success({ ...claimed, organizationId: id })], NEVER),
   'deliveries.release()': ({ store, id }, { claimed }) =>
@@ -98,7 +104,7 @@ function testForeignIds(harness: StoreHarness): void {
     const before = await stateOf(theirs)
     const [delivery, ...others] = await deliveriesOf(ours)
     assert.deepEqual(others, [])
-    assert.deepEqual(await ours.store.deliveries.replay(ours.id, null, {}, 100), [delivery?.id])
+    assert.deepEqual(await ours.store.deliveries.replay(ours.id, null, {}, 100, newEntry()), [delivery?.id])
     assert.deepEqual(await stateOf(theirs), before)
   })
 }
@@ -110,11 +116,16 @@ function testSameIds(harness: StoreHarness): void {
     const their = await theirs.insertEndpoint({ id, url: 'https://theirs.example/', sealedSecret: 'theirs' })
     await theirs.publish()
     const before = await stateOf(theirs)
-    await ours.store.endpoints.update(ours.id, id, { url: 'https://ours.example/', types: ['lead.created'] })
-    await ours.store.endpoints.rotateSecret(ours.id, id, 'ours too', 60_000)
-    await ours.store.endpoints.setState(ours.id, id, 'disabled', ['enabled'])
+    await ours.store.endpoints.update(
+      ours.id,
+      id,
+      { url: 'https://ours.example/', types: ['lead.created'] },
+      newEntry(),
+    )
+    await ours.store.endpoints.rotateSecret(ours.id, id, 'ours too', 60_000, newEntry())
+    await ours.store.endpoints.setState(ours.id, id, 'disabled', ['enabled'], newEntry())
     await ours.publish({ type: 'lead.created' })
-    await ours.store.endpoints.remove(ours.id, id)
+    await ours.store.endpoints.remove(ours.id, id, newEntry())
     await claim(ours)
     assert.deepEqual(await stateOf(theirs), before)
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createMemoryStore } from '../../lib/memory.ts'
+import { newEntry } from '../_audit.ts'
 import { describeStore } from './_contract.ts'
 import { claimOne, createPublisher, deliveriesOf, onlyEndpoint } from './_delivering.ts'
 import { kinds } from './_kinds.ts'
@@ -41,7 +42,7 @@ test('the memory store keeps endpoints and published events as they were given, 
   const endpoint = newEndpoint({ headers, types: ['client.created'] })
   const event = { ...newEvent() }
   const expected = structuredClone(event)
-  await store.endpoints.insert(tenant.id, endpoint)
+  await store.endpoints.insert(tenant.id, endpoint, newEntry())
   await store.events.publish(tenant.id, event)
   headers['X-A'] = 'changed'
   event.body = 'changed'
@@ -49,7 +50,7 @@ test('the memory store keeps endpoints and published events as they were given, 
   assert.deepEqual(store.recordedEvents(tenant.id), [expected])
 
   const changed = { 'X-B': '1' }
-  await store.endpoints.update(tenant.id, endpoint.id, { headers: changed })
+  await store.endpoints.update(tenant.id, endpoint.id, { headers: changed }, newEntry())
   changed['X-B'] = 'changed'
   const { body, headers: claimed } = await claimOne(tenant)
   assert.deepEqual([body, claimed], [expected.body, { 'X-B': '1' }])
@@ -90,7 +91,7 @@ test('the memory store names organizations and endpoints whatever they are calle
   const plain = createMemoryStore()
   const tenant = await createPublisher({ ...harness, store: () => plain, secondStore: () => plain }, t)
   const id = 'constructor'
-  await plain.endpoints.insert(id, newEndpoint({ id }))
+  await plain.endpoints.insert(id, newEndpoint({ id }), newEntry())
   await plain.events.publish(id, newEvent())
   const { organizationId, endpointId } = await claimOne(tenant, {
     room: { endpoint: 1, organization: 1, endpoints: {}, organizations: {} },

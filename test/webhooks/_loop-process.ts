@@ -3,6 +3,7 @@
 
 import { createMemoryStore } from '../../lib/memory.ts'
 import { createDeliveryLoop } from '../../lib/webhooks/delivery-loop.ts'
+import { newEntry } from '../_audit.ts'
 
 const before = new Set(process.eventNames())
 const store = createMemoryStore()
@@ -13,15 +14,19 @@ const sender = {
 // A timer for the second attempt is set while the first one's minute is not over.
 const loop = createDeliveryLoop(store, sender, { pollIntervalMs: 60_000, retryDelaysMs: [60_000] })
 const createdAt = new Date().toISOString()
-await store.endpoints.insert('org_1', {
-  id: 'we_1',
-  url: 'https://subscriber.test/',
-  description: '',
-  types: null,
-  headers: {},
-  createdAt,
-  sealedSecret: 'plain.whsec_test',
-})
+await store.endpoints.insert(
+  'org_1',
+  {
+    id: 'we_1',
+    url: 'https://subscriber.test/',
+    description: '',
+    types: null,
+    headers: {},
+    createdAt,
+    sealedSecret: 'plain.whsec_test',
+  },
+  newEntry(),
+)
 await store.events.publish('org_1', { id: 'evt_1', type: 'project.completed', createdAt, body: '{}' })
 
 if (process.argv[2] === 'once') {

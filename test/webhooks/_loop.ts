@@ -10,9 +10,10 @@ import { toTimestamp } from '../../lib/making.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import type { BusinessStore } from '../../lib/store.ts'
+import type { WebhookAnswer, WebhookRequest, WebhookSender } from '../../lib/webhook-sender.ts'
 import { createDeliveryLoop, type DeliveryLoop } from '../../lib/webhooks/delivery-loop.ts'
 import type { DeliveryLoopOptions } from '../../lib/webhooks/loop-options.ts'
-import type { WebhookAnswer, WebhookRequest, WebhookSender } from '../../lib/webhooks/webhook-sender.ts'
+import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 
 // Delivery loops under test: both stores, empty at the beginning of each test as a loop takes the work of all
@@ -188,7 +189,7 @@ export async function addEndpoint(
     sealedSecret: `plain.${SECRET}`,
     ...changes,
   }
-  await store.endpoints.insert(organizationId, endpoint)
+  await store.endpoints.insert(organizationId, endpoint, newEntry())
   return endpoint.id
 }
 

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import type { LookupAddress } from 'node:dns'
 import type { TestContext } from 'node:test'
 import type { Lookup } from '../../lib/lookup.ts'
+import type { WebhookAnswer, WebhookRequest, WebhookSender } from '../../lib/webhook-sender.ts'
 import { createWebhookSender } from '../../lib/webhooks/sender.ts'
 import type { WebhookSenderOptions } from '../../lib/webhooks/sender-options.ts'
-import type { WebhookAnswer, WebhookRequest, WebhookSender } from '../../lib/webhooks/webhook-sender.ts'
 
 /** A sender as a development host has it, which may send to this machine. It is closed with the test. */
 export function createLocalSender(context: TestContext, options: WebhookSenderOptions = {}): WebhookSender {

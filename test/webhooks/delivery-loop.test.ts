@@ -7,6 +7,7 @@ import type { DeliveryAttempt, DeliveryDetails } from '../../lib/deliveries.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { createWebhookSender } from '../../lib/webhooks/sender.ts'
 import { verifyWebhook } from '../../lib/webhooks.ts'
+import { newEntry } from '../_audit.ts'
 import {
   AN_HOUR_MS,
   addEndpoint,
@@ -55,9 +56,9 @@ describeOnStores('Deliveries', (under) => {
     ]
     assert.ok(all && some && none)
     await addEndpoint(store, { url: 'https://foreign.test/' }, 'org_2')
-    await store.endpoints.setState(ORG, paused, 'paused', ['enabled'])
-    await store.endpoints.setState(ORG, disabled, 'disabled', ['enabled'])
-    await store.endpoints.remove(ORG, removed)
+    await store.endpoints.setState(ORG, paused, 'paused', ['enabled'], newEntry())
+    await store.endpoints.setState(ORG, disabled, 'disabled', ['enabled'], newEntry())
+    await store.endpoints.remove(ORG, removed, newEntry())
     const lead = await publish(store, { type: 'lead.created' })
     const client = await publish(store, { type: 'client.created' })
     const project = await publish(store, { type: 'project.completed' })
@@ -163,7 +164,7 @@ describeOnStores('Deliveries', (under) => {
   test('during a rotation two secrets sign, the current one first, and after its overlap one', async () => {
     const endpointId = await addEndpoint(under.store, { sealedSecret: 'plain.whsec_first' })
     const { body } = await event()
-    await under.store.endpoints.rotateSecret(ORG, endpointId, 'plain.whsec_second', 60_000)
+    await under.store.endpoints.rotateSecret(ORG, endpointId, 'plain.whsec_second', 60_000, newEntry())
     const sender = createTestSender()
     const loop = under.loop(sender)
     await loop.runOnce()
@@ -184,7 +185,7 @@ describeOnStores('Deliveries', (under) => {
   test('a rotation without an overlap leaves one signature', async () => {
     const endpointId = await addEndpoint(under.store, { sealedSecret: 'plain.whsec_first' })
     const { body } = await event()
-    await under.store.endpoints.rotateSecret(ORG, endpointId, 'plain.whsec_second', 0)
+    await under.store.endpoints.rotateSecret(ORG, endpointId, 'plain.whsec_second', 0, newEntry())
     const sender = createTestSender()
     await under.loop(sender).runOnce()
     assert.match(signatureOf(sender), /^t=\d+,v1=[0-9a-f]{64}$/)
@@ -344,7 +345,7 @@ describeOnStores('Attempts', (under) => {
     const loop = under.loop(sender, { retryDelaysMs: [0, 0, 0, 0] })
     assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 4, deadLettered: 1 })
     const { id: deliveryId } = await onlyDelivery(under.store)
-    assert.deepEqual(await under.store.deliveries.replay(ORG, [deliveryId], {}, 10), [deliveryId])
+    assert.deepEqual(await under.store.deliveries.replay(ORG, [deliveryId], {}, 10, newEntry()), [deliveryId])
     assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 4, deadLettered: 1 })
     const { state, attempts, reason, attemptLog } = await onlyDelivery(under.store)
     assert.deepEqual([state, attempts, reason], ['dead_lettered', 10, 'http_500'])
@@ -363,7 +364,7 @@ describeOnStores('Attempts', (under) => {
     const loop = under.loop(sender)
     await loop.runOnce()
     const { id: deliveryId } = await onlyDelivery(under.store)
-    await under.store.deliveries.replay(ORG, null, { states: ['delivered'] }, 10)
+    await under.store.deliveries.replay(ORG, null, { states: ['delivered'] }, 10, newEntry())
     await loop.runOnce()
     assert.deepEqual(sender.eventIds, [id, id])
     const { state, attempts } = await onlyDelivery(under.store)
@@ -372,13 +373,13 @@ describeOnStores('Attempts', (under) => {
 
   test('deliveries of a paused endpoint wait until it is resumed, and count no attempt meanwhile', async () => {
     const endpointId = await addEndpoint(under.store)
-    await under.store.endpoints.setState(ORG, endpointId, 'paused', ['enabled'])
+    await under.store.endpoints.setState(ORG, endpointId, 'paused', ['enabled'], newEntry())
     const { id } = await publish(under.store)
     const sender = createTestSender()
     const loop = under.loop(sender)
     await loop.runOnce()
     assert.deepEqual(sender.requests, [])
-    await under.store.endpoints.setState(ORG, endpointId, 'enabled', ['paused'])
+    await under.store.endpoints.setState(ORG, endpointId, 'enabled', ['paused'], newEntry())
     await loop.runOnce()
     assert.deepEqual([sender.eventIds, (await onlyDelivery(under.store)).attempts], [[id], 1])
   })

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict'
 import { describe, mock, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { inspect } from 'node:util'
+import { attempt, createInterruption } from '../../lib/attempt.ts'
 import { storeUnavailable } from '../../lib/errors.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { createSecretSealer, generateSigningSecret } from '../../lib/secret-sealing.ts'
-import { attempt, createInterruption } from '../../lib/webhooks/attempt.ts'
+import type { WebhookAnswer } from '../../lib/webhook-sender.ts'
 import { createDeliveryLoop } from '../../lib/webhooks/delivery-loop.ts'
 import type { DeliveryLoopOptions } from '../../lib/webhooks/loop-options.ts'
 import { createWebhookSender } from '../../lib/webhooks/sender.ts'
-import type { WebhookAnswer } from '../../lib/webhooks/webhook-sender.ts'
 import {
   addEndpoint,
   countIn,

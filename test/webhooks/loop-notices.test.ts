@@ -8,6 +8,7 @@ import type { ExpiryRequest, Notice } from '../../lib/notices.ts'
 import type { BusinessStore } from '../../lib/store.ts'
 import { createChores } from '../../lib/webhooks/chores.ts'
 import { createExpiryWatch } from '../../lib/webhooks/expiry.ts'
+import { newEntry } from '../_audit.ts'
 import {
   AN_HOUR_MS,
   addEndpoint,
@@ -293,7 +294,7 @@ async function addKey(store: BusinessStore, ms: number): Promise<string> {
   const id = ids('key')
   const shown = { name: 'Website', scopes: [], prefix: 'bapi_live_', lastFour: 'abcd', rateLimit: null }
   const times = { createdAt: toTimestamp(Date.now()), expiresAt: toTimestamp(Date.now() + ms) }
-  await store.apiKeys.insert(ORG, { id, ...shown, ...times, digest: `digest of ${id}` })
+  await store.apiKeys.insert(ORG, { id, ...shown, ...times, digest: `digest of ${id}` }, newEntry())
   return id
 }
 
@@ -301,7 +302,7 @@ async function addKey(store: BusinessStore, ms: number): Promise<string> {
 async function expireBoth({ store }: StoreUnderTest): Promise<readonly string[]> {
   const keyId = await addKey(store, AN_HOUR_MS / 2)
   const endpointId = await addEndpoint(store)
-  await store.endpoints.rotateSecret(ORG, endpointId, 'plain.whsec_next', AN_HOUR_MS / 2)
+  await store.endpoints.rotateSecret(ORG, endpointId, 'plain.whsec_next', AN_HOUR_MS / 2, newEntry())
   return [keyId, endpointId]
 }
 
@@ -309,7 +310,7 @@ describeOnStores('What will expire', (under) => {
   test('is told of an hour before for a signing secret, and 7 days before for a key, by runOnce() too', async () => {
     const keyId = await addKey(under.store, 8 * DAY_MS)
     const endpointId = await addEndpoint(under.store)
-    await under.store.endpoints.rotateSecret(ORG, endpointId, 'plain.whsec_next', 8 * DAY_MS)
+    await under.store.endpoints.rotateSecret(ORG, endpointId, 'plain.whsec_next', 8 * DAY_MS, newEntry())
     const heard = listen()
     const loop = under.loop(createTestSender(), { onNotice: heard.onNotice })
     await loop.runOnce()

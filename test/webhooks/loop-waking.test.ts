@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
+import { newEntry } from '../_audit.ts'
 import {
   addEndpoint,
   claimAndVanish,
@@ -47,11 +48,11 @@ describeOnStores('A loop that waits is woken', (under) => {
 
   test('by an endpoint that is resumed', async () => {
     const endpointId = await addEndpoint(under.store)
-    await under.store.endpoints.setState(ORG, endpointId, 'paused', ['enabled'])
+    await under.store.endpoints.setState(ORG, endpointId, 'paused', ['enabled'], newEntry())
     await publish(under.store)
     const sender = createTestSender()
     await startAtRest(sender)
-    await under.store.endpoints.setState(ORG, endpointId, 'enabled', ['paused'])
+    await under.store.endpoints.setState(ORG, endpointId, 'enabled', ['paused'], newEntry())
     await sender.sent(1)
   })
 
@@ -62,7 +63,7 @@ describeOnStores('A loop that waits is woken', (under) => {
     await startAtRest(sender)
     await sender.sent(1)
     await until('it is delivered', async () => (await onlyDelivery(under.store)).state === 'delivered')
-    await under.store.deliveries.replay(ORG, null, {}, 10)
+    await under.store.deliveries.replay(ORG, null, {}, 10, newEntry())
     await sender.sent(2)
   })
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import type { WebhookAnswer } from '../../lib/webhook-sender.ts'
 import { judgeAnswer, RETRY_DELAYS_MS, type Verdict } from '../../lib/webhooks/verdict.ts'
-import type { WebhookAnswer } from '../../lib/webhooks/webhook-sender.ts'
 
 const HOUR_MS = 60 * 60 * 1000
 const RETRY: Verdict = { outcome: 'retry', reason: null, isGone: false, delayMs: 30_000, load: 'same' }

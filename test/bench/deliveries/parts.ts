@@ -5,6 +5,7 @@ import type { RecordedEvent } from '../../../lib/envelope.ts'
 import { createIds } from '../../../lib/ids.ts'
 import { toTimestamp } from '../../../lib/making.ts'
 import type { BusinessStore } from '../../../lib/store.ts'
+import { newEntry } from '../../_audit.ts'
 
 // What the benchmarks of deliveries are made of: subscribers and loops in processes of their own, events, percentiles.
 
@@ -50,15 +51,19 @@ export async function addEndpoint(
   url: string,
 ): Promise<string> {
   const id = ids('we')
-  await store.endpoints.insert(organizationId, {
-    id,
-    url,
-    description: '',
-    types: null,
-    headers: {},
-    createdAt: toTimestamp(Date.now()),
-    sealedSecret: 'plain.whsec_benchmark',
-  })
+  await store.endpoints.insert(
+    organizationId,
+    {
+      id,
+      url,
+      description: '',
+      types: null,
+      headers: {},
+      createdAt: toTimestamp(Date.now()),
+      sealedSecret: 'plain.whsec_benchmark',
+    },
+    newEntry(),
+  )
   return id
 }
 

@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events'
-import type { ClaimedDelivery } from '../deliveries.ts'
-import type { SecretSealer } from '../secret-sealing.ts'
+import type { ClaimedDelivery } from './deliveries.ts'
+import type { SecretSealer } from './secret-sealing.ts'
 import { signWebhook } from './signature.ts'
 import type { WebhookAnswer, WebhookRequest, WebhookSender } from './webhook-sender.ts'
 
@@ -12,7 +12,7 @@ import type { WebhookAnswer, WebhookRequest, WebhookSender } from './webhook-sen
  * @throws `BusinessApiError` with code `secret_unavailable`
  */
 export function makeRequest(
-  delivery: ClaimedDelivery,
+  delivery: Sendable,
   sealer: Pick<SecretSealer, 'unseal'>,
   headerPrefix: string,
   timestamp: number,
@@ -30,6 +30,9 @@ export function makeRequest(
     body: delivery.body,
   }
 }
+
+/** What a request is made of. */
+export type Sendable = Omit<ClaimedDelivery, 'id' | 'attempt'>
 
 /** The endpoint's own headers but for those of the service's names, in whatever case: a sender would send both. */
 function without(
@@ -94,6 +97,11 @@ export async function attempt(
   } finally {
     overdue.clear()
   }
+}
+
+/** Any 2xx is a success (specification, section 6, rule 1 of delivery). */
+export function isSuccess({ status }: Pick<WebhookAnswer, 'status'>): boolean {
+  return status !== null && status >= 200 && status < 300
 }
 
 function failed(error: string, durationMs: number): WebhookAnswer {

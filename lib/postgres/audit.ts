@@ -1,0 +1,95 @@
+import type { Fragment, ISql as Sql } from 'postgres'
+import type { AuditEntry, AuditRecord, AuditStore } from '../audit.ts'
+import type { Database } from './database.ts'
+import { isoTimestamp } from './fragments.ts'
+
+/** Audit entries in PostgreSQL. */
+export function createAuditStore(database: Database): AuditStore {
+  return {
+    async list(organizationId, { subjectId }, limit, before) {
+      const [entries] = await database.row(
+        (sql, mark) => sql`
+          select coalesce(pg_catalog.json_agg(item), '[]')::text, ${mark} from (
+            select
+              id, ${isoTimestamp(sql, 'changed_at')} as at, actor, action, subject_id as "subjectId", details
+            from business_api.audit_entries
+            where organization_id = ${organizationId}::text
+              ${subjectId === undefined ? sql`` : sql`and subject_id = ${subjectId}::text`}
+              ${before === null ? sql`` : sql`and id < ${before}::text`}
+            order by id desc
+            limit ${limit}::int
+          ) as item`,
+      )
+      return JSON.parse(entries ?? '[]') as AuditEntry[]
+    },
+
+    async record(organizationId, entry) {
+      await database.row(
+        (sql, mark) => sql`
+          with audited as (${recordEntry(sql, organizationId, entry, sql`(values (1)) as test`)} returning 1)
+          select count(*)::text, ${mark} from audited`,
+      )
+    },
+  }
+}
+
+/**
+ * The step of a statement that records an entry if there is a row in what its change gave.
+ *
+ * @param change what follows `from`: the change's step, at most one row of it
+ * @param details what the change adds to the entry's, as `jsonb`
+ */
+export function recordEntry(
+  sql: Sql,
+  organizationId: string,
+  entry: AuditRecord,
+  change: Fragment,
+  details: Fragment = sql`'{}'`,
+): Fragment {
+  return sql`
+    ${insertEntry(sql, organizationId, entry, change, details)}
+    on conflict (organization_id, id) do nothing`
+}
+
+/**
+ * As {@link recordEntry}, for an entry that several statements have in common.
+ *
+ * @param counted what follows `from`: one row with `replayed`, which is added up
+ */
+export function countInEntry(
+  sql: Sql,
+  organizationId: string,
+  entry: AuditRecord,
+  counted: Fragment,
+): Fragment {
+  return sql`
+    ${insertEntry(sql, organizationId, entry, counted, sql`pg_catalog.jsonb_build_object('replayed', replayed)`)}
+    on conflict (organization_id, id) do update set
+      details = audit_entries.details || pg_catalog.jsonb_build_object(
+        'replayed', (audit_entries.details ->> 'replayed')::int + (excluded.details ->> 'replayed')::int
+      )`
+}
+
+/** Whether the entry was there before the statement: it has been carried out, and its answer was lost. */
+export function isRecorded(sql: Sql, organizationId: string, { id }: AuditRecord): Fragment {
+  return sql`
+    exists (
+      select from business_api.audit_entries
+      where organization_id = ${organizationId}::text and id = ${id}::text
+    )`
+}
+
+function insertEntry(
+  sql: Sql,
+  organizationId: string,
+  { id, actor, action, subjectId, details }: AuditRecord,
+  change: Fragment,
+  added: Fragment,
+): Fragment {
+  return sql`
+    insert into business_api.audit_entries (organization_id, id, changed_at, actor, action, subject_id, details)
+    select
+      ${organizationId}::text, ${id}::text, clock_timestamp(), ${actor}::text, ${action}::text, ${subjectId}::text,
+      ${JSON.stringify(details)}::text::jsonb || ${added}
+    from ${change}`
+}

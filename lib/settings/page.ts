@@ -1,0 +1,46 @@
+import * as v from 'valibot'
+import { IdSchema } from '../input.ts'
+
+/** Which part of a log is to be shown. */
+export interface PageQuery {
+  /** 1 to 200. Default 50. */
+  readonly limit?: number | undefined
+  /** The `next` of the page before. Default null: from the newest. */
+  readonly before?: string | null | undefined
+}
+
+/** A part of a log. */
+export interface Page<Item> {
+  /** Newest first. */
+  readonly data: readonly Item[]
+  /** What to pass as `before` for the page that follows; null: there is none. */
+  readonly next: string | null
+}
+
+const limitRequirement = 'must be a whole number from 1 to 200'
+
+/** The fields of a {@link PageQuery}. */
+export const pageEntries = {
+  limit: v.optional(
+    v.pipe(
+      v.number(limitRequirement),
+      v.check((limit) => Number.isInteger(limit) && limit >= 1 && limit <= 200, limitRequirement),
+    ),
+    50,
+  ),
+  before: v.nullish(IdSchema, null),
+}
+
+/**
+ * Makes a page of one item more than it shows, which tells whether another follows.
+ *
+ * @param list gives that many items at most
+ */
+export async function readPage<Item extends { readonly id: string }>(
+  limit: number,
+  list: (limit: number) => Promise<readonly Item[]>,
+): Promise<Page<Item>> {
+  const some = await list(limit + 1)
+  const data = some.slice(0, limit)
+  return { data, next: some.length > limit ? (data.at(-1)?.id ?? null) : null }
+}

@@ -1,0 +1,99 @@
+import * as v from 'valibot'
+import { attempt, createInterruption, isSuccess, makeRequest } from '../attempt.ts'
+import type { DeliveryAttempt } from '../deliveries.ts'
+import { record } from '../envelope.ts'
+import { EVENT_TYPES, type EventType } from '../events.ts'
+import { exampleData } from '../example-data.ts'
+import type { Clock, Ids } from '../ids.ts'
+import { found, IdSchema, OrganizationIdSchema, read } from '../input.ts'
+import type { SecretSealer } from '../secret-sealing.ts'
+import type { BusinessStore } from '../store.ts'
+import type { WebhookAnswer, WebhookSender } from '../webhook-sender.ts'
+import { type Acting, ActorSchema, type MakeEntry } from './audit.ts'
+
+// --- Types ---
+
+/** Options of `sendTest`. */
+export interface SendTestOptions extends Acting {
+  /** Also one that the endpoint does not want. Default the first that it wants, `client.created` if it wants all. */
+  readonly type?: EventType | undefined
+}
+
+/** What became of a test: what the delivery log tells of an attempt. */
+export interface TestResult extends Omit<DeliveryAttempt, 'number' | 'startedAt'> {
+  /** Whether it was answered with 2xx. */
+  readonly delivered: boolean
+  /** `evt_test_<ulid>`: no other event's id begins so. */
+  readonly eventId: string
+  readonly type: EventType
+}
+
+// --- Inputs ---
+
+const SendSchema = v.object({
+  organizationId: OrganizationIdSchema,
+  endpointId: IdSchema,
+  type: v.optional(v.picklist(EVENT_TYPES, `must be one of ${EVENT_TYPES.join(', ')}`)),
+  actor: ActorSchema,
+})
+
+// --- Call ---
+
+/** What tests are sent with. */
+export interface TestDeliveryTools {
+  /** Absent: the host has given none. */
+  readonly sender: WebhookSender | undefined
+  readonly sealer: Pick<SecretSealer, 'unseal'>
+  /** Of the service's own headers: `X-SERVICE`. */
+  readonly headerPrefix: string
+  readonly ids: Ids
+  readonly clock: Clock
+  readonly makeEntry: MakeEntry
+}
+
+/** Sends an example of an event to an endpoint at once. */
+export function createTestDelivery(
+  store: Pick<BusinessStore, 'endpoints' | 'audit'>,
+  { sender, sealer, headerPrefix, ids, clock, makeEntry }: TestDeliveryTools,
+): (organizationId: string, endpointId: string, options?: SendTestOptions) => Promise<TestResult> {
+  const action = 'Cannot send a test webhook'
+
+  return async (organizationId, endpointId, { type: wanted, actor } = {}) => {
+    if (!sender) {
+      throw new TypeError(
+        `${action} as option 'sender' is not set: give createDeveloperSettings the one of createWebhookSender()`,
+      )
+    }
+    const input = read(SendSchema, { organizationId, endpointId, type: wanted, actor }, action)
+    const ref = { organizationId: input.organizationId, endpointId: input.endpointId }
+    const target = found(await store.endpoints.getTarget(ref.organizationId, ref.endpointId), action)
+    const type = input.type ?? target.types?.[0] ?? 'client.created'
+    const { id: eventId, body } = record(ids('evt_test'), type, exampleData(type), clock())
+    // By the store's clock, as every delivery is signed.
+    const timestamp = Math.floor(target.storeTime / 1000)
+    const request = makeRequest({ ...ref, ...target, eventId, type, body }, sealer, headerPrefix, timestamp)
+    // Before it is sent: one that is sent and not recorded would be worse than one that is recorded and not sent.
+    const entry = makeEntry('endpoint.test_sent', ref.endpointId, input.actor, { type, eventId })
+    await store.audit.record(ref.organizationId, entry)
+    const answer = await attempt(sender, request, createInterruption(), rethrow)
+    if (answer.wasMade === false) throw new Error(`${action} as ${answer.detail ?? answer.error}`)
+    return { delivered: isSuccess(answer), eventId, type, ...toResult(answer) }
+  }
+}
+
+/** A sender that throws is at fault itself: that is for the host, and nothing to tell a customer of. */
+function rethrow(error: unknown): never {
+  throw error
+}
+
+/** Without the answer's `detail`, which may name an address. */
+function toResult({
+  status,
+  error,
+  durationMs,
+  timings,
+  bodyExcerpt,
+}: WebhookAnswer): Omit<TestResult, 'delivered' | 'eventId' | 'type'> {
+  const { dnsMs = null, connectMs = null, tlsMs = null, firstByteMs = null } = timings ?? {}
+  return { status, error, durationMs, dnsMs, connectMs, tlsMs, firstByteMs, bodyExcerpt }
+}

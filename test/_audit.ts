@@ -1,0 +1,16 @@
+import type { AuditRecord } from '../lib/audit.ts'
+import { createIds } from '../lib/ids.ts'
+
+const ids = createIds()
+
+/** The entry that a verb of the store is to leave, where a test says nothing of it. */
+export function newEntry(changes: Partial<AuditRecord> = {}): AuditRecord {
+  return {
+    id: ids('aud'),
+    actor: null,
+    action: 'endpoint.updated',
+    subjectId: 'of_no_interest',
+    details: {},
+    ...changes,
+  }
+}

@@ -1,0 +1,189 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { newEntry } from '../_audit.ts'
+import { changes, entriesOf, settingsOf } from './_changes.ts'
+import type { StoreHarness } from './_contract.ts'
+import {
+  claimOne,
+  createPublisher,
+  deliveriesOf,
+  getDelivery,
+  record,
+  storeTime,
+  success,
+  TIMESTAMP,
+} from './_delivering.ts'
+import { callAtOnce, createTenant, ids, type Tenant } from './_tenant.ts'
+
+/** Who changed what, and when. */
+export function testAudit(harness: StoreHarness): void {
+  testEntries(harness)
+  testReplays(harness)
+  testList(harness)
+  testIsolation(harness)
+}
+
+/** Text that only bytes can carry unchanged. */
+const ODD = 'O\'Brien "🏺" \\ \n 株式会社 \u0001\u2028 {} $1'
+
+function testEntries(harness: StoreHarness): void {
+  for (const [name, prepare] of Object.entries(changes)) {
+    test(`${name} leaves one entry as it was given, also when it is sent again, and answers the same`, async (t) => {
+      const tenant = await createPublisher(harness, t)
+      const { change, subjectId = ids('dlv'), added } = await prepare(tenant)
+      const entry = newEntry({ actor: ODD, subjectId, details: { odd: [ODD, null, 1.5, {}] } })
+      const answer = await change(tenant.store, entry)
+      const after = await settingsOf(tenant)
+      assert.deepEqual(await change(tenant.secondStore, entry), answer)
+      assert.deepEqual(await settingsOf(tenant), after)
+
+      const [left, ...others] = await entriesOf(tenant, entry.subjectId)
+      assert.match(left?.at ?? '', TIMESTAMP)
+      assert.ok(Math.abs((await storeTime(tenant)) - Date.parse(left?.at ?? '')) < 10_000)
+      assert.deepEqual(left, { ...entry, at: left?.at, details: { ...entry.details, ...added } })
+      assert.deepEqual(others, [])
+    })
+
+    test(`${name} leaves no entry when it changes nothing`, async (t) => {
+      const tenant = await createPublisher(harness, t)
+      const { vain } = await prepare(tenant)
+      const [settings, entries] = [await settingsOf(tenant), await entriesOf(tenant)]
+      await vain(tenant.store, newEntry())
+      assert.deepEqual(await settingsOf(tenant), settings)
+      assert.deepEqual(await entriesOf(tenant), entries)
+    })
+
+    // A new record has one maker, who sends it again only when it was lost.
+    if (name.endsWith('.insert()')) continue
+    test(`${name} made ten times at once, in two processes, leaves the entry of the one that changed something`, async (t) => {
+      const tenant = await createPublisher(harness, t)
+      const { change } = await prepare(tenant)
+      const subjectId = ids('we')
+      await callAtOnce(tenant, (store) => change(store, newEntry({ subjectId })))
+      assert.equal((await entriesOf(tenant, subjectId)).length, 1)
+    })
+  }
+
+  test('audit.record() records an entry once', async () => {
+    const tenant = await createTenant(harness)
+    const entry = newEntry({ subjectId: ids('we'), actor: ODD, details: { type: 'client.created' } })
+    await tenant.store.audit.record(tenant.id, entry)
+    await tenant.secondStore.audit.record(tenant.id, { ...entry, actor: 'another' })
+    const [left, ...others] = await entriesOf(tenant, entry.subjectId)
+    assert.deepEqual([left, others], [{ ...entry, at: left?.at }, []])
+  })
+}
+
+function testReplays(harness: StoreHarness): void {
+  /** Delivers so many events; the ids of their deliveries. */
+  async function deliver(tenant: Tenant, events: number): Promise<string[]> {
+    await tenant.insertEndpoint()
+    for (let event = 0; event < events; event++) {
+      await tenant.publish()
+      await record(tenant, [success(await claimOne(tenant))])
+    }
+    return (await deliveriesOf(tenant)).map(({ id }) => id)
+  }
+
+  test('deliveries.replay() called several times with one entry adds up in it', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const [one = '', two = '', three = ''] = await deliver(tenant, 3)
+    const { deliveries } = tenant.store
+    const entry = newEntry({ action: 'deliveries.recovered', subjectId: tenant.id, details: { filter: {} } })
+    await deliveries.replay(tenant.id, [one], {}, 10, entry)
+    const [first] = await entriesOf(tenant, tenant.id)
+    assert.deepEqual(
+      (await deliveries.replay(tenant.id, [one, two, three], {}, 10, entry)).toSorted(),
+      [two, three].toSorted(),
+    )
+    await deliveries.replay(tenant.id, [one, two, three], {}, 10, entry)
+    const expected = { ...entry, at: first?.at, details: { filter: {}, replayed: 3 } }
+    assert.deepEqual(await entriesOf(tenant, tenant.id), [expected])
+  })
+
+  test('deliveries.replay() of a delivery that its entry names is not done again, whatever became of it meanwhile', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const [id = ''] = await deliver(tenant, 1)
+    const entry = newEntry({ action: 'delivery.redelivered', subjectId: id })
+    await tenant.store.deliveries.replay(tenant.id, [id], {}, 1, entry)
+    await record(tenant, [success(await claimOne(tenant))])
+    const before = [await getDelivery(tenant, id), await entriesOf(tenant)]
+    assert.deepEqual(await tenant.secondStore.deliveries.replay(tenant.id, [id], {}, 1, entry), [id])
+    assert.deepEqual([await getDelivery(tenant, id), await entriesOf(tenant)], before)
+
+    const another = newEntry({ subjectId: id })
+    assert.deepEqual(await tenant.store.deliveries.replay(tenant.id, [id], {}, 1, another), [id])
+    assert.equal((await getDelivery(tenant, id)).state, 'pending')
+  })
+}
+
+function testList(harness: StoreHarness): void {
+  async function recordSeveral(tenant: Tenant, count: number, subjectId: string): Promise<string[]> {
+    const entries = Array.from({ length: count }, () => newEntry({ subjectId }))
+    // Not in the order of their ids.
+    for (const entry of entries.toReversed()) await tenant.store.audit.record(tenant.id, entry)
+    return entries.map(({ id }) => id).toReversed()
+  }
+
+  test('audit.list() gives the newest ids first, from `before` on, at most `limit`', async () => {
+    const tenant = await createTenant(harness)
+    const subjectId = ids('we')
+    const newestFirst = await recordSeveral(tenant, 5, subjectId)
+    const list = async (limit: number, before: string | null) =>
+      (await tenant.store.audit.list(tenant.id, { subjectId }, limit, before)).map(({ id }) => id)
+    assert.deepEqual(await list(10, null), newestFirst)
+    assert.deepEqual(await list(2, null), newestFirst.slice(0, 2))
+    assert.deepEqual(await list(2, newestFirst[1] ?? ''), newestFirst.slice(2, 4))
+    assert.deepEqual(await list(2, newestFirst[3] ?? ''), newestFirst.slice(4))
+    assert.deepEqual(await list(2, newestFirst[4] ?? ''), [])
+    assert.deepEqual(await list(2, ''), [])
+  })
+
+  test('audit.list() gives the entries of one subject, or all', async () => {
+    const tenant = await createTenant(harness)
+    const [one, two] = [ids('we'), ids('key')]
+    const ofTwo = await recordSeveral(tenant, 2, two)
+    const ofOne = await recordSeveral(tenant, 2, one)
+    const idsOf = async (subjectId?: string) => (await entriesOf(tenant, subjectId)).map(({ id }) => id)
+    assert.deepEqual(await idsOf(one), ofOne)
+    assert.deepEqual(await idsOf(two), ofTwo)
+    for (const unknown of [ids('we'), '', "' or true --"]) assert.deepEqual(await idsOf(unknown), [])
+    assert.deepEqual((await idsOf()).slice(0, 4), [...ofOne, ...ofTwo])
+  })
+
+  test('audit.list() is empty for an organization in which nothing has been changed', async () => {
+    const id = 'org_contract_without_changes'
+    assert.deepEqual(await (await harness.store(id)).audit.list(id, {}, 10, null), [])
+  })
+}
+
+function testIsolation(harness: StoreHarness): void {
+  test('two organizations can have entries of the same id, and see their own only', async () => {
+    const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
+    const entry = newEntry({ subjectId: 'shared' })
+    await ours.store.audit.record(ours.id, { ...entry, actor: 'ours' })
+    assert.deepEqual(await entriesOf(theirs, 'shared'), [])
+    await theirs.store.audit.record(theirs.id, { ...entry, actor: 'theirs' })
+    for (const [tenant, actor] of [
+      [ours, 'ours'],
+      [theirs, 'theirs'],
+    ] as const) {
+      assert.deepEqual(
+        (await entriesOf(tenant, 'shared')).map((left) => left.actor),
+        [actor],
+      )
+    }
+  })
+
+  for (const name of ['endpoints.remove()', 'deliveries.cancel()', 'deliveries.replay()']) {
+    test(`${name} is not taken for done because another organization has an entry of the same id`, async (t) => {
+      const [ours, theirs] = [await createPublisher(harness, t), await createPublisher(harness, t)]
+      const { change, vain } = (await changes[name]?.(ours)) ?? {}
+      const entry = newEntry()
+      const unknown = await vain?.(ours.store, newEntry())
+      await theirs.store.audit.record(theirs.id, entry)
+      assert.deepEqual(await vain?.(ours.store, entry), unknown)
+      assert.notDeepEqual(await change?.(ours.store, entry), unknown)
+    })
+  }
+}

@@ -1,0 +1,115 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { newEntry } from '../_audit.ts'
+import type { StoreHarness } from './_contract.ts'
+import {
+  claim,
+  claimOne,
+  createPublisher,
+  failure,
+  lastFailure,
+  onlyDelivery,
+  record,
+  success,
+  TIMESTAMP,
+} from './_delivering.ts'
+import { ids, type Tenant } from './_tenant.ts'
+
+/** What is not to be sent any more. */
+export function testCancellations(harness: StoreHarness): void {
+  function cancel({ store, id }: Tenant, deliveryId: string): Promise<boolean> {
+    return store.deliveries.cancel(id, deliveryId, newEntry())
+  }
+
+  const waiting: Record<string, (tenant: Tenant, endpointId: string) => Promise<unknown>> = {
+    'that is due': async () => {},
+    'that waits for its next attempt': async (tenant) =>
+      record(tenant, [failure(await claimOne(tenant), { delayMs: 30_000 })]),
+    'whose next attempt is due': async (tenant) => record(tenant, [failure(await claimOne(tenant))]),
+    'that waits for a paused endpoint': ({ store, id }, endpointId) =>
+      store.endpoints.setState(id, endpointId, 'paused', ['enabled'], newEntry()),
+  }
+  for (const [which, prepare] of Object.entries(waiting)) {
+    test(`deliveries.cancel() of a delivery ${which}: it is not sent any more, and its log stays`, async (t) => {
+      const tenant = await createPublisher(harness, t)
+      const { id: endpointId } = await tenant.insertEndpoint()
+      await tenant.publish()
+      await prepare(tenant, endpointId)
+      const before = await onlyDelivery(tenant)
+      assert.equal(await cancel(tenant, before.id), true)
+      const { finishedAt, ...after } = await onlyDelivery(tenant)
+      const { finishedAt: _, ...expected } = { ...before, state: 'cancelled', dueAt: null }
+      assert.deepEqual(after, expected)
+      assert.match(finishedAt ?? '', TIMESTAMP)
+
+      await tenant.store.endpoints.setState(tenant.id, endpointId, 'enabled', ['paused'], newEntry())
+      await tenant.letTimePass(60_000)
+      assert.deepEqual((await claim(tenant)).eventIds, [])
+      assert.equal((await onlyDelivery(tenant)).state, 'cancelled')
+    })
+  }
+
+  test('deliveries.cancel() leaves alone what is in flight, and its attempt is recorded', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    await tenant.publish()
+    const claimed = await claimOne(tenant)
+    assert.equal(await cancel(tenant, claimed.id), false)
+    await record(tenant, [success(claimed)])
+    assert.equal((await onlyDelivery(tenant)).state, 'delivered')
+  })
+
+  test('deliveries.cancel() leaves alone what is in a final state, cancelled before included', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const { id: endpointId } = await tenant.insertEndpoint()
+    const finals: ((id: string) => Promise<unknown>)[] = [
+      async () => record(tenant, [success(await claimOne(tenant))]),
+      async () => record(tenant, [lastFailure(await claimOne(tenant))]),
+      (id) => cancel(tenant, id),
+      async () => {
+        await tenant.store.endpoints.setState(tenant.id, endpointId, 'disabled', ['enabled'], newEntry())
+        await claim(tenant)
+      },
+    ]
+    const states: string[] = []
+    await tenant.publish()
+    for (const end of finals) {
+      const { id } = await onlyDelivery(tenant)
+      await end(id)
+      const before = await onlyDelivery(tenant)
+      assert.equal(await cancel(tenant, id), false)
+      assert.deepEqual(await onlyDelivery(tenant), before)
+      states.push(before.state)
+      await tenant.store.deliveries.replay(tenant.id, [id], {}, 1, newEntry())
+    }
+    assert.deepEqual(states, ['delivered', 'dead_lettered', 'cancelled', 'skipped'])
+  })
+
+  test('deliveries.cancel() of an id that no delivery of the organization has changes nothing', async (t) => {
+    const [ours, theirs] = [await createPublisher(harness, t), await createPublisher(harness, t)]
+    await theirs.insertEndpoint()
+    await theirs.publish()
+    const before = await onlyDelivery(theirs)
+    for (const id of [before.id, ids('dlv'), '', 'constructor']) assert.equal(await cancel(ours, id), false)
+    assert.deepEqual(await onlyDelivery(theirs), before)
+  })
+
+  test('what is cancelled while it is claimed in another process is either sent or cancelled, never both', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    for (let round = 0; round < 10; round++) {
+      await tenant.publish()
+      const [{ id = '' } = {}] = await tenant.store.deliveries.list(
+        tenant.id,
+        { states: ['pending'] },
+        1,
+        null,
+      )
+      const [isCancelled, { deliveries }] = await Promise.all([
+        cancel(tenant, id),
+        claim(tenant, {}, tenant.secondStore),
+      ])
+      assert.equal(deliveries.length, isCancelled ? 0 : 1)
+    }
+  })
+}

@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { ApiKeyRecord, ApiKeyRotation, ApiKeySuccessor } from '../../lib/api-keys.ts'
+import { newEntry } from '../_audit.ts'
+import type { StoreHarness } from './_contract.ts'
+import { storeTime } from './_delivering.ts'
+import { callAtOnce, createTenant, ids, newSuccessor, requestOf, type Tenant } from './_tenant.ts'
+
+const OVERLAP_MS = 3_600_000
+
+/** Keys that replace one another. */
+export function testRotations(harness: StoreHarness): void {
+  testSuccessor(harness)
+  testOverlap(harness)
+  testOnce(harness)
+}
+
+async function rotate(
+  { store, id }: Tenant,
+  key: Pick<ApiKeyRecord, 'id'>,
+  successor: ApiKeySuccessor = newSuccessor(),
+  overlapMs: number = OVERLAP_MS,
+): Promise<ApiKeyRotation> {
+  const rotation = await store.apiKeys.rotate(id, key.id, successor, overlapMs, newEntry())
+  assert.ok(rotation)
+  return rotation
+}
+
+async function outcomeOf({ store }: Tenant, key: Pick<ApiKeyRecord, 'digest'>): Promise<string> {
+  return (await store.apiKeys.admit(requestOf(key))).outcome
+}
+
+/** A moment to come by the store's clock. */
+async function inMs(tenant: Tenant, ms: number): Promise<string> {
+  return new Date((await storeTime(tenant)) + ms).toISOString()
+}
+
+function testSuccessor(harness: StoreHarness): void {
+  test('apiKeys.rotate() makes a key with the name, scopes, limit and expiry of the one before, and gives both', async () => {
+    const tenant = await createTenant(harness)
+    const key = await tenant.insertKey({
+      name: 'O\'Brien "🏺" \\ \n 株式会社',
+      scopes: ['projects:read', 'clients:read'],
+      rateLimit: { perSecond: 0.5, burst: 7 },
+      expiresAt: await inMs(tenant, 24 * OVERLAP_MS),
+      prefix: 'old_live_',
+    })
+    const successor = newSuccessor({ prefix: 'new_live_' })
+    const { key: made, previous } = await rotate(tenant, key, successor)
+    const { digest: _, ...kept } = successor
+    const { name, scopes, rateLimit, expiresAt } = key
+    const fresh = { revokedAt: null, successorId: null, lastUsedAt: null }
+    assert.deepEqual(made, { ...kept, name, scopes, rateLimit, expiresAt, ...fresh })
+    const { digest: __, ...before } = key
+    const ends = previous.expiresAt
+    assert.deepEqual(previous, { ...before, ...fresh, expiresAt: ends, successorId: successor.id })
+    const listed = await tenant.secondStore.apiKeys.list(tenant.id)
+    assert.deepEqual(listed.slice(0, 2), [made, previous])
+    assert.equal(await outcomeOf(tenant, successor), 'admitted')
+  })
+
+  test('apiKeys.rotate() takes the expiry that is given, null included, instead of the one before', async () => {
+    const tenant = await createTenant(harness)
+    for (const [before, given] of [
+      [await inMs(tenant, OVERLAP_MS), null],
+      [null, '2099-02-28T12:00:00.010Z'],
+    ] as const) {
+      const key = await tenant.insertKey({ expiresAt: before })
+      const { key: made } = await rotate(tenant, key, newSuccessor({ expiresAt: given }))
+      assert.equal(made?.expiresAt, given)
+    }
+  })
+
+  test('apiKeys.rotate() of an id that no key of the organization has gives null and makes none', async () => {
+    const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
+    const before = [await ours.store.apiKeys.list(ours.id), await theirs.store.apiKeys.list(theirs.id)]
+    for (const id of [theirs.key.id, ids('key'), '', 'constructor']) {
+      const successor = newSuccessor()
+      assert.equal(await ours.store.apiKeys.rotate(ours.id, id, successor, 0, newEntry()), null)
+      assert.equal(await outcomeOf(ours, successor), 'unauthenticated')
+    }
+    assert.deepEqual(
+      [await ours.store.apiKeys.list(ours.id), await theirs.store.apiKeys.list(theirs.id)],
+      before,
+    )
+  })
+}
+
+function testOverlap(harness: StoreHarness): void {
+  test('apiKeys.rotate() lets the key before be in force until the overlap has ended, by the store’s clock', async () => {
+    const tenant = await createTenant(harness)
+    const successor = newSuccessor()
+    await rotate(tenant, tenant.key, successor)
+    await tenant.letTimePass(OVERLAP_MS - 10_000)
+    assert.equal(await outcomeOf(tenant, tenant.key), 'admitted')
+    await tenant.letTimePass(10_001)
+    assert.equal(await outcomeOf(tenant, tenant.key), 'unauthenticated')
+    assert.equal(await outcomeOf(tenant, successor), 'admitted')
+  })
+
+  test('apiKeys.rotate() does not let the key before outlive its own expiry', async () => {
+    const tenant = await createTenant(harness)
+    const key = await tenant.insertKey({ expiresAt: await inMs(tenant, OVERLAP_MS / 2) })
+    const { previous } = await rotate(tenant, key)
+    assert.equal(previous.expiresAt, key.expiresAt)
+  })
+
+  test('apiKeys.rotate() with an overlap of 0 revokes the key before at once, and its expiry stays', async () => {
+    const tenant = await createTenant(harness)
+    const key = await tenant.insertKey({ expiresAt: await inMs(tenant, OVERLAP_MS) })
+    const { previous } = await rotate(tenant, key, newSuccessor(), 0)
+    assert.ok(previous.revokedAt)
+    assert.equal(previous.expiresAt, key.expiresAt)
+    assert.equal(await outcomeOf(tenant, key), 'unauthenticated')
+  })
+}
+
+function testOnce(harness: StoreHarness): void {
+  test('apiKeys.rotate() makes no key for one that is revoked, has expired or has been rotated, and says how that is', async () => {
+    const tenant = await createTenant(harness)
+    const [revoked, expired, rotated] = [
+      await tenant.insertKey(),
+      await tenant.insertKey({ expiresAt: '2020-02-29T12:00:00.010Z' }),
+      await tenant.insertKey(),
+    ]
+    await tenant.store.apiKeys.revoke(tenant.id, revoked.id, newEntry())
+    await rotate(tenant, rotated)
+    const before = await tenant.store.apiKeys.list(tenant.id)
+    for (const key of [revoked, expired, rotated]) {
+      const successor = newSuccessor()
+      const rotation = await rotate(tenant, key, successor, 0)
+      assert.equal(rotation.key, null)
+      assert.deepEqual(
+        rotation.previous,
+        before.find(({ id }) => id === key.id),
+      )
+      assert.equal(await outcomeOf(tenant, successor), 'unauthenticated')
+    }
+    assert.deepEqual(await tenant.store.apiKeys.list(tenant.id), before)
+  })
+
+  test('of ten rotations of a key at once, in two processes, one makes a key', async () => {
+    const tenant = await createTenant(harness)
+    const rotations = await callAtOnce(tenant, ({ apiKeys }) =>
+      apiKeys.rotate(tenant.id, tenant.key.id, newSuccessor(), OVERLAP_MS, newEntry()),
+    )
+    const made = rotations.flatMap((rotation) => rotation?.key ?? [])
+    assert.equal(made.length, 1)
+    for (const rotation of rotations) assert.equal(rotation?.previous.successorId, made[0]?.id)
+    assert.equal((await tenant.store.apiKeys.list(tenant.id)).length, 2)
+  })
+
+  test('a successor can be rotated in its turn', async () => {
+    const tenant = await createTenant(harness)
+    const [second, third] = [newSuccessor(), newSuccessor()]
+    await rotate(tenant, tenant.key, second)
+    const { key, previous } = await rotate(tenant, second, third)
+    assert.deepEqual([key?.id, key?.expiresAt, previous.successorId], [third.id, null, third.id])
+    for (const one of [tenant.key, second, third]) assert.equal(await outcomeOf(tenant, one), 'admitted')
+  })
+}
