@@ -117,7 +117,8 @@ async function schemaHash(): Promise<string> {
   const directory = join(ROOT, 'sql')
   const files = (await readdir(directory)).sort().map((name) => join(directory, name))
   const hash = createHash('sha256')
-  for (const file of [...files, join(ROOT, 'lib/postgres/migrate.ts')]) hash.update(await readFile(file))
+  const code = ['migrate.ts', 'migrations.ts'].map((name) => join(ROOT, 'lib/postgres', name))
+  for (const file of [...files, ...code]) hash.update(await readFile(file))
   return hash.digest('hex').slice(0, 12)
 }
 

@@ -16,6 +16,7 @@ const files = readdirSync(LIB, { recursive: true, encoding: 'utf8' }).filter((fi
 const sources = new Map(files.map((file) => [file, readFileSync(join(LIB, file), 'utf8')]))
 const imports = files.flatMap(readImports)
 const doors = readDoors()
+const bins = readBins()
 
 function readImports(file: string): Import[] {
   const found = (sources.get(file) ?? '').matchAll(/^(?:import|export) [^;'"]*?from '([^']+)'/gm)
@@ -30,6 +31,13 @@ function readDoors(): Set<string> {
   const targets: { default?: string }[] = Object.values(exports)
   const built = targets.flatMap(({ default: target }) => (target?.endsWith('.js') ? [target] : []))
   return new Set(built.map((target) => target.replace('./dist/', '').replace('.js', '.ts')))
+}
+
+/** The programs of the package: where a process begins, so nobody imports them. */
+function readBins(): Set<string> {
+  const { bin } = JSON.parse(readFileSync(join(LIB, '..', 'package.json'), 'utf8')) as { bin: object }
+  const targets: string[] = Object.values(bin)
+  return new Set(targets.map((target) => target.replace('./dist/', '').replace('.js', '.ts')))
 }
 
 /** The room of a file: its folder, or `lib` itself. */
@@ -47,11 +55,20 @@ test('a door is a list of names: nothing but re-exports', () => {
   }
 })
 
-test('nothing in lib imports a door', () => {
+test('nothing in lib imports a door or a program', () => {
   assert.deepEqual(
-    imports.filter(({ to }) => doors.has(to)),
+    imports.filter(({ to }) => doors.has(to) || bins.has(to)),
     [],
   )
+})
+
+test('a program is a few lines that call its room, and nothing else imports that room', () => {
+  for (const bin of bins) {
+    assert.ok((sources.get(bin) ?? '').split('\n').length < 30, bin)
+    const room = bin.replace('.ts', '')
+    const importers = imports.filter(({ from, to }) => roomOf(to) === room && roomOf(from) !== room)
+    assert.deepEqual([...new Set(importers.map(({ from }) => from))], [bin])
+  }
 })
 
 test('each package is used in one place only', () => {
@@ -79,9 +96,11 @@ test('the rooms depend in one direction: resources on no room, the API and the s
     memory: [],
     webhooks: [],
     platform: [],
+    // Where a process is put together, as a host does it.
+    cli: ['postgres', 'settings', 'webhooks'],
   }
   for (const { from, to } of imports) {
-    if (!sources.has(to) || doors.has(from)) continue
+    if (!sources.has(to) || doors.has(from) || bins.has(from)) continue
     const [room, target] = [roomOf(from), roomOf(to)]
     assert.ok(target === room || target === 'lib' || allowed[room]?.includes(target), `${from} imports ${to}`)
   }

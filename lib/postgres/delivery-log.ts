@@ -133,7 +133,7 @@ export async function cancelDelivery(
 }
 
 /** What follows `from`, with a `where` that can be narrowed further. */
-function deliveriesOf(sql: Sql, organizationId: string, filter: DeliveryFilter): Fragment {
+export function deliveriesOf(sql: Sql, organizationId: string, filter: DeliveryFilter): Fragment {
   const { endpointId, type, states, since, until } = filter
   return sql`
     business_api.deliveries delivery

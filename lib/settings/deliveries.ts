@@ -33,7 +33,10 @@ export interface DeliveryQuery extends RecoveryFilter, PageQuery {
 }
 
 /** Which deliveries are to be recovered, and by whom. */
-export interface RecoveryOptions extends RecoveryFilter, Acting {}
+export interface RecoveryOptions extends RecoveryFilter, Acting {
+  /** Hears, after each part of the work, how many have been recovered so far. */
+  readonly onProgress?: ((recovered: number) => void) | undefined
+}
 
 /** A page of the delivery log. */
 export type DeliveryPage = Page<Delivery>
@@ -124,7 +127,7 @@ const ChangeSchema = v.object({ ...RefSchema.entries, actor: ActorSchema })
 // --- Calls ---
 
 /** What can be recovered: the subscriber has not had it, and nobody has decided that it should not. */
-const RECOVERABLE: readonly DeliveryState[] = ['dead_lettered', 'skipped']
+export const RECOVERABLE: readonly DeliveryState[] = ['dead_lettered', 'skipped']
 /** Rows that one statement locks, at most. */
 const RECOVERY_BATCH = 1000
 
@@ -164,7 +167,7 @@ export function createDeliverySettings(
       throw new BusinessApiError(INVALID_STATE, `${action} as ${obstacleOf(delivery)}`)
     },
 
-    async recover(organizationId, options = {}) {
+    async recover(organizationId, { onProgress = () => {}, ...options } = {}) {
       const given = { ...withoutUndefined(options), organizationId }
       const {
         organizationId: owner,
@@ -172,7 +175,8 @@ export function createDeliverySettings(
         ...filter
       } = read(RecoverSchema, given, 'Cannot recover deliveries')
       const entry = makeEntry('deliveries.recovered', filter.endpointId ?? owner, actor, { filter })
-      return { recovered: await recover(store.deliveries, owner, { ...filter, states: RECOVERABLE }, entry) }
+      const recoverable = { ...filter, states: RECOVERABLE }
+      return { recovered: await recover(store.deliveries, owner, recoverable, entry, onProgress) }
     },
 
     async cancel(organizationId, deliveryId, { actor } = {}) {
@@ -202,6 +206,7 @@ async function recover(
   organizationId: string,
   filter: DeliveryFilter,
   entry: AuditRecord,
+  onProgress: (recovered: number) => void,
 ): Promise<number> {
   let recovered = 0
   let before: string | null = null
@@ -211,6 +216,7 @@ async function recover(
     if (ids.length > 0) {
       // The filter again: what another call has recovered meanwhile may have been delivered by now.
       recovered += (await deliveries.replay(organizationId, ids, filter, RECOVERY_BATCH, entry)).length
+      onProgress(recovered)
     }
     before = page.length === RECOVERY_BATCH ? (ids.at(-1) ?? null) : null
   } while (before !== null)

@@ -110,6 +110,16 @@ describe('the package, packed and installed into an empty project', () => {
     }
   })
 
+  test('brings its command line, which finds the migrations where it is installed', async () => {
+    const bin = join(project, 'node_modules/.bin/business-api')
+    const help = await run(bin, ['--help'], { cwd: project })
+    assert.match(help.stdout, /^business-api: operates/)
+    const env = { ...process.env, DATABASE_URL: database.url }
+    const { stdout } = await run(bin, ['migrate', '--dry-run', '--json'], { cwd: project, env })
+    const { pending, current } = JSON.parse(stdout)
+    assert.ok(current > 0 && pending.length === 0)
+  })
+
   test('has one door for each export, and no other', async () => {
     const script =
       "import('business-api/postgres/store.js').then(() => process.exit(1), (e) => console.log(e.code))"

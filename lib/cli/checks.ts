@@ -1,0 +1,155 @@
+import type { Backlog } from '../deliveries.ts'
+import type { SchemaDrift } from '../postgres/catalogue.ts'
+import type { EndedLeases, SchemaState, ServerState, StoredSecrets } from '../postgres/inspector.ts'
+import { describePending } from './database.ts'
+import { formatDuration } from './durations.ts'
+import { formatCount } from './progress.ts'
+import { judgeSecrets } from './sealing-check.ts'
+
+/** What the doctor has found. */
+export interface Check {
+  /** Stays the same from version to version: programs ask for it. */
+  readonly name: string
+  /** `warn`: works, but not as well as it should, or not for long. */
+  readonly level: 'ok' | 'warn' | 'fail'
+  readonly message: string
+  /** What exactly, one by one. */
+  readonly details?: readonly string[]
+  /** What to do. */
+  readonly advice?: string
+}
+
+type Finding = Omit<Check, 'name'>
+
+/** As the README says. */
+const POSTGRES_MIN = 140_000
+
+/** Whether the server is one that the schema is written for. */
+export function checkVersion({ version, versionNumber }: ServerState): Check {
+  if (versionNumber >= POSTGRES_MIN) return { name: 'version', level: 'ok', message: `PostgreSQL ${version}` }
+  return {
+    name: 'version',
+    level: 'fail',
+    message: `PostgreSQL ${version} is too old`,
+    advice: 'use PostgreSQL 14 or later',
+  }
+}
+
+const CLOCK_WARN_MS = 2000
+/** Subscribers refuse a signature that is 5 minutes off: nobody should come near that. */
+const CLOCK_FAIL_MS = 60_000
+
+/** Whether the database and this machine agree on the time. Signatures, leases and expiries are by the database's. */
+export function checkClock({ clockAheadMs, clockErrorMs }: ServerState): Check {
+  const difference = Math.max(0, Math.abs(clockAheadMs) - clockErrorMs)
+  const direction = clockAheadMs > 0 ? 'ahead of' : 'behind'
+  const message = `the database's clock is ${formatDuration(Math.abs(clockAheadMs))} ${direction} this machine's`
+  if (difference < CLOCK_WARN_MS) return { name: 'clock', level: 'ok', message }
+  return {
+    name: 'clock',
+    level: difference < CLOCK_FAIL_MS ? 'warn' : 'fail',
+    message,
+    advice:
+      'see which one is wrong, and keep both right by NTP; subscribers refuse signatures that are 5 minutes off',
+  }
+}
+
+/** Whether the schema is the one of this version. */
+export function checkMigrations(schema: SchemaState): Finding {
+  const { current, latest, pending, newer } = schema
+  if (newer.length > 0) {
+    const isBreaking = newer.some(({ breaking }) => breaking)
+    return {
+      level: isBreaking ? 'fail' : 'warn',
+      message: `a newer version has migrated the database to ${current}; this one knows ${latest}`,
+      details: newer.map(({ name }) => name),
+      advice: 'install the newer version of business-api here too',
+    }
+  }
+  if (pending.length === 0) return { level: 'ok', message: `all ${latest} are applied` }
+  return { level: 'fail', message: describePending(schema), advice: 'run: business-api migrate' }
+}
+
+/** Whether the schema is still what the migrations have made. */
+export function checkSchema(drift: SchemaDrift | null): Finding {
+  if (drift === null) {
+    return { level: 'warn', message: 'cannot be judged, as this version does not know what it should be' }
+  }
+  const { missing, changed, added } = drift
+  const details = [
+    ...missing.map((name) => `${name} is missing`),
+    ...changed.map((name) => `${name} is not as the migrations have made it`),
+    ...added.map((name) => `${name} comes from no migration`),
+  ]
+  if (details.length === 0) return { level: 'ok', message: 'is as the migrations have made it' }
+  if (missing.length + changed.length === 0) {
+    return {
+      level: 'warn',
+      message: 'holds what comes from no migration',
+      details,
+      advice: 'keep what is yours in a schema of your own: an index can mislead the plans of deliveries',
+    }
+  }
+  return {
+    level: 'fail',
+    message: 'was changed by something else than a migration',
+    details,
+    advice: 'undo it; business-api migrate --print, without a database, shows how each object is made',
+  }
+}
+
+/** Running loops set a lease free within a second of its end. */
+const LEASE_FAIL_MS = 60_000
+
+/** Whether processes have died that nobody has taken over from. */
+export function checkLeases({ count, oldestMs }: EndedLeases): Finding {
+  if (oldestMs < LEASE_FAIL_MS) return { level: 'ok', message: 'none is stuck' }
+  return {
+    level: 'fail',
+    message: `${formatCount(count)} ended up to ${formatDuration(oldestMs)} ago, and nobody has taken over`,
+    advice: 'start a delivery loop: business-api deliver',
+  }
+}
+
+const BACKLOG_WARN_MS = 60_000
+const BACKLOG_FAIL_MS = 15 * 60_000
+
+/** Whether deliveries are made about when they are due. */
+export function checkBacklog({ due, oldestDueMs }: Backlog): Finding {
+  if (due === 0) return { level: 'ok', message: 'nothing is due' }
+  const message = `${formatCount(due)} due, the oldest for ${formatDuration(oldestDueMs)}`
+  if (oldestDueMs < BACKLOG_WARN_MS) return { level: 'ok', message }
+  return {
+    level: oldestDueMs < BACKLOG_FAIL_MS ? 'warn' : 'fail',
+    message,
+    advice:
+      'see that a delivery loop runs (business-api deliver), and run more of them where one is not enough',
+  }
+}
+
+/** Whether the signing secrets can be opened with the keys that are given here. */
+export function checkSecrets(stored: readonly StoredSecrets[], secretKeys: readonly string[]): Finding {
+  const { total, unopened, open } = judgeSecrets(stored, secretKeys)
+  if (unopened > 0) {
+    return {
+      level: 'fail',
+      message: `${formatCount(unopened)} of ${formatCount(total)} cannot be opened: their deliveries wait`,
+      advice:
+        'give all keys that they were sealed with in BUSINESS_API_SECRET_KEYS, here and where events are delivered',
+    }
+  }
+  if (open > 0) {
+    return {
+      level: 'warn',
+      message: `${formatCount(open)} of ${formatCount(total)} are stored unsealed`,
+      advice:
+        'set BUSINESS_API_SECRET_KEYS where endpoints are registered, then: business-api endpoints rotate',
+    }
+  }
+  if (secretKeys.length > 0) return { level: 'ok', message: `all ${formatCount(total)} can be opened` }
+  return {
+    level: 'warn',
+    message: 'there is no key to seal any with',
+    advice: 'set BUSINESS_API_SECRET_KEYS to a key (openssl rand -base64 32) before endpoints are registered',
+  }
+}

@@ -1,0 +1,78 @@
+import { UsageError } from './failure.ts'
+
+// Times as people write and read them.
+
+const UNITS_MS: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+  w: 604_800_000,
+}
+
+const DURATION = /^(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h|d|w)$/
+
+/** Milliseconds of `90s`, `30m`, `24h`, `7d`, `0`. @throws `UsageError` */
+export function parseDuration(text: string, flag: string): number {
+  const ms = readDuration(text)
+  if (ms !== null) return ms
+  throw new UsageError(`Cannot use ${flag} as it must be a duration like 90s, 30m, 24h or 7d`)
+}
+
+/** `false` for `never`, else as {@link parseDuration}. @throws `UsageError` */
+export function parseRetention(text: string, flag: string): number | false {
+  if (text === 'never') return false
+  const ms = readDuration(text)
+  if (ms) return ms
+  throw new UsageError(`Cannot use ${flag} as it must be 'never' or a duration like 30d`)
+}
+
+/** A moment that has been: `24h` for 24 hours ago, a day `2026-01-31` in UTC, or ISO 8601 with a time zone. @throws `UsageError` */
+export function parsePast(text: string, flag: string): Date {
+  return parseMoment(text, flag, -1)
+}
+
+/** A moment to come: `90d` from now, a day in UTC, or ISO 8601 with a time zone. @throws `UsageError` */
+export function parseFuture(text: string, flag: string): Date {
+  return parseMoment(text, flag, 1)
+}
+
+const DAY = /^\d{4}-\d\d-\d\d$/
+const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)$/
+
+function parseMoment(text: string, flag: string, direction: 1 | -1): Date {
+  const ms = readDuration(text)
+  const moment = ms === null ? new Date(text) : new Date(Date.now() + direction * ms)
+  const isReadable = ms !== null || DAY.test(text) || ISO.test(text)
+  if (isReadable && !Number.isNaN(moment.getTime())) return moment
+  throw new UsageError(
+    `Cannot use ${flag} as it must be a duration like 24h, a day like 2026-01-31, or a moment like 2026-01-31T09:00:00Z`,
+  )
+}
+
+function readDuration(text: string): number | null {
+  if (text === '0') return 0
+  const [, number, unit = ''] = DURATION.exec(text) ?? []
+  return number === undefined ? null : Math.round(Number(number) * (UNITS_MS[unit] ?? 0))
+}
+
+/** `12 ms`, `1.5 s`, `4 min`, `2 h 5 min`, `3 d 4 h`. */
+export function formatDuration(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)} ms`
+  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`
+  const minutes = Math.round(ms / 60_000)
+  if (minutes < 60) return `${minutes} min`
+  const hours = Math.floor(minutes / 60)
+  if (hours < 24) return join(hours, 'h', minutes % 60, 'min')
+  return join(Math.floor(hours / 24), 'd', hours % 24, 'h')
+}
+
+function join(large: number, largeUnit: string, small: number, smallUnit: string): string {
+  return small === 0 ? `${large} ${largeUnit}` : `${large} ${largeUnit} ${small} ${smallUnit}`
+}
+
+/** `2026-01-31 09:00:00Z`: a timestamp of the library without its milliseconds. */
+export function formatMoment(timestamp: string): string {
+  return timestamp.replace('T', ' ').replace(/\.\d+Z$/, 'Z')
+}

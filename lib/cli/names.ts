@@ -1,0 +1,27 @@
+/** The name of a flag as it is typed: `--allow-http` for `allowHttp`. */
+export function dashed(name: string): string {
+  return `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
+}
+
+/** What is meant by a mistyped name: the nearest one, if it is near at all; as `: did you mean 'keys'?`, or nothing. */
+export function suggest(typed: string, names: readonly string[]): string {
+  const near = names
+    .map((name) => ({ name, distance: distanceOf(typed, name) }))
+    .filter(({ name, distance }) => distance <= Math.max(1, Math.floor(name.length / 3)))
+    .sort((a, b) => a.distance - b.distance)
+  return near[0] ? `: did you mean '${near[0].name}'?` : ''
+}
+
+/** Characters to change, add and leave out (Levenshtein). */
+function distanceOf(from: string, to: string): number {
+  let row = Array.from({ length: to.length + 1 }, (_, index) => index)
+  for (const [index, letter] of [...from].entries()) {
+    const next = [index + 1]
+    for (const [column, other] of [...to].entries()) {
+      const replaced = (row[column] ?? 0) + (letter === other ? 0 : 1)
+      next.push(Math.min(replaced, (row[column + 1] ?? 0) + 1, (next[column] ?? 0) + 1))
+    }
+    row = next
+  }
+  return row.at(-1) ?? 0
+}

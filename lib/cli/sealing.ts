@@ -1,0 +1,38 @@
+import { createSecretSealer, type SecretSealingOptions } from '../secret-sealing.ts'
+import { UsageError } from './failure.ts'
+import { type Flag, toggle } from './flags.ts'
+import type { Session } from './session.ts'
+
+// Keys come from the environment only: what is on a command line can be read by every user of the machine.
+
+/** Of commands that store a signing secret. */
+export const SEALING_FLAGS: { readonly allowPlaintextSecrets: Flag<boolean> } = {
+  allowPlaintextSecrets: toggle('without BUSINESS_API_SECRET_KEYS: store the signing secret unsealed'),
+}
+
+/** The keys of BUSINESS_API_SECRET_KEYS; empty when it is not set. @throws `UsageError` for one that is none */
+export function readSecretKeys({ terminal }: Session): readonly string[] {
+  const given = terminal.env.BUSINESS_API_SECRET_KEYS
+  const secretKeys = given ? given.split(',').map((key) => key.trim()) : []
+  try {
+    createSecretSealer({ secretKeys })
+  } catch {
+    throw new UsageError(
+      'Cannot use BUSINESS_API_SECRET_KEYS as it must be keys of 32 bytes in base64, base64url or hex, with commas between them',
+    )
+  }
+  return secretKeys
+}
+
+/** How a new signing secret is to be kept. @throws `UsageError` when there is no way to */
+export function readSealing(
+  session: Session,
+  { allowPlaintextSecrets }: { readonly allowPlaintextSecrets: boolean },
+): SecretSealingOptions {
+  const secretKeys = readSecretKeys(session)
+  if (secretKeys.length > 0 || allowPlaintextSecrets) return { secretKeys, allowPlaintextSecrets }
+  throw new UsageError(
+    'Set BUSINESS_API_SECRET_KEYS to seal the signing secret with (a key: openssl rand -base64 32), ' +
+      'or pass --allow-plaintext-secrets',
+  )
+}

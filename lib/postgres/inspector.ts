@@ -1,0 +1,255 @@
+import type { Backlog, DeliveryFilter } from '../deliveries.ts'
+import { type Catalogue, compareCatalogues, readCatalogue, type SchemaDrift } from './catalogue.ts'
+import { createDatabase, type Database } from './database.ts'
+import { createDeliveryStore } from './deliveries.ts'
+import { deliveriesOf } from './delivery-log.ts'
+import { type AppliedMigration, type Migration, pendingOf, readMigrations } from './migrations.ts'
+import { SCHEMA_FINGERPRINT } from './schema-fingerprint.ts'
+
+// --- Types ---
+
+/** How far a database has been migrated. */
+export interface SchemaState {
+  /** Number of the newest migration it holds; 0: none. */
+  readonly current: number
+  /** Number of the newest migration of this package. */
+  readonly latest: number
+  /** Of this package, in order. */
+  readonly pending: readonly Migration[]
+  /** Applied by a newer version of the package, in order. */
+  readonly newer: readonly AppliedMigration[]
+}
+
+/** A server as it presents itself. */
+export interface ServerState {
+  /** `18.0`. */
+  readonly version: string
+  /** `180000`. */
+  readonly versionNumber: number
+  readonly database: string
+  /** How far the database's clock is ahead of this process's, in milliseconds. */
+  readonly clockAheadMs: number
+  /** How wrong that can be: half of the fastest round trip. */
+  readonly clockErrorMs: number
+}
+
+/** How many there are, of all organizations. */
+export interface RecordCounts {
+  readonly endpoints: { readonly enabled: number; readonly paused: number; readonly disabled: number }
+  readonly apiKeys: { readonly active: number; readonly expired: number; readonly revoked: number }
+  /** Deliveries that were dead-lettered or skipped, counted to at most 100,000. */
+  readonly recoverable: number
+}
+
+/** Claims of processes that have died, and that nobody has set free. */
+export interface EndedLeases {
+  readonly count: number
+  /** Since when the oldest of them has ended, in milliseconds; 0 when there is none. */
+  readonly oldestMs: number
+}
+
+/** The signing secrets of an endpoint as they are stored. */
+export interface StoredSecrets {
+  readonly organizationId: string
+  readonly endpointId: string
+  readonly sealedSecrets: readonly string[]
+}
+
+/** Looks at a database from outside, for operators: reads only, and nothing that an organization may not know of another. */
+export interface Inspector {
+  /** Also where there is no schema yet. */
+  schema(): Promise<SchemaState>
+  server(): Promise<ServerState>
+  /** How the schema differs from what the migrations make; null where this version knows another set of migrations. */
+  drift(): Promise<SchemaDrift | null>
+  catalogue(): Promise<Catalogue>
+  counts(): Promise<RecordCounts>
+  backlog(): Promise<Backlog>
+  endedLeases(): Promise<EndedLeases>
+  /** Of endpoints that have not been removed, at most `limit`. */
+  secrets(limit: number): Promise<readonly StoredSecrets[]>
+  /** How many deliveries of an organization the filter lets through, counted to at most 1,000,000. */
+  countDeliveries(organizationId: string, filter: DeliveryFilter): Promise<number>
+  /** How much a purge would forget, counted to at most 1,000,000; some of it may have to stay. */
+  countPurgeable(eventsAfterMs: number): Promise<number>
+  close(): Promise<void>
+}
+
+/** An operator waits for it; a count may have to read much. */
+const STATEMENT_TIMEOUT_MS = 30_000
+const RECOVERABLE_COUNTED = 100_000
+const COUNTED_MAX = 1_000_000
+
+// --- Calls ---
+
+/**
+ * Opens nothing until it is first used. Works through a transaction-mode pooler too.
+ *
+ * @param url a connection string
+ */
+export function createInspector(url: string): Inspector {
+  const database = createDatabase(url, {
+    prepare: false,
+    maxConnections: 1,
+    statementTimeoutMs: STATEMENT_TIMEOUT_MS,
+  })
+  const read = async <Answer>(build: Parameters<Database['row']>[0]): Promise<Answer> =>
+    JSON.parse((await database.row(build))[0] ?? 'null')
+
+  return {
+    schema: () => readSchemaState(database),
+    server: () => readServerState(database),
+    catalogue: () => readCatalogue(database),
+
+    async drift() {
+      const { current, pending, newer } = await readSchemaState(database)
+      const isKnown = current === SCHEMA_FINGERPRINT.migration && pending.length + newer.length === 0
+      return isKnown ? compareCatalogues(await readCatalogue(database), SCHEMA_FINGERPRINT.objects) : null
+    },
+
+    counts: () =>
+      read(
+        (sql, mark) => sql`
+          select
+            pg_catalog.json_build_object(
+              'endpoints', (
+                select pg_catalog.json_build_object(
+                  'enabled', count(*) filter (where state = 'enabled'),
+                  'paused', count(*) filter (where state = 'paused'),
+                  'disabled', count(*) filter (where state = 'disabled')
+                )
+                from business_api.webhook_endpoints
+              ),
+              'apiKeys', (
+                select pg_catalog.json_build_object(
+                  'active', count(*) filter (where not is_revoked and not is_expired),
+                  'expired', count(*) filter (where not is_revoked and is_expired),
+                  'revoked', count(*) filter (where is_revoked)
+                )
+                from business_api.api_keys, lateral (
+                  select
+                    coalesce(revoked_at <= now(), false) as is_revoked,
+                    coalesce(expires_at <= now(), false) as is_expired
+                ) as judged
+              ),
+              'recoverable', (
+                select count(*) from (
+                  select from business_api.deliveries
+                  where state in ('dead_lettered', 'skipped') limit ${RECOVERABLE_COUNTED}::int
+                ) as counted
+              )
+            )::text,
+            ${mark}`,
+      ),
+
+    backlog: () => createDeliveryStore(database).measure(),
+
+    endedLeases: () =>
+      read(
+        (sql, mark) => sql`
+          select
+            pg_catalog.json_build_object(
+              'count', count(*),
+              'oldestMs', coalesce(extract(epoch from now() - min(lease_until)) * 1000, 0)
+            )::text,
+            ${mark}
+          from business_api.deliveries where state = 'in_flight' and lease_until <= now()`,
+      ),
+
+    secrets: (limit) =>
+      read(
+        (sql, mark) => sql`
+          select coalesce(pg_catalog.json_agg(item), '[]')::text, ${mark} from (
+            select
+              organization_id as "organizationId", id as "endpointId",
+              case
+                when previous_secret_expires_at > now() then array[sealed_secret, previous_sealed_secret]
+                else array[sealed_secret]
+              end as "sealedSecrets"
+            from business_api.webhook_endpoints
+            where state <> 'removed' and sealed_secret is not null
+            limit ${limit}::int
+          ) as item`,
+      ),
+
+    countDeliveries: (organizationId, filter) =>
+      read(
+        (sql, mark) => sql`
+          select count(*)::text, ${mark} from (
+            select from ${deliveriesOf(sql, organizationId, filter)} limit ${COUNTED_MAX}::int
+          ) as counted`,
+      ),
+
+    countPurgeable: (eventsAfterMs) =>
+      read(
+        (sql, mark) => sql`
+          select count(*)::text, ${mark} from (
+            (
+              select from business_api.events
+              where created_at < now() - ${eventsAfterMs}::float8 * interval '1 millisecond'
+              limit ${COUNTED_MAX}::int
+            )
+            union all
+            (select from business_api.idempotency_keys where expires_at <= now() limit ${COUNTED_MAX}::int)
+          ) as counted`,
+      ),
+
+    close: () => database.close(),
+  }
+}
+
+async function readSchemaState(database: Database): Promise<SchemaState> {
+  const [migrations, applied] = await Promise.all([readMigrations(), readApplied(database)])
+  return {
+    current: Math.max(0, ...applied.map(({ id }) => id)),
+    latest: migrations.length,
+    pending: pendingOf(applied, migrations),
+    newer: applied.filter(({ id }) => id > migrations.length),
+  }
+}
+
+/** Two statements, as one that names a table which is not there is refused whole. */
+async function readApplied(database: Database): Promise<AppliedMigration[]> {
+  const [table] = await database.row(
+    (sql, mark) => sql`select pg_catalog.to_regclass('business_api.migrations')::text, ${mark}`,
+  )
+  if (table === null) return []
+  const [applied] = await database.row(
+    (sql, mark) => sql`
+      select coalesce(pg_catalog.json_agg(item), '[]')::text, ${mark} from (
+        select id, name, breaking from business_api.migrations order by id
+      ) as item`,
+  )
+  return JSON.parse(applied ?? '[]') as AppliedMigration[]
+}
+
+/** The first statement opens the connection and says nothing of how long an answer takes. */
+const CLOCK_READINGS = 4
+
+async function readServerState(database: Database): Promise<ServerState> {
+  let best: ServerState | undefined
+  for (let reading = 0; reading < CLOCK_READINGS; reading++) {
+    const state = await readServerOnce(database)
+    if (!best || state.clockErrorMs < best.clockErrorMs) best = state
+  }
+  return best ?? readServerOnce(database)
+}
+
+async function readServerOnce(database: Database): Promise<ServerState> {
+  const sentAt = Date.now()
+  const begunAt = performance.now()
+  const [version, versionNumber, name, clock] = await database.row(
+    (sql, mark) => sql`
+      select
+        pg_catalog.current_setting('server_version'), pg_catalog.current_setting('server_version_num'),
+        pg_catalog.current_database()::text, (extract(epoch from pg_catalog.clock_timestamp()) * 1000)::text, ${mark}`,
+  )
+  const clockErrorMs = (performance.now() - begunAt) / 2
+  return {
+    version: version?.split(' ')[0] ?? '',
+    versionNumber: Number(versionNumber),
+    database: name ?? '',
+    clockAheadMs: Number(clock) - (sentAt + clockErrorMs),
+    clockErrorMs,
+  }
+}

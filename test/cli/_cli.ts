@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict'
+import { EventEmitter } from 'node:events'
+import { main } from '../../lib/cli/main.ts'
+import type { Output } from '../../lib/cli/terminal.ts'
+
+// The command line in this process: the same as lib/cli.ts makes it, with an environment and streams of the test's own.
+
+/** 32 bytes: a key that seals. */
+export const SECRET_KEY: string = Buffer.alloc(32, 7).toString('base64')
+
+/** The password of connection strings that must not be seen anywhere. */
+export const PASSWORD = 'hush-hush-4711'
+
+/** What a command has left behind. */
+export interface Result {
+  readonly exitCode: number
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** What is different from an empty environment and streams that are no terminal. */
+export interface Surroundings {
+  readonly env?: Readonly<Record<string, string>>
+  /** Columns of the terminal that both streams are. */
+  readonly columns?: number
+  readonly signals?: EventEmitter
+}
+
+/** Carries out a command line. */
+export async function cli(args: readonly string[], surroundings: Surroundings = {}): Promise<Result> {
+  const { env = {}, columns, signals = new EventEmitter() } = surroundings
+  const written = { stdout: '', stderr: '' }
+  const output = (name: 'stdout' | 'stderr'): Output => ({
+    isTTY: columns !== undefined,
+    columns,
+    write(text) {
+      written[name] += text
+    },
+  })
+  const exitCode = await main(args, {
+    env,
+    stdout: output('stdout'),
+    stderr: output('stderr'),
+    signals,
+    exit: (code) => assert.fail(`exit(${code})`),
+  })
+  assert.equal(signals.eventNames().length, 0, 'listens to signals after its end')
+  return { exitCode, ...written }
+}
+
+/** The command line on a database, with a key to seal with. */
+export function cliOn(
+  databaseUrl: string,
+  surroundings: Surroundings = {},
+): (...args: readonly string[]) => Promise<Result> {
+  const env = { DATABASE_URL: databaseUrl, BUSINESS_API_SECRET_KEYS: SECRET_KEY, ...surroundings.env }
+  return (...args) => cli(args, { ...surroundings, env })
+}
+
+/** The one JSON value of a command that has succeeded, with nothing beside it. */
+export function jsonOf({ exitCode, stdout, stderr }: Result): ReturnType<typeof JSON.parse> {
+  assert.deepEqual({ exitCode, stderr }, { exitCode: 0, stderr: '' }, stdout)
+  assert.match(stdout, /^[^\n]+\n$/)
+  return JSON.parse(stdout)
+}
+
+/** What people read of a command that has succeeded. */
+export function textOf({ exitCode, stdout, stderr }: Result): string {
+  assert.equal(exitCode, 0, stderr)
+  return stdout
+}
+
+/** Asserts that a command has failed as scripts and people want it: with its code, and one line that says why. */
+export function assertFailed({ exitCode, stdout, stderr }: Result, code: 1 | 2, about: RegExp): void {
+  assert.equal(exitCode, code, stderr)
+  assert.match(stderr, /^business-api: [^\n]+\n$/)
+  assert.match(stderr, about)
+  assert.doesNotMatch(stderr, /undefined|\[object|\n {4}at /)
+  assert.ok(!(stdout + stderr).includes(PASSWORD), 'tells the password')
+}

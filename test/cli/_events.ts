@@ -1,0 +1,13 @@
+import type { Sql } from 'postgres'
+
+/** Publishes so many events of an organization, as a host in any language does. */
+export async function publish(
+  sql: Sql,
+  organizationId: string,
+  count = 1,
+  type = 'project.completed',
+): Promise<void> {
+  await sql`
+    select business_api.publish_event(${organizationId}, ${type}, '{"name":"Écume"}')
+    from generate_series(1, ${count})`
+}

@@ -1,0 +1,199 @@
+import assert from 'node:assert/strict'
+import { EventEmitter, once } from 'node:events'
+import type { ServerResponse } from 'node:http'
+import { after, afterEach, before, describe, test } from 'node:test'
+import type { Sql } from 'postgres'
+import { verifyWebhook } from '../../lib/webhooks.ts'
+import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { type Environment, type Program, startSource } from '../examples/_program.ts'
+import { type Receiver, startReceiver } from '../webhooks/_receiver.ts'
+import { cli, cliOn, jsonOf, type Result, SECRET_KEY } from './_cli.ts'
+import { publish } from './_events.ts'
+
+const ORG = 'org_1'
+const DEVELOPMENT = ['--allow-http', '--allow-private-networks']
+
+let database: TestDatabase
+let sql: Sql
+let env: Environment & Record<string, string>
+let run: (...args: readonly string[]) => Promise<Result>
+
+before(async () => {
+  database = await createTestDatabase()
+  sql = database.sql({ max: 1 })
+  env = { DATABASE_URL: database.url, BUSINESS_API_SECRET_KEYS: SECRET_KEY }
+  run = cliOn(database.url)
+})
+
+after(() => database.drop())
+
+afterEach(
+  () =>
+    sql`truncate business_api.events, business_api.deliveries, business_api.delivery_attempts, business_api.webhook_endpoints`,
+)
+
+async function addEndpoint({ origin }: Receiver): Promise<{ id: string; secret: string }> {
+  const args = [
+    'endpoints',
+    'add',
+    '--organization',
+    ORG,
+    '--url',
+    `${origin}/hook`,
+    ...DEVELOPMENT,
+    '--json',
+  ]
+  return jsonOf(await run(...args))
+}
+
+async function readDeliveries(): Promise<{ state: string; attempts: number }[]> {
+  const rows = await sql<{ state: string; attempts: number }[]>`
+    select state, attempts from business_api.deliveries order by id`
+  return rows.map((row) => ({ ...row }))
+}
+
+/** Resolves when so many processes listen for events: those that deliver and have not been told to stop. */
+async function listeners(count: number): Promise<void> {
+  const listening = () => sql`
+    select from pg_stat_activity where datname = current_database() and query = 'listen business_api_deliveries'`
+  while ((await listening()).length !== count);
+}
+
+/** The command as a process of its own, once it has said that it delivers. */
+async function startDeliver(...flags: readonly string[]): Promise<Program> {
+  const program = startSource(['lib/cli.ts', 'deliver', ...DEVELOPMENT, ...flags], env)
+  await program.prints(/Delivering|started/)
+  return program
+}
+
+/** A subscriber that answers when the test says so. */
+async function startSlowReceiver(context: Parameters<typeof startReceiver>[0]) {
+  const arrived = new EventEmitter()
+  const receiver = await startReceiver(context, (response) => arrived.emit('request', response))
+  return {
+    receiver,
+    nextRequest: async (): Promise<ServerResponse> => (await once(arrived, 'request'))[0],
+  }
+}
+
+describe('deliver, as a process', () => {
+  test('delivers what is published, lets an attempt end when it is told to stop, and exits with 0', async (t) => {
+    const { receiver, nextRequest } = await startSlowReceiver(t)
+    const { secret } = await addEndpoint(receiver)
+    const program = await startDeliver()
+    const request = nextRequest()
+    await publish(sql, ORG)
+    const response = await request
+    await listeners(1)
+    program.signal('SIGTERM')
+    await listeners(0)
+    assert.equal(program.hasEnded(), false)
+    response.end('ok')
+    assert.equal(await program.exit, 0)
+    assert.deepEqual(
+      [program.stdout(), program.stderr()],
+      ['Delivering. Ctrl-C or SIGTERM stops.\nStopped: 1 delivered, 0 to be retried, 0 dead-lettered\n', ''],
+    )
+    const [{ headers, body } = assert.fail()] = receiver.requests
+    verifyWebhook(body, headers['x-service-signature'], secret)
+    assert.deepEqual(await readDeliveries(), [{ state: 'delivered', attempts: 1 }])
+  })
+
+  test('ends at once with a second signal, and leaves what was in flight to its lease', async (t) => {
+    const { receiver, nextRequest } = await startSlowReceiver(t)
+    await addEndpoint(receiver)
+    const program = await startDeliver()
+    const request = nextRequest()
+    await publish(sql, ORG)
+    await request
+    // Two within a moment are one, as npm passes on what the terminal has sent already.
+    program.signal('SIGINT')
+    program.signal('SIGINT')
+    const again = setInterval(() => program.signal('SIGINT'), 100)
+    assert.equal(await program.exit, 130)
+    clearInterval(again)
+    assert.deepEqual(await readDeliveries(), [{ state: 'in_flight', attempts: 1 }])
+  })
+
+  test('gives two lines of JSON to machines', async () => {
+    const program = await startDeliver('--json')
+    program.signal('SIGINT')
+    assert.equal(await program.exit, 0)
+    const lines = program.stdout().trimEnd().split('\n')
+    assert.deepEqual(
+      lines.map((line) => JSON.parse(line)),
+      [{ event: 'started' }, { event: 'stopped', delivered: 0, retried: 0, deadLettered: 0 }],
+    )
+  })
+})
+
+describe('deliver, in this process', () => {
+  test('--once delivers what is due, and ends', async (t) => {
+    const receiver = await startReceiver(t, (response) => response.writeHead(500).end())
+    await addEndpoint(receiver)
+    await publish(sql, ORG, 2)
+    const once = ['deliver', '--once', '--concurrency', '1', '--retention', 'never', ...DEVELOPMENT]
+    assert.deepEqual(jsonOf(await run(...once, '--json')), { delivered: 0, retried: 2, deadLettered: 0 })
+    assert.equal((await run(...once)).stdout, 'Done: 0 delivered, 0 to be retried, 0 dead-lettered\n')
+    assert.equal(receiver.requests.length, 2)
+  })
+
+  test('--once forgets what is older than --retention', async (t) => {
+    await addEndpoint(await startReceiver(t))
+    await publish(sql, ORG)
+    await sql`update business_api.events set created_at = now() - interval '2 days'`
+    const count = async (...flags: readonly string[]): Promise<number> => {
+      await run('deliver', '--once', ...flags, ...DEVELOPMENT)
+      return (await sql`select from business_api.events`).length
+    }
+    assert.deepEqual(
+      [await count(), await count('--retention', '3d'), await count('--retention', '1d')],
+      [1, 1, 0],
+    )
+  })
+
+  test('--header-prefix names the headers', async (t) => {
+    const receiver = await startReceiver(t)
+    await addEndpoint(receiver)
+    await publish(sql, ORG)
+    await run('deliver', '--once', '--header-prefix', 'X-Acme', '--pooler', ...DEVELOPMENT)
+    assert.equal(receiver.requests[0]?.headers['x-acme-event-type'], 'project.completed')
+  })
+
+  test('--timeout 0 waits for no attempt: it is made again, by any process', async (t) => {
+    const signals = new EventEmitter()
+    const receiver = await startReceiver(t, () => signals.emit('SIGTERM'))
+    await addEndpoint(receiver)
+    await publish(sql, ORG)
+    const result = await cli(['deliver', '--timeout', '0', ...DEVELOPMENT], { env, signals })
+    assert.deepEqual([result.exitCode, result.stderr], [0, ''])
+    assert.deepEqual(await readDeliveries(), [{ state: 'pending', attempts: 1 }])
+  })
+
+  test('keeps to public addresses unless it is told not to', async (t) => {
+    const receiver = await startReceiver(t)
+    await addEndpoint(receiver)
+    await publish(sql, ORG)
+    assert.equal(jsonOf(await run('deliver', '--once', '--json')).retried, 1)
+    const [attempt] = await sql`select error from business_api.delivery_attempts`
+    assert.deepEqual([attempt?.error, receiver.requests.length], ['destination_not_allowed', 0])
+  })
+
+  test('warns in lines of JSON, without stack traces, when it cannot open a secret', async (t) => {
+    await addEndpoint(await startReceiver(t))
+    await publish(sql, ORG)
+    const otherKey = { ...env, BUSINESS_API_SECRET_KEYS: Buffer.alloc(32, 9).toString('base64') }
+    const { exitCode, stderr } = await cli(['deliver', '--once', ...DEVELOPMENT], { env: otherKey })
+    assert.equal(exitCode, 0)
+    const lines = stderr
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+    assert.deepEqual([lines[0].level, lines[0].unopened], ['warn', 1])
+    assert.match(lines[0].time, /^\d{4}-.*Z$/)
+    assert.match(lines[0].message, /BUSINESS_API_SECRET_KEYS/)
+    assert.match(lines[1].error.message, /Cannot open the signing secret of endpoint we_/)
+    assert.equal(lines[1].error.stack, undefined)
+    assert.ok(!stderr.includes(SECRET_KEY) && !stderr.includes(otherKey.BUSINESS_API_SECRET_KEYS))
+  })
+})

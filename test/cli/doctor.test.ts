@@ -1,0 +1,274 @@
+import assert from 'node:assert/strict'
+import { after, afterEach, before, describe, test } from 'node:test'
+import type { Sql } from 'postgres'
+import { checkClock, checkVersion } from '../../lib/cli/checks.ts'
+import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { assertFailed, cli, cliOn, jsonOf, PASSWORD, type Result, SECRET_KEY, textOf } from './_cli.ts'
+import { publish } from './_events.ts'
+
+interface Check {
+  readonly name: string
+  readonly level: string
+  readonly message: string
+  readonly details?: readonly string[]
+  readonly advice?: string
+}
+
+let database: TestDatabase
+let sql: Sql
+let run: (...args: readonly string[]) => Promise<Result>
+
+before(async () => {
+  database = await createTestDatabase()
+  sql = database.sql({ max: 1 })
+  run = cliOn(database.url)
+})
+
+after(() => database.drop())
+
+/** One check out of the whole report, whose exit code and words agree with it. */
+async function diagnose(name: string, result: Promise<Result> = run('doctor', '--json')): Promise<Check> {
+  const { exitCode, stdout, stderr } = await result
+  const { ok, checks }: { ok: boolean; checks: readonly Check[] } = JSON.parse(stdout)
+  const failed = checks.filter(({ level }) => level === 'fail')
+  assert.equal(ok, failed.length === 0)
+  if (ok) assert.deepEqual({ exitCode, stderr }, { exitCode: 0, stderr: '' })
+  else assertFailed({ exitCode, stdout, stderr }, 1, new RegExp(failed.map((check) => check.name).join(', ')))
+  const check = checks.find((one) => one.name === name)
+  assert.ok(check, stdout)
+  if (check.level === 'fail') assert.ok(check.advice, 'says what to do')
+  return check
+}
+
+test('a database in order passes every check', async () => {
+  const { ok, checks } = jsonOf(await run('doctor', '--json'))
+  assert.equal(ok, true)
+  assert.deepEqual(
+    checks.map(({ name, level }: Check) => `${name} ${level}`),
+    ['connection', 'version', 'clock', 'migrations', 'schema', 'leases', 'backlog', 'secrets'].map(
+      (name) => `${name} ok`,
+    ),
+  )
+  const text = textOf(await run('doctor'))
+  assert.match(
+    text,
+    /^ok {4}connection {2}database business_api_test_\w+ on PostgreSQL \d+\.\d+ answers in \d+\.\d ms$/m,
+  )
+  assert.match(text, /^ok {4}secrets {5}all 0 can be opened$/m)
+})
+
+describe('the connection', () => {
+  test('that nobody answers is all there is to report', async () => {
+    const env = { DATABASE_URL: `postgres://user:${PASSWORD}@127.0.0.1:1/none` }
+    const result = await cli(['doctor', '--json'], { env })
+    assertFailed(result, 1, /The check connection has failed/)
+    const { checks } = JSON.parse(result.stdout)
+    assert.equal(checks.length, 1)
+    assert.match(checks[0].message, /Cannot reach PostgreSQL: the connection was refused/)
+    assertFailed(await cli(['doctor'], { env }), 1, /what to do stands above/)
+  })
+})
+
+describe('the schema', () => {
+  afterEach(async () => {
+    const { message } = await diagnose('schema')
+    assert.equal(message, 'is as the migrations have made it', 'the test has not cleaned up')
+  })
+
+  const changes: readonly { change: string; undo: string; detail: string }[] = [
+    {
+      change: 'alter table business_api.clients add column nickname text',
+      undo: 'alter table business_api.clients drop column nickname',
+      detail: 'column clients.nickname comes from no migration',
+    },
+    {
+      change: 'create index clients_status_idx on business_api.clients (status)',
+      undo: 'drop index business_api.clients_status_idx',
+      detail: 'index clients_status_idx comes from no migration',
+    },
+    {
+      change: 'create view business_api.everything as select 1 as one',
+      undo: 'drop view business_api.everything',
+      detail: 'view everything comes from no migration',
+    },
+    {
+      change: 'alter table business_api.clients alter column status drop not null',
+      undo: 'alter table business_api.clients alter column status set not null',
+      detail: 'column clients.status is not as the migrations have made it',
+    },
+    {
+      change: 'alter table business_api.deliveries alter column attempts set default 1',
+      undo: 'alter table business_api.deliveries alter column attempts set default 0',
+      detail: 'column deliveries.attempts is not as the migrations have made it',
+    },
+    {
+      change: 'alter table business_api.rate_buckets set logged',
+      undo: 'alter table business_api.rate_buckets set unlogged',
+      detail: 'table rate_buckets is not as the migrations have made it',
+    },
+    {
+      change: 'alter table business_api.clients enable row level security',
+      undo: 'alter table business_api.clients disable row level security',
+      detail: 'table clients is not as the migrations have made it',
+    },
+    {
+      change: 'drop index business_api.deliveries_event_id_idx',
+      undo: 'create index deliveries_event_id_idx on business_api.deliveries (event_id)',
+      detail: 'index deliveries_event_id_idx is missing',
+    },
+    {
+      change: 'alter table business_api.leads drop constraint leads_expected_value_check',
+      undo: `alter table business_api.leads add constraint leads_expected_value_check check (expected_value <> 'NaN'::numeric)`,
+      detail: 'constraint leads.leads_expected_value_check is missing',
+    },
+    {
+      change: 'alter function business_api.publish_event(text, text, jsonb, text) set search_path = public',
+      undo: `alter function business_api.publish_event(text, text, jsonb, text) set search_path = ''`,
+      detail:
+        'function publish_event(organization_id text, type text, data jsonb, id text) is not as the migrations have made it',
+    },
+  ]
+  for (const { change, undo, detail } of changes) {
+    test(`${change}: is told`, async () => {
+      await sql.unsafe(change)
+      const check = await diagnose('schema')
+      await sql.unsafe(undo)
+      assert.deepEqual(check.details, [detail])
+      assert.equal(check.level, detail.endsWith('no migration') ? 'warn' : 'fail')
+    })
+  }
+
+  test('is not what an operator may tune', async () => {
+    await sql`alter table business_api.events set (autovacuum_vacuum_scale_factor = 0.5)`
+    await sql`grant usage on schema business_api to public`
+    assert.equal((await diagnose('schema')).level, 'ok')
+    await sql`alter table business_api.events reset (autovacuum_vacuum_scale_factor)`
+  })
+
+  test('is shown ten objects at a time', async () => {
+    await sql`create table business_api.mine (a int, b int, c int, d int, e int, f int, g int, h int, i int, j int)`
+    const text = textOf(await run('doctor'))
+    await sql`drop table business_api.mine`
+    assert.equal([...text.matchAll(/^ {18}- .* comes from no migration$/gm)].length, 10)
+    assert.match(text, /^ {18}- and 1 more$/m)
+    assert.match(text, /^ {18}→ keep what is yours in a schema of your own/m)
+  })
+})
+
+describe('migrations', () => {
+  test('pending ones fail, and leave the rest unjudged', async () => {
+    const [last] = await sql`
+      delete from business_api.migrations where id = (select max(id) from business_api.migrations) returning *`
+    const result = run('doctor', '--json')
+    const check = await diagnose('migrations', result)
+    assert.deepEqual([check.level, check.advice], ['fail', 'run: business-api migrate'])
+    assert.equal(JSON.parse((await result).stdout).checks.length, 4)
+    await sql`insert into business_api.migrations ${sql(last ?? {})}`
+  })
+
+  test('of a newer version warn, or fail where this one cannot work with them', async () => {
+    for (const breaking of [false, true]) {
+      await sql`insert into business_api.migrations (id, name, breaking) values (9999, '9999-to-come.sql', ${breaking})`
+      const result = run('doctor', '--json')
+      const check = await diagnose('migrations', result)
+      await sql`delete from business_api.migrations where id = 9999`
+      assert.deepEqual([check.level, check.details], [breaking ? 'fail' : 'warn', ['9999-to-come.sql']])
+      if (!breaking) assert.equal((await diagnose('schema', result)).level, 'warn')
+    }
+  })
+})
+
+describe('deliveries', () => {
+  async function setUp(state: string, column: 'due_at' | 'lease_until', ago: string): Promise<void> {
+    const url = ['--url', 'http://127.0.0.1:4000/', '--allow-http', '--allow-private-networks']
+    await run('endpoints', 'add', '--organization', 'org_1', ...url)
+    await publish(sql, 'org_1')
+    const moment = sql`now() - ${ago}::text::interval`
+    await sql`update business_api.deliveries set state = ${state}, ${sql(column)} = ${moment}`
+  }
+
+  afterEach(() => sql`truncate business_api.events, business_api.deliveries, business_api.webhook_endpoints`)
+
+  test('leases that ended a while ago are stuck', async () => {
+    await setUp('in_flight', 'lease_until', '30 seconds')
+    assert.equal((await diagnose('leases')).level, 'ok')
+    await sql`update business_api.deliveries set lease_until = now() - interval '1 hour'`
+    const { level, message } = await diagnose('leases')
+    assert.equal(level, 'fail')
+    assert.match(message, /^1 ended up to 1 h ago, and nobody has taken over$/)
+  })
+
+  test('a backlog warns after a minute and fails after a quarter of an hour', async () => {
+    await setUp('pending', 'due_at', '30 seconds')
+    assert.match((await diagnose('backlog')).message, /^1 due, the oldest for 3\d\.\d s$/)
+    const levels: string[] = []
+    for (const minutes of [0, 2, 20]) {
+      await sql`update business_api.deliveries set due_at = now() - ${minutes} * interval '1 minute'`
+      levels.push((await diagnose('backlog')).level)
+    }
+    assert.deepEqual(levels, ['ok', 'warn', 'fail'])
+  })
+})
+
+describe('secrets', () => {
+  afterEach(() => sql`truncate business_api.webhook_endpoints`)
+
+  const add = ['endpoints', 'add', '--organization', 'org_1', '--url', 'http://127.0.0.1:4000/']
+  const development = ['--allow-http', '--allow-private-networks']
+  const otherKey = Buffer.alloc(32, 9).toString('hex')
+  const doctorWith = (keys: string) =>
+    cliOn(database.url, { env: { BUSINESS_API_SECRET_KEYS: keys } })('doctor', '--json')
+
+  test('fail where the keys given here do not open them', async () => {
+    await run(...add, ...development)
+    assert.match((await diagnose('secrets')).message, /^all 1 can be opened$/)
+    for (const keys of ['', otherKey]) {
+      const { level, message } = await diagnose('secrets', doctorWith(keys))
+      assert.deepEqual([level, message], ['fail', '1 of 1 cannot be opened: their deliveries wait'])
+    }
+    assert.equal((await diagnose('secrets', doctorWith(`${otherKey}, ${SECRET_KEY}`))).level, 'ok')
+  })
+
+  test('fail where they were moved to another endpoint', async () => {
+    await run(...add, ...development)
+    await sql`update business_api.webhook_endpoints set organization_id = 'org_2'`
+    assert.equal((await diagnose('secrets')).level, 'fail')
+  })
+
+  test('warn where they are stored unsealed, or there is no key to seal any with', async () => {
+    assert.match((await diagnose('secrets', doctorWith(''))).message, /^there is no key/)
+    const { secret } = jsonOf(
+      await cli([...add, ...development, '--allow-plaintext-secrets', '--json'], {
+        env: { DATABASE_URL: database.url },
+      }),
+    )
+    const { level, message } = await diagnose('secrets')
+    assert.deepEqual([level, message], ['warn', '1 of 1 are stored unsealed'])
+    assert.ok(!textOf(await run('doctor')).includes(secret))
+  })
+})
+
+describe('what this server cannot be made to be', () => {
+  const server = {
+    version: '18.0',
+    versionNumber: 180_000,
+    database: 'app',
+    clockAheadMs: 0,
+    clockErrorMs: 1,
+  }
+
+  test('PostgreSQL is too old before 14', () => {
+    assert.equal(checkVersion({ ...server, version: '13.9', versionNumber: 130_009 }).level, 'fail')
+    assert.equal(checkVersion({ ...server, versionNumber: 140_000 }).level, 'ok')
+  })
+
+  test('clocks that differ by more than the way to the database explains warn, then fail', () => {
+    const levels = [500, -1900, 2500, -30_000, 61_500].map(
+      (clockAheadMs) => checkClock({ ...server, clockAheadMs }).level,
+    )
+    assert.deepEqual(levels, ['ok', 'ok', 'warn', 'warn', 'fail'])
+    assert.equal(checkClock({ ...server, clockAheadMs: 2500, clockErrorMs: 1000 }).level, 'ok')
+    const { message } = checkClock({ ...server, clockAheadMs: -61_500 })
+    assert.equal(message, "the database's clock is 1 min behind this machine's")
+  })
+})

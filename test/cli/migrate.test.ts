@@ -1,0 +1,159 @@
+import assert from 'node:assert/strict'
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, test } from 'node:test'
+import type { Sql } from 'postgres'
+import { createEmptyDatabase, type TestDatabase } from '../_database.ts'
+import { assertFailed, cli, cliOn, jsonOf, type Result, textOf } from './_cli.ts'
+
+const FILES = (await readdir(join(import.meta.dirname, '../../sql'))).sort()
+
+let database: TestDatabase
+let sql: Sql
+let run: (...args: readonly string[]) => Promise<Result>
+
+beforeEach(async () => {
+  database = await createEmptyDatabase()
+  sql = database.sql({ max: 1 })
+  run = cliOn(database.url)
+})
+
+afterEach(() => database.drop())
+
+/** What a version to come will have applied. */
+async function applyNewer(breaking: boolean): Promise<void> {
+  await sql`insert into business_api.migrations (id, name, breaking) values (9999, '9999-to-come.sql', ${breaking})`
+}
+
+describe('migrate', () => {
+  test('applies what is pending, and then nothing', async () => {
+    const current = FILES.length
+    assert.deepEqual(jsonOf(await run('migrate', '--dry-run', '--json')), { pending: FILES, current: 0 })
+    assert.deepEqual(jsonOf(await run('migrate', '--json')), { applied: FILES, current })
+    assert.deepEqual(jsonOf(await run('migrate', '--json')), { applied: [], current })
+    assert.deepEqual(jsonOf(await run('migrate', '--dry-run', '--json')), { pending: [], current })
+  })
+
+  test('tells people the files', async () => {
+    assert.equal(textOf(await run('migrate', '--dry-run')), FILES.map((name) => `Pending ${name}\n`).join(''))
+    assert.equal(textOf(await run('migrate')), FILES.map((name) => `Applied ${name}\n`).join(''))
+    assert.equal(textOf(await run('migrate')), `Nothing to do: the schema is up to date (${FILES.length})\n`)
+  })
+
+  test('takes the database of --database-url rather than that of the environment', async () => {
+    const env = { DATABASE_URL: 'postgres://127.0.0.1:1/none' }
+    const args = ['migrate', '--dry-run', '--json', '--database-url', database.url]
+    assert.equal(jsonOf(await cli(args, { env })).current, 0)
+  })
+
+  test('--print is a script that does the same, of all migrations where no database is named', async () => {
+    const script = textOf(await cli(['migrate', '--print']))
+    assert.equal(textOf(await run('migrate', '--print')), script)
+    await sql.unsafe(script)
+    assert.deepEqual(jsonOf(await run('migrate', '--json')), { applied: [], current: FILES.length })
+    const { checks } = jsonOf(await run('doctor', '--json'))
+    assert.equal(checks.find(({ name }: { name: string }) => name === 'schema').level, 'ok')
+    // Applied twice by mistake, it leaves everything as it is.
+    await assert.rejects(sql.unsafe(script))
+    await sql.unsafe('rollback')
+    assert.equal(textOf(await run('migrate', '--print')), '')
+  })
+
+  test('--print as JSON gives each migration with its SQL', async () => {
+    const { data } = jsonOf(await run('migrate', '--print', '--json'))
+    assert.deepEqual(
+      data.map(({ name }: { name: string }) => name),
+      FILES,
+    )
+    assert.match(data[0].sql, /create table business_api\./)
+  })
+
+  test('--print gives what is missing only', async () => {
+    await run('migrate')
+    await sql`delete from business_api.migrations where id = ${FILES.length}`
+    const script = textOf(await run('migrate', '--print'))
+    assert.match(script, /^begin;\n/)
+    assert.ok(script.includes(`-- ${FILES.at(-1)}\n`))
+    assert.doesNotMatch(script, /0001-|create schema/)
+  })
+
+  test('fails in one line where a migration cannot be applied, and leaves nothing behind', async () => {
+    await sql`create schema business_api`
+    await sql`create table business_api.clients ()`
+    assertFailed(
+      await run('migrate'),
+      1,
+      /Cannot apply migration '0001-clients.sql': relation "clients" already exists/,
+    )
+    assert.equal(jsonOf(await run('migrate', '--dry-run', '--json')).current, 0)
+  })
+})
+
+describe('a database that is not migrated', () => {
+  const commands = [
+    'keys list --organization O',
+    'endpoints list --organization O',
+    'deliveries list --organization O',
+    'purge --older-than 30d',
+    'deliver',
+  ]
+  for (const command of commands) {
+    test(`is refused by ${command}, with what to do`, async () => {
+      assertFailed(
+        await run(...command.split(' ')),
+        1,
+        /Cannot use this database: it is not migrated yet; run: business-api migrate/,
+      )
+    })
+  }
+
+  test('is refused by name where it is only behind', async () => {
+    await run('migrate')
+    await sql`delete from business_api.migrations where id = ${FILES.length}`
+    assertFailed(
+      await run('keys', 'list', '--organization', 'O'),
+      1,
+      /the migration 00\d\d-[a-z-]+\.sql is pending/,
+    )
+  })
+
+  test('is described by status', async () => {
+    const { schema, ...rest } = jsonOf(await run('status', '--json'))
+    assert.deepEqual(schema, { current: 0, latest: FILES.length, pending: FILES, newer: [] })
+    assert.deepEqual(rest, { backlog: null, endpoints: null, apiKeys: null, recoverable: null })
+    assert.equal(textOf(await run('status')), 'Schema  not migrated yet; run: business-api migrate\n')
+  })
+})
+
+describe('a database of a newer version', () => {
+  test('is used where the newer migrations let it', async () => {
+    await run('migrate')
+    await applyNewer(false)
+    assert.deepEqual(jsonOf(await run('keys', 'list', '--organization', 'O', '--json')), { data: [] })
+    assert.deepEqual(jsonOf(await run('migrate', '--json')), { applied: [], current: 9999 })
+    assert.match(
+      textOf(await run('status')),
+      /^Schema .* 9999, made by a newer version; this one knows \d+$/m,
+    )
+  })
+
+  test('is refused by everything but status where they do not', async () => {
+    await run('migrate')
+    await applyNewer(true)
+    const commands = [
+      'migrate',
+      'migrate --dry-run',
+      'migrate --print',
+      'keys list --organization O',
+      'deliver',
+    ]
+    for (const command of commands) {
+      assertFailed(
+        await run(...command.split(' ')),
+        1,
+        /it holds the breaking migration '9999-to-come.sql', .*; install a newer one/,
+      )
+    }
+    assert.deepEqual(jsonOf(await run('status', '--json')).schema.newer, ['9999-to-come.sql'])
+  })
+})
