@@ -60,6 +60,23 @@ export async function claim(
   organizationId: string,
   limit = 10_000,
 ): Promise<readonly Claimed[]> {
+  const claimed: Claimed[] = []
+  while (claimed.length < limit) {
+    const some = await claimSome(store, organizationId, Math.min(CLAIM_MAX, limit - claimed.length))
+    claimed.push(...some)
+    if (some.length < CLAIM_MAX) break
+  }
+  return claimed
+}
+
+/** As many as loops claim at once: thousands in one statement can take longer than a statement may. */
+const CLAIM_MAX = 250
+
+async function claimSome(
+  store: BusinessStore,
+  organizationId: string,
+  limit: number,
+): Promise<readonly Claimed[]> {
   const token = randomUUID()
   const { deliveries } = await store.deliveries.claim({
     token,
