@@ -17,3 +17,6 @@ process.exitCode = await main(process.argv.slice(2), {
   signals: process,
   exit: (code) => process.exit(code),
 })
+
+// Nothing is left to do; but a connection in a network that has fallen silent would keep the process for minutes.
+setTimeout(() => process.exit(), 1000).unref()

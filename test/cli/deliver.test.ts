@@ -3,9 +3,12 @@ import { EventEmitter, once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { after, afterEach, before, describe, test } from 'node:test'
 import type { Sql } from 'postgres'
+import { createPlatform } from '../../lib/platform.ts'
+import { createPostgresStore } from '../../lib/postgres.ts'
 import { verifyWebhook } from '../../lib/webhooks.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { type Environment, type Program, startSource } from '../examples/_program.ts'
+import { startProxy } from '../faults/_proxy.ts'
 import { type Receiver, startReceiver } from '../webhooks/_receiver.ts'
 import { cli, cliOn, jsonOf, type Result, SECRET_KEY } from './_cli.ts'
 import { publish } from './_events.ts'
@@ -115,6 +118,22 @@ describe('deliver, as a process', () => {
     assert.deepEqual(await readDeliveries(), [{ state: 'in_flight', attempts: 1 }])
   })
 
+  test('ends when it is told to, also when its database has fallen silent', async (t) => {
+    const proxy = await startProxy(database.url)
+    t.after(() => proxy.close())
+    const program = startSource(['lib/cli.ts', 'deliver', '--timeout', '1s'], {
+      ...env,
+      DATABASE_URL: proxy.url,
+    })
+    await program.prints(/Delivering/)
+    proxy.fallSilent()
+    program.signal('SIGTERM')
+    await program.prints(/Stopped/)
+    const left = setTimeout(() => program.signal('SIGKILL'), 10_000)
+    assert.equal(await program.exit, 0)
+    clearTimeout(left)
+  })
+
   test('gives two lines of JSON to machines', async () => {
     const program = await startDeliver('--json')
     program.signal('SIGINT')
@@ -136,6 +155,22 @@ describe('deliver, in this process', () => {
     assert.deepEqual(jsonOf(await run(...once, '--json')), { delivered: 0, retried: 2, deadLettered: 0 })
     assert.equal((await run(...once)).stdout, 'Done: 0 delivered, 0 to be retried, 0 dead-lettered\n')
     assert.equal(receiver.requests.length, 2)
+  })
+
+  test('--once --mark-overdue marks the invoices that are, and delivers that they are', async (t) => {
+    const receiver = await startReceiver(t)
+    await addEndpoint(receiver)
+    const store = createPostgresStore(database.url)
+    t.after(() => store.close())
+    const { invoices } = createPlatform(store)
+    const [issueDate, dueDate] = ['2026-01-01T00:00:00Z', '2026-02-01T00:00:00Z']
+    const { id } = await invoices.create(ORG, { currency: 'TND', total: '1', issueDate, dueDate })
+    await invoices.issue(ORG, { invoiceId: id })
+    await run('deliver', '--once', ...DEVELOPMENT)
+    await run('deliver', '--once', '--mark-overdue', ...DEVELOPMENT)
+    await run('deliver', '--once', '--mark-overdue', ...DEVELOPMENT)
+    const types = receiver.requests.map(({ headers }) => headers['x-service-event-type'])
+    assert.deepEqual(types, ['invoice.issued', 'invoice.overdue'])
   })
 
   test('--once forgets what is older than --retention', async (t) => {
