@@ -15,6 +15,17 @@ create table business_api.audit_entries (
 
 create index audit_entries_subject_idx on business_api.audit_entries (organization_id, subject_id, id);
 
+-- Whether an entry is there by now. Volatile, so that it sees what was committed while its statement waited for a lock: an
+-- attempt whose answer was lost may have been carried out only just now.
+create function business_api.is_recorded(organization_id text, entry_id text) returns boolean
+language sql volatile
+set search_path = ''
+as $$
+  select exists (
+    select from business_api.audit_entries e where e.organization_id = $1 and e.id = $2
+  )
+$$;
+
 -- Without it a second rotation would take the end of the overlap for the key's own expiry, and give it to its successor.
 alter table business_api.api_keys add column successor_id text collate "C";
 

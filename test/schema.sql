@@ -674,6 +674,16 @@ AS $function$
   from jsonb_array_elements(events) with ordinality as e (event, position)
 $function$;
 
+CREATE OR REPLACE FUNCTION business_api.is_recorded(organization_id text, entry_id text)
+ RETURNS boolean
+ LANGUAGE sql
+ SET search_path TO ''
+AS $function$
+  select exists (
+    select from business_api.audit_entries e where e.organization_id = $1 and e.id = $2
+  )
+$function$;
+
 CREATE OR REPLACE FUNCTION business_api.likely_organization(digest text, scope text, key_per_second double precision, key_burst integer, organization_per_second double precision, organization_burst integer)
  RETURNS text
  LANGUAGE sql

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { ApiKey, ApiKeyRecord, ApiKeyStore } from '../api-keys.ts'
 import { toTimestamp } from '../making.ts'
 import { admit, isInForce, isLastUseStale } from './admission.ts'
-import { recordEntry } from './audit.ts'
+import { isRecorded, recordEntry } from './audit.ts'
 import type { KeptApiKey, Memory, Organization } from './memory.ts'
 
 /** API keys, and the admission of requests by them, in memory. */
@@ -61,7 +61,7 @@ export function createApiKeyStore(memory: Memory): ApiKeyStore {
 
     async limitOrganization(organizationId, rateLimit, entry) {
       const organization = memory.organization(organizationId)
-      if (isDeepStrictEqual(organization.rateLimit, rateLimit)) return
+      if (isDeepStrictEqual(organization.rateLimit, rateLimit) || isRecorded(organization, entry)) return
       organization.rateLimit = structuredClone(rateLimit)
       recordEntry(memory, organization, entry)
     },

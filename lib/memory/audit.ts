@@ -20,6 +20,11 @@ export function createAuditStore(memory: Memory): AuditStore {
   }
 }
 
+/** Whether the change of this entry has been made by an earlier attempt, whose answer was lost. */
+export function isRecorded({ audit }: Organization, { id }: AuditRecord): boolean {
+  return audit.has(id)
+}
+
 /** Records an entry, unless there is one of its id. */
 export function recordEntry(memory: Memory, { audit }: Organization, entry: AuditRecord): void {
   if (audit.has(entry.id)) return

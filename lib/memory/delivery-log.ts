@@ -1,7 +1,7 @@
 import type { AuditRecord } from '../audit.ts'
 import type { Delivery, DeliveryDetails, DeliveryFilter } from '../deliveries.ts'
 import { toTimestamp } from '../making.ts'
-import { countInEntry, recordEntry } from './audit.ts'
+import { countInEntry, isRecorded, recordEntry } from './audit.ts'
 import type { KeptDelivery, Memory, Organization } from './memory.ts'
 
 /** The newest deliveries of an organization, from `before` on. */
@@ -61,7 +61,7 @@ export function cancelDelivery(
   entry: AuditRecord,
 ): boolean {
   const delivery = organization.deliveries.get(deliveryId)
-  if (organization.audit.has(entry.id)) return true
+  if (isRecorded(organization, entry)) return true
   if (delivery?.state !== 'pending') return false
   memory.move(delivery, { state: 'cancelled', finishedAt: memory.clock() })
   recordEntry(memory, organization, entry)

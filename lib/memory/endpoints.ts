@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { EndpointRecord, EndpointStore, WebhookEndpoint } from '../endpoints.ts'
 import { toTimestamp } from '../making.ts'
-import { recordEntry } from './audit.ts'
+import { isRecorded, recordEntry } from './audit.ts'
 import type { KeptEndpoint, Memory, Organization } from './memory.ts'
 
 /** Webhook endpoints in memory. */
@@ -34,6 +34,7 @@ export function createEndpointStore(memory: Memory): EndpointStore {
       const organization = memory.organization(organizationId)
       const endpoint = find(organization, endpointId)
       if (!endpoint) return null
+      if (isRecorded(organization, entry)) return show(endpoint, memory.clock())
       const { record: before } = endpoint
       endpoint.record = { ...before, ...structuredClone(changes) }
       const fields = CHANGEABLE.filter((name) => !isDeepStrictEqual(before[name], endpoint.record[name]))
@@ -47,7 +48,8 @@ export function createEndpointStore(memory: Memory): EndpointStore {
       const organization = memory.organization(organizationId)
       const endpoint = find(organization, endpointId)
       if (!endpoint) return null
-      if (from.includes(endpoint.state) && endpoint.state !== state) {
+      const isMoved = from.includes(endpoint.state) && endpoint.state !== state
+      if (isMoved && !isRecorded(organization, entry)) {
         endpoint.state = state
         endpoint.disabledReason = state === 'disabled' ? 'administrator' : null
         if (state === 'enabled') enable(memory, endpoint)
@@ -59,7 +61,7 @@ export function createEndpointStore(memory: Memory): EndpointStore {
     async remove(organizationId, endpointId, entry) {
       const organization = memory.organization(organizationId)
       const endpoint = find(organization, endpointId)
-      if (!endpoint) return organization.audit.has(entry.id)
+      if (!endpoint) return isRecorded(organization, entry)
       endpoint.isRemoved = true
       endpoint.record = { ...endpoint.record, headers: {}, sealedSecret: '' }
       endpoint.previousSecret = null
@@ -73,7 +75,7 @@ export function createEndpointStore(memory: Memory): EndpointStore {
       if (!endpoint) return null
       const now = memory.clock()
       const { sealedSecret: sealed } = endpoint.record
-      if (sealed !== sealedSecret) {
+      if (sealed !== sealedSecret && !isRecorded(organization, entry)) {
         endpoint.record = { ...endpoint.record, sealedSecret }
         endpoint.previousSecret = overlapMs > 0 ? { sealed, expiresAt: now + overlapMs } : null
         recordEntry(memory, organization, entry)

@@ -1,7 +1,7 @@
 import type { Fragment, ISql as Sql } from 'postgres'
 import type { ApiKey, ApiKeyRotation, ApiKeyStore } from '../api-keys.ts'
 import { admit } from './admission.ts'
-import { recordEntry } from './audit.ts'
+import { isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './database.ts'
 import { isoTimestamp, textArray } from './fragments.ts'
 
@@ -98,7 +98,8 @@ export function createApiKeyStore(database: Database): ApiKeyStore {
           ? sql`
               with removed as (
                 delete from business_api.organization_limits
-                where organization_id = ${organizationId}::text returning 1
+                where organization_id = ${organizationId}::text and not ${isRecorded(sql, organizationId, entry)}
+                returning 1
               ), audited as (
                 ${recordEntry(sql, organizationId, entry, sql`removed`)}
               )
@@ -106,7 +107,8 @@ export function createApiKeyStore(database: Database): ApiKeyStore {
           : sql`
               with written as (
                 insert into business_api.organization_limits as present (organization_id, per_second, burst)
-                values (${organizationId}::text, ${rateLimit.perSecond}::float8, ${rateLimit.burst}::int)
+                select ${organizationId}::text, ${rateLimit.perSecond}::float8, ${rateLimit.burst}::int
+                where not ${isRecorded(sql, organizationId, entry)}
                 on conflict (organization_id) do update set per_second = excluded.per_second, burst = excluded.burst
                 where (present.per_second, present.burst) <> (excluded.per_second, excluded.burst)
                 returning 1

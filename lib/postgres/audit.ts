@@ -70,13 +70,12 @@ export function countInEntry(
       )`
 }
 
-/** Whether the entry was there before the statement: it has been carried out, and its answer was lost. */
+/**
+ * Whether the change of this entry has been made by an earlier attempt, whose answer was lost. To be asked in a step after
+ * the one that locks what is changed: that attempt may have ended only while this one waited.
+ */
 export function isRecorded(sql: Sql, organizationId: string, { id }: AuditRecord): Fragment {
-  return sql`
-    exists (
-      select from business_api.audit_entries
-      where organization_id = ${organizationId}::text and id = ${id}::text
-    )`
+  return sql`business_api.is_recorded(${organizationId}::text, ${id}::text)`
 }
 
 function insertEntry(

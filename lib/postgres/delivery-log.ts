@@ -73,10 +73,7 @@ export async function replayDeliveries(
 ): Promise<readonly string[]> {
   const [replayed] = await database.row(
     (sql, mark) => sql`
-      with replayed_before as (
-        select subject_id as id from business_api.audit_entries
-        where organization_id = ${organizationId}::text and id = ${entry.id}::text
-      ), wanted as (
+      with wanted as (
         select delivery.id from ${deliveriesOf(sql, organizationId, filter)}
           and delivery.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
           and exists (
@@ -85,7 +82,7 @@ export async function replayDeliveries(
               and endpoint.id = delivery.endpoint_id and endpoint.state <> 'removed'
           )
           ${ids === null ? sql`` : sql`and delivery.id = any (${textArray(sql, ids)})`}
-          and delivery.id not in (select id from replayed_before)
+          and not (delivery.id = ${entry.subjectId}::text and ${isRecorded(sql, organizationId, entry)})
         order by delivery.id
         limit ${limit}::int
         for update of delivery
@@ -103,8 +100,9 @@ export async function replayDeliveries(
       )
       select coalesce(pg_catalog.json_agg(id order by id), '[]')::text, ${mark} from (
         select id from replayed
-        union all
-        select id from replayed_before where id = any (${textArray(sql, ids ?? [])})
+        union
+        select subject.id from (values (${entry.subjectId}::text)) as subject (id)
+        where subject.id = any (${textArray(sql, ids ?? [])}) and ${isRecorded(sql, organizationId, entry)}
       ) as item`,
   )
   return JSON.parse(replayed ?? '[]') as string[]
@@ -119,15 +117,22 @@ export async function cancelDelivery(
 ): Promise<boolean> {
   const [wasPending] = await database.row(
     (sql, mark) => sql`
-      with cancelled as (
-        update business_api.deliveries set state = 'cancelled', finished_at = now(), is_waiting = false
-        where organization_id = ${organizationId}::text and id = ${deliveryId}::text and state = 'pending'
-          and not ${isRecorded(sql, organizationId, entry)}
+      with locked as (
+        select id, state from business_api.deliveries
+        where organization_id = ${organizationId}::text and id = ${deliveryId}::text
+        for no key update
+      ), present as (
+        select id, state, ${isRecorded(sql, organizationId, entry)} as is_repeat from locked
+      ), cancelled as (
+        update business_api.deliveries delivery set state = 'cancelled', finished_at = now(), is_waiting = false
+        from present
+        where delivery.organization_id = ${organizationId}::text and delivery.id = present.id
+          and present.state = 'pending' and not present.is_repeat
         returning 1
       ), audited as (
         ${recordEntry(sql, organizationId, entry, sql`cancelled`)}
       )
-      select (exists (select from cancelled) or ${isRecorded(sql, organizationId, entry)})::text, ${mark}`,
+      select (exists (select from cancelled) or exists (select from present where is_repeat))::text, ${mark}`,
   )
   return wasPending === 'true'
 }

@@ -1,4 +1,5 @@
 import type { Fragment, ISql as Sql } from 'postgres'
+import type { AuditRecord } from '../audit.ts'
 import type { EndpointStore, EndpointTarget, WebhookEndpoint } from '../endpoints.ts'
 import { isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './database.ts'
@@ -63,14 +64,14 @@ export function createEndpointStore(database: Database): EndpointStore {
     async update(organizationId, endpointId, { url, description, types, headers }, entry) {
       const [endpoint] = await database.row(
         (sql, mark) => sql`
-          with before as (${lockEndpoint(sql, organizationId, endpointId)}), changed as (
+          with ${before(sql, organizationId, endpointId, entry)}, changed as (
             update business_api.webhook_endpoints endpoint set
               url = ${url === undefined ? sql`endpoint.url` : sql`${url}::text`},
               description = ${description === undefined ? sql`endpoint.description` : sql`${description}::text`},
               types = ${types === undefined ? sql`endpoint.types` : textArray(sql, types)},
               headers = ${headers === undefined ? sql`endpoint.headers` : sql`${JSON.stringify(headers)}::text::jsonb`}
             from before
-            where endpoint.organization_id = before.organization_id and endpoint.id = before.id
+            where endpoint.organization_id = before.organization_id and endpoint.id = before.id and not before.is_repeat
             returning endpoint.*
           ), compared as (
             select array_remove(
@@ -92,7 +93,7 @@ export function createEndpointStore(database: Database): EndpointStore {
               sql`pg_catalog.jsonb_build_object('fields', fields)`,
             )}
           )
-          select ${one(sql, sql`changed`)}, ${mark}`,
+          select ${one(sql, orAsItIs(sql, 'changed'))}, ${mark}`,
       )
       return JSON.parse(endpoint ?? 'null') as WebhookEndpoint | null
     },
@@ -100,7 +101,7 @@ export function createEndpointStore(database: Database): EndpointStore {
     async setState(organizationId, endpointId, state, from, entry) {
       const [endpoint] = await database.row(
         (sql, mark) => sql`
-          with before as (${lockEndpoint(sql, organizationId, endpointId)}), moved as (
+          with ${before(sql, organizationId, endpointId, entry)}, moved as (
             update business_api.webhook_endpoints endpoint set
               state = ${state}::text,
               disabled_reason = ${state === 'disabled' ? 'administrator' : null}::text,
@@ -109,15 +110,12 @@ export function createEndpointStore(database: Database): EndpointStore {
             from before
             where endpoint.organization_id = before.organization_id and endpoint.id = before.id
               and before.state = any (${textArray(sql, from)}) and before.state <> ${state}::text
+              and not before.is_repeat
             returning endpoint.*
-          ), present as (
-            select * from moved
-            union all
-            select * from before where not exists (select from moved)
           ), audited as (
             ${recordEntry(sql, organizationId, entry, sql`moved`)}
           )
-          select ${one(sql, sql`present`)}, ${mark}`,
+          select ${one(sql, orAsItIs(sql, 'moved'))}, ${mark}`,
       )
       // What has been waiting for it may be due.
       if (state === 'enabled' && endpoint) database.due.announce()
@@ -135,34 +133,30 @@ export function createEndpointStore(database: Database): EndpointStore {
           ), audited as (
             ${recordEntry(sql, organizationId, entry, sql`removed`)}
           )
-          select (exists (select from removed) or ${isRecorded(sql, organizationId, entry)})::text, ${mark}`,
+          select
+            (case when exists (select from removed) then true else ${isRecorded(sql, organizationId, entry)} end)::text,
+            ${mark}`,
       )
       return wasThere === 'true'
     },
 
     async rotateSecret(organizationId, endpointId, sealedSecret, overlapMs, entry) {
       const [endpoint] = await database.row((sql, mark) => {
-        const isNew = sql`before.sealed_secret <> ${sealedSecret}::text`
-        const overlap = sql`${overlapMs}::float8 * interval '1 millisecond'`
+        const overlap = sql`now() + ${overlapMs}::float8 * interval '1 millisecond'`
         return sql`
-          with before as (${lockEndpoint(sql, organizationId, endpointId)}), changed as (
+          with ${before(sql, organizationId, endpointId, entry)}, changed as (
             update business_api.webhook_endpoints endpoint set
-              previous_sealed_secret = case
-                when ${isNew} then ${overlapMs === 0 ? sql`null` : sql`before.sealed_secret`}
-                else endpoint.previous_sealed_secret
-              end,
-              previous_secret_expires_at = case
-                when ${isNew} then ${overlapMs === 0 ? sql`null` : sql`now() + ${overlap}`}
-                else endpoint.previous_secret_expires_at
-              end,
+              previous_sealed_secret = ${overlapMs === 0 ? sql`null` : sql`before.sealed_secret`},
+              previous_secret_expires_at = ${overlapMs === 0 ? sql`null` : overlap},
               sealed_secret = ${sealedSecret}::text
             from before
             where endpoint.organization_id = before.organization_id and endpoint.id = before.id
+              and before.sealed_secret <> ${sealedSecret}::text and not before.is_repeat
             returning endpoint.*
           ), audited as (
-            ${recordEntry(sql, organizationId, entry, sql`before where ${isNew}`)}
+            ${recordEntry(sql, organizationId, entry, sql`changed`)}
           )
-          select ${one(sql, sql`changed`)}, ${mark}`
+          select ${one(sql, orAsItIs(sql, 'changed'))}, ${mark}`
       })
       return JSON.parse(endpoint ?? 'null') as WebhookEndpoint | null
     },
@@ -174,12 +168,25 @@ function one(sql: Sql, step: Fragment): Fragment {
   return sql`(select pg_catalog.row_to_json(item)::text from (select ${columns(sql)} from ${step}) as item)`
 }
 
-/** The first step of a change: without it, one that has waited for another would still see what was before that. */
-function lockEndpoint(sql: Sql, organizationId: string, endpointId: string): Fragment {
+/**
+ * The first steps of a change: `locked`, the endpoint, without which one that has waited for another would still see what
+ * was before that; and `before`, with whether this very change has been made already.
+ */
+function before(sql: Sql, organizationId: string, endpointId: string, entry: AuditRecord): Fragment {
   return sql`
-    select * from business_api.webhook_endpoints
-    where ${isEndpoint(sql, organizationId, endpointId)}
-    for no key update`
+    locked as (
+      select * from business_api.webhook_endpoints
+      where ${isEndpoint(sql, organizationId, endpointId)}
+      for no key update
+    ),
+    before as (select locked.*, ${isRecorded(sql, organizationId, entry)} as is_repeat from locked)`
+}
+
+/** What a step has changed, or the endpoint as it is if it has changed nothing. */
+function orAsItIs(sql: Sql, step: 'changed' | 'moved'): Fragment {
+  const changed = sql.unsafe(step)
+  return sql`
+    (select * from ${changed} union all select * from locked where not exists (select from ${changed})) as present`
 }
 
 function isEndpoint(sql: Sql, organizationId: string, endpointId: string): Fragment {

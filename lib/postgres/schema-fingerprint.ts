@@ -219,6 +219,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function event_types()': '25f5c8d1a501',
     'function fill(template text, record json, more json)': '01b35c80455d',
     'function fill_events(events jsonb, record json, more json)': 'd030a881b37d',
+    'function is_recorded(organization_id text, entry_id text)': '772d8f3a8ebd',
     'function likely_organization(digest text, scope text, key_per_second double precision, key_burst integer, organization_per_second double precision, organization_burst integer)':
       '80160e34b33e',
     'function new_id(kind text)': '89f87babd4e2',

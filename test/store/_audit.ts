@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { newEntry } from '../_audit.ts'
-import { changes, entriesOf, settingsOf } from './_changes.ts'
+import { type Call, changes, entriesOf, settingsOf } from './_changes.ts'
 import type { StoreHarness } from './_contract.ts'
 import {
   claimOne,
@@ -18,6 +18,7 @@ import { callAtOnce, createTenant, ids, type Tenant } from './_tenant.ts'
 /** Who changed what, and when. */
 export function testAudit(harness: StoreHarness): void {
   testEntries(harness)
+  testBetween(harness)
   testReplays(harness)
   testList(harness)
   testIsolation(harness)
@@ -72,6 +73,73 @@ function testEntries(harness: StoreHarness): void {
     const [left, ...others] = await entriesOf(tenant, entry.subjectId)
     assert.deepEqual([left, others], [{ ...entry, at: left?.at }, []])
   })
+}
+
+/** A verb whose answer was lost, and one of the same kind that came between it and its second attempt. */
+const between: Readonly<
+  Record<string, (tenant: Tenant) => Promise<{ readonly lost: Call; readonly other: Call }>>
+> = {
+  async 'endpoints.setState()'({ id, insertEndpoint }) {
+    const endpoint = await insertEndpoint()
+    return {
+      lost: ({ endpoints }, entry) => endpoints.setState(id, endpoint.id, 'paused', ['enabled'], entry),
+      other: ({ endpoints }, entry) => endpoints.setState(id, endpoint.id, 'enabled', ['paused'], entry),
+    }
+  },
+  async 'endpoints.update()'({ id, insertEndpoint }) {
+    const endpoint = await insertEndpoint()
+    return {
+      lost: ({ endpoints }, entry) => endpoints.update(id, endpoint.id, { url: 'https://lost.test/' }, entry),
+      other: ({ endpoints }, entry) =>
+        endpoints.update(id, endpoint.id, { url: 'https://other.test/' }, entry),
+    }
+  },
+  async 'endpoints.rotateSecret()'({ id, insertEndpoint }) {
+    const endpoint = await insertEndpoint()
+    return {
+      lost: ({ endpoints }, entry) => endpoints.rotateSecret(id, endpoint.id, 'sealed lost', 60_000, entry),
+      other: ({ endpoints }, entry) => endpoints.rotateSecret(id, endpoint.id, 'sealed other', 90_000, entry),
+    }
+  },
+  async 'apiKeys.limitOrganization()'({ id }) {
+    return {
+      lost: ({ apiKeys }, entry) => apiKeys.limitOrganization(id, { perSecond: 1, burst: 1 }, entry),
+      other: ({ apiKeys }, entry) => apiKeys.limitOrganization(id, { perSecond: 2, burst: 2 }, entry),
+    }
+  },
+  async 'apiKeys.limitOrganization() of null'({ id, store }) {
+    await store.apiKeys.limitOrganization(id, { perSecond: 1, burst: 1 }, newEntry())
+    return {
+      lost: ({ apiKeys }, entry) => apiKeys.limitOrganization(id, null, entry),
+      other: ({ apiKeys }, entry) => apiKeys.limitOrganization(id, { perSecond: 2, burst: 2 }, entry),
+    }
+  },
+}
+
+function testBetween(harness: StoreHarness): void {
+  for (const [name, prepare] of Object.entries(between)) {
+    test(`${name} sent again after a lost answer does not undo what came between`, async (t) => {
+      const tenant = await createPublisher(harness, t)
+      const { lost, other } = await prepare(tenant)
+      const entry = newEntry()
+      await lost(tenant.store, entry)
+      await other(tenant.secondStore, newEntry())
+      const after = [await settingsOf(tenant), await hiddenOf(tenant)]
+      await lost(tenant.store, entry)
+      assert.deepEqual([await settingsOf(tenant), await hiddenOf(tenant)], after)
+    })
+  }
+}
+
+/** What no list shows: what its endpoints sign with, the current one first, and what the organization may do. */
+async function hiddenOf({ id, key, store }: Tenant): Promise<unknown> {
+  const endpoints = await store.endpoints.list(id)
+  const targets = await Promise.all(endpoints.map((endpoint) => store.endpoints.getTarget(id, endpoint.id)))
+  const unlimited = { perSecond: 1000, burst: 1000 }
+  const rateLimits = { key: unlimited, organization: unlimited }
+  const admission = await store.apiKeys.admit({ keyDigest: key.digest, scope: 'clients:read', rateLimits })
+  assert.ok('rateLimit' in admission)
+  return [targets.map((target) => target?.sealedSecrets), admission.rateLimit?.organization.burst]
 }
 
 function testReplays(harness: StoreHarness): void {
