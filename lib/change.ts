@@ -8,7 +8,7 @@ import type { RecordedEvent } from './envelope.ts'
  */
 export interface Change<Changes> {
   readonly organizationId: string
-  /** This change's own id: sent again with it after a lost answer, it does no more than once. */
+  /** This change's own id: sent again with it after a lost answer, it happens once, also if others came between. */
   readonly id: string
   readonly recordId: string
   /** The states in which the record may be; null: any. */

@@ -51,9 +51,10 @@ export function read<Schema extends v.GenericSchema>(
   throw new BusinessApiError(INVALID_INPUT, `${action} as ${[...reasons].join('; ')}`)
 }
 
-/** The library's own schemas say what they require; valibot's own message is for fields that are missing altogether. */
-function requirementOf({ message }: v.BaseIssue<unknown>): string {
-  return message.startsWith('Invalid key') ? 'must be given' : message
+/** The library's own schemas say what they require; valibot's own messages, for what is left, name what was received. */
+function requirementOf({ message, expected }: v.BaseIssue<unknown>): string {
+  if (message.startsWith('Invalid key')) return 'must be given'
+  return message.startsWith('Invalid ') ? `must be ${expected}` : message
 }
 
 /** What a caller has given: a field left `undefined` is one left out. */

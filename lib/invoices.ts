@@ -48,6 +48,9 @@ export interface InvoiceChanges extends Partial<Pick<Invoice, 'status' | 'issueD
   readonly isOnlyIfUnpaid?: boolean
 }
 
+/** Why an invoice is not changed although its status allows it. */
+export type InvoiceRefusal = 'paid' | 'due_before_issue'
+
 /** Money that has come in for an invoice. */
 export interface Payment {
   /** `pay_<ulid>`. */
@@ -132,8 +135,11 @@ export interface InvoiceStore {
    */
   create(creation: Creation<NewInvoice>): Promise<NumberedOutcome>
 
-  /** Changes an invoice's status and dates. */
-  change(change: Change<InvoiceChanges>): Promise<ChangeOutcome<Invoice, 'paid'>>
+  /**
+   * Changes an invoice's status and dates. Refused with the reason `due_before_issue` if it gives a date and the invoice
+   * would be due before it is issued.
+   */
+  change(change: Change<InvoiceChanges>): Promise<ChangeOutcome<Invoice, InvoiceRefusal>>
 
   /**
    * Adds a payment to what has been paid. Refused with the reason `too_fine` if its amount is finer than the invoice's

@@ -51,7 +51,7 @@ export interface Conversion {
   readonly stage: string
   /** The client, its business left blank, that the business becomes unless it is one already. */
   readonly client: Omit<Client, 'business'>
-  /** Recorded if a client is made: with the blank `client`. */
+  /** Recorded if a client is made. */
   readonly clientEvents: readonly RecordedEvent[]
 }
 
@@ -106,7 +106,8 @@ export interface LeadStore {
 
   /**
    * Moves a lead to a stage and makes its business a client, unless it is one. The change's events are those of the lead,
-   * as in `change`; a replay answers both, `{ lead, client }`.
+   * left out as in `change`. The blanks of all its events are `lead` and `client`, `businessId` and `previousStage`; a
+   * replay answers both, `{ lead, client }`.
    */
   convert(change: Change<Conversion>): Promise<ChangeOutcome<ConvertedLead>>
 }

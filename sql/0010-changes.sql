@@ -1,19 +1,20 @@
 -- What the host does with records once they exist: who changed them last, payments, signatures, numbers in series, and
 -- the events of all that.
 
--- The id of the last change of a record: a change whose answer was lost and that is sent again knows itself by it.
-alter table business_api.clients add column changed_by text collate "C";
-alter table business_api.leads add column changed_by text collate "C";
+-- The ids of the last changes of a record, newest first: a change whose answer was lost and that is sent again knows
+-- itself by it, also when a few others came between.
+alter table business_api.clients add column latest_changes text[] collate "C" not null default '{}';
+alter table business_api.leads add column latest_changes text[] collate "C" not null default '{}';
 alter table business_api.proposals
-  add column changed_by text collate "C",
+  add column latest_changes text[] collate "C" not null default '{}',
   add column signed_by text,
   -- Decimals of the currency; prices of before are kept as fine as they are.
   add column minor_units smallint not null default 3,
   add column signed_at timestamptz,
   add constraint proposals_minor_units_check check (minor_units between 0 and 4),
   add constraint proposals_signed_at_check check ((signed_by is null) = (signed_at is null));
-alter table business_api.invoices add column changed_by text collate "C";
-alter table business_api.projects add column changed_by text collate "C";
+alter table business_api.invoices add column latest_changes text[] collate "C" not null default '{}';
+alter table business_api.projects add column latest_changes text[] collate "C" not null default '{}';
 
 -- What may be overdue, of all organizations: the part of the invoices that are open and not marked yet.
 create index invoices_due_date_idx on business_api.invoices (due_date) where status in ('issued', 'partially_paid');

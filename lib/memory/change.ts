@@ -39,13 +39,14 @@ export function applyChange<Kept, Item extends object, Reason extends string = n
   if (judged) return judged
   const kept = find(organization)
   if (kept === undefined) return { outcome: 'not_found' }
-  if (organization.changes.get(recordId) === id) return changed(shown(kept, organization))
+  const changes = organization.changes.get(recordId) ?? new Set()
+  if (changes.has(id)) return changed(shown(kept, organization))
   const state = stateOf(kept)
   if (from !== null && !from.includes(state)) return { outcome: 'refused', state, reason: 'state' }
   const decision = decide(kept, organization)
   if ('refused' in decision) return { outcome: 'refused', state, reason: decision.refused }
   decision.write()
-  organization.changes.set(recordId, id)
+  organization.changes.set(recordId, changes.add(id))
   keepAll(claimant, decision)
   return changed(decision.item)
 }

@@ -2,7 +2,14 @@ import { fill } from '../blanks.ts'
 import type { Change } from '../change.ts'
 import { minorUnits } from '../currencies.ts'
 import { BusinessApiError, INVALID_INPUT } from '../errors.ts'
-import type { Invoice, InvoiceStore, NewInvoice, OverdueRequest, Settlement } from '../invoices.ts'
+import type {
+  Invoice,
+  InvoiceRefusal,
+  InvoiceStore,
+  NewInvoice,
+  OverdueRequest,
+  Settlement,
+} from '../invoices.ts'
 import { toTimestamp } from '../making.ts'
 import { decimalsOf, isZero, subtract, withDecimals } from '../money.ts'
 import { admitToPage } from './admission.ts'
@@ -31,12 +38,14 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
     },
 
     async change(change) {
-      return applyChange<Invoice, Invoice, 'paid'>(memory, change, {
+      return applyChange<Invoice, Invoice, InvoiceRefusal>(memory, change, {
         ...theInvoice(change.recordId),
         decide(invoice, { invoices }) {
           const { isOnlyIfUnpaid = false, ...changes } = change.set
           if (isOnlyIfUnpaid && !isZero(invoice.amountPaid)) return { refused: 'paid' }
           const item = { ...invoice, ...changes }
+          const isDated = changes.issueDate !== undefined || changes.dueDate !== undefined
+          if (isDated && item.dueDate < item.issueDate) return { refused: 'due_before_issue' }
           return { item, write: () => invoices.set(item.id, item), events: change.events }
         },
       })

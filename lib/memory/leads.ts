@@ -80,7 +80,7 @@ function convert(
       keepClient(organization, client)
     },
     events: recorded,
-    facts: { ...lead, businessId, previousStage: kept.lead.stage, client },
+    facts: { businessId, previousStage: kept.lead.stage },
   }
 }
 

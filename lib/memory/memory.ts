@@ -103,8 +103,8 @@ export interface Organization {
   readonly clientsOfBusinesses: Map<string, string>
   /** The last number given in each series. */
   readonly numbers: Map<string, number>
-  /** The last change of a record, so that an attempt whose answer was lost is known. */
-  readonly changes: Map<string, string>
+  /** The changes of a record, so that an attempt whose answer was lost is known. */
+  readonly changes: Map<string, Set<string>>
   readonly projects: Map<string, Project>
   /** By operation and key: see `creation.ts`. */
   readonly idempotency: Map<string, IdempotencyEntry>

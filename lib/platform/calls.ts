@@ -36,13 +36,12 @@ export interface CallTools {
   readonly minorUnits: (currency: string) => number
 }
 
+const keyRequirement = `must be 1 to ${IDEMPOTENCY_KEY_MAX} visible ASCII characters`
+
 const CallSchema = v.object({
   organizationId: OrganizationIdSchema,
   idempotencyKey: v.exactOptional(
-    v.pipe(
-      v.string(),
-      v.check(isIdempotencyKey, `must be 1 to ${IDEMPOTENCY_KEY_MAX} visible ASCII characters`),
-    ),
+    v.pipe(v.string(keyRequirement), v.check(isIdempotencyKey, keyRequirement)),
   ),
 })
 

@@ -2,7 +2,12 @@ import * as v from 'valibot'
 import { blank } from '../blanks.ts'
 import { type RecordedEvent, recordWithBlanks } from '../envelope.ts'
 import { BusinessApiError, INVALID_INPUT, INVALID_STATE, OVERPAYMENT } from '../errors.ts'
-import { type Invoice, invoiceEvents, type NewInvoice as NewRecord } from '../invoices.ts'
+import {
+  type Invoice,
+  type InvoiceRefusal,
+  invoiceEvents,
+  type NewInvoice as NewRecord,
+} from '../invoices.ts'
 import { type Making, toTimestamp } from '../making.ts'
 import { withDecimals } from '../money.ts'
 import { seriesOf } from '../numbering.ts'
@@ -16,6 +21,7 @@ import {
   changeOf,
   createdItem,
   defineCall,
+  type Refusal,
   withReply,
 } from './calls.ts'
 import { CurrencySchema, IdSchema, MomentSchema, MoneySchema, NumberSchema } from './inputs.ts'
@@ -74,10 +80,14 @@ export interface InvoiceCalls {
    * Creates a draft. Publishes nothing.
    *
    * @throws `BusinessApiError` with code `already_exists` when another invoice has its number, `invalid_input` for money
-   *   finer than the currency
+   *   finer than the currency and a due date before the issue date
    */
   create(organizationId: string, invoice: NewInvoice): Promise<Invoice>
-  /** Draft → issued. Publishes `invoice.issued`. */
+  /**
+   * Draft → issued. Publishes `invoice.issued`.
+   *
+   * @throws `BusinessApiError` with code `invalid_input` when it would be due before it is issued
+   */
   issue(organizationId: string, invoice: InvoiceIssue): Promise<Invoice>
   /**
    * Adds a payment to an issued, partially paid or overdue invoice. It becomes paid once nothing is due any more, else
@@ -175,7 +185,7 @@ export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: 
         set: { status: ISSUE.to, ...dates },
         events: [invoiceIssued(invoiceId, call.making)],
       })
-      return changedItem(call, await store.invoices.change(change), { paid: PAID })
+      return changedItem(call, await store.invoices.change(change), REFUSALS)
     },
 
     async recordPayment(organizationId, given) {
@@ -206,7 +216,7 @@ export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: 
       const { invoiceId } = call.input
       const set = { status: VOID.to, isOnlyIfUnpaid: true }
       const change = changeOf(call, { recordId: invoiceId, from: VOID.from, set, events: [] })
-      return changedItem(call, await store.invoices.change(change), { paid: PAID })
+      return changedItem(call, await store.invoices.change(change), REFUSALS)
     },
 
     async markOverdue(organizationId, options = {}) {
@@ -217,7 +227,12 @@ export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: 
   }
 }
 
-const PAID = [INVALID_STATE, 'something was paid already'] as const
+const DUE_BEFORE_ISSUE = [INVALID_INPUT, 'its dueDate must not be before its issueDate'] as const
+
+const REFUSALS: Readonly<Record<InvoiceRefusal, Refusal>> = {
+  paid: [INVALID_STATE, 'something was paid already'],
+  due_before_issue: DUE_BEFORE_ISSUE,
+}
 
 function newInvoice(
   { action, input, making }: Call<v.InferOutput<typeof CreateSchema>>,
@@ -229,7 +244,8 @@ function newInvoice(
     throw new BusinessApiError(INVALID_INPUT, `${action} as its total must be no finer than its currency`)
   }
   if (dueDate < issueDate) {
-    throw new BusinessApiError(INVALID_INPUT, `${action} as its dueDate must not be before its issueDate`)
+    const [code, text] = DUE_BEFORE_ISSUE
+    throw new BusinessApiError(code, `${action} as ${text}`)
   }
   return {
     id: making.ids('inv'),

@@ -65,7 +65,8 @@ export interface Platform {
 export interface TransactionalPlatform<Transaction> extends Platform {
   /**
    * The same calls in a transaction of the host's: what they write is there when the host commits, and never was when it
-   * rolls back. A call that is refused with a typed error leaves the transaction as it was.
+   * rolls back. A call that is refused with a typed error leaves the transaction as it was, but for `store_unavailable`:
+   * then the transaction has failed, and the host may try it again as a whole.
    *
    * @param transaction what the store's driver gives: of postgres.js, what the callback of `sql.begin` is given
    */

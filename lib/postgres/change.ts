@@ -7,8 +7,8 @@ import { write } from './write.ts'
 
 // Every change is one statement of these steps, and the record is locked from the first one on:
 //
-//   before     the record as it is
-//   after      as it will be; no row if it does not allow the change
+//   before     the record as it is, and whether an earlier attempt of this very change has been there: `is_repeat`
+//   after      as it will be; no row if it does not allow the change; of a repeat, as it is
 //   shown      that as the API shows it
 //   claim      the idempotency key, with `shown` as the reply
 //   written    the update
@@ -43,27 +43,22 @@ function refusalOf<Reason extends string>([, , item, state, reason]: TextRow): R
 }
 
 /** The step `before`: the record, locked until the transaction ends. */
-export function before(sql: Sql, { organizationId, recordId }: Change<unknown>, table: string): Fragment {
+export function before(sql: Sql, { id, organizationId, recordId }: Change<unknown>, table: string): Fragment {
   return sql`
     before as (
-      select * from ${sql.unsafe(table)}
+      select *, ${id}::text = any (latest_changes) as is_repeat from ${sql.unsafe(table)}
       where organization_id = ${organizationId}::text and id = ${recordId}::text
       for update
     )`
 }
 
-/** Whether an earlier attempt of this very change has written the record as it is. */
-export function isRepeat(sql: Sql, { id }: Change<unknown>): Fragment {
-  return sql`before.changed_by is not distinct from ${id}::text`
-}
-
 /** Whether the record's state allows the change. */
 export function isAllowed(sql: Sql, given: Change<unknown>, state: string): Fragment {
   if (given.from === null) return sql`true`
-  return sql`(${isRepeat(sql, given)} or before.${sql.unsafe(state)} = any (${textArray(sql, given.from)}))`
+  return sql`(before.is_repeat or before.${sql.unsafe(state)} = any (${textArray(sql, given.from)}))`
 }
 
-/** A column after the change: what is given, else as it was. */
+/** A column after the change: what is given, else as it was; of a repeat always as it is. */
 export function orBefore(
   sql: Sql,
   value: string | number | null | undefined,
@@ -72,7 +67,16 @@ export function orBefore(
 ): Fragment {
   const name = sql.unsafe(column)
   if (value === undefined) return sql`before.${name}`
-  return sql`${value === null ? null : String(value)}::text::${sql.unsafe(type)} as ${name}`
+  const text = value === null ? null : String(value)
+  return sql`case when before.is_repeat then before.${name} else ${text}::text::${sql.unsafe(type)} end as ${name}`
+}
+
+/** So many changes of one record may come between an attempt and the next one of the same change. */
+const LATEST_CHANGES = 10
+
+/** What every update sets: that this change has been there. */
+export function withThisChange(sql: Sql, { id }: Change<unknown>): Fragment {
+  return sql`latest_changes = (array[${id}::text] || before.latest_changes)[:${LATEST_CHANGES}::int]`
 }
 
 /** The step `shown`. @param columns the record as the API shows it, of a row named `alias` */
@@ -103,7 +107,7 @@ export function publishedOf(
   }: { readonly chosen?: Fragment; readonly facts?: Fragment } = {},
 ): Fragment {
   const filled = sql`business_api.fill_events(${chosen}, shown.item, ${facts})`
-  return published(sql, organizationId, filled, sql`claim, shown, before, after`)
+  return published(sql, organizationId, filled, sql`claim, shown, before, after where not before.is_repeat`)
 }
 
 /** The columns of a change's answer. @param reason why a record whose state allows the change is refused; null: it is the state */

@@ -97,7 +97,7 @@ function claimKey(
     where ${source} and ${isInTime(sql)} and ${limitsWait}
     on conflict (organization_id, operation, key) do update set
       fingerprint = excluded.fingerprint, record_id = excluded.record_id,
-      reply = excluded.reply,
+      reply = case when entry.expires_at <= now() then excluded.reply else entry.reply end,
       expires_at = case when entry.expires_at <= now() then excluded.expires_at else entry.expires_at end
     where entry.expires_at <= now() or entry.record_id = excluded.record_id
     returning 1`

@@ -2,7 +2,17 @@ import type { Fragment, ISql as Sql } from 'postgres'
 import type { ClientStore } from '../clients.ts'
 import { admitToPage, newest } from './admission.ts'
 import { insertBusiness } from './businesses.ts'
-import { before, change, changeColumns, claimed, isAllowed, orBefore, publishedOf, shown } from './change.ts'
+import {
+  before,
+  change,
+  changeColumns,
+  claimed,
+  isAllowed,
+  orBefore,
+  publishedOf,
+  shown,
+  withThisChange,
+} from './change.ts'
 import { begin, outcomeColumns } from './claim.ts'
 import type { RecordDatabase } from './database.ts'
 import { isoTimestamp } from './fragments.ts'
@@ -47,7 +57,7 @@ export function createClientStore(database: RecordDatabase): ClientStore {
     },
 
     change(given) {
-      const { id, set } = given
+      const { set } = given
       return change(
         database,
         given,
@@ -67,9 +77,9 @@ export function createClientStore(database: RecordDatabase): ClientStore {
           written as (
             update business_api.clients client
                set status = after.status, total_revenue = after.total_revenue,
-                   monthly_revenue = after.monthly_revenue, changed_by = ${id}::text
-              from after, claim
-             where client.organization_id = after.organization_id and client.id = after.id
+                   monthly_revenue = after.monthly_revenue, ${withThisChange(sql, given)}
+              from before, after, claim
+             where client.organization_id = after.organization_id and client.id = after.id and not before.is_repeat
           ),
           ${publishedOf(sql, given)}
           select ${changeColumns(sql, 'status')}, ${mark}`,

@@ -30,6 +30,9 @@ export function connectTo(url: string, options: ConnectionOptions): OpenConnecti
   return (extra) => postgres(url, { ...settings, ...extra } as typeof settings)
 }
 
+/** The form that postgres.js reads `transform` into: a host's is for the rows of the host. */
+const UNTRANSFORMED = { undefined: undefined, column: {}, value: {}, row: {} }
+
 /** Seconds after which an unused connection beside a host's pool is closed: a host that has ended its own can exit. */
 const IDLE_SECONDS = 2
 
@@ -51,6 +54,7 @@ export function connectLike(
     const read = {
       ...options,
       ...ALWAYS,
+      transform: UNTRANSFORMED,
       idle_timeout: IDLE_SECONDS,
       connection,
       shared: { retries: 0, typeArrayMap: {} },

@@ -1,7 +1,17 @@
 import { minorUnits } from '../currencies.ts'
-import type { Invoice, InvoiceStore } from '../invoices.ts'
+import type { Invoice, InvoiceRefusal, InvoiceStore } from '../invoices.ts'
 import { admitToPage, newest } from './admission.ts'
-import { before, change, changeColumns, claimed, isAllowed, orBefore, publishedOf, shown } from './change.ts'
+import {
+  before,
+  change,
+  changeColumns,
+  claimed,
+  isAllowed,
+  orBefore,
+  publishedOf,
+  shown,
+  withThisChange,
+} from './change.ts'
 import type { RecordDatabase } from './database.ts'
 import { invoiceColumns } from './invoice-columns.ts'
 import { beginNumbered, createNumbered, numberedColumns } from './numbering.ts'
@@ -48,35 +58,41 @@ export function createInvoiceStore(database: RecordDatabase): InvoiceStore {
     },
 
     change(given) {
-      const { id, set } = given
+      const { set } = given
       const isOnlyIfUnpaid = String(set.isOnlyIfUnpaid ?? false)
-      return change<Invoice, 'paid'>(
+      const isDated = String(set.issueDate !== undefined || set.dueDate !== undefined)
+      return change<Invoice, InvoiceRefusal>(
         database,
         given,
         (sql, mark) => sql`
           with ${before(sql, given, TABLE)},
-          after as (
+          judged as (
             select
               before.organization_id, before.id, before.number, before.currency, before.minor_units, before.total,
-              before.amount_paid,
+              before.amount_paid, before.is_repeat,
+              not (${isOnlyIfUnpaid}::text::boolean and before.amount_paid > 0) as is_unpaid,
               ${orBefore(sql, set.status, 'status')},
               ${orBefore(sql, set.issueDate, 'issue_date', 'timestamptz')},
               ${orBefore(sql, set.dueDate, 'due_date', 'timestamptz')}
             from before
-            where ${isAllowed(sql, given, 'status')} and not (${isOnlyIfUnpaid}::text::boolean and before.amount_paid > 0)
+            where ${isAllowed(sql, given, 'status')}
+          ),
+          after as (
+            select * from judged
+            where is_repeat or (is_unpaid and not (${isDated}::text::boolean and due_date < issue_date))
           ),
           ${shown(sql, invoiceColumns(sql), 'invoice')},
           ${claimed(sql, given)},
           written as (
             update business_api.invoices invoice
                set status = after.status, issue_date = after.issue_date, due_date = after.due_date,
-                   changed_by = ${id}::text
-              from after, claim
-             where invoice.organization_id = after.organization_id and invoice.id = after.id
+                   ${withThisChange(sql, given)}
+              from before, after, claim
+             where invoice.organization_id = after.organization_id and invoice.id = after.id and not before.is_repeat
           ),
           ${publishedOf(sql, given)}
           select
-            ${changeColumns(sql, 'status', sql`(select case when ${isAllowed(sql, given, 'status')} then 'paid' end from before)`)},
+            ${changeColumns(sql, 'status', sql`(select case when is_unpaid then 'due_before_issue' else 'paid' end from judged)`)},
             ${mark}`,
       )
     },
@@ -98,7 +114,7 @@ export function createInvoiceStore(database: RecordDatabase): InvoiceStore {
           ),
           marked as (
             update business_api.invoices invoice
-               set status = 'overdue', changed_by = null
+               set status = 'overdue'
               from due
              where invoice.organization_id = due.organization_id and invoice.id = due.id
             returning invoice.*

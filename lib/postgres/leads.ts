@@ -2,7 +2,17 @@ import type { Fragment, ISql as Sql } from 'postgres'
 import type { RecordedEvent } from '../envelope.ts'
 import type { LeadStore } from '../leads.ts'
 import { admitToPage, newest } from './admission.ts'
-import { before, change, changeColumns, claimed, isAllowed, orBefore, publishedOf, shown } from './change.ts'
+import {
+  before,
+  change,
+  changeColumns,
+  claimed,
+  isAllowed,
+  orBefore,
+  publishedOf,
+  shown,
+  withThisChange,
+} from './change.ts'
 import { begin, jsonOf, outcomeColumns } from './claim.ts'
 import { clientColumns } from './clients.ts'
 import type { RecordDatabase } from './database.ts'
@@ -54,7 +64,7 @@ export function createLeadStore(database: RecordDatabase): LeadStore {
     },
 
     change(given) {
-      const { id, set, events } = given
+      const { set, events } = given
       return change(
         database,
         given,
@@ -74,9 +84,9 @@ export function createLeadStore(database: RecordDatabase): LeadStore {
           written as (
             update business_api.leads lead
                set stage = after.stage, lead_score = after.lead_score, score_band = after.score_band,
-                   changed_by = ${id}::text
-              from after, claim
-             where lead.organization_id = after.organization_id and lead.id = after.id
+                   ${withThisChange(sql, given)}
+              from before, after, claim
+             where lead.organization_id = after.organization_id and lead.id = after.id and not before.is_repeat
           ),
           ${publishedOf(sql, given, { chosen: ofNewStage(sql, events), facts: leadFacts(sql) })}
           select ${changeColumns(sql, 'stage')}, ${mark}`,
@@ -84,7 +94,7 @@ export function createLeadStore(database: RecordDatabase): LeadStore {
     },
 
     convert(given) {
-      const { id, set, events } = given
+      const { set, events } = given
       const { client } = set
       return change(
         database,
@@ -94,7 +104,7 @@ export function createLeadStore(database: RecordDatabase): LeadStore {
           after as (
             select
               before.organization_id, before.id, before.business_id, before.lead_score, before.score_band,
-              before.expected_value, before.created_at, ${set.stage}::text as stage
+              before.expected_value, before.created_at, ${orBefore(sql, set.stage, 'stage')}
             from before
             where ${isAllowed(sql, given, 'stage')}
           ),
@@ -130,9 +140,9 @@ export function createLeadStore(database: RecordDatabase): LeadStore {
           ${claimed(sql, given)},
           written as (
             update business_api.leads lead
-               set stage = after.stage, changed_by = ${id}::text
-              from after, claim
-             where lead.organization_id = after.organization_id and lead.id = after.id
+               set stage = after.stage, ${withThisChange(sql, given)}
+              from before, after, claim
+             where lead.organization_id = after.organization_id and lead.id = after.id and not before.is_repeat
           ),
           made_client as (
             insert into business_api.clients

@@ -1,7 +1,16 @@
 import type { Fragment, ISql as Sql } from 'postgres'
 import type { Change, ChangeOutcome } from '../change.ts'
 import type { Invoice, Settlement } from '../invoices.ts'
-import { before, change, changeColumns, claimed, isAllowed, isRepeat, publishedOf, shown } from './change.ts'
+import {
+  before,
+  change,
+  changeColumns,
+  claimed,
+  isAllowed,
+  publishedOf,
+  shown,
+  withThisChange,
+} from './change.ts'
 import { jsonOf } from './claim.ts'
 import type { RecordDatabase } from './database.ts'
 import { invoiceColumns } from './invoice-columns.ts'
@@ -15,7 +24,7 @@ export function pay(
   database: RecordDatabase,
   given: Change<Settlement>,
 ): Promise<ChangeOutcome<Invoice, 'too_fine' | 'overpaid'>> {
-  const { id, organizationId, recordId, set } = given
+  const { organizationId, recordId, set } = given
   const { payment } = set
   return change(
     database,
@@ -25,32 +34,32 @@ export function pay(
       judged as (
         select
           before.*, ${payment.amount}::text::numeric as amount,
-          ${isRepeat(sql, given)} or exists (
+          before.is_repeat or exists (
             select from business_api.payments
             where organization_id = ${organizationId}::text and id = ${payment.id}::text
-          ) as is_repeat,
+          ) as is_there,
           ${isAllowed(sql, given, 'status')} as is_allowed
         from before
       ),
       after as (
         select
-          organization_id, id, number, currency, minor_units, issue_date, due_date, total, is_repeat, amount,
-          case when is_repeat then amount_paid else amount_paid + amount end as amount_paid,
+          organization_id, id, number, currency, minor_units, issue_date, due_date, total, is_there, amount,
+          case when is_there then amount_paid else amount_paid + amount end as amount_paid,
           case
-            when is_repeat then status
+            when is_there then status
             when amount_paid + amount = total then ${set.settledStatus}::text
             else coalesce(${jsonOf(sql, set.unsettledStatus)} ->> status, status)
           end as status
         from judged
-        where is_repeat or (is_allowed and amount = round(amount, minor_units) and amount_paid + amount <= total)
+        where is_there or (is_allowed and amount = round(amount, minor_units) and amount_paid + amount <= total)
       ),
       ${shown(sql, invoiceColumns(sql), 'invoice')},
       ${claimed(sql, given)},
       written as (
         update business_api.invoices invoice
-           set status = after.status, amount_paid = after.amount_paid, changed_by = ${id}::text
-          from after, claim
-         where invoice.organization_id = after.organization_id and invoice.id = after.id
+           set status = after.status, amount_paid = after.amount_paid, ${withThisChange(sql, given)}
+          from before, after, claim
+         where invoice.organization_id = after.organization_id and invoice.id = after.id and not after.is_there
       ),
       payment as (
         insert into business_api.payments (organization_id, id, invoice_id, amount, received_at)
@@ -58,7 +67,7 @@ export function pay(
           ${organizationId}::text, ${payment.id}::text, ${recordId}::text, after.amount,
           ${payment.receivedAt}::text::timestamptz
         from after, claim
-        where not after.is_repeat
+        where not after.is_there
       ),
       ${publishedOf(sql, given, { chosen: eventsOf(sql, given), facts: paymentFacts(sql) })}
       select ${changeColumns(sql, 'status', reasonOf(sql))}, ${mark}`,
@@ -69,7 +78,7 @@ export function pay(
 function eventsOf(sql: Sql, { set, events }: Change<Settlement>): Fragment {
   return sql`
     case
-      when after.is_repeat then '[]'
+      when after.is_there then '[]'
       when after.amount_paid = after.total then ${jsonOf(sql, [...events, ...set.settledEvents])}
       else ${jsonOf(sql, events)}
     end`

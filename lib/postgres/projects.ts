@@ -1,7 +1,17 @@
 import type { Fragment, ISql as Sql } from 'postgres'
 import type { ProjectStore } from '../projects.ts'
 import { admitToPage, newest } from './admission.ts'
-import { before, change, changeColumns, claimed, isAllowed, publishedOf, shown } from './change.ts'
+import {
+  before,
+  change,
+  changeColumns,
+  claimed,
+  isAllowed,
+  orBefore,
+  publishedOf,
+  shown,
+  withThisChange,
+} from './change.ts'
 import { begin, outcomeColumns } from './claim.ts'
 import type { RecordDatabase } from './database.ts'
 import { create } from './write.ts'
@@ -41,7 +51,7 @@ export function createProjectStore(database: RecordDatabase): ProjectStore {
     },
 
     change(given) {
-      const { id, set } = given
+      const { set } = given
       return change(
         database,
         given,
@@ -50,7 +60,7 @@ export function createProjectStore(database: RecordDatabase): ProjectStore {
           after as (
             select
               before.organization_id, before.id, before.name, before.billing_type, before.value,
-              ${set.status}::text as status
+              ${orBefore(sql, set.status, 'status')}
             from before
             where ${isAllowed(sql, given, 'status')}
           ),
@@ -58,9 +68,9 @@ export function createProjectStore(database: RecordDatabase): ProjectStore {
           ${claimed(sql, given)},
           written as (
             update business_api.projects project
-               set status = after.status, changed_by = ${id}::text
-              from after, claim
-             where project.organization_id = after.organization_id and project.id = after.id
+               set status = after.status, ${withThisChange(sql, given)}
+              from before, after, claim
+             where project.organization_id = after.organization_id and project.id = after.id and not before.is_repeat
           ),
           ${publishedOf(sql, given)}
           select ${changeColumns(sql, 'status')}, ${mark}`,

@@ -8,10 +8,10 @@ import {
   changeColumns,
   claimed,
   isAllowed,
-  isRepeat,
   orBefore,
   publishedOf,
   shown,
+  withThisChange,
 } from './change.ts'
 import type { RecordDatabase } from './database.ts'
 import { beginNumbered, createNumbered, numberedColumns } from './numbering.ts'
@@ -57,7 +57,7 @@ export function createProposalStore(database: RecordDatabase): ProposalStore {
     },
 
     change(given) {
-      const { id, set } = given
+      const { set } = given
       return change<Proposal, 'too_fine'>(
         database,
         given,
@@ -73,7 +73,7 @@ export function createProposalStore(database: RecordDatabase): ProposalStore {
               ${orBefore(sql, set.currency, 'currency')},
               ${orBefore(sql, decimalsOf(set), 'minor_units', 'integer')},
               before.version
-                + case when ${set.isRevision ?? false}::text::boolean and not (${isRepeat(sql, given)}) then 1 else 0 end
+                + case when ${set.isRevision ?? false}::text::boolean and not before.is_repeat then 1 else 0 end
                 as version,
               ${orBefore(sql, signature(set).signedBy, 'signed_by')},
               ${orBefore(sql, signature(set).signedAt, 'signed_at', 'timestamptz')}
@@ -91,9 +91,9 @@ export function createProposalStore(database: RecordDatabase): ProposalStore {
                set title = after.title, status = after.status, total = after.total,
                    monthly_total = after.monthly_total, currency = after.currency, minor_units = after.minor_units,
                    version = after.version,
-                   signed_by = after.signed_by, signed_at = after.signed_at, changed_by = ${id}::text
-              from after, claim
-             where proposal.organization_id = after.organization_id and proposal.id = after.id
+                   signed_by = after.signed_by, signed_at = after.signed_at, ${withThisChange(sql, given)}
+              from before, after, claim
+             where proposal.organization_id = after.organization_id and proposal.id = after.id and not before.is_repeat
           ),
           ${publishedOf(sql, given)}
           select ${changeColumns(sql, 'status', sql`(select 'too_fine' from judged)`)}, ${mark}`,

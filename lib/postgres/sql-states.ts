@@ -61,10 +61,19 @@ export function isUnavailable(error: unknown): boolean {
 }
 
 /**
- * Rows that two statements can both find missing and both write: a client of a business whose leads are won at the same
- * moment, a payment whose first attempt, given up for lost, commits only now. Sent again, the second one sees the first's.
+ * What two statements can both find missing and both write: a client of a business whose leads are won at the same
+ * moment, a number that is given by hand and found in its series, a client or a payment whose first attempt, given up for
+ * lost, commits only now. Sent again, the second one sees what the first has written.
  */
-const WRITTEN_BY_ANOTHER = ['clients_organization_id_business_id_key', 'payments_pkey']
+const WRITTEN_BY_ANOTHER = [
+  'clients_organization_id_business_id_key',
+  'clients_pkey',
+  'payments_pkey',
+  'invoices_organization_id_number_key',
+  'proposals_organization_id_number_key',
+]
+
+const UNIQUE_VIOLATION = '23505'
 
 /** Whether a statement was undone as others were in its way. */
 export function isConflict(error: unknown): boolean {
@@ -78,15 +87,7 @@ export function isKeyHeld(error: unknown): boolean {
   return codeOf(error) === LOCK_NOT_AVAILABLE && textOf(error, 'where').includes('idempotency_keys')
 }
 
-/** Constraints whose violation is something that a host wants to know by name. */
-const UNIQUE_NUMBERS = ['invoices_organization_id_number_key', 'proposals_organization_id_number_key']
-const UNIQUE_VIOLATION = '23505'
 const CHECK_VIOLATION = '23514'
-
-/** Whether a record was refused because another one has its number. */
-export function isNumberTaken(error: unknown): boolean {
-  return codeOf(error) === UNIQUE_VIOLATION && UNIQUE_NUMBERS.includes(textOf(error, 'constraint_name'))
-}
 
 /** The rule of a table that a record breaks: `invoices_total_check`; undefined for any other failure. */
 export function brokenRule(error: unknown): string | undefined {

@@ -1,10 +1,10 @@
 import type { Fragment, ISql as Sql } from 'postgres'
 import type { Creation, CreationOutcome, IdempotencyClaim } from '../creation.ts'
-import { ALREADY_EXISTS, BusinessApiError, INVALID_INPUT, storeUnavailable } from '../errors.ts'
+import { BusinessApiError, INVALID_INPUT, storeUnavailable } from '../errors.ts'
 import { type Claimant, LATE_MS } from './claim.ts'
 import type { BuildStatement, RecordDatabase, TextRow } from './database.ts'
 import { createFirstCome, type FirstCome } from './first-come.ts'
-import { brokenRule, isKeyHeld, isNumberTaken } from './sql-states.ts'
+import { brokenRule, isKeyHeld } from './sql-states.ts'
 
 /** How often a claim may be tried anew when the entry that stood in its way has expired meanwhile. */
 const CLAIM_ATTEMPTS = 3
@@ -73,7 +73,8 @@ async function send<Done, Refusal>(
   const begunAt = performance.now()
   for (let attempt = 0; attempt < CLAIM_ATTEMPTS; attempt++) {
     const row = await database.row(build, idempotency?.waitMs ?? 0).catch((error) => {
-      if (idempotency && isKeyHeld(error.cause)) return null
+      // With no time to wait for, it was the host's own lock_timeout, and its transaction has failed.
+      if (typeof idempotency?.waitMs === 'number' && isKeyHeld(error.cause)) return null
       throw meaningOf(error)
     })
     if (row === null) return null
@@ -93,11 +94,6 @@ async function send<Done, Refusal>(
 }
 
 function meaningOf(error: unknown): unknown {
-  if (isNumberTaken(error)) {
-    return new BusinessApiError(ALREADY_EXISTS, 'Cannot create the record as its number is taken', {
-      cause: error,
-    })
-  }
   const rule = brokenRule(error)
   return rule === undefined
     ? error

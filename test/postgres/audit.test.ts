@@ -4,9 +4,9 @@ import type { Sql } from 'postgres'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
-import { changes, settingsOf } from '../store/_changes.ts'
 import type { StoreHarness } from '../store/_contract.ts'
 import { createPublisher } from '../store/_delivering.ts'
+import { changes, settingsOf } from '../store/_settings-changes.ts'
 import { ids } from '../store/_tenant.ts'
 
 let database: TestDatabase

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { newEntry } from '../_audit.ts'
-import { type Call, changes, entriesOf, settingsOf } from './_changes.ts'
 import type { StoreHarness } from './_contract.ts'
 import {
   claimOne,
@@ -13,6 +12,7 @@ import {
   success,
   TIMESTAMP,
 } from './_delivering.ts'
+import { type Call, changes, entriesOf, settingsOf } from './_settings-changes.ts'
 import { callAtOnce, createTenant, ids, type Tenant } from './_tenant.ts'
 
 /** Who changed what, and when. */

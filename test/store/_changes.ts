@@ -1,156 +1,170 @@
-import type { ApiKeySuccessor } from '../../lib/api-keys.ts'
-import type { AuditEntry, AuditRecord } from '../../lib/audit.ts'
-import type { BusinessStore } from '../../lib/store.ts'
-import { newEntry } from '../_audit.ts'
-import { claimOne, onlyDelivery, record, success } from './_delivering.ts'
-import { ids, newEndpoint, newKey, newSuccessor, type Tenant } from './_tenant.ts'
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Change, ChangeOutcome } from '../../lib/change.ts'
+import type { Client, ClientChanges } from '../../lib/clients.ts'
+import type { Invoice, InvoiceChanges } from '../../lib/invoices.ts'
+import type { Lead, LeadChanges } from '../../lib/leads.ts'
+import type { Proposal, ProposalChanges } from '../../lib/proposals.ts'
+import { createItem, eventWithBlanks, type Item, listed, type Verb, verbs } from './_changing.ts'
+import type { StoreHarness } from './_contract.ts'
+import { createPublisher, deliveriesOf } from './_delivering.ts'
+import { createTenant, ids, type Tenant } from './_tenant.ts'
 
-// Every verb that leaves an audit entry, with something to change and something that is not to be changed.
-
-/** A verb as it is called with an entry. */
-export type Call = (store: BusinessStore, entry: AuditRecord) => Promise<unknown>
-
-/** A verb in an organization of its own. */
-export interface Change {
-  /** Changes something, the first time. */
-  readonly change: Call
-  /** Changes nothing. */
-  readonly vain: Call
-  /** What the entry is of, where that matters to the verb. */
-  readonly subjectId?: string
-  /** What the verb adds to the details. */
-  readonly added?: AuditEntry['details']
-}
-
-/** By the verb's name; an organization has been made for each, with a key. */
-export const changes: Readonly<Record<string, (tenant: Tenant) => Promise<Change>>> = {
-  async 'apiKeys.insert()'({ id, key }) {
-    const another = newKey()
-    return {
-      change: ({ apiKeys }, entry) => apiKeys.insert(id, another, entry),
-      vain: ({ apiKeys }, entry) => apiKeys.insert(id, key, entry),
-    }
-  },
-
-  async 'apiKeys.revoke()'({ id, key }) {
-    return {
-      change: ({ apiKeys }, entry) => apiKeys.revoke(id, key.id, entry),
-      vain: ({ apiKeys }, entry) => apiKeys.revoke(id, ids('key'), entry),
-    }
-  },
-
-  async 'apiKeys.rotate()'({ id, key, insertKey }) {
-    const expired = await insertKey({ expiresAt: '2020-02-29T12:00:00.010Z' })
-    // As two calls have entries of their own, they have successors of their own.
-    const successors = new Map<string, ApiKeySuccessor>()
-    const rotate = (store: BusinessStore, keyId: string, entry: AuditRecord) => {
-      const successor = successors.get(entry.id) ?? newSuccessor()
-      successors.set(entry.id, successor)
-      return store.apiKeys.rotate(id, keyId, successor, 60_000, entry)
-    }
-    return {
-      change: (store, entry) => rotate(store, key.id, entry),
-      vain: (store, entry) => rotate(store, expired.id, entry),
-    }
-  },
-
-  async 'apiKeys.limitOrganization()'({ id }) {
-    return {
-      change: ({ apiKeys }, entry) => apiKeys.limitOrganization(id, { perSecond: 0.5, burst: 3 }, entry),
-      vain: ({ apiKeys }, entry) => apiKeys.limitOrganization(id, null, entry),
-    }
-  },
-
-  async 'apiKeys.limitOrganization() of null'({ id, store }) {
-    await store.apiKeys.limitOrganization(id, { perSecond: 0.5, burst: 3 }, newEntry())
-    return {
-      change: ({ apiKeys }, entry) => apiKeys.limitOrganization(id, null, entry),
-      vain: ({ apiKeys }, entry) => apiKeys.limitOrganization(id, { perSecond: 0.5, burst: 3 }, entry),
-    }
-  },
-
-  async 'endpoints.insert()'({ id, insertEndpoint }) {
-    const [present, another] = [await insertEndpoint(), newEndpoint()]
-    return {
-      change: ({ endpoints }, entry) => endpoints.insert(id, another, entry),
-      vain: ({ endpoints }, entry) => endpoints.insert(id, present, entry),
-    }
-  },
-
-  async 'endpoints.update()'({ id, insertEndpoint }) {
-    const { id: endpointId, url } = await insertEndpoint({
-      types: ['client.created'],
-      headers: { 'X-A': '1' },
-    })
-    const same = { url, types: ['client.created'], headers: { 'X-A': '1' }, description: '' } as const
-    const other = { url, types: null, headers: { 'X-A': '2' }, description: '' }
-    return {
-      change: ({ endpoints }, entry) => endpoints.update(id, endpointId, other, entry),
-      vain: ({ endpoints }, entry) => endpoints.update(id, endpointId, same, entry),
-      added: { fields: ['types', 'headers'] },
-    }
-  },
-
-  async 'endpoints.setState()'({ id, insertEndpoint }) {
-    const { id: endpointId } = await insertEndpoint()
-    return {
-      change: ({ endpoints }, entry) => endpoints.setState(id, endpointId, 'paused', ['enabled'], entry),
-      vain: ({ endpoints }, entry) => endpoints.setState(id, endpointId, 'enabled', ['paused'], entry),
-    }
-  },
-
-  async 'endpoints.remove()'({ id, insertEndpoint }) {
-    const { id: endpointId } = await insertEndpoint()
-    return {
-      change: ({ endpoints }, entry) => endpoints.remove(id, endpointId, entry),
-      vain: ({ endpoints }, entry) => endpoints.remove(id, ids('we'), entry),
-    }
-  },
-
-  async 'endpoints.rotateSecret()'({ id, insertEndpoint }) {
-    const { id: endpointId, sealedSecret } = await insertEndpoint()
-    return {
-      change: ({ endpoints }, entry) => endpoints.rotateSecret(id, endpointId, 'sealed anew', 60_000, entry),
-      vain: ({ endpoints }, entry) => endpoints.rotateSecret(id, endpointId, sealedSecret, 60_000, entry),
-    }
-  },
-
-  async 'deliveries.replay()'(tenant) {
-    const { id } = tenant
-    await tenant.insertEndpoint()
-    await tenant.publish()
-    const delivered = await claimOne(tenant)
-    await record(tenant, [success(delivered)])
-    return {
-      change: ({ deliveries }, entry) => deliveries.replay(id, [delivered.id], {}, 1, entry),
-      vain: ({ deliveries }, entry) => deliveries.replay(id, [ids('dlv')], {}, 1, entry),
-      subjectId: delivered.id,
-      added: { replayed: 1 },
-    }
-  },
-
-  async 'deliveries.cancel()'(tenant) {
-    const { id } = tenant
-    await tenant.insertEndpoint()
-    await tenant.publish()
-    const { id: pending } = await onlyDelivery(tenant)
-    return {
-      change: ({ deliveries }, entry) => deliveries.cancel(id, pending, entry),
-      vain: ({ deliveries }, entry) => deliveries.cancel(id, ids('dlv'), entry),
-    }
-  },
-}
-
-/** What of an organization an administrator can see, but for the audit. */
-export async function settingsOf({ store, id }: Tenant): Promise<object> {
-  return {
-    keys: await store.apiKeys.list(id),
-    endpoints: await store.endpoints.list(id),
-    deliveries: await store.deliveries.list(id, {}, 1000, null),
+/** What every change of a record does: the record, the events and their deliveries at once, or nothing. */
+export function testChanges(harness: StoreHarness): void {
+  for (const verb of Object.values(verbs)) {
+    testStates(harness, verb)
+    testAbsence(harness, verb)
+    testBlanks(harness, verb)
   }
+  testFields(harness)
 }
 
-/** The entries of the organization, newest first. */
-export function entriesOf({ store, id }: Tenant, subjectId?: string): Promise<readonly AuditEntry[]> {
-  return store.audit.list(id, subjectId === undefined ? {} : { subjectId }, 1000, null)
+function testStates(harness: StoreHarness, verb: Verb): void {
+  for (const from of [['closed', 'open'], null]) {
+    test(`${verb.name} from ${from ?? 'any state'} changes the record, and no other`, async () => {
+      const tenant = await createTenant(harness)
+      const [other, item] = [await createItem(tenant, verb), await createItem(tenant, verb)]
+      const outcome = await verb.prepare(tenant, item.id, { from }).send()
+      assert.equal(outcome.outcome, 'changed')
+      assert.deepEqual('item' in outcome && verb.shown(outcome.item), verb.after(item))
+      assert.deepEqual(await listed(tenant, verb, item.id), verb.after(item))
+      assert.deepEqual(await listed(tenant, verb, other.id), other)
+    })
+  }
+
+  test(`${verb.name} is refused in a state that is not among those named, and changes nothing`, async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    const item = await createItem(tenant, verb, verb.item('elsewhere'))
+    const events = [eventWithBlanks(verb, item)]
+    for (const from of [['open', 'closed'], []]) {
+      const outcome = await verb.prepare(tenant, item.id, { from, events }).send()
+      assert.deepEqual(outcome, { outcome: 'refused', state: 'elsewhere', reason: 'state' })
+    }
+    assert.deepEqual(await listed(tenant, verb, item.id), item)
+    assert.deepEqual(await tenant.events(), [])
+    assert.deepEqual(await deliveriesOf(tenant), [])
+  })
+}
+
+function testAbsence(harness: StoreHarness, verb: Verb): void {
+  test(`${verb.name} answers the same for an unknown id and one of another organization, and changes nothing`, async () => {
+    const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
+    const item = await createItem(theirs, verb)
+    for (const id of [item.id, ids('cli'), '', 'x'.repeat(10_000)]) {
+      for (const from of [null, ['open']]) {
+        const outcome = await verb.prepare(ours, id, { from, events: [eventWithBlanks(verb, item)] }).send()
+        assert.deepEqual(outcome, { outcome: 'not_found' })
+      }
+    }
+    assert.deepEqual(await listed(theirs, verb, item.id), item)
+    assert.deepEqual([await ours.events(), await theirs.events()], [[], []])
+  })
+}
+
+function testBlanks(harness: StoreHarness, verb: Verb): void {
+  test(`${verb.name} records its events in their order, blanks filled in, with one delivery for each endpoint`, async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const endpoints = [
+      await tenant.insertEndpoint(),
+      await tenant.insertEndpoint({ types: ['lead.stage_changed'] }),
+    ]
+    const item = await createItem(tenant, verb)
+    const [stage, other] = [eventWithBlanks(verb, item), eventWithBlanks(verb, item, 'project.completed')]
+    await verb.prepare(tenant, item.id, { events: [stage, other] }).send()
+
+    const recorded = await tenant.events()
+    assert.deepEqual(
+      recorded.map(({ body: _, ...event }) => event),
+      [stage, other].map(({ body: _, ...event }) => event),
+    )
+    for (const event of recorded) assertFilled(verb, event.body, verb.after(item))
+    const deliveries = (await deliveriesOf(tenant)).map((delivery) => [delivery.eventId, delivery.endpointId])
+    const expected = [
+      [stage.id, endpoints[0]?.id],
+      [stage.id, endpoints[1]?.id],
+      [other.id, endpoints[0]?.id],
+    ]
+    assert.deepEqual(deliveries.toSorted(), expected.toSorted())
+  })
+
+  test(`${verb.name} fills in every value exactly, and shows it as the list does`, async () => {
+    const tenant = await createTenant(harness)
+    for (const example of verb.examples) {
+      const item = await createItem(tenant, verb, withTextOfItsOwn(example))
+      const outcome = await verb.prepare(tenant, item.id, { events: [eventWithBlanks(verb, item)] }).send()
+      assert.deepEqual('item' in outcome && verb.shown(outcome.item), verb.after(item))
+      assertFilled(verb, (await tenant.events()).at(-1)?.body ?? '', verb.after(item))
+    }
+  })
+}
+
+/** Examples may be changed by several verbs: each time they are records of their own. */
+function withTextOfItsOwn(example: Item): Item {
+  const id = ids('cli')
+  const number = 'number' in example ? { number: `${example.number} ${id}` } : {}
+  const business =
+    'business' in example ? { business: { ...(example.business as Item), id: ids('biz') } } : {}
+  return { ...example, id, ...number, ...business }
+}
+
+function assertFilled(verb: Verb, body: string, item: Item): void {
+  const { whole, fields, text, unknown } = JSON.parse(body).data
+  assert.equal(text, '"\\u0000id" é 🏺', 'what only looks like a blank stays')
+  assert.equal(unknown, '\0nobody')
+  assert.deepEqual(verb.shown(whole), item)
+  if (verb !== verbs.conversion) assert.deepEqual(fields, item)
+}
+
+// --- What each of them can change ---
+
+function testFields(harness: StoreHarness): void {
+  testSets<Client, ClientChanges>(harness, verbs.client, (store) => store.clients.change, [
+    { status: 'inactive' },
+    { totalRevenue: -0.001 },
+    { monthlyRevenue: 999_999_999_999.999 },
+    { status: 'vip', totalRevenue: 1, monthlyRevenue: 2 },
+    {},
+  ])
+  testSets<Lead, LeadChanges>(harness, verbs.lead, (store) => store.leads.change, [
+    { stage: 'won' },
+    { leadScore: 99.999, scoreBand: 'hot' },
+    { leadScore: null, scoreBand: null },
+    {},
+  ])
+  testSets<Proposal, ProposalChanges>(harness, verbs.proposal, (store) => store.proposals.change, [
+    { status: 'sent' },
+    { title: '' },
+    { total: 0 },
+    { monthlyTotal: 0.001 },
+    {},
+  ])
+  testSets<Invoice, InvoiceChanges>(harness, verbs.invoice, (store) => store.invoices.change, [
+    { status: 'void' },
+    { issueDate: '1970-01-01T00:00:00.000Z' },
+    { dueDate: '9999-12-31T23:59:59.999Z' },
+    { issueDate: '2024-02-29T00:00:00.001Z', dueDate: '2024-02-29T00:00:00.001Z' },
+    {},
+  ])
+}
+
+type ChangeVerb<Shown, Changes> = (change: Change<Changes>) => Promise<ChangeOutcome<Shown, string>>
+
+function testSets<Shown extends Item, Changes extends object>(
+  harness: StoreHarness,
+  verb: Verb,
+  change: (store: Tenant['store']) => ChangeVerb<Shown, Changes>,
+  sets: readonly Changes[],
+): void {
+  test(`${verb.name} sets what it is given; what is absent stays`, async () => {
+    const tenant = await createTenant(harness)
+    for (const set of sets) {
+      const item = await createItem(tenant, verb)
+      const given = { organizationId: tenant.id, recordId: item.id, from: null, idempotency: null, set }
+      const outcome = await change(tenant.store)({ ...given, id: ids('chg'), events: [] })
+      assert.deepEqual(outcome, { outcome: 'changed', item: { ...item, ...set } })
+      assert.deepEqual(await listed(tenant, verb, item.id), { ...item, ...set })
+    }
+  })
 }

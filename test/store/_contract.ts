@@ -7,8 +7,13 @@ import { testAttempts } from './_attempts.ts'
 import { testAudit } from './_audit.ts'
 import { testBacklog } from './_backlog.ts'
 import { testCancellations } from './_cancellations.ts'
+import { testChanges } from './_changes.ts'
+import { testChangesIdempotency } from './_changes-idempotency.ts'
+import { testRepeatedChanges } from './_changes-repeated.ts'
+import { testRules } from './_changes-rules.ts'
 import { testCircle } from './_circle.ts'
 import { testClaims } from './_claims.ts'
+import { testConversions } from './_conversions.ts'
 import { testCreations } from './_creations.ts'
 import { testDeliveries } from './_deliveries.ts'
 import { testEndpoints } from './_endpoints.ts'
@@ -19,6 +24,9 @@ import { testLeases } from './_leases.ts'
 import { testLists } from './_lists.ts'
 import { testNews } from './_news.ts'
 import { testNotices } from './_notices.ts'
+import { testNumbers } from './_numbers.ts'
+import { testOverdue } from './_overdue.ts'
+import { testPayments } from './_payments.ts'
 import { testPublishing } from './_publishing.ts'
 import { testPurge } from './_purge.ts'
 import { testRaces } from './_races.ts'
@@ -63,6 +71,14 @@ export function describeStore(name: string, harness: StoreHarness): void {
     describe('lists', () => testLists(harness))
     describe('creations', () => testCreations(harness))
     describe('idempotency', () => testIdempotency(harness))
+    describe('changes', () => testChanges(harness))
+    describe('rules of changes', () => testRules(harness))
+    describe('repeated changes', () => testRepeatedChanges(harness))
+    describe('idempotency of changes', () => testChangesIdempotency(harness))
+    describe('payments', () => testPayments(harness))
+    describe('overdue invoices', () => testOverdue(harness))
+    describe('numbers', () => testNumbers(harness))
+    describe('conversions', () => testConversions(harness))
     describe('admission', () => testAdmission(harness))
     describe('API keys', () => testApiKeys(harness))
     describe('rotations of API keys', () => testRotations(harness))

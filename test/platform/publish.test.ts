@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createMemoryStore } from '../lib/memory.ts'
-import { createPlatform } from '../lib/platform.ts'
+import { createMemoryStore } from '../../lib/memory.ts'
+import { createPlatform } from '../../lib/platform.ts'
 
 const NOW = Date.UTC(2026, 2, 14, 9, 26, 53, 589)
 const ticket = { ticketId: 'tic_1', subject: 'Help', status: 'open' }

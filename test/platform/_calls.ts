@@ -1,0 +1,210 @@
+import type { Platform } from '../../lib/platform.ts'
+import type { Host } from './_platform.ts'
+import { clientIn, createInvoice, invoiceIn, leadIn, projectIn, proposalIn } from './_records.ts'
+
+// Every call that takes an idempotency key, with an input for it.
+
+/** One of the calls of the platform. */
+export interface CallUnderTest {
+  /** As the host writes it: `invoices.issue`. */
+  readonly name: string
+  /** The field of the record that it is about; absent of a creation. */
+  readonly idField?: string
+  /** Makes a record that it can be made about; gives its id. */
+  make(host: Host): Promise<string>
+  /** What it takes beside the id. */
+  readonly fields: Readonly<Record<string, unknown>>
+  /** The same with other content; absent where there is nothing but the id. */
+  readonly others?: Readonly<Record<string, unknown>>
+  /** Whether it publishes something. */
+  readonly events: readonly string[]
+}
+
+const BUSINESS = { name: 'Atlas', category: 'Retail', city: 'Tunis', email: 'a@b.example', phone: '+216' }
+const PROPOSAL = { title: 'Website', currency: 'TND', total: 4800 }
+const INVOICE = { currency: 'TND', total: '1250', dueDate: '2099-01-31T00:00:00Z' }
+const PROJECT = { name: 'Relaunch', billingType: 'fixed', value: 12000 }
+
+const none = async (): Promise<string> => ''
+
+/** Of businesses, clients and leads. */
+const CUSTOMER_CALLS: readonly CallUnderTest[] = [
+  {
+    name: 'businesses.create',
+    make: none,
+    fields: BUSINESS,
+    others: { ...BUSINESS, city: 'Sfax' },
+    events: ['business.created'],
+  },
+  {
+    name: 'clients.create',
+    make: none,
+    fields: BUSINESS,
+    others: { name: 'Atlas' },
+    events: ['business.created', 'client.created'],
+  },
+  {
+    name: 'clients.setStatus',
+    idField: 'clientId',
+    make: async (host) => (await clientIn(host, 'active')).id,
+    fields: { status: 'inactive' },
+    others: { status: 'active' },
+    events: [],
+  },
+  {
+    name: 'clients.setRevenue',
+    idField: 'clientId',
+    make: async (host) => (await clientIn(host, 'active')).id,
+    fields: { totalRevenue: 1.5, monthlyRevenue: 2 },
+    others: { totalRevenue: 1.5 },
+    events: [],
+  },
+  {
+    name: 'leads.create',
+    idField: 'businessId',
+    make: async (host) => (await leadIn(host, 'new')).businessId,
+    fields: { leadScore: 62, expectedValue: 9500 },
+    others: { leadScore: 63, expectedValue: 9500 },
+    events: ['lead.created'],
+  },
+  {
+    name: 'leads.setStage',
+    idField: 'leadId',
+    make: async (host) => (await leadIn(host, 'new')).lead.id,
+    fields: { stage: 'won' },
+    others: { stage: 'lost' },
+    events: ['lead.stage_changed'],
+  },
+  {
+    name: 'leads.setScore',
+    idField: 'leadId',
+    make: async (host) => (await leadIn(host, 'new')).lead.id,
+    fields: { leadScore: 80 },
+    others: { leadScore: null },
+    events: [],
+  },
+  {
+    name: 'leads.convert',
+    idField: 'leadId',
+    make: async (host) => (await leadIn(host, 'new')).lead.id,
+    fields: {},
+    events: ['lead.stage_changed', 'client.created'],
+  },
+]
+
+/** Of proposals, invoices and projects. */
+const DOCUMENT_CALLS: readonly CallUnderTest[] = [
+  {
+    name: 'proposals.create',
+    make: none,
+    fields: { ...PROPOSAL, monthlyTotal: 150 },
+    others: PROPOSAL,
+    events: ['proposal.created'],
+  },
+  {
+    name: 'proposals.revise',
+    idField: 'proposalId',
+    make: async (host) => (await proposalIn(host, 'sent')).id,
+    fields: { title: 'Other', total: 1 },
+    others: { title: 'Other', total: 2 },
+    events: [],
+  },
+  {
+    name: 'proposals.send',
+    idField: 'proposalId',
+    make: async (host) => (await proposalIn(host, 'draft')).id,
+    fields: {},
+    events: ['proposal.sent'],
+  },
+  {
+    name: 'proposals.accept',
+    idField: 'proposalId',
+    make: async (host) => (await proposalIn(host, 'sent')).id,
+    fields: { signedBy: 'Amina Ben Salah' },
+    others: { signedBy: 'Amina' },
+    events: ['proposal.accepted'],
+  },
+  {
+    name: 'proposals.reject',
+    idField: 'proposalId',
+    make: async (host) => (await proposalIn(host, 'sent')).id,
+    fields: {},
+    events: ['proposal.rejected'],
+  },
+  {
+    name: 'invoices.create',
+    make: none,
+    fields: INVOICE,
+    others: { ...INVOICE, total: '1251' },
+    events: [],
+  },
+  {
+    name: 'invoices.issue',
+    idField: 'invoiceId',
+    make: async (host) => (await createInvoice(host)).id,
+    fields: {},
+    others: { dueDate: '2099-01-31T00:00:00Z' },
+    events: ['invoice.issued'],
+  },
+  {
+    name: 'invoices.recordPayment',
+    idField: 'invoiceId',
+    make: async (host) => (await invoiceIn(host, 'issued')).id,
+    fields: { amount: '1250' },
+    others: { amount: '250' },
+    events: ['payment.received', 'invoice.paid'],
+  },
+  {
+    name: 'invoices.void',
+    idField: 'invoiceId',
+    make: async (host) => (await invoiceIn(host, 'issued')).id,
+    fields: {},
+    events: [],
+  },
+  { name: 'projects.create', make: none, fields: PROJECT, others: { ...PROJECT, value: 1 }, events: [] },
+  {
+    name: 'projects.hold',
+    idField: 'projectId',
+    make: async (host) => (await projectIn(host, 'active')).id,
+    fields: {},
+    events: [],
+  },
+  {
+    name: 'projects.resume',
+    idField: 'projectId',
+    make: async (host) => (await projectIn(host, 'on_hold')).id,
+    fields: {},
+    events: [],
+  },
+  {
+    name: 'projects.complete',
+    idField: 'projectId',
+    make: async (host) => (await projectIn(host, 'active')).id,
+    fields: {},
+    events: ['project.completed'],
+  },
+  {
+    name: 'projects.cancel',
+    idField: 'projectId',
+    make: async (host) => (await projectIn(host, 'active')).id,
+    fields: {},
+    events: [],
+  },
+]
+
+export const CALLS: readonly CallUnderTest[] = [...CUSTOMER_CALLS, ...DOCUMENT_CALLS]
+
+/** Makes a call with its fields, and those that the test gives. */
+export function invoke(
+  { organizationId, platform }: { readonly organizationId: string; readonly platform: Platform },
+  { name, fields }: CallUnderTest,
+  given: object,
+): Promise<unknown> {
+  return call(platform, name, organizationId, { ...fields, ...given })
+}
+
+/** Makes a call by name, with anything at all. */
+export async function call(platform: Platform, name: string, ...given: readonly unknown[]): Promise<unknown> {
+  const [resource = '', verb = ''] = name.split('.')
+  return Reflect.apply(Reflect.get(Object(Reflect.get(platform, resource)), verb), undefined, given)
+}

@@ -1,0 +1,161 @@
+import { after, before, describe } from 'node:test'
+import type { Sql } from 'postgres'
+import { digestApiKey, generateApiKey } from '../../lib/api-keys.ts'
+import type { RecordedEvent } from '../../lib/envelope.ts'
+import { createIds } from '../../lib/ids.ts'
+import { createMemoryStore } from '../../lib/memory.ts'
+import {
+  createPlatform,
+  type Platform,
+  type PlatformOptions,
+  type TransactionalPlatform,
+} from '../../lib/platform.ts'
+import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import { SCOPES, type Scope } from '../../lib/scopes.ts'
+import type { BusinessStore } from '../../lib/store.ts'
+import { newEntry } from '../_audit.ts'
+import { createTestDatabase, type TestDatabase } from '../_database.ts'
+
+// What the host's own code does, on every store: what it sees must not depend on which one it is.
+
+/** The five resources that are listed. */
+export type Resource = 'clients' | 'leads' | 'invoices' | 'proposals' | 'projects'
+
+/** An organization that nobody has used yet, and the host's calls. */
+export interface Host<Calls extends Platform = Platform> {
+  readonly organizationId: string
+  readonly store: BusinessStore
+  readonly platform: Calls
+  /** A resource's newest records, newest first, as the API lists them. */
+  list(resource: Resource): Promise<readonly Record<string, unknown>[]>
+  /** What has been published, oldest first. */
+  events(): Promise<readonly PublishedEvent[]>
+  /** Everything that the organization has, to be compared. */
+  everything(): Promise<object>
+}
+
+/** An event as a subscriber reads it. */
+export interface PublishedEvent {
+  readonly id: string
+  readonly type: string
+  readonly createdAt: string
+  readonly data: Record<string, unknown>
+}
+
+/** Makes a host of an organization of its own. */
+export type NewHost<Calls extends Platform = Platform> = (options?: PlatformOptions) => Promise<Host<Calls>>
+
+/** Registers tests once for each store. */
+export function describeOnEveryStore(register: (newHost: NewHost) => void): void {
+  describe('on the memory store', () => {
+    register((options) => {
+      const store = createMemoryStore()
+      return hostOf(store, createPlatform(store, options), async (id) => store.recordedEvents(id))
+    })
+  })
+  describe('on PostgreSQL', () => register(openPostgres().newHost))
+}
+
+/** A database for the tests of a `describe` or a file, and what they use it with. */
+export interface Opened {
+  readonly newHost: NewHost<TransactionalPlatform<Parameters<PostgresStore['using']>[0]>>
+  /** The host's own pool. */
+  sql(): Sql
+  database(): TestDatabase
+  /** Another store on the same data, as another process has one. */
+  secondStore(): PostgresStore
+}
+
+/** Opens a database before the tests and removes it after them. */
+export function openPostgres(): Opened {
+  const opened: { database?: TestDatabase; sql?: Sql; stores: PostgresStore[] } = { stores: [] }
+  before(async () => {
+    opened.database = await createTestDatabase()
+    opened.sql = opened.database.sql()
+    opened.stores.push(createPostgresStore(opened.database.url), createPostgresStore(opened.database.url))
+  })
+  after(async () => {
+    await Promise.all(opened.stores.map((store) => store.close()))
+    await opened.database?.drop()
+  })
+  const sql = () => given(opened.sql)
+  return {
+    sql,
+    database: () => given(opened.database),
+    secondStore: () => given(opened.stores[1]),
+    newHost(options) {
+      const store = given(opened.stores[0])
+      return hostOf(store, createPlatform(store, options), async (id) => {
+        return sql()<RecordedEvent[]>`
+          select id, body from business_api.events where organization_id = ${id} order by id`
+      })
+    },
+  }
+}
+
+function given<T>(value: T | undefined): T {
+  if (value === undefined) throw new Error('The database is opened before the first test')
+  return value
+}
+
+let organizations = 0
+const ids = createIds()
+
+async function hostOf<Calls extends Platform>(
+  store: BusinessStore,
+  platform: Calls,
+  readEvents: (organizationId: string) => Promise<readonly Pick<RecordedEvent, 'body'>[]>,
+): Promise<Host<Calls>> {
+  organizations++
+  const organizationId = `org_platform_${organizations}`
+  const keyDigest = await insertKey(store, organizationId)
+
+  async function list(resource: Resource): Promise<readonly Record<string, unknown>[]> {
+    const scope: Scope = `${resource}:read`
+    const { page } = await store[resource].list({ keyDigest, scope, rateLimits: null }, 200)
+    return JSON.parse(page ?? 'null')
+  }
+
+  async function events(): Promise<readonly PublishedEvent[]> {
+    return (await readEvents(organizationId)).map(({ body }) => JSON.parse(body))
+  }
+
+  return {
+    organizationId,
+    store,
+    platform,
+    list,
+    events,
+    async everything() {
+      const lists = await Promise.all(RESOURCES.map(list))
+      return { lists, events: await events() }
+    },
+  }
+}
+
+const RESOURCES = ['clients', 'leads', 'invoices', 'proposals', 'projects'] as const
+
+async function insertKey(store: BusinessStore, organizationId: string): Promise<string> {
+  const digest = digestApiKey(generateApiKey('bapi'))
+  await store.apiKeys.insert(
+    organizationId,
+    {
+      id: ids('key'),
+      name: 'Test',
+      scopes: SCOPES,
+      prefix: 'bapi_live_',
+      lastFour: 'abcd',
+      rateLimit: null,
+      createdAt: new Date().toISOString(),
+      expiresAt: null,
+      digest,
+    },
+    newEntry(),
+  )
+  return digest
+}
+
+/** The types of what has been published, oldest first. */
+export async function typesOf(host: Pick<Host, 'events'>): Promise<readonly string[]> {
+  return (await host.events()).map(({ type }) => type)
+}

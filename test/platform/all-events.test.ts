@@ -1,0 +1,157 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createBusinessApi } from 'business-api'
+import { createPlatform, type Platform } from 'business-api/platform'
+import { createPostgresStore, type PostgresStore } from 'business-api/postgres'
+import { createDeveloperSettings } from 'business-api/settings'
+import { createDeliveryLoop, createWebhookSender, verifyWebhook } from 'business-api/webhooks'
+import * as v from 'valibot'
+import type { EventEnvelope } from '../../lib/envelope.ts'
+import { EVENT_TYPES, type EventData, type EventType, eventSchemas } from '../../lib/events.ts'
+import { createTestDatabase } from '../_database.ts'
+import { type Received, startReceiver } from '../webhooks/_receiver.ts'
+
+// Each of the 24 types of the catalogue comes from a call of this library and arrives at a subscriber's socket, signed,
+// with the data that its schema says and no field more.
+
+const DEVELOPMENT = { allowHttp: true, allowPrivateNetworks: true }
+const ORGANIZATION = 'org_a'
+
+test('every type of event is produced by a call, and arrives verified with the data of its schema', async (t) => {
+  const database = await createTestDatabase()
+  const store = createPostgresStore(database.url)
+  const sender = createWebhookSender(DEVELOPMENT)
+  const receiver = await startReceiver(t)
+  const secretKeys = ['a'.repeat(64)]
+  const loop = createDeliveryLoop(store, sender, { secretKeys })
+  t.after(async () => {
+    await sender.close()
+    await store.close()
+    await database.drop()
+  })
+  const settings = createDeveloperSettings(store, { ...DEVELOPMENT, secretKeys })
+  const { secret } = await settings.endpoints.register(ORGANIZATION, { url: `${receiver.origin}/hook` })
+
+  const platform = createPlatform(store)
+  const { clientId, leadId } = await createThroughApi(store, platform)
+  await changeRecords(platform)
+  await publishForTheHost(platform, leadId)
+  await loop.runOnce()
+
+  const events = receiver.requests.map((request) => verify(request, secret))
+  assert.deepEqual(new Set(events.map(({ type }) => type)), new Set(EVENT_TYPES))
+  assert.equal(EVENT_TYPES.length, 24)
+  for (const { type, data } of events) assertData(type, data)
+  const created = events.find(({ type }) => type === 'client.created')
+  assert.equal(Reflect.get(created?.data ?? {}, 'clientId'), clientId)
+})
+
+/** What the API offers: a client and a lead. */
+async function createThroughApi(
+  store: PostgresStore,
+  platform: Platform,
+): Promise<{ clientId: string; leadId: string }> {
+  const settings = createDeveloperSettings(store, { allowPlaintextSecrets: true })
+  const scopes = ['clients:write', 'leads:write'] as const
+  const { key } = await settings.apiKeys.create(ORGANIZATION, { name: 'Website', scopes })
+  const api = createBusinessApi(store)
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+  async function post(path: string, body: object): Promise<{ id: string; business: { id: string } }> {
+    const request = new Request(`http://x/api/v1/${path}`, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify(body),
+    })
+    const response = await api(request)
+    assert.equal(response.status, 200)
+    const { data } = JSON.parse(await response.text())
+    return data
+  }
+  const { id: clientId, business } = await post('clients', { name: 'Écume Ceramics 🏺' })
+  const { id: leadId } = await post('leads', { businessId: business.id })
+  await platform.leads.setStage(ORGANIZATION, { leadId, stage: 'qualified' })
+  return { clientId, leadId }
+}
+
+async function changeRecords({ proposals, invoices, projects }: Platform): Promise<void> {
+  const price = { title: 'Website', currency: 'TND', total: 4800.125 }
+  for (const answer of ['accept', 'reject'] as const) {
+    const { id: proposalId } = await proposals.create(ORGANIZATION, price)
+    await proposals.send(ORGANIZATION, { proposalId })
+    if (answer === 'accept') await proposals.accept(ORGANIZATION, { proposalId, signedBy: 'Amina Ben Salah' })
+    else await proposals.reject(ORGANIZATION, { proposalId })
+  }
+  const { id: invoiceId } = await invoices.create(ORGANIZATION, {
+    currency: 'TND',
+    total: '1250',
+    issueDate: '2020-01-01T00:00:00Z',
+    dueDate: '2020-01-31T00:00:00Z',
+  })
+  await invoices.issue(ORGANIZATION, { invoiceId })
+  await invoices.markOverdue(ORGANIZATION)
+  for (const amount of ['0.001', '1249.999'])
+    await invoices.recordPayment(ORGANIZATION, { invoiceId, amount })
+  const project = { name: 'Relaunch', billingType: 'fixed', value: 12000 } as const
+  const { id: projectId } = await projects.create(ORGANIZATION, project)
+  await projects.complete(ORGANIZATION, { projectId })
+}
+
+/** Support tickets and marketing campaigns live in the host. */
+async function publishForTheHost({ publish }: Platform, leadId: string): Promise<void> {
+  const campaign = { campaignId: 'cmp_1', name: 'Spring', status: 'active' }
+  const capturedAt = '2026-03-14T09:26:53.589Z'
+  const events: { readonly [Type in EventType]?: EventData<Type> } = {
+    'support.ticket_created': { ticketId: 'tic_1', subject: 'Help', status: 'open' },
+    'support.ticket_status_changed': { ticketId: 'tic_1', status: 'closed', previousStatus: 'open' },
+    'marketing.campaign_created': campaign,
+    'marketing.campaign_activated': campaign,
+    'marketing.campaign_paused': campaign,
+    'marketing.campaign_completed': campaign,
+    'marketing.campaign_submitted': { ...campaign, provider: 'meta' },
+    'marketing.campaign_failed': { ...campaign, reason: 'rejected' },
+    'marketing.lead_captured': {
+      captureId: 'cap_1',
+      campaignId: 'cmp_1',
+      source: 'form',
+      businessId: null,
+      leadId,
+    },
+    'marketing.attribution_captured': {
+      attributionId: 'att_1',
+      campaignId: 'cmp_1',
+      leadId: null,
+      source: 'newsletter',
+      medium: 'email',
+      capturedAt,
+    },
+    'marketing.provider_sync_completed': {
+      syncId: 'syn_1',
+      provider: 'meta',
+      startedAt: capturedAt,
+      completedAt: capturedAt,
+      records: 17,
+    },
+  }
+  for (const [type, data] of Object.entries(events)) {
+    await Reflect.apply(publish, undefined, [ORGANIZATION, type, { ...data, more: 'than the schema says' }])
+  }
+}
+
+/** By the verifier that is shipped for subscribers. */
+function verify({ headers, body }: Received, secret: string): EventEnvelope<string, object> {
+  verifyWebhook(body, headers['x-service-signature'], secret)
+  const event: EventEnvelope<string, object> = JSON.parse(body)
+  assert.equal(headers['x-service-event-id'], event.id)
+  assert.equal(headers['x-service-event-type'], event.type)
+  assert.deepEqual(Object.keys(event), ['id', 'type', 'createdAt', 'data'])
+  return event
+}
+
+function assertData(type: string, data: object): void {
+  const schema: v.GenericSchema | undefined = Reflect.get(eventSchemas, type)
+  assert.ok(schema)
+  const checked = v.safeParse(schema, data)
+  assert.deepEqual(checked.issues, undefined, type)
+  // What the schema does not know is left out of its output.
+  assert.deepEqual(checked.output, data, type)
+}

@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createMemoryStore } from '../../lib/memory.ts'
+import { createPlatform } from '../../lib/platform.ts'
+import { describeOnEveryStore } from './_platform.ts'
+import { createInvoice, invoiceIn } from './_records.ts'
+
+describeOnEveryStore((newHost) => {
+  test('currencyDecimals: money has the decimals that the host goes by', async () => {
+    const host = await newHost({ currencyDecimals: { HUF: 0, TND: 4, XTS: 1 } })
+    for (const [currency, total, shown] of [
+      ['HUF', '1250', '1250'],
+      ['HUF', '1250.00', '1250'],
+      ['TND', '0.0001', '0.0001'],
+      ['XTS', '5', '5.0'],
+      ['EUR', '5', '5.00'],
+    ] as const) {
+      assert.equal((await createInvoice(host, { currency, total })).total, shown)
+    }
+    for (const [currency, total] of [
+      ['HUF', '1250.5'],
+      ['XTS', '0.05'],
+      ['EUR', '0.005'],
+    ] as const) {
+      await assert.rejects(createInvoice(host, { currency, total }), { code: 'invalid_input' })
+    }
+  })
+
+  test('currencyDecimals: an invoice keeps those it was created with, whatever the host goes by later', async () => {
+    const host = await newHost({ currencyDecimals: { HUF: 0 } })
+    const { organizationId, store } = host
+    const { id: invoiceId } = await invoiceIn(host, 'issued', { currency: 'HUF', total: '10' })
+    const later = createPlatform(store)
+    const pay = (amount: string) => later.invoices.recordPayment(organizationId, { invoiceId, amount })
+    await assert.rejects(pay('0.50'), { code: 'invalid_input' })
+    assert.equal((await pay('9.00')).amountDue, '1')
+    assert.equal((await pay('1')).status, 'paid')
+  })
+
+  test('currencyDecimals: prices of proposals are as fine as the host says, also when the currency is revised', async () => {
+    const host = await newHost({ currencyDecimals: { HUF: 0, JPY: 3 } })
+    const { organizationId, platform } = host
+    const { create, revise } = platform.proposals
+    const proposal = { title: 'Website', currency: 'HUF', total: 10 }
+    await assert.rejects(create(organizationId, { ...proposal, total: 10.5 }), { code: 'invalid_input' })
+    const { id: proposalId } = await create(organizationId, proposal)
+    await assert.rejects(revise(organizationId, { proposalId, total: 10.5 }), { code: 'invalid_input' })
+    const revised = await revise(organizationId, { proposalId, currency: 'JPY', total: 10.125 })
+    assert.deepEqual([revised.currency, revised.total, revised.version], ['JPY', 10.125, 2])
+    await assert.rejects(revise(organizationId, { proposalId, currency: 'HUF' }), { code: 'invalid_input' })
+  })
+
+  test('clock and ids: what is made has the moment and the ids that the host says', async () => {
+    let made = 0
+    const now = Date.UTC(2026, 2, 14, 9, 26, 53, 589)
+    const host = await newHost({
+      clock: () => now,
+      ids: (kind) => `${kind}_${String(++made).padStart(26, '0')}`,
+    })
+    const { convertedAt } = await host.platform.clients.create(host.organizationId, { name: 'Atlas' })
+    assert.equal(convertedAt, '2026-03-14T09:26:53.589Z')
+    for (const { id, createdAt } of await host.events()) {
+      assert.match(id, /^evt_0+[1-4]$/)
+      assert.equal(createdAt, convertedAt)
+    }
+  })
+})
+
+test('createPlatform() refuses decimals that no currency has, and what is no currency', () => {
+  const store = createMemoryStore()
+  for (const [code, decimals] of [
+    ['EUR', 5],
+    ['EUR', -1],
+    ['EUR', 1.5],
+    ['EUR', Number.NaN],
+    ['EUR', '2'],
+    ['EUR', null],
+    ['eur', 2],
+    ['EURO', 2],
+    ['', 2],
+  ] as const) {
+    const options = { currencyDecimals: { [code]: decimals } }
+    assert.throws(() => Reflect.apply(createPlatform, undefined, [store, options]), {
+      name: 'RangeError',
+      message:
+        /^Cannot use option 'currencyDecimals' as it must give codes of three capital letters 0 to 4 decimals/,
+    })
+  }
+})
+
+test('createPlatform() has using() only with a store that has transactions', () => {
+  assert.equal('using' in createPlatform(createMemoryStore()), false)
+})
+
+test('createPlatform() touches nothing until a call is made', () => {
+  const store = new Proxy(createMemoryStore(), {
+    get(target, name) {
+      const isAsked = name === 'using' || typeof name === 'symbol'
+      return isAsked ? Reflect.get(target, name) : assert.fail(`${String(name)} was used`)
+    },
+  })
+  assert.ok(createPlatform(store))
+})

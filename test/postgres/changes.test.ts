@@ -1,0 +1,287 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import type { Sql, TransactionSql } from 'postgres'
+import type { Invoice } from '../../lib/invoices.ts'
+import { formatNumber, type NewNumber } from '../../lib/numbering.ts'
+import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import type { RecordStore } from '../../lib/store.ts'
+import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import {
+  changeClaim,
+  conversion,
+  createItem,
+  eventWithBlanks,
+  invoiceItem,
+  listed,
+  type Outcome,
+  settlement,
+  type Verb,
+  verbs,
+} from '../store/_changing.ts'
+import { itemsOf, kinds } from '../store/_kinds.ts'
+import { createTenant, ids, type Tenant } from '../store/_tenant.ts'
+
+// What only a database can show: a change or a creation that meets another one which has written and not committed yet.
+
+let database: TestDatabase
+let sql: Sql
+let store: PostgresStore
+
+before(async () => {
+  database = await createTestDatabase()
+  sql = database.sql()
+  store = createPostgresStore(database.url)
+})
+
+after(async () => {
+  await store.close()
+  await database.drop()
+})
+
+function newTenant(): Promise<Tenant> {
+  return createTenant({
+    store: () => store,
+    secondStore: () => store,
+    events: async (id) => {
+      return sql`select id, type, body from business_api.events where organization_id = ${id} order by id`
+    },
+    letTimePass: () => {},
+  })
+}
+
+/** Does `first` in a transaction, then `second`, which has to wait for it, and commits once it waits. */
+async function whileUncommitted<T>(
+  first: (records: RecordStore, transaction: TransactionSql) => Promise<unknown>,
+  second: () => Promise<T>,
+): Promise<T> {
+  return sql
+    .begin(async (transaction) => {
+      await first(store.using(transaction), transaction)
+      const answer = second()
+      // It may well fail before it is awaited.
+      answer.catch(() => {})
+      await somebodyWaits(transaction)
+      return { answer }
+    })
+    .then(({ answer }) => answer)
+}
+
+async function somebodyWaits(transaction: TransactionSql): Promise<void> {
+  const deadline = performance.now() + 5000
+  for (;;) {
+    const [waiting] = await transaction`
+      select from pg_stat_activity where datname = current_database() and pg_backend_pid() = any (pg_blocking_pids(pid))`
+    if (waiting) return
+    assert.ok(performance.now() < deadline, 'nobody waits')
+  }
+}
+
+for (const verb of Object.values(verbs)) {
+  for (const [how, claim] of Object.entries({ with: changeClaim, without: () => null })) {
+    test(`${verb.name} ${how} a key, sent again while its first attempt has not committed, happens once`, async () => {
+      const tenant = await newTenant()
+      const item = await createItem(tenant, verb)
+      const options = { from: ['open'], events: [eventWithBlanks(verb, item)], idempotency: claim() }
+      const change = verb.prepare(tenant, item.id, options)
+      const answer = await whileUncommitted(
+        (records) => change.send({ ...store, ...records }),
+        () => change.send(),
+      )
+      assert.deepEqual('item' in answer && verb.shown(answer.item), verb.after(item))
+      await assertOnce(tenant, verb, verb.after(item))
+    })
+  }
+}
+
+async function assertOnce(tenant: Tenant, verb: Verb, item: { readonly id: string }): Promise<void> {
+  assert.deepEqual(
+    (await itemsOf(verb.kind, tenant)).find(({ id }) => id === item.id),
+    item,
+  )
+  assert.equal((await tenant.events()).length, 1)
+}
+
+test('leads.convert() that makes a client, sent again while its first attempt has not committed, makes one', async () => {
+  const tenant = await newTenant()
+  const { change, clientId } = await prepareConversion(tenant)
+  const answer = await whileUncommitted(
+    (records) => records.leads.convert(change),
+    () => store.leads.convert(change),
+  )
+  assert.equal(answer.outcome === 'changed' && answer.item.client.id, clientId)
+  assert.equal((await itemsOf(kinds.clients, tenant)).length, 1)
+})
+
+async function prepareConversion(tenant: Tenant) {
+  const business = { id: ids('biz'), name: 'Atlas', category: null, city: null, email: null, phone: null }
+  const plain = { organizationId: tenant.id, events: [], idempotency: null }
+  await store.businesses.create({ ...plain, record: business })
+  const lead = {
+    id: ids('lead'),
+    stage: 'open',
+    leadScore: null,
+    scoreBand: null,
+    expectedValue: null,
+    createdAt: '2026-03-14T09:26:53.589Z',
+  }
+  await store.leads.create({ ...plain, record: { lead, businessId: business.id } })
+  const set = conversion()
+  const change = { ...plain, id: ids('chg'), recordId: lead.id, from: null, set }
+  return { change, clientId: set.client.id }
+}
+
+test('a payment sent again while its first attempt and another payment have not committed is one payment', async () => {
+  const tenant = await newTenant()
+  const item = invoiceItem('issued')
+  await kinds.invoices.create(tenant, { item })
+  const payment = (amount: string) => ({
+    organizationId: tenant.id,
+    id: ids('chg'),
+    recordId: item.id,
+    from: null,
+    set: settlement(amount),
+    events: [],
+    idempotency: null,
+  })
+  const [lost, others] = [payment('1'), Array.from({ length: 15 }, () => payment('10'))]
+  const answer = await whileUncommitted(
+    async ({ invoices }) => {
+      // More of them than a record remembers.
+      for (const one of [lost, ...others]) await invoices.pay(one)
+    },
+    () => store.invoices.pay(lost),
+  )
+  assert.equal(answer.outcome === 'changed' && answer.item.amountPaid, '401.000')
+})
+
+// --- Idempotency keys ---
+
+test('a change whose key another one holds for all of its time is in progress, and nothing is written', async () => {
+  const tenant = await newTenant()
+  const [item, other] = [await createItem(tenant, verbs.project), await createItem(tenant, verbs.project)]
+  const idempotency = changeClaim({ waitMs: 50 })
+  await sql.begin(async (transaction) => {
+    const records = { ...store, ...store.using(transaction) }
+    await verbs.project.prepare(tenant, item.id, { idempotency }).send(records)
+    const answer = await verbs.project.prepare(tenant, other.id, { idempotency }).send()
+    assert.deepEqual(answer, { outcome: 'in_progress' })
+  })
+  assert.deepEqual(await listed(tenant, verbs.project, other.id), other)
+  const answer = await verbs.project.prepare(tenant, other.id, { idempotency }).send()
+  assert.equal(answer.outcome, 'replayed')
+})
+
+for (const end of ['committed', 'rolled back']) {
+  test(`a change under the key of one that is ${end} ${end === 'committed' ? 'replays it' : 'goes on'}`, async () => {
+    const tenant = await newTenant()
+    const verb = verbs.proposal
+    const item = await createItem(tenant, verb)
+    const prepared = { from: ['open'], idempotency: changeClaim(), events: [eventWithBlanks(verb, item)] }
+    let answer: Promise<Outcome> = Promise.resolve({ outcome: 'in_progress' })
+    const transaction = sql.begin(async (tx) => {
+      await verb.prepare(tenant, item.id, prepared).send({ ...store, ...store.using(tx) })
+      answer = verb.prepare(tenant, item.id, { ...prepared, events: [eventWithBlanks(verb, item)] }).send()
+      await somebodyWaits(tx)
+      if (end !== 'committed') throw new Error('rolled back')
+    })
+    await Promise.allSettled([transaction])
+    assert.equal((await answer).outcome, end === 'committed' ? 'replayed' : 'changed')
+    await assertOnce(tenant, verb, verb.after(item))
+  })
+}
+
+// --- Numbers ---
+
+const SERIES = { series: 'INV-2026' }
+
+function create(
+  { id: organizationId }: Tenant,
+  number: NewNumber,
+  { invoices }: RecordStore = store,
+  record: Invoice = invoiceItem('draft'),
+) {
+  return invoices.create({ organizationId, record: { ...record, number }, events: [], idempotency: null })
+}
+
+test('a series passes over a number that another one is giving by hand at that moment', async () => {
+  const tenant = await newTenant()
+  const answer = await whileUncommitted(
+    (records) => create(tenant, 'INV-2026-0001', records),
+    () => create(tenant, SERIES),
+  )
+  assert.deepEqual(answer, { outcome: 'created', number: 'INV-2026-0002' })
+})
+
+test('a number given by hand that another one is taking at that moment is taken', async () => {
+  const tenant = await newTenant()
+  const attempt = whileUncommitted(
+    (records) => create(tenant, SERIES, records),
+    () => create(tenant, 'INV-2026-0001'),
+  )
+  await assert.rejects(attempt, { code: 'already_exists' })
+  assert.equal((await itemsOf(kinds.invoices, tenant)).length, 1)
+})
+
+test('in a transaction of the host’s it is the transaction that fails, as nothing else can be done in it', async () => {
+  const tenant = await newTenant()
+  const other = sql.begin((transaction) => {
+    return whileUncommitted(
+      (records) => create(tenant, 'A', records),
+      () => create(tenant, 'A', store.using(transaction)),
+    )
+  })
+  await assert.rejects(other, { code: 'store_unavailable' })
+  await assert.rejects(
+    sql.begin((transaction) => create(tenant, 'A', store.using(transaction))),
+    { code: 'already_exists' },
+    'when it is tried again',
+  )
+})
+
+test('a series goes on beyond four digits', async () => {
+  const tenant = await newTenant()
+  await create(tenant, SERIES)
+  await sql`update business_api.number_series set last = 9998 where organization_id = ${tenant.id}`
+  for (const number of ['INV-2026-9999', 'INV-2026-10000', 'INV-2026-10001']) {
+    assert.deepEqual(await create(tenant, SERIES), { outcome: 'created', number })
+  }
+  assert.deepEqual(
+    [1, 9999, 10_000, 12_345_678].map((count) => formatNumber(SERIES, count)),
+    ['INV-2026-0001', 'INV-2026-9999', 'INV-2026-10000', 'INV-2026-12345678'],
+    'in memory, too',
+  )
+})
+
+test('a number that is rolled back is given to the next one', async () => {
+  const tenant = await newTenant()
+  const rolledBack = whileUncommittedThenRolledBack(tenant)
+  assert.deepEqual(await rolledBack, { outcome: 'created', number: 'INV-2026-0001' })
+})
+
+async function whileUncommittedThenRolledBack(tenant: Tenant): Promise<unknown> {
+  let answer: Promise<unknown> = Promise.resolve()
+  const isRolledBack = new Error('rolled back')
+  const transaction = sql.begin(async (tx) => {
+    await create(tenant, SERIES, store.using(tx))
+    answer = create(tenant, SERIES)
+    await somebodyWaits(tx)
+    throw isRolledBack
+  })
+  await assert.rejects(transaction, isRolledBack)
+  return answer
+}
+
+for (const number of [SERIES, 'by hand']) {
+  const whose = typeof number === 'string' ? 'of a number by hand' : 'of a series'
+  test(`a creation ${whose}, sent again while its first attempt has not committed, is created once`, async () => {
+    const tenant = await newTenant()
+    const record = invoiceItem('draft')
+    const first = typeof number === 'string' ? number : 'INV-2026-0001'
+    const answer = await whileUncommitted(
+      (records) => create(tenant, number, records, record),
+      () => create(tenant, number, store, record),
+    )
+    assert.deepEqual(answer, { outcome: 'created', number: first })
+    assert.equal((await itemsOf(kinds.invoices, tenant)).length, 1)
+  })
+}

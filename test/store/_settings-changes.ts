@@ -1,0 +1,156 @@
+import type { ApiKeySuccessor } from '../../lib/api-keys.ts'
+import type { AuditEntry, AuditRecord } from '../../lib/audit.ts'
+import type { BusinessStore } from '../../lib/store.ts'
+import { newEntry } from '../_audit.ts'
+import { claimOne, onlyDelivery, record, success } from './_delivering.ts'
+import { ids, newEndpoint, newKey, newSuccessor, type Tenant } from './_tenant.ts'
+
+// Every verb that leaves an audit entry, with something to change and something that is not to be changed.
+
+/** A verb as it is called with an entry. */
+export type Call = (store: BusinessStore, entry: AuditRecord) => Promise<unknown>
+
+/** A verb in an organization of its own. */
+export interface Change {
+  /** Changes something, the first time. */
+  readonly change: Call
+  /** Changes nothing. */
+  readonly vain: Call
+  /** What the entry is of, where that matters to the verb. */
+  readonly subjectId?: string
+  /** What the verb adds to the details. */
+  readonly added?: AuditEntry['details']
+}
+
+/** By the verb's name; an organization has been made for each, with a key. */
+export const changes: Readonly<Record<string, (tenant: Tenant) => Promise<Change>>> = {
+  async 'apiKeys.insert()'({ id, key }) {
+    const another = newKey()
+    return {
+      change: ({ apiKeys }, entry) => apiKeys.insert(id, another, entry),
+      vain: ({ apiKeys }, entry) => apiKeys.insert(id, key, entry),
+    }
+  },
+
+  async 'apiKeys.revoke()'({ id, key }) {
+    return {
+      change: ({ apiKeys }, entry) => apiKeys.revoke(id, key.id, entry),
+      vain: ({ apiKeys }, entry) => apiKeys.revoke(id, ids('key'), entry),
+    }
+  },
+
+  async 'apiKeys.rotate()'({ id, key, insertKey }) {
+    const expired = await insertKey({ expiresAt: '2020-02-29T12:00:00.010Z' })
+    // As two calls have entries of their own, they have successors of their own.
+    const successors = new Map<string, ApiKeySuccessor>()
+    const rotate = (store: BusinessStore, keyId: string, entry: AuditRecord) => {
+      const successor = successors.get(entry.id) ?? newSuccessor()
+      successors.set(entry.id, successor)
+      return store.apiKeys.rotate(id, keyId, successor, 60_000, entry)
+    }
+    return {
+      change: (store, entry) => rotate(store, key.id, entry),
+      vain: (store, entry) => rotate(store, expired.id, entry),
+    }
+  },
+
+  async 'apiKeys.limitOrganization()'({ id }) {
+    return {
+      change: ({ apiKeys }, entry) => apiKeys.limitOrganization(id, { perSecond: 0.5, burst: 3 }, entry),
+      vain: ({ apiKeys }, entry) => apiKeys.limitOrganization(id, null, entry),
+    }
+  },
+
+  async 'apiKeys.limitOrganization() of null'({ id, store }) {
+    await store.apiKeys.limitOrganization(id, { perSecond: 0.5, burst: 3 }, newEntry())
+    return {
+      change: ({ apiKeys }, entry) => apiKeys.limitOrganization(id, null, entry),
+      vain: ({ apiKeys }, entry) => apiKeys.limitOrganization(id, { perSecond: 0.5, burst: 3 }, entry),
+    }
+  },
+
+  async 'endpoints.insert()'({ id, insertEndpoint }) {
+    const [present, another] = [await insertEndpoint(), newEndpoint()]
+    return {
+      change: ({ endpoints }, entry) => endpoints.insert(id, another, entry),
+      vain: ({ endpoints }, entry) => endpoints.insert(id, present, entry),
+    }
+  },
+
+  async 'endpoints.update()'({ id, insertEndpoint }) {
+    const { id: endpointId, url } = await insertEndpoint({
+      types: ['client.created'],
+      headers: { 'X-A': '1' },
+    })
+    const same = { url, types: ['client.created'], headers: { 'X-A': '1' }, description: '' } as const
+    const other = { url, types: null, headers: { 'X-A': '2' }, description: '' }
+    return {
+      change: ({ endpoints }, entry) => endpoints.update(id, endpointId, other, entry),
+      vain: ({ endpoints }, entry) => endpoints.update(id, endpointId, same, entry),
+      added: { fields: ['types', 'headers'] },
+    }
+  },
+
+  async 'endpoints.setState()'({ id, insertEndpoint }) {
+    const { id: endpointId } = await insertEndpoint()
+    return {
+      change: ({ endpoints }, entry) => endpoints.setState(id, endpointId, 'paused', ['enabled'], entry),
+      vain: ({ endpoints }, entry) => endpoints.setState(id, endpointId, 'enabled', ['paused'], entry),
+    }
+  },
+
+  async 'endpoints.remove()'({ id, insertEndpoint }) {
+    const { id: endpointId } = await insertEndpoint()
+    return {
+      change: ({ endpoints }, entry) => endpoints.remove(id, endpointId, entry),
+      vain: ({ endpoints }, entry) => endpoints.remove(id, ids('we'), entry),
+    }
+  },
+
+  async 'endpoints.rotateSecret()'({ id, insertEndpoint }) {
+    const { id: endpointId, sealedSecret } = await insertEndpoint()
+    return {
+      change: ({ endpoints }, entry) => endpoints.rotateSecret(id, endpointId, 'sealed anew', 60_000, entry),
+      vain: ({ endpoints }, entry) => endpoints.rotateSecret(id, endpointId, sealedSecret, 60_000, entry),
+    }
+  },
+
+  async 'deliveries.replay()'(tenant) {
+    const { id } = tenant
+    await tenant.insertEndpoint()
+    await tenant.publish()
+    const delivered = await claimOne(tenant)
+    await record(tenant, [success(delivered)])
+    return {
+      change: ({ deliveries }, entry) => deliveries.replay(id, [delivered.id], {}, 1, entry),
+      vain: ({ deliveries }, entry) => deliveries.replay(id, [ids('dlv')], {}, 1, entry),
+      subjectId: delivered.id,
+      added: { replayed: 1 },
+    }
+  },
+
+  async 'deliveries.cancel()'(tenant) {
+    const { id } = tenant
+    await tenant.insertEndpoint()
+    await tenant.publish()
+    const { id: pending } = await onlyDelivery(tenant)
+    return {
+      change: ({ deliveries }, entry) => deliveries.cancel(id, pending, entry),
+      vain: ({ deliveries }, entry) => deliveries.cancel(id, ids('dlv'), entry),
+    }
+  },
+}
+
+/** What of an organization an administrator can see, but for the audit. */
+export async function settingsOf({ store, id }: Tenant): Promise<object> {
+  return {
+    keys: await store.apiKeys.list(id),
+    endpoints: await store.endpoints.list(id),
+    deliveries: await store.deliveries.list(id, {}, 1000, null),
+  }
+}
+
+/** The entries of the organization, newest first. */
+export function entriesOf({ store, id }: Tenant, subjectId?: string): Promise<readonly AuditEntry[]> {
+  return store.audit.list(id, subjectId === undefined ? {} : { subjectId }, 1000, null)
+}
