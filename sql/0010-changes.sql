@@ -18,6 +18,8 @@ alter table business_api.projects add column latest_changes text[] collate "C" n
 
 -- What may be overdue, of all organizations: the part of the invoices that are open and not marked yet.
 create index invoices_due_date_idx on business_api.invoices (due_date) where status in ('issued', 'partially_paid');
+create index invoices_organization_id_due_date_idx
+  on business_api.invoices (organization_id, due_date) where status in ('issued', 'partially_paid');
 
 create table business_api.payments (
   organization_id text collate "C" not null,
@@ -42,6 +44,12 @@ create table business_api.number_series (
   constraint number_series_pkey primary key (organization_id, series)
 );
 
+-- A number of a series: at least four digits.
+create function business_api.format_number(series text, count bigint) returns text
+language sql immutable
+set search_path = ''
+as $$ select series || '-' || lpad(count::text, greatest(4, length(count::text)), '0') $$;
+
 -- The next number of a series that no record of its kind has; a record that is there already keeps its own. The series
 -- stays locked until the transaction ends: only so can a number that is rolled back be given to the next one.
 create function business_api.next_number(organization_id text, series text, table_name text, record_id text) returns text
@@ -52,6 +60,7 @@ as $$
 declare
   counted bigint;
   known text;
+  is_taken boolean;
 begin
   insert into business_api.number_series as s (organization_id, series, last) values ($1, $2, 0)
   on conflict (organization_id, series) do update set last = s.last
@@ -64,18 +73,50 @@ begin
   if known is not null then
     return known;
   end if;
-  loop
-    counted := counted + 1;
-    known := $2 || '-' || lpad(counted::text, greatest(4, length(counted::text)), '0');
-    exit when not case table_name
-      when 'business_api.invoices'
-      then exists (select from business_api.invoices i where i.organization_id = $1 and i.number = known)
-      else exists (select from business_api.proposals p where p.organization_id = $1 and p.number = known)
-    end;
-  end loop;
+  counted := counted + 1;
+  is_taken := case table_name
+    when 'business_api.invoices' then exists (
+      select from business_api.invoices i
+       where i.organization_id = $1 and i.number = business_api.format_number($2, counted)
+    )
+    else exists (
+      select from business_api.proposals p
+       where p.organization_id = $1 and p.number = business_api.format_number($2, counted)
+    )
+  end;
+  if is_taken then
+    counted := business_api.first_free_number($1, $2, $3, counted);
+  end if;
   update business_api.number_series s set last = counted where s.organization_id = $1 and s.series = $2;
-  return known;
+  return business_api.format_number($2, counted);
 end
+$$;
+
+-- The first number of a series after `taken` that nobody has. In one look: a host may have brought a hundred thousand
+-- numbers of its own, and one look for each of them would take longer than a statement may.
+create function business_api.first_free_number(organization_id text, series text, table_name text, taken bigint)
+returns bigint
+language sql stable
+set search_path = ''
+as $$
+  select min(count) + 1
+    from (
+      select count, lead(count) over (order by count) as next
+        from (
+          select substr(number, length($2) + 2)::bigint as count, number
+            from (
+              select i.number from business_api.invoices i
+               where $3 = 'business_api.invoices' and i.organization_id = $1
+              union all
+              select p.number from business_api.proposals p
+               where $3 <> 'business_api.invoices' and p.organization_id = $1
+            ) as numbers
+           where left(number, length($2) + 1) = $2 || '-' and substr(number, length($2) + 2) ~ '^[0-9]{4,18}$'
+        ) as given
+       -- Another form of a number, `INV-2026-00042`, is not in its way.
+       where count >= taken and number = business_api.format_number($2, count)
+    ) as counts
+   where next is distinct from count + 1
 $$;
 
 -- Fills in the blanks of a JSON text: see lib/blanks.ts. A blank is a JSON string that begins with NUL, which no text
@@ -93,7 +134,8 @@ begin
     union all select '', record::text
     union all select f.key, f.value::text from json_each(record) f
   loop
-    filled := replace(filled, '"\u0000' || value.key || '"', value.text);
+    -- E'…': the same whatever standard_conforming_strings is in a host's transaction.
+    filled := replace(filled, E'"\\u0000' || value.key || '"', value.text);
   end loop;
   return filled;
 end

@@ -272,6 +272,8 @@ CREATE INDEX idempotency_keys_expires_at_idx ON business_api.idempotency_keys US
 
 CREATE INDEX invoices_due_date_idx ON business_api.invoices USING btree (due_date) WHERE (status = ANY (ARRAY['issued'::text, 'partially_paid'::text]));
 
+CREATE INDEX invoices_organization_id_due_date_idx ON business_api.invoices USING btree (organization_id, due_date) WHERE (status = ANY (ARRAY['issued'::text, 'partially_paid'::text]));
+
 CREATE INDEX leads_organization_id_business_id_idx ON business_api.leads USING btree (organization_id, business_id);
 
 CREATE INDEX payments_organization_id_invoice_id_idx ON business_api.payments USING btree (organization_id, invoice_id);
@@ -653,7 +655,8 @@ begin
     union all select '', record::text
     union all select f.key, f.value::text from json_each(record) f
   loop
-    filled := replace(filled, '"\u0000' || value.key || '"', value.text);
+    -- E'…': the same whatever standard_conforming_strings is in a host's transaction.
+    filled := replace(filled, E'"\\u0000' || value.key || '"', value.text);
   end loop;
   return filled;
 end
@@ -673,6 +676,39 @@ AS $function$
   )
   from jsonb_array_elements(events) with ordinality as e (event, position)
 $function$;
+
+CREATE OR REPLACE FUNCTION business_api.first_free_number(organization_id text, series text, table_name text, taken bigint)
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE
+ SET search_path TO ''
+AS $function$
+  select min(count) + 1
+    from (
+      select count, lead(count) over (order by count) as next
+        from (
+          select substr(number, length($2) + 2)::bigint as count, number
+            from (
+              select i.number from business_api.invoices i
+               where $3 = 'business_api.invoices' and i.organization_id = $1
+              union all
+              select p.number from business_api.proposals p
+               where $3 <> 'business_api.invoices' and p.organization_id = $1
+            ) as numbers
+           where left(number, length($2) + 1) = $2 || '-' and substr(number, length($2) + 2) ~ '^[0-9]{4,18}$'
+        ) as given
+       -- Another form of a number, `INV-2026-00042`, is not in its way.
+       where count >= taken and number = business_api.format_number($2, count)
+    ) as counts
+   where next is distinct from count + 1
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.format_number(series text, count bigint)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+ SET search_path TO ''
+AS $function$ select series || '-' || lpad(count::text, greatest(4, length(count::text)), '0') $function$;
 
 CREATE OR REPLACE FUNCTION business_api.is_recorded(organization_id text, entry_id text)
  RETURNS boolean
@@ -732,6 +768,7 @@ AS $function$
 declare
   counted bigint;
   known text;
+  is_taken boolean;
 begin
   insert into business_api.number_series as s (organization_id, series, last) values ($1, $2, 0)
   on conflict (organization_id, series) do update set last = s.last
@@ -744,17 +781,22 @@ begin
   if known is not null then
     return known;
   end if;
-  loop
-    counted := counted + 1;
-    known := $2 || '-' || lpad(counted::text, greatest(4, length(counted::text)), '0');
-    exit when not case table_name
-      when 'business_api.invoices'
-      then exists (select from business_api.invoices i where i.organization_id = $1 and i.number = known)
-      else exists (select from business_api.proposals p where p.organization_id = $1 and p.number = known)
-    end;
-  end loop;
+  counted := counted + 1;
+  is_taken := case table_name
+    when 'business_api.invoices' then exists (
+      select from business_api.invoices i
+       where i.organization_id = $1 and i.number = business_api.format_number($2, counted)
+    )
+    else exists (
+      select from business_api.proposals p
+       where p.organization_id = $1 and p.number = business_api.format_number($2, counted)
+    )
+  end;
+  if is_taken then
+    counted := business_api.first_free_number($1, $2, $3, counted);
+  end if;
   update business_api.number_series s set last = counted where s.organization_id = $1 and s.series = $2;
-  return known;
+  return business_api.format_number($2, counted);
 end
 $function$;
 

@@ -66,7 +66,7 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
       const asOf = request.asOf ?? toTimestamp(memory.clock())
       return organizations
         .flatMap((organization) => dueBefore(organization, asOf))
-        .sort((one, other) => (one.invoice.dueDate < other.invoice.dueDate ? -1 : 1))
+        .sort((one, other) => (sortKeyOf(one.invoice) < sortKeyOf(other.invoice) ? -1 : 1))
         .slice(0, request.limit)
         .map(({ organization, invoice }) => markOverdue(memory, organization, invoice, request))
     },
@@ -138,6 +138,11 @@ function dueBefore(
   return [...organization.invoices.values()]
     .filter(({ status, dueDate }) => ['issued', 'partially_paid'].includes(status) && dueDate < asOf)
     .map((invoice) => ({ organization, invoice }))
+}
+
+/** Those due for longest first. */
+function sortKeyOf({ dueDate, id }: Invoice): string {
+  return `${dueDate} ${id}`
 }
 
 function markOverdue(

@@ -43,7 +43,7 @@ function apiKeysOf(memory: Memory): readonly Ending[] {
   return [...memory.organizations()].flatMap(({ id: organizationId, apiKeys }) =>
     [...apiKeys.values()].flatMap((key) => {
       const { id: keyId, name, expiresAt } = key.record
-      if (expiresAt === null || key.revokedAt !== null) return []
+      if (expiresAt === null || key.revokedAt !== null || key.successorId !== null) return []
       const notice = { kind: 'api_key_expiring', organizationId, keyId, name, expiresAt } as const
       return [{ of: key, expiresAt: Date.parse(expiresAt), notice }]
     }),

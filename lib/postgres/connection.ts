@@ -10,6 +10,9 @@ export interface ConnectionOptions {
 /** On top of a statement's time here, with the longest wait for an idempotency key: the database gives up last. */
 const SERVER_TIMEOUT_EXTRA_MS = 5000
 
+/** Of a statement's time that a wait for a lock may take: the rest is for the work, and for the way back. */
+const LOCK_SHARE = 0.8
+
 const ALWAYS = {
   max: 1,
   // Without this postgres.js asks for the array types first, on every connection, and a connection that dies meanwhile
@@ -70,6 +73,8 @@ function serverSettings({ prepare, statementTimeoutMs }: ConnectionOptions): Rec
   if (!prepare) return {}
   return {
     statement_timeout: statementTimeoutMs + SERVER_TIMEOUT_EXTRA_MS,
+    // A statement gives up waiting for a lock before its caller does: what nobody waits for any more must not be written.
+    lock_timeout: Math.ceil(statementTimeoutMs * LOCK_SHARE),
     default_transaction_isolation: 'read committed',
   }
 }

@@ -107,8 +107,8 @@ export function createInvoiceStore(database: RecordDatabase): InvoiceStore {
             select organization_id, id from business_api.invoices
             where status in ('issued', 'partially_paid')
               and due_date < coalesce(${asOf}::text::timestamptz, now())
-              and (${organizationId}::text is null or organization_id = ${organizationId}::text)
-            order by due_date
+              ${organizationId === null ? sql`` : sql`and organization_id = ${organizationId}::text`}
+            order by due_date, id
             limit ${limit}::int
             for update skip locked
           ),
@@ -136,7 +136,7 @@ export function createInvoiceStore(database: RecordDatabase): InvoiceStore {
           published as (select business_api.record_events(organization_id, events) as due from events)
           select
             (select coalesce(sum(due), 0) from published)::text,
-            (select coalesce(pg_catalog.json_agg(item order by due_date), '[]') from shown)::text, ${mark}`,
+            (select coalesce(pg_catalog.json_agg(item order by due_date, item ->> 'id'), '[]') from shown)::text, ${mark}`,
       )
       if (due !== '0') database.due.announce()
       return JSON.parse(marked ?? '[]') as Invoice[]

@@ -32,7 +32,7 @@ export function createNoticeStore(database: Database): NoticeStore {
             select organization_id, id from business_api.api_keys
             where expires_at > now()
               and expires_at <= now() + ${apiKeysWithinMs}::float8 * interval '1 millisecond'
-              and revoked_at is null
+              and revoked_at is null and successor_id is null
               and (expiry_noticed is distinct from expires_at or expiry_noticed_by = ${token}::text)
             order by expiry_noticed_by is distinct from ${token}::text, expires_at
             limit ${limit}::int

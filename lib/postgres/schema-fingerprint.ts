@@ -217,14 +217,17 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function end_leases(max_attempts integer)': '528e6b6d616b',
     'function end_waits(at_time timestamp with time zone)': '5be9777cec7e',
     'function event_types()': '25f5c8d1a501',
-    'function fill(template text, record json, more json)': '01b35c80455d',
+    'function fill(template text, record json, more json)': 'c0aa38a5adc9',
     'function fill_events(events jsonb, record json, more json)': 'd030a881b37d',
+    'function first_free_number(organization_id text, series text, table_name text, taken bigint)':
+      '3651475e99c1',
+    'function format_number(series text, count bigint)': '7c1f0e0b3abc',
     'function is_recorded(organization_id text, entry_id text)': '772d8f3a8ebd',
     'function likely_organization(digest text, scope text, key_per_second double precision, key_burst integer, organization_per_second double precision, organization_burst integer)':
       '80160e34b33e',
     'function new_id(kind text)': '89f87babd4e2',
     'function next_number(organization_id text, series text, table_name text, record_id text)':
-      '6abe39fdbc1c',
+      '8b820018d133',
     'function publish_event(organization_id text, type text, data jsonb, id text)': '90349046a78b',
     'function recall_attempts(results jsonb, recorded text[], failure_limit integer)': 'f7ed22d8df1e',
     'function record_attempts(results jsonb, failure_limit integer, failing_ms double precision)':
@@ -244,6 +247,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'index events_created_at_idx': '532821d57440',
     'index idempotency_keys_expires_at_idx': 'de1891ae967b',
     'index invoices_due_date_idx': '367a9f5e7233',
+    'index invoices_organization_id_due_date_idx': '00309a300240',
     'index leads_organization_id_business_id_idx': 'fbeab21e6ed2',
     'index payments_organization_id_invoice_id_idx': '89ef5202b797',
     'index webhook_endpoints_previous_secret_expires_at_idx': '5811d7863811',

@@ -166,6 +166,26 @@ function testGiven(harness: StoreHarness, numbered: Numbered): void {
     await assert.rejects(create(numbered, tenant, nth(4)), { code: 'already_exists' })
   })
 
+  test(`${name}.create() fills every gap that numbers by hand have left, and minds no other form of a number`, async () => {
+    const tenant = await createTenant(harness)
+    const { series } = SERIES
+    for (const number of [
+      nth(1),
+      nth(2),
+      nth(4),
+      nth(7),
+      `${series}-00003`,
+      `${series}-3`,
+      `${series}-0003x`,
+      'x',
+    ]) {
+      await create(numbered, tenant, number)
+    }
+    const numbers = []
+    for (let count = 0; count < 5; count++) numbers.push(await create(numbered, tenant))
+    assert.deepEqual(numbers, [nth(3), nth(5), nth(6), nth(8), nth(9)].map(created))
+  })
+
   test(`${name}.create() of a number that is taken leaves no event and no key behind; another organization may have it`, async () => {
     const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
     await create(numbered, ours, 'A')

@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import type { Sql, TransactionSql } from 'postgres'
+import { STORE_UNAVAILABLE } from '../../lib/errors.ts'
+import { createPlatform } from '../../lib/platform.ts'
+import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import { createDeveloperSettings } from '../../lib/settings.ts'
+import { createTestDatabase, type TestDatabase } from '../_database.ts'
+
+// A call that has waited for somebody else's lock until it gave up must not be carried out afterwards: its caller was
+// told that it was not, and may have been shown no secret, or may try again.
+
+const ORG = 'org_late'
+const STATEMENT_TIMEOUT_MS = 500
+
+describe('What has waited for a lock for too long is not carried out', () => {
+  let database: TestDatabase
+  let store: PostgresStore
+  let sql: Sql
+
+  before(async () => {
+    database = await createTestDatabase()
+    store = createPostgresStore(database.url, { statementTimeoutMs: STATEMENT_TIMEOUT_MS })
+    sql = database.sql()
+  })
+  after(async () => {
+    await store.close()
+    await database.drop()
+  })
+
+  const settings = () =>
+    createDeveloperSettings(store, { allowPlaintextSecrets: true, allowPrivateNetworks: true })
+  const platform = () => createPlatform(store)
+
+  /** Makes a call while a lock is held, lets go once the call has failed, and waits until its statement has ended. */
+  async function callBehind(
+    lock: (tx: TransactionSql) => Promise<unknown>,
+    call: () => Promise<unknown>,
+  ): Promise<void> {
+    const done = Symbol('done')
+    const held = sql.begin(async (tx) => {
+      await lock(tx)
+      await assert.rejects(call(), { code: STORE_UNAVAILABLE })
+      // Undone: what has waited for it has its way.
+      throw done
+    })
+    assert.equal(await held.catch((error: unknown) => error), done)
+    const others = () => sql`
+      select from pg_stat_activity
+      where datname = current_database() and state = 'active' and pid <> pg_backend_pid()`
+    while ((await others()).length > 0);
+  }
+
+  test('endpoints.rotateSecret()', async () => {
+    const { endpoints } = settings()
+    const { id } = await endpoints.register(ORG, { url: 'https://127.0.0.1/' })
+    const secrets = async () => (await store.endpoints.getTarget(ORG, id))?.sealedSecrets
+    const known = await secrets()
+    await callBehind(
+      (tx) => tx`select from business_api.webhook_endpoints where id = ${id} for update`,
+      () => endpoints.rotateSecret(ORG, id),
+    )
+    assert.deepEqual(await secrets(), known)
+  })
+
+  test('apiKeys.rotate()', async () => {
+    const { apiKeys } = settings()
+    const { id } = await apiKeys.create(ORG, { name: 'Late', scopes: ['clients:read'] })
+    await callBehind(
+      (tx) => tx`select from business_api.api_keys where id = ${id} for update`,
+      () => apiKeys.rotate(ORG, id, { overlapMs: 0 }),
+    )
+    const [key, ...others] = await apiKeys.list(ORG)
+    assert.deepEqual([key?.revokedAt, others], [null, []])
+  })
+
+  test('invoices.create() with the next number of its series', async () => {
+    const { invoices } = platform()
+    const invoice = {
+      currency: 'TND',
+      total: '1',
+      issueDate: '2026-01-01T00:00:00Z',
+      dueDate: '2026-02-01T00:00:00Z',
+    }
+    await invoices.create(ORG, invoice)
+    await callBehind(
+      (tx) => tx`select from business_api.number_series where organization_id = ${ORG} for update`,
+      () => invoices.create(ORG, invoice),
+    )
+    assert.equal((await sql`select from business_api.invoices`).length, 1)
+  })
+
+  test('leads.convert()', async () => {
+    const { businesses, leads } = platform()
+    const { id: businessId } = await businesses.create(ORG, { name: 'Late' })
+    const { id: leadId } = await leads.create(ORG, { businessId })
+    await callBehind(
+      (tx) => tx`
+        insert into business_api.clients
+          (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at)
+        values (${ORG}, 'cli_other', ${businessId}, 'active', 0, 0, now())`,
+      async () => {
+        await leads.convert(ORG, { leadId })
+      },
+    )
+    const [lead] = await sql`select stage from business_api.leads where id = ${leadId}`
+    assert.equal(lead?.stage, 'new')
+  })
+})
