@@ -518,6 +518,18 @@ describeOnEveryStore((open) => {
       assert.deepEqual(await readSigningSecrets(store, organizationId), [last.secret])
     })
 
+    test('endpoints.rotateSecret() with keys that do not open the present secret is refused, but for an overlap of 0', async () => {
+      const { settings, store, organizationId } = setUp()
+      const { id } = await settings.endpoints.register(organizationId, { url: URL })
+      const known = await store.endpoints.getTarget(organizationId, id)
+      const other = createDeveloperSettings(store, { secretKeys: [randomBytes(32)] })
+      await assert.rejects(other.endpoints.rotateSecret(organizationId, id), { code: SECRET_UNAVAILABLE })
+      const after = await store.endpoints.getTarget(organizationId, id)
+      assert.deepEqual(after?.sealedSecrets, known?.sealedSecrets)
+      await other.endpoints.rotateSecret(organizationId, id, { overlapMs: 0 })
+      await other.endpoints.rotateSecret(organizationId, id)
+    })
+
     test('endpoints.rotateSecret() refuses an overlap that is not in whole milliseconds from 0 to 30 days', async () => {
       const { settings, store, organizationId } = setUp()
       const { id, secret } = await settings.endpoints.register(organizationId, { url: URL })

@@ -91,7 +91,9 @@ export interface EndpointSettings {
    * Makes a new secret the current one. The one before signs too for the overlap, so that the subscriber can change
    * over in its own time; one from an earlier rotation does not sign any more.
    *
-   * @throws `BusinessApiError` with code `secret_unavailable` when the host has given no key to seal the secret with
+   * @throws `BusinessApiError` with code `secret_unavailable` when the host has given no key to seal the secret with, and
+   *   when its keys do not open the present secret: then the delivery loop's are others, and it could not send with what
+   *   is sealed here. An overlap of 0 does without the present secret, for one whose key is lost
    */
   rotateSecret(
     organizationId: string,
@@ -144,6 +146,17 @@ export function createEndpointSettings(
 ): EndpointSettings {
   const { sealer, judge, headerPrefix, ids, clock, makeEntry } = tools
   const { RegisterSchema, UpdateSchema } = createEndpointSchemas(headerPrefix)
+
+  /** Whoever cannot open what the loop opens has other keys, and would stop the deliveries. */
+  async function checkPresentSecret(
+    organizationId: string,
+    endpointId: string,
+    action: string,
+  ): Promise<void> {
+    const target = found(await store.endpoints.getTarget(organizationId, endpointId), action)
+    for (const sealed of target.sealedSecrets.slice(0, 1))
+      sealer.unseal(sealed, { organizationId, endpointId })
+  }
 
   async function checkUrl(url: string, action: string): Promise<void> {
     const verdict = await judge(url)
@@ -223,6 +236,7 @@ export function createEndpointSettings(
       const { organizationId: owner, endpointId: id, overlapMs: overlap } = input
       const secret = generateSigningSecret()
       const sealedSecret = sealer.seal(secret, { organizationId: owner, endpointId: id })
+      if (overlap > 0) await checkPresentSecret(owner, id, action)
       const entry = makeEntry('endpoint.secret_rotated', id, input.actor, { overlapMs: overlap })
       const endpoint = await store.endpoints.rotateSecret(owner, id, sealedSecret, overlap, entry)
       return { secret, ...found(endpoint, action) }
