@@ -10,7 +10,7 @@ const WORD_MAX = 64
 /** Longest decimal string: numeric(15,3) has twelve digits before the point, and some currencies four after it. */
 const DECIMAL_MAX = 20
 /** The largest number of a numeric(15,3). */
-const AMOUNT_MAX = 999_999_999_999.999
+export const AMOUNT_MAX = 999_999_999_999.999
 
 const EMAIL_MAX = 254
 /** One @, at most 64 characters before it, a dot in the domain, no empty label, no white space or control character. */
@@ -63,12 +63,24 @@ export function id(kind: string, description: string) {
 
 /** A word whose usual values are listed; the type stays string, as a host may have values of its own. */
 export function word(description: string, ...usual: [string, ...string[]]) {
-  return v.pipe(v.string(), v.maxLength(WORD_MAX), v.description(description), v.examples(usual))
+  return v.pipe(
+    v.string(),
+    v.maxCodePoints(WORD_MAX),
+    v.check(isStorable),
+    v.description(description),
+    v.examples(usual),
+  )
 }
 
 /** Free text in an answer or an event. */
 export function prose(max: number, description: string, example: string) {
-  return v.pipe(v.string(), v.maxLength(max), v.description(description), v.examples([example]))
+  return v.pipe(
+    v.string(),
+    v.maxCodePoints(max),
+    v.check(isStorable),
+    v.description(description),
+    v.examples([example]),
+  )
 }
 
 /** ISO 8601 in UTC with milliseconds. */

@@ -24,6 +24,16 @@ export function moment(requirement: string): v.GenericSchema<Date | string, Date
   return v.union([v.date(), text], requirement)
 }
 
+const momentRequirement = 'must be a Date, or ISO 8601 with a time zone, from 1970 to 9999'
+
+/** A moment as a host gives it, as a timestamp. */
+export const MomentSchema: v.GenericSchema<Date | string, string> = v.pipe(
+  moment(momentRequirement),
+  // Elsewhere a year has another number of digits, or is none that every database knows.
+  v.check((time) => time.getTime() >= 0 && time.getTime() < Date.UTC(10_000), momentRequirement),
+  v.transform((time) => time.toISOString()),
+)
+
 function isIsoMoment(text: string): boolean {
   const match = ISO_MOMENT.exec(text)
   if (!match || Number.isNaN(Date.parse(text))) return false

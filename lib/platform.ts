@@ -1,3 +1,8 @@
+export type { Business } from './businesses.ts'
+export type { Client } from './clients.ts'
+export type { EventData, EventType } from './events.ts'
+export type { Invoice } from './invoices.ts'
+export type { ConvertedLead, Lead } from './leads.ts'
 export type { BusinessCalls, NewBusiness } from './platform/businesses.ts'
 export type { CallOptions } from './platform/calls.ts'
 export type { ClientCalls, ClientRevenue, ClientStatus } from './platform/clients.ts'
@@ -26,3 +31,6 @@ export type {
   ProposalRevision,
   ProposalSignature,
 } from './platform/proposals.ts'
+export type { Project } from './projects.ts'
+export type { Proposal } from './proposals.ts'
+export type { RecordStore } from './store.ts'

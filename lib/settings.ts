@@ -1,3 +1,10 @@
+export type { ApiKey } from './api-keys.ts'
+export type { AuditAction, AuditEntry } from './audit.ts'
+export type { Delivery, DeliveryAttempt, DeliveryDetails, DeliveryState } from './deliveries.ts'
+export type { EndpointState, WebhookEndpoint } from './endpoints.ts'
+export type { EventType } from './events.ts'
+export type { RateLimit } from './rate-limit.ts'
+export type { Scope } from './scopes.ts'
 export type {
   ApiKeySettings,
   CreatedApiKey,

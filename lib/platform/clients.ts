@@ -1,6 +1,7 @@
 import * as v from 'valibot'
 import type { Client, ClientChanges } from '../clients.ts'
 import { CreateClientInputSchema, newClient } from '../clients.ts'
+import { IdSchema } from '../input.ts'
 import type { RecordStore } from '../store.ts'
 import type { NewBusiness } from './businesses.ts'
 import {
@@ -13,7 +14,7 @@ import {
   defineCall,
   withReply,
 } from './calls.ts'
-import { IdSchema, SignedAmountSchema } from './inputs.ts'
+import { SignedAmountSchema } from './inputs.ts'
 
 // --- Types ---
 

@@ -1,27 +1,10 @@
 import * as v from 'valibot'
 import * as field from '../fields.ts'
-import { IdSchema, moment } from '../input.ts'
 
 // What several calls take in the same form.
 
-const momentRequirement = 'must be a Date, or ISO 8601 with a time zone, from 1970 to 9999'
-
-/** A moment as a host gives it, as a timestamp. */
-export const MomentSchema: v.GenericSchema<Date | string, string> = v.pipe(
-  moment(momentRequirement),
-  // Elsewhere a year has another number of digits, or is none that every database knows.
-  v.check((time) => time.getTime() >= 0 && time.getTime() < Date.UTC(10_000), momentRequirement),
-  v.transform((time) => time.toISOString()),
-)
-
-/** The id of a record to look for. */
-export { IdSchema }
-
-/** The largest number of a numeric(15,3). */
-const AMOUNT_MAX = 999_999_999_999.999
-
 /** A number with at most three decimals, as the number fields of the API are kept. */
-export function amount(min: number, max: number = AMOUNT_MAX): v.GenericSchema<number, number> {
+export function amount(min: number, max: number = field.AMOUNT_MAX): v.GenericSchema<number, number> {
   const requirement = `must be a number from ${min} to ${max} with at most three decimals`
   return v.pipe(
     v.number(requirement),
@@ -32,7 +15,7 @@ export function amount(min: number, max: number = AMOUNT_MAX): v.GenericSchema<n
 }
 
 /** A number of any sign, see {@link amount}. */
-export const SignedAmountSchema: v.GenericSchema<number, number> = amount(-AMOUNT_MAX)
+export const SignedAmountSchema: v.GenericSchema<number, number> = amount(-field.AMOUNT_MAX)
 /** A price or a value. */
 export const AmountSchema: v.GenericSchema<number, number> = amount(0)
 

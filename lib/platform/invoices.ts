@@ -2,6 +2,7 @@ import * as v from 'valibot'
 import { blank } from '../blanks.ts'
 import { type RecordedEvent, recordWithBlanks } from '../envelope.ts'
 import { BusinessApiError, INVALID_INPUT, INVALID_STATE, OVERPAYMENT } from '../errors.ts'
+import { IdSchema, MomentSchema } from '../input.ts'
 import {
   type Invoice,
   type InvoiceRefusal,
@@ -24,7 +25,7 @@ import {
   type Refusal,
   withReply,
 } from './calls.ts'
-import { CurrencySchema, IdSchema, MomentSchema, MoneySchema, NumberSchema } from './inputs.ts'
+import { CurrencySchema, MoneySchema, NumberSchema } from './inputs.ts'
 
 // --- Types ---
 

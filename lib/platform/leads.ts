@@ -4,6 +4,7 @@ import { type Client, clientEvents } from '../clients.ts'
 import type { RecordedEvent } from '../envelope.ts'
 import { recordWithBlanks } from '../envelope.ts'
 import { BusinessApiError, NOT_FOUND } from '../errors.ts'
+import { IdSchema } from '../input.ts'
 import {
   type Conversion,
   type ConvertedLead,
@@ -25,7 +26,7 @@ import {
   defineCall,
   withReply,
 } from './calls.ts'
-import { AmountSchema, amount, IdSchema } from './inputs.ts'
+import { AmountSchema, amount } from './inputs.ts'
 
 // --- Types ---
 

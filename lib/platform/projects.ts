@@ -1,6 +1,7 @@
 import * as v from 'valibot'
 import { blank } from '../blanks.ts'
 import { type RecordedEvent, recordWithBlanks } from '../envelope.ts'
+import { IdSchema } from '../input.ts'
 import type { Making } from '../making.ts'
 import { type Project, projectEvents } from '../projects.ts'
 import type { RecordStore } from '../store.ts'
@@ -13,7 +14,7 @@ import {
   defineCall,
   withReply,
 } from './calls.ts'
-import { AmountSchema, IdSchema, TitleSchema } from './inputs.ts'
+import { AmountSchema, TitleSchema } from './inputs.ts'
 
 // --- Types ---
 

@@ -2,6 +2,7 @@ import * as v from 'valibot'
 import { blank } from '../blanks.ts'
 import { type RecordedEvent, recordWithBlanks } from '../envelope.ts'
 import { BusinessApiError, INVALID_INPUT } from '../errors.ts'
+import { IdSchema, MomentSchema } from '../input.ts'
 import { type Making, toTimestamp } from '../making.ts'
 import { isAsFineAs } from '../money.ts'
 import { seriesOf } from '../numbering.ts'
@@ -22,7 +23,7 @@ import {
   defineCall,
   withReply,
 } from './calls.ts'
-import { AmountSchema, CurrencySchema, IdSchema, MomentSchema, NumberSchema, TitleSchema } from './inputs.ts'
+import { AmountSchema, CurrencySchema, NumberSchema, TitleSchema } from './inputs.ts'
 
 // --- Types ---
 

@@ -9,7 +9,7 @@ import type {
 } from '../deliveries.ts'
 import { BusinessApiError, INVALID_STATE } from '../errors.ts'
 import { EVENT_TYPES, type EventType } from '../events.ts'
-import { found, IdSchema, moment, OrganizationIdSchema, read, withoutUndefined } from '../input.ts'
+import { found, IdSchema, MomentSchema, OrganizationIdSchema, read, withoutUndefined } from '../input.ts'
 import type { BusinessStore } from '../store.ts'
 import { type Acting, ActorSchema, type MakeEntry } from './audit.ts'
 import { type Page, type PageQuery, pageEntries, readPage } from './page.ts'
@@ -94,14 +94,6 @@ const STATES = Object.keys(STATE_WORDS) as readonly DeliveryState[]
 
 const typeRequirement = `must be one of ${EVENT_TYPES.join(', ')}`
 const statesRequirement = `must be one or more of ${STATES.join(', ')}`
-const momentRequirement = 'must be a Date, or ISO 8601 with a time zone, from 1970 to 9999'
-
-const MomentSchema = v.pipe(
-  moment(momentRequirement),
-  // Elsewhere a year has another number of digits, or is none that every database knows.
-  v.check((time) => time.getTime() >= 0 && time.getTime() < Date.UTC(10_000), momentRequirement),
-  v.transform((time) => time.toISOString()),
-)
 
 const FilterSchema = v.object({
   organizationId: OrganizationIdSchema,

@@ -7,7 +7,7 @@ export type Chore = () => Promise<boolean>
 export interface Chores {
   /** Does each of them every minute, until they are ended. */
   keepDoing(): Promise<void>
-  /** Does each of them until nothing is left or they are ended, so many parts at most. @throws what a chore throws */
+  /** Does each of them until nothing is left or they are ended, so many parts at most. @throws what the first one throws that fails, once all were done */
   doOnce(): Promise<void>
   end(): void
 }
@@ -39,13 +39,20 @@ export function createChores(chores: readonly Chore[], onError: (error: unknown)
       end = () => {
         isEnded = true
       }
+      const failures: unknown[] = []
       for (const chore of chores) {
-        for (let parts = 0; parts < PARTS_MAX && !isEnded; parts++) if (await chore()) break
+        // One that fails must not keep the others from being done, run after run.
+        await doParts(chore, () => isEnded).catch((error) => failures.push(error))
       }
+      if (failures.length > 0) throw failures[0]
     },
 
     end: () => end(),
   }
+}
+
+async function doParts(chore: Chore, isEnded: () => boolean): Promise<void> {
+  for (let parts = 0; parts < PARTS_MAX && !isEnded(); parts++) if (await chore()) break
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { FailureLimit } from '../deliveries.ts'
 import type { Logger } from '../log.ts'
 import type { Notice } from '../notices.ts'
-import { readHeaderPrefix, readLogger, readWhole } from '../options.ts'
+import { readFlag, readHeaderPrefix, readLogger, readWhole } from '../options.ts'
 import type { ExpiryTimes } from './expiry.ts'
 import { RETRY_DELAYS_MS } from './verdict.ts'
 
@@ -92,11 +92,6 @@ export function readLoopOptions(options: DeliveryLoopOptions): LoopSettings {
     onNotice: readListener('onNotice', options.onNotice),
     onError: readListener('onError', options.onError),
   }
-}
-
-function readFlag(name: string, value = false): boolean {
-  if (typeof value === 'boolean') return value
-  throw new TypeError(`Cannot use option '${name}' as it must be true or false: current value is ${value}`)
 }
 
 function readPositive(name: string, value: number): number {

@@ -29,6 +29,13 @@ test('publish() twice with one id: the first stands', async () => {
   assert.deepEqual(others, [])
 })
 
+test('publish() counts characters as JSON Schema does', async () => {
+  const store = createMemoryStore()
+  const data = { ...ticket, subject: '🏺'.repeat(500) }
+  await createPlatform(store).publish('org_a', 'support.ticket_created', data)
+  assert.equal(store.recordedEvents('org_a').length, 1)
+})
+
 test('publish() leaves out what the type does not have', async () => {
   const store = createMemoryStore()
   const data = { ...ticket, secret: 'nobody’s business' }
@@ -43,6 +50,9 @@ test('publish() refuses data that is not what the schema says, naming the field 
     ['support.ticket_created', { ...ticket, subject: 42 }, undefined, /data\.subject must be string/],
     ['support.ticket_created', { ticketId: 'tic_1', status: 'open' }, undefined, /data\.subject/],
     ['support.ticket_created', null, undefined, /data must be/],
+    ['support.ticket_created', { ...ticket, subject: 'a\0b' }, undefined, /data\.subject must be/],
+    ['support.ticket_created', { ...ticket, status: '\ud800' }, undefined, /data\.status must be/],
+    ['support.ticket_created', { ...ticket, subject: '🏺'.repeat(501) }, undefined, /data\.subject must be/],
     ['support.ticket_creatd', ticket, undefined, /type/],
     ['constructor', ticket, undefined, /type/],
     ['support.ticket_created', ticket, 'with space', /id must be 1 to 64/],

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
@@ -38,6 +38,24 @@ export const server = createServer(api).listen(0, '127.0.0.1', () => {
 })
 `
 
+/** A host that exports what it gets, and imports no more than two doors: what they return must be named there. */
+const SUBPATHS = `
+import { createMemoryStore } from 'business-api/memory'
+import { createPlatform } from 'business-api/platform'
+import { createDeveloperSettings } from 'business-api/settings'
+
+const store = createMemoryStore()
+export const platform = createPlatform(store)
+export const settings = createDeveloperSettings(store)
+export const won = await platform.leads.convert('org_package', { leadId: 'lead_1' })
+export const invoice = await platform.invoices.issue('org_package', { invoiceId: 'inv_1' })
+export const page = await settings.deliveries.list('org_package')
+export const delivery = await settings.deliveries.get('org_package', 'dlv_1')
+export const endpoints = await settings.endpoints.list('org_package')
+export const entries = await settings.audit.list('org_package')
+export const rotated = await settings.apiKeys.rotate('org_package', 'key_1')
+`
+
 const TSCONFIG = {
   compilerOptions: {
     target: 'es2022',
@@ -67,6 +85,9 @@ describe('the package, packed and installed into an empty project', () => {
     await writeFile(join(project, 'package.json'), JSON.stringify({ private: true, type: 'module' }))
     await writeFile(join(project, 'tsconfig.json'), JSON.stringify(TSCONFIG))
     await writeFile(join(project, 'host.ts'), HOST)
+    await mkdir(join(project, 'subpaths'))
+    await writeFile(join(project, 'subpaths/tsconfig.json'), JSON.stringify({ ...TSCONFIG, include: ['.'] }))
+    await writeFile(join(project, 'subpaths/host.ts'), SUBPATHS)
     const needs = [join(project, packed.filename), 'typescript@5.9', '@types/node@20']
     await run('npm', ['install', '--no-audit', '--no-fund', ...needs], { cwd: project })
     installed = join(project, 'node_modules/business-api')
@@ -85,6 +106,14 @@ describe('the package, packed and installed into an empty project', () => {
   test('type-checks without skipLibCheck, and its host can emit declarations', async () => {
     await run(process.execPath, [join(project, 'node_modules/typescript/bin/tsc')], { cwd: project })
     assert.deepEqual((await readdir(join(project, 'out'))).sort(), ['host.d.ts', 'host.js'])
+  })
+
+  test('names what its doors give, also where no other one is imported', async () => {
+    const tsc = join(project, 'node_modules/typescript/bin/tsc')
+    const { stdout } = await run(process.execPath, [tsc, '-p', 'subpaths'], { cwd: project }).catch(
+      (error) => error,
+    )
+    assert.equal(stdout, '')
   })
 
   test('migrates, makes a key and serves', async () => {

@@ -6,7 +6,7 @@ import { storeUnavailable } from '../../lib/errors.ts'
 import { toTimestamp } from '../../lib/making.ts'
 import type { ExpiryRequest, Notice } from '../../lib/notices.ts'
 import type { BusinessStore } from '../../lib/store.ts'
-import { createChores } from '../../lib/webhooks/chores.ts'
+import { type Chore, createChores } from '../../lib/webhooks/chores.ts'
 import { createExpiryWatch } from '../../lib/webhooks/expiry.ts'
 import { newEntry } from '../_audit.ts'
 import {
@@ -452,8 +452,11 @@ describe('createChores()', () => {
     )
     await ended.doOnce()
     assert.equal(parts, 2)
-    const failing = createChores([() => Promise.reject(new TypeError('a bug'))], ignore)
+    let done = 0
+    const other: Chore = async () => ++done > 0
+    const failing = createChores([() => Promise.reject(new TypeError('a bug')), other], ignore)
     await assert.rejects(failing.doOnce(), TypeError)
+    assert.equal(done, 1, 'the others are done all the same')
   })
 
   test('keepDoing() goes on with the others when one fails or hangs, until it is ended', async () => {
