@@ -17,7 +17,10 @@ import {
 import { createPostgresStore, migrate } from 'business-api/postgres'
 
 const { TRACKER_URL = 'http://127.0.0.1:4000', DATABASE_URL, PORT = '3000' } = process.env
-if (!DATABASE_URL) throw new Error('Set DATABASE_URL to a PostgreSQL database')
+if (!DATABASE_URL) {
+  console.error('Set DATABASE_URL to a PostgreSQL database')
+  process.exit(2)
+}
 await migrate(DATABASE_URL)
 
 const postgres = createPostgresStore(DATABASE_URL)

@@ -7,7 +7,10 @@ import { createPostgresStore, migrate } from 'business-api/postgres'
 import express from 'express'
 
 const { DATABASE_URL, PORT = '3000' } = process.env
-if (!DATABASE_URL) throw new Error('Set DATABASE_URL to a PostgreSQL database')
+if (!DATABASE_URL) {
+  console.error('Set DATABASE_URL to a PostgreSQL database')
+  process.exit(2)
+}
 await migrate(DATABASE_URL)
 
 const store = createPostgresStore(DATABASE_URL)

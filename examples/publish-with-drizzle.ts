@@ -51,13 +51,23 @@ export function createPool(url: string): pg.Pool {
   return pool
 }
 
+/** What was to be expected needs no stack: one line. */
+function fail(line: string, exitCode = 2): never {
+  console.error(line)
+  process.exit(exitCode)
+}
+
 async function main(): Promise<void> {
   const { DATABASE_URL } = process.env
   const [organizationId, subject] = process.argv.slice(2)
   if (!DATABASE_URL || !organizationId || !subject) {
-    throw new Error('Usage: DATABASE_URL=… npx tsx examples/publish-with-drizzle.ts ORGANIZATION_ID SUBJECT')
+    fail('Usage: DATABASE_URL=… npx tsx examples/publish-with-drizzle.ts ORGANIZATION_ID SUBJECT')
   }
-  await migrate(DATABASE_URL)
+  await migrate(DATABASE_URL).catch((error) => {
+    // A database that is not there, or that does not take us in. Whatever else it is keeps its stack.
+    if (!/^(E|CONNECT|28|3D)/.test(error.code)) throw error
+    fail(`Cannot use the database: ${error.message || error.code}`, 1)
+  })
   const pool = createPool(DATABASE_URL)
   const db = drizzle(pool)
   // A host with Drizzle makes its tables with drizzle-kit.

@@ -9,7 +9,10 @@ import { verifyWebhook, WebhookSignatureError } from 'business-api/webhooks'
 
 const { SIGNING_SECRET = '', PORT = '4000' } = process.env
 const secrets = SIGNING_SECRET.split(',').flatMap((secret) => secret.trim() || [])
-if (secrets.length === 0) throw new Error("Set SIGNING_SECRET to the endpoint's signing secret")
+if (secrets.length === 0) {
+  console.error("Set SIGNING_SECRET to the endpoint's signing secret")
+  process.exit(2)
+}
 
 /** Larger than any event of the platform. */
 const BODY_MAX_BYTES = 1024 * 1024
@@ -46,7 +49,8 @@ async function receive(request: IncomingMessage): Promise<number> {
     console.error(`Refused a webhook: ${error.code}`)
     return 400
   }
-  const event: Event = JSON.parse(body.toString())
+  const event = parseEvent(body)
+  if (event === null) return 400
   if (isFirst(event.id)) setImmediate(work, event)
   return 204
 }
@@ -61,6 +65,16 @@ async function readBody(request: IncomingMessage): Promise<Buffer | null> {
     chunks.push(chunk)
   }
   return Buffer.concat(chunks)
+}
+
+/** Null for what is signed and yet no event. */
+function parseEvent(body: Buffer): Event | null {
+  try {
+    const event: Event | null = JSON.parse(body.toString())
+    return typeof event?.id === 'string' ? event : null
+  } catch {
+    return null
+  }
 }
 
 /** Every attempt of a delivery carries the same event id. */

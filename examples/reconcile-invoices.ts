@@ -96,31 +96,53 @@ export async function listInvoices(url: string, key: string): Promise<Invoice[] 
   return data
 }
 
-/** Answers 2xx when an invoice.paid has been kept, and 5xx, so that it comes again, when it could not be. */
+/** Answers 2xx when an invoice.paid has been kept, 5xx when it could not be, 4xx to what is no event. */
 export function createSubscriber(secret: string, keep: (paid: Paid) => Promise<void>): Server {
   return createServer(async (request, response) => {
-    try {
-      const body = await readBody(request)
-      verifyWebhook(body, request.headers['x-service-signature'], secret)
-      const event: Event = JSON.parse(body.toString())
-      // Kept twice, it is paid all the same: an event that is sent again needs no care here.
-      if (event.type === 'invoice.paid') await keep(event.data)
-      response.writeHead(204).end()
-    } catch (error) {
+    const status = await receive(request, secret, keep).catch((error) => {
       console.error(`Cannot receive a webhook: ${error}`)
-      response.writeHead(error instanceof WebhookSignatureError ? 400 : 500).end()
-    }
+      return error instanceof WebhookSignatureError ? 400 : 500
+    })
+    response.writeHead(status).end()
   })
 }
 
-/** The bytes as they came: a body that was parsed and written again has another signature. */
-async function readBody(request: IncomingMessage): Promise<Buffer> {
+async function receive(
+  request: IncomingMessage,
+  secret: string,
+  keep: (paid: Paid) => Promise<void>,
+): Promise<number> {
+  const body = await readBody(request)
+  if (body === null) return 413
+  verifyWebhook(body, request.headers['x-service-signature'], secret)
+  const event = parseEvent(body)
+  if (event === null) return 400
+  // Kept twice, it is paid all the same: an event that is sent again needs no care here.
+  if (event.type === 'invoice.paid') await keep(event.data)
+  return 204
+}
+
+/**
+ * The bytes as they came: a body that was parsed and written again has another signature. Null when they are too many:
+ * the connection lives on to say so.
+ */
+async function readBody(request: IncomingMessage): Promise<Buffer | null> {
   let body = Buffer.alloc(0)
-  for await (const chunk of request) {
+  for await (const chunk of request.iterator({ destroyOnReturn: false })) {
     body = Buffer.concat([body, chunk])
-    if (body.length > BODY_MAX_BYTES) throw new Error('its body is too large')
+    if (body.length > BODY_MAX_BYTES) return null
   }
   return body
+}
+
+/** Null for what is signed and yet no event. */
+function parseEvent(body: Buffer): Event | null {
+  try {
+    const event: Event | null = JSON.parse(body.toString())
+    return typeof event?.id === 'string' ? event : null
+  } catch {
+    return null
+  }
 }
 
 /** Keeps one on the disk. A new line first, so that one that was cut short does not spoil the next. */
@@ -143,12 +165,18 @@ function parseLine(line: string): [Paid] | [] {
   }
 }
 
+/** What was to be expected needs no stack: one line. */
+function fail(line: string): never {
+  console.error(line)
+  process.exit(2)
+}
+
 async function main(): Promise<void> {
   const { API_URL, API_KEY = '', SIGNING_SECRET, PORT = '4000' } = process.env
   const [path, intervalMs = 60_000] = process.argv.slice(2)
   // The key is checked here, as an error about a header that cannot be sent would show it.
   if (!API_URL || !/^[!-~]+$/.test(API_KEY) || !SIGNING_SECRET || !path || !(Number(intervalMs) > 0)) {
-    throw new Error(
+    fail(
       'Usage: API_URL=… API_KEY=… SIGNING_SECRET=… npx tsx examples/reconcile-invoices.ts FILE [INTERVAL_MS]',
     )
   }
@@ -162,10 +190,17 @@ async function main(): Promise<void> {
       if (Array.isArray(page)) print(reconcile(page, await readPaid(path)))
       else waitMs = Math.max(waitMs, page.retryAfterMs)
     } catch (error) {
-      console.error(`Cannot reconcile: ${error}`)
+      // Whatever it is, the key refused too: what is paid meanwhile is kept all the same.
+      console.error(`Cannot reconcile, next try in ${waitMs} ms: ${describe(error)}`)
     }
     await sleep(waitMs)
   }
+}
+
+/** The reason behind "fetch failed" is in its cause. */
+function describe(error: unknown): string {
+  const { cause } = error as { cause?: { code?: string } }
+  return cause?.code ?? String(error)
 }
 
 function print({ totals, open, paid, unlisted }: Report): void {

@@ -1,6 +1,6 @@
 // Starts the work that a signed proposal and a completed project ask for, each once. An event is written into a log
 // before it is answered, so it is known when it comes again and not lost when the process ends; the work is started
-// afterwards, under the event's id, until whoever does it has taken it.
+// afterwards, under the event's id, until whoever does it has taken or refused it.
 //
 //   SIGNING_SECRET=whsec_… WORKFLOWS_URL=https://tracker.example/workflows PORT=4000 \
 //     npx tsx examples/start-delivery.ts deliveries.ndjson
@@ -16,6 +16,8 @@ import { verifyWebhook, WebhookSignatureError } from 'business-api/webhooks'
 const BODY_MAX_BYTES = 1024 * 1024
 const TIMEOUT_MS = 10_000
 const PAUSE_MS = 10_000
+/** Refusals that are none for good: too slow, still busy with the same key, too early, too often. */
+const TRANSIENT: readonly number[] = [408, 409, 425, 429]
 
 /** What is to be started. */
 export interface Workflow {
@@ -37,13 +39,14 @@ export function workflowOf(event: Event): Workflow | null {
   return null
 }
 
-/** The events that were taken, one line each, and one more when the work was started. With a database: a table. */
+/** The events that were taken, one line each, and one more when the work was started or refused. Or a table. */
 export interface Log {
   /** What was not started when the log was opened, by event id. */
   readonly unfinished: ReadonlyMap<string, Workflow>
   /** Resolves when the event is on the disk. False: it was taken before, or another attempt is taking it. */
   take(eventId: string, workflow: Workflow): Promise<boolean>
-  finish(eventId: string): Promise<void>
+  /** Notes that the work was started or, with the status of the answer, refused: neither is begun again. */
+  finish(eventId: string, refusedWith?: number): Promise<void>
 }
 
 /** Opens a log, which need not exist yet. For one process at a time. */
@@ -72,14 +75,16 @@ export async function openLog(path: string): Promise<Log> {
       })
       return true
     },
-    finish: (eventId) => write({ eventId }),
+    finish: (eventId, refusedWith) => write({ eventId, refusedWith }),
   }
 }
 
 interface Line {
   readonly eventId: string
-  /** Left out in the line that says that it was started. */
+  /** Left out in the line that says what has become of it. */
   readonly workflow?: Workflow
+  /** The status that it was refused with, if it was. */
+  readonly refusedWith?: number | undefined
 }
 
 /** Nothing for a line that a crash has cut short: it was never answered, so its event comes again. */
@@ -94,6 +99,7 @@ function parseLine(line: string): [Line] | [] {
 /**
  * Starts a workflow, again and again until it was taken, then notes that it was. A crash between the two starts it
  * again under the same key. A service that knows no such key has to be asked first whether it has the event's id.
+ * What it refuses would be refused again: that is noted too, for somebody to look at.
  */
 export async function start(
   log: Log,
@@ -108,10 +114,17 @@ export async function start(
         method: 'POST',
         headers: { 'Content-Type': 'application/json', 'Idempotency-Key': eventId },
         body: JSON.stringify(workflow),
+        // Followed, a redirect would make a GET of it.
+        redirect: 'manual',
         signal: AbortSignal.timeout(TIMEOUT_MS),
       })
-      if (!response.ok) throw new Error(`the answer was ${response.status}`)
-      return await log.finish(eventId)
+      if (response.ok) return await log.finish(eventId)
+      const { status } = response
+      if (status >= 500 || TRANSIENT.includes(status)) throw new Error(`the answer was ${status}`)
+      await log.finish(eventId, status)
+      return console.error(
+        `Gave up the ${workflow.kind} of ${workflow.title} (${eventId}): refused with ${status}`,
+      )
     } catch (error) {
       console.error(`Cannot start the ${workflow.kind} of ${workflow.title}: ${error}`)
       await wait(PAUSE_MS)
@@ -119,43 +132,71 @@ export async function start(
   }
 }
 
-/** Answers 2xx when an event is in the log, 5xx when it could not be written: then it is sent again. */
+/** Answers 2xx when an event is in the log, 5xx when it could not be written, 4xx to what is no event. */
 export function createSubscriber(
   secret: string,
   log: Log,
   onTaken: (eventId: string, workflow: Workflow) => void,
 ): Server {
   return createServer(async (request, response) => {
-    try {
-      const body = await readBody(request)
-      verifyWebhook(body, request.headers['x-service-signature'], secret)
-      const event: Event = JSON.parse(body.toString())
-      const workflow = workflowOf(event)
-      const isNew = workflow !== null && (await log.take(event.id, workflow))
-      response.writeHead(204).end()
-      if (isNew) onTaken(event.id, workflow)
-    } catch (error) {
+    const status = await receive(request, secret, log, onTaken).catch((error) => {
       console.error(`Cannot take a webhook: ${error}`)
-      response.writeHead(error instanceof WebhookSignatureError ? 400 : 500).end()
-    }
+      return error instanceof WebhookSignatureError ? 400 : 500
+    })
+    response.writeHead(status).end()
   })
 }
 
-/** The bytes as they came: a body that was parsed and written again has another signature. */
-async function readBody(request: IncomingMessage): Promise<Buffer> {
+async function receive(
+  request: IncomingMessage,
+  secret: string,
+  log: Log,
+  onTaken: (eventId: string, workflow: Workflow) => void,
+): Promise<number> {
+  const body = await readBody(request)
+  if (body === null) return 413
+  verifyWebhook(body, request.headers['x-service-signature'], secret)
+  const event = parseEvent(body)
+  if (event === null) return 400
+  const workflow = workflowOf(event)
+  if (workflow && (await log.take(event.id, workflow))) setImmediate(onTaken, event.id, workflow)
+  return 204
+}
+
+/**
+ * The bytes as they came: a body that was parsed and written again has another signature. Null when they are too many:
+ * the connection lives on to say so.
+ */
+async function readBody(request: IncomingMessage): Promise<Buffer | null> {
   let body = Buffer.alloc(0)
-  for await (const chunk of request) {
+  for await (const chunk of request.iterator({ destroyOnReturn: false })) {
     body = Buffer.concat([body, chunk])
-    if (body.length > BODY_MAX_BYTES) throw new Error('its body is too large')
+    if (body.length > BODY_MAX_BYTES) return null
   }
   return body
+}
+
+/** Null for what is signed and yet no event. */
+function parseEvent(body: Buffer): Event | null {
+  try {
+    const event: Event | null = JSON.parse(body.toString())
+    return typeof event?.id === 'string' ? event : null
+  } catch {
+    return null
+  }
+}
+
+/** What was to be expected needs no stack: one line. */
+function fail(line: string): never {
+  console.error(line)
+  process.exit(2)
 }
 
 async function main(): Promise<void> {
   const { SIGNING_SECRET, WORKFLOWS_URL, PORT = '4000' } = process.env
   const [path] = process.argv.slice(2)
   if (!SIGNING_SECRET || !WORKFLOWS_URL || !path) {
-    throw new Error('Usage: SIGNING_SECRET=… WORKFLOWS_URL=… npx tsx examples/start-delivery.ts FILE')
+    fail('Usage: SIGNING_SECRET=… WORKFLOWS_URL=… npx tsx examples/start-delivery.ts FILE')
   }
   const log = await openLog(path)
   const onTaken = (eventId: string, workflow: Workflow): void =>

@@ -71,36 +71,65 @@ async function readText(path: string, fallback: string): Promise<string> {
   })
 }
 
-/** Answers 2xx when the event is in the copy, 5xx when it could not be written: then it is sent again. */
+/** Answers 2xx when the event is in the copy, 5xx when it could not be written, 4xx to what is no event. */
 export function createSubscriber(secret: string, copy: Pick<CopyFile, 'take'>): Server {
   return createServer(async (request, response) => {
-    try {
-      const body = await readBody(request)
-      verifyWebhook(body, request.headers['x-service-signature'], secret)
-      await copy.take(JSON.parse(body.toString()))
-      response.writeHead(204).end()
-    } catch (error) {
+    const status = await receive(request, secret, copy).catch((error) => {
       console.error(`Cannot take a webhook: ${error}`)
-      response.writeHead(error instanceof WebhookSignatureError ? 400 : 500).end()
-    }
+      return error instanceof WebhookSignatureError ? 400 : 500
+    })
+    response.writeHead(status).end()
   })
 }
 
-/** The bytes as they came: a body that was parsed and written again has another signature. */
-async function readBody(request: IncomingMessage): Promise<Buffer> {
+async function receive(
+  request: IncomingMessage,
+  secret: string,
+  copy: Pick<CopyFile, 'take'>,
+): Promise<number> {
+  const body = await readBody(request)
+  if (body === null) return 413
+  verifyWebhook(body, request.headers['x-service-signature'], secret)
+  const event = parseEvent(body)
+  if (event === null) return 400
+  await copy.take(event)
+  return 204
+}
+
+/**
+ * The bytes as they came: a body that was parsed and written again has another signature. Null when they are too many:
+ * the connection lives on to say so.
+ */
+async function readBody(request: IncomingMessage): Promise<Buffer | null> {
   let body = Buffer.alloc(0)
-  for await (const chunk of request) {
+  for await (const chunk of request.iterator({ destroyOnReturn: false })) {
     body = Buffer.concat([body, chunk])
-    if (body.length > BODY_MAX_BYTES) throw new Error('its body is too large')
+    if (body.length > BODY_MAX_BYTES) return null
   }
   return body
+}
+
+/** Null for what is signed and yet no event. */
+function parseEvent(body: Buffer): Event | null {
+  try {
+    const event: Event | null = JSON.parse(body.toString())
+    return typeof event?.id === 'string' ? event : null
+  } catch {
+    return null
+  }
+}
+
+/** What was to be expected needs no stack: one line. */
+function fail(line: string): never {
+  console.error(line)
+  process.exit(2)
 }
 
 async function main(): Promise<void> {
   const { SIGNING_SECRET, PORT = '4000' } = process.env
   const [path] = process.argv.slice(2)
   if (!SIGNING_SECRET || !path) {
-    throw new Error('Usage: SIGNING_SECRET=whsec_… npx tsx examples/sync-clients-by-webhook.ts FILE')
+    fail('Usage: SIGNING_SECRET=whsec_… npx tsx examples/sync-clients-by-webhook.ts FILE')
   }
   const server = createSubscriber(SIGNING_SECRET, await openCopy(path))
   server.listen(Number(PORT), () => console.log('Listening on', server.address()))

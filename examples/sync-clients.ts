@@ -35,7 +35,8 @@ export class ApiError extends Error {
   readonly retryAfterMs: number
 
   constructor(response: Response, reason: string) {
-    super(`The API answered ${response.status}: ${reason}`)
+    // Of what may be a whole page of somebody in between, one line.
+    super(`The API answered ${response.status}: ${reason.replaceAll(/\s+/g, ' ').slice(0, 200)}`)
     this.status = response.status
     this.retryAfterMs = Number(response.headers.get('retry-after')) * 1000 || 0
   }
@@ -120,17 +121,28 @@ function describe(error: unknown): string {
   return cause?.code ?? String(error)
 }
 
+/** What was to be expected needs no stack: one line. */
+function fail(line: string, exitCode = 2): never {
+  console.error(line)
+  process.exit(exitCode)
+}
+
 async function main(): Promise<void> {
   const { API_URL, API_KEY = '' } = process.env
   const [path, intervalMs = 60_000] = process.argv.slice(2)
   // The key is checked here, as an error about a header that cannot be sent would show it.
   if (!API_URL || !/^[!-~]+$/.test(API_KEY) || !path || !(Number(intervalMs) > 0)) {
-    throw new Error('Usage: API_URL=… API_KEY=… npx tsx examples/sync-clients.ts FILE [INTERVAL_MS]')
+    fail('Usage: API_URL=… API_KEY=… npx tsx examples/sync-clients.ts FILE [INTERVAL_MS]')
   }
   const ending = new AbortController()
   process.once('SIGTERM', () => ending.abort())
   const options = { intervalMs: Number(intervalMs), signal: ending.signal }
-  await syncClients({ url: API_URL, key: API_KEY }, await openCopy(path), options)
+  try {
+    await syncClients({ url: API_URL, key: API_KEY }, await openCopy(path), options)
+  } catch (error) {
+    if (error instanceof ApiError) fail(error.message, 1)
+    throw error
+  }
 }
 
 if (process.argv[1] && realpathSync(process.argv[1]) === import.meta.filename) await main()

@@ -49,6 +49,34 @@ export class PushError extends Error {
   }
 }
 
+const REQUIRED = ['id', 'name'] as const
+const OPTIONAL = ['category', 'city', 'email', 'phone'] as const
+
+/** Reads a submission from a file. Throws a `PushError` that names the field for one that cannot be pushed. */
+export function readSubmission(path: string): Submission {
+  const submission = parse(readText(path)) as Submission | null | undefined
+  if (typeof submission !== 'object' || submission === null) throw refusal(`${path} is no JSON object`)
+  for (const field of [...REQUIRED, ...OPTIONAL]) {
+    const value: unknown = submission[field] ?? ''
+    if (typeof value !== 'string') throw refusal(`its field ${field} is no text`)
+  }
+  // Without an id it could not be run twice.
+  for (const field of REQUIRED) if (!submission[field]?.trim()) throw refusal(`its field ${field} is missing`)
+  return submission
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    throw refusal(`its file cannot be read: ${(error as Error).message}`)
+  }
+}
+
+function refusal(reason: string): PushError {
+  return new PushError(reason, { isTransient: false })
+}
+
 /** Makes the client and its lead, or finds that they are there already. */
 export async function pushLead(api: Api, submission: Submission): Promise<{ client: Client; lead: Lead }> {
   // A key belongs to its route, so the same one serves both. Hashed, as a key is visible ASCII, 200 characters at most.
@@ -113,8 +141,14 @@ async function send(
     return { response, text: await response.text() }
   } catch (cause) {
     // Lost on its way there or on its way back: nobody knows whether it was done. The next attempt finds out.
-    throw new PushError(`${path} has not answered`, { isTransient: true, cause })
+    throw new PushError(`${path} has not answered (${describe(cause)})`, { isTransient: true, cause })
   }
+}
+
+/** The reason behind "fetch failed" is in its cause. */
+function describe(error: unknown): string {
+  const { cause } = error as { cause?: { code?: string } }
+  return cause?.code ?? String(error)
 }
 
 function parse(json: string): unknown {
@@ -125,17 +159,26 @@ function parse(json: string): unknown {
   }
 }
 
+/** What was to be expected needs no stack: one line, and 1 when running it again later may help. */
+function fail(line: string, exitCode: 1 | 2 = 2): never {
+  console.error(line)
+  process.exit(exitCode)
+}
+
 async function main(): Promise<void> {
   const { API_URL, API_KEY = '' } = process.env
   const [path] = process.argv.slice(2)
   // The key is checked here, as an error about a header that cannot be sent would show it.
   if (!API_URL || !/^[!-~]+$/.test(API_KEY) || !path) {
-    throw new Error('Usage: API_URL=… API_KEY=… npx tsx examples/website-form-to-lead.ts FILE')
+    fail('Usage: API_URL=… API_KEY=… npx tsx examples/website-form-to-lead.ts FILE')
   }
-  const submission: Submission = JSON.parse(readFileSync(path, 'utf8'))
-  if (!submission.id) throw new Error('The submission has no id: without one it cannot be run twice')
-  const { client, lead } = await pushLead({ url: API_URL, key: API_KEY }, submission)
-  console.log(`${lead.id} of ${client.id}, ${client.business.name}`)
+  try {
+    const { client, lead } = await pushLead({ url: API_URL, key: API_KEY }, readSubmission(path))
+    console.log(`${lead.id} of ${client.id}, ${client.business.name}`)
+  } catch (error) {
+    if (error instanceof PushError) fail(error.message, error.isTransient ? 1 : 2)
+    throw error
+  }
 }
 
 if (process.argv[1] && realpathSync(process.argv[1]) === import.meta.filename) await main()

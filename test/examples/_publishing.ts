@@ -125,7 +125,20 @@ export function testPublishing(name: string, { createPool, open }: Publishing): 
 
   test(`examples/${name} says what it needs`, async () => {
     const program = startSource([`examples/${name}.ts`, 'org_1'], { DATABASE_URL: platform.databaseUrl })
-    assert.equal(await program.exit, 1)
-    assert.match(program.stderr(), /Usage: DATABASE_URL=/)
+    assert.equal(await program.exit, 2)
+    assert.match(program.stderr(), /^Usage: DATABASE_URL=.*\n$/)
+  })
+
+  test(`examples/${name} says in one line that it cannot use the database, and not its password`, async () => {
+    const nobody = new URL(platform.databaseUrl)
+    nobody.username = 'nobody_known'
+    nobody.password = 'open-sesame'
+    const nowhere = 'postgres://somebody:open-sesame@127.0.0.1:9/nowhere'
+    const run = (url: string) => startSource([`examples/${name}.ts`, 'org_1', 'Hello'], { DATABASE_URL: url })
+    for (const program of [nobody.href, nowhere, 'open-sesame'].map(run)) {
+      assert.equal(await program.exit, 1)
+      assert.match(program.stderr(), /^Cannot use the database: .+\n$/)
+      assert.ok(!program.stderr().includes('open-sesame'))
+    }
   })
 }

@@ -40,6 +40,6 @@ test('examples/node-http serves the API under a prefix, and only there', async (
 
 test('examples/node-http says what it needs when DATABASE_URL is not set', async () => {
   const program = startSource(['examples/node-http.ts'], { DATABASE_URL: undefined })
-  assert.equal(await program.exit, 1)
-  assert.match(program.stderr(), /Set DATABASE_URL to a PostgreSQL database/)
+  assert.equal(await program.exit, 2)
+  assert.equal(program.stderr(), 'Set DATABASE_URL to a PostgreSQL database\n')
 })

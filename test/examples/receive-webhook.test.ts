@@ -132,6 +132,12 @@ test('examples/receive-webhook answers 413 to a body over 1 MiB and 405 to anoth
   assert.equal(await countLines('evt_large'), 0)
 })
 
+test('examples/receive-webhook answers 400 to what is signed and no event', async () => {
+  for (const body of ['null', '[]', '{}', bodyOf('evt_half').slice(0, -1)]) {
+    assert.equal(await post(body, signWebhook(body, CURRENT)), 400, body)
+  }
+})
+
 test('examples/receive-webhook survives a sender that leaves in the middle of the body', async () => {
   const { port } = new URL(url)
   const socket = connect(Number(port), '127.0.0.1')
@@ -146,7 +152,7 @@ test('examples/receive-webhook survives a sender that leaves in the middle of th
 test('examples/receive-webhook says what it needs when SIGNING_SECRET is not set', async () => {
   for (const SIGNING_SECRET of [undefined, '', ' , ']) {
     const unset = startSource(['examples/receive-webhook.ts'], { SIGNING_SECRET })
-    assert.equal(await unset.exit, 1)
-    assert.match(unset.stderr(), /Set SIGNING_SECRET to the endpoint's signing secret/)
+    assert.equal(await unset.exit, 2)
+    assert.equal(unset.stderr(), "Set SIGNING_SECRET to the endpoint's signing secret\n")
   }
 })

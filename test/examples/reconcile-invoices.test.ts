@@ -68,6 +68,17 @@ describe('examples/reconcile-invoices with the real API', () => {
     await Promise.all(invoices.map((record) => store.invoices.create({ ...creation, record })))
   }
 
+  /** An invoice as the platform's users make it: issued, not paid. */
+  async function issue(currency: string, total: string): Promise<Invoice> {
+    const { organizationId, calls } = platform
+    const dueDate = new Date(Date.now() + 30 * 86_400_000)
+    const { id } = await calls.invoices.create(organizationId, { currency, total, dueDate })
+    return calls.invoices.issue(organizationId, { invoiceId: id })
+  }
+
+  const pay = ({ id }: Invoice, amount: string) =>
+    platform.calls.invoices.recordPayment(platform.organizationId, { invoiceId: id, amount })
+
   test('examples/reconcile-invoices joins the list and invoice.paid, also of an invoice that the list has lost', {
     timeout: 60_000,
   }, async () => {
@@ -81,18 +92,19 @@ describe('examples/reconcile-invoices with the real API', () => {
       PORT: new URL(url).port,
     }
     const args = ['examples/reconcile-invoices.ts', path, '50']
-    const oldest = invoiceOf('TND', '10.000', '0.000', '10.000', 'issued')
-    const settled = invoiceOf('TND', '1250.000', '250.000', '1000.000')
-    const open = invoiceOf('JPY', '900', '0', '900', 'overdue')
+    const oldest = await issue('TND', '10.000')
+    const settled = await issue('TND', '1250.000')
+    await pay(settled, '250.000')
+    const open = await issue('JPY', '900')
     const drafts = Array.from({ length: 198 }, () => invoiceOf('EUR', '1.00', '0.00', '1.00', 'draft'))
-    await create(oldest, settled, open, ...drafts)
+    await create(...drafts)
 
     const program = startSource(args, env)
     await readBaseUrl(program)
     const openNow = `Open: \\[ '${open.number} 900 JPY', '${settled.number} 1000.000 TND' \\]\nPaid: \\[\\]`
     await program.prints(new RegExp(openNow))
-    await platform.publish(platform.organizationId, 'invoice.paid', paidOf(settled))
-    await platform.publish(platform.organizationId, 'invoice.paid', paidOf(oldest))
+    await pay(settled, '1000.000')
+    await pay(oldest, '10.000')
     await platform.deliver()
     const openThen = `'1250.000' *│ *'1250.000' *│ *'0.000'[^]*Open: \\[ '${open.number} 900 JPY' \\]\n`
     await program.prints(new RegExp(`${openThen}Paid: \\[ '${settled.number}', '${oldest.number}' \\]`))
@@ -246,8 +258,8 @@ describe('examples/reconcile-invoices by itself', () => {
   test('examples/reconcile-invoices says what it needs', async () => {
     const env = { API_URL: 'http://127.0.0.1:9', API_KEY: 'bapi_live_x\n', SIGNING_SECRET: SECRET }
     const program = startSource(['examples/reconcile-invoices.ts', 'paid.ndjson'], env)
-    assert.equal(await program.exit, 1)
-    assert.match(program.stderr(), /Usage: API_URL=/)
+    assert.equal(await program.exit, 2)
+    assert.match(program.stderr(), /^Usage: API_URL=.*\n$/)
     assert.ok(!program.stderr().includes('bapi_live_x'))
   })
 })

@@ -80,18 +80,26 @@ describe('examples/start-delivery with the real API', () => {
       PORT: new URL(url).port,
     }
     const run = () => startSource(['examples/start-delivery.ts', path], env)
-    const publish = platform.publish.bind(null, platform.organizationId)
+    const { organizationId, calls } = platform
 
     const first = run()
     await readBaseUrl(first)
     await call(`${platform.url}/api/v1/clients`, platform.key, { name: 'Of no concern' })
-    const acceptedId = await publish('proposal.accepted', accepted)
+    const { id: proposalId, number } = await calls.proposals.create(organizationId, {
+      title: 'Showroom relaunch',
+      currency: 'TND',
+      total: 12_000,
+    })
+    await calls.proposals.send(organizationId, { proposalId })
+    await calls.proposals.accept(organizationId, { proposalId, signedBy: 'Amel Trabelsi' })
     await platform.deliver()
     await done.next()
 
     // The service has the second one, and the program does not live to hear of it.
     onRequest = () => first.signal('SIGKILL')
-    const completedId = await publish('project.completed', completed)
+    const project = { name: 'Showroom', billingType: 'fixed', value: 12_000 } as const
+    const { id: projectId } = await calls.projects.create(organizationId, project)
+    await calls.projects.complete(organizationId, { projectId })
     await platform.deliver()
     await done.next()
     await first.exit
@@ -103,17 +111,17 @@ describe('examples/start-delivery with the real API', () => {
     await platform.redeliverAll()
     await platform.deliver()
     assert.deepEqual(
-      [...started],
+      [...started.values()],
       [
-        [acceptedId, kickOff],
-        [completedId, handover],
+        { kind: 'kick-off', subjectId: proposalId, title: `${number} Showroom relaunch` },
+        { kind: 'handover', subjectId: projectId, title: 'Showroom' },
       ],
     )
     await endProgram(second)
     assert.equal(await second.exit, 0)
     assert.equal(first.stderr() + second.stderr(), '')
-    // Four events, each sent twice; two of them taken, each started and noted once.
-    assert.equal(await platform.countAttempts(), 8)
+    // Six events, each sent twice; two of them taken, each started and noted once.
+    assert.equal(await platform.countAttempts(), 12)
     assert.equal((await readFile(path, 'utf8')).trim().split('\n').length, 4)
   })
 })
@@ -140,7 +148,7 @@ describe('examples/start-delivery by itself', () => {
       },
       () => new HttpResponse(null, { status: 500 }),
       () => new HttpResponse('<html>', { status: 503 }),
-      () => new HttpResponse(null, { status: 429 }),
+      ...[408, 409, 425, 429].map((status) => () => new HttpResponse(null, { status })),
       (key) => {
         take(key)
         return new HttpResponse('malformed', { status: 201 })
@@ -158,11 +166,32 @@ describe('examples/start-delivery by itself', () => {
       assert.equal((await openLog(path)).unfinished.size, 1)
       waits.push(ms)
     })
-    assert.deepEqual(waits, [10_000, 10_000, 10_000, 10_000, 10_000])
-    assert.equal(failed.mock.callCount(), 5)
+    assert.deepEqual(waits, Array(8).fill(10_000))
+    assert.equal(failed.mock.callCount(), 8)
     assert.deepEqual([...started], ['evt_1'])
     assert.equal((await openLog(path)).unfinished.size, 0)
   })
+
+  for (const status of [301, 400, 401, 404, 410, 422]) {
+    test(`start() gives up what is refused with ${status}, says so, and no restart begins it again`, async (t) => {
+      const said = t.mock.method(console, 'error', () => {})
+      const path = temporaryPath('deliveries.ndjson')
+      const log = await openLog(path)
+      await log.take('evt_1', kickOff)
+      const headers = { Location: SERVICE_URL }
+      network.use(http.post(SERVICE_URL, () => new HttpResponse(null, { status, headers }), { once: true }))
+      await start(log, SERVICE_URL, 'evt_1', kickOff, () => assert.fail('asked once more'))
+      const line = `Gave up the kick-off of ${kickOff.title} (evt_1): refused with ${status}`
+      assert.deepEqual(
+        said.mock.calls.map(({ arguments: [text] }) => text),
+        [line],
+      )
+      assert.match(await readFile(path, 'utf8'), new RegExp(`\n{"eventId":"evt_1","refusedWith":${status}}$`))
+      const again = await openLog(path)
+      assert.equal(again.unfinished.size, 0)
+      assert.equal(await again.take('evt_1', kickOff), false)
+    })
+  }
 
   test('start() asks again when it could not note that it was taken', async (t) => {
     t.mock.method(console, 'error', () => {})
@@ -246,7 +275,7 @@ describe("examples/start-delivery's subscriber", () => {
 
   test('examples/start-delivery says what it needs', async () => {
     const program = startSource(['examples/start-delivery.ts', 'log'], { SIGNING_SECRET: SECRET })
-    assert.equal(await program.exit, 1)
-    assert.match(program.stderr(), /Usage: SIGNING_SECRET=/)
+    assert.equal(await program.exit, 2)
+    assert.match(program.stderr(), /^Usage: SIGNING_SECRET=.*\n$/)
   })
 })

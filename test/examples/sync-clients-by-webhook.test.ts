@@ -163,7 +163,7 @@ describe('examples/sync-clients-by-webhook by itself', () => {
 
   test('examples/sync-clients-by-webhook says what it needs', async () => {
     const program = startSource(['examples/sync-clients-by-webhook.ts'], { SIGNING_SECRET: SECRET })
-    assert.equal(await program.exit, 1)
-    assert.match(program.stderr(), /Usage: SIGNING_SECRET=/)
+    assert.equal(await program.exit, 2)
+    assert.match(program.stderr(), /^Usage: SIGNING_SECRET=.*\n$/)
   })
 })

@@ -87,7 +87,7 @@ describe('examples/sync-clients with the real API', () => {
     const env = { API_URL: platform.url, API_KEY: refused }
     const program = startSource(['examples/sync-clients.ts', temporaryPath('clients.json')], env)
     assert.equal(await program.exit, 1)
-    assert.match(program.stderr(), /The API answered 401/)
+    assert.match(program.stderr(), /^The API answered 401: .*\n$/)
     assertSecret(program, refused)
   })
 })
@@ -98,8 +98,8 @@ test('examples/sync-clients says what it needs, and never shows a key that canno
     { API_URL: 'http://127.0.0.1:9', API_KEY: 'bapi_live_x\nbapi_live_y' },
   ].map((env) => startSource(['examples/sync-clients.ts', 'clients.json'], env))
   for (const program of programs) {
-    assert.equal(await program.exit, 1)
-    assert.match(program.stderr(), /Usage: API_URL=/)
+    assert.equal(await program.exit, 2)
+    assert.match(program.stderr(), /^Usage: API_URL=.*\n$/)
     assertSecret(program, 'bapi_live_x')
   }
 })
@@ -163,6 +163,13 @@ describe('examples/sync-clients by itself', () => {
       })
     })
   }
+
+  test('examples/sync-clients shows one line of the page of somebody in between', async () => {
+    answer(() => new HttpResponse(`<html>\n<h1>Forbidden</h1>\n${'x'.repeat(10_000)}`, { status: 403 }))
+    await assert.rejects(poll(api, await openCopy(temporaryPath('clients.json'))), (error) => {
+      return /^The API answered 403: <html> <h1>Forbidden<\/h1> x+$/.test((error as Error).message)
+    })
+  })
 
   test('examples/sync-clients updates what has changed, keeps what the page has lost, and writes nothing for nothing', async () => {
     const path = temporaryPath('clients.json')

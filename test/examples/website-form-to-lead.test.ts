@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import { after, afterEach, before, describe, test } from 'node:test'
 import { bypass, HttpResponse, http, passthrough } from 'msw'
 import { setupServer } from 'msw/node'
-import { PushError, pushLead, type Submission } from '../../examples/website-form-to-lead.ts'
+import { PushError, pushLead, readSubmission, type Submission } from '../../examples/website-form-to-lead.ts'
 import type { Client, Lead } from '../../lib/index.ts'
 import { call } from './_host.ts'
 import { startPlatform, type TestPlatform, temporaryPath } from './_platform.ts'
@@ -180,6 +180,22 @@ describe('examples/website-form-to-lead with the real API', () => {
     assert.equal(keys.length, 2)
   })
 
+  test('examples/website-form-to-lead ends with one line for a submission or a key that is refused', async () => {
+    const path = temporaryPath('submission.json')
+    await writeFile(path, JSON.stringify({ ...newSubmission(), email: 'nobody' }))
+    const run = (key: string) =>
+      startSource(['examples/website-form-to-lead.ts', path], { API_URL: platform.url, API_KEY: key })
+    const programs = [
+      [run(platform.key), 422],
+      [run('bapi_live_wrong'), 401],
+    ] as const
+    for (const [program, status] of programs) {
+      assert.equal(await program.exit, 2)
+      const line = new RegExp(`^Cannot push the submission as /api/v1/clients answered ${status}: .*\\n$`)
+      assert.match(program.stderr(), line)
+    }
+  })
+
   test('examples/website-form-to-lead runs as a program, twice with one result', async () => {
     const path = temporaryPath('submission.json')
     const submission = newSubmission()
@@ -247,20 +263,52 @@ describe('examples/website-form-to-lead by itself', () => {
     }
   })
 
+  test('examples/website-form-to-lead says why there was no answer', async () => {
+    const { error } = await pushTo(() => HttpResponse.error())
+    assert.match(error.message, /^Cannot push the submission as \/api\/v1\/clients has not answered \(.+\)$/)
+  })
+
+  test('readSubmission() names the field that cannot be pushed, and lets a form leave out the others', async () => {
+    const path = temporaryPath('submission.json')
+    const read = async (json: string) => {
+      await writeFile(path, json)
+      return readSubmission(path)
+    }
+    const faults: readonly [string, string][] = [
+      ['{"name":"Atlas"}', 'its field id is missing'],
+      ['{"id":"1"}', 'its field name is missing'],
+      ['{"id":"1","name":null}', 'its field name is missing'],
+      ['{"id":"1","name":"  "}', 'its field name is missing'],
+      ['{"id":1,"name":"Atlas"}', 'its field id is no text'],
+      ['{"id":"1","name":["Atlas"]}', 'its field name is no text'],
+      ['{"id":"1","name":"Atlas","phone":21612345678}', 'its field phone is no text'],
+      ['null', `${path} is no JSON object`],
+      ['"Atlas"', `${path} is no JSON object`],
+      ['{"id":', `${path} is no JSON object`],
+    ]
+    for (const [json, reason] of faults) {
+      const message = `Cannot push the submission as ${reason}`
+      await assert.rejects(read(json), { name: 'PushError', message, isTransient: false }, json)
+    }
+    const submission = { id: '1', name: 'Atlas', city: null, email: '' }
+    assert.deepEqual(await read(JSON.stringify(submission)), submission)
+  })
+
   test('examples/website-form-to-lead says what it needs', async () => {
     const path = temporaryPath('submission.json')
-    await writeFile(path, '{"name":"Atlas"}')
+    await writeFile(path, '{"id":"1","email":"hello@atlas.example"}')
     const env = { API_URL: 'http://127.0.0.1:9', API_KEY: 'bapi_live_x' }
     const cases: readonly [string[], Readonly<Record<string, string | undefined>>, RegExp][] = [
-      [[path], { ...env, API_KEY: 'bapi_live_x\n' }, /Usage: API_URL=/],
-      [[path], env, /The submission has no id/],
+      [[path], { ...env, API_KEY: 'bapi_live_x\n' }, /^Usage: API_URL=.*\n$/],
+      [[path], env, /^Cannot push the submission as its field name is missing\n$/],
+      [[`${path}.none`], env, /^Cannot push the submission as its file cannot be read: ENOENT.*\n$/],
     ]
     const programs = cases.map(([args, environment, message]) => ({
       program: startSource(['examples/website-form-to-lead.ts', ...args], environment),
       message,
     }))
     for (const { program, message } of programs) {
-      assert.equal(await program.exit, 1)
+      assert.equal(await program.exit, 2)
       assert.match(program.stderr(), message)
       assert.ok(!program.stderr().includes('bapi_live_x'))
     }
