@@ -2,8 +2,8 @@
 import { describeFailure } from './cli/failure.ts'
 import { main } from './cli/main.ts'
 
-// A reader that has seen enough, `| head`, is no failure.
-process.stdout.on('error', () => process.exit())
+// Whoever writes a result hears of the error too, and knows what it means; that of stderr can be told to nobody.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
 
 process.on('uncaughtException', (error) => {
   process.stderr.write(`business-api: ${describeFailure(error).line}\n`)

@@ -323,7 +323,11 @@ describeOnEveryStore((open) => {
       const refused: [string, unknown[], RegExp][] = [
         ['limit', [0, 201, 1.5, '50', null], / as limit must be a whole number from 1 to 200$/],
         ['subjectId', [7, null, {}], / as subjectId must be a string$/],
-        ['before', [7, {}], / as before must be a string$/],
+        [
+          'before',
+          [7, {}, '', 'zzz', `dlv_${'0'.repeat(26)}`],
+          / as before must be null, or the next of a page before: aud_ /,
+        ],
       ]
       for (const [name, values, message] of refused) {
         for (const value of values) {

@@ -25,7 +25,7 @@ const listEntries: Command = defineCommand({
   async run({ organization: owner, subject, ...page }, session) {
     const query = { subjectId: subject, ...page }
     const entries = await withSettings(session, ({ audit: calls }) => calls.list(owner, query))
-    session.print(entries, () => formatTable(COLUMNS, entries.data, session.width))
+    await session.print(entries, () => formatTable(COLUMNS, entries.data, session.width))
     if (entries.next !== null) session.note(`More: --before ${entries.next}`)
   },
 })

@@ -1,6 +1,7 @@
 import type { Backlog } from '../deliveries.ts'
 import type { SchemaDrift } from '../postgres/catalogue.ts'
 import type { EndedLeases, SchemaState, ServerState, StoredSecrets } from '../postgres/inspector.ts'
+import { describeGap, gapOf } from '../postgres/migrations.ts'
 import { describePending } from './database.ts'
 import { formatDuration } from './durations.ts'
 import { formatCount } from './progress.ts'
@@ -67,8 +68,13 @@ export function checkMigrations(schema: SchemaState): Finding {
     }
   }
   if (pending.length === 0) return { level: 'ok', message: `all ${latest} are applied` }
+  const gap = gapOf(pending, current).map(({ name }) => name)
+  if (gap.length > 0) return { level: 'fail', message: describeGap(gap), advice: GAP_ADVICE }
   return { level: 'fail', message: describePending(schema), advice: 'run: business-api migrate' }
 }
+
+const GAP_ADVICE =
+  'do not migrate: if what they make is there (business-api migrate --print, without a database), restore their rows, else a backup'
 
 /** Whether the schema is still what the migrations have made. */
 export function checkSchema(drift: SchemaDrift | null): Finding {

@@ -41,7 +41,10 @@ export interface Group {
 
 /** What every command knows. */
 export const COMMON_FLAGS = {
-  databaseUrl: text('URL', 'the PostgreSQL database; default: DATABASE_URL of the environment'),
+  databaseUrl: text(
+    'URL',
+    'the PostgreSQL database; default: DATABASE_URL, which other users of this machine cannot read',
+  ),
   json: toggle('one JSON value on stdout, for machines'),
 }
 

@@ -1,3 +1,6 @@
+import { OVERLAP_MAX_MS } from '../settings/overlap.ts'
+import { parseDuration } from './durations.ts'
+import { UsageError } from './failure.ts'
 import { type Flag, parsed, parseWhole, required, text, toggle } from './flags.ts'
 
 // Flags that several commands have, in one wording.
@@ -34,6 +37,18 @@ export const headerPrefix: Flag<string | undefined> = text(
   'PREFIX',
   'what the webhook headers begin with; default: X-SERVICE',
 )
+
+/** How long what is replaced stays in force. @param both what the two do together: "both keys are in force" */
+export function overlapFlag(both: string): Flag<number | undefined> {
+  return parsed('DURATION', `how long ${both}, at most 30d; default: 24h`, parseOverlap)
+}
+
+/** @throws `UsageError` */
+function parseOverlap(given: string, flag: string): number {
+  const ms = parseDuration(given, flag)
+  if (ms <= OVERLAP_MAX_MS) return ms
+  throw new UsageError(`Cannot use ${flag} as it must be at most 30d`)
+}
 
 /** Stands for ids in examples. */
 export const EXAMPLE_ULID = '01K0A7XG5T8YH0ZQK3V9E4R2BN'

@@ -19,6 +19,9 @@ export function readDatabaseUrl(url: string | undefined): string {
       'Cannot use DATABASE_URL as a password with one of @ / ? # must have them percent-encoded, as %40 %2F %3F %23',
     )
   }
+  if (!isDecodable(url)) {
+    throw new UsageError('Cannot use DATABASE_URL as a % that encodes nothing must be encoded itself, as %25')
+  }
   if (!isUrl(url)) throw new UsageError(`Cannot use DATABASE_URL as it must be like ${FORM}`)
   return url
 }
@@ -27,6 +30,14 @@ export function readDatabaseUrl(url: string | undefined): string {
 function userOf(url: string): string {
   const [, user = ''] = /^[a-z]+:\/\/(.*)@/.exec(url) ?? []
   return user
+}
+
+function isDecodable(url: string): boolean {
+  try {
+    return typeof decodeURIComponent(url) === 'string'
+  } catch {
+    return false
+  }
 }
 
 function isUrl(url: string): boolean {

@@ -1,5 +1,5 @@
 import { createInspector, type Inspector, type SchemaState } from '../postgres/inspector.ts'
-import { refuseNewerSchema } from '../postgres/migrations.ts'
+import { refuseGap, refuseNewerSchema } from '../postgres/migrations.ts'
 import { createPostgresStore, type PostgresStore } from '../postgres/store.ts'
 import {
   createDeveloperSettings,
@@ -59,6 +59,7 @@ export function withSettings<Result>(
 export async function requireSchema(url: string): Promise<void> {
   const schema = await withInspector(url, (inspector) => inspector.schema())
   refuseNewerSchema(schema.newer, schema.latest)
+  refuseGap(schema.pending, schema.current)
   if (schema.pending.length === 0) return
   throw new Failure(`Cannot use this database: ${describePending(schema)}; run: business-api migrate`)
 }

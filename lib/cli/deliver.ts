@@ -78,12 +78,13 @@ async function deliverUntilTold(
 ): Promise<void> {
   const signals = listenForSignals(session.terminal)
   try {
+    // First: where it cannot be written nothing has been begun.
+    await session.print({ event: 'started' }, () => 'Delivering. Ctrl-C or SIGTERM stops.\n')
     loop.start()
-    session.print({ event: 'started' }, () => 'Delivering. Ctrl-C or SIGTERM stops.\n')
     await signals.first
     await loop.stop({ timeoutMs })
     const counts = await countsOf(loop)
-    session.print(
+    await session.print(
       { event: 'stopped', ...counts },
       () => `Stopped${counts ? `: ${describeCounts(counts)}` : ''}\n`,
     )
@@ -101,7 +102,7 @@ async function deliverOnce(
   void signals.first.then(() => loop.stop({ timeoutMs }))
   try {
     const counts = await loop.runOnce()
-    session.print(counts, () => `Done: ${describeCounts(counts)}\n`)
+    await session.print(counts, () => `Done: ${describeCounts(counts)}\n`)
   } finally {
     signals.end()
   }

@@ -1,38 +1,17 @@
 import type { Delivery, DeliveryAttempt, DeliveryDetails, DeliveryState } from '../deliveries.ts'
-import type { EventType } from '../events.ts'
-import { RECOVERABLE, type RecoveryFilter } from '../settings/deliveries.ts'
 import type { DeveloperSettings } from '../settings/developer-settings.ts'
 import { type Command, defineCommand, type Group } from './command.ts'
 import { actor, EXAMPLE_ULID, organization, PAGE_FLAGS } from './common-flags.ts'
-import { withInspector, withSettings } from './database.ts'
-import { formatDuration, formatMoment, parsePast } from './durations.ts'
-import { type Flag, list, parsed, text } from './flags.ts'
-import { formatCount, type Progress } from './progress.ts'
+import { withSettings } from './database.ts'
+import { FILTER_FLAGS, readFilter } from './delivery-filter.ts'
+import { formatDuration, formatMoment } from './durations.ts'
+import { list } from './flags.ts'
+import { recover, redeliver } from './recovery.ts'
 import type { Session } from './session.ts'
 import { type Column, formatDetails, formatTable } from './table.ts'
 import { visibleLines } from './text.ts'
 
 const EXAMPLE_ID = `dlv_${EXAMPLE_ULID}`
-
-/** Which deliveries. */
-const FILTER_FLAGS = {
-  endpoint: text('ID', 'to this endpoint only'),
-  type: text('TYPE', 'of this type of event only'),
-  since: parsed('WHEN', 'created since: 24h ago, 2026-01-31, or 2026-01-31T09:00:00Z', parsePast),
-  until: parsed('WHEN', 'created before', parsePast),
-} satisfies Record<string, Flag>
-
-interface FilterValues {
-  readonly endpoint: string | undefined
-  readonly type: string | undefined
-  readonly since: Date | undefined
-  readonly until: Date | undefined
-}
-
-/** A type that is none is refused by the settings, with the names of all. */
-function readFilter({ endpoint, type, since, until }: FilterValues): RecoveryFilter {
-  return { endpointId: endpoint, type: type as EventType | undefined, since, until }
-}
 
 // --- List ---
 
@@ -59,7 +38,7 @@ const listDeliveries: Command = defineCommand({
   async run({ organization: owner, state, limit, before, ...filter }, session) {
     const query = { ...readFilter(filter), states: state as DeliveryState[] | undefined, limit, before }
     const page = await withSettings(session, ({ deliveries: log }) => log.list(owner, query))
-    session.print(page, () => formatTable(COLUMNS, page.data, session.width))
+    await session.print(page, () => formatTable(COLUMNS, page.data, session.width))
     if (page.next !== null) session.note(`More: --before ${page.next}`)
   },
 })
@@ -93,7 +72,7 @@ const show: Command = defineCommand({
   ],
   async run({ organization: owner }, session) {
     const delivery = await withSettings(session, ({ deliveries: log }) => log.get(owner, session.argument))
-    session.print(delivery, () => describeDelivery(delivery, session))
+    await session.print(delivery, () => describeDelivery(delivery, session))
   },
 })
 
@@ -133,52 +112,7 @@ function formatPart(ms: number | null): string {
   return ms === null ? '' : formatDuration(ms)
 }
 
-// --- Send again ---
-
-const redeliver: Command = defineCommand({
-  name: 'redeliver',
-  summary: 'has a delivery sent again now, whatever became of it',
-  about:
-    'The event keeps its id, and a new round of attempts begins. A running business-api deliver makes them.',
-  argument: 'ID',
-  flags: { organization, actor },
-  examples: [
-    {
-      purpose: 'its id is in deliveries list',
-      line: `business-api deliveries redeliver ${EXAMPLE_ID} --organization org_42`,
-    },
-  ],
-  async run({ organization: owner, ...acting }, session) {
-    const delivery = await withSettings(session, ({ deliveries: log }) =>
-      log.redeliver(owner, session.argument, acting),
-    )
-    session.print(delivery, () => `${delivery.id} is ${delivery.state}\n`)
-  },
-})
-
-const recover: Command = defineCommand({
-  name: 'recover',
-  summary: 'has all that was dead-lettered or skipped sent again',
-  about: `Newest first, each once. What belongs to a removed endpoint is passed over; what belongs to a disabled one is skipped
-again, so enable it first. Ended halfway, it can be called again to do the rest.`,
-  flags: { organization, ...FILTER_FLAGS, actor },
-  examples: [
-    {
-      purpose: 'after an outage of a subscriber',
-      line: `business-api deliveries recover --organization org_42 --endpoint we_${EXAMPLE_ULID} --since 24h`,
-    },
-  ],
-  async run({ organization: owner, actor: who, ...given }, session) {
-    const filter = readFilter(given)
-    const progress = session.progress('Recovering')
-    const result = await withSettings(session, async ({ deliveries: log }) => {
-      const total = await countRecoverable(owner, filter, session, progress)
-      const onProgress = (recovered: number) => progress.show(recovered, total)
-      return log.recover(owner, { ...filter, actor: who, onProgress }).finally(progress.clear)
-    })
-    session.print(result, () => `Recovered ${formatCount(result.recovered)}\n`)
-  },
-})
+// --- Cancel ---
 
 const cancel: Command = defineCommand({
   name: 'cancel',
@@ -196,27 +130,9 @@ const cancel: Command = defineCommand({
   async run({ organization: owner, ...acting }, session) {
     const cancelled = ({ deliveries: log }: DeveloperSettings) => log.cancel(owner, session.argument, acting)
     const delivery = await withSettings(session, cancelled)
-    session.print(delivery, () => `${delivery.id} is ${delivery.state}\n`)
+    await session.print(delivery, () => `${delivery.id} is ${delivery.state}\n`)
   },
 })
-
-/** Counting may take longer than the first part of the work: for a bar that somebody sees. */
-async function countRecoverable(
-  owner: string,
-  { endpointId, type, since, until }: RecoveryFilter,
-  session: Session,
-  progress: Progress,
-): Promise<number> {
-  if (!progress.isShown) return 0
-  const filter = {
-    states: RECOVERABLE,
-    ...(endpointId === undefined ? {} : { endpointId }),
-    ...(type === undefined ? {} : { type }),
-    ...(since === undefined ? {} : { since: new Date(since).toISOString() }),
-    ...(until === undefined ? {} : { until: new Date(until).toISOString() }),
-  }
-  return withInspector(session.databaseUrl(), (inspector) => inspector.countDeliveries(owner, filter))
-}
 
 /** The delivery log of organizations. */
 export const deliveries: Group = {

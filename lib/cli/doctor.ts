@@ -11,7 +11,7 @@ import {
 } from './checks.ts'
 import { type Command, defineCommand } from './command.ts'
 import { withInspector } from './database.ts'
-import { describeFailure, Failure } from './failure.ts'
+import { codeOf, describeFailure, Failure } from './failure.ts'
 import { readSecretKeys } from './sealing.ts'
 import { SECRETS_LOOKED_AT } from './sealing-check.ts'
 import type { Session } from './session.ts'
@@ -37,7 +37,7 @@ Reads only. The exit code is 1 when a check fails; a warning is none.`,
     const secretKeys = readSecretKeys(session)
     const checks = await withInspector(session.databaseUrl(), (inspector) => runChecks(inspector, secretKeys))
     const failed = checks.filter(({ level }) => level === 'fail')
-    session.print({ ok: failed.length === 0, checks }, () => checks.map(describeCheck).join(''))
+    await session.print({ ok: failed.length === 0, checks }, () => checks.map(describeCheck).join(''))
     if (failed.length > 0) throw new Failure(describeFailed(failed, session))
   },
 })
@@ -75,8 +75,19 @@ async function attempt(name: string, check: () => Promise<Omit<Check, 'name'>>):
   try {
     return { name, ...(await check()) }
   } catch (error) {
-    return { name, level: 'fail', message: describeFailure(error).line }
+    return { name, level: 'fail', message: describeFailure(error).line, advice: adviceFor(error) }
   }
+}
+
+/** The user of the connection may not do what the check does. */
+const INSUFFICIENT_PRIVILEGE = '42501'
+
+/** Of a check that could not be made. */
+function adviceFor(error: unknown): string {
+  if (codeOf(error) === INSUFFICIENT_PRIVILEGE) {
+    return 'name the user who has migrated in DATABASE_URL, or grant this one usage of the schema business_api and what it needs of its tables'
+  }
+  return `${CONNECTION_ADVICE}; if it does, see what its log says`
 }
 
 /** Of what a check has found, so that the rest can still be read. */

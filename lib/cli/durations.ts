@@ -13,11 +13,14 @@ const UNITS_MS: Readonly<Record<string, number>> = {
 
 const DURATION = /^(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h|d|w)$/
 
+/** A century: databases add no interval that is much longer. */
+const DURATION_MAX_MS = 36_500 * 86_400_000
+
 /** Milliseconds of `90s`, `30m`, `24h`, `7d`, `0`. @throws `UsageError` */
 export function parseDuration(text: string, flag: string): number {
   const ms = readDuration(text)
   if (ms !== null) return ms
-  throw new UsageError(`Cannot use ${flag} as it must be a duration like 90s, 30m, 24h or 7d`)
+  throw new UsageError(`Cannot use ${flag} as it must be a duration like 90s, 30m, 24h or 7d, at most 36500d`)
 }
 
 /** `false` for `never`, else as {@link parseDuration}. @throws `UsageError` */
@@ -25,7 +28,7 @@ export function parseRetention(text: string, flag: string): number | false {
   if (text === 'never') return false
   const ms = readDuration(text)
   if (ms) return ms
-  throw new UsageError(`Cannot use ${flag} as it must be 'never' or a duration like 30d`)
+  throw new UsageError(`Cannot use ${flag} as it must be 'never' or a duration like 30d, at most 36500d`)
 }
 
 /** A moment that has been: `24h` for 24 hours ago, a day `2026-01-31` in UTC, or ISO 8601 with a time zone. @throws `UsageError` */
@@ -35,7 +38,9 @@ export function parsePast(text: string, flag: string): Date {
 
 /** A moment to come: `90d` from now, a day in UTC, or ISO 8601 with a time zone. @throws `UsageError` */
 export function parseFuture(text: string, flag: string): Date {
-  return parseMoment(text, flag, 1)
+  const moment = parseMoment(text, flag, 1)
+  if (moment.getTime() > Date.now()) return moment
+  throw new UsageError(`Cannot use ${flag} as it must be in the future`)
 }
 
 const DAY = /^\d{4}-\d\d-\d\d$/
@@ -44,17 +49,26 @@ const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)$/
 function parseMoment(text: string, flag: string, direction: 1 | -1): Date {
   const ms = readDuration(text)
   const moment = ms === null ? new Date(text) : new Date(Date.now() + direction * ms)
-  const isReadable = ms !== null || DAY.test(text) || ISO.test(text)
-  if (isReadable && !Number.isNaN(moment.getTime())) return moment
+  const isReadable = ms !== null || ((DAY.test(text) || ISO.test(text)) && isDay(text.slice(0, 10)))
+  // False for what is no moment at all, too.
+  const isInRange = moment.getTime() >= 0 && moment.getTime() < Date.UTC(10_000)
+  if (isReadable && isInRange) return moment
   throw new UsageError(
-    `Cannot use ${flag} as it must be a duration like 24h, a day like 2026-01-31, or a moment like 2026-01-31T09:00:00Z`,
+    `Cannot use ${flag} as it must be a duration like 24h, a day like 2026-01-31, or a moment like 2026-01-31T09:00:00Z, from 1970 to 9999`,
   )
+}
+
+/** A parser may take 31 February for 3 March. */
+function isDay(day: string): boolean {
+  const moment = new Date(`${day}T00:00:00Z`)
+  return !Number.isNaN(moment.getTime()) && moment.toISOString().startsWith(day)
 }
 
 function readDuration(text: string): number | null {
   if (text === '0') return 0
   const [, number, unit = ''] = DURATION.exec(text) ?? []
-  return number === undefined ? null : Math.round(Number(number) * (UNITS_MS[unit] ?? 0))
+  const ms = Math.round(Number(number) * (UNITS_MS[unit] ?? 0))
+  return ms <= DURATION_MAX_MS ? ms : null
 }
 
 /** `12 ms`, `1.5 s`, `4 min`, `2 h 5 min`, `3 d 4 h`. */

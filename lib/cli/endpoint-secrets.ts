@@ -1,10 +1,17 @@
 import type { EventType } from '../events.ts'
 import { type Command, defineCommand } from './command.ts'
-import { actor, DESTINATION_FLAGS, EXAMPLE_ULID, headerPrefix, organization } from './common-flags.ts'
+import {
+  actor,
+  DESTINATION_FLAGS,
+  EXAMPLE_ULID,
+  headerPrefix,
+  organization,
+  overlapFlag,
+} from './common-flags.ts'
 import { withSettings } from './database.ts'
-import { formatMoment, parseDuration } from './durations.ts'
+import { formatMoment } from './durations.ts'
 import { UsageError } from './failure.ts'
-import { list, parsed, repeated, required, text } from './flags.ts'
+import { list, repeated, required, text } from './flags.ts'
 import { readSealing, SEALING_FLAGS } from './sealing.ts'
 
 // What makes a signing secret, and shows it this once.
@@ -22,7 +29,10 @@ The URL must be https, public, on port 443 or from 1024 on. It is judged now and
     url: required(text('URL', 'where to send events')),
     types: list('t,…', 'the types of event it wants; default: every type, also those to come'),
     description: text('TEXT', 'what people call it'),
-    header: repeated("'NAME: VALUE'", 'a header to send with every event'),
+    header: repeated(
+      "'NAME: VALUE'",
+      'a header to send with every event; other users of this machine can read it here',
+    ),
     headerPrefix,
     ...DESTINATION_FLAGS,
     ...SEALING_FLAGS,
@@ -55,7 +65,7 @@ The URL must be https, public, on port 443 or from 1024 on. It is judged now and
       { ...rest, ...sealing },
     )
     session.note(`Registered ${id}. Its signing secret is shown this once:`)
-    session.print({ id, secret }, () => `${secret}\n`)
+    await session.printOnce({ id, secret }, secret, `rotate the secret of ${id} to get one`)
   },
 })
 
@@ -82,7 +92,7 @@ in its own time; 0 ends it at once.`,
   argument: 'ID',
   flags: {
     organization,
-    overlap: parsed('DURATION', 'how long both secrets sign, at most 30d; default: 24h', parseDuration),
+    overlap: overlapFlag('both secrets sign'),
     ...SEALING_FLAGS,
     actor,
   },
@@ -106,6 +116,6 @@ in its own time; 0 ends it at once.`,
       ? `The one before signs too until ${formatMoment(previousSecretExpiresAt)}.`
       : 'The one before signs no more.'
     session.note(`Rotated the signing secret of ${id}. ${overlapEnd} The new one is shown this once:`)
-    session.print({ id, secret }, () => `${secret}\n`)
+    await session.printOnce({ id, secret }, secret, `rotate the secret of ${id} again`)
   },
 })

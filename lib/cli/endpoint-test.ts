@@ -40,7 +40,7 @@ disabled. The exit code is 1 when the answer is not 2xx.`,
         endpoints.sendTest(owner, session.argument, { type: type as EventType | undefined, actor: who }),
       { ...options, secretKeys, sender },
     ).finally(() => sender.close())
-    session.print(result, () => describeResult(result))
+    await session.print(result, () => describeResult(result))
     if (!result.delivered) throw new Failure(`The test was not delivered: ${answerOf(result)}`)
   },
 })

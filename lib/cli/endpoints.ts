@@ -27,7 +27,7 @@ const listEndpoints: Command = defineCommand({
   async run({ organization: owner }, session) {
     const found = await withSettings(session, ({ endpoints: calls }) => calls.list(owner))
     const data = found.map(withoutValues)
-    session.print({ data }, () => formatTable(COLUMNS, data, session.width))
+    await session.print({ data }, () => formatTable(COLUMNS, data, session.width))
   },
 })
 
@@ -99,7 +99,7 @@ function defineMove(name: Move, summary: string, about?: string): Command {
     async run({ organization: owner, ...acting }, session) {
       const move = ({ endpoints: calls }: DeveloperSettings) => calls[name](owner, session.argument, acting)
       const endpoint = withoutValues(await withSettings(session, move))
-      session.print(endpoint, () => `${endpoint.id} is ${endpoint.state}\n`)
+      await session.print(endpoint, () => `${endpoint.id} is ${endpoint.state}\n`)
     },
   })
 }
@@ -119,7 +119,7 @@ const remove: Command = defineCommand({
   async run({ organization: owner, ...acting }, session) {
     const { argument: id } = session
     await withSettings(session, ({ endpoints: calls }) => calls.remove(owner, id, acting))
-    session.print({ id }, () => `Removed ${id}\n`)
+    await session.print({ id }, () => `Removed ${id}\n`)
   },
 })
 

@@ -59,12 +59,31 @@ function judge(error: unknown): { readonly text: string; readonly exitCode: 1 | 
 
 function judgeExpected(error: BusinessApiError): ReturnType<typeof judge> {
   if (error.code !== STORE_UNAVAILABLE || error.cause === undefined) {
-    return { text: error.message, exitCode: error.code === INVALID_INPUT ? 2 : 1 }
+    return { text: inFlags(error.message), exitCode: error.code === INVALID_INPUT ? 2 : 1 }
   }
   const code = codeOf(error.cause)
   return { text: `${error.message}: ${UNREACHABLE[code] ?? code}`, exitCode: 1 }
 }
 
-function codeOf(error: unknown): string {
+/** Fields of the typed calls whose flag has another name. */
+const FLAG_OF_FIELD: Readonly<Record<string, string>> = {
+  organizationId: '--organization',
+  endpointId: '--endpoint',
+  subjectId: '--subject',
+  expiresAt: '--expires',
+  overlapMs: '--overlap',
+  headers: '--header',
+  states: '--state',
+}
+
+/** A refusal of the typed calls, in what stands on the command line. */
+function inFlags(message: string): string {
+  return message
+    .replaceAll(/(?<= as |; )\w+(?= (?:must|was refused))/g, (field) => FLAG_OF_FIELD[field] ?? dashed(field))
+    .replace("the 'secretKeys'", 'the keys of BUSINESS_API_SECRET_KEYS')
+}
+
+/** The code that an error has from PostgreSQL or from the way to it; empty: none. */
+export function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : ''
 }

@@ -1,9 +1,9 @@
 import type { ApiKey } from '../api-keys.ts'
 import { SCOPES, type Scope } from '../scopes.ts'
 import { type Command, defineCommand, type Group } from './command.ts'
-import { actor, EXAMPLE_ULID, organization } from './common-flags.ts'
+import { actor, EXAMPLE_ULID, organization, overlapFlag } from './common-flags.ts'
 import { withSettings } from './database.ts'
-import { formatMoment, parseDuration, parseFuture } from './durations.ts'
+import { formatMoment, parseFuture } from './durations.ts'
 import { list, parsed, required, text } from './flags.ts'
 import { type Column, formatTable } from './table.ts'
 
@@ -48,7 +48,7 @@ Scopes: ${SCOPES.join(', ')}.`,
       { keyPrefix: prefix },
     )
     session.note(`Created ${id}. The key is shown this once:`)
-    session.print({ id, key }, () => `${key}\n`)
+    await session.printOnce({ id, key }, key, `revoke ${id} and create another one`)
   },
 })
 
@@ -60,7 +60,7 @@ for the overlap; 0 revokes it at once.`,
   argument: 'ID',
   flags: {
     organization,
-    overlap: parsed('DURATION', 'how long both keys are in force, at most 30d; default: 24h', parseDuration),
+    overlap: overlapFlag('both keys are in force'),
     expires: parsed('WHEN', 'when the new one ends; default: when the one before would have', parseFuture),
     keyPrefix,
     actor,
@@ -80,7 +80,7 @@ for the overlap; 0 revokes it at once.`,
     )
     const end = previous.revokedAt === null ? `ends ${formatMoment(previous.expiresAt ?? '')}` : 'is revoked'
     session.note(`Created ${id}; ${previous.id} ${end}. The new key is shown this once:`)
-    session.print({ id, key }, () => `${key}\n`)
+    await session.printOnce({ id, key }, key, `rotate ${id}, which has taken the place of ${previous.id}`)
   },
 })
 
@@ -97,7 +97,7 @@ const listKeys: Command = defineCommand({
   ],
   async run({ organization: owner }, session) {
     const data = await withSettings(session, ({ apiKeys }) => apiKeys.list(owner))
-    session.print({ data }, () => formatTable(COLUMNS, data, session.width))
+    await session.print({ data }, () => formatTable(COLUMNS, data, session.width))
   },
 })
 
@@ -130,7 +130,7 @@ const revoke: Command = defineCommand({
   ],
   async run({ organization: owner, ...acting }, session) {
     const key = await withSettings(session, ({ apiKeys }) => apiKeys.revoke(owner, session.argument, acting))
-    session.print(key, () => `Revoked ${key.id} (${key.prefix}…${key.lastFour})\n`)
+    await session.print(key, () => `Revoked ${key.id} (${key.prefix}…${key.lastFour})\n`)
   },
 })
 

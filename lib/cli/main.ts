@@ -4,6 +4,7 @@ import { COMMANDS } from './commands.ts'
 import { describeFailure, UsageError } from './failure.ts'
 import { describeCommand, describeGroup, describeProgram } from './help.ts'
 import { suggest } from './names.ts'
+import { writeResult } from './output.ts'
 import type { Terminal } from './terminal.ts'
 
 /**
@@ -64,8 +65,8 @@ async function runCommand(
   try {
     await command.run(args, terminal)
   } catch (error) {
-    if (!(error instanceof UsageError)) throw error
-    throw new UsageError(`${error.message}${seeHelp([...path, command.name])}`)
+    const { line, exitCode } = describeFailure(error)
+    throw exitCode === 2 ? new UsageError(`${line}${seeHelp([...path, command.name])}`) : error
   }
 }
 
@@ -77,6 +78,6 @@ function seeHelp(path: readonly string[]): string {
   return ` (see: ${['business-api', ...path, '--help'].join(' ')})`
 }
 
-function print({ stdout }: Terminal, text: string): void {
-  stdout.write(text)
+function print({ stdout }: Terminal, text: string): Promise<void> {
+  return writeResult(stdout, text)
 }

@@ -1,6 +1,6 @@
 import type { SchemaState } from '../postgres/inspector.ts'
 import { migrate } from '../postgres/migrate.ts'
-import { readMigrations, refuseNewerSchema, writeMigrationScript } from '../postgres/migrations.ts'
+import { readMigrations, refuseGap, refuseNewerSchema, writeMigrationScript } from '../postgres/migrations.ts'
 import { type Command, defineCommand } from './command.ts'
 import { withInspector } from './database.ts'
 import { UsageError } from './failure.ts'
@@ -34,21 +34,22 @@ call it at once.`,
     // The look beforehand has a short deadline where there is no database; the work itself may wait for others.
     await readSchema(session)
     const report = await migrate(session.databaseUrl())
-    session.print(report, () => describeNames('Applied', report.applied, report.current))
+    await session.print(report, () => describeNames('Applied', report.applied, report.current))
   },
 })
 
-/** @throws `BusinessApiError` with code `schema_too_new` */
+/** @throws `BusinessApiError` with code `schema_too_new`, `Error` for a schema with a gap in its migrations */
 async function readSchema(session: Session): Promise<SchemaState> {
   const schema = await withInspector(session.databaseUrl(), (inspector) => inspector.schema())
   refuseNewerSchema(schema.newer, schema.latest)
+  refuseGap(schema.pending, schema.current)
   return schema
 }
 
 async function printPending(session: Session): Promise<void> {
   const { current, pending } = await readSchema(session)
   const names = pending.map(({ name }) => name)
-  session.print({ pending: names, current }, () => describeNames('Pending', names, current))
+  await session.print({ pending: names, current }, () => describeNames('Pending', names, current))
 }
 
 function describeNames(action: string, names: readonly string[], current: number): string {
@@ -61,5 +62,5 @@ async function printScript(session: Session): Promise<void> {
     ? await readSchema(session)
     : { current: 0, pending: await readMigrations() }
   const data = pending.map(({ id, name, breaking, text }) => ({ id, name, breaking, sql: text }))
-  session.print({ data }, () => (data.length === 0 ? '' : writeMigrationScript(pending, current === 0)))
+  await session.print({ data }, () => (data.length === 0 ? '' : writeMigrationScript(pending, current === 0)))
 }

@@ -12,15 +12,19 @@ export function suggest(typed: string, names: readonly string[]): string {
   return near[0] ? `: did you mean '${near[0].name}'?` : ''
 }
 
-/** Characters to change, add and leave out (Levenshtein). */
+/** Characters to change, add and leave out, and neighbours to swap (optimal string alignment). */
 function distanceOf(from: string, to: string): number {
+  let before: readonly number[] = []
   let row = Array.from({ length: to.length + 1 }, (_, index) => index)
   for (const [index, letter] of [...from].entries()) {
     const next = [index + 1]
     for (const [column, other] of [...to].entries()) {
       const replaced = (row[column] ?? 0) + (letter === other ? 0 : 1)
-      next.push(Math.min(replaced, (row[column + 1] ?? 0) + 1, (next[column] ?? 0) + 1))
+      const isSwapped = index > 0 && column > 0 && letter === to[column - 1] && from[index - 1] === other
+      const swapped = isSwapped ? (before[column - 1] ?? 0) + 1 : Number.POSITIVE_INFINITY
+      next.push(Math.min(replaced, swapped, (row[column + 1] ?? 0) + 1, (next[column] ?? 0) + 1))
     }
+    before = row
     row = next
   }
   return row.at(-1) ?? 0

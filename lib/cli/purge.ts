@@ -26,7 +26,7 @@ Idempotency keys whose window is over go too. A running business-api deliver doe
       return purgeAll(store.deliveries, olderThan, total, progress).finally(progress.clear)
     })
     const { events, idempotencyKeys } = report
-    session.print(report, () => {
+    await session.print(report, () => {
       return `Forgot ${formatCount(events)} events and ${formatCount(idempotencyKeys)} idempotency keys\n`
     })
   },

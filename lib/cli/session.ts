@@ -1,4 +1,5 @@
 import { readDatabaseUrl } from './database-url.ts'
+import { writeOnce, writeResult } from './output.ts'
 import { createProgress, type Progress } from './progress.ts'
 import type { Terminal } from './terminal.ts'
 
@@ -15,7 +16,13 @@ export interface Session {
   /** Whether a database is named at all. */
   readonly hasDatabase: boolean
   /** Gives the result: one JSON value, or what people read, which ends with a line break. */
-  print(value: object, toText: () => string): void
+  print(value: object, toText: () => string): Promise<void>
+  /**
+   * As {@link Session.print}, for a secret that nothing can show again.
+   *
+   * @param advice what to do when it is lost on its way, with the id of what was made
+   */
+  printOnce(value: object, secret: string, advice: string): Promise<void>
   /** Says something beside the result, to people only. */
   note(line: string): void
   /** @param action what is being done: "Recovering" */
@@ -38,7 +45,9 @@ export function createSession(
     width: stdout.isTTY ? (stdout.columns ?? 80) : Number.POSITIVE_INFINITY,
     databaseUrl: () => readDatabaseUrl(url),
     hasDatabase: Boolean(url),
-    print: (value, toText) => void stdout.write(isJson ? `${JSON.stringify(value)}\n` : toText()),
+    print: (value, toText) => writeResult(stdout, isJson ? `${JSON.stringify(value)}\n` : toText()),
+    printOnce: (value, secret, advice) =>
+      writeOnce(stdout, `${isJson ? JSON.stringify(value) : secret}\n`, advice),
     note(line) {
       if (!isJson) stderr.write(`${line}\n`)
     },

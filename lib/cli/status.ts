@@ -18,7 +18,7 @@ export const status: Command = defineCommand({
   ],
   async run(_, session) {
     const now = await withInspector(session.databaseUrl(), readStatus)
-    session.print(now, () => describeStatus(now))
+    await session.print(now, () => describeStatus(now))
   },
 })
 

@@ -1,6 +1,7 @@
 /** Where text goes: a stream of the process, or what a test has in its place. */
 export interface Output {
-  write(text: string): unknown
+  /** @param done hears that it is written, or the error that has kept it from being */
+  write(text: string, done?: (error?: Error | null) => void): unknown
   readonly isTTY?: boolean | undefined
   readonly columns?: number | undefined
 }

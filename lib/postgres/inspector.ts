@@ -77,6 +77,11 @@ export interface Inspector {
 
 /** An operator waits for it; a count may have to read much. */
 const STATEMENT_TIMEOUT_MS = 30_000
+/**
+ * For what takes no work. Something else than PostgreSQL may have the port: what ends each connection is asked again until
+ * then. Longer than the way to a connection may take, which says better what is wrong.
+ */
+const LOOK_TIMEOUT_MS = 6000
 const RECOVERABLE_COUNTED = 100_000
 const COUNTED_MAX = 1_000_000
 
@@ -88,21 +93,20 @@ const COUNTED_MAX = 1_000_000
  * @param url a connection string
  */
 export function createInspector(url: string): Inspector {
-  const database = createDatabase(url, {
-    prepare: false,
-    maxConnections: 1,
-    statementTimeoutMs: STATEMENT_TIMEOUT_MS,
-  })
+  const open = (statementTimeoutMs: number): Database =>
+    createDatabase(url, { prepare: false, maxConnections: 1, statementTimeoutMs })
+  const database = open(STATEMENT_TIMEOUT_MS)
+  const looks = open(LOOK_TIMEOUT_MS)
   const read = async <Answer>(build: Parameters<Database['row']>[0]): Promise<Answer> =>
     JSON.parse((await database.row(build))[0] ?? 'null')
 
   return {
-    schema: () => readSchemaState(database),
-    server: () => readServerState(database),
+    schema: () => readSchemaState(looks),
+    server: () => readServerState(looks),
     catalogue: () => readCatalogue(database),
 
     async drift() {
-      const { current, pending, newer } = await readSchemaState(database)
+      const { current, pending, newer } = await readSchemaState(looks)
       const isKnown = current === SCHEMA_FINGERPRINT.migration && pending.length + newer.length === 0
       return isKnown ? compareCatalogues(await readCatalogue(database), SCHEMA_FINGERPRINT.objects) : null
     },
@@ -194,7 +198,7 @@ export function createInspector(url: string): Inspector {
           ) as counted`,
       ),
 
-    close: () => database.close(),
+    close: async () => void (await Promise.all([database.close(), looks.close()])),
   }
 }
 

@@ -8,6 +8,7 @@ import {
   pendingOf,
   readMigrations,
   recordStatement,
+  refuseGap,
   refuseNewerSchema,
 } from './migrations.ts'
 
@@ -31,7 +32,8 @@ export interface MigrationReport {
  * @param source the host's postgres.js connection, with whatever options it has, or a connection string, for which one
  *   connection is opened and closed again
  * @throws BusinessApiError `schema_too_new`: this version of the package cannot run against the database
- * @throws Error naming the file, with PostgreSQL's error as `cause`, when a migration fails
+ * @throws Error naming the file, with PostgreSQL's error as `cause`, when a migration fails; or naming those that the
+ *   database does not remember although it remembers later ones
  */
 export async function migrate(source: postgres.Sql | string): Promise<MigrationReport> {
   if (typeof source !== 'string') return migrateFrom(source, MIGRATIONS_DIRECTORY)
@@ -58,13 +60,18 @@ export async function migrateFrom(sql: postgres.Sql, directory: string): Promise
     const applied = await readApplied(tx)
     refuseNewerSchema(applied, migrations.length)
     const pending = pendingOf(applied, migrations)
+    refuseGap(pending, currentOf(applied))
     if (applied.length === 0 && pending.length > 0) await createMigrationsTable(tx)
     for (const migration of pending) await applyMigration(tx, migration)
     return {
       applied: pending.map(({ name }) => name),
-      current: Math.max(0, ...[...applied, ...pending].map(({ id }) => id)),
+      current: currentOf([...applied, ...pending]),
     }
   })
+}
+
+function currentOf(applied: readonly AppliedMigration[]): number {
+  return Math.max(0, ...applied.map(({ id }) => id))
 }
 
 async function prepareTransaction(tx: postgres.TransactionSql): Promise<void> {

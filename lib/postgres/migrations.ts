@@ -82,6 +82,31 @@ export function refuseNewerSchema(applied: readonly AppliedMigration[], known: n
   )
 }
 
+/**
+ * Migrations of which the database remembers later ones, but not them. Applied in order, all or nothing, they leave no
+ * gap: their rows were lost, or the schema comes from somewhere else. To apply them again would fail halfway at best.
+ *
+ * @param current number of the newest migration that the database remembers
+ */
+export function gapOf<Pending extends AppliedMigration>(
+  pending: readonly Pending[],
+  current: number,
+): readonly Pending[] {
+  return pending.filter(({ id }) => id < current)
+}
+
+/** @throws Error naming the migrations of a gap; see {@link gapOf} */
+export function refuseGap(pending: readonly AppliedMigration[], current: number): void {
+  const names = gapOf(pending, current).map(({ name }) => name)
+  if (names.length > 0) throw new Error(`Cannot use this database: ${describeGap(names)}`)
+}
+
+/** @param names of the migrations that are missing between others */
+export function describeGap(names: readonly string[]): string {
+  const rows = names.length === 1 ? 'has no row' : 'have no rows'
+  return `${names.join(', ')} ${rows} in business_api.migrations, though later migrations are applied`
+}
+
 // --- Statements ---
 
 /** Where the database remembers what has been applied. */

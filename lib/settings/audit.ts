@@ -58,7 +58,7 @@ export const ActorSchema: v.OptionalSchema<v.GenericSchema<string | null>, null>
 const ListSchema = v.object({
   organizationId: OrganizationIdSchema,
   subjectId: v.exactOptional(IdSchema),
-  ...pageEntries,
+  ...pageEntries('aud'),
 })
 
 // --- Calls ---

@@ -54,7 +54,7 @@ export interface DeliverySettings {
   get(organizationId: string, deliveryId: string): Promise<DeliveryDetails>
 
   /**
-   * Has a delivery sent again now, whatever became of it: same event id, a new round of attempts.
+   * Has a delivery that has ended sent again now, however it ended: same event id, a new round of attempts.
    *
    * @throws `BusinessApiError` with code `not_found` when the organization has no delivery of that id, `invalid_state`
    *   while it is pending or in flight and when its endpoint has been removed
@@ -111,7 +111,7 @@ const ListSchema = v.object({
       v.minLength(1, statesRequirement),
     ),
   ),
-  ...pageEntries,
+  ...pageEntries('dlv'),
 })
 const RefSchema = v.object({ organizationId: OrganizationIdSchema, deliveryId: IdSchema })
 const ChangeSchema = v.object({ ...RefSchema.entries, actor: ActorSchema })

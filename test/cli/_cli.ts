@@ -33,8 +33,9 @@ export async function cli(args: readonly string[], surroundings: Surroundings = 
   const output = (name: 'stdout' | 'stderr'): Output => ({
     isTTY: columns !== undefined,
     columns,
-    write(text) {
+    write(text, done) {
       written[name] += text
+      done?.()
     },
   })
   const exitCode = await main(args, {

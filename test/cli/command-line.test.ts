@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
 import { describe, test } from 'node:test'
 import { COMMANDS } from '../../lib/cli/commands.ts'
 import { VERSION } from '../../lib/version.ts'
@@ -65,10 +67,19 @@ describe('--help', () => {
   })
 })
 
+test('--help warns of flags whose value other users of the machine can read', async () => {
+  for (const args of [['status'], ['endpoints', 'add']]) {
+    const help = textOf(await cli([...args, '--help']))
+    assert.match(help, /^ {2}--database-url URL .*other users of this machine/m)
+    if (args[1]) assert.match(help, /^ {2}--header 'NAME: VALUE' .*other users of this machine/m)
+  }
+})
+
 describe('a command line that cannot be understood', () => {
   const refused: readonly (readonly [line: string, about: RegExp])[] = [
     ['migrat', /Unknown command 'migrat': did you mean 'migrate'\? \(see: business-api --help\)/],
     ['constructor', /Unknown command 'constructor' \(/],
+    ['kesy list', /Unknown command 'kesy': did you mean 'keys'\?/],
     ['key list', /Unknown command 'key': did you mean 'keys'\?/],
     ['keys', /Name what to do with keys: create, list, rotate, revoke \(see: business-api keys --help\)/],
     ['keys --json', /Name what to do with keys/],
@@ -99,8 +110,27 @@ describe('a command line that cannot be understood', () => {
     ],
     ['deliveries list --organization O --limit ten', /Cannot use --limit as it must be a whole number/],
     ['deliveries list --organization O --since 2026-01-31T09:00', /Cannot use --since/],
+    ['deliveries list --organization O --since 2026-02-31', /Cannot use --since/],
+    ['deliveries list --organization O --since 2026-02-31T00:00:00Z', /Cannot use --since/],
+    ['deliveries list --organization O --since 36500d', /Cannot use --since .* from 1970 to 9999/],
+    [
+      'deliveries list --organization O --since 1h --until 2h',
+      /Give an --until that is later than --since \(see: business-api deliveries list --help\)/,
+    ],
+    ['deliveries recover --organization O --since 2026-01-31 --until 2026-01-31', /Give an --until/],
+    [
+      'keys create --organization O --scopes leads:read --expires 2020-01-01',
+      /Cannot use --expires as it must be in the future/,
+    ],
+    ['keys rotate key_1 --organization O --overlap 31d', /Cannot use --overlap as it must be at most 30d/],
+    [
+      'endpoints rotate we_1 --organization O --overlap 721h',
+      /Cannot use --overlap as it must be at most 30d/,
+    ],
     ['deliver --retention 0', /Cannot use --retention as it must be 'never' or a duration/],
     ['purge', /Missing --older-than DURATION/],
+    ['purge --older-than 999999999w', /Cannot use --older-than as it must be a duration .*, at most 36500d/],
+    ['deliver --retention 36501d', /Cannot use --retention .*, at most 36500d/],
     ['purge --older-than 0', /Cannot use --older-than as it must be longer than 0/],
     ['migrate --dry-run --print', /Give one of --dry-run and --print/],
   ]
@@ -157,6 +187,8 @@ describe('DATABASE_URL', () => {
     `postgres://user:a#${PASSWORD}@host/db`,
     `postgres://user:a?${PASSWORD}@host/db`,
     `postgres://user:a@${PASSWORD}@host/db`,
+    `postgres://user:%zz${PASSWORD}@host/db`,
+    `postgres://user:${PASSWORD}%@host/db`,
   ]
   for (const url of unusable) {
     test(`is refused without being repeated: ${url.replace(PASSWORD, '…')}`, async () => {
@@ -164,6 +196,18 @@ describe('DATABASE_URL', () => {
       assertFailed(await cli(['status', '--database-url', url]), 2, /Cannot use DATABASE_URL as /)
     })
   }
+
+  test('is given up after seconds where something else listens, which ends every connection', async (t) => {
+    const server = createServer((socket) => void socket.once('data', () => socket.end('220 mail\r\n')))
+    t.after(() => server.close())
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    const address = server.address()
+    assert.ok(address !== null && typeof address === 'object')
+    const begunAt = performance.now()
+    const env = { DATABASE_URL: `postgres://user:${PASSWORD}@127.0.0.1:${address.port}/none` }
+    assertFailed(await cli(['status'], { env }), 1, /Cannot (use|reach) PostgreSQL/)
+    assert.ok(performance.now() - begunAt < 10_000)
+  })
 
   test('says what is wrong where nobody answers', async () => {
     const refused = `postgres://user:${PASSWORD}@127.0.0.1:1/none`

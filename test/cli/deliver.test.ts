@@ -59,7 +59,10 @@ async function readDeliveries(): Promise<{ state: string; attempts: number }[]> 
 async function listeners(count: number): Promise<void> {
   const listening = () => sql`
     select from pg_stat_activity where datname = current_database() and query = 'listen business_api_deliveries'`
-  while ((await listening()).length !== count);
+  const deadline = Date.now() + 10_000
+  while ((await listening()).length !== count) {
+    assert.ok(Date.now() < deadline, `${count} should be listening within 10 s`)
+  }
 }
 
 /** The command as a process of its own, once it has said that it delivers. */

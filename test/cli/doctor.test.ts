@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { after, afterEach, before, describe, test } from 'node:test'
 import type { Sql } from 'postgres'
 import { checkClock, checkVersion } from '../../lib/cli/checks.ts'
@@ -143,6 +144,7 @@ describe('the schema', () => {
     await sql`grant usage on schema business_api to public`
     assert.equal((await diagnose('schema')).level, 'ok')
     await sql`alter table business_api.events reset (autovacuum_vacuum_scale_factor)`
+    await sql`revoke usage on schema business_api from public`
   })
 
   test('is shown ten objects at a time', async () => {
@@ -166,6 +168,14 @@ describe('migrations', () => {
     await sql`insert into business_api.migrations ${sql(last ?? {})}`
   })
 
+  test('that are missing between others fail, as migrate would not help', async () => {
+    const [row] = await sql`delete from business_api.migrations where id = 5 returning *`
+    const { message, advice } = await diagnose('migrations')
+    await sql`insert into business_api.migrations ${sql(row ?? {})}`
+    assert.match(message, /^0005-projects\.sql has no row in business_api\.migrations, though later /)
+    assert.match(advice ?? '', /^do not migrate/)
+  })
+
   test('of a newer version warn, or fail where this one cannot work with them', async () => {
     for (const breaking of [false, true]) {
       await sql`insert into business_api.migrations (id, name, breaking) values (9999, '9999-to-come.sql', ${breaking})`
@@ -175,6 +185,31 @@ describe('migrations', () => {
       assert.deepEqual([check.level, check.details], [breaking ? 'fail' : 'warn', ['9999-to-come.sql']])
       if (!breaking) assert.equal((await diagnose('schema', result)).level, 'warn')
     }
+  })
+})
+
+describe('a check that cannot be made', () => {
+  test('says what to do where the user has no rights', async () => {
+    const role = `business_api_test_${randomUUID()}`
+    await sql`create role ${sql(role)}`
+    const url = `${database.url}?role=${role}`
+    const result = cliOn(url)('doctor', '--json')
+    const { message, advice } = await diagnose('migrations', result)
+    assert.match(message, /permission denied for schema business_api/)
+    assert.match(advice ?? '', /grant this one usage of the schema business_api/)
+    assert.match((await cliOn(url)('doctor')).stdout, /^ {18}→ .*grant/m)
+    await sql`grant usage on schema business_api to ${sql(role)}`
+    await sql`grant select on business_api.migrations to ${sql(role)}`
+    assert.match((await diagnose('leases', cliOn(url)('doctor', '--json'))).advice ?? '', /grant this one/)
+    await sql`drop owned by ${sql(role)}`
+    await sql`drop role ${sql(role)}`
+  })
+
+  test('says what to do where it fails in another way', async () => {
+    await sql`alter table business_api.migrations rename column breaking to broken`
+    const { advice } = await diagnose('migrations')
+    await sql`alter table business_api.migrations rename column broken to breaking`
+    assert.match(advice ?? '', /see what its log says/)
   })
 })
 

@@ -3,6 +3,7 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, test } from 'node:test'
 import type { Sql } from 'postgres'
+import { migrate } from '../../lib/postgres/migrate.ts'
 import { createEmptyDatabase, type TestDatabase } from '../_database.ts'
 import { assertFailed, cli, cliOn, jsonOf, type Result, textOf } from './_cli.ts'
 
@@ -87,6 +88,19 @@ describe('migrate', () => {
     )
     assert.equal(jsonOf(await run('migrate', '--dry-run', '--json')).current, 0)
   })
+})
+
+test('a migration that is missing between others is told, and nothing is applied', async () => {
+  await run('migrate')
+  await sql`delete from business_api.migrations where id in (5, 7)`
+  for (const command of ['migrate', 'migrate --dry-run', 'migrate --print', 'keys list --organization O']) {
+    assertFailed(
+      await run(...command.split(' ')),
+      1,
+      /Cannot use this database: 0005-projects.sql, 0007-idempotency-keys.sql have no rows in business_api.migrations/,
+    )
+  }
+  await assert.rejects(migrate(sql), /0005-projects.sql, 0007-idempotency-keys.sql have no rows/)
 })
 
 describe('a database that is not migrated', () => {

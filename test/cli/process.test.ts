@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { test } from 'node:test'
+import { existsSync } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { after, before, describe, test } from 'node:test'
+import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { ROOT, startSource } from '../examples/_program.ts'
+import { cliOn, jsonOf, SECRET_KEY } from './_cli.ts'
 
 // The program as a process: what it makes of its arguments, its environment and its streams.
 
@@ -22,17 +26,91 @@ test('a failure goes to stderr, and the exit code says of which kind it is', asy
   assert.match(refused.stderr(), /^business-api: Cannot reach PostgreSQL: [^\n]+\n$/)
 })
 
-test('a reader that has seen enough is no failure', async () => {
-  const child = spawn(process.execPath, ['--import', 'tsx', 'lib/cli.ts', 'migrate', '--print'], {
+/** What has become of a program whose result goes to a file, or to a pipe that nobody reads. */
+async function runInto(
+  stdout: number | 'nobody',
+  args: readonly string[],
+  databaseUrl = '',
+): Promise<{ code: number; stderr: string }> {
+  const child = spawn(process.execPath, ['--import', 'tsx', 'lib/cli.ts', ...args], {
     cwd: ROOT,
-    env: { ...process.env, DATABASE_URL: '' },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, DATABASE_URL: databaseUrl, BUSINESS_API_SECRET_KEYS: SECRET_KEY },
+    stdio: ['ignore', stdout === 'nobody' ? 'pipe' : stdout, 'pipe'],
   })
-  child.stdout.destroy()
+  child.stdout?.destroy()
   let stderr = ''
-  child.stderr.on('data', (chunk) => {
+  child.stderr?.on('data', (chunk) => {
     stderr += chunk
   })
   const [code] = await once(child, 'close')
-  assert.deepEqual([code, stderr], [0, ''])
+  return { code, stderr }
+}
+
+test('a reader that has seen enough is no failure', async () => {
+  assert.deepEqual(await runInto('nobody', ['migrate', '--print']), { code: 0, stderr: '' })
+})
+
+test('a reader that has seen enough does not hide a failure', async () => {
+  const url = 'postgres://127.0.0.1:1/none'
+  const { code, stderr } = await runInto('nobody', ['doctor'], url)
+  assert.equal(code, 1)
+  assert.match(stderr, /^business-api: The check connection has failed[^\n]*\n$/)
+})
+
+/** A disk without room. */
+const FULL = '/dev/full'
+
+test('a result that cannot be written is a failure', { skip: !existsSync(FULL) }, async (t) => {
+  const full = await open(FULL, 'w')
+  t.after(() => full.close())
+  for (const args of [['--help'], ['migrate', '--print']]) {
+    const { code, stderr } = await runInto(full.fd, args)
+    assert.equal(code, 1)
+    assert.match(stderr, /^business-api: Cannot write the result: ENOSPC[^\n]+\n$/)
+  }
+})
+
+describe('what is shown only once and is lost', () => {
+  const of = ['--organization', 'org_1']
+  const create = ['keys', 'create', ...of, '--scopes', 'leads:read', '--json']
+  const add = ['endpoints', 'add', ...of, '--url', 'https://192.0.0.8/', '--allow-private-networks', '--json']
+  let database: TestDatabase
+
+  before(async () => {
+    database = await createTestDatabase()
+  })
+  after(() => database.drop())
+
+  const run = (args: readonly string[]) => cliOn(database.url)(...args)
+
+  /** The newest of the organization. */
+  async function newest(kind: string): Promise<string> {
+    return jsonOf(await run([kind, 'list', ...of, '--json'])).data[0].id
+  }
+
+  test('is a failure that names what was made, when nobody reads it', async () => {
+    const { id: key } = jsonOf(await run(create))
+    const { id: endpoint } = jsonOf(await run(add))
+    const commands = [create, ['keys', 'rotate', key, ...of, '--json'], add]
+    for (const args of commands) {
+      const { code, stderr } = await runInto('nobody', args, database.url)
+      assert.equal(code, 1, args.join(' '))
+      assert.match(stderr, /^business-api: Cannot write what is shown only once: nobody reads it; [^\n]+\n$/)
+      assert.ok(stderr.includes(await newest(args[0] ?? '')), stderr)
+    }
+    const rotated = await runInto('nobody', ['endpoints', 'rotate', endpoint, ...of, '--json'], database.url)
+    assert.equal(rotated.code, 1)
+    assert.ok(rotated.stderr.includes(endpoint), rotated.stderr)
+  })
+
+  test('is a failure that names what was made, when there is no room', {
+    skip: !existsSync(FULL),
+  }, async (t) => {
+    const full = await open(FULL, 'w')
+    t.after(() => full.close())
+    const { code, stderr } = await runInto(full.fd, create, database.url)
+    assert.equal(code, 1)
+    assert.match(stderr, /^business-api: Cannot write what is shown only once: ENOSPC[^\n]+\n$/)
+    assert.ok(stderr.includes(await newest('keys')), stderr)
+  })
 })

@@ -160,7 +160,7 @@ describe('keys', () => {
     assertFailed(
       await run(...args, '--scopes', 'all'),
       2,
-      /Cannot create an API key as scopes must be one or more of clients:read/,
+      /Cannot create an API key as --scopes must be one or more of clients:read/,
     )
     assertFailed(
       await run(...args, '--scopes', 'leads:read', '--key-prefix', 'No'),
@@ -170,7 +170,7 @@ describe('keys', () => {
     assertFailed(
       await run(...args, '--scopes', 'leads:read', '--expires', '2020-01-01'),
       2,
-      /expiresAt must be .* in the future/,
+      /Cannot use --expires as it must be in the future \(see: business-api keys create --help\)/,
     )
   })
 })
@@ -216,7 +216,7 @@ describe('endpoints', () => {
       /types must be/,
     )
     const own = ['--header', 'X-Acme-Trace: 1', '--header-prefix', 'X-Acme']
-    assertFailed(await run(...add, 'https://x.example/', ...own, ...DEVELOPMENT), 2, /headers must be/)
+    assertFailed(await run(...add, 'https://x.example/', ...own, ...DEVELOPMENT), 2, /--header must be/)
   })
 
   test('add stores no secret without a key, unless it is told to', async () => {
@@ -297,7 +297,11 @@ describe('endpoints', () => {
     assert.match(stdout, /^whsec_[\w-]{43}\n$/)
     assert.match(stderr, /The one before signs no more\./)
     assert.equal((await findEndpoint(org, id)).previousSecretExpiresAt, null)
-    assertFailed(await run(...rotate, '--overlap', '31d'), 2, /overlapMs must be/)
+    assertFailed(
+      await run(...rotate, '--overlap', '31d'),
+      2,
+      /Cannot use --overlap as it must be at most 30d/,
+    )
   })
 
   test('test sends an example at once, and fails when the answer is not 2xx', async (t) => {
@@ -323,7 +327,11 @@ describe('endpoints', () => {
     assertFailed(await run(...test), 1, /The test was not delivered: destination_not_allowed/)
     assertFailed(await run(...test, '--type', 'lost'), 2, /type must be one of/)
     const noKey = await cli(test, { env: { DATABASE_URL: database.url } })
-    assertFailed(noKey, 1, /Cannot open the signing secret of endpoint we_/)
+    assertFailed(
+      noKey,
+      1,
+      /Cannot open the signing secret of endpoint we_\w+ as key \S+ is not among the keys of BUSINESS_API_SECRET_KEYS/,
+    )
   })
 
   test('pause, resume, disable, enable and remove move it from state to state', async () => {
@@ -368,6 +376,14 @@ describe('deliveries', () => {
       new RegExp(`^dlv_\\w+ +project.completed +skipped +0 +endpoint_disabled +${endpointId} `, 'm'),
     )
     assert.equal(stderr, `More: --before ${first.next}\n`)
+    for (const [log, cursor] of [
+      ['deliveries', 'foo'],
+      ['audit', first.next],
+    ]) {
+      const result = await run(log, 'list', '--organization', org, '--before', cursor)
+      assertFailed(result, 2, /--before must be null, or the next of a page before: (dlv|aud)_/)
+      assert.equal(result.stdout, '')
+    }
   })
 
   test('list filters by endpoint, type, state and time', async () => {
@@ -382,8 +398,12 @@ describe('deliveries', () => {
     assert.equal(await count('--until', '1h'), 0)
     assert.equal(await count('--endpoint', 'we_other'), 0)
     const list = ['deliveries', 'list', '--organization', org]
-    assertFailed(await run(...list, '--state', 'lost'), 2, /states must be one or more of pending/)
-    assertFailed(await run(...list, '--type', 'lost'), 2, /type must be one of/)
+    assertFailed(
+      await run(...list, '--state', 'lost'),
+      2,
+      /--state must be one or more of pending.* \(see: business-api deliveries list --help\)/,
+    )
+    assertFailed(await run(...list, '--type', 'lost'), 2, /--type must be one of/)
     assertFailed(await run(...list, '--limit', '201'), 2, /limit must be a whole number from 1 to 200/)
   })
 
@@ -416,6 +436,43 @@ describe('deliveries', () => {
     assertFailed(await run(...redeliver), 1, /Cannot redeliver a delivery as it is pending/)
     await sql`update business_api.deliveries set state = 'delivered' where id = ${data[0].id}`
     assert.equal(textOf(await run(...redeliver)), `${data[0].id} is pending\n`)
+  })
+
+  test('redeliver and recover say when a disabled endpoint has it skipped again', async () => {
+    const { org, endpointId } = await skip(2)
+    const { id: other } = await addEndpoint(org)
+    const of = ['--organization', org]
+    const { data } = jsonOf(await run('deliveries', 'list', ...of, '--json'))
+    await run('endpoints', 'disable', other, ...of)
+    const recover = ['deliveries', 'recover', ...of]
+    assert.equal((await run('deliveries', 'redeliver', data[0].id, ...of)).stderr, '')
+    assert.deepEqual({ ...(await run(...recover)) }, { exitCode: 0, stdout: 'Recovered 1\n', stderr: '' })
+
+    await sql`update business_api.deliveries set state = 'dead_lettered' where organization_id = ${org}`
+    await run('endpoints', 'disable', endpointId, ...of)
+    const redelivered = await run('deliveries', 'redeliver', data[0].id, ...of)
+    assert.equal(
+      redelivered.stderr,
+      `${data[0].id}: its endpoint is disabled, so it is skipped again until that is enabled\n`,
+    )
+    for (const flags of [[], ['--endpoint', endpointId]]) {
+      await sql`update business_api.deliveries set state = 'dead_lettered' where organization_id = ${org}`
+      const recovered = await run(...recover, ...flags)
+      assert.equal(recovered.stdout, 'Recovered 2\n')
+      assert.equal(
+        recovered.stderr,
+        `${endpointId} is disabled: what was recovered there is skipped again until enabled\n`,
+      )
+    }
+  })
+
+  test('recover refuses an endpoint that the organization does not have', async () => {
+    const { org } = await skip(1)
+    const { endpointId: foreign } = await skip(1)
+    for (const id of ['we_other', foreign]) {
+      const result = await run('deliveries', 'recover', '--organization', org, '--endpoint', id)
+      assertFailed(result, 1, /Cannot recover deliveries as the organization has no endpoint of that id/)
+    }
   })
 
   test('cancel has one not sent that is waiting', async () => {
