@@ -6,5 +6,6 @@ create table peer.idempotency_keys (organization_id text, key text, reply jsonb,
 create table peer.outbox (id bigserial primary key, organization_id text, type text, body jsonb);
 insert into peer.api_keys select organization_id, digest, scopes from business_api.api_keys;
 insert into peer.businesses select * from business_api.businesses;
-insert into peer.clients select * from business_api.clients;
+insert into peer.clients
+select organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at from business_api.clients;
 analyze;
