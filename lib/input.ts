@@ -24,6 +24,15 @@ export function moment(requirement: string): v.GenericSchema<Date | string, Date
   return v.union([v.date(), text], requirement)
 }
 
+/** A whole number from `min` to `max`. */
+export function whole(min: number, max: number): v.GenericSchema<number, number> {
+  const requirement = `must be a whole number from ${min} to ${max}`
+  return v.pipe(
+    v.number(requirement),
+    v.check((value) => Number.isInteger(value) && value >= min && value <= max, requirement),
+  )
+}
+
 const momentRequirement = 'must be a Date, or ISO 8601 with a time zone, from 1970 to 9999'
 
 /** A moment as a host gives it, as a timestamp. */

@@ -1,4 +1,5 @@
 import * as v from 'valibot'
+import { blank } from '../blanks.ts'
 import type { Change, ChangeClaim, ChangeOutcome } from '../change.ts'
 import type { CreationOutcome, IdempotencyClaim, NumberedOutcome } from '../creation.ts'
 import {
@@ -12,6 +13,7 @@ import { fingerprint, IDEMPOTENCY_KEY_MAX, IDEMPOTENCY_WINDOW_MS, isIdempotencyK
 import type { Clock, Ids } from '../ids.ts'
 import { found, OrganizationIdSchema, read, withoutUndefined } from '../input.ts'
 import type { Making } from '../making.ts'
+import type { NewNumber } from '../numbering.ts'
 
 // Every call of the platform is made in the same way: its input is checked, the record and the events are prepared, one
 // verb of the store is asked, and its outcome becomes the record or a typed error.
@@ -94,6 +96,14 @@ export function defineCall<Schema extends v.GenericSchema<object, object>>(
 /** The claim of a creation, with the record as the reply. */
 export function withReply(claim: ChangeClaim | null, item: unknown): IdempotencyClaim | null {
   return claim && { ...claim, reply: JSON.stringify(item) }
+}
+
+/** A new record as the API shows it: its number left blank where it is the store's to find. */
+export function numberedItem<NewRecord extends { readonly number: NewNumber; readonly minorUnits?: number }>(
+  record: NewRecord,
+): Omit<NewRecord, 'minorUnits'> & { readonly number: string } {
+  const { minorUnits: _, ...shown } = record
+  return { ...shown, number: typeof record.number === 'string' ? record.number : blank('number') }
 }
 
 /** A change that a call makes. */

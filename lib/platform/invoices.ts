@@ -2,7 +2,7 @@ import * as v from 'valibot'
 import { blank } from '../blanks.ts'
 import { type RecordedEvent, recordWithBlanks } from '../envelope.ts'
 import { BusinessApiError, INVALID_INPUT, INVALID_STATE, OVERPAYMENT } from '../errors.ts'
-import { IdSchema, MomentSchema } from '../input.ts'
+import { IdSchema, MomentSchema, whole } from '../input.ts'
 import {
   type Invoice,
   type InvoiceRefusal,
@@ -22,6 +22,7 @@ import {
   changeOf,
   createdItem,
   defineCall,
+  numberedItem,
   type Refusal,
   withReply,
 } from './calls.ts'
@@ -123,8 +124,6 @@ const PAY = {
 
 // --- Inputs ---
 
-const limitRequirement = 'must be a whole number from 1 to 1000'
-
 const CreateSchema = v.object({
   currency: CurrencySchema,
   total: MoneySchema,
@@ -145,13 +144,7 @@ const PaySchema = v.object({
 })
 const OverdueSchema = v.object({
   asOf: v.exactOptional(MomentSchema),
-  limit: v.optional(
-    v.pipe(
-      v.number(limitRequirement),
-      v.check((limit) => Number.isInteger(limit) && limit >= 1 && limit <= 1000, limitRequirement),
-    ),
-    100,
-  ),
+  limit: v.optional(whole(1, 1000), 100),
 })
 
 // --- Calls ---
@@ -169,9 +162,7 @@ export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: 
     async create(organizationId, invoice) {
       const call = readCreate(organizationId, invoice)
       const record = newInvoice(call, minorUnits(call.input.currency))
-      const { minorUnits: _, ...shown } = record
-      // Its number may be the store's to find.
-      const item = { ...shown, number: typeof record.number === 'string' ? record.number : blank('number') }
+      const item = numberedItem(record)
       const idempotency = withReply(call.claim, item)
       const creation = { organizationId: call.organizationId, record, events: [], idempotency }
       return createdItem(call, await store.invoices.create(creation), item)
@@ -193,19 +184,12 @@ export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: 
       const call = readPay(organizationId, given)
       const { invoiceId, amount, receivedAt = toTimestamp(call.making.now) } = call.input
       const payment = { id: call.making.ids('pay'), amount, receivedAt }
-      const change = changeOf(call, {
-        recordId: invoiceId,
-        from: PAY.from,
-        set: {
-          payment,
-          settledStatus: PAY.settled,
-          unsettledStatus: PAY.unsettled,
-          settledEvents: [],
-        },
-        events: [paymentReceived(payment.id, invoiceId, call.making)],
-      })
+      // In the order in which they happen, which their ids keep.
+      const events = [paymentReceived(payment.id, invoiceId, call.making)]
       const settledEvents = [invoicePaid(invoiceId, call.making)]
-      const outcome = await store.invoices.pay({ ...change, set: { ...change.set, settledEvents } })
+      const set = { payment, settledStatus: PAY.settled, unsettledStatus: PAY.unsettled, settledEvents }
+      const change = changeOf(call, { recordId: invoiceId, from: PAY.from, set, events })
+      const outcome = await store.invoices.pay(change)
       return changedItem(call, outcome, {
         too_fine: [INVALID_INPUT, 'its amount must be no finer than the currency of the invoice'],
         overpaid: [OVERPAYMENT, 'its amount is more than is due'],

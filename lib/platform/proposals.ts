@@ -21,6 +21,7 @@ import {
   changeOf,
   createdItem,
   defineCall,
+  numberedItem,
   withReply,
 } from './calls.ts'
 import { AmountSchema, CurrencySchema, NumberSchema, TitleSchema } from './inputs.ts'
@@ -182,9 +183,7 @@ export function createProposalCalls(store: Pick<RecordStore, 'proposals'>, tools
   }
 
   async function create(call: Call<unknown>, record: NewRecord): Promise<Proposal> {
-    const { minorUnits: _, ...shown } = record
-    // Its number may be the store's to find.
-    const item = { ...shown, number: typeof record.number === 'string' ? record.number : blank('number') }
+    const item = numberedItem(record)
     const outcome = await store.proposals.create({
       organizationId: call.organizationId,
       record,

@@ -4,8 +4,9 @@ import { type RecordDatabase, readAnswer } from './database.ts'
 import { isConflict, isUnavailable } from './sql-states.ts'
 
 /**
- * PostgreSQL in a transaction of the host's. A statement is sent once and waits as long as the host's connection lets it:
- * what to do when one fails is the host's to say, as its transaction has failed with it.
+ * PostgreSQL in a transaction of the host's. A statement is sent once and waits as long as the host's connection lets it,
+ * though what has waited for a row for more than some seconds writes nothing and is refused. What to do when a statement
+ * fails is the host's to say, as its transaction has failed with it.
  *
  * Nobody is woken when deliveries are due: only the host knows when it commits, and the poll of a delivery loop finds them.
  */

@@ -1,5 +1,6 @@
 import * as v from 'valibot'
 import type { IdKind } from '../ids.ts'
+import { whole } from '../input.ts'
 
 /** Which part of a log is to be shown. */
 export interface PageQuery {
@@ -17,13 +18,6 @@ export interface Page<Item> {
   readonly next: string | null
 }
 
-const limitRequirement = 'must be a whole number from 1 to 200'
-
-const LimitSchema = v.pipe(
-  v.number(limitRequirement),
-  v.check((limit) => Number.isInteger(limit) && limit >= 1 && limit <= 200, limitRequirement),
-)
-
 /**
  * The fields of a {@link PageQuery}. What is no id is refused, not looked for: any text sorts somewhere, and many sort
  * after every id, so that a mistaken cursor would give the first page again and again.
@@ -34,7 +28,7 @@ export function pageEntries(kind: IdKind) {
   const requirement = `must be null, or the next of a page before: ${kind}_ and 26 letters and digits`
   const form = new RegExp(`^${kind}_[0-9A-HJKMNP-TV-Z]{26}$`)
   return {
-    limit: v.optional(LimitSchema, 50),
+    limit: v.optional(whole(1, 200), 50),
     before: v.nullish(v.pipe(v.string(requirement), v.regex(form, requirement)), null),
   }
 }
