@@ -3,9 +3,9 @@
 //
 //   DATABASE_URL=postgres://… npx tsx examples/create-key.ts ORGANIZATION_ID
 
-import { SCOPES } from 'business-api'
-import { createPostgresStore, migrate } from 'business-api/postgres'
-import { createDeveloperSettings } from 'business-api/settings'
+import { SCOPES } from 'business-api-kit'
+import { createPostgresStore, migrate } from 'business-api-kit/postgres'
+import { createDeveloperSettings } from 'business-api-kit/settings'
 
 const { DATABASE_URL } = process.env
 if (!DATABASE_URL) {

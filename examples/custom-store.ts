@@ -5,16 +5,15 @@
 //   TRACKER_URL=http://tracker.internal DATABASE_URL=postgres://… PORT=3000 npx tsx examples/custom-store.ts
 
 import { createServer } from 'node:http'
+import { createBusinessApi, type Project } from 'business-api-kit'
+import { createPostgresStore, migrate } from 'business-api-kit/postgres'
 import {
   type ApiKeyStore,
-  type BusinessStore,
-  createBusinessApi,
+  type BusinessApiStore,
   jsonText,
-  type Project,
   type ProjectStore,
   storeUnavailable,
-} from 'business-api'
-import { createPostgresStore, migrate } from 'business-api/postgres'
+} from 'business-api-kit/store'
 
 const { TRACKER_URL = 'http://127.0.0.1:4000', DATABASE_URL, PORT = '3000' } = process.env
 if (!DATABASE_URL) {
@@ -24,7 +23,10 @@ if (!DATABASE_URL) {
 await migrate(DATABASE_URL)
 
 const postgres = createPostgresStore(DATABASE_URL)
-const store: BusinessStore = { ...postgres, projects: createTrackerProjects(TRACKER_URL, postgres.apiKeys) }
+const store: BusinessApiStore = {
+  ...postgres,
+  projects: createTrackerProjects(TRACKER_URL, postgres.apiKeys),
+}
 
 const server = createServer(createBusinessApi(store))
 server.listen(Number(PORT), () => console.log('Listening on', server.address()))
@@ -33,7 +35,7 @@ process.once('SIGTERM', () => server.close(() => postgres.close()))
 
 function createTrackerProjects(trackerUrl: string, apiKeys: ApiKeyStore): ProjectStore {
   return {
-    async list(request, limit) {
+    async admitAndList(request, limit) {
       const admission = await apiKeys.admit(request)
       // Nobody but an admitted caller may learn anything, not even that the tracker is down.
       if (admission.outcome !== 'admitted') return { admission, page: null }

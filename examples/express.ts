@@ -2,8 +2,8 @@
 //
 //   DATABASE_URL=postgres://… PORT=3000 npx tsx examples/express.ts
 
-import { createBusinessApi } from 'business-api'
-import { createPostgresStore, migrate } from 'business-api/postgres'
+import { createBusinessApi } from 'business-api-kit'
+import { createPostgresStore, migrate } from 'business-api-kit/postgres'
 import express from 'express'
 
 const { DATABASE_URL, PORT = '3000' } = process.env

@@ -3,8 +3,8 @@
 //   DATABASE_URL=postgres://… PORT=3000 BASE_PATH=/platform npx tsx examples/node-http.ts
 
 import { createServer } from 'node:http'
-import { createBusinessApi } from 'business-api'
-import { createPostgresStore, migrate } from 'business-api/postgres'
+import { createBusinessApi } from 'business-api-kit'
+import { createPostgresStore, migrate } from 'business-api-kit/postgres'
 
 const { DATABASE_URL, PORT = '3000', BASE_PATH = '' } = process.env
 if (!DATABASE_URL) {

@@ -2,7 +2,7 @@
 // each attempt of a webhook. Call it once, where the process sets up its tracing:
 //
 //   import { trace } from '@opentelemetry/api'
-//   const stop = traceBusinessApi(trace.getTracer('business-api'))
+//   const stop = traceBusinessApi(trace.getTracer('business-api-kit'))
 
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { type TracingChannel, tracingChannel } from 'node:diagnostics_channel'
@@ -15,7 +15,7 @@ import {
   type Tracer,
   trace,
 } from '@opentelemetry/api'
-import type { AttemptTrace, RequestTrace, StoreTrace } from 'business-api'
+import type { AttemptTrace, RequestTrace, StoreTrace } from 'business-api-kit'
 
 /** Makes spans with a tracer from now on. Gives the function that ends it. */
 export function traceBusinessApi(tracer: Tracer): () => void {

@@ -5,8 +5,8 @@
 
 import { randomUUID } from 'node:crypto'
 import { realpathSync } from 'node:fs'
-import type { EventData } from 'business-api'
-import { migrate } from 'business-api/postgres'
+import type { EventData } from 'business-api-kit'
+import { migrate } from 'business-api-kit/postgres'
 import { sql } from 'drizzle-orm'
 import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres'
 import { pgTable, text } from 'drizzle-orm/pg-core'

@@ -6,8 +6,8 @@
 
 import { randomUUID } from 'node:crypto'
 import { realpathSync } from 'node:fs'
-import type { EventData } from 'business-api'
-import { migrate } from 'business-api/postgres'
+import type { EventData } from 'business-api-kit'
+import { migrate } from 'business-api-kit/postgres'
 import pg from 'pg'
 
 /** A row of the host's own table. */

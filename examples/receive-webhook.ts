@@ -4,8 +4,8 @@
 //   SIGNING_SECRET=whsec_… PORT=4000 npx tsx examples/receive-webhook.ts
 
 import { createServer, type IncomingMessage } from 'node:http'
-import type { Event } from 'business-api'
-import { verifyWebhook, WebhookSignatureError } from 'business-api/webhooks'
+import type { Event } from 'business-api-kit'
+import { receiveWebhook, WebhookError } from 'business-api-kit/webhooks'
 
 const { SIGNING_SECRET = '', PORT = '4000' } = process.env
 const secrets = SIGNING_SECRET.split(',').flatMap((secret) => secret.trim() || [])
@@ -14,8 +14,6 @@ if (secrets.length === 0) {
   process.exit(2)
 }
 
-/** Larger than any event of the platform. */
-const BODY_MAX_BYTES = 1024 * 1024
 /** A retry comes within minutes, a delivery that an administrator has sent again perhaps much later. */
 const IDS_KEPT = 100_000
 
@@ -38,52 +36,26 @@ process.once('SIGTERM', () => server.close())
 
 /** The status to answer. Anything but 2xx, and an answer that takes 10 seconds, has the webhook sent again. */
 async function receive(request: IncomingMessage): Promise<number> {
-  if (request.method !== 'POST') return 405
-  const body = await readBody(request)
-  if (body === null) return 413
   try {
-    // The bytes as they came: a body that was parsed and written again has another signature.
-    verifyWebhook(body, request.headers['x-service-signature'], secrets)
+    const { event, isRepeat } = await receiveWebhook(request, {
+      secret: secrets,
+      isSeen: (id) => seen.has(id),
+    })
+    if (!isRepeat) take(event)
+    return 204
   } catch (error) {
-    if (!(error instanceof WebhookSignatureError)) throw error
+    if (!(error instanceof WebhookError)) throw error
     console.error(`Refused a webhook: ${error.code}`)
-    return 400
-  }
-  const event = parseEvent(body)
-  if (event === null) return 400
-  if (isFirst(event.id)) setImmediate(work, event)
-  return 204
-}
-
-/** Null when it is too large. The connection lives on to say so; the rest is dropped as it comes. */
-async function readBody(request: IncomingMessage): Promise<Buffer | null> {
-  const chunks: Buffer[] = []
-  let size = 0
-  for await (const chunk of request.iterator({ destroyOnReturn: false })) {
-    size += chunk.length
-    if (size > BODY_MAX_BYTES) return null
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks)
-}
-
-/** Null for what is signed and yet no event. */
-function parseEvent(body: Buffer): Event | null {
-  try {
-    const event: Event | null = JSON.parse(body.toString())
-    return typeof event?.id === 'string' ? event : null
-  } catch {
-    return null
+    return error.status
   }
 }
 
 /** Every attempt of a delivery carries the same event id. */
-function isFirst(id: string): boolean {
-  if (seen.has(id)) return false
+function take(event: Event): void {
   const [oldest] = seen
   if (oldest !== undefined && seen.size >= IDS_KEPT) seen.delete(oldest)
-  seen.add(id)
-  return true
+  seen.add(event.id)
+  setImmediate(work, event)
 }
 
 /** What the subscriber does with an event, when the answer is on its way. The type tells what the data is. */

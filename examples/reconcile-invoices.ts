@@ -9,13 +9,11 @@ import { realpathSync } from 'node:fs'
 import { appendFile, readFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Event, EventData, Invoice } from 'business-api'
-import { verifyWebhook, WebhookSignatureError } from 'business-api/webhooks'
+import type { EventData, Invoice } from 'business-api-kit'
+import { receiveWebhook, WebhookError } from 'business-api-kit/webhooks'
 
 /** The longest page that there is. */
 const PAGE_MAX = 200
-/** Larger than any event of the platform. */
-const BODY_MAX_BYTES = 1024 * 1024
 const TIMEOUT_MS = 10_000
 
 /** An invoice's id and number. No amounts: the event is sent only when nothing is due any more. */
@@ -101,7 +99,7 @@ export function createSubscriber(secret: string, keep: (paid: Paid) => Promise<v
   return createServer(async (request, response) => {
     const status = await receive(request, secret, keep).catch((error) => {
       console.error(`Cannot receive a webhook: ${error}`)
-      return error instanceof WebhookSignatureError ? 400 : 500
+      return error instanceof WebhookError ? error.status : 500
     })
     response.writeHead(status).end()
   })
@@ -112,37 +110,10 @@ async function receive(
   secret: string,
   keep: (paid: Paid) => Promise<void>,
 ): Promise<number> {
-  const body = await readBody(request)
-  if (body === null) return 413
-  verifyWebhook(body, request.headers['x-service-signature'], secret)
-  const event = parseEvent(body)
-  if (event === null) return 400
+  const { event } = await receiveWebhook(request, { secret })
   // Kept twice, it is paid all the same: an event that is sent again needs no care here.
   if (event.type === 'invoice.paid') await keep(event.data)
   return 204
-}
-
-/**
- * The bytes as they came: a body that was parsed and written again has another signature. Null when they are too many:
- * the connection lives on to say so.
- */
-async function readBody(request: IncomingMessage): Promise<Buffer | null> {
-  let body = Buffer.alloc(0)
-  for await (const chunk of request.iterator({ destroyOnReturn: false })) {
-    body = Buffer.concat([body, chunk])
-    if (body.length > BODY_MAX_BYTES) return null
-  }
-  return body
-}
-
-/** Null for what is signed and yet no event. */
-function parseEvent(body: Buffer): Event | null {
-  try {
-    const event: Event | null = JSON.parse(body.toString())
-    return typeof event?.id === 'string' ? event : null
-  } catch {
-    return null
-  }
 }
 
 /** Keeps one on the disk. A new line first, so that one that was cut short does not spoil the next. */

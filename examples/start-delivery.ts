@@ -9,11 +9,9 @@ import { realpathSync } from 'node:fs'
 import { appendFile, readFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Event } from 'business-api'
-import { verifyWebhook, WebhookSignatureError } from 'business-api/webhooks'
+import type { Event } from 'business-api-kit'
+import { receiveWebhook, WebhookError } from 'business-api-kit/webhooks'
 
-/** Larger than any event of the platform. */
-const BODY_MAX_BYTES = 1024 * 1024
 const TIMEOUT_MS = 10_000
 const PAUSE_MS = 10_000
 /** Refusals that are none for good: too slow, still busy with the same key, too early, too often. */
@@ -141,7 +139,7 @@ export function createSubscriber(
   return createServer(async (request, response) => {
     const status = await receive(request, secret, log, onTaken).catch((error) => {
       console.error(`Cannot take a webhook: ${error}`)
-      return error instanceof WebhookSignatureError ? 400 : 500
+      return error instanceof WebhookError ? error.status : 500
     })
     response.writeHead(status).end()
   })
@@ -153,37 +151,10 @@ async function receive(
   log: Log,
   onTaken: (eventId: string, workflow: Workflow) => void,
 ): Promise<number> {
-  const body = await readBody(request)
-  if (body === null) return 413
-  verifyWebhook(body, request.headers['x-service-signature'], secret)
-  const event = parseEvent(body)
-  if (event === null) return 400
+  const { event } = await receiveWebhook(request, { secret })
   const workflow = workflowOf(event)
   if (workflow && (await log.take(event.id, workflow))) setImmediate(onTaken, event.id, workflow)
   return 204
-}
-
-/**
- * The bytes as they came: a body that was parsed and written again has another signature. Null when they are too many:
- * the connection lives on to say so.
- */
-async function readBody(request: IncomingMessage): Promise<Buffer | null> {
-  let body = Buffer.alloc(0)
-  for await (const chunk of request.iterator({ destroyOnReturn: false })) {
-    body = Buffer.concat([body, chunk])
-    if (body.length > BODY_MAX_BYTES) return null
-  }
-  return body
-}
-
-/** Null for what is signed and yet no event. */
-function parseEvent(body: Buffer): Event | null {
-  try {
-    const event: Event | null = JSON.parse(body.toString())
-    return typeof event?.id === 'string' ? event : null
-  } catch {
-    return null
-  }
 }
 
 /** What was to be expected needs no stack: one line. */

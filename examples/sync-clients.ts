@@ -7,7 +7,7 @@ import { realpathSync } from 'node:fs'
 import { readFile, rename, writeFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
-import type { Client } from 'business-api'
+import type { Client } from 'business-api-kit'
 
 /** The longest page that there is. It has no next one: what 200 newer clients have pushed out is not listed any more. */
 const PAGE_MAX = 200

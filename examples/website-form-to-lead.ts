@@ -9,7 +9,7 @@
 import { createHash } from 'node:crypto'
 import { readFileSync, realpathSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Client, CreateClientInput, Lead } from 'business-api'
+import type { Client, CreateClientInput, Lead } from 'business-api-kit'
 
 const TIMEOUT_MS = 10_000
 /** Between the attempts, at least. With all of them gone the job fails, and whoever runs it runs it again later. */

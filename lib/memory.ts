@@ -1,2 +1,2 @@
+export type { BusinessApiStore, RecordStore } from './business-store.ts'
 export { createMemoryStore, type MemoryStore, type MemoryStoreOptions } from './memory/store.ts'
-export type { BusinessStore, RecordStore } from './store.ts'

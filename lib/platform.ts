@@ -1,8 +1,4 @@
-export type { Business } from './businesses.ts'
-export type { Client } from './clients.ts'
-export type { EventData, EventType } from './events.ts'
-export type { Invoice } from './invoices.ts'
-export type { ConvertedLead, Lead } from './leads.ts'
+export type { RecordStore } from './business-store.ts'
 export type { BusinessCalls, NewBusiness } from './platform/businesses.ts'
 export type { CallOptions } from './platform/calls.ts'
 export type { ClientCalls, ClientRevenue, ClientStatus } from './platform/clients.ts'
@@ -26,11 +22,15 @@ export {
 export type { BillingType, NewProject, ProjectCalls, ProjectRef } from './platform/projects.ts'
 export type {
   NewProposal,
+  ProposalAcceptance,
   ProposalCalls,
   ProposalRef,
   ProposalRevision,
-  ProposalSignature,
 } from './platform/proposals.ts'
-export type { Project } from './projects.ts'
-export type { Proposal } from './proposals.ts'
-export type { RecordStore } from './store.ts'
+export type { Business } from './resources/businesses.ts'
+export type { Client } from './resources/clients.ts'
+export type { EventData, EventType } from './resources/event-catalogue.ts'
+export type { Invoice } from './resources/invoices.ts'
+export type { ConvertedLead, Lead } from './resources/leads.ts'
+export type { Project } from './resources/projects.ts'
+export type { Proposal } from './resources/proposals.ts'

@@ -1,4 +1,5 @@
-export type { DatabaseOptions } from './postgres/database.ts'
-export { type MigrationReport, migrate } from './postgres/migrate.ts'
+export type { BusinessApiStore, RecordStore } from './business-store.ts'
+export type { DatabaseOptions } from './postgres/connection/database.ts'
+export type { PostgresTransaction } from './postgres/connection/transaction.ts'
+export { type MigrateOptions, type MigrationReport, migrate } from './postgres/schema/migrate.ts'
 export { createPostgresStore, type PostgresStore } from './postgres/store.ts'
-export type { BusinessStore, RecordStore } from './store.ts'

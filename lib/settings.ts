@@ -1,10 +1,8 @@
-export type { ApiKey } from './api-keys.ts'
-export type { AuditAction, AuditEntry } from './audit.ts'
-export type { Delivery, DeliveryAttempt, DeliveryDetails, DeliveryState } from './deliveries.ts'
-export type { EndpointState, WebhookEndpoint } from './endpoints.ts'
-export type { EventType } from './events.ts'
-export type { RateLimit } from './rate-limit.ts'
-export type { Scope } from './scopes.ts'
+export type { ApiKey } from './access/api-keys.ts'
+export { AUDIT_ACTIONS, type AuditAction, type AuditEntry } from './access/audit.ts'
+export type { RateLimit } from './access/rate-limit.ts'
+export type { Scope } from './access/scopes.ts'
+export type { EventType } from './resources/event-catalogue.ts'
 export type {
   ApiKeySettings,
   CreatedApiKey,
@@ -25,13 +23,13 @@ export {
   type DeveloperSettings,
   type DeveloperSettingsOptions,
 } from './settings/developer-settings.ts'
-export type {
-  EndpointSettings,
-  EndpointUpdate,
-  EndpointWithSecret,
-  NewEndpoint,
-  RotateSecretOptions,
-} from './settings/endpoints.ts'
+export type { HeaderPatch, HeaderValues } from './settings/endpoint-headers.ts'
+export type { EndpointUpdate } from './settings/endpoint-update.ts'
+export type { EndpointSettings, NewEndpoint } from './settings/endpoints.ts'
 export type { Page, PageQuery } from './settings/page.ts'
 export type { RateLimitSettings } from './settings/rate-limits.ts'
+export type { ResealOptions, ResealReport, SecretSettings } from './settings/resealing.ts'
+export type { EndpointWithSecret, RotateSecretOptions } from './settings/secret-rotation.ts'
 export type { SendTestOptions, TestResult } from './settings/test-delivery.ts'
+export type { Delivery, DeliveryAttempt, DeliveryDetails, DeliveryState } from './webhooks/deliveries.ts'
+export type { EndpointState, WebhookEndpoint } from './webhooks/endpoints.ts'

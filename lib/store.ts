@@ -1,44 +1,93 @@
-import type { ApiKeyStore } from './api-keys.ts'
-import type { AuditStore } from './audit.ts'
-import type { BusinessRecordStore } from './businesses.ts'
-import type { ClientStore } from './clients.ts'
-import type { DeliveryStore } from './deliveries.ts'
-import type { EndpointStore } from './endpoints.ts'
-import type { InvoiceStore } from './invoices.ts'
-import type { LeadStore } from './leads.ts'
-import type { NoticeStore } from './notices.ts'
-import type { ProjectStore } from './projects.ts'
-import type { ProposalStore } from './proposals.ts'
-import type { EventStore } from './publishing.ts'
-
-/** Records and events: what the host's own code changes, also in a transaction of its own. */
-export interface RecordStore {
-  readonly businesses: BusinessRecordStore
-  readonly clients: ClientStore
-  readonly leads: LeadStore
-  readonly invoices: InvoiceStore
-  readonly proposals: ProposalStore
-  readonly projects: ProjectStore
-  readonly events: EventStore
-}
-
-/**
- * All state of the library: one slice for each resource, declared in the resource's own file.
- *
- * Rules of every slice:
- *
- * - A verb is atomic: everything it writes is there afterwards or nothing is, also when the process dies in the middle.
- * - A verb sees and writes data of one organization only. An id of another organization is as absent as an unknown one.
- * - A verb that writes can be called again with the same ids after its answer was lost, and does no more than once.
- * - The store's clock decides what is expired, revoked, limited or due; timestamps of records come with the record.
- * - Times carry their unit in their name; timestamps are ISO 8601 in UTC with milliseconds.
- * - A store that cannot be reached throws `storeUnavailable(…)`; anything else thrown is taken for a bug.
- * - Nothing returned is changed by the caller, nothing passed is changed by the store.
- */
-export interface BusinessStore extends RecordStore {
-  readonly apiKeys: ApiKeyStore
-  readonly endpoints: EndpointStore
-  readonly deliveries: DeliveryStore
-  readonly notices: NoticeStore
-  readonly audit: AuditStore
-}
+export type { Admission, AdmissionRequest, AdmittedPage, Caller } from './access/admission.ts'
+export type { ApiKeyRecord, ApiKeyRotation, ApiKeyStore, ApiKeySuccessor } from './access/api-keys.ts'
+export type { AuditFilter, AuditRecord, AuditStore } from './access/audit.ts'
+export {
+  type BucketState,
+  type BucketTimes,
+  type RateLimit,
+  type RateLimitState,
+  type RateLimits,
+  takeToken,
+} from './access/rate-limit.ts'
+export { BusinessApiError, STORE_UNAVAILABLE, storeUnavailable } from './base/errors.ts'
+export { type Clock, createIds, type IdKind, type Ids } from './base/ids.ts'
+export { type JsonText, jsonText } from './base/json-text.ts'
+export type { BusinessApiStore, RecordStore } from './business-store.ts'
+export type { Business, BusinessStore } from './resources/businesses.ts'
+export type { Client, ClientChanges, ClientStore } from './resources/clients.ts'
+export { formatNumber, type NewNumber, type NumberSeries } from './resources/document-numbers.ts'
+export type {
+  Invoice,
+  InvoiceChanges,
+  InvoiceRecord,
+  InvoiceStore,
+  OverdueRequest,
+  Payment,
+  Settlement,
+} from './resources/invoices.ts'
+export type {
+  Conversion,
+  ConvertedLead,
+  Lead,
+  LeadChanges,
+  LeadFacts,
+  LeadRecord,
+  LeadStore,
+} from './resources/leads.ts'
+export type { Project, ProjectChanges, ProjectStore } from './resources/projects.ts'
+export type {
+  Proposal,
+  ProposalChanges,
+  ProposalRecord,
+  ProposalSignature,
+  ProposalStore,
+} from './resources/proposals.ts'
+export type { EventStore } from './resources/publishing.ts'
+export type {
+  AttemptResult,
+  Backlog,
+  Capacity,
+  ClaimedDelivery,
+  ClaimRef,
+  ClaimRequest,
+  Claims,
+  DeadLetter,
+  Delivery,
+  DeliveryAttempt,
+  DeliveryDetails,
+  DeliveryFilter,
+  DeliveryState,
+  DeliveryStore,
+  EndpointHealth,
+  EndpointRef,
+  FailureLimit,
+  PurgeReport,
+  PurgeRequest,
+  RecoveryRequest,
+  ResultReport,
+  UnreadDelivery,
+} from './webhooks/deliveries.ts'
+export type {
+  EndpointChange,
+  EndpointChangeOutcome,
+  EndpointChanges,
+  EndpointInsertion,
+  EndpointMove,
+  EndpointRecord,
+  EndpointRemoval,
+  EndpointState,
+  EndpointStore,
+  EndpointTarget,
+  HeaderChange,
+  SealedEndpoint,
+  SealedExchange,
+  SealedForms,
+  SecretReplacement,
+  SecretRotation,
+  WebhookEndpoint,
+} from './webhooks/endpoints.ts'
+export type { ExpiryNotice, ExpiryRequest, NoticeStore } from './webhooks/notices.ts'
+export type { Change, ChangeKeyReservation, ChangeOutcome } from './writes/change.ts'
+export type { Creation, CreationOutcome, KeyReservation, NumberedOutcome } from './writes/creation.ts'
+export type { EventRecord } from './writes/event-envelope.ts'
+export { type Placeholder, placeholder, render, type Template, WHOLE_RECORD } from './writes/placeholders.ts'

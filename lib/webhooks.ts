@@ -1,37 +1,15 @@
-export type { DestinationOptions } from './destination.ts'
-export { createPublicLookup, type Lookup, type PublicLookupOptions } from './lookup.ts'
-export type {
-  ApiKeyExpiringNotice,
-  DeliveryDeadLetteredNotice,
-  EndpointDisabledNotice,
-  EndpointFailingNotice,
-  Notice,
-  SecretExpiringNotice,
-} from './notices.ts'
-export {
-  SIGNATURE_EXPIRED,
-  SIGNATURE_MALFORMED,
-  SIGNATURE_MISMATCH,
-  SIGNATURE_MISSING,
-  type SignatureErrorCode,
-  signWebhook,
-  type VerifyWebhookOptions,
-  verifyWebhook,
-  WebhookSignatureError,
-} from './signature.ts'
-export type {
-  AttemptTimings,
-  WebhookAnswer,
-  WebhookRequest,
-  WebhookSender,
-} from './webhook-sender.ts'
-export type { DeliveryCounts } from './webhooks/courier.ts'
 export {
   createDeliveryLoop,
   type DeliveryLoop,
   type DeliveryStats,
-} from './webhooks/delivery-loop.ts'
-export type { DeliveryLoopOptions } from './webhooks/loop-options.ts'
+} from './delivery/delivery-loop.ts'
+export type { DeliveryLoopOptions } from './delivery/loop-options.ts'
+export type { DeliveryCounts } from './delivery/result-writer.ts'
+export {
+  type ReceivedWebhook,
+  type ReceiveWebhookOptions,
+  receiveWebhook,
+} from './receiver/receive-webhook.ts'
 export {
   CONNECTION_FAILED,
   CONNECTION_REFUSED,
@@ -45,6 +23,37 @@ export {
   type SendErrorCode,
   TIMEOUT,
   TLS_FAILED,
-} from './webhooks/send-error.ts'
-export { createWebhookSender } from './webhooks/sender.ts'
-export type { WebhookSenderOptions } from './webhooks/sender-options.ts'
+} from './sender/send-error.ts'
+export { createWebhookSender } from './sender/sender.ts'
+export type { WebhookSenderOptions } from './sender/sender-options.ts'
+export type { DestinationOptions } from './webhooks/destination.ts'
+export { createPublicLookup, type Lookup, type PublicLookupOptions } from './webhooks/dns-lookup.ts'
+export type {
+  ApiKeyExpiringNotice,
+  DeliveryDeadLetteredNotice,
+  EndpointDisabledNotice,
+  EndpointFailingNotice,
+  Notice,
+  SecretExpiringNotice,
+  SecretUnsealedNotice,
+} from './webhooks/notices.ts'
+export {
+  SIGNATURE_EXPIRED,
+  SIGNATURE_MALFORMED,
+  SIGNATURE_MISMATCH,
+  SIGNATURE_MISSING,
+  signWebhook,
+  type VerifyWebhookOptions,
+  verifyWebhook,
+  WEBHOOK_MALFORMED,
+  WEBHOOK_METHOD,
+  WEBHOOK_TOO_LARGE,
+  WebhookError,
+  type WebhookErrorCode,
+} from './webhooks/signature.ts'
+export type {
+  AttemptTimings,
+  WebhookAnswer,
+  WebhookRequest,
+  WebhookSender,
+} from './webhooks/webhook-sender.ts'

@@ -1,5 +1,5 @@
-import type { AuditRecord } from '../lib/audit.ts'
-import { createIds } from '../lib/ids.ts'
+import type { AuditRecord } from '../lib/access/audit.ts'
+import { createIds } from '../lib/base/ids.ts'
 
 const ids = createIds()
 

@@ -3,7 +3,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import postgres from 'postgres'
 import { startPostgres } from '../examples/demo/postgres.ts'
-import { migrate } from '../lib/postgres/migrate.ts'
+import { migrate } from '../lib/postgres/schema/migrate.ts'
 
 // Real databases for tests: on the server of DATABASE_URL when it is set, else on one that the first call starts and
 // that ends with this process.
@@ -117,7 +117,7 @@ async function schemaHash(): Promise<string> {
   const directory = join(ROOT, 'sql')
   const files = (await readdir(directory)).sort().map((name) => join(directory, name))
   const hash = createHash('sha256')
-  const code = ['migrate.ts', 'migrations.ts'].map((name) => join(ROOT, 'lib/postgres', name))
+  const code = ['migrate.ts', 'migrations.ts'].map((name) => join(ROOT, 'lib/postgres/schema', name))
   for (const file of [...files, ...code]) hash.update(await readFile(file))
   return hash.digest('hex').slice(0, 12)
 }

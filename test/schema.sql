@@ -72,7 +72,7 @@ create table business_api.deliveries (
   attempts integer default 0 not null,
   attempts_before integer default 0 not null,
   is_retry boolean generated always as ((attempts > attempts_before)) stored not null,
-  is_waiting boolean default false not null,
+  is_backing_off boolean default false not null,
   claim_token text,
   claimed_at timestamp with time zone,
   lease_until timestamp with time zone,
@@ -97,6 +97,14 @@ create table business_api.delivery_attempts (
   error text,
   body_excerpt text not null,
   constraint delivery_attempts_pkey PRIMARY KEY (organization_id, delivery_id, number)
+);
+
+create table business_api.event_limits (
+  organization_id text collate "C" default ''::text not null,
+  max_body_bytes integer not null,
+  constraint event_limits_pkey PRIMARY KEY (organization_id),
+  constraint event_limits_max_body_bytes_check CHECK (((max_body_bytes >= 65536) AND (max_body_bytes <= 4194304))),
+  constraint event_limits_organization_id_check CHECK ((organization_id = ''::text))
 );
 
 create table business_api.events (
@@ -230,6 +238,12 @@ create unlogged table business_api.rate_buckets (
   constraint rate_buckets_pkey PRIMARY KEY (organization_id, bucket)
 ) with (fillfactor=50);
 
+create table business_api.settings_turns (
+  organization_id text collate "C" not null,
+  turn bigint not null,
+  constraint settings_turns_pkey PRIMARY KEY (organization_id)
+);
+
 create table business_api.webhook_endpoints (
   organization_id text collate "C" not null,
   id text collate "C" not null,
@@ -238,7 +252,8 @@ create table business_api.webhook_endpoints (
   state text not null,
   created_at timestamp with time zone not null,
   description text default ''::text not null,
-  headers jsonb default '{}'::jsonb not null,
+  header_names text[] default '{}'::text[] not null,
+  sealed_headers text,
   sealed_secret text,
   previous_sealed_secret text,
   previous_secret_expires_at timestamp with time zone,
@@ -256,15 +271,15 @@ CREATE INDEX api_keys_expires_at_idx ON business_api.api_keys USING btree (expir
 
 CREATE INDEX audit_entries_subject_idx ON business_api.audit_entries USING btree (organization_id, subject_id, id);
 
+CREATE INDEX deliveries_backing_off_idx ON business_api.deliveries USING btree (due_at) WHERE ((state = 'pending'::text) AND is_backing_off);
+
 CREATE INDEX deliveries_event_id_idx ON business_api.deliveries USING btree (event_id);
 
 CREATE INDEX deliveries_lease_until_idx ON business_api.deliveries USING btree (lease_until) WHERE (state = 'in_flight'::text);
 
-CREATE INDEX deliveries_pending_idx ON business_api.deliveries USING btree (organization_id, endpoint_id, is_retry, due_at) WHERE ((state = 'pending'::text) AND (NOT is_waiting));
+CREATE INDEX deliveries_pending_idx ON business_api.deliveries USING btree (organization_id, endpoint_id, is_retry, due_at) WHERE ((state = 'pending'::text) AND (NOT is_backing_off));
 
 CREATE INDEX deliveries_recoverable_idx ON business_api.deliveries USING btree (organization_id, endpoint_id, id) WHERE (state = ANY (ARRAY['dead_lettered'::text, 'skipped'::text]));
-
-CREATE INDEX deliveries_waiting_idx ON business_api.deliveries USING btree (due_at) WHERE ((state = 'pending'::text) AND is_waiting);
 
 CREATE INDEX events_created_at_idx ON business_api.events USING brin (created_at);
 
@@ -315,7 +330,7 @@ begin
   end if;
 
   if $3 is not null then
-    -- Always the key's row before the organization's, also when they are first made: no two requests can deadlock.
+    -- Always the key's row before the organization's, also when the rows are first made: no two requests can deadlock.
     for attempt in 1..3 loop
       select b.full_at into key_full_at from business_api.rate_buckets b
        where b.organization_id = caller.organization_id and b.bucket = caller.id for no key update;
@@ -332,10 +347,10 @@ begin
     end loop;
 
     if key_full_at is null or organization_full_at is null then
-      raise exception 'Cannot take a token as business_api.rate_buckets does not keep its rows';
+      raise exception 'Cannot take a token because business_api.rate_buckets does not keep its rows';
     end if;
 
-    -- The clock is read again, as the locks may have been waited for. A bucket is never more than empty, so that a
+    -- The clock is read again, because the locks may have been waited for. A bucket is never more than empty, so that a
     -- limit that was raised counts at once.
     now_seconds := extract(epoch from clock_timestamp());
     key_full_at := least(key_full_at, now_seconds + caller.key_burst / caller.key_rate);
@@ -348,11 +363,11 @@ begin
       key_after - now_seconds - caller.key_burst / caller.key_rate,
       organization_after - now_seconds - caller.organization_burst / caller.organization_rate
     );
-    -- Ten microseconds forgive what floating point adds; without them a full bucket can refuse its last token.
+    -- Ten microseconds forgive the errors of floating point; without them a full bucket can refuse its last token.
     if wait_seconds <= 0.00001 then
       wait_seconds := 0;
       update business_api.rate_buckets b
-         set full_at = case b.bucket when caller.id then key_after else organization_after end
+         set full_at = case when b.bucket = caller.id then key_after else organization_after end
        where b.organization_id = caller.organization_id and b.bucket in (caller.id, 'organization');
       key_full_at := key_after;
       organization_full_at := organization_after;
@@ -378,7 +393,7 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION business_api.claim_deliveries(token text, is_repeat boolean, claim_limit integer, visits integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_room integer, organization_room integer, endpoint_rooms jsonb, organization_rooms jsonb)
+CREATE OR REPLACE FUNCTION business_api.claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)
  RETURNS text
  LANGUAGE plpgsql
  SET search_path TO ''
@@ -391,51 +406,57 @@ CREATE OR REPLACE FUNCTION business_api.claim_deliveries(token text, is_repeat b
 AS $function$
 declare
   at_time timestamptz;
-  -- What is claimed, those of a repeated claim first.
+  -- The deliveries claimed, those of a repeated claim first.
   organizations text[] := '{}';
   ids text[] := '{}';
+  endpoints text[] := '{}';
+  events text[] := '{}';
   repeated integer := 0;
-  repeated_endpoints text[] := '{}';
   claimed integer := 0;
   found_ids text[];
+  found_events text[];
+  more_ids text[];
+  more_events text[];
   here_organization text := coalesce(after_organization, '');
   here_endpoint text := coalesce(after_endpoint, '');
   next_organization text;
   next_endpoint text;
   endpoint_state text;
-  room integer;
-  visited integer := 0;
+  budget integer;
+  -- Where the bytes end: the first delivery that is left for the next claim.
+  cut integer;
+  unread_places bigint[] := '{}';
+  endpoints_read integer := 0;
   has_wrapped boolean := after_organization is null;
   is_complete boolean := false;
   dead_letters json := '[]';
-  answer text;
 begin
   perform set_config('synchronous_commit', 'off', true);
   at_time := clock_timestamp();
-  if exists (select from business_api.deliveries d where d.state = 'in_flight' and d.lease_until <= at_time) then
-    dead_letters := business_api.end_leases(max_attempts);
+  if exists (select 1 from business_api.deliveries d where d.state = 'in_flight' and d.lease_until <= at_time) then
+    dead_letters := business_api.reclaim_expired_leases(max_attempts);
     at_time := clock_timestamp();
   end if;
   if exists (
-    select from business_api.deliveries d where d.state = 'pending' and d.is_waiting and d.due_at <= at_time
+    select 1 from business_api.deliveries d where d.state = 'pending' and d.is_backing_off and d.due_at <= at_time
   ) then
-    perform business_api.end_waits(at_time);
+    perform business_api.promote_due_retries(at_time);
   end if;
 
   if is_repeat then
     select coalesce(array_agg(d.organization_id order by d.id), '{}'), coalesce(array_agg(d.id order by d.id), '{}'),
-           coalesce(array_agg(d.endpoint_id), '{}')
-      into organizations, ids, repeated_endpoints
+           coalesce(array_agg(d.endpoint_id order by d.id), '{}'), coalesce(array_agg(d.event_id order by d.id), '{}')
+      into organizations, ids, endpoints, events
       from business_api.deliveries d
      where d.state = 'in_flight' and d.lease_until > at_time and d.claim_token = $1;
     repeated := cardinality(ids);
     claimed := repeated;
   end if;
 
-  while claimed < claim_limit and visited < visits loop
+  while claimed < claim_limit and endpoints_read < endpoint_limit loop
     select d.organization_id, d.endpoint_id into next_organization, next_endpoint
       from business_api.deliveries d
-     where d.state = 'pending' and not d.is_waiting
+     where d.state = 'pending' and not d.is_backing_off
        and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
      order by d.organization_id, d.endpoint_id
      limit 1;
@@ -454,7 +475,7 @@ begin
     end if;
     here_organization := next_organization;
     here_endpoint := next_endpoint;
-    visited := visited + 1;
+    endpoints_read := endpoints_read + 1;
 
     select e.state into endpoint_state from business_api.webhook_endpoints e
      where e.organization_id = here_organization and e.id = here_endpoint;
@@ -465,37 +486,73 @@ begin
       continue;
     end if;
 
-    room := least(
+    budget := least(
       claim_limit - claimed,
-      coalesce((endpoint_rooms ->> here_endpoint)::integer, endpoint_room)
-        - coalesce(cardinality(array_positions(repeated_endpoints, here_endpoint)), 0),
-      coalesce((organization_rooms ->> here_organization)::integer, organization_room)
+      coalesce((endpoint_budgets ->> here_endpoint)::integer, endpoint_budget)
+        - coalesce(cardinality(array_positions(endpoints[:repeated], here_endpoint)), 0),
+      coalesce((organization_budgets ->> here_organization)::integer, organization_budget)
         - coalesce(cardinality(array_positions(organizations, here_organization)), 0)
     );
-    -- Two statements: in one, the retries that are not due yet would all be read.
-    if room > 0 then
-      found_ids := array(
-        select d.id from business_api.deliveries d
-         where d.state = 'pending' and not d.is_waiting
-           and d.organization_id = here_organization and d.endpoint_id = here_endpoint
-           and not d.is_retry and d.due_at <= at_time
-         order by d.due_at limit room for update skip locked
-      );
-      room := room - cardinality(found_ids);
-      if room > 0 then
-        found_ids := found_ids || array(
-          select d.id from business_api.deliveries d
-           where d.state = 'pending' and not d.is_waiting
+    -- Two statements: one alone would read all retries that are not due yet.
+    if budget > 0 then
+      select coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.event_id), '{}') into found_ids, found_events
+        from (
+          select d.id, d.event_id from business_api.deliveries d
+           where d.state = 'pending' and not d.is_backing_off
              and d.organization_id = here_organization and d.endpoint_id = here_endpoint
-             and d.is_retry and d.due_at <= at_time
-           order by d.due_at limit room for update skip locked
-        );
+             and not d.is_retry and d.due_at <= at_time
+           order by d.due_at limit budget for update skip locked
+        ) as f;
+      budget := budget - cardinality(found_ids);
+      if budget > 0 then
+        select coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.event_id), '{}') into more_ids, more_events
+          from (
+            select d.id, d.event_id from business_api.deliveries d
+             where d.state = 'pending' and not d.is_backing_off
+               and d.organization_id = here_organization and d.endpoint_id = here_endpoint
+               and d.is_retry and d.due_at <= at_time
+             order by d.due_at limit budget for update skip locked
+          ) as f;
+        found_ids := found_ids || more_ids;
+        found_events := found_events || more_events;
       end if;
       ids := ids || found_ids;
+      events := events || found_events;
       organizations := organizations || array_fill(here_organization, array[cardinality(found_ids)]);
+      endpoints := endpoints || array_fill(here_endpoint, array[cardinality(found_ids)]);
       claimed := cardinality(ids);
     end if;
   end loop;
+
+  if byte_budget <= 0 then
+    -- No body is looked at, not even its size: a row that cannot be read must not hold up a claim.
+    unread_places := array(select generate_series(1, claimed));
+  else
+    select coalesce(array_agg(s.place) filter (where s.bytes > byte_budget), '{}'),
+           min(s.place) filter (where s.bytes <= byte_budget and s.bytes_so_far > byte_budget)
+      into unread_places, cut
+      from (
+        select claim.place, octet_length(event.body) as bytes,
+               sum(octet_length(event.body)) filter (where octet_length(event.body) <= byte_budget)
+                 over (order by claim.place) as bytes_so_far
+          from unnest(organizations, events) with ordinality as claim (organization_id, id, place)
+          join business_api.events event on event.organization_id = claim.organization_id and event.id = claim.id
+      ) as s;
+    if cut is not null then
+      -- Of a repeated claim, the deliveries that the answer has no place for are due again.
+      update business_api.deliveries d
+         set state = 'pending', attempts = d.attempts - 1, claim_token = null, lease_until = null
+        from unnest(organizations[cut:repeated], ids[cut:repeated]) as rest (organization_id, id)
+       where d.organization_id = rest.organization_id and d.id = rest.id and d.claim_token = $1;
+      repeated := least(repeated, cut - 1);
+      organizations := organizations[:cut - 1];
+      ids := ids[:cut - 1];
+      endpoints := endpoints[:cut - 1];
+      is_complete := false;
+      here_organization := organizations[cut - 1];
+      here_endpoint := endpoints[cut - 1];
+    end if;
+  end if;
 
   update business_api.deliveries d
      set state = 'in_flight', attempts = d.attempts + 1, claim_token = $1, claimed_at = at_time,
@@ -503,34 +560,43 @@ begin
     from unnest(organizations[repeated + 1:], ids[repeated + 1:]) as claim (organization_id, id)
    where d.organization_id = claim.organization_id and d.id = claim.id;
 
-  select json_build_object(
-    'deliveries', coalesce(json_agg(
-      json_build_object(
-        'organizationId', d.organization_id, 'id', d.id, 'endpointId', d.endpoint_id, 'eventId', d.event_id,
-        'type', event.type, 'body', event.body, 'url', endpoint.url, 'headers', endpoint.headers,
-        'sealedSecrets', case
-          when endpoint.previous_secret_expires_at > at_time
-          then json_build_array(endpoint.sealed_secret, endpoint.previous_sealed_secret)
-          else json_build_array(endpoint.sealed_secret)
-        end,
-        'attempt', d.attempts - d.attempts_before
-      )
-      order by claim.place
-    ), '[]'),
+  return json_build_object(
+    'deliveries', (
+      select business_api.read_deliveries(
+               coalesce(array_agg(claim.organization_id order by claim.place), '{}'),
+               coalesce(array_agg(claim.id order by claim.place), '{}')
+             )
+        from unnest(organizations, ids) with ordinality as claim (organization_id, id, place)
+       where claim.place <> all (unread_places)
+    ),
+    'unread', (
+      select coalesce(json_agg(json_build_object(
+               'organizationId', claim.organization_id, 'id', claim.id, 'endpointId', claim.endpoint_id
+             ) order by claim.place), '[]')
+        from unnest(organizations, ids, endpoints) with ordinality as claim (organization_id, id, endpoint_id, place)
+       where claim.place = any (unread_places)
+    ),
     'deadLetters', dead_letters,
     'storeTime', extract(epoch from clock_timestamp()) * 1000,
     'next', case when not is_complete
       then json_build_object('organizationId', here_organization, 'endpointId', here_endpoint)
     end
-  )::text
-    into answer
-    from unnest(organizations, ids) with ordinality as claim (organization_id, id, place)
-    join business_api.deliveries d on d.organization_id = claim.organization_id and d.id = claim.id
-    join business_api.events event on event.organization_id = d.organization_id and event.id = d.event_id
-    join business_api.webhook_endpoints endpoint
-      -- One that has been removed has no secret to sign with any more.
-      on endpoint.organization_id = d.organization_id and endpoint.id = d.endpoint_id and endpoint.state <> 'removed';
-  return answer;
+  )::text;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.count_api_keys_in_force(organization_id text, at_time timestamp with time zone)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  return (
+    select count(*) from business_api.api_keys k
+     where k.organization_id = $1
+       and (k.revoked_at is null or k.revoked_at > at_time)
+       and (k.expires_at is null or k.expires_at > at_time)
+  );
 end
 $function$;
 
@@ -546,78 +612,6 @@ AS $function$
     'remaining', greatest(0, burst - ceil(greatest(0, full_in) * per_second - 0.001)),
     'resetMs', greatest(0, full_in) * 1000
   )
-$function$;
-
-CREATE OR REPLACE FUNCTION business_api.end_leases(max_attempts integer)
- RETURNS json
- LANGUAGE plpgsql
- SET search_path TO ''
- SET plan_cache_mode TO 'force_generic_plan'
- SET enable_seqscan TO 'off'
- SET enable_hashjoin TO 'off'
- SET enable_mergejoin TO 'off'
-AS $function$
-declare
-  at_time timestamptz := clock_timestamp();
-  dead_letters json;
-begin
-  with ended as (
-    select d.organization_id, d.id, d.claimed_at, d.lease_until, d.attempts - d.attempts_before >= $1 as was_last
-      from business_api.deliveries d
-     where d.state = 'in_flight' and d.lease_until <= at_time
-     order by d.lease_until
-     limit 500
-       for update skip locked
-  ), freed as (
-    update business_api.deliveries d
-       set state = case when ended.was_last then 'dead_lettered' else 'pending' end,
-           reason = case when ended.was_last then 'interrupted' end,
-           finished_at = case when ended.was_last then at_time end,
-           due_at = at_time,
-           claim_token = null, lease_until = null
-      from ended
-     where d.organization_id = ended.organization_id and d.id = ended.id
-    returning d.organization_id, d.id, d.endpoint_id, d.event_id, d.attempts, d.reason,
-              ended.claimed_at, ended.lease_until, ended.was_last
-  ), logged as (
-    insert into business_api.delivery_attempts
-      (organization_id, delivery_id, number, started_at, duration_ms, error, body_excerpt)
-    select f.organization_id, f.id, f.attempts, f.claimed_at,
-           extract(epoch from f.lease_until - f.claimed_at) * 1000, 'interrupted', ''
-      from freed f
-    on conflict do nothing
-  )
-  select coalesce(json_agg(json_build_object(
-           'organizationId', f.organization_id, 'endpointId', f.endpoint_id, 'deliveryId', f.id,
-           'eventId', f.event_id, 'type', event.type, 'reason', f.reason
-         )), '[]')
-    into dead_letters
-    from freed f
-    join business_api.events event on event.organization_id = f.organization_id and event.id = f.event_id
-   where f.was_last;
-  return dead_letters;
-end
-$function$;
-
-CREATE OR REPLACE FUNCTION business_api.end_waits(at_time timestamp with time zone)
- RETURNS void
- LANGUAGE sql
- SET search_path TO ''
- SET plan_cache_mode TO 'force_generic_plan'
- SET enable_seqscan TO 'off'
- SET enable_hashjoin TO 'off'
- SET enable_mergejoin TO 'off'
-AS $function$
-  with due as (
-    select d.organization_id, d.id from business_api.deliveries d
-     where d.state = 'pending' and d.is_waiting and d.due_at <= $1
-     order by d.due_at
-     limit 500
-       for update skip locked
-  )
-  update business_api.deliveries d set is_waiting = false
-    from due
-   where d.organization_id = due.organization_id and d.id = due.id
 $function$;
 
 CREATE OR REPLACE FUNCTION business_api.event_types()
@@ -640,43 +634,6 @@ AS $function$
   ]
 $function$;
 
-CREATE OR REPLACE FUNCTION business_api.fill(template text, record json, more json DEFAULT '{}'::json)
- RETURNS text
- LANGUAGE plpgsql
- IMMUTABLE
- SET search_path TO ''
-AS $function$
-declare
-  filled text := template;
-  value record;
-begin
-  for value in
-    select f.key, f.value::text as text from json_each(more) f
-    union all select '', record::text
-    union all select f.key, f.value::text from json_each(record) f
-  loop
-    -- E'…': the same whatever standard_conforming_strings is in a host's transaction.
-    filled := replace(filled, E'"\\u0000' || value.key || '"', value.text);
-  end loop;
-  return filled;
-end
-$function$;
-
-CREATE OR REPLACE FUNCTION business_api.fill_events(events jsonb, record json, more json DEFAULT '{}'::json)
- RETURNS jsonb
- LANGUAGE sql
- IMMUTABLE
- SET search_path TO ''
-AS $function$
-  select coalesce(
-    jsonb_agg(
-      jsonb_set(e.event, '{body}', to_jsonb(business_api.fill(e.event ->> 'body', record, more))) order by e.position
-    ),
-    '[]'
-  )
-  from jsonb_array_elements(events) with ordinality as e (event, position)
-$function$;
-
 CREATE OR REPLACE FUNCTION business_api.first_free_number(organization_id text, series text, table_name text, taken bigint)
  RETURNS bigint
  LANGUAGE sql
@@ -697,7 +654,7 @@ AS $function$
             ) as numbers
            where left(number, length($2) + 1) = $2 || '-' and substr(number, length($2) + 2) ~ '^[0-9]{4,18}$'
         ) as given
-       -- Another form of a number, `INV-2026-00042`, is not in its way.
+       -- A number in another form, `INV-2026-00042`, takes none of this series.
        where count >= taken and number = business_api.format_number($2, count)
     ) as counts
    where next is distinct from count + 1
@@ -710,13 +667,155 @@ CREATE OR REPLACE FUNCTION business_api.format_number(series text, count bigint)
  SET search_path TO ''
 AS $function$ select series || '-' || lpad(count::text, greatest(4, length(count::text)), '0') $function$;
 
+CREATE OR REPLACE FUNCTION business_api.insert_api_key(organization_id text, new_key jsonb, key_limit integer)
+ RETURNS TABLE(is_new boolean, key business_api.api_keys)
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+#variable_conflict use_column
+declare
+  scopes text[] := array(select jsonb_array_elements_text(new_key -> 'scopes'));
+begin
+  perform business_api.take_settings_turn($1);
+  is_new := false;
+  select k.* into key from business_api.api_keys k
+   where k.organization_id = $1 and k.id = new_key ->> 'id';
+  if not found then
+    if business_api.count_api_keys_in_force($1, clock_timestamp()) >= key_limit then
+      return;
+    end if;
+    is_new := true;
+    insert into business_api.api_keys as k
+      (organization_id, id, digest, name, scopes, prefix, last_four, per_second, burst, created_at, expires_at)
+    values (
+      $1, new_key ->> 'id', new_key ->> 'digest', new_key ->> 'name', scopes, new_key ->> 'prefix', new_key ->> 'lastFour',
+      (new_key #>> '{rateLimit,perSecond}')::double precision, (new_key #>> '{rateLimit,burst}')::integer,
+      (new_key ->> 'createdAt')::timestamptz, (new_key ->> 'expiresAt')::timestamptz
+    )
+    returning k.* into key;
+  end if;
+  return next;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)
+ RETURNS TABLE(is_new boolean, endpoint business_api.webhook_endpoints)
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+#variable_conflict use_column
+declare
+  types text[];
+  header_names text[] := array(select jsonb_array_elements_text(new_endpoint -> 'headerNames'));
+begin
+  perform business_api.take_settings_turn($1);
+  is_new := false;
+  select e.* into endpoint from business_api.webhook_endpoints e
+   where e.organization_id = $1 and e.id = new_endpoint ->> 'id';
+  if not found then
+    if (
+      select count(*) from business_api.webhook_endpoints e where e.organization_id = $1 and e.state <> 'removed'
+    ) >= endpoint_limit then
+      return;
+    end if;
+    is_new := true;
+    if new_endpoint ->> 'types' is not null then
+      types := array(select jsonb_array_elements_text(new_endpoint -> 'types'));
+    end if;
+    insert into business_api.webhook_endpoints as e
+      (organization_id, id, url, description, types, header_names, sealed_headers, state, sealed_secret, created_at)
+    values (
+      $1, new_endpoint ->> 'id', new_endpoint ->> 'url', new_endpoint ->> 'description', types, header_names,
+      new_endpoint ->> 'sealedHeaders', 'enabled', new_endpoint ->> 'sealedSecret',
+      (new_endpoint ->> 'createdAt')::timestamptz
+    )
+    returning e.* into endpoint;
+  end if;
+  return next;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.insert_events(organization_id text, events jsonb)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  written bigint;
+  id_prefix text;
+  largest record;
+  max_bytes integer;
+begin
+  if exists (select 1 from jsonb_array_elements($2) as e where strpos(e ->> 'body', E'"\\u0000') > 0) then
+    raise exception 'Cannot insert an event as a placeholder is left in its body';
+  end if;
+  select e.type, octet_length(e.body) as bytes into largest
+    from jsonb_to_recordset($2) as e (type text, body text)
+   order by octet_length(e.body) desc limit 1;
+  if largest.bytes > 65536 then
+    -- Row level security may hide the row.
+    max_bytes := coalesce((select l.max_body_bytes from business_api.event_limits l where l.organization_id = ''), 262144);
+    if largest.bytes > max_bytes then
+      raise exception 'Cannot publish % because its body has % bytes, and an event may have %', largest.type, largest.bytes, max_bytes
+        using errcode = 'invalid_parameter_value', constraint = 'event_limits_max_body_bytes',
+              hint = 'Publish an id with which subscribers can fetch the rest.';
+    end if;
+  end if;
+  select 'dlv_' || string_agg(
+           substr('0123456789ABCDEFGHJKMNPQRSTVWXYZ', ((milliseconds >> (45 - 5 * place)) & 31)::int + 1, 1),
+           '' order by place
+         )
+    into id_prefix
+    from (select floor(extract(epoch from clock_timestamp()) * 1000)::bigint as milliseconds) as clock,
+         generate_series(0, 9) as place;
+
+  with inserted as (
+    insert into business_api.events (organization_id, id, type, created_at, body)
+    select $1, e.id, e.type, e."createdAt", e.body
+      from jsonb_to_recordset($2) as e (id text, type text, "createdAt" timestamptz, body text)
+    on conflict do nothing
+    returning id, type
+  ), fanned_out as (
+    insert into business_api.deliveries
+      (organization_id, id, event_id, endpoint_id, state, due_at, created_at, reason, finished_at)
+    select $1,
+           id_prefix || upper(substr(replace(gen_random_uuid()::text, '-', ''), 17)),
+           inserted.id, endpoint.id,
+           case when endpoint.state = 'disabled' then 'skipped' else 'pending' end, now(), now(),
+           case when endpoint.state = 'disabled' then 'endpoint_disabled' end,
+           case when endpoint.state = 'disabled' then now() end
+      from inserted
+      join business_api.webhook_endpoints endpoint
+        on endpoint.organization_id = $1
+       and endpoint.state <> 'removed'
+       and (endpoint.types is null or inserted.type = any (endpoint.types))
+    returning state
+  )
+  select count(*) filter (where state = 'pending') into written from fanned_out;
+  return written;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.is_change_made(organization_id text, subject_id text, change_id text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  return exists (
+    select 1 from business_api.audit_entries e
+     where e.organization_id = $1 and e.subject_id = $2 and e.details ->> 'changeId' = $3
+  );
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION business_api.is_recorded(organization_id text, entry_id text)
  RETURNS boolean
  LANGUAGE sql
  SET search_path TO ''
 AS $function$
   select exists (
-    select from business_api.audit_entries e where e.organization_id = $1 and e.id = $2
+    select 1 from business_api.audit_entries e where e.organization_id = $1 and e.id = $2
   )
 $function$;
 
@@ -734,11 +833,11 @@ AS $function$
      and (k.revoked_at is null or k.revoked_at > now())
      and (k.expires_at is null or k.expires_at > now())
      and ($3 is null or not exists (
-       select from business_api.rate_buckets b
+       select 1 from business_api.rate_buckets b
         where b.organization_id = k.organization_id
           and b.bucket in (k.id, 'organization')
-          and b.full_at - extract(epoch from now()) > case b.bucket
-            when k.id then (coalesce(k.burst, $4) - 0.5) / coalesce(k.per_second, $3)
+          and b.full_at - extract(epoch from now()) > case
+            when b.bucket = k.id then (coalesce(k.burst, $4) - 0.5) / coalesce(k.per_second, $3)
             else (coalesce(o.burst, $6) - 0.5) / coalesce(o.per_second, $5)
           end
      ))
@@ -773,22 +872,23 @@ begin
   insert into business_api.number_series as s (organization_id, series, last) values ($1, $2, 0)
   on conflict (organization_id, series) do update set last = s.last
   returning last into counted;
-  -- Only now: what another attempt of this very creation has written is visible to the statements that follow.
-  known := case table_name
-    when 'business_api.invoices' then (select i.number from business_api.invoices i where i.organization_id = $1 and i.id = $4)
+  -- Read only after the lock: this statement sees what an earlier run of this very creation has committed meanwhile.
+  known := case
+    when table_name = 'business_api.invoices'
+    then (select i.number from business_api.invoices i where i.organization_id = $1 and i.id = $4)
     else (select p.number from business_api.proposals p where p.organization_id = $1 and p.id = $4)
   end;
   if known is not null then
     return known;
   end if;
   counted := counted + 1;
-  is_taken := case table_name
-    when 'business_api.invoices' then exists (
-      select from business_api.invoices i
+  is_taken := case
+    when table_name = 'business_api.invoices' then exists (
+      select 1 from business_api.invoices i
        where i.organization_id = $1 and i.number = business_api.format_number($2, counted)
     )
     else exists (
-      select from business_api.proposals p
+      select 1 from business_api.proposals p
        where p.organization_id = $1 and p.number = business_api.format_number($2, counted)
     )
   end;
@@ -800,6 +900,27 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION business_api.promote_due_retries(at_time timestamp with time zone)
+ RETURNS void
+ LANGUAGE sql
+ SET search_path TO ''
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+  with due as (
+    select d.organization_id, d.id from business_api.deliveries d
+     where d.state = 'pending' and d.is_backing_off and d.due_at <= $1
+     order by d.due_at
+     limit 500
+       for update skip locked
+  )
+  update business_api.deliveries d set is_backing_off = false
+    from due
+   where d.organization_id = due.organization_id and d.id = due.id
+$function$;
+
 CREATE OR REPLACE FUNCTION business_api.publish_event(organization_id text, type text, data jsonb, id text DEFAULT NULL::text)
  RETURNS text
  LANGUAGE plpgsql
@@ -809,21 +930,22 @@ declare
   event_id text := coalesce(id, business_api.new_id('evt'));
   created_at text := to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
 begin
-  if organization_id is null or organization_id = '' then
-    raise exception 'Cannot publish an event without an organization' using errcode = 'invalid_parameter_value';
+  if organization_id is null or char_length(organization_id) not between 1 and 64 then
+    raise exception 'Cannot publish an event because its organization id is not 1 to 64 characters'
+      using errcode = 'invalid_parameter_value';
   end if;
   if type is null or type <> all (business_api.event_types()) then
-    raise exception 'Cannot publish an event as % is not a type of event', coalesce(type, 'null')
+    raise exception 'Cannot publish an event because % is not a type of event', coalesce(type, 'null')
       using errcode = 'invalid_parameter_value';
   end if;
   if data is null or jsonb_typeof(data) <> 'object' then
-    raise exception 'Cannot publish % as its data is not a JSON object', type using errcode = 'invalid_parameter_value';
+    raise exception 'Cannot publish % because its data is not a JSON object', type using errcode = 'invalid_parameter_value';
   end if;
   if event_id !~ '^[!-~]{1,64}$' then
-    raise exception 'Cannot publish % as its id is not 1 to 64 visible ASCII characters', type
+    raise exception 'Cannot publish % because its id is not 1 to 64 visible ASCII characters', type
       using errcode = 'invalid_parameter_value';
   end if;
-  perform business_api.record_events(organization_id, jsonb_build_array(jsonb_build_object(
+  perform business_api.insert_events(organization_id, jsonb_build_array(jsonb_build_object(
     'id', event_id,
     'type', type,
     'createdAt', created_at,
@@ -836,7 +958,67 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION business_api.recall_attempts(results jsonb, recorded text[], failure_limit integer)
+CREATE OR REPLACE FUNCTION business_api.read_claims(claims jsonb)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO ''
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  organizations text[];
+  ids text[];
+begin
+  select array_agg(d.organization_id order by claim.place), array_agg(d.id order by claim.place) into organizations, ids
+    from jsonb_array_elements($1) with ordinality as claim (ref, place)
+    join business_api.deliveries d
+      on d.organization_id = claim.ref ->> 'organizationId' and d.id = claim.ref ->> 'deliveryId'
+     and d.claim_token = claim.ref ->> 'token';
+  return coalesce(business_api.read_deliveries(organizations, ids)::text, '[]');
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.read_deliveries(organizations text[], ids text[])
+ RETURNS json
+ LANGUAGE plpgsql
+ SET search_path TO ''
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_sort TO 'off'
+AS $function$
+declare
+  at_time timestamptz := clock_timestamp();
+begin
+  return (
+    select coalesce(json_agg(
+             json_build_object(
+               'organizationId', d.organization_id, 'id', d.id, 'endpointId', d.endpoint_id, 'eventId', d.event_id,
+               'type', event.type, 'body', event.body, 'url', endpoint.url,
+               'headerNames', endpoint.header_names, 'sealedHeaders', endpoint.sealed_headers,
+               'sealedSecrets', case
+                 when endpoint.previous_secret_expires_at > at_time
+                 then json_build_array(endpoint.sealed_secret, endpoint.previous_sealed_secret)
+                 else json_build_array(endpoint.sealed_secret)
+               end,
+               'attempt', d.attempts - d.attempts_before
+             )
+             order by claim.place
+           ), '[]')
+      from unnest(organizations, ids) with ordinality as claim (organization_id, id, place)
+      join business_api.deliveries d on d.organization_id = claim.organization_id and d.id = claim.id
+      join business_api.events event on event.organization_id = d.organization_id and event.id = d.event_id
+      join business_api.webhook_endpoints endpoint
+        on endpoint.organization_id = d.organization_id and endpoint.id = d.endpoint_id and endpoint.state <> 'removed'
+  );
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.recall_attempt_results(results jsonb, written text[], failure_limit integer)
  RETURNS jsonb
  LANGUAGE plpgsql
  STABLE
@@ -849,12 +1031,26 @@ AS $function$
 declare
   endpoints jsonb;
   dead_letters jsonb;
+  lost jsonb;
 begin
+  select coalesce(jsonb_agg(jsonb_build_object(
+           'organizationId', r."organizationId", 'deliveryId', r."deliveryId", 'token', r.token
+         )), '[]')
+    into lost
+    from jsonb_to_recordset($1) as r (
+      "organizationId" text, "deliveryId" text, token text, "durationMs" real, status integer, error text
+    )
+   where r.token || ' ' || r."deliveryId" <> all ($2) and not exists (
+     select 1 from business_api.delivery_attempts a
+      where a.organization_id = r."organizationId" and a.delivery_id = r."deliveryId" and a.duration_ms = r."durationMs"
+        and a.status is not distinct from r.status and a.error is not distinct from r.error
+   );
+
   select coalesce(jsonb_agg(jsonb_build_object(
            'organizationId', e.organization_id, 'endpointId', e.id, 'state', e.state, 'failures', e.failures,
            'failingSince', to_char(e.failing_since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
            'disabledReason', e.disabled_reason,
-           -- An administrator may have enabled or disabled it since.
+           -- An administrator may have enabled or disabled the endpoint since.
            'isNewlyFailing', e.state <> 'disabled' and e.failures * 2 >= $3,
            'isNewlyDisabled', e.state = 'disabled' and e.disabled_reason <> 'administrator'
          )) filter (where e.id is not null), '[]'),
@@ -869,13 +1065,13 @@ begin
     left join business_api.webhook_endpoints e
       on e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
      and e.noticed_attempt = r.token || ' ' || r."deliveryId"
-   where r."deliveryId" <> all ($2);
-  return jsonb_build_object('endpoints', endpoints, 'deadLetters', dead_letters);
+   where r.token || ' ' || r."deliveryId" <> all ($2);
+  return jsonb_build_object('lost', lost, 'endpoints', endpoints, 'deadLetters', dead_letters);
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION business_api.record_attempts(results jsonb, failure_limit integer, failing_ms double precision)
- RETURNS text
+CREATE OR REPLACE FUNCTION business_api.reclaim_expired_leases(max_attempts integer)
+ RETURNS json
  LANGUAGE plpgsql
  SET search_path TO ''
  SET plan_cache_mode TO 'force_generic_plan'
@@ -885,185 +1081,43 @@ CREATE OR REPLACE FUNCTION business_api.record_attempts(results jsonb, failure_l
 AS $function$
 declare
   at_time timestamptz := clock_timestamp();
-  recorded text[];
-  outcomes jsonb;
-  dead_letters jsonb;
-  endpoints jsonb;
-  recalled jsonb;
+  dead_letters json;
 begin
-  -- A record lost in a crash is an attempt made once more.
-  perform set_config('synchronous_commit', 'off', true);
-
-  with result as (
-    select * from jsonb_to_recordset(results) as r (
-      "organizationId" text, "deliveryId" text, token text, outcome text, reason text, "isGone" boolean,
-      "delayMs" double precision, "startedAgoMs" double precision, "endedAgoMs" double precision,
-      "durationMs" real, "dnsMs" real, "connectMs" real, "tlsMs" real, "firstByteMs" real,
-      status integer, error text, "bodyExcerpt" text
-    )
-  ), ended as (
+  with expired as (
+    select d.organization_id, d.id, d.claimed_at, d.lease_until, d.attempts - d.attempts_before >= $1 as was_last
+      from business_api.deliveries d
+     where d.state = 'in_flight' and d.lease_until <= at_time
+     order by d.lease_until
+     limit 500
+       for update skip locked
+  ), freed as (
     update business_api.deliveries d
-       set state = case r.outcome when 'retry' then 'pending' else r.outcome end,
-           due_at = case r.outcome
-             when 'retry' then at_time + (r."delayMs" - r."endedAgoMs") * interval '1 millisecond'
-             else d.due_at
-           end,
-           finished_at = case when r.outcome <> 'retry' then at_time - r."endedAgoMs" * interval '1 millisecond' end,
-           is_waiting = r.outcome = 'retry' and r."delayMs" > 0,
-           reason = r.reason,
+       set state = case when expired.was_last then 'dead_lettered' else 'pending' end,
+           reason = case when expired.was_last then 'interrupted' end,
+           finished_at = case when expired.was_last then at_time end,
+           due_at = at_time,
            claim_token = null, lease_until = null
-      from result r
-     where d.organization_id = r."organizationId" and d.id = r."deliveryId" and d.claim_token = r.token
-    returning d.attempts, d.endpoint_id, d.event_id, r.*
+      from expired
+     where d.organization_id = expired.organization_id and d.id = expired.id
+    returning d.organization_id, d.id, d.endpoint_id, d.event_id, d.attempts, d.reason,
+              expired.claimed_at, expired.lease_until, expired.was_last
   ), logged as (
-    insert into business_api.delivery_attempts (
-      organization_id, delivery_id, number, started_at, duration_ms, dns_ms, connect_ms, tls_ms, first_byte_ms,
-      status, error, body_excerpt
-    )
-    select e."organizationId", e."deliveryId", e.attempts,
-           at_time - e."startedAgoMs" * interval '1 millisecond',
-           e."durationMs", e."dnsMs", e."connectMs", e."tlsMs", e."firstByteMs", e.status, e.error, e."bodyExcerpt"
-      from ended e
+    insert into business_api.delivery_attempts
+      (organization_id, delivery_id, number, started_at, duration_ms, error, body_excerpt)
+    select f.organization_id, f.id, f.attempts, f.claimed_at,
+           extract(epoch from f.lease_until - f.claimed_at) * 1000, 'interrupted', ''
+      from freed f
     on conflict do nothing
-  ), last_success as (
-    select e."organizationId", e.endpoint_id, min(e."endedAgoMs") as ago_ms
-      from ended e where e.outcome = 'delivered' group by 1, 2
-  ), outcome as (
-    -- What of it counts for the endpoints: the failures since the last success among these results.
-    select e."organizationId" as organization_id, e.endpoint_id,
-           bool_or(e.outcome = 'delivered') as has_success,
-           bool_or(e.is_failure) as has_failure,
-           bool_or(e."isGone") as is_gone,
-           count(*) filter (where e.is_failure and e."endedAgoMs" < coalesce(s.ago_ms, 'infinity')) as failures,
-           max(e."endedAgoMs") filter (where e.is_failure and e."endedAgoMs" < coalesce(s.ago_ms, 'infinity'))
-             as first_failure_ago_ms,
-           max(e.token || ' ' || e."deliveryId") filter (where e.is_failure) as failed_attempt
-      from (
-        -- An attempt that this side has interrupted says nothing of the endpoint.
-        select x.*, x.outcome <> 'delivered' and x.error is distinct from 'interrupted' as is_failure from ended x
-      ) as e
-      left join last_success s on s."organizationId" = e."organizationId" and s.endpoint_id = e.endpoint_id
-     group by 1, 2
-  ), dead_letter as (
-    select e."organizationId", e.endpoint_id as "endpointId", e."deliveryId", e.event_id as "eventId", event.type, e.reason
-      from ended e
-      join business_api.events event on event.organization_id = e."organizationId" and event.id = e.event_id
-     where e.outcome = 'dead_lettered'
   )
-  select coalesce((select array_agg(e."deliveryId") from ended e), '{}'),
-         coalesce((select jsonb_agg(o) from outcome o), '[]'),
-         coalesce((select jsonb_agg(l) from dead_letter l), '[]')
-    into recorded, outcomes, dead_letters;
-
-  with outcome as (
-    -- Only what changes something, and never waiting for a row that somebody else holds: it would hold up the records of
-    -- all other organizations, and a count may be short by some.
-    select o.*, e.failures as failures_before, e.failing_since as failing_before, e.state as state_before,
-           e.noticed_attempt as noticed_before, o.has_success or e.failing_since is null as is_new_row
-      from jsonb_to_recordset(outcomes) as o (
-        organization_id text, endpoint_id text, has_success boolean, has_failure boolean, is_gone boolean,
-        failures integer, first_failure_ago_ms double precision, failed_attempt text
-      )
-      join business_api.webhook_endpoints e on e.organization_id = o.organization_id and e.id = o.endpoint_id
-     where (o.has_failure or e.failures > 0) and e.state <> 'removed'
-       for no key update of e skip locked
-  ), counted as (
-    select o.*,
-           case when o.has_success then o.failures else o.failures_before + o.failures end as failures_now,
-           case
-             when o.is_new_row
-             then at_time - o.first_failure_ago_ms * interval '1 millisecond'
-             else o.failing_before
-           end as failing_now
-      from outcome o
-  ), judged as (
-    select c.*,
-           c.state_before in ('enabled', 'paused') and (
-             c.is_gone
-             or c.failures_now >= failure_limit and c.failing_now <= at_time - failing_ms * interval '1 millisecond'
-           ) as is_disabled_now
-      from counted c
-  ), noticed as (
-    select j.*,
-           not j.is_disabled_now and j.has_failure and j.state_before in ('enabled', 'paused')
-             and j.failures_now * 2 >= failure_limit and (j.is_new_row or j.noticed_before is null) as is_failing_now
-      from judged j
-  ), changed as (
-    update business_api.webhook_endpoints e
-       set failures = n.failures_now, failing_since = n.failing_now,
-           state = case when n.is_disabled_now then 'disabled' else e.state end,
-           disabled_reason = case
-             when n.is_disabled_now then case when n.is_gone then 'gone' else 'failing' end
-             else e.disabled_reason
-           end,
-           noticed_attempt = case
-             when n.is_disabled_now or n.is_failing_now then n.failed_attempt
-             when not n.is_new_row then e.noticed_attempt
-           end
-      from noticed n
-     where e.organization_id = n.organization_id and e.id = n.endpoint_id
-    returning e.organization_id, e.id, e.state, e.disabled_reason, e.failures, e.failing_since,
-              n.has_failure, n.is_failing_now, n.is_disabled_now
-  )
-  select coalesce(jsonb_agg(jsonb_build_object(
-           'organizationId', c.organization_id, 'endpointId', c.id, 'state', c.state, 'failures', c.failures,
-           'failingSince', to_char(c.failing_since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
-           'disabledReason', c.disabled_reason,
-           'isNewlyFailing', c.is_failing_now, 'isNewlyDisabled', c.is_disabled_now
-         )) filter (where c.has_failure), '[]')
-    into endpoints
-    from changed c;
-
-  if cardinality(recorded) < jsonb_array_length(results) then
-    recalled := business_api.recall_attempts(results, recorded, failure_limit);
-    endpoints := endpoints || (recalled -> 'endpoints');
-    dead_letters := dead_letters || (recalled -> 'deadLetters');
-  end if;
-  return jsonb_build_object('endpoints', endpoints, 'deadLetters', dead_letters)::text;
-end
-$function$;
-
-CREATE OR REPLACE FUNCTION business_api.record_events(organization_id text, events jsonb)
- RETURNS bigint
- LANGUAGE plpgsql
- SET search_path TO ''
-AS $function$
-declare
-  written bigint;
-  id_prefix text;
-begin
-  select 'dlv_' || string_agg(
-           substr('0123456789ABCDEFGHJKMNPQRSTVWXYZ', ((milliseconds >> (45 - 5 * place)) & 31)::int + 1, 1),
-           '' order by place
-         )
-    into id_prefix
-    from (select floor(extract(epoch from clock_timestamp()) * 1000)::bigint as milliseconds) as clock,
-         generate_series(0, 9) as place;
-
-  with recorded as (
-    insert into business_api.events (organization_id, id, type, created_at, body)
-    select $1, e.id, e.type, e."createdAt", e.body
-      from jsonb_to_recordset($2) as e (id text, type text, "createdAt" timestamptz, body text)
-    on conflict do nothing
-    returning id, type
-  ), fanned_out as (
-    insert into business_api.deliveries
-      (organization_id, id, event_id, endpoint_id, state, due_at, created_at, reason, finished_at)
-    select $1,
-           id_prefix || upper(substr(replace(gen_random_uuid()::text, '-', ''), 17)),
-           recorded.id, endpoint.id,
-           case endpoint.state when 'disabled' then 'skipped' else 'pending' end, now(), now(),
-           case endpoint.state when 'disabled' then 'endpoint_disabled' end,
-           case endpoint.state when 'disabled' then now() end
-      from recorded
-      join business_api.webhook_endpoints endpoint
-        on endpoint.organization_id = $1
-       and endpoint.state <> 'removed'
-       and (endpoint.types is null or recorded.type = any (endpoint.types))
-    returning state
-  )
-  select count(*) filter (where state = 'pending') into written from fanned_out;
-  return written;
+  select coalesce(json_agg(json_build_object(
+           'organizationId', f.organization_id, 'endpointId', f.endpoint_id, 'deliveryId', f.id,
+           'eventId', f.event_id, 'type', event.type, 'reason', f.reason
+         )), '[]')
+    into dead_letters
+    from freed f
+    join business_api.events event on event.organization_id = f.organization_id and event.id = f.event_id
+   where f.was_last;
+  return dead_letters;
 end
 $function$;
 
@@ -1088,48 +1142,110 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION business_api.rotate_api_key(organization_id text, key_id text, successor jsonb, overlap_ms double precision)
- RETURNS SETOF business_api.api_keys
+CREATE OR REPLACE FUNCTION business_api.render_events(events jsonb, record json, more json DEFAULT '{}'::json)
+ RETURNS jsonb
+ LANGUAGE sql
+ IMMUTABLE
+ SET search_path TO ''
+AS $function$
+  select coalesce(
+    jsonb_agg(
+      jsonb_set(e.event, '{body}', to_jsonb(business_api.render_template(e.event ->> 'body', record, more)))
+      order by e.position
+    ),
+    '[]'
+  )
+  from jsonb_array_elements(events) with ordinality as e (event, position)
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.render_template(template text, record json, more json DEFAULT '{}'::json)
+ RETURNS text
  LANGUAGE plpgsql
+ IMMUTABLE
  SET search_path TO ''
 AS $function$
 declare
-  at_time timestamptz;
-  key business_api.api_keys;
+  rendered text := template;
+  value record;
 begin
-  select k.* into key from business_api.api_keys k
+  for value in
+    select f.key, f.value::text as text from json_each(more) f
+    union all select '', record::text
+    union all select f.key, f.value::text from json_each(record) f
+  loop
+    -- E'…' means the same with either value of standard_conforming_strings, which a host's transaction may have set.
+    rendered := replace(rendered, E'"\\u0000' || value.key || '"', value.text);
+  end loop;
+  if strpos(rendered, E'"\\u0000') > 0 then
+    raise exception 'Cannot render a template as a placeholder in it has no value';
+  end if;
+  return rendered;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.rotate_api_key(organization_id text, key_id text, successor jsonb, overlap_ms double precision, key_limit integer)
+ RETURNS TABLE(outcome text, is_new boolean, previous business_api.api_keys, key business_api.api_keys)
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+#variable_conflict use_column
+declare
+  at_time timestamptz;
+begin
+  select k.* into previous from business_api.api_keys k
    where k.organization_id = $1 and k.id = key_id
      for no key update;
   if not found then
     return;
   end if;
+  perform business_api.take_settings_turn($1);
 
-  -- Read after the wait for the row.
-  at_time := clock_timestamp();
-  if key.successor_id is null
-     and (key.revoked_at is null or key.revoked_at > at_time)
-     and (key.expires_at is null or key.expires_at > at_time) then
-    insert into business_api.api_keys
-      (organization_id, id, digest, name, scopes, prefix, last_four, per_second, burst, created_at, expires_at)
-    select $1, s.id, s.digest, key.name, key.scopes, s.prefix, s."lastFour", key.per_second, key.burst, s."createdAt",
-           case when successor ? 'expiresAt' then s."expiresAt" else key.expires_at end
-      from jsonb_to_record(successor) as s (
-        id text, digest text, prefix text, "lastFour" text, "createdAt" timestamptz, "expiresAt" timestamptz
-      );
-    update business_api.api_keys k
-       set successor_id = successor ->> 'id',
-           revoked_at = case when overlap_ms > 0 then k.revoked_at else at_time end,
-           -- The smaller of what is not null.
-           expires_at = case
-             when overlap_ms > 0 then least(k.expires_at, at_time + overlap_ms * interval '1 millisecond')
-             else k.expires_at
-           end
-     where k.organization_id = $1 and k.id = key_id;
+  is_new := false;
+  select k.* into key from business_api.api_keys k
+   where k.organization_id = $1 and k.id = successor ->> 'id';
+  if found then
+    outcome := case
+      when previous.successor_id = key.id and key.digest = successor ->> 'digest' then 'rotated'
+      else 'already_exists'
+    end;
+    return next;
+    return;
   end if;
 
-  return query
-    select k.* from business_api.api_keys k
-     where k.organization_id = $1 and k.id in (key_id, successor ->> 'id');
+  -- The clock is read after the wait for the row.
+  at_time := clock_timestamp();
+  if previous.successor_id is not null or previous.revoked_at <= at_time or previous.expires_at <= at_time then
+    outcome := 'refused';
+    return next;
+    return;
+  end if;
+  if overlap_ms > 0 and business_api.count_api_keys_in_force($1, at_time) >= key_limit then
+    outcome := 'limit_reached';
+    return next;
+    return;
+  end if;
+
+  outcome := 'rotated';
+  is_new := true;
+  insert into business_api.api_keys as k
+    (organization_id, id, digest, name, scopes, prefix, last_four, per_second, burst, created_at, expires_at)
+  values (
+    $1, successor ->> 'id', successor ->> 'digest', previous.name, previous.scopes, successor ->> 'prefix',
+    successor ->> 'lastFour', previous.per_second, previous.burst, (successor ->> 'createdAt')::timestamptz,
+    case when successor ? 'expiresAt' then (successor ->> 'expiresAt')::timestamptz else previous.expires_at end
+  )
+  returning k.* into key;
+  update business_api.api_keys k
+     set successor_id = successor ->> 'id',
+         revoked_at = case when overlap_ms > 0 then k.revoked_at else at_time end,
+         -- The earlier of the two; `least` ignores null.
+         expires_at = case
+           when overlap_ms > 0 then least(k.expires_at, at_time + overlap_ms * interval '1 millisecond')
+           else k.expires_at
+         end
+   where k.organization_id = $1 and k.id = key_id
+  returning k.* into previous;
+  return next;
 end
 $function$;
 
@@ -1144,10 +1260,174 @@ AS $function$
      set state = 'skipped', reason = 'endpoint_disabled', finished_at = clock_timestamp()
    where d.organization_id = $1
      and d.id in (
-       select waiting.id from business_api.deliveries waiting
-        where waiting.organization_id = $1 and waiting.endpoint_id = $2
-          and waiting.state = 'pending' and not waiting.is_waiting
+       select pending.id from business_api.deliveries pending
+        where pending.organization_id = $1 and pending.endpoint_id = $2
+          and pending.state = 'pending' and not pending.is_backing_off
         limit 500
           for update skip locked
      )
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.take_settings_turn(organization_id text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+#variable_conflict use_column
+begin
+  insert into business_api.settings_turns as present (organization_id, turn) values ($1, 1)
+  on conflict (organization_id) do update set turn = present.turn + 1;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO ''
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  at_time timestamptz := clock_timestamp();
+  written text[];
+  outcomes jsonb;
+  dead_letters jsonb;
+  endpoints jsonb;
+  recalled jsonb;
+  lost jsonb := '[]';
+begin
+  -- A result lost in a crash costs one more attempt.
+  perform set_config('synchronous_commit', 'off', true);
+
+  with result as (
+    select * from jsonb_to_recordset(results) as r (
+      "organizationId" text, "deliveryId" text, token text, outcome text, reason text, "isGone" boolean,
+      "delayMs" double precision, "startedAgoMs" double precision, "endedAgoMs" double precision,
+      "durationMs" real, "dnsMs" real, "connectMs" real, "tlsMs" real, "firstByteMs" real,
+      status integer, error text, "bodyExcerpt" text
+    )
+  ), ended as (
+    update business_api.deliveries d
+       set state = case when r.outcome = 'retry' then 'pending' else r.outcome end,
+           due_at = case
+             when r.outcome = 'retry' then at_time + (r."delayMs" - r."endedAgoMs") * interval '1 millisecond'
+             else d.due_at
+           end,
+           finished_at = case when r.outcome <> 'retry' then at_time - r."endedAgoMs" * interval '1 millisecond' end,
+           is_backing_off = r.outcome = 'retry' and r."delayMs" > 0,
+           reason = r.reason,
+           claim_token = null, lease_until = null
+      from result r
+     where d.organization_id = r."organizationId" and d.id = r."deliveryId" and d.claim_token = r.token
+    returning d.attempts, d.endpoint_id, d.event_id, r.*
+  ), logged as (
+    insert into business_api.delivery_attempts (
+      organization_id, delivery_id, number, started_at, duration_ms, dns_ms, connect_ms, tls_ms, first_byte_ms,
+      status, error, body_excerpt
+    )
+    select e."organizationId", e."deliveryId", e.attempts,
+           at_time - e."startedAgoMs" * interval '1 millisecond',
+           e."durationMs", e."dnsMs", e."connectMs", e."tlsMs", e."firstByteMs", e.status, e.error, e."bodyExcerpt"
+      from ended e
+    on conflict do nothing
+  ), last_success as (
+    select e."organizationId", e.endpoint_id, min(e."endedAgoMs") as ago_ms
+      from ended e where e.outcome = 'delivered' group by 1, 2
+  ), outcome as (
+    -- The part that counts for an endpoint's health: the failures since its last success among these results.
+    select e."organizationId" as organization_id, e.endpoint_id,
+           bool_or(e.outcome = 'delivered') as has_success,
+           bool_or(e.is_failure) as has_failure,
+           bool_or(e."isGone") as is_gone,
+           count(*) filter (where e.is_failure and e."endedAgoMs" < coalesce(s.ago_ms, 'infinity')) as failures,
+           max(e."endedAgoMs") filter (where e.is_failure and e."endedAgoMs" < coalesce(s.ago_ms, 'infinity'))
+             as first_failure_ago_ms,
+           max(e.token || ' ' || e."deliveryId") filter (where e.is_failure) as failed_attempt
+      from (
+        -- An attempt that this side interrupted, or never made, proves nothing about the endpoint.
+        select x.*, x.outcome <> 'delivered' and coalesce(x.error, '') not in ('interrupted', 'unreadable') as is_failure
+          from ended x
+      ) as e
+      left join last_success s on s."organizationId" = e."organizationId" and s.endpoint_id = e.endpoint_id
+     group by 1, 2
+  ), dead_letter as (
+    select e."organizationId", e.endpoint_id as "endpointId", e."deliveryId", e.event_id as "eventId", event.type, e.reason
+      from ended e
+      join business_api.events event on event.organization_id = e."organizationId" and event.id = e.event_id
+     where e.outcome = 'dead_lettered'
+  )
+  select coalesce((select array_agg(e.token || ' ' || e."deliveryId") from ended e), '{}'),
+         coalesce((select jsonb_agg(o) from outcome o), '[]'),
+         coalesce((select jsonb_agg(l) from dead_letter l), '[]')
+    into written, outcomes, dead_letters;
+
+  with outcome as (
+    -- Only outcomes that change an endpoint, and never a wait for a row that another transaction holds: the wait would
+    -- hold up the results of all other organizations, and a count may be a few failures short.
+    select o.*, e.failures as failures_before, e.failing_since as failing_before, e.state as state_before,
+           e.noticed_attempt as noticed_before, o.has_success or e.failing_since is null as is_new_streak
+      from jsonb_to_recordset(outcomes) as o (
+        organization_id text, endpoint_id text, has_success boolean, has_failure boolean, is_gone boolean,
+        failures integer, first_failure_ago_ms double precision, failed_attempt text
+      )
+      join business_api.webhook_endpoints e on e.organization_id = o.organization_id and e.id = o.endpoint_id
+     where (o.has_failure or e.failures > 0) and e.state <> 'removed'
+       for no key update of e skip locked
+  ), counted as (
+    select o.*,
+           case when o.has_success then o.failures else o.failures_before + o.failures end as failures_now,
+           case
+             when o.is_new_streak
+             then at_time - o.first_failure_ago_ms * interval '1 millisecond'
+             else o.failing_before
+           end as failing_now
+      from outcome o
+  ), judged as (
+    select c.*,
+           c.state_before in ('enabled', 'paused') and (
+             c.is_gone
+             or c.failures_now >= failure_limit and c.failing_now <= at_time - failing_ms * interval '1 millisecond'
+           ) as is_disabled_now
+      from counted c
+  ), noticed as (
+    select j.*,
+           not j.is_disabled_now and j.has_failure and j.state_before in ('enabled', 'paused')
+             and j.failures_now * 2 >= failure_limit and (j.is_new_streak or j.noticed_before is null) as is_failing_now
+      from judged j
+  ), changed as (
+    update business_api.webhook_endpoints e
+       set failures = n.failures_now, failing_since = n.failing_now,
+           state = case when n.is_disabled_now then 'disabled' else e.state end,
+           disabled_reason = case
+             when n.is_disabled_now then case when n.is_gone then 'gone' else 'failing' end
+             else e.disabled_reason
+           end,
+           noticed_attempt = case
+             when n.is_disabled_now or n.is_failing_now then n.failed_attempt
+             when not n.is_new_streak then e.noticed_attempt
+           end
+      from noticed n
+     where e.organization_id = n.organization_id and e.id = n.endpoint_id
+    returning e.organization_id, e.id, e.state, e.disabled_reason, e.failures, e.failing_since,
+              n.has_failure, n.is_failing_now, n.is_disabled_now
+  )
+  select coalesce(jsonb_agg(jsonb_build_object(
+           'organizationId', c.organization_id, 'endpointId', c.id, 'state', c.state, 'failures', c.failures,
+           'failingSince', to_char(c.failing_since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+           'disabledReason', c.disabled_reason,
+           'isNewlyFailing', c.is_failing_now, 'isNewlyDisabled', c.is_disabled_now
+         )) filter (where c.has_failure), '[]')
+    into endpoints
+    from changed c;
+
+  if cardinality(written) < jsonb_array_length(results) then
+    recalled := business_api.recall_attempt_results(results, written, failure_limit);
+    endpoints := endpoints || (recalled -> 'endpoints');
+    dead_letters := dead_letters || (recalled -> 'deadLetters');
+    lost := recalled -> 'lost';
+  end if;
+  return jsonb_build_object('lost', lost, 'endpoints', endpoints, 'deadLetters', dead_letters)::text;
+end
 $function$;

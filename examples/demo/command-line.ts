@@ -15,7 +15,7 @@ export const HELP = `Serves the business API with believable data, on a real Pos
 
   --port N   serve on port N of 127.0.0.1; 0, the default, takes a free one
   --json     when ready, print one line of JSON on stdout and nothing else there (use npm run -s):
-             { baseUrl, databaseUrl, organizations: [{ id, name, keys: { all, readOnly, revoked, expired } }, ...],
+             { baseUrl, databaseUrl, pid, organizations: [{ id, name, keys: { all, readOnly, revoked, expired } }, ...],
                env: { BUSINESS_API_SECRET_KEYS } }
   --help     print this
 
@@ -23,7 +23,8 @@ DATABASE_URL, when set, names the database to use; otherwise a PostgreSQL is sta
 Events are delivered to a subscriber that the demo starts; the keys that seal its secrets are those of
 BUSINESS_API_SECRET_KEYS (32 bytes in base64 each, with commas between them), or one made for this run.
 Each run makes two new organizations, so a database of yours keeps those of earlier runs, and their keys stay valid.
-Ctrl-C ends everything, with exit code 130; a second one does not wait for requests under way.
+Ctrl-C ends everything, with exit code 130; a second one does not wait for requests under way. SIGTERM, to the process
+pid or to npm, ends everything too, and so does the end of npm.
 `
 
 /**

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import type { BusinessStore } from 'business-api'
-import { createDeveloperSettings } from 'business-api/settings'
-import { createDeliveryLoop, createWebhookSender } from 'business-api/webhooks'
+import type { BusinessApiStore } from 'business-api-kit'
+import { createDeveloperSettings } from 'business-api-kit/settings'
+import { createDeliveryLoop, createWebhookSender } from 'business-api-kit/webhooks'
 import type { Ending } from './ending.ts'
 import type { Subscriber } from './subscriber.ts'
 
@@ -16,7 +16,7 @@ export function readSecretKeys(): readonly string[] {
 
 /** Registers the subscriber for an organization, as its administrator would in the developer settings. */
 export async function subscribe(
-  store: BusinessStore,
+  store: BusinessApiStore,
   organizationId: string,
   subscriber: Subscriber,
   secretKeys: readonly string[],
@@ -31,7 +31,7 @@ export async function subscribe(
 }
 
 /** Delivers what is published until the demo ends. */
-export function deliver(store: BusinessStore, secretKeys: readonly string[], ending: Ending): void {
+export function deliver(store: BusinessApiStore, secretKeys: readonly string[], ending: Ending): void {
   const sender = createWebhookSender(DEVELOPMENT)
   const loop = createDeliveryLoop(store, sender, { secretKeys })
   loop.start()

@@ -1,5 +1,5 @@
-import { type BusinessStore, SCOPES } from 'business-api'
-import { createDeveloperSettings } from 'business-api/settings'
+import { type BusinessApiStore, SCOPES } from 'business-api-kit'
+import { createDeveloperSettings } from 'business-api-kit/settings'
 import { DAY_MS } from './year.ts'
 
 /** One API key of each kind that there is something to see with. */
@@ -13,7 +13,7 @@ export interface DemoKeys {
 }
 
 /** Creates an organization's keys, as its administrator would in the developer settings. */
-export async function createDemoKeys(store: BusinessStore, organizationId: string): Promise<DemoKeys> {
+export async function createDemoKeys(store: BusinessApiStore, organizationId: string): Promise<DemoKeys> {
   const { apiKeys } = createDeveloperSettings(store)
   const readScopes = SCOPES.filter((scope) => scope.endsWith(':read'))
   // Settings refuse a time that has passed, so this key was made when its time had not.

@@ -4,13 +4,14 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { type BusinessStore, createBusinessApi } from 'business-api'
-import { createPostgresStore, migrate } from 'business-api/postgres'
+import { type BusinessApiStore, createBusinessApi } from 'business-api-kit'
+import { createPostgresStore, migrate } from 'business-api-kit/postgres'
 import { HELP, readCommandLine, type Wishes } from './command-line.ts'
 import { deliver, readSecretKeys, subscribe } from './deliver.ts'
 import { createEnding } from './ending.ts'
 import { createDemoKeys } from './keys.ts'
 import { PROFILES, type Profile } from './organizations.ts'
+import { endWithNpm } from './parent.ts'
 import { startPostgres } from './postgres.ts'
 import { keepBusinessGoing } from './present.ts'
 import { type DemoOrganization, describeReady, type Ready } from './print.ts'
@@ -49,6 +50,7 @@ async function run({ port, json, help }: Wishes): Promise<void> {
     process.stdout.write(HELP)
     return
   }
+  endWithNpm(ending)
   ending.add(progress.clear)
   const server = await openServer(port)
   const databaseUrl = process.env.DATABASE_URL || (await openDatabase())
@@ -68,6 +70,7 @@ async function run({ port, json, help }: Wishes): Promise<void> {
   const ready: Ready = {
     baseUrl,
     databaseUrl,
+    pid: process.pid,
     organizations: filled.map(({ organization }) => organization),
     env: { BUSINESS_API_SECRET_KEYS: secretKeys.join(',') },
   }
@@ -114,7 +117,7 @@ async function openDatabase(): Promise<string> {
   }
 }
 
-async function openStore(databaseUrl: string): Promise<BusinessStore> {
+async function openStore(databaseUrl: string): Promise<BusinessApiStore> {
   progress.step('Preparing the database')
   try {
     await migrate(databaseUrl)
@@ -128,7 +131,7 @@ async function openStore(databaseUrl: string): Promise<BusinessStore> {
 
 /** Where the organizations get their webhooks, and what is to be seen of them. */
 async function openSubscriber(
-  store: BusinessStore,
+  store: BusinessApiStore,
   filled: readonly Filled[],
   secretKeys: readonly string[],
   json: boolean,
@@ -150,7 +153,7 @@ interface Filled {
 }
 
 /** Fills new organizations, at once: a database that has seen the demo before keeps what it holds. */
-async function fill(store: BusinessStore): Promise<Filled[]> {
+async function fill(store: BusinessApiStore): Promise<Filled[]> {
   const now = Date.now()
   const planned = PROFILES.map((profile) => {
     const id = organizationId(profile)

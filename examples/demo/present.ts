@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import type { BusinessStore } from 'business-api'
-import { createPlatform } from 'business-api/platform'
+import type { BusinessApiStore } from 'business-api-kit'
+import { createPlatform } from 'business-api-kit/platform'
 import type { Ending } from './ending.ts'
 import { toDecimal } from './sales.ts'
 import { type Customer, DAY_MS, type Work } from './year.ts'
@@ -12,7 +12,7 @@ const PAUSE_MS = 2000
  * Keeps a little business going while the demo runs: every organization goes through the same round of acts again and
  * again, so that within half a minute each type of event can be seen arriving.
  */
-export function keepBusinessGoing(store: BusinessStore, past: readonly Work[], ending: Ending): void {
+export function keepBusinessGoing(store: BusinessApiStore, past: readonly Work[], ending: Ending): void {
   const platform = createPlatform(store)
   const works = past.map((work) => ({ ...work, platform, time: Date.now }))
   let turn = 0

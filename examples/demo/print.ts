@@ -4,6 +4,8 @@ import type { DemoKeys } from './keys.ts'
 export interface Ready {
   readonly baseUrl: string
   readonly databaseUrl: string
+  /** The process that serves: ending it ends everything that it has started. */
+  readonly pid: number
   readonly organizations: readonly DemoOrganization[]
   /** What a program beside the demo needs in its environment, besides DATABASE_URL. */
   readonly env: { readonly BUSINESS_API_SECRET_KEYS: string }

@@ -1,4 +1,4 @@
-import type { LeadStage } from 'business-api/platform'
+import type { LeadStage } from 'business-api-kit/platform'
 import type { Currency } from './organizations.ts'
 import { type Customer, DAY_MS, type Work } from './year.ts'
 

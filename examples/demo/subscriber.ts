@@ -1,9 +1,8 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { text } from 'node:stream/consumers'
-import type { Event } from 'business-api'
-import { verifyWebhook } from 'business-api/webhooks'
+import type { Event } from 'business-api-kit'
+import { receiveWebhook } from 'business-api-kit/webhooks'
 
 /** Who gets the demo's webhooks: a customer's server, as far as the demo knows. */
 export interface Subscriber {
@@ -28,12 +27,10 @@ export async function startSubscriber(onEvent: (event: Event) => void): Promise<
   })
 
   async function receive(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const body = await text(request)
-    const secret = secrets.get(request.url ?? '') ?? 'none'
-    verifyWebhook(body, request.headers['x-service-signature']?.toString(), secret)
+    const { event } = await receiveWebhook(request, { secret: secrets.get(request.url ?? '') ?? 'none' })
     // First the answer, then the work.
     response.writeHead(204).end()
-    onEvent(JSON.parse(body))
+    onEvent(event)
   }
 
   await once(server.listen(0, '127.0.0.1'), 'listening')

@@ -1,5 +1,5 @@
-import { type BusinessStore, type Client, createIds } from 'business-api'
-import { createPlatform, type Platform } from 'business-api/platform'
+import { type BusinessApiStore, type Client, createIds } from 'business-api-kit'
+import { createPlatform, type Platform } from 'business-api-kit/platform'
 import type { Currency, Profile, Trade } from './organizations.ts'
 import { createRandom, type Random } from './random.ts'
 import { buildProject, chaseInvoice, followLead, makeOffer } from './sales.ts'
@@ -40,7 +40,12 @@ const YEAR_MS = 365 * DAY_MS
  * The year before `now`: one customer after the other, and what is done with those there are. Everything is made with the
  * clock of its day, so ids, dates and numbers are of that day.
  */
-export function planYear(store: BusinessStore, organizationId: string, profile: Profile, now: number): Year {
+export function planYear(
+  store: BusinessApiStore,
+  organizationId: string,
+  profile: Profile,
+  now: number,
+): Year {
   const stepMs = Math.floor(YEAR_MS / profile.clients)
   let time = now - YEAR_MS
   const clock = (): number => time

@@ -1,6 +1,6 @@
 // Brings the database up to date; part of a deployment, not of the app, which may start in many places at once.
 
-import { migrate } from 'business-api/postgres'
+import { migrate } from 'business-api-kit/postgres'
 
 const { DATABASE_URL } = process.env
 if (!DATABASE_URL) throw new Error('Set DATABASE_URL to a PostgreSQL database')

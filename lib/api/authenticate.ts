@@ -1,5 +1,5 @@
-import { digestApiKey, isWellFormedApiKey } from '../api-keys.ts'
-import { type Refusal, refusals } from './refusal.ts'
+import { digestApiKey, isWellFormedApiKey } from '../access/api-keys.ts'
+import { type Refusal, refusals } from '../http/refusal.ts'
 
 /** RFC 9110: the scheme ignores case, one or more spaces follow it. */
 const BEARER = /^bearer +([^\s,]+)$/i

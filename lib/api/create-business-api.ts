@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { BusinessStore } from '../store.ts'
-import { traceStore } from '../tracing.ts'
-import { fromFetch, toFetch } from './fetch.ts'
+import { traceStore } from '../base/tracing.ts'
+import type { BusinessApiStore } from '../business-store.ts'
+import { type FetchBody, fromFetch, isFetchRequest, toFetch } from '../http/fetch.ts'
+import type { ApiReply } from '../http/message.ts'
+import { fromNode, type NodeRequest, toNode } from '../http/node.ts'
 import { createHandler } from './handler.ts'
-import type { ApiReply } from './message.ts'
-import { fromNode, type NodeRequest, toNode } from './node.ts'
 import { type BusinessApiOptions, readOptions } from './options.ts'
 
 /**
@@ -15,8 +15,16 @@ export interface BusinessApi {
   /** node:http, and Express with `next`: a path that is none of the API's is the host's to answer. */
   (request: IncomingMessage, response: ServerResponse, next?: (error?: unknown) => void): Promise<void>
   /** Fetch: Next.js, Hono, Bun, Deno, tests. */
+  (request: Request, given: FetchBody): Promise<Response>
   (request: Request): Promise<Response>
-  /** The fetch form alone: `export const GET = api.fetch`. */
+  /**
+   * The fetch form alone: `export const GET = api.fetch`.
+   *
+   * @param given the body, where the host has read it already. What frameworks pass to their handlers instead (Next.js
+   *   `{ params }`, Workers their environment) is ignored
+   */
+  fetch(this: void, request: Request, given: FetchBody): Promise<Response>
+  // Last, as Next.js' own check of a route's types looks at the last one.
   fetch(this: void, request: Request): Promise<Response>
 }
 
@@ -28,17 +36,17 @@ export interface BusinessApi {
  * @param options see {@link BusinessApiOptions}
  * @throws `TypeError` or `RangeError` for an option that cannot be used
  */
-export function createBusinessApi(store: BusinessStore, options: BusinessApiOptions = {}): BusinessApi {
-  const settings = readOptions(options)
-  const handler = createHandler(traceStore(store), settings)
+export function createBusinessApi(store: BusinessApiStore, options: BusinessApiOptions = {}): BusinessApi {
+  const resolved = readOptions(options)
+  const handler = createHandler(traceStore(store), resolved)
 
-  async function serveFetch(request: Request): Promise<Response> {
-    const seen = fromFetch(request)
+  async function serveFetch(request: Request, given?: object): Promise<Response> {
+    const seen = fromFetch(request, given)
     return toFetch((await handler.handle(seen)) ?? handler.notFound(seen), request)
   }
 
   async function serveNode(request: NodeRequest, response: ServerResponse, next?: () => void): Promise<void> {
-    const seen = fromNode(request, settings.basePath)
+    const seen = fromNode(request, resolved.basePath)
     const reply = await handler.handle(seen)
     if (reply === null && next) next()
     else writeReply(reply ?? handler.notFound(seen), request, response)
@@ -46,13 +54,13 @@ export function createBusinessApi(store: BusinessStore, options: BusinessApiOpti
 
   function api(
     request: IncomingMessage | Request,
-    response?: ServerResponse,
+    second?: ServerResponse | object,
     next?: () => void,
   ): Promise<unknown> {
-    // Next.js passes a second argument to its route handlers too, so the request tells what is being called.
-    return isFetchRequest(request) || response === undefined
-      ? serveFetch(request as Request)
-      : serveNode(request, response, next)
+    // A fetch handler has a second argument too, so the request tells what is being called.
+    return isFetchRequest(request) || second === undefined
+      ? serveFetch(request as Request, second)
+      : serveNode(request, second as ServerResponse, next)
   }
 
   return Object.assign(api as Omit<BusinessApi, 'fetch'> as BusinessApi, { fetch: serveFetch })
@@ -65,8 +73,4 @@ function writeReply(reply: ApiReply, request: NodeRequest, response: ServerRespo
   } catch {
     response.destroy()
   }
-}
-
-function isFetchRequest(request: IncomingMessage | Request): request is Request {
-  return typeof request.headers.get === 'function'
 }

@@ -1,14 +1,14 @@
 import { Router } from 'itty-router/Router'
-import { isStoreUnavailable, storeUnavailable } from '../errors.ts'
-import { createIds } from '../ids.ts'
-import type { BusinessStore } from '../store.ts'
-import { channels, type RequestTrace, trace } from '../tracing.ts'
-import type { ApiReply, ApiRequest } from './message.ts'
+import { isStoreUnavailable, storeUnavailable } from '../base/errors.ts'
+import { createIds } from '../base/ids.ts'
+import { channels, type RequestTrace, trace } from '../base/tracing.ts'
+import type { BusinessApiStore } from '../business-store.ts'
+import type { ApiReply, ApiRequest } from '../http/message.ts'
+import { Refusal, refusals } from '../http/refusal.ts'
+import { bareReply, jsonReply } from '../http/reply.ts'
 import { createOpenApiReply } from './openapi-reply.ts'
 import { createOperations, type Exchange } from './operations.ts'
-import type { Settings } from './options.ts'
-import { Refusal, refusals } from './refusal.ts'
-import { bareReply, jsonReply } from './reply.ts'
+import type { ResolvedOptions } from './options.ts'
 import { createReport, type Report } from './report.ts'
 import { createRoutes } from './routes.ts'
 
@@ -24,10 +24,10 @@ export interface Handler {
  * One way for every request: route and method, then what the operation does, then the reply. Whatever is thrown on it
  * becomes an answer here and nowhere else.
  */
-export function createHandler(store: BusinessStore, settings: Settings): Handler {
-  const router = createRouter(store, settings)
-  const { basePath, deadlineMs } = settings
-  const report = createReport(settings.logger, settings.onError)
+export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions): Handler {
+  const router = createRouter(store, resolved)
+  const { basePath, deadlineMs } = resolved
+  const report = createReport(resolved.logger, resolved.onError)
   const spareIds = createIds()
 
   async function answer(path: string, exchange: Exchange): Promise<ApiReply | null> {
@@ -40,7 +40,7 @@ export function createHandler(store: BusinessStore, settings: Settings): Handler
   }
 
   function start(request: ApiRequest, query: string): Exchange {
-    const requestId = settings.ids('req')
+    const requestId = resolved.ids('req')
     if (!REQUEST_ID.test(requestId))
       throw new TypeError("Cannot use option 'ids' as it made no id for a request")
     return startExchange(request, query, requestId, deadlineMs)
@@ -95,10 +95,10 @@ interface RoutedRequest {
   readonly url: string
 }
 
-function createRouter(store: BusinessStore, settings: Settings) {
-  const operations = createOperations(store, settings)
+function createRouter(store: BusinessApiStore, resolved: ResolvedOptions) {
+  const operations = createOperations(store, resolved)
   const routes = createRoutes(store)
-  const describe = createOpenApiReply(routes, settings)
+  const describe = createOpenApiReply(routes, resolved)
   const router = Router<RoutedRequest, [Exchange]>()
   const methods = new Map<string, string[]>([['/openapi.json', ['GET']]])
 
@@ -120,9 +120,10 @@ function createRouter(store: BusinessStore, settings: Settings) {
 
 /**
  * A path as the router will see it. Dot segments, backslashes and escapes would be resolved on the way there, and a
- * rule that the host has put on a path as sent could be walked around.
+ * rule that the host has put on a path as sent could be walked around. A slash at the end makes another path, which the
+ * router would ignore.
  */
-const PLAIN_PATH = /^(?:\/(?!\.{1,2}(?:\/|$))[\w.-]*)+$/
+const PLAIN_PATH = /^(?:\/(?!\.{1,2}(?:\/|$))[\w.-]+)+$/
 
 /** Path and query of a request target below the base path; null when it is not below, or not a plain path. */
 function splitTarget(target: string, basePath: string): { path: string; query: string } | null {

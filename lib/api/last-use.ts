@@ -1,6 +1,6 @@
-import type { Caller } from '../admission.ts'
-import type { ApiKeyStore } from '../api-keys.ts'
-import { describeError, type Logger } from '../log.ts'
+import type { Caller } from '../access/admission.ts'
+import type { ApiKeyStore } from '../access/api-keys.ts'
+import { describeError, type Logger } from '../base/log.ts'
 
 /** Records the last use of keys, off the path of the requests. */
 export interface LastUse {

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
-import type { Route } from '../route.ts'
-import type { ApiReply } from './message.ts'
-import { buildOpenApiDocument } from './openapi.ts'
+import type { ApiReply } from '../http/message.ts'
+import { bareReply, jsonReply } from '../http/reply.ts'
+import { buildOpenApiDocument } from '../openapi/document.ts'
+import type { Route } from '../resources/route.ts'
 import type { Exchange } from './operations.ts'
-import type { Settings } from './options.ts'
-import { bareReply, jsonReply } from './reply.ts'
+import type { ResolvedOptions } from './options.ts'
 
 interface DocumentHeaders extends Record<string, string> {
   'Cache-Control': string
@@ -14,12 +14,12 @@ interface DocumentHeaders extends Record<string, string> {
 /** Answers `GET /openapi.json`: needs no key, and is cacheable. The document is built once, by the first who asks. */
 export function createOpenApiReply(
   routes: readonly Route[],
-  settings: Settings,
+  resolved: ResolvedOptions,
 ): (exchange: Exchange) => ApiReply {
   let built: { body: string; headers: DocumentHeaders } | undefined
 
   return (exchange) => {
-    built ??= build(routes, settings)
+    built ??= build(routes, resolved)
     const { body, headers } = built
     return isKnown(exchange.request.header('if-none-match'), headers.ETag)
       ? bareReply(304, exchange, headers)
@@ -33,8 +33,11 @@ function isKnown(ifNoneMatch: string | undefined, etag: string): boolean {
   return tags !== undefined && (tags.includes(etag) || tags.includes('*'))
 }
 
-function build(routes: readonly Route[], settings: Settings): { body: string; headers: DocumentHeaders } {
-  const body = JSON.stringify(buildOpenApiDocument({ routes, ...settings }))
+function build(
+  routes: readonly Route[],
+  resolved: ResolvedOptions,
+): { body: string; headers: DocumentHeaders } {
+  const body = JSON.stringify(buildOpenApiDocument({ routes, ...resolved }))
   const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`
   return { body, headers: { 'Cache-Control': 'public, max-age=300', ETag: etag } }
 }

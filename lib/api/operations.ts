@@ -1,19 +1,20 @@
-import type { Admission, AdmissionRequest } from '../admission.ts'
-import type { CreationOutcome, IdempotencyClaim } from '../creation.ts'
-import { fingerprint, IDEMPOTENCY_WINDOW_MS } from '../idempotency.ts'
-import type { CreateRoute, ListRoute } from '../route.ts'
-import type { Scope } from '../scopes.ts'
-import type { BusinessStore } from '../store.ts'
+import type { Admission, AdmissionRequest } from '../access/admission.ts'
+import type { Scope } from '../access/scopes.ts'
+import type { BusinessApiStore } from '../business-store.ts'
+import { readJson } from '../http/body.ts'
+import { readIdempotencyKey } from '../http/idempotency-key.ts'
+import type { ApiReply, ApiRequest } from '../http/message.ts'
+import { rateLimitHeaders } from '../http/rate-limit-headers.ts'
+import { refusals } from '../http/refusal.ts'
+import { jsonReply } from '../http/reply.ts'
+import { readLimit, validate } from '../http/validate.ts'
+import type { CreateRoute, ListRoute } from '../resources/route.ts'
+import type { CreationOutcome, KeyReservation } from '../writes/creation.ts'
+import { fingerprint, IDEMPOTENCY_WINDOW_MS } from '../writes/idempotency.ts'
 import { invalidKey, readKeyDigest } from './authenticate.ts'
-import { readJson } from './body.ts'
-import { readIdempotencyKey } from './idempotency.ts'
 import { createLastUse } from './last-use.ts'
-import type { ApiReply, ApiRequest } from './message.ts'
-import type { Settings } from './options.ts'
-import { createLocalLimiter, rateLimitHeaders } from './rate-limits.ts'
-import { refusals } from './refusal.ts'
-import { jsonReply } from './reply.ts'
-import { readLimit, validate } from './validate.ts'
+import { createLocalLimiter } from './local-limiter.ts'
+import type { ResolvedOptions } from './options.ts'
 
 /** A request on its way. */
 export interface Exchange {
@@ -39,13 +40,13 @@ export interface Operations {
  * The order of checks: 401, 429, 403, then 415, 413, 400, then 422, then idempotency, then 404 or 200. Routing and 405
  * came before.
  */
-export function createOperations(store: BusinessStore, settings: Settings): Operations {
-  const { rateLimits, rateLimitScope, maxBodyBytes, clock, ids } = settings
+export function createOperations(store: BusinessApiStore, resolved: ResolvedOptions): Operations {
+  const { rateLimits, rateLimitScope, maxBodyBytes, clock, ids } = resolved
   const limitLocally =
     rateLimits && rateLimitScope === 'process'
       ? createLocalLimiter(rateLimits)
       : (admission: Admission) => admission
-  const lastUse = createLastUse(store.apiKeys, settings.logger)
+  const lastUse = createLastUse(store.apiKeys, resolved.logger)
 
   function admissionRequest(scope: Scope, exchange: Exchange): AdmissionRequest {
     const keyDigest = readKeyDigest(exchange.request.header('authorization'))
@@ -72,7 +73,7 @@ export function createOperations(store: BusinessStore, settings: Settings): Oper
         enter(await store.apiKeys.admit(request), route.scope, exchange)
         throw limit.refusal
       }
-      const { admission, page } = await route.list(request, limit)
+      const { admission, page } = await route.admitAndList(request, limit)
       enter(admission, route.scope, exchange)
       if (page === null) throw new TypeError(`Cannot answer ${route.operationId} as the store gave no page`)
       return jsonReply(200, `{"data":${page}}`, exchange)
@@ -90,7 +91,7 @@ export function createOperations(store: BusinessStore, settings: Settings): Oper
       if (performance.now() >= exchange.deadlineAt) throw refusals.unavailable()
       const { item, create } = route.prepare(input, { ids, now: clock() })
       const reply = JSON.stringify({ data: item })
-      const idempotency = key === null ? null : claimFor(route, key, input, reply, exchange.deadlineAt)
+      const idempotency = key === null ? null : reservationFor(route, key, input, reply, exchange.deadlineAt)
       return creationReply(await create({ organizationId, idempotency }), reply, exchange)
     },
   }
@@ -108,13 +109,13 @@ function tryReadLimit(query: string): number | { refusal: unknown } {
 const WAIT_MAX_MS = 4000
 const WAIT_SHARE = 0.8
 
-function claimFor(
+function reservationFor(
   route: CreateRoute,
   key: string,
   input: unknown,
   reply: string,
   deadlineAt: number,
-): IdempotencyClaim {
+): KeyReservation {
   const leftMs = deadlineAt - performance.now()
   return {
     operation: `${route.method} ${route.path}`,

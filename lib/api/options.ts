@@ -1,8 +1,8 @@
-import { API_KEY_PREFIX, DEFAULT_KEY_PREFIX } from '../api-keys.ts'
-import { type Clock, createIds, type Ids } from '../ids.ts'
-import type { Logger } from '../log.ts'
-import { readHeaderPrefix, readLogger, readMatching, readWhole } from '../options.ts'
-import { isRateLimit, RATE_LIMIT_REQUIREMENT, type RateLimit, type RateLimits } from '../rate-limit.ts'
+import { API_KEY_PREFIX, DEFAULT_KEY_PREFIX } from '../access/api-keys.ts'
+import { isRateLimit, RATE_LIMIT_REQUIREMENT, type RateLimit, type RateLimits } from '../access/rate-limit.ts'
+import { type Clock, createIds, type Ids } from '../base/ids.ts'
+import type { Logger } from '../base/log.ts'
+import { readHeaderPrefix, readLogger, readMatching, readWhole } from '../base/options.ts'
 
 /** Where and to whom an unexpected failure happened. */
 export interface ErrorContext {
@@ -57,7 +57,7 @@ export interface BusinessApiOptions {
 }
 
 /** The options with their defaults, checked. */
-export interface Settings {
+export interface ResolvedOptions {
   readonly basePath: string
   readonly baseUrl: string | undefined
   readonly maxBodyBytes: number
@@ -78,7 +78,7 @@ const ORGANIZATION_LIMIT: RateLimit = { perSecond: 20, burst: 200 }
 /**
  * @throws `TypeError` or `RangeError` naming the option that cannot be used
  */
-export function readOptions(options: BusinessApiOptions): Settings {
+export function readOptions(options: BusinessApiOptions): ResolvedOptions {
   const { rateLimit = {}, logger, clock = Date.now } = options
   return {
     basePath: readBasePath(options.basePath),

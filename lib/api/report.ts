@@ -1,4 +1,4 @@
-import { describeError, type Logger } from '../log.ts'
+import { describeError, type Logger } from '../base/log.ts'
 import type { ErrorContext } from './options.ts'
 
 /** Tells the host of a failure whose caller sees only 500 or 503. Never throws. */

@@ -1,13 +1,13 @@
-import { clientRoutes } from '../clients.ts'
-import { invoiceRoutes } from '../invoices.ts'
-import { leadRoutes } from '../leads.ts'
-import { projectRoutes } from '../projects.ts'
-import { proposalRoutes } from '../proposals.ts'
-import type { Route } from '../route.ts'
-import type { BusinessStore } from '../store.ts'
+import type { BusinessApiStore } from '../business-store.ts'
+import { clientRoutes } from '../resources/clients.ts'
+import { invoiceRoutes } from '../resources/invoices.ts'
+import { leadRoutes } from '../resources/leads.ts'
+import { projectRoutes } from '../resources/projects.ts'
+import { proposalRoutes } from '../resources/proposals.ts'
+import type { Route } from '../resources/route.ts'
 
 /** Every operation under /api/v1 (specification, section 4), each resource with its own slice of the store. */
-export function createRoutes(store: BusinessStore): readonly Route[] {
+export function createRoutes(store: BusinessApiStore): readonly Route[] {
   return [
     ...clientRoutes(store.clients),
     ...leadRoutes(store.leads),

@@ -1,7 +1,13 @@
-import type { Backlog } from '../deliveries.ts'
-import type { SchemaDrift } from '../postgres/catalogue.ts'
-import type { EndedLeases, SchemaState, ServerState, StoredSecrets } from '../postgres/inspector.ts'
-import { describeGap, gapOf } from '../postgres/migrations.ts'
+import type { SchemaDrift } from '../postgres/schema/catalogue.ts'
+import type { EndedLeases, ServerState, StoredSecrets } from '../postgres/schema/inspector.ts'
+import {
+  describeGap,
+  describeRenamed,
+  gapOf,
+  RENAMED_ADVICE,
+  type SchemaState,
+} from '../postgres/schema/migrations.ts'
+import type { Backlog } from '../webhooks/deliveries.ts'
 import { describePending } from './database.ts'
 import { formatDuration } from './durations.ts'
 import { formatCount } from './progress.ts'
@@ -57,24 +63,26 @@ export function checkClock({ clockAheadMs, clockErrorMs }: ServerState): Check {
 
 /** Whether the schema is the one of this version. */
 export function checkMigrations(schema: SchemaState): Finding {
-  const { current, latest, pending, newer } = schema
+  const { current, latest, pending, newer, renamed } = schema
+  const [first] = renamed
+  if (first) return { level: 'fail', message: describeRenamed(first), advice: RENAMED_ADVICE }
   if (newer.length > 0) {
     const isBreaking = newer.some(({ breaking }) => breaking)
     return {
       level: isBreaking ? 'fail' : 'warn',
       message: `a newer version has migrated the database to ${current}; this one knows ${latest}`,
       details: newer.map(({ name }) => name),
-      advice: 'install the newer version of business-api here too',
+      advice: 'install the newer version of business-api-kit here too',
     }
   }
   if (pending.length === 0) return { level: 'ok', message: `all ${latest} are applied` }
-  const gap = gapOf(pending, current).map(({ name }) => name)
+  const gap = gapOf(schema)
   if (gap.length > 0) return { level: 'fail', message: describeGap(gap), advice: GAP_ADVICE }
-  return { level: 'fail', message: describePending(schema), advice: 'run: business-api migrate' }
+  return { level: 'fail', message: describePending(schema), advice: 'run: business-api-kit migrate' }
 }
 
 const GAP_ADVICE =
-  'do not migrate: if what they make is there (business-api migrate --print, without a database), restore their rows, else a backup'
+  'do not migrate: if what they make is there (business-api-kit migrate --print, without a database), restore their rows, else a backup'
 
 /** Whether the schema is still what the migrations have made. */
 export function checkSchema(drift: SchemaDrift | null): Finding {
@@ -100,7 +108,7 @@ export function checkSchema(drift: SchemaDrift | null): Finding {
     level: 'fail',
     message: 'was changed by something else than a migration',
     details,
-    advice: 'undo it; business-api migrate --print, without a database, shows how each object is made',
+    advice: 'undo it; business-api-kit migrate --print, without a database, shows how each object is made',
   }
 }
 
@@ -113,7 +121,7 @@ export function checkLeases({ count, oldestMs }: EndedLeases): Finding {
   return {
     level: 'fail',
     message: `${formatCount(count)} ended up to ${formatDuration(oldestMs)} ago, and nobody has taken over`,
-    advice: 'start a delivery loop: business-api deliver',
+    advice: 'start a delivery loop: business-api-kit deliver',
   }
 }
 
@@ -129,9 +137,14 @@ export function checkBacklog({ due, oldestDueMs }: Backlog): Finding {
     level: oldestDueMs < BACKLOG_FAIL_MS ? 'warn' : 'fail',
     message,
     advice:
-      'see that a delivery loop runs (business-api deliver), and run more of them where one is not enough',
+      'see that a delivery loop runs (business-api-kit deliver), and run more of them where one is not enough',
   }
 }
+
+const UNSEALED_ADVICE =
+  'set BUSINESS_API_SECRET_KEYS, and seal them by settings.secrets.reseal() with allowPlaintextSecrets'
+const RESEAL_ADVICE =
+  'seal them by settings.secrets.reseal() with allowPlaintextSecrets, which lets deliveries use them until then'
 
 /** Whether the signing secrets can be opened with the keys that are given here. */
 export function checkSecrets(stored: readonly StoredSecrets[], secretKeys: readonly string[]): Finding {
@@ -145,12 +158,14 @@ export function checkSecrets(stored: readonly StoredSecrets[], secretKeys: reado
     }
   }
   if (open > 0) {
-    return {
-      level: 'warn',
-      message: `${formatCount(open)} of ${formatCount(total)} are stored unsealed`,
-      advice:
-        'set BUSINESS_API_SECRET_KEYS where endpoints are registered, then: business-api endpoints rotate',
-    }
+    const message = `${formatCount(open)} of ${formatCount(total)} are stored unsealed`
+    return secretKeys.length === 0
+      ? { level: 'warn', message, advice: UNSEALED_ADVICE }
+      : {
+          level: 'fail',
+          message: `${message} although there are keys: their deliveries wait`,
+          advice: RESEAL_ADVICE,
+        }
   }
   if (secretKeys.length > 0) return { level: 'ok', message: `all ${formatCount(total)} can be opened` }
   return {

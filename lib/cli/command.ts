@@ -1,23 +1,23 @@
 import { parseCommandLine } from './command-line.ts'
 import { UsageError } from './failure.ts'
-import { type Flags, readFlags, text, toggle, type Values } from './flags.ts'
+import { type Flags, orVariable, readFlags, text, toggle, type Values } from './flags.ts'
 import { createSession, type Session } from './session.ts'
 import type { Terminal } from './terminal.ts'
 
-/** A command line to copy, and what it is for. */
+/** A command line to copy, and its purpose. */
 export interface Example {
   readonly purpose: string
   readonly line: string
 }
 
-/** What a command is, for its help text. */
+/** The description of a command, for help texts. */
 export interface CommandText {
   readonly name: string
-  /** Completes "business-api keys create: …". */
+  /** Completes "business-api-kit keys create: …". */
   readonly summary: string
-  /** What one must know before using it. */
+  /** Paragraphs to read before the first use. */
   readonly about?: string
-  /** What stands for the one argument that it needs: `ID`; absent: it takes none. */
+  /** The placeholder of the required argument, `ID`; absent for a command without an argument. */
   readonly argument?: string
   readonly examples: readonly Example[]
 }
@@ -26,8 +26,10 @@ export interface CommandText {
 export interface Command extends CommandText {
   readonly flags: Flags
   /**
-   * @param args what follows its name
-   * @throws `UsageError` before anything is done, or what the work throws
+   * Carries the command out.
+   *
+   * @param args the words after the command's name
+   * @throws `UsageError` before any change, and the errors of the work
    */
   run(args: readonly string[], terminal: Terminal): Promise<void>
 }
@@ -39,16 +41,16 @@ export interface Group {
   readonly commands: readonly Command[]
 }
 
-/** What every command knows. */
+/** Flags of every command. */
 export const COMMON_FLAGS = {
-  databaseUrl: text(
-    'URL',
-    'the PostgreSQL database; default: DATABASE_URL, which other users of this machine cannot read',
+  databaseUrl: orVariable(
+    'DATABASE_URL',
+    text('URL', 'the PostgreSQL database; other users of this machine can read flags, but not variables'),
   ),
   json: toggle('one JSON value on stdout, for machines'),
 }
 
-/** A command with its flags, which `run` gets read. */
+/** Defines a command, whose `run` gets the values of the flags. */
 export function defineCommand<F extends Flags>(
   definition: CommandText & {
     readonly flags: F
@@ -64,7 +66,14 @@ export function defineCommand<F extends Flags>(
     async run(args, terminal) {
       const { typed, positionals } = parseCommandLine(args, flags)
       const argument = readArgument(positionals, placeholder)
-      await run(readFlags(own, typed), createSession(terminal, readFlags(COMMON_FLAGS, typed), argument))
+      const common = readFlags(COMMON_FLAGS, typed, terminal.env)
+      const session = createSession(terminal, common, argument)
+      const values = readFlags(own, typed, terminal.env)
+      try {
+        await run(values, session)
+      } catch (error) {
+        throw session.explain(error)
+      }
     },
   }
 }

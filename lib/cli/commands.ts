@@ -1,20 +1,22 @@
-import { audit } from './audit.ts'
 import type { Command, Group } from './command.ts'
-import { deliver } from './deliver.ts'
-import { deliveries } from './deliveries.ts'
-import { doctor } from './doctor.ts'
-import { endpoints } from './endpoints.ts'
-import { keys } from './keys.ts'
-import { migrateCommand } from './migrate.ts'
-import { purge } from './purge.ts'
-import { status } from './status.ts'
+import { audit } from './commands/audit.ts'
+import { deliver } from './commands/deliver.ts'
+import { deliveries } from './commands/deliveries.ts'
+import { doctor } from './commands/doctor.ts'
+import { endpoints } from './commands/endpoints.ts'
+import { keys } from './commands/keys.ts'
+import { limits } from './commands/limits.ts'
+import { migrateCommand } from './commands/migrate.ts'
+import { purge } from './commands/purge.ts'
+import { status } from './commands/status.ts'
 
-/** Everything that can be asked for, in the order in which one comes to need it. */
+/** All commands, in the order of a newcomer's needs. */
 export const COMMANDS: readonly (Command | Group)[] = [
   migrateCommand,
   status,
   doctor,
   keys,
+  limits,
   endpoints,
   deliveries,
   audit,

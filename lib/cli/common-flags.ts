@@ -1,53 +1,113 @@
+import { isApiKeyPrefix } from '../access/api-keys.ts'
+import { readHeaderPrefix } from '../base/options.ts'
+import { EVENT_TYPES, type EventType } from '../resources/event-catalogue.ts'
 import { OVERLAP_MAX_MS } from '../settings/overlap.ts'
+import { parseRange } from '../webhooks/address-ranges.ts'
 import { parseDuration } from './durations.ts'
 import { UsageError } from './failure.ts'
-import { type Flag, parsed, parseWhole, required, text, toggle } from './flags.ts'
+import { choice, type Flag, orVariable, parsed, parseWhole, required, text, toggle } from './flags.ts'
 
-// Flags that several commands have, in one wording.
+// Flags that several commands share, in one wording.
 
-/** Whose record it is. */
-export const organization: Flag<string> = required(text('O', "the organization's id"))
+/** The organization that owns the record. */
+export const organization: Flag<string> = required(
+  orVariable('BUSINESS_API_ORGANIZATION', { ...text('O', "the organization's id"), short: 'o' }),
+)
 
-/** Who changes something. */
+/** The person or program that makes a change. */
 export const actor: Flag<string> = {
-  ...text('WHO', "who does it, for the audit; default: 'cli'"),
+  ...text('NAME', "the person or program that acts, for the audit; default: 'cli'"),
   read: ([given = 'cli']) => given,
 }
 
-/** Of logs that are shown page by page. */
+/** The type of an event. */
+export function eventTypeFlag(help: string): Flag<EventType | undefined> {
+  return choice('TYPE', help, EVENT_TYPES)
+}
+
+/** Flags of lists that are shown page by page. */
 export const PAGE_FLAGS: {
   readonly limit: Flag<number | undefined>
   readonly before: Flag<string | undefined>
 } = {
-  limit: parsed('N', 'how many, 1 to 200; default: 50', parseWhole),
-  before: text('ID', 'the page that follows: the next of the page before'),
+  limit: parsed('N', 'how many rows, 1 to 200; default: 50', parseWhole),
+  before: text('ID', 'the next page: the id that the previous page names'),
 }
 
-/** Of commands that judge where webhooks go. */
+/** Flags of commands that print a table. */
+export const TABLE_FLAGS: { readonly wide: Flag<boolean> } = {
+  wide: toggle('one line for each row, even if the terminal is narrower'),
+}
+
+/** Flags of commands that judge the destination of webhooks. */
 export const DESTINATION_FLAGS: {
   readonly allowPrivateNetworks: Flag<boolean>
   readonly allowHttp: Flag<boolean>
+  readonly refuseAddresses: Flag<readonly string[] | undefined>
 } = {
-  allowPrivateNetworks: toggle('let webhooks go to this machine and this network: for development'),
-  allowHttp: toggle('let webhooks go over http too: for development'),
+  allowPrivateNetworks: toggle('allow webhooks to this machine and its network: for development'),
+  allowHttp: toggle('allow webhooks over http: for development'),
+  refuseAddresses: orVariable(
+    'BUSINESS_API_REFUSE_ADDRESSES',
+    parsed('RANGE,…', 'further addresses that get no webhook: 198.51.100.0/24,fd12::/16', parseRanges),
+  ),
 }
 
-/** What the webhook headers begin with. */
-export const headerPrefix: Flag<string | undefined> = text(
-  'PREFIX',
-  'what the webhook headers begin with; default: X-SERVICE',
+/** @throws `UsageError` */
+function parseRanges(given: string, source: string): readonly string[] {
+  const ranges = given.split(',').map((range) => range.trim())
+  if (ranges.every((range) => parseRange(range, ''))) return ranges
+  throw new UsageError(
+    `Cannot use ${source} because it must be addresses or ranges like 198.51.100.0/24 or fd12::/16, separated by commas`,
+  )
+}
+
+/** The beginning of the names of webhook headers. */
+export const headerPrefix: Flag<string | undefined> = orVariable(
+  'BUSINESS_API_HEADER_PREFIX',
+  parsed('PREFIX', 'the beginning of the names of webhook headers; default: X-SERVICE', parseHeaderPrefix),
 )
 
-/** How long what is replaced stays in force. @param both what the two do together: "both keys are in force" */
+/** @throws `UsageError` */
+function parseHeaderPrefix(given: string, source: string): string {
+  try {
+    return readHeaderPrefix(given)
+  } catch {
+    throw new UsageError(
+      `Cannot use ${source} because it must be a letter, then at most 63 letters, digits and hyphens`,
+    )
+  }
+}
+
+/** The beginning of API keys. */
+export const keyPrefix: Flag<string | undefined> = orVariable(
+  'BUSINESS_API_KEY_PREFIX',
+  parsed('PREFIX', 'the beginning of the key, bapi in bapi_live_…; default: bapi', parseKeyPrefix),
+)
+
+/** @throws `UsageError` */
+function parseKeyPrefix(given: string, source: string): string {
+  if (isApiKeyPrefix(given)) return given
+  throw new UsageError(
+    `Cannot use ${source} because it must be a lower-case letter, then at most 15 lower-case letters and digits`,
+  )
+}
+
+/** A bound of an organization: a host that has raised the bound must say so here too. */
+export function maxFlag(variable: string, help: string): Flag<number | undefined> {
+  return orVariable(variable, parsed('N', help, parseWhole))
+}
+
+/** The time for which a replaced key or secret stays in force. @param both the overlap in words: "both keys are in force" */
 export function overlapFlag(both: string): Flag<number | undefined> {
   return parsed('DURATION', `how long ${both}, at most 30d; default: 24h`, parseOverlap)
 }
 
 /** @throws `UsageError` */
-function parseOverlap(given: string, flag: string): number {
-  const ms = parseDuration(given, flag)
+function parseOverlap(given: string, source: string): number {
+  const ms = parseDuration(given, source)
   if (ms <= OVERLAP_MAX_MS) return ms
-  throw new UsageError(`Cannot use ${flag} as it must be at most 30d`)
+  throw new UsageError(`Cannot use ${source} because it must be at most 30d`)
 }
 
 /** Stands for ids in examples. */

@@ -1,5 +1,5 @@
-import { createInspector, type Inspector, type SchemaState } from '../postgres/inspector.ts'
-import { refuseGap, refuseNewerSchema } from '../postgres/migrations.ts'
+import { createInspector, type Inspector } from '../postgres/schema/inspector.ts'
+import { refuseUnusable, type SchemaState } from '../postgres/schema/migrations.ts'
 import { createPostgresStore, type PostgresStore } from '../postgres/store.ts'
 import {
   createDeveloperSettings,
@@ -9,12 +9,12 @@ import {
 import { Failure } from './failure.ts'
 import type { Session } from './session.ts'
 
-// The ways from a command to its database. Each opens it, and closes it whatever happens.
+// The ways from a command to the database. Each way opens connections, and closes them in any case.
 
-/** An operator waits for it, and a table may be large. */
+/** Long enough for a large table, and an operator still waits. */
 const STATEMENT_TIMEOUT_MS = 30_000
 
-/** For what looks at the database as a whole, also at one that is not migrated. */
+/** Gives work an inspector of the whole database, also of a database that was never migrated. */
 export async function withInspector<Result>(
   url: string,
   work: (inspector: Inspector) => Promise<Result>,
@@ -27,7 +27,7 @@ export async function withInspector<Result>(
   }
 }
 
-/** For what works on the records. Through a transaction-mode pooler as well, as so few statements need not be prepared. */
+/** Gives work a store. Goes through a transaction-mode pooler too: a few statements need no preparation. */
 export async function withStore<Result>(
   session: Session,
   work: (store: PostgresStore) => Promise<Result>,
@@ -46,7 +46,7 @@ export async function withStore<Result>(
   }
 }
 
-/** For what an administrator of an organization does. */
+/** Gives work the calls of an organization's administrator. */
 export function withSettings<Result>(
   session: Session,
   work: (settings: DeveloperSettings) => Promise<Result>,
@@ -55,16 +55,15 @@ export function withSettings<Result>(
   return withStore(session, (store) => work(createDeveloperSettings(store, options)))
 }
 
-/** @throws {@link Failure} where this version cannot work as the schema is, before a statement fails that nobody understands */
+/** @throws {@link Failure} where the schema does not fit this version, before a statement fails with a message that is hard to understand */
 export async function requireSchema(url: string): Promise<void> {
   const schema = await withInspector(url, (inspector) => inspector.schema())
-  refuseNewerSchema(schema.newer, schema.latest)
-  refuseGap(schema.pending, schema.current)
+  refuseUnusable(schema)
   if (schema.pending.length === 0) return
-  throw new Failure(`Cannot use this database: ${describePending(schema)}; run: business-api migrate`)
+  throw new Failure(`Cannot use this database: ${describePending(schema)}; run: business-api-kit migrate`)
 }
 
-/** `it is not migrated yet`, or which migrations are pending. */
+/** `it is not migrated yet`, or the names of the pending migrations. */
 export function describePending({ current, pending }: SchemaState): string {
   if (current === 0) return 'it is not migrated yet'
   const names = pending.map(({ name }) => name).join(', ')

@@ -1,5 +1,6 @@
-import type { EventType } from '../events.ts'
+import type { EventType } from '../resources/event-catalogue.ts'
 import type { RecoveryFilter } from '../settings/deliveries.ts'
+import { eventTypeFlag } from './common-flags.ts'
 import { parsePast } from './durations.ts'
 import { UsageError } from './failure.ts'
 import { type Flag, parsed, text, type Values } from './flags.ts'
@@ -7,25 +8,23 @@ import { type Flag, parsed, text, type Values } from './flags.ts'
 /** An interface would have no index signature, which flags need. */
 type FilterFlags = {
   readonly endpoint: Flag<string | undefined>
-  readonly type: Flag<string | undefined>
+  readonly type: Flag<EventType | undefined>
   readonly since: Flag<Date | undefined>
   readonly until: Flag<Date | undefined>
 }
 
-/** Which deliveries. */
+/** Flags that select deliveries. */
 export const FILTER_FLAGS: FilterFlags = {
   endpoint: text('ID', 'to this endpoint only'),
-  type: text('TYPE', 'of this type of event only'),
+  type: eventTypeFlag('of this type of event only'),
   since: parsed('WHEN', 'created since: 24h ago, 2026-01-31, or 2026-01-31T09:00:00Z', parsePast),
   until: parsed('WHEN', 'created before', parsePast),
 }
 
 /**
- * A type that is none is refused by the settings, with the names of all.
- *
- * @throws `UsageError` for a time that has no moment in it
+ * @throws `UsageError` for a period without a moment
  */
 export function readFilter({ endpoint, type, since, until }: Values<typeof FILTER_FLAGS>): RecoveryFilter {
   if (since && until && until <= since) throw new UsageError('Give an --until that is later than --since')
-  return { endpointId: endpoint, type: type as EventType | undefined, since, until }
+  return { endpointId: endpoint, type, since, until }
 }

@@ -1,6 +1,6 @@
 import { UsageError } from './failure.ts'
 
-// Times as people write and read them.
+// Times in the form that people write and read.
 
 const UNITS_MS: Readonly<Record<string, number>> = {
   ms: 1,
@@ -13,48 +13,52 @@ const UNITS_MS: Readonly<Record<string, number>> = {
 
 const DURATION = /^(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h|d|w)$/
 
-/** A century: databases add no interval that is much longer. */
+/** A century: databases cannot add a much longer interval. */
 const DURATION_MAX_MS = 36_500 * 86_400_000
 
 /** Milliseconds of `90s`, `30m`, `24h`, `7d`, `0`. @throws `UsageError` */
-export function parseDuration(text: string, flag: string): number {
+export function parseDuration(text: string, source: string): number {
   const ms = readDuration(text)
   if (ms !== null) return ms
-  throw new UsageError(`Cannot use ${flag} as it must be a duration like 90s, 30m, 24h or 7d, at most 36500d`)
+  throw new UsageError(
+    `Cannot use ${source} because it must be a duration like 90s, 30m, 24h or 7d, at most 36500d`,
+  )
 }
 
 /** `false` for `never`, else as {@link parseDuration}. @throws `UsageError` */
-export function parseRetention(text: string, flag: string): number | false {
+export function parseRetention(text: string, source: string): number | false {
   if (text === 'never') return false
   const ms = readDuration(text)
   if (ms) return ms
-  throw new UsageError(`Cannot use ${flag} as it must be 'never' or a duration like 30d, at most 36500d`)
+  throw new UsageError(
+    `Cannot use ${source} because it must be 'never' or a duration like 30d, at most 36500d`,
+  )
 }
 
-/** A moment that has been: `24h` for 24 hours ago, a day `2026-01-31` in UTC, or ISO 8601 with a time zone. @throws `UsageError` */
-export function parsePast(text: string, flag: string): Date {
-  return parseMoment(text, flag, -1)
+/** A moment in the past: `24h` for 24 hours ago, a day `2026-01-31` in UTC, or ISO 8601 with a time zone. @throws `UsageError` */
+export function parsePast(text: string, source: string): Date {
+  return parseMoment(text, source, -1)
 }
 
-/** A moment to come: `90d` from now, a day in UTC, or ISO 8601 with a time zone. @throws `UsageError` */
-export function parseFuture(text: string, flag: string): Date {
-  const moment = parseMoment(text, flag, 1)
+/** A moment in the future: `90d` from now, a day in UTC, or ISO 8601 with a time zone. @throws `UsageError` */
+export function parseFuture(text: string, source: string): Date {
+  const moment = parseMoment(text, source, 1)
   if (moment.getTime() > Date.now()) return moment
-  throw new UsageError(`Cannot use ${flag} as it must be in the future`)
+  throw new UsageError(`Cannot use ${source} because it must be in the future`)
 }
 
 const DAY = /^\d{4}-\d\d-\d\d$/
 const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)$/
 
-function parseMoment(text: string, flag: string, direction: 1 | -1): Date {
+function parseMoment(text: string, source: string, direction: 1 | -1): Date {
   const ms = readDuration(text)
   const moment = ms === null ? new Date(text) : new Date(Date.now() + direction * ms)
   const isReadable = ms !== null || ((DAY.test(text) || ISO.test(text)) && isDay(text.slice(0, 10)))
-  // False for what is no moment at all, too.
+  // Also false for a text that is no moment.
   const isInRange = moment.getTime() >= 0 && moment.getTime() < Date.UTC(10_000)
   if (isReadable && isInRange) return moment
   throw new UsageError(
-    `Cannot use ${flag} as it must be a duration like 24h, a day like 2026-01-31, or a moment like 2026-01-31T09:00:00Z, from 1970 to 9999`,
+    `Cannot use ${source} because it must be a duration like 24h, a day like 2026-01-31, or a moment like 2026-01-31T09:00:00Z, from 1970 to 9999`,
   )
 }
 

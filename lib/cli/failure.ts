@@ -1,44 +1,27 @@
-import { BusinessApiError, INVALID_INPUT, STORE_UNAVAILABLE } from '../errors.ts'
+import { BusinessApiError, INVALID_INPUT, STORE_UNAVAILABLE } from '../base/errors.ts'
+import { readTarget } from '../postgres/connection/target.ts'
+import { connectionFault } from './connection-fault.ts'
 import { dashed } from './names.ts'
 import { visible } from './text.ts'
 
-/** The command line cannot be understood or lacks something; nothing was done. Ends the process with 2. */
+/** A command line that cannot be understood or is not complete; nothing was changed. Ends the process with 2. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
-/** What was asked for could not be done, or not all of it. Ends the process with 1. */
+/** A command that failed, or was not carried out completely. Ends the process with 1. */
 export class Failure extends Error {
   override readonly name = 'Failure'
 }
 
-/** How a process ends that has failed. */
+/** The end of a process that has failed. */
 export interface FailureReport {
-  /** One line, without anything secret. */
+  /** A single line without secrets. */
   readonly line: string
   readonly exitCode: 1 | 2
 }
 
-/** What the way to a database can say, in words; see lib/postgres/sql-states.ts for more of its codes. */
-const UNREACHABLE: Readonly<Record<string, string>> = {
-  ECONNREFUSED: 'the connection was refused; is it running?',
-  ECONNRESET: 'the connection was broken',
-  ENOTFOUND: 'the name of its host is not known',
-  EAI_AGAIN: 'the name of its host could not be looked up',
-  EHOSTUNREACH: 'its host cannot be reached',
-  ENETUNREACH: 'its network cannot be reached',
-  ENOENT: 'its socket is not there; is it running?',
-  ETIMEDOUT: 'it did not answer in time',
-  CONNECT_TIMEOUT: 'it did not answer in time',
-  CONNECTION_CLOSED: 'the connection was closed',
-  '28000': 'it does not let this user in',
-  '28P01': 'it refused the password',
-  '3D000': 'it has no database of that name',
-  '53300': 'it has too many connections already',
-  '57P03': 'it is starting up or shutting down',
-}
-
-/** Says in one line what went wrong; never a stack trace, never a connection string. */
+/** Describes a failure in a single line, without a stack trace and without a connection string. */
 export function describeFailure(error: unknown): FailureReport {
   const { text, exitCode } = judge(error)
   return { line: visible(text.replaceAll(/\s+/g, ' ').trim()), exitCode }
@@ -49,20 +32,39 @@ function judge(error: unknown): { readonly text: string; readonly exitCode: 1 | 
   if (error instanceof UsageError) return { text: error.message, exitCode: 2 }
   if (error instanceof Failure) return { text: error.message, exitCode: 1 }
   if (error instanceof BusinessApiError) return judgeExpected(error)
-  const unreachable = UNREACHABLE[codeOf(error)]
-  if (unreachable) return { text: `Cannot reach PostgreSQL: ${unreachable}`, exitCode: 1 }
+  const fault = connectionFault(error)
+  if (fault !== null) return { text: `Cannot reach PostgreSQL: ${fault}`, exitCode: 1 }
   const [, option] = /^Cannot use option '(\w+)/.exec(error.message) ?? []
   // The options that commands pass on are flags here.
-  if (option) return { text: error.message.replace(`option '${option}'`, dashed(option)), exitCode: 2 }
+  if (option)
+    return {
+      text: error.message.replace(`option '${option}'`, dashed(option.replace(/Ms$/, ''))),
+      exitCode: 2,
+    }
   return { text: error.message || `Unexpected failure: ${codeOf(error) || error.name}`, exitCode: 1 }
 }
 
 function judgeExpected(error: BusinessApiError): ReturnType<typeof judge> {
-  if (error.code !== STORE_UNAVAILABLE || error.cause === undefined) {
-    return { text: inFlags(error.message), exitCode: error.code === INVALID_INPUT ? 2 : 1 }
+  const { cause, code, message } = error
+  if (code !== STORE_UNAVAILABLE || cause === undefined) {
+    return { text: inFlags(message), exitCode: code === INVALID_INPUT ? 2 : 1 }
   }
-  const code = codeOf(error.cause)
-  return { text: `${error.message}: ${UNREACHABLE[code] ?? code}`, exitCode: 1 }
+  const detail = cause instanceof Error ? cause.message || codeOf(cause) : ''
+  return { text: `${message}: ${connectionFault(cause) ?? detail}`, exitCode: 1 }
+}
+
+/**
+ * Adds the server, the user and the database to a failure of the connection, and leaves any other failure as it is.
+ *
+ * @param url a connection string; the password is not repeated
+ */
+export function nameTarget(error: unknown, url: string): unknown {
+  const isUnavailable = error instanceof BusinessApiError && error.code === STORE_UNAVAILABLE
+  if (!isUnavailable && connectionFault(error) === null) return error
+  const { server, user, database } = readTarget(url)
+  const { line } = describeFailure(error)
+  const [action = '', ...reason] = line.split(/(?=: | as | because )/)
+  return new Failure(`${action} (${server}, user ${user}, database ${database})${reason.join('')}`)
 }
 
 /** Fields of the typed calls whose flag has another name. */
@@ -76,14 +78,28 @@ const FLAG_OF_FIELD: Readonly<Record<string, string>> = {
   states: '--state',
 }
 
-/** A refusal of the typed calls, in what stands on the command line. */
-function inFlags(message: string): string {
-  return message
-    .replaceAll(/(?<= as |; )\w+(?= (?:must|was refused))/g, (field) => FLAG_OF_FIELD[field] ?? dashed(field))
-    .replace("the 'secretKeys'", 'the keys of BUSINESS_API_SECRET_KEYS')
+/** Refusals, each with the flag that lifts the refusal. */
+const ALLOWED_BY: readonly (readonly [refusal: RegExp, flag: string])[] = [
+  [/ was refused: must be https$/, '--allow-http'],
+  [/ was refused: destination not allowed$/, '--allow-private-networks'],
+]
+
+/** A message of the library in the words of the command line: fields and options become flags and variables. */
+export function inFlags(message: string): string {
+  const [, flag] = ALLOWED_BY.find(([refusal]) => refusal.test(message)) ?? []
+  const advice = flag === undefined ? '' : `; ${flag} allows it, for development`
+  const inWords = message
+    .replaceAll(
+      /(?<= (?:as|because) |; )\w+(?= (?:must|was refused))/g,
+      (field) => FLAG_OF_FIELD[field] ?? dashed(field),
+    )
+    .replace(/\boption 'secretKeys' is empty\b/, 'BUSINESS_API_SECRET_KEYS is not set')
+    .replace(/\b(?:the )?'secretKeys'/, 'the keys of BUSINESS_API_SECRET_KEYS')
+    .replace(/\boption '(\w+)'|'(allowPlaintextSecrets)'/g, (_, option, alone) => dashed(option ?? alone))
+  return inWords + advice
 }
 
-/** The code that an error has from PostgreSQL or from the way to it; empty: none. */
+/** The code of an error of PostgreSQL or of the network; empty for an error without a code. */
 export function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : ''
 }

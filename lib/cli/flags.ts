@@ -1,35 +1,41 @@
 import { UsageError } from './failure.ts'
-import { dashed } from './names.ts'
+import { dashed, suggest } from './names.ts'
 
-/** A flag of a command: how it is typed, and what its texts mean. */
+/** A flag of a command: its form on the command line, and the meaning of the typed texts. */
 export interface Flag<Value = unknown> {
-  /** What stands for its value in help texts; null: it has none. */
+  /** The placeholder of its value in help texts; null for a flag without a value. */
   readonly takes: string | null
   readonly help: string
   readonly isRequired: boolean
   readonly isRepeatable: boolean
+  /** One letter: `o` for `-o`. */
+  readonly short?: string
+  /** The environment variable that stands in for a flag that was not typed. */
+  readonly variable?: string
   /**
-   * @param texts as typed, in order; empty: it was not
-   * @param flag as it is typed: `--expires`
+   * Reads the value.
+   *
+   * @param texts as typed, in order; empty for a flag that was not typed
+   * @param source the name for messages: `--expires`, or the environment variable
    * @throws `UsageError`
    */
-  read(texts: readonly string[], flag: string): Value
+  read(texts: readonly string[], source: string): Value
 }
 
 /** The flags of a command by the names of its code: `allowHttp` is typed `--allow-http`. */
 export type Flags = Readonly<Record<string, Flag>>
 
-/** What flags mean. */
+/** The values of flags by the same names. */
 export type Values<F extends Flags> = {
   readonly [Name in keyof F]: F[Name] extends Flag<infer Value> ? Value : never
 }
 
 /** Turns a text into a value. @throws `UsageError` */
-export type Parse<Value> = (text: string, flag: string) => Value
+export type Parse<Value> = (text: string, source: string) => Value
 
 const ONCE = { isRequired: false, isRepeatable: false }
 
-/** A flag that is there or not. */
+/** A flag without a value. */
 export function toggle(help: string): Flag<boolean> {
   return { takes: null, help, ...ONCE, read: (texts) => texts.length > 0 }
 }
@@ -39,19 +45,52 @@ export function text(takes: string, help: string): Flag<string | undefined> {
   return { takes, help, ...ONCE, read: ([given]) => given }
 }
 
-/** A flag with a text that means something else. */
+/** A flag with a text that stands for another value. */
 export function parsed<Value>(takes: string, help: string, parse: Parse<Value>): Flag<Value | undefined> {
   return {
     takes,
     help,
     ...ONCE,
-    read: ([given], flag) => (given === undefined ? undefined : parse(given, flag)),
+    read: ([given], source) => (given === undefined ? undefined : parse(given, source)),
   }
 }
 
-/** A flag with several texts, with commas between them. */
-export function list(takes: string, help: string): Flag<readonly string[] | undefined> {
-  return parsed(takes, help, (given) => given.split(',').map((item) => item.trim()))
+/** A flag with a name out of a fixed set. */
+export function choice<Name extends string>(
+  takes: string,
+  help: string,
+  names: readonly Name[],
+): Flag<Name | undefined> {
+  return parsed(takes, help, (given, source) => {
+    return findName(given, names) ?? refuseName(given, names, source, 'one of')
+  })
+}
+
+/** A flag with several names out of a fixed set, separated by commas. */
+export function choices<Name extends string>(
+  takes: string,
+  help: string,
+  names: readonly Name[],
+): Flag<readonly Name[] | undefined> {
+  return parsed(takes, help, (given, source) =>
+    given.split(',').map((item) => {
+      const name = item.trim()
+      return findName(name, names) ?? refuseName(name, names, source, 'one or more of')
+    }),
+  )
+}
+
+function findName<Name extends string>(given: string, names: readonly Name[]): Name | undefined {
+  return names.find((name) => name === given)
+}
+
+/** Repeats the text only where a name is close: any other text may be a secret. */
+function refuseName(given: string, names: readonly string[], source: string, howMany: string): never {
+  const suggestion = suggest(given, names)
+  const reason = suggestion
+    ? `'${given}' is unknown${suggestion}`
+    : `it must be ${howMany} ${names.join(', ')}`
+  throw new UsageError(`Cannot use ${source} because ${reason}`)
 }
 
 /** A flag that may be given several times. */
@@ -59,32 +98,47 @@ export function repeated(takes: string, help: string): Flag<readonly string[]> {
   return { takes, help, isRequired: false, isRepeatable: true, read: (texts) => texts }
 }
 
-/** A flag that must be given. */
+/** The same flag, also read from an environment variable. */
+export function orVariable<Value>(variable: string, flag: Flag<Value>): Flag<Value> {
+  return { ...flag, variable }
+}
+
+/** The same flag, but required. */
 export function required<Value>(flag: Flag<Value | undefined>): Flag<Value> {
+  const { takes, variable } = flag
+  const advice = variable === undefined ? '' : `; pass it, or set ${variable}`
   return {
     ...flag,
     isRequired: true,
-    read(texts, name) {
-      const value = flag.read(texts, name)
-      if (value === undefined) throw new UsageError(`Missing ${name} ${flag.takes ?? ''}`.trim())
+    read(texts, source) {
+      const value = flag.read(texts, source)
+      if (value === undefined) throw new UsageError(`Missing ${source} ${takes}${advice}`)
       return value
     },
   }
 }
 
 /** A whole number. @throws `UsageError` */
-export function parseWhole(given: string, flag: string): number {
+export function parseWhole(given: string, source: string): number {
   if (/^\d{1,9}$/.test(given)) return Number(given)
-  throw new UsageError(`Cannot use ${flag} as it must be a whole number`)
+  throw new UsageError(`Cannot use ${source} because it must be a whole number`)
 }
 
-/** Reads what was typed. @throws `UsageError` for the first flag that cannot be used */
+/**
+ * Reads the typed flags, and the environment for those that were not typed.
+ *
+ * @throws `UsageError` for the first flag that cannot be used
+ */
 export function readFlags<F extends Flags>(
   flags: F,
   typed: ReadonlyMap<string, readonly string[]>,
+  env: Readonly<Record<string, string | undefined>>,
 ): Values<F> {
   const entries = Object.entries(flags).map(([name, flag]): [string, unknown] => {
-    return [name, flag.read(typed.get(name) ?? [], dashed(name))]
+    const { variable = '' } = flag
+    const inherited = env[variable]
+    if (typed.has(name) || !inherited) return [name, flag.read(typed.get(name) ?? [], dashed(name))]
+    return [name, flag.read([inherited], variable)]
   })
   return Object.fromEntries(entries) as Values<F>
 }

@@ -1,83 +1,95 @@
 import type { Command, Example, Group } from './command.ts'
-import type { Flags } from './flags.ts'
+import type { Flag, Flags } from './flags.ts'
 import { dashed } from './names.ts'
+import { formatPairs, wrap, wrapParagraphs } from './text.ts'
 
-// What --help prints. It is read by people who have not used the command before: what it does, then how, then lines to copy.
+// The help texts, for a reader who is new to a command: first the purpose, then the flags, then lines to copy.
 
-const PROGRAM = 'business-api'
+const PROGRAM = 'business-api-kit'
 
-/** The help of the program: all of its commands. */
-export function describeProgram(commands: readonly (Command | Group)[]): string {
+type Row = readonly [name: string, explanation: string]
+
+/** The help of the program: all of its commands. @param width columns of the terminal */
+export function describeProgram(commands: readonly (Command | Group)[], width: number): string {
   const rows = commands.flatMap((entry) =>
     'commands' in entry
       ? entry.commands.map((command): Row => [`${entry.name} ${command.name}`, command.summary])
       : [[entry.name, entry.summary] satisfies Row],
   )
-  return `${PROGRAM}: operates the business API and its webhooks on a PostgreSQL database
+  return `${wrapParagraphs(`${PROGRAM}: operates the business API and its webhooks on a PostgreSQL database`, width)}
 
   ${PROGRAM} COMMAND [flags]
 
 Commands
-${formatRows(rows)}
-  business-api COMMAND --help explains a command and shows examples of it.
+${formatPairs(rows, width, 2)}
+  ${PROGRAM} COMMAND --help explains a command and shows examples.
 
 Environment
-${formatRows([
+${formatPairs(VARIABLES, width, 2)}
+${wrapParagraphs(CONVENTIONS, width)}
+
+Examples
+${formatExamples(PROGRAM_EXAMPLES, width)}`
+}
+
+const VARIABLES: readonly Row[] = [
   ['DATABASE_URL', 'the database: postgres://user:password@host:5432/database'],
   [
     'BUSINESS_API_SECRET_KEYS',
-    'what seals the signing secrets of endpoints: keys of 32 bytes in base64, with',
+    'the keys that seal signing secrets: 32 bytes in base64 each, separated by commas; the first key seals, every key opens',
   ],
-  ['', 'commas between them; the first one seals, all of them open'],
-])}
-A result goes to stdout, everything else to stderr. With --json a result is one JSON value. The exit code is 0 when all
-was done, 1 when it was not, and 2 when the command line cannot be understood.
+  ['BUSINESS_API_ORGANIZATION', 'the organization, for commands without --organization'],
+  ['BUSINESS_API_KEY_PREFIX', 'the beginning of new API keys; default: bapi'],
+  ['BUSINESS_API_HEADER_PREFIX', 'the beginning of the names of webhook headers; default: X-SERVICE'],
+]
 
-Examples
-${formatExamples([
+const CONVENTIONS = `The result goes to stdout, everything else to stderr. With --json the result is one JSON value. The exit code is 0 after success, 1 after a failure, and 2 for a command line that cannot be understood.
+
+A command that ends something (purge, remove, revoke, recover, disable, rotate without an overlap) first says what it ends, in numbers, and asks. Without a terminal it needs --yes. With --dry-run it only says so.`
+
+const PROGRAM_EXAMPLES: readonly Example[] = [
   {
     purpose: 'make the schema, or bring it up to date',
-    line: 'DATABASE_URL=postgres://localhost/app business-api migrate',
+    line: 'DATABASE_URL=postgres://localhost/app business-api-kit migrate',
   },
   {
-    purpose: 'an API key, shown this once',
-    line: 'business-api keys create --organization org_42 --scopes clients:read,clients:write',
+    purpose: 'an API key; it is shown only once',
+    line: 'business-api-kit keys create -o org_42 --scopes clients:read,clients:write',
   },
   {
-    purpose: 'an endpoint for two types of event; prints its signing secret',
-    line: 'business-api endpoints add --organization org_42 --url https://hooks.example/in --types invoice.paid,client.created',
+    purpose: 'an endpoint for two types of event; its signing secret is shown only once',
+    line: 'business-api-kit endpoints add -o org_42 --url https://hooks.example/in --types invoice.paid,client.created',
   },
-  { purpose: 'deliver until told to stop', line: 'business-api deliver' },
-  { purpose: 'is everything in order?', line: 'business-api doctor' },
-])}`
-}
+  { purpose: 'deliver events until a signal stops it', line: 'business-api-kit deliver' },
+  { purpose: 'is everything in order?', line: 'business-api-kit doctor' },
+]
 
-/** The help of a group: its commands. */
-export function describeGroup({ name, summary, commands }: Group): string {
+/** The help of a group: its commands. @param width columns of the terminal */
+export function describeGroup({ name, summary, commands }: Group, width: number): string {
   const examples = commands.flatMap((command) => command.examples.slice(0, 1))
-  return `${PROGRAM} ${name}: ${summary}
+  const rows = commands.map((command): Row => [`${name} ${command.name}`, command.summary])
+  return `${wrapParagraphs(`${PROGRAM} ${name}: ${summary}`, width)}
 
 Commands
-${formatRows(commands.map((command): Row => [`${name} ${command.name}`, command.summary]))}
+${formatPairs(rows, width, 2)}
 Examples
-${formatExamples(examples)}`
+${formatExamples(examples, width)}`
 }
 
-/** The help of a command: what it does, its flags, and lines to copy. */
-export function describeCommand(command: Command, path: readonly string[]): string {
+/** The help of a command: purpose, flags, and lines to copy. @param width columns of the terminal */
+export function describeCommand(command: Command, path: readonly string[], width: number): string {
   const words = [PROGRAM, ...path, command.name].join(' ')
-  const about = command.about === undefined ? '' : `${command.about}\n\n`
-  return `${words}: ${command.summary}
+  const about = command.about === undefined ? '' : `${wrapParagraphs(command.about, width)}\n\n`
+  const usage = [words, command.argument, ...formatRequired(command.flags), '[flags]'].filter(Boolean)
+  return `${wrapParagraphs(`${words}: ${command.summary}`, width)}
 
-  ${[words, command.argument, ...formatRequired(command.flags), '[flags]'].filter(Boolean).join(' ')}
+  ${wrap(usage.join(' '), width - 6).join('\n      ')}
 
 ${about}Flags
-${formatRows(flagRows(command.flags))}
+${formatPairs(flagRows(command.flags), width, 2)}
 Examples
-${formatExamples(command.examples)}`
+${formatExamples(command.examples, width)}`
 }
-
-type Row = [name: string, explanation: string]
 
 function formatRequired(flags: Flags): string[] {
   return Object.entries(flags).flatMap(([name, { isRequired, takes }]) =>
@@ -86,18 +98,39 @@ function formatRequired(flags: Flags): string[] {
 }
 
 function flagRows(flags: Flags): Row[] {
-  const rows = Object.entries(flags).map(([name, flag]): Row => {
-    const typed = [dashed(name), flag.takes].filter(Boolean).join(' ')
-    return [typed, flag.isRepeatable ? `${flag.help}; may be repeated` : flag.help]
-  })
+  const rows = Object.entries(flags).map(([name, flag]): Row => [formatTyped(name, flag), explain(flag)])
   return [...rows, ['--help', 'print this']]
 }
 
-function formatRows(rows: readonly Row[]): string {
-  const width = Math.max(...rows.map(([name]) => name.length))
-  return rows.map(([name, explanation]) => `  ${name.padEnd(width)}  ${explanation}\n`).join('')
+function formatTyped(name: string, { short, takes }: Flag): string {
+  const names = short === undefined ? dashed(name) : `${dashed(name)}, -${short}`
+  return takes === null ? names : `${names} ${takes}`
 }
 
-function formatExamples(examples: readonly Example[]): string {
-  return examples.map(({ purpose, line }) => `  # ${purpose}\n  ${line}\n`).join('')
+function explain({ help, isRepeatable, variable }: Flag): string {
+  const repeat = isRepeatable ? '; may be repeated' : ''
+  return `${help}${repeat}${variable === undefined ? '' : `; variable: ${variable}`}`
+}
+
+/** Lines to copy; a long line is broken in the way of a shell. */
+function formatExamples(examples: readonly Example[], width: number): string {
+  return examples
+    .map(({ purpose, line }) => {
+      const comment = wrap(purpose, width - 4).map((part) => `  # ${part}\n`)
+      return `${comment.join('')}  ${breakCommand(line, width - 2).join(' \\\n      ')}\n`
+    })
+    .join('')
+}
+
+/** Breaks in front of flags only, and never inside quotes. */
+function breakCommand(line: string, width: number): readonly string[] {
+  const parts: string[] = []
+  for (const word of line.split(/ (?=--?[a-z])(?=(?:[^']*'[^']*')*[^']*$)/)) {
+    const last = parts.at(-1)
+    // Two columns for the backslash, four for the further indent of a continued line.
+    if (last !== undefined && last.length + word.length + 1 <= width - (parts.length > 1 ? 6 : 2)) {
+      parts[parts.length - 1] = `${last} ${word}`
+    } else parts.push(word)
+  }
+  return parts
 }

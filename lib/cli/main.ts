@@ -1,4 +1,4 @@
-import { VERSION } from '../version.ts'
+import { VERSION } from '../base/version.ts'
 import type { Command, Group } from './command.ts'
 import { COMMANDS } from './commands.ts'
 import { describeFailure, UsageError } from './failure.ts'
@@ -6,12 +6,13 @@ import { describeCommand, describeGroup, describeProgram } from './help.ts'
 import { suggest } from './names.ts'
 import { writeResult } from './output.ts'
 import type { Terminal } from './terminal.ts'
+import { wrap } from './text.ts'
 
 /**
- * Carries out a command line. Whatever goes wrong is told in one line on stderr.
+ * Carries out a command line. A failure is a single line on stderr, wrapped on a terminal.
  *
- * @param args what follows the program's name
- * @returns the exit code: 0 done, 1 not or not all of it, 2 not understood
+ * @param args the words after the program's name
+ * @returns the exit code: 0 after success, 1 after a failure, 2 for a command line that cannot be understood
  */
 export async function main(args: readonly string[], terminal: Terminal): Promise<number> {
   try {
@@ -19,22 +20,29 @@ export async function main(args: readonly string[], terminal: Terminal): Promise
     return 0
   } catch (error) {
     const { line, exitCode } = describeFailure(error)
-    terminal.stderr.write(`business-api: ${line}\n`)
+    terminal.stderr.write(`${wrapFor(terminal, `business-api-kit: ${line}`)}\n`)
     return exitCode
   }
+}
+
+/** Wraps a text for a terminal, which itself breaks lines in the middle of words; leaves one line for scripts. */
+function wrapFor({ stderr }: Terminal, text: string): string {
+  return stderr.isTTY ? wrap(text, stderr.columns ?? 80).join('\n') : text
 }
 
 async function run(args: readonly string[], terminal: Terminal): Promise<void> {
   const words = args[0] === 'help' ? [...args.slice(1), '--help'] : args
   const [first] = words
-  if (first === undefined || isHelp(first)) return print(terminal, describeProgram(COMMANDS))
+  if (first === undefined || isHelp(first))
+    return print(terminal, describeProgram(COMMANDS, helpWidth(terminal)))
   if (first === '--version') return print(terminal, `${VERSION}\n`)
   if (first.startsWith('-')) throw new UsageError(`Name a command before '${first}'${seeHelp([])}`)
 
   const found = find(COMMANDS, first, [])
   if (!('commands' in found)) return runCommand(found, [], words.slice(1), terminal)
   const [, second] = words
-  if (second !== undefined && isHelp(second)) return print(terminal, describeGroup(found))
+  if (second !== undefined && isHelp(second))
+    return print(terminal, describeGroup(found, helpWidth(terminal)))
   if (second === undefined || second.startsWith('-')) {
     const names = found.commands.map(({ name }) => name).join(', ')
     throw new UsageError(`Name what to do with ${first}: ${names}${seeHelp([first])}`)
@@ -51,8 +59,17 @@ function find<Named extends Command | Group>(
   if (found) return found
   const names = candidates.map((candidate) => candidate.name)
   throw new UsageError(
-    `Unknown command '${[...path, name].join(' ')}'${suggest(name, names)}${seeHelp(path)}`,
+    `Unknown command '${[...path, name].join(' ')}'${suggestGroup(name) || suggest(name, names)}${seeHelp(path)}`,
   )
+}
+
+/** `revoke` alone is the second word of `keys revoke`. */
+function suggestGroup(name: string): string {
+  const full = COMMANDS.flatMap((entry) => {
+    const isIn = 'commands' in entry && entry.commands.some((command) => command.name === name)
+    return isIn ? [`'${entry.name} ${name}'`] : []
+  })
+  return full.length === 0 ? '' : `: did you mean ${full.join(' or ')}?`
 }
 
 async function runCommand(
@@ -61,7 +78,7 @@ async function runCommand(
   args: readonly string[],
   terminal: Terminal,
 ): Promise<void> {
-  if (args.some(isHelp)) return print(terminal, describeCommand(command, path))
+  if (args.some(isHelp)) return print(terminal, describeCommand(command, path, helpWidth(terminal)))
   try {
     await command.run(args, terminal)
   } catch (error) {
@@ -70,12 +87,21 @@ async function runCommand(
   }
 }
 
+/** For files; wider text is hard to read on a terminal too. */
+const HELP_WIDTH = 100
+const HELP_WIDTH_MIN = 40
+
+function helpWidth({ stdout }: Terminal): number {
+  const { isTTY, columns = HELP_WIDTH } = stdout
+  return isTTY ? Math.min(HELP_WIDTH, Math.max(HELP_WIDTH_MIN, columns)) : HELP_WIDTH
+}
+
 function isHelp(arg: string): boolean {
   return arg === '--help' || arg === '-h'
 }
 
 function seeHelp(path: readonly string[]): string {
-  return ` (see: ${['business-api', ...path, '--help'].join(' ')})`
+  return ` (see: ${['business-api-kit', ...path, '--help'].join(' ')})`
 }
 
 function print({ stdout }: Terminal, text: string): Promise<void> {

@@ -3,7 +3,7 @@ export function dashed(name: string): string {
   return `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
 }
 
-/** What is meant by a mistyped name: the nearest one, if it is near at all; as `: did you mean 'keys'?`, or nothing. */
+/** The end of a message for a mistyped name, `: did you mean 'keys'?`; empty where no name is close. */
 export function suggest(typed: string, names: readonly string[]): string {
   const near = names
     .map((name) => ({ name, distance: distanceOf(typed, name) }))
@@ -12,7 +12,7 @@ export function suggest(typed: string, names: readonly string[]): string {
   return near[0] ? `: did you mean '${near[0].name}'?` : ''
 }
 
-/** Characters to change, add and leave out, and neighbours to swap (optimal string alignment). */
+/** The number of characters to change, add, leave out or swap with a neighbour (optimal string alignment). */
 function distanceOf(from: string, to: string): number {
   let before: readonly number[] = []
   let row = Array.from({ length: to.length + 1 }, (_, index) => index)

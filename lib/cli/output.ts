@@ -2,9 +2,9 @@ import { codeOf, Failure } from './failure.ts'
 import type { Output } from './terminal.ts'
 
 /**
- * Writes a result. That its reader has seen enough, `| head`, is no failure: what was asked for is done.
+ * Writes a result. A reader that has seen enough, `| head`, is no failure, because the work is done.
  *
- * @throws {@link Failure} when it could not be written for another reason, as the disk is full for instance
+ * @throws {@link Failure} for any other reason, such as a full disk
  */
 export async function writeResult(stdout: Output, text: string): Promise<void> {
   const error = await write(stdout, text)
@@ -12,24 +12,24 @@ export async function writeResult(stdout: Output, text: string): Promise<void> {
 }
 
 /**
- * Writes what is shown this once: here a reader that has gone is a failure too.
+ * Writes a secret that is shown only once: here a reader that has gone is a failure too.
  *
- * @param advice what to do when it is lost, with the id of what was made
- * @throws {@link Failure} when it could not be written
+ * @param advice the next step after a loss, with the id of the new record
+ * @throws {@link Failure} when the secret could not be written
  */
 export async function writeOnce(stdout: Output, text: string, advice: string): Promise<void> {
   const error = await write(stdout, text)
   if (error === null) return
-  const reason = isReaderGone(error) ? 'nobody reads it' : error.message
-  throw new Failure(`Cannot write what is shown only once: ${reason}; ${advice}`)
+  const reason = isReaderGone(error) ? 'its reader has gone' : error.message
+  throw new Failure(`Cannot write the secret that is shown only once: ${reason}; ${advice}`)
 }
 
-/** Resolves when the text is out of the process's hands, or with what has kept it from being written. */
+/** Resolves with null once the text has left the process, or with the error that prevented the writing. */
 function write(stdout: Output, text: string): Promise<Error | null> {
   return new Promise((resolve) => stdout.write(text, (error) => resolve(error ?? null)))
 }
 
-/** A stream that has had the first is gone for the next write. */
+/** The first write gets the first code, later writes the second. */
 const READER_GONE = ['EPIPE', 'ERR_STREAM_DESTROYED']
 
 function isReaderGone(error: Error): boolean {

@@ -1,34 +1,51 @@
 import type { Output } from './terminal.ts'
 
-/** Shows how far long work has come; only on a terminal, where it can be taken back. */
+/** Shows on a terminal how far long work has come, and shows nothing elsewhere. */
 export interface Progress {
-  /** Whether anybody sees it: what is counted for it only need not be counted otherwise. */
+  /** False where the bar is not drawn, so that counting for the bar is useless. */
   readonly isShown: boolean
+  /** Draws the bar. */
   show(done: number, total: number): void
+  /** Shows the seconds that a piece of work takes, until the work ends. */
+  during<Result>(work: Promise<Result>): Promise<Result>
   /** Leaves nothing behind. */
   clear(): void
 }
 
 const BAR_WIDTH = 24
-/** More often nobody can read it. */
+/** More frequent frames cannot be read. */
 const REDRAW_MS = 100
+const SECOND_MS = 1000
+const ERASE_LINE = '\r\x1b[K'
 
-/** @param action what is being done: "Recovering" */
+/** @param action the work in progress: "Recovering" */
 export function createProgress(stream: Output, action: string): Progress {
-  if (!stream.isTTY) return { isShown: false, show: () => {}, clear: () => {} }
+  if (!stream.isTTY) return { isShown: false, show: () => {}, during: (work) => work, clear: () => {} }
   let drawnAt = Number.NEGATIVE_INFINITY
+  const draw = (text: string): void => void stream.write(ERASE_LINE + text)
   return {
     isShown: true,
     show(done, total) {
       if (performance.now() - drawnAt < REDRAW_MS && done < total) return
       drawnAt = performance.now()
-      stream.write(`\r\x1b[K${action} ${formatBar(done, total)}`)
+      draw(`${action} ${formatBar(done, total)}`)
     },
-    clear: () => void stream.write('\r\x1b[K'),
+    async during(work) {
+      let seconds = 0
+      draw(`${action} …`)
+      const timer = setInterval(() => draw(`${action} … ${++seconds} s`), SECOND_MS)
+      try {
+        return await work
+      } finally {
+        clearInterval(timer)
+        draw('')
+      }
+    },
+    clear: () => draw(''),
   }
 }
 
-/** `[######------] 50 %  1,000 of 2,000`: never more than all, although what is counted beforehand may grow. */
+/** `[######------] 50 %  1,000 of 2,000`: never above 100 %, although more work may come in than was counted. */
 export function formatBar(done: number, total: number): string {
   const all = Math.max(done, total, 1)
   const filled = Math.floor((done / all) * BAR_WIDTH)

@@ -1,36 +1,42 @@
-import type { StoredSecrets } from '../postgres/inspector.ts'
-import { createSecretSealer } from '../secret-sealing.ts'
+import type { StoredSecrets } from '../postgres/schema/inspector.ts'
+import { createSecretSealer } from '../webhooks/secret-sealing.ts'
 
-/** Each takes some 20 microseconds to open, and few databases have more endpoints. */
+/** Endpoints of which the credentials are opened. Each takes some 20 microseconds, and few databases have more endpoints. */
 export const SECRETS_LOOKED_AT = 10_000
 
-/** How signing secrets are stored. */
+/** How signing secrets and headers are stored. */
 export interface SecretsJudgement {
   readonly total: number
-  /** Sealed, with none of the keys, or not what they were any more. */
+  /** Sealed with a key that is not given, or changed since. */
   readonly unopened: number
   /** Stored unsealed. */
   readonly open: number
 }
 
-/** Tries to open the stored signing secrets; what they are is forgotten at once. */
+/** Tries to open the stored signing secrets and headers; the opened texts are dropped at once. */
 export function judgeSecrets(
   stored: readonly StoredSecrets[],
   secretKeys: readonly string[],
 ): SecretsJudgement {
-  const sealer = createSecretSealer({ secretKeys })
-  const all = stored.flatMap(({ sealedSecrets, ...ref }) => sealedSecrets.map((sealed) => ({ sealed, ref })))
-  const isOpened = ({ sealed, ref }: (typeof all)[number]): boolean => {
-    try {
-      sealer.unseal(sealed, ref)
-      return true
-    } catch {
-      return false
-    }
-  }
+  const sealer = createSecretSealer({ secretKeys, allowPlaintextSecrets: true })
+  const all = stored.flatMap((endpoint) => [
+    ...endpoint.sealedSecrets.map((sealed) => ({ sealed, open: () => sealer.unseal(sealed, endpoint) })),
+    ...(endpoint.sealedHeaders === null
+      ? []
+      : [{ sealed: endpoint.sealedHeaders, open: () => sealer.unsealHeaders(endpoint, endpoint) }]),
+  ])
   return {
     total: all.length,
-    unopened: all.filter((secret) => !isOpened(secret)).length,
+    unopened: all.filter(({ open }) => !isOpened(open)).length,
     open: all.filter(({ sealed }) => sealed.startsWith('plain.')).length,
+  }
+}
+
+function isOpened(open: () => unknown): boolean {
+  try {
+    open()
+    return true
+  } catch {
+    return false
   }
 }

@@ -1,4 +1,4 @@
-import { createSecretSealer, type SecretSealingOptions } from '../secret-sealing.ts'
+import { createSecretSealer, type SecretSealingOptions } from '../webhooks/secret-sealing.ts'
 import { UsageError } from './failure.ts'
 import { type Flag, toggle } from './flags.ts'
 import type { Session } from './session.ts'
@@ -18,7 +18,7 @@ export function readSecretKeys({ terminal }: Session): readonly string[] {
     createSecretSealer({ secretKeys })
   } catch {
     throw new UsageError(
-      'Cannot use BUSINESS_API_SECRET_KEYS as it must be keys of 32 bytes in base64, base64url or hex, with commas between them',
+      'Cannot use BUSINESS_API_SECRET_KEYS because it must be keys of 32 random bytes in base64, base64url or hex, with commas between them',
     )
   }
   return secretKeys

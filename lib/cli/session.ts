@@ -1,49 +1,63 @@
 import { readDatabaseUrl } from './database-url.ts'
+import { nameTarget } from './failure.ts'
 import { writeOnce, writeResult } from './output.ts'
 import { createProgress, type Progress } from './progress.ts'
 import type { Terminal } from './terminal.ts'
+import { checkTlsParameters } from './tls-parameters.ts'
 
-/** A command at work: what it was given beside its own flags, and where it says what it has done. */
+/** The surroundings of a running command: its argument, its database, and the places for its texts. */
 export interface Session {
   readonly terminal: Terminal
-  /** What follows the command's name; empty where it takes nothing. */
+  /** The word after the command's name; empty for a command without an argument. */
   readonly argument: string
   readonly isJson: boolean
-  /** Columns for tables; infinite where nobody sees where a line ends. */
-  readonly width: number
-  /** @throws `UsageError` when there is none, or none that can be used */
+  /**
+   * The width for tables: the columns of the terminal; infinite for a file or a pipe.
+   *
+   * @param isWide true for the infinite width on a terminal too
+   */
+  width(isWide?: boolean): number
+  /** Reads the connection string. @throws `UsageError` where it is missing or cannot be used */
   databaseUrl(): string
-  /** Whether a database is named at all. */
+  /** Adds the server, the user and the database to a failure of the connection; leaves any other failure as it is. */
+  explain(error: unknown): unknown
+  /** True where a flag or variable names a database. */
   readonly hasDatabase: boolean
-  /** Gives the result: one JSON value, or what people read, which ends with a line break. */
+  /** Prints the result: a JSON value, or text for people, which ends with a line break. */
   print(value: object, toText: () => string): Promise<void>
   /**
-   * As {@link Session.print}, for a secret that nothing can show again.
+   * Prints a secret that cannot be shown again.
    *
-   * @param advice what to do when it is lost on its way, with the id of what was made
+   * @param advice the next step after a loss, with the id of the new record
    */
   printOnce(value: object, secret: string, advice: string): Promise<void>
-  /** Says something beside the result, to people only. */
+  /** Prints a remark for people beside the result. */
   note(line: string): void
-  /** @param action what is being done: "Recovering" */
+  /** @param action the work in progress: "Recovering" */
   progress(action: string): Progress
 }
 
-/** @throws nothing: what was not given is missed by who asks for it */
+/** Creates the session of a command. Missing values are noticed at their first use. */
 export function createSession(
   terminal: Terminal,
   common: { readonly databaseUrl: string | undefined; readonly json: boolean },
   argument: string,
 ): Session {
-  const { stdout, stderr, env } = terminal
-  const { json: isJson } = common
-  const url = common.databaseUrl ?? env.DATABASE_URL
+  const { stdout, stderr } = terminal
+  const { json: isJson, databaseUrl: url } = common
   return {
     terminal,
     argument,
     isJson,
-    width: stdout.isTTY ? (stdout.columns ?? 80) : Number.POSITIVE_INFINITY,
-    databaseUrl: () => readDatabaseUrl(url),
+    width: (isWide = false) => {
+      return stdout.isTTY && !isWide ? (stdout.columns ?? 80) : Number.POSITIVE_INFINITY
+    },
+    databaseUrl() {
+      const usable = readDatabaseUrl(url)
+      checkTlsParameters(usable)
+      return usable
+    },
+    explain: (error) => (url ? nameTarget(error, url) : error),
     hasDatabase: Boolean(url),
     print: (value, toText) => writeResult(stdout, isJson ? `${JSON.stringify(value)}\n` : toText()),
     printOnce: (value, secret, advice) =>

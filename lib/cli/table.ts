@@ -1,83 +1,87 @@
-import { cut, visible, widthOf } from './text.ts'
+import { formatPairs, pad, visible, widthOf, wrap } from './text.ts'
 
 /** A column of a table. */
 export interface Column<Row> {
   readonly title: string
   value(row: Row): string
-  /** Whether it may be cut where there is not room for all: not for ids, of which a part is of no use. */
-  readonly isFlexible?: boolean
-  /** Whether it may be left out where cutting is not enough, the last one first. */
-  readonly isOptional?: boolean
 }
 
 const GAP = 2
-/** Narrower than this a flexible column says nothing any more. */
-const FLEXIBLE_MIN = 8
+/** Of the further lines of a row. */
+const INDENT = 2
+/** A narrower column of wrapped text makes rows taller than a line of their own does. */
+const WRAPPED_MIN = 60
+
+/** A column with its cells, the title first. */
+interface MeasuredColumn {
+  readonly cells: readonly string[]
+  /** Of the widest cell, or of the terminal's rest for cells that are wrapped. */
+  readonly width: number
+}
 
 /**
- * Rows in aligned columns under their titles.
+ * Formats rows in aligned columns under their titles. No column is left out and no cell is cut: where the terminal is too
+ * narrow for a row, each row goes on in further, indented lines.
  *
- * @param width columns of the terminal; infinite where nothing is to be cut
+ * @param width columns of the terminal; infinite for one line for each row
  */
 export function formatTable<Row>(
   columns: readonly Column<Row>[],
   rows: readonly Row[],
   width: number,
 ): string {
-  const measured = columns.map((column): MeasuredColumn => {
-    const cells = [column.title, ...rows.map((row) => visible(column.value(row)) || '-')]
-    const needed = Math.max(...cells.map(widthOf))
-    return {
-      ...column,
-      cells,
-      width: needed,
-      minWidth: column.isFlexible ? Math.min(needed, FLEXIBLE_MIN) : needed,
-    }
+  const measured = columns.map(({ title, value }): MeasuredColumn => {
+    const cells = [title, ...rows.map((row) => visible(value(row)) || '-')]
+    return { cells, width: Math.max(...cells.map(widthOf)) }
   })
-  const shown = narrow(chooseShown(measured, width), width)
-  const lines = [...Array(rows.length + 1).keys()].map((line) => formatLine(shown, line))
+  const groups = distribute(measured, width)
+  const lines = [...Array(rows.length + 1).keys()].flatMap((row) =>
+    groups.flatMap((group, index) => formatCells(group, row, index === 0 ? 0 : INDENT)),
+  )
   return lines.map((line) => `${line}\n`).join('')
 }
 
-interface MeasuredColumn extends Pick<Column<never>, 'isFlexible' | 'isOptional'> {
-  readonly cells: readonly string[]
-  readonly width: number
-  readonly minWidth: number
-}
-
-function sumOf(widths: readonly number[]): number {
-  return widths.reduce((sum, width) => sum + width, GAP * (widths.length - 1))
-}
-
-function chooseShown(columns: readonly MeasuredColumn[], width: number): readonly MeasuredColumn[] {
-  const last = columns.findLastIndex(({ isOptional }) => isOptional)
-  if (last === -1 || sumOf(columns.map(({ minWidth }) => minWidth)) <= width) return columns
-  return chooseShown(columns.toSpliced(last, 1), width)
-}
-
-/** Takes from the widest column that can give, as long as it is too much. */
-function narrow(columns: readonly MeasuredColumn[], width: number): readonly MeasuredColumn[] {
-  const narrowed = columns.map((column) => ({ ...column }))
-  for (let excess = sumOf(columns.map((column) => column.width)) - width; excess > 0; excess--) {
-    const giving = narrowed.filter((column) => column.width > column.minWidth)
-    const widest = giving.sort((a, b) => b.width - a.width)[0]
-    if (!widest) break
-    widest.width--
+/** Distributes the columns over the lines of a row, in order, as many as each line can hold. */
+function distribute(
+  columns: readonly MeasuredColumn[],
+  width: number,
+): readonly (readonly MeasuredColumn[])[] {
+  const groups: MeasuredColumn[][] = [[]]
+  let left = width
+  for (const [index, column] of columns.entries()) {
+    const isLast = index === columns.length - 1
+    const group = groups.at(-1) ?? []
+    const rest = left - (group.length === 0 ? 0 : GAP)
+    // The last column takes the rest of its line where that is wide enough for text.
+    if (column.width <= rest || (isLast && rest >= WRAPPED_MIN)) {
+      group.push({ ...column, width: Math.min(column.width, rest) })
+      left = rest - column.width
+    } else {
+      const own = { ...column, width: Math.min(column.width, width - INDENT) }
+      groups.push([own])
+      left = width - INDENT - own.width
+    }
   }
-  return narrowed
+  return groups.filter((group) => group.length > 0)
 }
 
-function formatLine(columns: readonly MeasuredColumn[], line: number): string {
-  const padded = columns.map(({ cells, width }) => {
-    const shown = cut(cells[line] ?? '', width)
-    return shown + ' '.repeat(Math.max(0, width - widthOf(shown)))
+/** Formats the cells of a row that share a line; none for a further line without any value. */
+function formatCells(columns: readonly MeasuredColumn[], row: number, indent: number): readonly string[] {
+  const cells = columns.map((column) => column.cells[row] ?? '')
+  if (indent > 0 && cells.every((cell) => cell === '-')) return []
+  const wrapped = columns.map(({ width }, index) => wrap(cells[index] ?? '', width))
+  const height = Math.max(...wrapped.map((lines) => lines.length))
+  return [...Array(height).keys()].map((line) => {
+    const parts = columns.map(({ width }, index) => pad(wrapped[index]?.[line] ?? '', width))
+    return (' '.repeat(indent) + parts.join(' '.repeat(GAP))).trimEnd()
   })
-  return padded.join(' '.repeat(GAP)).trimEnd()
 }
 
-/** Names and values in two columns; what has no value is left out. */
-export function formatDetails(details: readonly (readonly [name: string, value: string | null])[]): string {
-  const shown = details.filter((detail): detail is [string, string] => detail[1] !== null)
-  const width = Math.max(...shown.map(([name]) => name.length))
-  return shown.map(([name, value]) => `${name.padEnd(width)}  ${visible(value)}\n`).join('')
+/** Formats names and values in two columns, and leaves out names without a value. */
+export function formatDetails(
+  details: readonly (readonly [name: string, value: string | null])[],
+  width: number,
+): string {
+  const shown = details.flatMap(([name, value]) => (value === null ? [] : [[name, visible(value)] as const]))
+  return formatPairs(shown, width)
 }

@@ -1,25 +1,33 @@
-/** Where text goes: a stream of the process, or what a test has in its place. */
+/** A place for text: a stream of the process, or its replacement in a test. */
 export interface Output {
-  /** @param done hears that it is written, or the error that has kept it from being */
+  /** @param done called once the text is written, or with the error that prevented it */
   write(text: string, done?: (error?: Error | null) => void): unknown
   readonly isTTY?: boolean | undefined
   readonly columns?: number | undefined
 }
 
+/** The source of answers to questions. */
+export interface Input {
+  readonly isTTY?: boolean | undefined
+  /** Reads the next line without its line break; null at the end of the input. */
+  readLine(): Promise<string | null>
+}
+
 /** The signals that ask a process to end. */
 export type Signal = 'SIGINT' | 'SIGTERM'
 
-/** What a command has of the process that it runs in. */
+/** The parts of its process that a command uses. */
 export interface Terminal {
   readonly env: Readonly<Record<string, string | undefined>>
+  readonly stdin: Input
   /** For results. */
   readonly stdout: Output
-  /** For everything else that people read. */
+  /** For all other text that people read. */
   readonly stderr: Output
   readonly signals: {
     on(signal: Signal, listener: () => void): unknown
     off(signal: Signal, listener: () => void): unknown
   }
-  /** Ends the process whatever is under way. */
+  /** Ends the process at once, also in the middle of work. */
   exit(code: number): void
 }

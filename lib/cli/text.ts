@@ -1,37 +1,80 @@
-// Text for a terminal. Much of what is shown was written by strangers: a description, the answer of a subscriber.
+// Text for a terminal. Strangers wrote much of the shown text: a description, the answer of a subscriber.
 
-/** What moves the cursor, changes colours or turns the reading direction round. */
+/** Characters that move the cursor, change colours or reverse the reading direction. */
 const CONTROL = /[\p{Cc}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu
 
-/** The text without anything that a terminal would carry out: such characters are written as `\u{1b}`. */
+/** The text with control characters spelt out, `\u{1b}`, for a terminal that would otherwise obey. */
 export function visible(text: string): string {
   return text.replaceAll(CONTROL, (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`)
 }
 
-/** As {@link visible}, with the line breaks left in. */
+/** As {@link visible}, but keeps line breaks. */
 export function visibleLines(text: string): string {
   return text.split(/\r?\n/).map(visible).join('\n')
 }
 
 const segmenter = new Intl.Segmenter()
-/** What takes two columns: the scripts of East Asia, and emoji. */
+/** Characters that take two columns: the scripts of East Asia, and emoji. */
 const WIDE =
   /^[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|^\p{Emoji_Presentation}/u
 
-/** How many columns a text takes. */
+/** The number of columns that a text takes. */
 export function widthOf(text: string): number {
   let width = 0
   for (const { segment } of segmenter.segment(text)) width += WIDE.test(segment) ? 2 : 1
   return width
 }
 
-/** The beginning of a text that fits into so many columns, with an ellipsis when it is not all of it. */
-export function cut(text: string, width: number): string {
-  if (widthOf(text) <= width) return text
-  let kept = ''
-  for (const { segment } of segmenter.segment(text)) {
-    if (widthOf(kept + segment) >= width) break
-    kept += segment
-  }
-  return `${kept}…`
+/** The text, followed by spaces up to a width. */
+export function pad(text: string, width: number): string {
+  return text + ' '.repeat(Math.max(0, width - widthOf(text)))
 }
+
+/** Lines of at most `width` columns, broken at spaces. A longer word stays whole, so that it can still be copied. */
+export function wrap(text: string, width: number): readonly string[] {
+  const lines: string[] = []
+  for (const word of text.split(' ')) {
+    const last = lines.at(-1)
+    const longer = last === undefined ? word : `${last} ${word}`
+    if (last === undefined || widthOf(longer) > width) lines.push(word)
+    else lines[lines.length - 1] = longer
+  }
+  return lines
+}
+
+/** Paragraphs, each wrapped to a width; every line break of the text ends one. */
+export function wrapParagraphs(text: string, width: number): string {
+  return text
+    .split('\n')
+    .flatMap((paragraph) => wrap(paragraph, width))
+    .join('\n')
+}
+
+/**
+ * Names with an explanation each, as two columns; where the terminal is too narrow for two, the explanation stands below
+ * its name.
+ *
+ * @param indent spaces in front of each name
+ */
+export function formatPairs(
+  pairs: readonly (readonly [name: string, explanation: string])[],
+  width: number,
+  indent = 0,
+): string {
+  const nameWidth = Math.max(0, ...pairs.map(([name]) => widthOf(name)))
+  const beside = indent + nameWidth + GAP
+  const isNarrow = width - beside < EXPLANATION_MIN
+  const lines = pairs.flatMap(([name, explanation]) => {
+    const left = ' '.repeat(indent)
+    const hanging = isNarrow ? indent + GAP * 2 : beside
+    const [first = '', ...rest] = wrap(explanation, width - hanging)
+    const below = (line: string): string => ' '.repeat(hanging) + line
+    if (isNarrow) return [left + name, ...[first, ...rest].map(below)]
+    return [`${left}${pad(name, nameWidth + GAP)}${first}`.trimEnd(), ...rest.map(below)]
+  })
+  return lines.map((line) => `${line}\n`).join('')
+}
+
+const GAP = 2
+/** An explanation that is narrower is hard to read. */
+const EXPLANATION_MIN = 30

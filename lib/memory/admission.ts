@@ -1,7 +1,7 @@
-import type { Admission, AdmissionRequest, AdmittedPage } from '../admission.ts'
-import { jsonText } from '../json-text.ts'
-import { type RateLimitState, type RateLimits, takeToken } from '../rate-limit.ts'
-import type { KeptApiKey, Memory, Organization } from './memory.ts'
+import type { Admission, AdmissionRequest, AdmittedPage } from '../access/admission.ts'
+import { type RateLimitState, type RateLimits, takeToken } from '../access/rate-limit.ts'
+import { jsonText } from '../base/json-text.ts'
+import type { KeptApiKey, Memory, Organization } from './state.ts'
 
 /** How exact a key's last use is. */
 const LAST_USE_MS = 60_000

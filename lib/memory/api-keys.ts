@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { ApiKey, ApiKeyRecord, ApiKeyStore } from '../api-keys.ts'
-import { toTimestamp } from '../making.ts'
+import type { ApiKey, ApiKeyRecord, ApiKeyStore } from '../access/api-keys.ts'
+import { toTimestamp } from '../writes/write-context.ts'
 import { admit, isInForce, isLastUseStale } from './admission.ts'
 import { isRecorded, recordEntry } from './audit.ts'
-import type { KeptApiKey, Memory, Organization } from './memory.ts'
+import type { KeptApiKey, Memory, Organization } from './state.ts'
 
 /** API keys, and the admission of requests by them, in memory. */
 export function createApiKeyStore(memory: Memory): ApiKeyStore {
@@ -18,11 +18,17 @@ export function createApiKeyStore(memory: Memory): ApiKeyStore {
       if (key && isLastUseStale(key, now)) key.lastUsedAt = toTimestamp(now)
     },
 
-    async insert(organizationId, record, entry) {
+    async insert({ organizationId, key: record, limit, entry }) {
       const organization = memory.organization(organizationId)
-      if (organization.apiKeys.has(record.id)) return
-      insert(memory, organization, structuredClone(record))
+      const present = organization.apiKeys.get(record.id)
+      if (present) {
+        const isOurs = present.record.digest === record.digest
+        return { outcome: isOurs ? 'inserted' : 'already_exists', item: show(present) }
+      }
+      if (countInForce(organization, memory.clock()) >= limit) return { outcome: 'limit_reached' }
+      const key = insert(memory, organization, structuredClone(record))
       recordEntry(memory, organization, entry)
+      return { outcome: 'inserted', item: show(key) }
     },
 
     async list(organizationId) {
@@ -32,7 +38,7 @@ export function createApiKeyStore(memory: Memory): ApiKeyStore {
       return newestFirst.map(show)
     },
 
-    async revoke(organizationId, keyId, entry) {
+    async revoke({ organizationId, keyId, entry }) {
       const organization = memory.organization(organizationId)
       const key = organization.apiKeys.get(keyId)
       if (!key) return null
@@ -43,23 +49,30 @@ export function createApiKeyStore(memory: Memory): ApiKeyStore {
       return show(key)
     },
 
-    async rotate(organizationId, keyId, successor, overlapMs, entry) {
+    async rotate({ organizationId, keyId, successor, overlapMs, limit, entry }) {
       const organization = memory.organization(organizationId)
       const key = organization.apiKeys.get(keyId)
       if (!key) return null
-      const now = memory.clock()
-      if (key.successorId === null && isInForce(key, now)) {
-        const { name, scopes, rateLimit, expiresAt } = key.record
-        insert(memory, organization, structuredClone({ name, scopes, rateLimit, expiresAt, ...successor }))
-        key.successorId = successor.id
-        end(key, now, overlapMs)
-        recordEntry(memory, organization, entry)
+      const present = organization.apiKeys.get(successor.id)
+      if (present) {
+        const isOurs = key.successorId === successor.id && present.record.digest === successor.digest
+        const outcome = isOurs ? 'rotated' : 'already_exists'
+        return { outcome, key: show(present), previous: show(key) }
       }
-      const made = key.successorId === successor.id ? organization.apiKeys.get(successor.id) : undefined
-      return { key: made ? show(made) : null, previous: show(key) }
+      const now = memory.clock()
+      const refuse = (outcome: 'refused' | 'limit_reached') => ({ outcome, key: null, previous: show(key) })
+      if (key.successorId !== null || !isInForce(key, now)) return refuse('refused')
+      if (overlapMs > 0 && countInForce(organization, now) >= limit) return refuse('limit_reached')
+      const { name, scopes, rateLimit, expiresAt } = key.record
+      const record = structuredClone({ name, scopes, rateLimit, expiresAt, ...successor })
+      const made = insert(memory, organization, record)
+      key.successorId = successor.id
+      end(key, now, overlapMs)
+      recordEntry(memory, organization, entry)
+      return { outcome: 'rotated', key: show(made), previous: show(key) }
     },
 
-    async limitOrganization(organizationId, rateLimit, entry) {
+    async limitOrganization({ organizationId, rateLimit, entry }) {
       const organization = memory.organization(organizationId)
       if (isDeepStrictEqual(organization.rateLimit, rateLimit) || isRecorded(organization, entry)) return
       organization.rateLimit = structuredClone(rateLimit)
@@ -68,12 +81,17 @@ export function createApiKeyStore(memory: Memory): ApiKeyStore {
   }
 }
 
-function insert(memory: Memory, organization: Organization, record: ApiKeyRecord): void {
+function countInForce({ apiKeys }: Organization, now: number): number {
+  return [...apiKeys.values()].filter((key) => isInForce(key, now)).length
+}
+
+function insert(memory: Memory, organization: Organization, record: ApiKeyRecord): KeptApiKey {
   // Two keys never share a digest; a second owner would take the key away from the first.
   if (memory.digests.has(record.digest)) throw new Error('Cannot insert an API key as its digest is taken')
   const key: KeptApiKey = { record, revokedAt: null, successorId: null, lastUsedAt: null, bucketFullAt: 0 }
   organization.apiKeys.set(record.id, key)
   memory.digests.set(record.digest, { organization, key })
+  return key
 }
 
 /** Lets a key be in force for the overlap only, or not even that. */

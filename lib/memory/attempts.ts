@@ -4,53 +4,64 @@ import type {
   DeadLetter,
   DeliveryAttempt,
   FailureLimit,
-  RecordReport,
-} from '../deliveries.ts'
-import { toTimestamp } from '../making.ts'
+  ResultReport,
+} from '../webhooks/deliveries.ts'
+import { toTimestamp } from '../writes/write-context.ts'
 import { judge, recall } from './health.ts'
-import type { DeliveryProgress, KeptDelivery, KeptEndpoint, Memory } from './memory.ts'
+import type { DeliveryProgress, KeptDelivery, KeptEndpoint, Memory } from './state.ts'
 
-// How a claim ends: by what became of the attempt, by being given back, or with its lease.
+// How a claim ends: with the result of its attempt, by its release, or with its lease.
 
-/** Records what became of attempts: see `DeliveryStore.record`. */
-export function record(memory: Memory, results: readonly AttemptResult[], limit: FailureLimit): RecordReport {
+/** Writes the results of attempts: see `DeliveryStore.writeResults`. */
+export function writeResults(
+  memory: Memory,
+  results: readonly AttemptResult[],
+  limit: FailureLimit,
+): ResultReport {
   const now = memory.clock()
-  const recorded = new Map<KeptEndpoint, AttemptResult[]>()
+  const written = new Map<KeptEndpoint, AttemptResult[]>()
   const deadLetters: DeadLetter[] = []
+  const lost: ClaimRef[] = []
   const repeated: [KeptEndpoint, AttemptResult][] = []
   for (const result of results) {
     const delivery = find(memory, result)
+    if (!delivery || (!isInForce(delivery, result) && !isLogged(delivery, result)))
+      lost.push(claimRefOf(result))
     if (!delivery) continue
     const { endpoint } = delivery
     if (isInForce(delivery, result)) {
-      recordResult(memory, delivery, result, now)
-      recorded.set(endpoint, [...(recorded.get(endpoint) ?? []), result])
+      writeResult(memory, delivery, result, now)
+      written.set(endpoint, [...(written.get(endpoint) ?? []), result])
     } else {
       repeated.push([endpoint, result])
     }
     if (isDeadLetterOf(delivery, result)) deadLetters.push(deadLetterOf(delivery))
   }
-  const judged = [...recorded].flatMap(([endpoint, ended]) => judge(endpoint, ended, limit, now) ?? [])
+  const judged = [...written].flatMap(([endpoint, ended]) => judge(endpoint, ended, limit, now) ?? [])
   const recalled = repeated.flatMap(([endpoint, result]) => recall(endpoint, result, limit) ?? [])
-  return { endpoints: [...judged, ...recalled], deadLetters }
+  return { lost, endpoints: [...judged, ...recalled], deadLetters }
 }
 
-/** Gives claims back, due as before; the attempt is not counted. */
+/** Gives claims back, due as before; the attempts are not counted. */
 export function release(memory: Memory, claims: readonly ClaimRef[]): void {
   for (const claim of claims) {
     const delivery = find(memory, claim)
     if (!delivery || !isInForce(delivery, claim)) continue
     memory.move(delivery, { state: 'pending', attempts: delivery.attempts - 1, claim: null })
-    memory.due.announce()
+    memory.wakeUp.signal()
   }
 }
 
 /**
- * Sets free what a process had claimed that has ended: the attempt counts, as it may have reached the subscriber.
+ * Reclaims deliveries whose lease has expired: the attempt counts, because it may have reached the subscriber.
  *
- * @returns what of it was dead-lettered
+ * @returns those that were dead-lettered
  */
-export function endLeases(memory: Memory, maxAttempts: number, now: number): readonly DeadLetter[] {
+export function reclaimExpiredLeases(
+  memory: Memory,
+  maxAttempts: number,
+  now: number,
+): readonly DeadLetter[] {
   const deadLetters: DeadLetter[] = []
   for (const delivery of [...memory.inFlight]) {
     const { claim, attempts, attemptsBefore } = delivery
@@ -70,13 +81,24 @@ function find(memory: Memory, { organizationId, deliveryId }: ClaimRef): KeptDel
   return memory.organization(organizationId).deliveries.get(deliveryId)
 }
 
+function claimRefOf({ organizationId, deliveryId, token }: ClaimRef): ClaimRef {
+  return { organizationId, deliveryId, token }
+}
+
+/** True if an earlier call has written the result, and its answer was lost. */
+function isLogged({ attemptLog }: KeptDelivery, { durationMs, status, error }: AttemptResult): boolean {
+  return attemptLog.some(
+    (attempt) => attempt.durationMs === durationMs && attempt.status === status && attempt.error === error,
+  )
+}
+
 function isInForce({ claim }: KeptDelivery, { token }: ClaimRef): boolean {
   return claim?.token === token
 }
 
 // --- The delivery and its log ---
 
-/** What is known of an attempt whose process has ended, but for its duration. */
+/** The log of an attempt whose process has ended, without its duration. */
 const INTERRUPTED = {
   dnsMs: null,
   connectMs: null,
@@ -87,7 +109,7 @@ const INTERRUPTED = {
   bodyExcerpt: '',
 } as const
 
-function recordResult(memory: Memory, delivery: KeptDelivery, result: AttemptResult, now: number): void {
+function writeResult(memory: Memory, delivery: KeptDelivery, result: AttemptResult, now: number): void {
   const { outcome, reason, delayMs, startedAgoMs } = result
   const endedAt = now - result.endedAgoMs
   log(delivery, now - startedAgoMs, result)
@@ -116,7 +138,7 @@ function log(
   attemptLog.push(Object.freeze(entry))
 }
 
-/** Of a result that was recorded before, too: one that came too late has not brought the delivery to this end. */
+/** Whether a result has dead-lettered its delivery, now or when it was written before; a late result has not. */
 function isDeadLetterOf({ state, reason }: KeptDelivery, result: AttemptResult): boolean {
   return state === 'dead_lettered' && result.outcome === 'dead_lettered' && reason === result.reason
 }

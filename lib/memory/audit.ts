@@ -1,6 +1,6 @@
-import type { AuditEntry, AuditRecord, AuditStore } from '../audit.ts'
-import { toTimestamp } from '../making.ts'
-import type { Memory, Organization } from './memory.ts'
+import type { AuditEntry, AuditRecord, AuditStore } from '../access/audit.ts'
+import { toTimestamp } from '../writes/write-context.ts'
+import type { Memory, Organization } from './state.ts'
 
 /** Audit entries in memory. */
 export function createAuditStore(memory: Memory): AuditStore {
@@ -25,22 +25,31 @@ export function isRecorded({ audit }: Organization, { id }: AuditRecord): boolea
   return audit.has(id)
 }
 
+/** Whether a subject has an entry of a change of this id. */
+export function isChangeMade({ audit }: Organization, subjectId: string, changeId: string): boolean {
+  return [...audit.values()].some(
+    (entry) => entry.subjectId === subjectId && entry.details.changeId === changeId,
+  )
+}
+
 /** Records an entry, unless there is one of its id. */
 export function recordEntry(memory: Memory, { audit }: Organization, entry: AuditRecord): void {
   if (audit.has(entry.id)) return
   audit.set(entry.id, keep(memory, entry))
 }
 
-/** Records an entry that several verbs have in common, and adds up how many each has had sent again. */
+/** Records an entry that several verbs have in common, and adds up one of its details. */
 export function countInEntry(
   memory: Memory,
   { audit }: Organization,
   entry: AuditRecord,
-  replayed: number,
+  counted: Readonly<Record<string, number>>,
 ): void {
   const present = audit.get(entry.id) ?? keep(memory, entry)
-  const before = Number(present.details.replayed ?? 0)
-  audit.set(entry.id, { ...present, details: { ...present.details, replayed: before + replayed } })
+  const sums = Object.entries(counted).map(([name, count]) => {
+    return [name, Number(present.details[name] ?? 0) + count] as const
+  })
+  audit.set(entry.id, { ...present, details: { ...present.details, ...Object.fromEntries(sums) } })
 }
 
 function keep(memory: Memory, { id, actor, action, subjectId, details }: AuditRecord): AuditEntry {

@@ -1,9 +1,9 @@
-import type { BusinessRecordStore } from '../businesses.ts'
+import type { BusinessStore } from '../resources/businesses.ts'
 import { commit, draft, judgeKey, keepOnce } from './creation.ts'
-import type { Memory } from './memory.ts'
+import type { Memory } from './state.ts'
 
 /** Businesses without a client in memory. */
-export function createBusinessRecordStore(memory: Memory): BusinessRecordStore {
+export function createBusinessRecordStore(memory: Memory): BusinessStore {
   return {
     async create(creation) {
       const business = draft(memory, creation, ({ id }) => id)

@@ -1,9 +1,9 @@
-import { fill } from '../blanks.ts'
-import type { Change, ChangeOutcome } from '../change.ts'
-import type { RecordedEvent } from '../envelope.ts'
-import { type Claimant, judgeKey, keepReply } from './creation.ts'
-import { keepEvent } from './events.ts'
-import type { Memory, Organization } from './memory.ts'
+import type { Change, ChangeOutcome } from '../writes/change.ts'
+import type { EventRecord } from '../writes/event-envelope.ts'
+import { render } from '../writes/placeholders.ts'
+import { judgeKey, keepReply } from './creation.ts'
+import { keepEvent, refuseLarge } from './events.ts'
+import type { Memory, Organization } from './state.ts'
 
 /** What a change would make of a record: nothing is written yet. */
 export type Decision<Item, Reason extends string> =
@@ -13,8 +13,8 @@ export type Decision<Item, Reason extends string> =
       readonly item: Item
       /** Writes it. */
       write(): void
-      readonly events: readonly RecordedEvent[]
-      /** What the blanks of the events are filled with, beside the item's fields. */
+      readonly events: readonly EventRecord[]
+      /** What the placeholders of the events are filled with, beside the item's fields. */
       readonly facts?: Readonly<Record<string, unknown>>
     }
 
@@ -34,8 +34,8 @@ export function applyChange<Kept, Item extends object, Reason extends string = n
 ): ChangeOutcome<Item, Reason> {
   const { id, recordId, from, idempotency } = change
   const organization = memory.organization(change.organizationId)
-  const claimant = { memory, organization, recordId: id, idempotency, now: memory.clock() }
-  const judged = judgeKey(claimant)
+  const keyHolder = { memory, organization, recordId: id, idempotency, now: memory.clock() }
+  const judged = judgeKey(keyHolder)
   if (judged) return judged
   const kept = find(organization)
   if (kept === undefined) return { outcome: 'not_found' }
@@ -45,25 +45,26 @@ export function applyChange<Kept, Item extends object, Reason extends string = n
   if (from !== null && !from.includes(state)) return { outcome: 'refused', state, reason: 'state' }
   const decision = decide(kept, organization)
   if ('refused' in decision) return { outcome: 'refused', state, reason: decision.refused }
+  // Rendered before anything is written, because an event that is too large must leave nothing behind.
+  const events = renderAll(decision)
+  refuseLarge(memory, events)
   decision.write()
   organization.changes.set(recordId, changes.add(id))
-  keepAll(claimant, decision)
+  keepReply(keyHolder, JSON.stringify(decision.item))
+  for (const event of events) keepEvent(memory, organization, event)
   return changed(decision.item)
 }
 
-function keepAll(
-  claimant: Claimant,
-  {
-    item,
-    events,
-    facts,
-  }: { readonly item: object; readonly events: readonly RecordedEvent[]; readonly facts?: object },
-): void {
-  keepReply(claimant, JSON.stringify(item))
-  for (const event of events) {
-    const body = fill(event.body, { ...item }, { ...facts })
-    keepEvent(claimant.memory, claimant.organization, { ...event, body })
-  }
+function renderAll({
+  item,
+  events,
+  facts,
+}: {
+  readonly item: object
+  readonly events: readonly EventRecord[]
+  readonly facts?: object
+}): readonly EventRecord[] {
+  return events.map((event) => ({ ...event, body: render(event.body, { ...item }, { ...facts }) }))
 }
 
 function changed<Item>(item: Item): { readonly outcome: 'changed'; readonly item: Item } {

@@ -1,49 +1,103 @@
-import type { ClaimedDelivery, ClaimRequest, Claims, EndpointRef } from '../deliveries.ts'
-import { endLeases } from './attempts.ts'
+import type { ClaimedDelivery, ClaimRef, ClaimRequest, Claims, EndpointRef } from '../webhooks/deliveries.ts'
+import { reclaimExpiredLeases, release } from './attempts.ts'
 import { sealedSecretsOf } from './endpoints.ts'
 import { ENDPOINT_DISABLED } from './events.ts'
-import type { KeptDelivery, KeptEndpoint, Memory } from './memory.ts'
+import type { KeptDelivery, KeptEndpoint, Memory } from './state.ts'
 
-/** Comes before every endpoint. */
+/** The position before the first endpoint. */
 const START: EndpointRef = { organizationId: '', endpointId: '' }
 
 /** Claims deliveries that are due: see `DeliveryStore.claim`. */
 export function claim(memory: Memory, request: ClaimRequest): Claims {
   const now = memory.clock()
-  const deadLetters = endLeases(memory, request.maxAttempts, now)
-  const answer = (next: EndpointRef | null): Claims => ({
-    deliveries: claimed.map((delivery) => show(delivery, now)),
+  const deadLetters = reclaimExpiredLeases(memory, request.maxAttempts, now)
+  const repeated = request.isRepeat ? findClaimed(memory, request.token) : []
+  const { found, next } = findDue(memory, repeated, request, now)
+  const { whole, unread, last } = cutToBytes([...repeated, ...found], request.maxBytes)
+  const claimed = new Set([...whole, ...unread])
+  release(memory, repeated.filter((delivery) => !claimed.has(delivery)).map(claimRefOf))
+  for (const delivery of found) if (claimed.has(delivery)) take(memory, delivery, request, now)
+  return {
+    deliveries: whole.map((delivery) => show(delivery, now)),
+    unread: unread.map(({ id, endpoint }) => ({ ...refOf(endpoint), id })),
     deadLetters,
     storeTime: now,
-    next,
-  })
-  const claimed = request.isRepeat ? findClaimed(memory, request.token) : []
-  let last = request.after ?? START
-  let visits = 0
-  for (const endpoint of circleAfter(memory, last)) {
-    if (visits === request.visits || claimed.length >= request.limit) return answer(last)
-    visits++
-    last = refOf(endpoint)
-    if (isClosed(endpoint)) skipSome(memory, endpoint, now)
-    else if (endpoint.state === 'enabled') claimed.push(...claimFrom(memory, endpoint, claimed, request, now))
+    next: last === null ? next : refOf(last.endpoint),
   }
-  return answer(null)
 }
 
-/** What a claim whose answer was lost has taken, as it was given. A removed endpoint has no secret to sign with. */
+/** Reads the content of deliveries whose claims are in force: see `DeliveryStore.read`. */
+export function readClaims(memory: Memory, claims: readonly ClaimRef[]): readonly ClaimedDelivery[] {
+  const now = memory.clock()
+  return claims.flatMap(({ organizationId, deliveryId, token }) => {
+    const delivery = memory.organization(organizationId).deliveries.get(deliveryId)
+    const isReadable = delivery?.claim?.token === token && !delivery.endpoint.isRemoved
+    return isReadable ? [show(delivery, now)] : []
+  })
+}
+
+/** Finds due deliveries by round robin, beside those of a repeated claim. @returns the cursor of the next claim as well */
+function findDue(
+  memory: Memory,
+  repeated: readonly KeptDelivery[],
+  request: ClaimRequest,
+  now: number,
+): { readonly found: readonly KeptDelivery[]; readonly next: EndpointRef | null } {
+  const found: KeptDelivery[] = []
+  let last = request.cursor ?? START
+  let inspected = 0
+  for (const endpoint of endpointsAfter(memory, last)) {
+    const claimed = [...repeated, ...found]
+    if (inspected === request.scanLimit || claimed.length >= request.limit) return { found, next: last }
+    inspected++
+    last = refOf(endpoint)
+    if (isClosed(endpoint)) skipSome(memory, endpoint, now)
+    else if (endpoint.state === 'enabled') found.push(...dueOf(endpoint, claimed, request, now))
+  }
+  return { found, next: null }
+}
+
+/** The deliveries whose bodies fit, and those whose body alone does not. */
+function cutToBytes(
+  deliveries: readonly KeptDelivery[],
+  maxBytes: number,
+): {
+  readonly whole: readonly KeptDelivery[]
+  readonly unread: readonly KeptDelivery[]
+  /** The last delivery before the cut; null when nothing was cut. */
+  readonly last: KeptDelivery | null
+} {
+  const whole: KeptDelivery[] = []
+  const unread: KeptDelivery[] = []
+  let bytes = 0
+  for (const [index, delivery] of deliveries.entries()) {
+    const size = Buffer.byteLength(delivery.event.body)
+    if (maxBytes === 0 || size > maxBytes) {
+      unread.push(delivery)
+    } else if (bytes + size > maxBytes) {
+      return { whole, unread, last: deliveries[index - 1] ?? null }
+    } else {
+      bytes += size
+      whole.push(delivery)
+    }
+  }
+  return { whole, unread, last: null }
+}
+
+/** The deliveries of a claim whose answer was lost. A removed endpoint has no secret to sign with. */
 function findClaimed(memory: Memory, token: string): KeptDelivery[] {
   return [...memory.inFlight].filter((delivery) => {
     return delivery.claim?.token === token && !delivery.endpoint.isRemoved
   })
 }
 
-/** Every endpoint with something pending: those after a place in their order, then those up to it. */
-function circleAfter(memory: Memory, place: EndpointRef): readonly KeptEndpoint[] {
+/** Every endpoint with pending deliveries: the endpoints after the cursor in their order, then the others. */
+function endpointsAfter(memory: Memory, cursor: EndpointRef): readonly KeptEndpoint[] {
   const endpoints = [...memory.organizations()]
     .flatMap((organization) => [...organization.endpoints.values()])
     .filter(({ pending }) => pending.size > 0)
     .sort((one, other) => compare(refOf(one), refOf(other)))
-  const first = endpoints.findIndex((endpoint) => compare(refOf(endpoint), place) > 0)
+  const first = endpoints.findIndex((endpoint) => compare(refOf(endpoint), cursor) > 0)
   return first < 0 ? endpoints : [...endpoints.slice(first), ...endpoints.slice(0, first)]
 }
 
@@ -62,9 +116,13 @@ function refOf({ organizationId, record }: KeptEndpoint): EndpointRef {
   return { organizationId, endpointId: record.id }
 }
 
+function claimRefOf({ id, endpoint, claim }: KeptDelivery): ClaimRef {
+  return { organizationId: endpoint.organizationId, deliveryId: id, token: claim?.token ?? '' }
+}
+
 // --- One endpoint ---
 
-/** Of an endpoint, with each claim that meets it. */
+/** Deliveries of one endpoint that a claim skips at most. */
 const SKIPPED_AT_ONCE = 500
 
 function isClosed({ isRemoved, state }: KeptEndpoint): boolean {
@@ -77,30 +135,28 @@ function skipSome(memory: Memory, { pending }: KeptEndpoint, now: number): void 
   }
 }
 
-/** Claims what is due of an endpoint, as far as there is room beside what is claimed already. */
-function claimFrom(
-  memory: Memory,
+/** Due deliveries of an endpoint, as far as the capacity allows beside those claimed already. */
+function dueOf(
   endpoint: KeptEndpoint,
   claimed: readonly KeptDelivery[],
   request: ClaimRequest,
   now: number,
 ): readonly KeptDelivery[] {
-  const { token, leaseMs } = request
-  const due = [...endpoint.pending]
+  return [...endpoint.pending]
     .filter(({ dueAt }) => dueAt <= now)
     .sort(byTurn)
-    .slice(0, roomFor(endpoint, claimed, request))
-  for (const delivery of due) {
-    memory.move(delivery, {
-      state: 'in_flight',
-      attempts: delivery.attempts + 1,
-      claim: { token, claimedAt: now, leaseUntil: now + leaseMs },
-    })
-  }
-  return due
+    .slice(0, capacityFor(endpoint, claimed, request))
 }
 
-/** First attempts before retries, then what has been due for longer. */
+function take(memory: Memory, delivery: KeptDelivery, { token, leaseMs }: ClaimRequest, now: number): void {
+  memory.move(delivery, {
+    state: 'in_flight',
+    attempts: delivery.attempts + 1,
+    claim: { token, claimedAt: now, leaseUntil: now + leaseMs },
+  })
+}
+
+/** First attempts before retries, then deliveries that have been due for longer. */
 function byTurn(one: KeptDelivery, other: KeptDelivery): number {
   return Number(isRetry(one)) - Number(isRetry(other)) || one.dueAt - other.dueAt
 }
@@ -109,30 +165,30 @@ function isRetry({ attempts, attemptsBefore }: KeptDelivery): boolean {
   return attempts > attemptsBefore
 }
 
-function roomFor(
+function capacityFor(
   { organizationId, record: { id } }: KeptEndpoint,
   claimed: readonly KeptDelivery[],
-  { limit, room }: ClaimRequest,
+  { limit, capacity }: ClaimRequest,
 ): number {
   const ofOrganization = claimed.filter(({ endpoint }) => endpoint.organizationId === organizationId)
   const ofEndpoint = ofOrganization.filter(({ endpoint }) => endpoint.record.id === id)
   const left = Math.min(
     limit - claimed.length,
-    named(room.organizations, organizationId, room.organization) - ofOrganization.length,
-    named(room.endpoints, id, room.endpoint) - ofEndpoint.length,
+    listed(capacity.organizations, organizationId, capacity.organization) - ofOrganization.length,
+    listed(capacity.endpoints, id, capacity.endpoint) - ofEndpoint.length,
   )
   return Math.max(0, left)
 }
 
-/** An organization may be called `constructor`. */
-function named(rooms: Readonly<Record<string, number>>, id: string, otherwise: number): number {
-  return (Object.hasOwn(rooms, id) ? rooms[id] : undefined) ?? otherwise
+/** Own properties only: an organization's id may be `constructor`. */
+function listed(capacities: Readonly<Record<string, number>>, id: string, otherwise: number): number {
+  return (Object.hasOwn(capacities, id) ? capacities[id] : undefined) ?? otherwise
 }
 
 // --- The answer ---
 
 function show({ id, event, endpoint, attempts, attemptsBefore }: KeptDelivery, now: number): ClaimedDelivery {
-  const { url, headers } = endpoint.record
+  const { url, headerNames, sealedHeaders } = endpoint.record
   return {
     ...refOf(endpoint),
     id,
@@ -140,7 +196,8 @@ function show({ id, event, endpoint, attempts, attemptsBefore }: KeptDelivery, n
     type: event.type,
     body: event.body,
     url,
-    headers: { ...headers },
+    headerNames: [...headerNames],
+    sealedHeaders,
     sealedSecrets: sealedSecretsOf(endpoint, now),
     attempt: attempts - attemptsBefore,
   }

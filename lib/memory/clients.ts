@@ -1,13 +1,13 @@
-import type { Client, ClientStore } from '../clients.ts'
+import type { Client, ClientStore } from '../resources/clients.ts'
 import { admitToPage } from './admission.ts'
 import { applyChange } from './change.ts'
 import { commit, draft, judgeKey, keepOnce, refuseOddNumbers } from './creation.ts'
-import type { Memory, Organization } from './memory.ts'
+import type { Memory, Organization } from './state.ts'
 
 /** Clients and their businesses in memory. */
 export function createClientStore(memory: Memory): ClientStore {
   return {
-    async list(request, limit) {
+    async admitAndList(request, limit) {
       return admitToPage(memory, request, limit, (organization) => organization.clients)
     },
 

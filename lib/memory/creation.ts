@@ -1,22 +1,22 @@
-import { fill } from '../blanks.ts'
-import type { Creation, IdempotencyClaim } from '../creation.ts'
-import { BusinessApiError, INVALID_INPUT } from '../errors.ts'
-import { keepEvent } from './events.ts'
-import type { Memory, Organization } from './memory.ts'
+import { BusinessApiError, INVALID_INPUT } from '../base/errors.ts'
+import type { Creation, KeyReservation } from '../writes/creation.ts'
+import { render } from '../writes/placeholders.ts'
+import { keepEvent, refuseLarge } from './events.ts'
+import type { Memory, Organization } from './state.ts'
 
 /** Who claims an idempotency key, and where. */
-export interface Claimant {
+export interface KeyHolder {
   readonly memory: Memory
   readonly organization: Organization
   /** Lets an attempt whose answer was lost recognize its own entry. */
   readonly recordId: string
-  readonly idempotency: Omit<IdempotencyClaim, 'reply'> | null
+  readonly idempotency: Omit<KeyReservation, 'reply'> | null
   /** The moment of the claim by the store's clock. */
   readonly now: number
 }
 
 /** A creation as the store keeps it, and where. */
-export interface Draft<NewRecord> extends Creation<NewRecord>, Omit<Claimant, 'idempotency'> {}
+export interface Draft<NewRecord> extends Creation<NewRecord>, Omit<KeyHolder, 'idempotency'> {}
 
 /** Copies a creation, so that what the caller changes afterwards does not change what is kept. */
 export function draft<NewRecord>(
@@ -46,7 +46,7 @@ export function refuseOddNumbers(record: unknown): void {
  * What the idempotency key of a creation says about it; null when it may go on: there is no key, its entry has expired,
  * or the entry is of this very record, by an earlier attempt whose answer was lost.
  */
-export function judgeKey({ organization, idempotency, recordId, now }: Claimant): KeyVerdict | null {
+export function judgeKey({ organization, idempotency, recordId, now }: KeyHolder): KeyVerdict | null {
   const entry = idempotency && organization.idempotency.get(entryName(idempotency))
   if (!entry || entry.expiresAt <= now || entry.recordId === recordId) return null
   if (entry.fingerprint !== idempotency.fingerprint) return { outcome: 'mismatch' }
@@ -63,7 +63,7 @@ export type KeyVerdict =
  * this very creation has written stands.
  *
  * @param write throws only before it has written anything
- * @param facts what the blanks of the reply and the events are filled with
+ * @param facts what the placeholders of the reply and the events are filled with
  */
 export function commit(
   creation: Draft<unknown>,
@@ -71,9 +71,12 @@ export function commit(
   facts: Readonly<Record<string, unknown>> = {},
 ): { readonly outcome: 'created' } {
   const { memory, organization, events, idempotency } = creation
+  const reply = idempotency && render(idempotency.reply, facts)
+  const rendered = events.map((event) => ({ ...event, body: render(event.body, facts) }))
+  refuseLarge(memory, rendered)
   write()
-  if (idempotency) keepReply(creation, fill(idempotency.reply, facts))
-  for (const event of events) keepEvent(memory, organization, { ...event, body: fill(event.body, facts) })
+  if (reply !== null) keepReply(creation, reply)
+  for (const event of rendered) keepEvent(memory, organization, event)
   return { outcome: 'created' }
 }
 
@@ -83,7 +86,7 @@ export function keepOnce<T>(records: Map<string, T>, id: string, record: T): voi
 }
 
 /** Writes the idempotency entry, if there is a key. */
-export function keepReply({ organization, idempotency, recordId, now }: Claimant, reply: string): void {
+export function keepReply({ organization, idempotency, recordId, now }: KeyHolder, reply: string): void {
   if (!idempotency) return
   const name = entryName(idempotency)
   const entry = organization.idempotency.get(name)
@@ -94,6 +97,6 @@ export function keepReply({ organization, idempotency, recordId, now }: Claimant
 }
 
 /** JSON, so that no operation and key can be mistaken for another pair. */
-function entryName({ operation, key }: Pick<IdempotencyClaim, 'operation' | 'key'>): string {
+function entryName({ operation, key }: Pick<KeyReservation, 'operation' | 'key'>): string {
   return JSON.stringify([operation, key])
 }

@@ -1,9 +1,9 @@
-import type { Backlog, DeliveryStore } from '../deliveries.ts'
-import { record, release } from './attempts.ts'
-import { claim } from './claims.ts'
-import { cancelDelivery, getDelivery, listDeliveries, replayDeliveries } from './delivery-log.ts'
-import type { Memory } from './memory.ts'
+import type { Backlog, DeliveryStore } from '../webhooks/deliveries.ts'
+import { release, writeResults } from './attempts.ts'
+import { claim, readClaims } from './claims.ts'
+import { cancelDelivery, getDelivery, listDeliveries, recoverDeliveries } from './delivery-log.ts'
 import { purge } from './retention.ts'
+import type { Memory } from './state.ts'
 
 /** Deliveries in memory. */
 export function createDeliveryStore(memory: Memory): DeliveryStore {
@@ -12,8 +12,12 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
       return claim(memory, request)
     },
 
-    async record(results, limit) {
-      return record(memory, results, limit)
+    async read(claims) {
+      return readClaims(memory, claims)
+    },
+
+    async writeResults(results, limit) {
+      return writeResults(memory, results, limit)
     },
 
     async release(claims) {
@@ -28,8 +32,8 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
       return getDelivery(memory.organization(organizationId), deliveryId)
     },
 
-    async replay(organizationId, ids, filter, limit, entry) {
-      return replayDeliveries(memory, memory.organization(organizationId), ids, filter, limit, entry)
+    async recover(request) {
+      return recoverDeliveries(memory, memory.organization(request.organizationId), request)
     },
 
     async cancel(organizationId, deliveryId, entry) {
@@ -44,11 +48,11 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
       return purge(memory, request)
     },
 
-    watch: (onDue) => memory.due.watch(onDue),
+    watch: (onDue) => memory.wakeUp.watch(onDue),
   }
 }
 
-/** Above this a backlog is a backlog. */
+/** Due deliveries are counted to this number. */
 const DUE_COUNTED = 100_000
 
 function measure(memory: Memory): Backlog {

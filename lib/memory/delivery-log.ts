@@ -1,10 +1,10 @@
-import type { AuditRecord } from '../audit.ts'
-import type { Delivery, DeliveryDetails, DeliveryFilter } from '../deliveries.ts'
-import { toTimestamp } from '../making.ts'
+import type { AuditRecord } from '../access/audit.ts'
+import type { Delivery, DeliveryDetails, DeliveryFilter, RecoveryRequest } from '../webhooks/deliveries.ts'
+import { toTimestamp } from '../writes/write-context.ts'
 import { countInEntry, isRecorded, recordEntry } from './audit.ts'
-import type { KeptDelivery, Memory, Organization } from './memory.ts'
+import type { KeptDelivery, Memory, Organization } from './state.ts'
 
-/** The newest deliveries of an organization, from `before` on. */
+/** Lists the newest deliveries of an organization, from `before` on. */
 export function listDeliveries(
   organization: Organization,
   filter: DeliveryFilter,
@@ -18,42 +18,39 @@ export function listDeliveries(
     .map(show)
 }
 
-/** One delivery with what was sent and how it went. */
+/** Gives a delivery with its event's body and its attempts. */
 export function getDelivery({ deliveries }: Organization, deliveryId: string): DeliveryDetails | null {
   const delivery = deliveries.get(deliveryId)
   if (!delivery) return null
   return { ...show(delivery), body: delivery.event.body, attemptLog: [...delivery.attemptLog] }
 }
 
-/** Starts a new round for deliveries in a final state, the oldest first. */
-export function replayDeliveries(
+/** Starts a new round for deliveries in a final state, the oldest first: see `DeliveryStore.recover`. */
+export function recoverDeliveries(
   memory: Memory,
   organization: Organization,
-  ids: readonly string[] | null,
-  filter: DeliveryFilter,
-  limit: number,
-  entry: AuditRecord,
+  { ids, filter, limit, entry }: RecoveryRequest,
 ): readonly string[] {
   const now = memory.clock()
-  // The one that this very call has had sent again, its answer being lost.
+  // The delivery that this very call has recovered before, when its answer was lost.
   const before = organization.audit.get(entry.id)?.subjectId
-  const replayed = oldestFirst(organization, filter)
+  const recovered = oldestFirst(organization, filter)
     .filter(({ id }) => id !== before && (ids === null || ids.includes(id)))
     .filter(({ state, endpoint }) => !['pending', 'in_flight'].includes(state) && !endpoint.isRemoved)
     .slice(0, limit)
-  for (const delivery of replayed) {
+  for (const delivery of recovered) {
     const { attempts: attemptsBefore } = delivery
     memory.move(delivery, { state: 'pending', attemptsBefore, dueAt: now, reason: null, finishedAt: null })
   }
-  if (replayed.length > 0) {
-    countInEntry(memory, organization, entry, replayed.length)
-    memory.due.announce()
+  if (recovered.length > 0) {
+    countInEntry(memory, organization, entry, { recovered: recovered.length })
+    memory.wakeUp.signal()
   }
   const again = before !== undefined && ids?.includes(before) ? [before] : []
-  return [...replayed.map(({ id }) => id), ...again]
+  return [...recovered.map(({ id }) => id), ...again]
 }
 
-/** Cancels a delivery that is pending; whether it was. */
+/** Cancels a pending delivery. @returns whether it was pending */
 export function cancelDelivery(
   memory: Memory,
   organization: Organization,

@@ -1,17 +1,33 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { EndpointRecord, EndpointStore, WebhookEndpoint } from '../endpoints.ts'
-import { toTimestamp } from '../making.ts'
-import { isRecorded, recordEntry } from './audit.ts'
-import type { KeptEndpoint, Memory, Organization } from './memory.ts'
+import type {
+  EndpointChangeOutcome,
+  EndpointRecord,
+  EndpointStore,
+  SealedEndpoint,
+  SealedForms,
+  WebhookEndpoint,
+} from '../webhooks/endpoints.ts'
+import { toTimestamp } from '../writes/write-context.ts'
+import { isChangeMade, isRecorded, recordEntry } from './audit.ts'
+import type { KeptEndpoint, Memory, Organization } from './state.ts'
 
 /** Webhook endpoints in memory. */
 export function createEndpointStore(memory: Memory): EndpointStore {
   return {
-    async insert(organizationId, endpoint, entry) {
+    async insert({ organizationId, endpoint: record, limit, entry }) {
       const organization = memory.organization(organizationId)
-      if (organization.endpoints.has(endpoint.id)) return
-      insert(organization, structuredClone(endpoint))
+      const now = memory.clock()
+      const present = organization.endpoints.get(record.id)
+      if (present) {
+        if (present.isRemoved) return { outcome: 'already_exists', item: null }
+        const isOurs = present.record.sealedSecret === record.sealedSecret
+        return { outcome: isOurs ? 'inserted' : 'already_exists', item: show(present, now) }
+      }
+      const others = [...organization.endpoints.values()].filter(({ isRemoved }) => !isRemoved)
+      if (others.length >= limit) return { outcome: 'limit_reached' }
+      const endpoint = insert(organization, structuredClone(record))
       recordEntry(memory, organization, entry)
+      return { outcome: 'inserted', item: show(endpoint, now) }
     },
 
     async list(organizationId) {
@@ -26,25 +42,42 @@ export function createEndpointStore(memory: Memory): EndpointStore {
       const endpoint = find(memory.organization(organizationId), endpointId)
       if (!endpoint) return null
       const now = memory.clock()
-      const { url, types, headers } = structuredClone(endpoint.record)
-      return { url, types, headers, sealedSecrets: sealedSecretsOf(endpoint, now), storeTime: now }
+      const { url, types, headerNames, sealedHeaders } = structuredClone(endpoint.record)
+      return {
+        url,
+        types,
+        headerNames,
+        sealedHeaders,
+        sealedSecrets: sealedSecretsOf(endpoint, now),
+        storeTime: now,
+      }
     },
 
-    async update(organizationId, endpointId, changes, entry) {
+    async update({ organizationId, endpointId, changes, entry }) {
       const organization = memory.organization(organizationId)
       const endpoint = find(organization, endpointId)
       if (!endpoint) return null
-      if (isRecorded(organization, entry)) return show(endpoint, memory.clock())
+      const answer = (outcome: EndpointChangeOutcome['outcome']) => ({
+        outcome,
+        endpoint: show(endpoint, memory.clock()),
+      })
+      if (isRecorded(organization, entry)) return answer('changed')
       const { record: before } = endpoint
-      endpoint.record = { ...before, ...structuredClone(changes) }
-      const fields = CHANGEABLE.filter((name) => !isDeepStrictEqual(before[name], endpoint.record[name]))
-      if (fields.length > 0) {
-        recordEntry(memory, organization, { ...entry, details: { ...entry.details, fields } })
+      const { headers, ...fields } = structuredClone(changes)
+      if (headers && headers.replaces !== before.sealedHeaders) return answer('conflict')
+      const { headerNames, sealedHeaders } = headers ?? before
+      endpoint.record = { ...before, ...fields, headerNames, sealedHeaders }
+      const changed = CHANGEABLE.filter(
+        ([, field]) => !isDeepStrictEqual(before[field], endpoint.record[field]),
+      )
+      if (changed.length > 0) {
+        const details = { ...entry.details, fields: changed.map(([name]) => name) }
+        recordEntry(memory, organization, { ...entry, details })
       }
-      return show(endpoint, memory.clock())
+      return answer('changed')
     },
 
-    async setState(organizationId, endpointId, state, from, entry) {
+    async setState({ organizationId, endpointId, state, from, entry }) {
       const organization = memory.organization(organizationId)
       const endpoint = find(organization, endpointId)
       if (!endpoint) return null
@@ -58,31 +91,70 @@ export function createEndpointStore(memory: Memory): EndpointStore {
       return show(endpoint, memory.clock())
     },
 
-    async remove(organizationId, endpointId, entry) {
+    async remove({ organizationId, endpointId, entry }) {
       const organization = memory.organization(organizationId)
       const endpoint = find(organization, endpointId)
       if (!endpoint) return isRecorded(organization, entry)
       endpoint.isRemoved = true
-      endpoint.record = { ...endpoint.record, headers: {}, sealedSecret: '' }
+      endpoint.record = { ...endpoint.record, headerNames: [], sealedHeaders: null, sealedSecret: '' }
       endpoint.previousSecret = null
       recordEntry(memory, organization, entry)
       return true
     },
 
-    async rotateSecret(organizationId, endpointId, sealedSecret, overlapMs, entry) {
+    async rotateSecret({ organizationId, endpointId, changeId, sealedSecret, overlapMs, entry }) {
       const organization = memory.organization(organizationId)
       const endpoint = find(organization, endpointId)
       if (!endpoint) return null
       const now = memory.clock()
       const { sealedSecret: sealed } = endpoint.record
-      if (sealed !== sealedSecret && !isRecorded(organization, entry)) {
+      const isMade = isRecorded(organization, entry) || isChangeMade(organization, entry.subjectId, changeId)
+      if (sealed !== sealedSecret && !isMade) {
         endpoint.record = { ...endpoint.record, sealedSecret }
         endpoint.previousSecret = overlapMs > 0 ? { sealed, expiresAt: now + overlapMs } : null
-        recordEntry(memory, organization, entry)
+        recordEntry(memory, organization, { ...entry, details: { ...entry.details, changeId } })
       }
-      return show(endpoint, now)
+      const isOurs = endpoint.record.sealedSecret === sealedSecret
+      return { outcome: isOurs ? 'rotated' : 'already_exists', endpoint: show(endpoint, now) }
+    },
+
+    async listSealed(after, limit) {
+      const now = memory.clock()
+      return [...memory.organizations()]
+        .flatMap(({ endpoints }) => [...endpoints.values()])
+        .filter(({ isRemoved }) => !isRemoved)
+        .map((endpoint) => ({
+          organizationId: endpoint.organizationId,
+          endpointId: endpoint.record.id,
+          headerNames: [...endpoint.record.headerNames],
+          ...formsOf(endpoint),
+          isPreviousExpired: endpoint.previousSecret !== null && previousSecretOf(endpoint, now) === null,
+        }))
+        .filter((endpoint) => after === null || placeOf(endpoint) > placeOf(after))
+        .sort((one, other) => (placeOf(one) < placeOf(other) ? -1 : 1))
+        .slice(0, limit)
+    },
+
+    async exchangeSealed({ organizationId, endpointId, from, to }) {
+      const endpoint = find(memory.organization(organizationId), endpointId)
+      if (!endpoint) return false
+      const { sealedSecret, previousSealedSecret, sealedHeaders } = from
+      const present = formsOf(endpoint)
+      if (isDeepStrictEqual(present, { sealedSecret, previousSealedSecret, sealedHeaders })) {
+        const { previousSecret, record } = endpoint
+        const { sealedSecret, previousSealedSecret: sealed, sealedHeaders } = to
+        endpoint.record = { ...record, sealedSecret, sealedHeaders }
+        endpoint.previousSecret = previousSecret && sealed !== null ? { ...previousSecret, sealed } : null
+        return true
+      }
+      return isDeepStrictEqual(present, to)
     },
   }
+}
+
+function formsOf({ record, previousSecret }: KeptEndpoint): SealedForms {
+  const { sealedSecret, sealedHeaders } = record
+  return { sealedSecret, previousSealedSecret: previousSecret?.sealed ?? null, sealedHeaders }
 }
 
 /** As sealed, the current one first. */
@@ -92,16 +164,21 @@ export function sealedSecretsOf(endpoint: KeptEndpoint, now: number): readonly s
   return previous === null ? [sealedSecret] : [sealedSecret, previous.sealed]
 }
 
-/** What {@link EndpointChanges} can name, in the order in which an entry does. */
-const CHANGEABLE = ['url', 'types', 'description', 'headers'] as const
+/** The names of changes in the order of an entry, with the fields that show a change. */
+const CHANGEABLE = [
+  ['url', 'url'],
+  ['types', 'types'],
+  ['description', 'description'],
+  ['headers', 'sealedHeaders'],
+] as const
 
 /** The secret of before the last rotation, as long as it signs too. */
 function previousSecretOf({ previousSecret }: KeptEndpoint, now: number): KeptEndpoint['previousSecret'] {
   return previousSecret !== null && previousSecret.expiresAt > now ? previousSecret : null
 }
 
-function insert({ id, endpoints }: Organization, record: EndpointRecord): void {
-  endpoints.set(record.id, {
+function insert({ id, endpoints }: Organization, record: EndpointRecord): KeptEndpoint {
+  const endpoint: KeptEndpoint = {
     organizationId: id,
     record,
     state: 'enabled',
@@ -112,7 +189,17 @@ function insert({ id, endpoints }: Organization, record: EndpointRecord): void {
     previousSecret: null,
     isRemoved: false,
     pending: new Set(),
-  })
+  }
+  endpoints.set(record.id, endpoint)
+  return endpoint
+}
+
+/** Sorts by organization, then by endpoint: NUL is in no id and before every other character. */
+function placeOf({
+  organizationId,
+  endpointId,
+}: Pick<SealedEndpoint, 'organizationId' | 'endpointId'>): string {
+  return `${organizationId}\0${endpointId}`
 }
 
 /** One that has been removed is as absent as one that never was. */
@@ -125,12 +212,12 @@ function enable(memory: Memory, endpoint: KeptEndpoint): void {
   endpoint.failures = 0
   endpoint.failingSince = null
   // What has been waiting for it may be due.
-  memory.due.announce()
+  memory.wakeUp.signal()
 }
 
 function show(endpoint: KeptEndpoint, now: number): WebhookEndpoint {
   const { record, state, disabledReason, failures, failingSince } = endpoint
-  const { sealedSecret: _, ...shown } = structuredClone(record)
+  const { sealedSecret: _, sealedHeaders: __, ...shown } = structuredClone(record)
   const previousSecret = previousSecretOf(endpoint, now)
   return {
     ...shown,

@@ -1,6 +1,7 @@
-import type { RecordedEvent } from '../envelope.ts'
-import type { EventStore } from '../publishing.ts'
-import type { DeliveryProgress, KeptDelivery, KeptEndpoint, Memory, Organization } from './memory.ts'
+import { BusinessApiError, INVALID_EVENT } from '../base/errors.ts'
+import type { EventStore } from '../resources/publishing.ts'
+import type { EventRecord } from '../writes/event-envelope.ts'
+import type { DeliveryProgress, KeptDelivery, KeptEndpoint, Memory, Organization } from './state.ts'
 
 /** Why a delivery is skipped. */
 export const ENDPOINT_DISABLED = 'endpoint_disabled'
@@ -9,30 +10,48 @@ export const ENDPOINT_DISABLED = 'endpoint_disabled'
 export function createEventStore(memory: Memory): EventStore {
   return {
     async publish(organizationId, event) {
+      refuseLarge(memory, [event])
       keepEvent(memory, memory.organization(organizationId), { ...event })
     },
   }
 }
 
+/**
+ * Refuses events whose body is too large, before anything is written.
+ *
+ * @throws `BusinessApiError` with code `invalid_event`
+ */
+export function refuseLarge({ maxEventBytes }: Memory, events: readonly EventRecord[]): void {
+  for (const { type, body } of events) {
+    const bytes = Buffer.byteLength(body)
+    if (bytes <= maxEventBytes) continue
+    throw new BusinessApiError(
+      INVALID_EVENT,
+      `Cannot publish ${type} because its body has ${bytes} bytes, and an event may have ${maxEventBytes}. ` +
+        'Publish an id with which subscribers can fetch the rest.',
+    )
+  }
+}
+
 /** Keeps an event with one delivery for each endpoint that it goes to, unless there is one of its id. */
-export function keepEvent(memory: Memory, organization: Organization, event: RecordedEvent): void {
+export function keepEvent(memory: Memory, organization: Organization, event: EventRecord): void {
   if (organization.events.has(event.id)) return
   const record = Object.freeze(event)
   const deliveries = [...organization.endpoints.values()]
     .filter((endpoint) => isWanted(endpoint, record))
     .map((endpoint) => fanOut(memory, organization, record, endpoint))
   organization.events.set(record.id, { record, deliveries })
-  if (deliveries.some(({ state }) => state === 'pending')) memory.due.announce()
+  if (deliveries.some(({ state }) => state === 'pending')) memory.wakeUp.signal()
 }
 
-function isWanted({ isRemoved, record: { types } }: KeptEndpoint, { type }: RecordedEvent): boolean {
+function isWanted({ isRemoved, record: { types } }: KeptEndpoint, { type }: EventRecord): boolean {
   return !isRemoved && (types === null || types.some((wanted) => wanted === type))
 }
 
 function fanOut(
   memory: Memory,
   organization: Organization,
-  event: RecordedEvent,
+  event: EventRecord,
   endpoint: KeptEndpoint,
 ): KeptDelivery {
   const now = memory.clock()

@@ -1,6 +1,6 @@
-import type { AttemptResult, ClaimRef, EndpointHealth, FailureLimit } from '../deliveries.ts'
-import { toTimestamp } from '../making.ts'
-import type { KeptEndpoint } from './memory.ts'
+import type { AttemptResult, ClaimRef, EndpointHealth, FailureLimit } from '../webhooks/deliveries.ts'
+import { toTimestamp } from '../writes/write-context.ts'
+import type { KeptEndpoint } from './state.ts'
 
 // How an endpoint does by its attempts.
 
@@ -52,9 +52,9 @@ function count(endpoint: KeptEndpoint, result: AttemptResult, now: number): void
   }
 }
 
-/** An attempt that this side has interrupted says nothing of the endpoint. */
+/** An attempt that this side has interrupted, or never made, proves nothing about the endpoint. */
 function isFailure({ outcome, error }: AttemptResult): boolean {
-  return outcome !== 'delivered' && error !== 'interrupted'
+  return outcome !== 'delivered' && error !== 'interrupted' && error !== 'unreadable'
 }
 
 function isFailing({ failures, failingSince }: KeptEndpoint, limit: FailureLimit, now: number): boolean {

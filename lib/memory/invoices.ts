@@ -1,28 +1,28 @@
-import { fill } from '../blanks.ts'
-import type { Change } from '../change.ts'
-import { minorUnits } from '../currencies.ts'
-import { BusinessApiError, INVALID_INPUT } from '../errors.ts'
+import { BusinessApiError, INVALID_INPUT } from '../base/errors.ts'
+import { minorUnits } from '../resources/currencies.ts'
 import type {
   Invoice,
+  InvoiceRecord,
   InvoiceRefusal,
   InvoiceStore,
-  NewInvoice,
   OverdueRequest,
   Settlement,
-} from '../invoices.ts'
-import { toTimestamp } from '../making.ts'
-import { decimalsOf, isZero, subtract, withDecimals } from '../money.ts'
+} from '../resources/invoices.ts'
+import { decimalsOf, isZero, subtract, withDecimals } from '../resources/money.ts'
+import type { Change } from '../writes/change.ts'
+import { render } from '../writes/placeholders.ts'
+import { toTimestamp } from '../writes/write-context.ts'
 import { admitToPage } from './admission.ts'
 import { applyChange, type Decision } from './change.ts'
 import { commit, draft, judgeKey, keepOnce } from './creation.ts'
+import { numberOf } from './document-numbers.ts'
 import { keepEvent } from './events.ts'
-import type { Memory, Organization } from './memory.ts'
-import { numberOf } from './numbering.ts'
+import type { Memory, Organization } from './state.ts'
 
 /** Invoices in memory. */
 export function createInvoiceStore(memory: Memory): InvoiceStore {
   return {
-    async list(request, limit) {
+    async admitAndList(request, limit) {
       return admitToPage(memory, request, limit, (organization) => organization.invoices)
     },
 
@@ -86,7 +86,7 @@ function theInvoice(id: string) {
 type Money = Pick<Invoice, 'total' | 'amountPaid' | 'amountDue'>
 
 /** The money of a new invoice in its currency's decimals, and what is due computed of the rest. */
-function moneyOf(invoice: NewInvoice): Money {
+function moneyOf(invoice: InvoiceRecord): Money {
   const decimals = invoice.minorUnits ?? minorUnits(invoice.currency)
   const total = withDecimals(invoice.total, decimals)
   const amountPaid = withDecimals(invoice.amountPaid, decimals)
@@ -100,7 +100,7 @@ function moneyOf(invoice: NewInvoice): Money {
   return { total, amountPaid, amountDue }
 }
 
-function toInvoice({ minorUnits: _, ...invoice }: NewInvoice, number: string, money: Money): Invoice {
+function toInvoice({ minorUnits: _, ...invoice }: InvoiceRecord, number: string, money: Money): Invoice {
   return { ...invoice, ...money, number }
 }
 
@@ -154,6 +154,6 @@ function markOverdue(
   const marked = { ...invoice, status: 'overdue' }
   organization.invoices.set(marked.id, marked)
   const eventId = memory.ids('evt')
-  keepEvent(memory, organization, { ...event, id: eventId, body: fill(event.body, marked, { eventId }) })
+  keepEvent(memory, organization, { ...event, id: eventId, body: render(event.body, marked, { eventId }) })
   return { ...marked }
 }

@@ -1,17 +1,17 @@
-import type { Change } from '../change.ts'
-import type { Client } from '../clients.ts'
-import type { RecordedEvent } from '../envelope.ts'
-import type { Conversion, ConvertedLead, Lead, LeadRecord, LeadStore } from '../leads.ts'
+import type { Client } from '../resources/clients.ts'
+import type { Conversion, ConvertedLead, Lead, LeadRecord, LeadStore } from '../resources/leads.ts'
+import type { Change } from '../writes/change.ts'
+import type { EventRecord } from '../writes/event-envelope.ts'
 import { admitToPage } from './admission.ts'
 import { applyChange, type Decision } from './change.ts'
 import { keepClient } from './clients.ts'
 import { commit, draft, judgeKey, keepOnce, refuseOddNumbers } from './creation.ts'
-import type { Memory, Organization } from './memory.ts'
+import type { Memory, Organization } from './state.ts'
 
 /** Leads in memory. */
 export function createLeadStore(memory: Memory): LeadStore {
   return {
-    async list(request, limit) {
+    async admitAndList(request, limit) {
       return admitToPage(memory, request, limit, shownLeads)
     },
 
@@ -69,7 +69,7 @@ function convert(
   const lead = { ...kept.lead, stage: set.stage }
   const known = clientOf(organization, businessId)
   const client = known ?? newClient(organization, businessId, set)
-  const recorded: readonly RecordedEvent[] = [
+  const recorded: readonly EventRecord[] = [
     ...(lead.stage === kept.lead.stage ? [] : events),
     ...(known ? [] : set.clientEvents),
   ]

@@ -1,6 +1,6 @@
-import { toTimestamp } from '../making.ts'
-import type { ExpiryNotice, ExpiryRequest, NoticeStore } from '../notices.ts'
-import type { KeptApiKey, KeptEndpoint, Memory } from './memory.ts'
+import type { ExpiryNotice, ExpiryRequest, NoticeStore } from '../webhooks/notices.ts'
+import { toTimestamp } from '../writes/write-context.ts'
+import type { KeptApiKey, KeptEndpoint, Memory } from './state.ts'
 
 /** Which expiry of something was given last, and under which token. */
 type Given = WeakMap<object, { readonly expiresAt: number; readonly token: string }>

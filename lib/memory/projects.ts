@@ -1,13 +1,13 @@
-import type { ProjectStore } from '../projects.ts'
+import type { ProjectStore } from '../resources/projects.ts'
 import { admitToPage } from './admission.ts'
 import { applyChange } from './change.ts'
 import { commit, draft, judgeKey, keepOnce } from './creation.ts'
-import type { Memory } from './memory.ts'
+import type { Memory } from './state.ts'
 
 /** Projects in memory. */
 export function createProjectStore(memory: Memory): ProjectStore {
   return {
-    async list(request, limit) {
+    async admitAndList(request, limit) {
       return admitToPage(memory, request, limit, (organization) => organization.projects)
     },
 

@@ -1,16 +1,16 @@
-import { minorUnits } from '../currencies.ts'
-import { isAsFineAs } from '../money.ts'
-import type { NewProposal, Proposal, ProposalChanges, ProposalStore } from '../proposals.ts'
+import { minorUnits } from '../resources/currencies.ts'
+import { isAsFineAs } from '../resources/money.ts'
+import type { Proposal, ProposalChanges, ProposalRecord, ProposalStore } from '../resources/proposals.ts'
 import { admitToPage } from './admission.ts'
 import { applyChange } from './change.ts'
 import { commit, draft, judgeKey, keepOnce, refuseOddNumbers } from './creation.ts'
-import type { KeptProposal, Memory, Organization } from './memory.ts'
-import { numberOf } from './numbering.ts'
+import { numberOf } from './document-numbers.ts'
+import type { KeptProposal, Memory, Organization } from './state.ts'
 
 /** Proposals in memory. */
 export function createProposalStore(memory: Memory): ProposalStore {
   return {
-    async list(request, limit) {
+    async admitAndList(request, limit) {
       return admitToPage(memory, request, limit, shownProposals)
     },
 
@@ -45,7 +45,7 @@ export function createProposalStore(memory: Memory): ProposalStore {
 function withDecimals({
   minorUnits: given,
   ...proposal
-}: NewProposal & { readonly number: string }): KeptProposal {
+}: ProposalRecord & { readonly number: string }): KeptProposal {
   return { ...proposal, decimals: given ?? minorUnits(proposal.currency) }
 }
 

@@ -1,12 +1,17 @@
-import type { PurgeReport, PurgeRequest } from '../deliveries.ts'
-import type { KeptDelivery, Memory, Organization } from './memory.ts'
+import type { PurgeReport, PurgeRequest } from '../webhooks/deliveries.ts'
+import { countInEntry } from './audit.ts'
+import type { KeptDelivery, Memory, Organization } from './state.ts'
 
 /** Forgets what is old, a bounded part of it: see `DeliveryStore.purge`. */
-export function purge(memory: Memory, { eventsAfterMs, limit }: PurgeRequest): PurgeReport {
+export function purge(memory: Memory, { eventsAfterMs, limit, entry }: PurgeRequest): PurgeReport {
   const now = memory.clock()
   const purged = { events: 0, idempotencyKeys: 0 }
   for (const organization of memory.organizations()) {
-    purged.events += purgeEvents(organization, now - eventsAfterMs, limit - purged.events)
+    const events = purgeEvents(organization, now - eventsAfterMs, limit - purged.events)
+    purged.events += events
+    if (entry && events > 0) {
+      countInEntry(memory, organization, { ...entry, subjectId: organization.id }, { events })
+    }
     purged.idempotencyKeys += purgeIdempotencyKeys(organization, now, limit - purged.idempotencyKeys)
     purgeEndpoints(organization)
   }

@@ -1,6 +1,6 @@
-import type { RecordedEvent } from '../envelope.ts'
-import type { Clock } from '../ids.ts'
-import type { BusinessStore } from '../store.ts'
+import type { Clock } from '../base/ids.ts'
+import type { BusinessApiStore } from '../business-store.ts'
+import type { EventRecord } from '../writes/event-envelope.ts'
 import { createApiKeyStore } from './api-keys.ts'
 import { createAuditStore } from './audit.ts'
 import { createBusinessRecordStore } from './businesses.ts'
@@ -10,30 +10,35 @@ import { createEndpointStore } from './endpoints.ts'
 import { createEventStore } from './events.ts'
 import { createInvoiceStore } from './invoices.ts'
 import { createLeadStore } from './leads.ts'
-import { createMemory } from './memory.ts'
 import { createNoticeStore } from './notices.ts'
 import { createProjectStore } from './projects.ts'
 import { createProposalStore } from './proposals.ts'
+import { createMemory } from './state.ts'
 
 /** Options of `createMemoryStore`. */
 export interface MemoryStoreOptions {
   /** The store's clock: what is expired, revoked, limited or due is decided by it. Default `Date.now`. */
   clock?: Clock | undefined
+  /** The greatest size of an event's body in bytes. Default 262,144. */
+  maxEventBytes?: number | undefined
 }
 
 /** A store that forgets everything with the process. */
-export interface MemoryStore extends BusinessStore {
+export interface MemoryStore extends BusinessApiStore {
   /** The events that have been recorded for an organization and not been purged, oldest first. */
-  recordedEvents(organizationId: string): readonly RecordedEvent[]
+  recordedEvents(organizationId: string): readonly EventRecord[]
 }
 
 /**
- * Keeps everything in this process: for a host's tests, and for reading, as it is the contract of {@link BusinessStore}
+ * Keeps everything in this process: for a host's tests, and for reading, as it is the contract of {@link BusinessApiStore}
  * in the fewest lines. It never answers `in_progress`: a verb runs to its end before another one begins, which is also
  * what makes every verb atomic here.
  */
-export function createMemoryStore({ clock = Date.now }: MemoryStoreOptions = {}): MemoryStore {
-  const memory = createMemory(clock)
+export function createMemoryStore({
+  clock = Date.now,
+  maxEventBytes = 256 * 1024,
+}: MemoryStoreOptions = {}): MemoryStore {
+  const memory = createMemory(clock, maxEventBytes)
   return {
     apiKeys: createApiKeyStore(memory),
     businesses: createBusinessRecordStore(memory),

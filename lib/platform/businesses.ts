@@ -1,10 +1,10 @@
+import type { RecordStore } from '../business-store.ts'
 import {
   type Business,
   type CreateBusinessInput,
   CreateBusinessInputSchema,
   newBusiness,
-} from '../businesses.ts'
-import type { RecordStore } from '../store.ts'
+} from '../resources/businesses.ts'
 import { type CallOptions, type CallTools, createdItem, defineCall, withReply } from './calls.ts'
 
 /** A business to be created. */
@@ -15,13 +15,13 @@ export interface NewBusiness extends CallOptions, Optional<CreateBusinessInput> 
 
 type Optional<Input> = { readonly [Field in keyof Input]?: Input[Field] | undefined }
 
-/** What the host does with businesses. */
+/** The host's calls about businesses. */
 export interface BusinessCalls {
-  /** Creates a business that is no client yet: leads can be of it. Publishes `business.created`. */
+  /** Creates a business that is no client yet and can have leads. Publishes `business.created`. */
   create(organizationId: string, business: NewBusiness): Promise<Business>
 }
 
-/** The calls about businesses. */
+/** Builds the calls about businesses. */
 export function createBusinessCalls(store: Pick<RecordStore, 'businesses'>, tools: CallTools): BusinessCalls {
   const readCreate = defineCall(
     'businesses.create',
@@ -32,8 +32,8 @@ export function createBusinessCalls(store: Pick<RecordStore, 'businesses'>, tool
   return {
     async create(organizationId, business) {
       const call = readCreate(organizationId, business)
-      const { record, item, events } = newBusiness(call.input, call.making)
-      const idempotency = withReply(call.claim, item)
+      const { record, item, events } = newBusiness(call.input, call.context)
+      const idempotency = withReply(call.reservation, item)
       const creation = { organizationId: call.organizationId, record, events, idempotency }
       return createdItem(call, await store.businesses.create(creation), item)
     },

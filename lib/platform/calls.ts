@@ -1,38 +1,43 @@
 import * as v from 'valibot'
-import { blank } from '../blanks.ts'
-import type { Change, ChangeClaim, ChangeOutcome } from '../change.ts'
-import type { CreationOutcome, IdempotencyClaim, NumberedOutcome } from '../creation.ts'
 import {
   BusinessApiError,
   type ErrorCode,
   IDEMPOTENCY_KEY_IN_USE,
   IDEMPOTENCY_KEY_REUSED,
   INVALID_STATE,
-} from '../errors.ts'
-import { fingerprint, IDEMPOTENCY_KEY_MAX, IDEMPOTENCY_WINDOW_MS, isIdempotencyKey } from '../idempotency.ts'
-import type { Clock, Ids } from '../ids.ts'
-import { found, OrganizationIdSchema, read, withoutUndefined } from '../input.ts'
-import type { Making } from '../making.ts'
-import type { NewNumber } from '../numbering.ts'
+} from '../base/errors.ts'
+import { found, OrganizationIdSchema, read, withoutUndefined } from '../base/host-input.ts'
+import type { Clock, Ids } from '../base/ids.ts'
+import type { NewNumber } from '../resources/document-numbers.ts'
+import type { Change, ChangeKeyReservation, ChangeOutcome } from '../writes/change.ts'
+import type { CreationOutcome, KeyReservation, NumberedOutcome } from '../writes/creation.ts'
+import {
+  fingerprint,
+  IDEMPOTENCY_KEY_MAX,
+  IDEMPOTENCY_WINDOW_MS,
+  isIdempotencyKey,
+} from '../writes/idempotency.ts'
+import { placeholder } from '../writes/placeholders.ts'
+import type { WriteContext } from '../writes/write-context.ts'
 
-// Every call of the platform is made in the same way: its input is checked, the record and the events are prepared, one
-// verb of the store is asked, and its outcome becomes the record or a typed error.
+// Every call of the platform has the same steps: check the input, prepare the record and the events, ask one verb of the
+// store, and turn the outcome into the record or a typed error.
 
-/** What every call takes. */
+/** Options of every call. */
 export interface CallOptions {
   /**
-   * 1 to 200 visible ASCII characters. The same call with the same key within 7 days gives the record of the first one
-   * and does nothing again (specification, section 4, rule 4). Keys belong to the organization and the call; those of
-   * API requests are others. Default none.
+   * 1 to 200 visible ASCII characters. The same call with the same key within 7 days gives the record of the first call
+   * and does nothing again (specification, section 4, rule 4). A key belongs to the organization and the call, and never
+   * collides with a key of an API request. Default none.
    */
   readonly idempotencyKey?: string | undefined
 }
 
-/** What the calls are made with. */
+/** The tools that all calls share. */
 export interface CallTools {
   readonly ids: Ids
   readonly clock: Clock
-  /** How long to wait for another call with the same idempotency key; null: as long as the transaction may. */
+  /** Milliseconds to wait for an unfinished call with the same idempotency key; null: as long as the transaction may wait. */
   readonly waitMs: number | null
   /** Decimals of a currency. */
   readonly minorUnits: (currency: string) => number
@@ -47,15 +52,15 @@ const CallSchema = v.object({
   ),
 })
 
-/** A call whose input has been checked. */
+/** A call with its checked input. */
 export interface Call<Input> {
-  /** What is being done: `Cannot issue the invoice`. */
+  /** The beginning of every error message: `Cannot issue the invoice`. */
   readonly action: string
   readonly organizationId: string
   readonly input: Input
-  /** The claim of its idempotency key, if it has one. */
-  readonly claim: ChangeClaim | null
-  readonly making: Making
+  /** The reservation of the idempotency key; null without a key. */
+  readonly reservation: ChangeKeyReservation | null
+  readonly context: WriteContext
 }
 
 /** Reads the inputs of calls of one kind. */
@@ -64,9 +69,9 @@ export type ReadCall<Input> = (organizationId: string, given: unknown) => Call<I
 /**
  * Defines a call.
  *
- * @param name as the host writes it, `invoices.issue`: what the call's idempotency keys belong to
- * @param action what is being done: `Cannot issue the invoice`
- * @param schema of its input, none of its fields nested
+ * @param name as the host writes it, `invoices.issue`; the idempotency keys of the call belong to this name
+ * @param action the beginning of every error message: `Cannot issue the invoice`
+ * @param schema of the input, none of its fields nested
  */
 export function defineCall<Schema extends v.GenericSchema<object, object>>(
   name: string,
@@ -79,7 +84,7 @@ export function defineCall<Schema extends v.GenericSchema<object, object>>(
     // The defaults that depend on the moment come later: the same input has the same fingerprint a minute on.
     const { idempotencyKey, organizationId: owner } = read(CallSchema, fields, action)
     const input = read(schema, fields, action)
-    const claim =
+    const reservation =
       idempotencyKey === undefined
         ? null
         : {
@@ -89,32 +94,35 @@ export function defineCall<Schema extends v.GenericSchema<object, object>>(
             windowMs: IDEMPOTENCY_WINDOW_MS,
             waitMs,
           }
-    return { action, organizationId: owner, input, claim, making: { ids, now: clock() } }
+    return { action, organizationId: owner, input, reservation, context: { ids, now: clock() } }
   }
 }
 
-/** The claim of a creation, with the record as the reply. */
-export function withReply(claim: ChangeClaim | null, item: unknown): IdempotencyClaim | null {
-  return claim && { ...claim, reply: JSON.stringify(item) }
+/** Reserves the key of a creation, with the record as the reply. */
+export function withReply(reservation: ChangeKeyReservation | null, item: unknown): KeyReservation | null {
+  return reservation && { ...reservation, reply: JSON.stringify(item) }
 }
 
-/** A new record as the API shows it: its number left blank where it is the store's to find. */
+/** Builds the representation of a new record, with a placeholder for a number that the store has to find. */
 export function numberedItem<NewRecord extends { readonly number: NewNumber; readonly minorUnits?: number }>(
   record: NewRecord,
 ): Omit<NewRecord, 'minorUnits'> & { readonly number: string } {
   const { minorUnits: _, ...shown } = record
-  return { ...shown, number: typeof record.number === 'string' ? record.number : blank('number') }
+  return {
+    ...shown,
+    number: typeof record.number === 'string' ? record.number : placeholder<NewRecord>('number'),
+  }
 }
 
-/** A change that a call makes. */
+/** Builds the change of a call. */
 export function changeOf<Changes>(
-  { organizationId, claim, making }: Call<unknown>,
+  { organizationId, reservation, context }: Call<unknown>,
   change: Pick<Change<Changes>, 'recordId' | 'from' | 'set' | 'events'>,
 ): Change<Changes> {
-  return { organizationId, id: making.ids('chg'), idempotency: claim, ...change }
+  return { organizationId, id: context.ids('chg'), idempotency: reservation, ...change }
 }
 
-/** What a creation has made, now or the first time. */
+/** Gives the created record, of this call or of the first call with its idempotency key. */
 export function createdItem<Item>(
   { action }: Call<unknown>,
   outcome: CreationOutcome | NumberedOutcome,
@@ -124,13 +132,13 @@ export function createdItem<Item>(
   return replayed(action, outcome)
 }
 
-/** What a reason of the store's means to the caller: a code, and the end of the message after "as". */
+/** The meaning of a store's reason for the caller: a code, and the end of the message after "as". */
 export type Refusal = readonly [code: ErrorCode, text: string]
 
 /**
- * What a change has made of the record, now or the first time.
+ * Gives the changed record, of this call or of the first call with its idempotency key.
  *
- * @param refusals what the verb's own reasons mean
+ * @param refusals the meanings of the verb's own reasons
  * @throws `BusinessApiError` `not_found`, `invalid_state`, or that of the reason
  */
 export function changedItem<Item, Reason extends string = never>(

@@ -1,8 +1,8 @@
 import * as v from 'valibot'
-import type { Client, ClientChanges } from '../clients.ts'
-import { CreateClientInputSchema, newClient } from '../clients.ts'
-import { IdSchema } from '../input.ts'
-import type { RecordStore } from '../store.ts'
+import { IdSchema } from '../base/host-input.ts'
+import type { RecordStore } from '../business-store.ts'
+import type { Client, ClientChanges } from '../resources/clients.ts'
+import { CreateClientInputSchema, newClient } from '../resources/clients.ts'
 import type { NewBusiness } from './businesses.ts'
 import {
   type Call,
@@ -23,18 +23,18 @@ const STATUSES = ['active', 'inactive'] as const
 /** State of the relationship with a client. */
 export type ClientStatus = (typeof STATUSES)[number]
 
-/** The revenues of a client, numbers with at most three decimals; what is absent stays. */
+/** The revenues of a client, numbers with at most three decimals; an absent field stays. */
 export interface ClientRevenue extends CallOptions {
   readonly clientId: string
   readonly totalRevenue?: number | undefined
   readonly monthlyRevenue?: number | undefined
 }
 
-/** What the host does with clients. Every call about one of them throws `not_found` for an id that the organization does not have. */
+/** The host's calls about clients. Every call about one record throws `not_found` for an id that the organization does not have. */
 export interface ClientCalls {
   /** Creates a client and its business, as the API does. Publishes `business.created`, then `client.created`. */
   create(organizationId: string, client: NewBusiness): Promise<Client>
-  /** Active ⇄ inactive; the status it has already changes nothing. Publishes nothing. */
+  /** Active ⇄ inactive; the present status changes nothing. Publishes nothing. */
   setStatus(
     organizationId: string,
     change: { readonly clientId: string; readonly status: ClientStatus } & CallOptions,
@@ -57,7 +57,7 @@ const SetRevenueSchema = v.object({
 
 // --- Calls ---
 
-/** The calls about clients. */
+/** Builds the calls about clients. */
 export function createClientCalls(store: Pick<RecordStore, 'clients'>, tools: CallTools): ClientCalls {
   const readCreate = defineCall('clients.create', 'Cannot create the client', CreateClientInputSchema, tools)
   const readStatus = defineCall(
@@ -86,8 +86,8 @@ export function createClientCalls(store: Pick<RecordStore, 'clients'>, tools: Ca
   return {
     async create(organizationId, client) {
       const call = readCreate(organizationId, client)
-      const { record, item, events } = newClient(call.input, call.making)
-      const idempotency = withReply(call.claim, item)
+      const { record, item, events } = newClient(call.input, call.context)
+      const idempotency = withReply(call.reservation, item)
       const creation = { organizationId: call.organizationId, record, events, idempotency }
       return createdItem(call, await store.clients.create(creation), item)
     },

@@ -1,9 +1,9 @@
 import * as v from 'valibot'
-import * as field from '../fields.ts'
+import * as field from '../base/fields.ts'
 
-// What several calls take in the same form.
+// Inputs that several calls take in the same form.
 
-/** A number with at most three decimals, as the number fields of the API are kept. */
+/** A number with at most three decimals, like the number fields of the API. */
 export function amount(min: number, max: number = field.AMOUNT_MAX): v.GenericSchema<number, number> {
   const requirement = `must be a number from ${min} to ${max} with at most three decimals`
   return v.pipe(
@@ -22,7 +22,7 @@ export const AmountSchema: v.GenericSchema<number, number> = amount(0)
 const moneyRequirement =
   'must be a decimal string above zero such as "1250.000", with at most 15 digits before the point'
 
-/** Money as a decimal string above zero. How fine it may be, its currency says. */
+/** Money as a decimal string above zero; the currency bounds its decimals. */
 export const MoneySchema: v.GenericSchema<string> = v.pipe(
   v.string(moneyRequirement),
   v.check((text) => /^\d{1,15}(\.\d{1,20})?$/.test(text) && /[1-9]/.test(text), moneyRequirement),

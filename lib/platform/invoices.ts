@@ -1,19 +1,20 @@
 import * as v from 'valibot'
-import { blank } from '../blanks.ts'
-import { type RecordedEvent, recordWithBlanks } from '../envelope.ts'
-import { BusinessApiError, INVALID_INPUT, INVALID_STATE, OVERPAYMENT } from '../errors.ts'
-import { IdSchema, MomentSchema, whole } from '../input.ts'
+import { BusinessApiError, INVALID_INPUT, INVALID_STATE, OVERPAYMENT } from '../base/errors.ts'
+import { IdSchema, MomentSchema, whole } from '../base/host-input.ts'
+import type { RecordStore } from '../business-store.ts'
+import { seriesOf } from '../resources/document-numbers.ts'
 import {
   type Invoice,
+  type InvoiceRecord,
   type InvoiceRefusal,
   invoiceEvents,
-  type NewInvoice as NewRecord,
-} from '../invoices.ts'
-import { type Making, toTimestamp } from '../making.ts'
-import { withDecimals } from '../money.ts'
-import { seriesOf } from '../numbering.ts'
-import { overdueRequest } from '../overdue.ts'
-import type { RecordStore } from '../store.ts'
+  type PaymentFacts,
+} from '../resources/invoices.ts'
+import { withDecimals } from '../resources/money.ts'
+import { overdueRequest } from '../resources/overdue.ts'
+import { buildEventTemplate, type EventRecord } from '../writes/event-envelope.ts'
+import { placeholder } from '../writes/placeholders.ts'
+import { toTimestamp, type WriteContext } from '../writes/write-context.ts'
 import {
   type Call,
   type CallOptions,
@@ -38,9 +39,9 @@ export interface NewInvoice extends CallOptions {
   readonly total: string
   /** Not before the issue date. */
   readonly dueDate: Date | string
-  /** When it will be issued. Default now; its year is that of the number. */
+  /** The planned date of issue. Default now; the number has its year. */
   readonly issueDate?: Date | string | undefined
-  /** 1 to 64 characters, unique in the organization. Default the next of the year's series: `INV-2026-0042`. */
+  /** 1 to 64 characters, unique in the organization. Default the next number of the year's series: `INV-2026-0042`. */
   readonly number?: string | undefined
 }
 
@@ -49,23 +50,23 @@ export interface InvoiceRef extends CallOptions {
   readonly invoiceId: string
 }
 
-/** How an invoice is issued. */
+/** The issue of an invoice. */
 export interface InvoiceIssue extends InvoiceRef {
-  /** Default what the draft says. */
+  /** Default the date of the draft. */
   readonly issueDate?: Date | string | undefined
-  /** Default what the draft says. */
+  /** Default the date of the draft. */
   readonly dueDate?: Date | string | undefined
 }
 
-/** Money that has come in. */
+/** A payment of an invoice. */
 export interface NewPayment extends InvoiceRef {
-  /** Above zero, a decimal string no finer than the invoice's currency and no more than is due. */
+  /** Above zero, a decimal string no finer than the invoice's currency and no more than the amount due. */
   readonly amount: string
   /** A `Date`, or ISO 8601 with a time zone. Default now. */
   readonly receivedAt?: Date | string | undefined
 }
 
-/** What `markOverdue` looks for. */
+/** Options of `markOverdue`. */
 export interface OverdueOptions {
   /** Invoices due before this moment. Default now, by the store's clock. */
   readonly asOf?: Date | string | undefined
@@ -74,40 +75,40 @@ export interface OverdueOptions {
 }
 
 /**
- * What the host does with invoices. Every call about one of them throws `not_found` for an id that the organization does
- * not have, and `invalid_state` when its status does not allow it.
+ * The host's calls about invoices. Every call about one record throws `not_found` for an id that the organization does
+ * not have, and `invalid_state` when the status does not allow the call.
  */
 export interface InvoiceCalls {
   /**
    * Creates a draft. Publishes nothing.
    *
-   * @throws `BusinessApiError` with code `already_exists` when another invoice has its number, `invalid_input` for money
+   * @throws `BusinessApiError` with code `already_exists` when another invoice has the number, `invalid_input` for money
    *   finer than the currency and a due date before the issue date
    */
   create(organizationId: string, invoice: NewInvoice): Promise<Invoice>
   /**
    * Draft → issued. Publishes `invoice.issued`.
    *
-   * @throws `BusinessApiError` with code `invalid_input` when it would be due before it is issued
+   * @throws `BusinessApiError` with code `invalid_input` when the invoice would be due before its issue
    */
   issue(organizationId: string, invoice: InvoiceIssue): Promise<Invoice>
   /**
-   * Adds a payment to an issued, partially paid or overdue invoice. It becomes paid once nothing is due any more, else
-   * partially paid, or stays overdue. Publishes `payment.received`, and then `invoice.paid` exactly when it is settled
-   * (specification, section 6, rule 2), whatever the number of payments and however many come at once.
+   * Adds a payment to an issued, partially paid or overdue invoice. The invoice becomes paid when nothing is left to pay,
+   * else partially paid, or stays overdue. Publishes `payment.received`, and then `invoice.paid` exactly when the invoice is
+   * settled (specification, section 6, rule 2), whatever the number of payments, also at the same time.
    *
-   * @throws `BusinessApiError` with code `overpayment` for more than is due, `invalid_input` for money finer than the
+   * @throws `BusinessApiError` with code `overpayment` for more than the amount due, `invalid_input` for money finer than the
    *   currency
    */
   recordPayment(organizationId: string, payment: NewPayment): Promise<Invoice>
   /** Draft, issued or overdue → void, which is final, as long as nothing was paid. Publishes nothing. */
   void(organizationId: string, invoice: InvoiceRef): Promise<Invoice>
   /**
-   * Marks invoices overdue that are issued or partially paid and due: some at a time, those due for longest first. To be
-   * called on a schedule until it gives fewer than the limit, or left to the delivery loop. Publishes `invoice.overdue`
-   * for each.
+   * Marks issued and partially paid invoices overdue that are due: at most `limit` in a call, the longest due first. Call it
+   * on a schedule until it gives fewer than the limit, or leave it to the delivery loop. Publishes `invoice.overdue` for
+   * each.
    *
-   * @returns those that it has marked
+   * @returns the invoices that this call has marked
    */
   markOverdue(organizationId: string, options?: OverdueOptions): Promise<readonly Invoice[]>
 }
@@ -149,7 +150,7 @@ const OverdueSchema = v.object({
 
 // --- Calls ---
 
-/** The calls about invoices. */
+/** Builds the calls about invoices. */
 export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: CallTools): InvoiceCalls {
   const { minorUnits } = tools
   const readCreate = defineCall('invoices.create', 'Cannot create the invoice', CreateSchema, tools)
@@ -163,7 +164,7 @@ export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: 
       const call = readCreate(organizationId, invoice)
       const record = newInvoice(call, minorUnits(call.input.currency))
       const item = numberedItem(record)
-      const idempotency = withReply(call.claim, item)
+      const idempotency = withReply(call.reservation, item)
       const creation = { organizationId: call.organizationId, record, events: [], idempotency }
       return createdItem(call, await store.invoices.create(creation), item)
     },
@@ -175,18 +176,18 @@ export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: 
         recordId: invoiceId,
         from: ISSUE.from,
         set: { status: ISSUE.to, ...dates },
-        events: [invoiceIssued(invoiceId, call.making)],
+        events: [invoiceIssued(invoiceId, call.context)],
       })
       return changedItem(call, await store.invoices.change(change), REFUSALS)
     },
 
     async recordPayment(organizationId, given) {
       const call = readPay(organizationId, given)
-      const { invoiceId, amount, receivedAt = toTimestamp(call.making.now) } = call.input
-      const payment = { id: call.making.ids('pay'), amount, receivedAt }
-      // In the order in which they happen, which their ids keep.
-      const events = [paymentReceived(payment.id, invoiceId, call.making)]
-      const settledEvents = [invoicePaid(invoiceId, call.making)]
+      const { invoiceId, amount, receivedAt = toTimestamp(call.context.now) } = call.input
+      const payment = { id: call.context.ids('pay'), amount, receivedAt }
+      // In the order of the events: later events get later ids.
+      const events = [paymentReceived(payment.id, invoiceId, call.context)]
+      const settledEvents = [invoicePaid(invoiceId, call.context)]
       const set = { payment, settledStatus: PAY.settled, unsettledStatus: PAY.unsettled, settledEvents }
       const change = changeOf(call, { recordId: invoiceId, from: PAY.from, set, events })
       const outcome = await store.invoices.pay(change)
@@ -205,9 +206,9 @@ export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: 
     },
 
     async markOverdue(organizationId, options = {}) {
-      const { organizationId: owner, input, making } = readOverdue(organizationId, options)
+      const { organizationId: owner, input, context } = readOverdue(organizationId, options)
       const { asOf = null, limit } = input
-      return store.invoices.markOverdue(overdueRequest({ organizationId: owner, asOf, limit }, making))
+      return store.invoices.markOverdue(overdueRequest({ organizationId: owner, asOf, limit }, context))
     },
   }
 }
@@ -220,10 +221,10 @@ const REFUSALS: Readonly<Record<InvoiceRefusal, Refusal>> = {
 }
 
 function newInvoice(
-  { action, input, making }: Call<v.InferOutput<typeof CreateSchema>>,
+  { action, input, context }: Call<v.InferOutput<typeof CreateSchema>>,
   decimals: number,
-): NewRecord {
-  const { number, issueDate = toTimestamp(making.now), dueDate, currency } = input
+): InvoiceRecord {
+  const { number, issueDate = toTimestamp(context.now), dueDate, currency } = input
   const total = withDecimals(input.total, decimals)
   if (total === null) {
     throw new BusinessApiError(INVALID_INPUT, `${action} as its total must be no finer than its currency`)
@@ -233,7 +234,7 @@ function newInvoice(
     throw new BusinessApiError(code, `${action} as ${text}`)
   }
   return {
-    id: making.ids('inv'),
+    id: context.ids('inv'),
     number: number ?? seriesOf('INV', issueDate),
     status: 'draft',
     currency,
@@ -248,30 +249,35 @@ function newInvoice(
 
 // --- Events ---
 
-function invoiceIssued(invoiceId: string, making: Making): RecordedEvent {
+function invoiceIssued(invoiceId: string, context: WriteContext): EventRecord {
   const data = {
     invoiceId,
-    number: blank('number'),
-    currency: blank('currency'),
-    total: blank('total'),
-    dueDate: blank('dueDate'),
+    number: placeholder<Invoice>('number'),
+    currency: placeholder<Invoice>('currency'),
+    total: placeholder<Invoice>('total'),
+    dueDate: placeholder<Invoice>('dueDate'),
   }
-  return recordWithBlanks(invoiceEvents, 'invoice.issued', data, making)
+  return buildEventTemplate(invoiceEvents, 'invoice.issued', data, context)
 }
 
-function paymentReceived(paymentId: string, invoiceId: string, making: Making): RecordedEvent {
+function paymentReceived(paymentId: string, invoiceId: string, context: WriteContext): EventRecord {
   const data = {
     paymentId,
     invoiceId,
-    number: blank('number'),
-    currency: blank('currency'),
-    amount: blank('amount'),
-    amountPaid: blank('amountPaid'),
-    amountDue: blank('amountDue'),
+    number: placeholder<Invoice>('number'),
+    currency: placeholder<Invoice>('currency'),
+    amount: placeholder<PaymentFacts>('amount'),
+    amountPaid: placeholder<Invoice>('amountPaid'),
+    amountDue: placeholder<Invoice>('amountDue'),
   }
-  return recordWithBlanks(invoiceEvents, 'payment.received', data, making)
+  return buildEventTemplate(invoiceEvents, 'payment.received', data, context)
 }
 
-function invoicePaid(invoiceId: string, making: Making): RecordedEvent {
-  return recordWithBlanks(invoiceEvents, 'invoice.paid', { invoiceId, number: blank('number') }, making)
+function invoicePaid(invoiceId: string, context: WriteContext): EventRecord {
+  return buildEventTemplate(
+    invoiceEvents,
+    'invoice.paid',
+    { invoiceId, number: placeholder<Invoice>('number') },
+    context,
+  )
 }

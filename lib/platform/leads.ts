@@ -1,21 +1,22 @@
 import * as v from 'valibot'
-import { blank } from '../blanks.ts'
-import { type Client, clientEvents } from '../clients.ts'
-import type { RecordedEvent } from '../envelope.ts'
-import { recordWithBlanks } from '../envelope.ts'
-import { BusinessApiError, NOT_FOUND } from '../errors.ts'
-import { IdSchema } from '../input.ts'
+import { BusinessApiError, NOT_FOUND } from '../base/errors.ts'
+import { IdSchema } from '../base/host-input.ts'
+import type { RecordStore } from '../business-store.ts'
+import { type Client, clientEvents } from '../resources/clients.ts'
 import {
   type Conversion,
   type ConvertedLead,
   CreateLeadInputSchema,
   type Lead,
+  type LeadFacts,
   leadEvents,
   newLead,
   scoreBand,
-} from '../leads.ts'
-import { toTimestamp } from '../making.ts'
-import type { RecordStore } from '../store.ts'
+} from '../resources/leads.ts'
+import type { EventRecord } from '../writes/event-envelope.ts'
+import { buildEventTemplate } from '../writes/event-envelope.ts'
+import { placeholder } from '../writes/placeholders.ts'
+import { toTimestamp } from '../writes/write-context.ts'
 import {
   type Call,
   type CallOptions,
@@ -30,12 +31,12 @@ import { AmountSchema, amount } from './inputs.ts'
 
 // --- Types ---
 
-/** From these a lead can go anywhere. */
+/** The stages from which a lead can go anywhere. */
 const OPEN_STAGES = ['new', 'contacted', 'qualified', 'proposal'] as const
 /** Won and lost are final. */
 const STAGES = [...OPEN_STAGES, 'won', 'lost'] as const
 
-/** Where a lead stands. */
+/** The stage of a lead. */
 export type LeadStage = (typeof STAGES)[number]
 
 /** A lead to be created. */
@@ -44,11 +45,11 @@ export interface NewLead extends CallOptions {
   readonly businessId: string
   /** 0 to 100, at most three decimals. Default null. */
   readonly leadScore?: number | null | undefined
-  /** What the deal may be worth, at most three decimals. Default null. */
+  /** The expected value of the deal, at most three decimals. Default null. */
   readonly expectedValue?: number | null | undefined
 }
 
-/** What the host does with leads. Every call about one of them throws `not_found` for an id that the organization does not have. */
+/** The host's calls about leads. Every call about one record throws `not_found` for an id that the organization does not have. */
 export interface LeadCalls {
   /**
    * Creates a lead in stage `new`. Publishes `lead.created`.
@@ -58,25 +59,25 @@ export interface LeadCalls {
   create(organizationId: string, lead: NewLead): Promise<Lead>
   /**
    * Moves a lead from an open stage (`new`, `contacted`, `qualified`, `proposal`) to any stage. Publishes
-   * `lead.stage_changed`, unless it is in that open stage already.
+   * `lead.stage_changed`, unless the lead is in that open stage already.
    *
-   * @throws `BusinessApiError` with code `invalid_state` when it is won or lost
+   * @throws `BusinessApiError` with code `invalid_state` when the lead is won or lost
    */
   setStage(
     organizationId: string,
     change: { readonly leadId: string; readonly stage: LeadStage } & CallOptions,
   ): Promise<Lead>
-  /** Sets a lead's score, 0 to 100 or null, and with it its band. Publishes nothing. */
+  /** Sets the score of a lead, 0 to 100 or null, and the band that follows from the score. Publishes nothing. */
   setScore(
     organizationId: string,
     change: { readonly leadId: string; readonly leadScore: number | null } & CallOptions,
   ): Promise<Lead>
   /**
-   * Wins a lead and makes its business a client, unless it is one: a business becomes a client once. Publishes
+   * Wins a lead and makes its business a client, unless the business is one: a business becomes a client once. Publishes
    * `lead.stage_changed` unless the lead was won before, and `client.created` if a client is made.
    *
-   * @returns the lead, and the client that its business is now
-   * @throws `BusinessApiError` with code `invalid_state` when it is lost
+   * @returns the lead, and the client that its business has become
+   * @throws `BusinessApiError` with code `invalid_state` when the lead is lost
    */
   convert(organizationId: string, lead: { readonly leadId: string } & CallOptions): Promise<ConvertedLead>
 }
@@ -99,7 +100,7 @@ const ConvertSchema = v.object({ leadId: IdSchema })
 
 // --- Calls ---
 
-/** The calls about leads. */
+/** Builds the calls about leads. */
 export function createLeadCalls(store: Pick<RecordStore, 'leads'>, tools: CallTools): LeadCalls {
   const readCreate = defineCall('leads.create', 'Cannot create the lead', CreateSchema, tools)
   const readStage = defineCall('leads.setStage', 'Cannot set the stage of the lead', SetStageSchema, tools)
@@ -109,8 +110,8 @@ export function createLeadCalls(store: Pick<RecordStore, 'leads'>, tools: CallTo
   return {
     async create(organizationId, lead) {
       const call = readCreate(organizationId, lead)
-      const { record, item, events } = newLead(call.input, call.making)
-      const idempotency = withReply(call.claim, item)
+      const { record, item, events } = newLead(call.input, call.context)
+      const idempotency = withReply(call.reservation, item)
       const outcome = await store.leads.create({
         organizationId: call.organizationId,
         record,
@@ -150,23 +151,32 @@ export function createLeadCalls(store: Pick<RecordStore, 'leads'>, tools: CallTo
   }
 }
 
-function stageChanged({ making }: Call<unknown>, leadId: string, stage: LeadStage): RecordedEvent {
-  const data = { leadId, businessId: blank('businessId'), stage, previousStage: blank('previousStage') }
-  return recordWithBlanks(leadEvents, 'lead.stage_changed', data, making)
+function stageChanged({ context }: Call<unknown>, leadId: string, stage: LeadStage): EventRecord {
+  const data = {
+    leadId,
+    businessId: placeholder<LeadFacts>('businessId'),
+    stage,
+    previousStage: placeholder<LeadFacts>('previousStage'),
+  }
+  return buildEventTemplate(leadEvents, 'lead.stage_changed', data, context)
 }
 
-function conversion({ making }: Call<unknown>): Conversion {
+function conversion({ context }: Call<unknown>): Conversion {
   const client: Omit<Client, 'business'> = {
-    id: making.ids('cli'),
+    id: context.ids('cli'),
     status: 'active',
     totalRevenue: 0,
     monthlyRevenue: 0,
-    convertedAt: toTimestamp(making.now),
+    convertedAt: toTimestamp(context.now),
   }
-  const data = { clientId: client.id, businessId: blank('businessId'), client: blank('client') }
+  const data = {
+    clientId: client.id,
+    businessId: placeholder<LeadFacts>('businessId'),
+    client: placeholder<LeadFacts>('client'),
+  }
   return {
     stage: 'won',
     client,
-    clientEvents: [recordWithBlanks(clientEvents, 'client.created', data, making)],
+    clientEvents: [buildEventTemplate(clientEvents, 'client.created', data, context)],
   }
 }

@@ -1,11 +1,11 @@
 import * as v from 'valibot'
-import { minorUnits } from '../currencies.ts'
-import type { EventData, EventType } from '../events.ts'
-import { type Clock, createIds, type Ids } from '../ids.ts'
-import { OrganizationIdSchema, read } from '../input.ts'
-import { checkEvent } from '../publishing.ts'
-import type { RecordStore } from '../store.ts'
-import { traceStore } from '../tracing.ts'
+import { OrganizationIdSchema, read } from '../base/host-input.ts'
+import { type Clock, createIds, type Ids } from '../base/ids.ts'
+import { traceStore } from '../base/tracing.ts'
+import type { RecordStore } from '../business-store.ts'
+import { minorUnits } from '../resources/currencies.ts'
+import type { EventData, EventType } from '../resources/event-catalogue.ts'
+import { checkEvent } from '../resources/publishing.ts'
 import { type BusinessCalls, createBusinessCalls } from './businesses.ts'
 import type { CallTools } from './calls.ts'
 import { type ClientCalls, createClientCalls } from './clients.ts'
@@ -20,22 +20,22 @@ export interface PlatformOptions {
   clock?: Clock | undefined
   /** Makes the ids of records and events. Default monotonic ULIDs. */
   ids?: Ids | undefined
-  /** Decimals of currencies, 0 to 4 by code, where ISO 4217 is not what the host goes by: `{ HUF: 0 }`. */
+  /** Decimals of currencies, 0 to 4 by code, for a host that departs from ISO 4217: `{ HUF: 0 }`. */
   currencyDecimals?: Readonly<Record<string, number>> | undefined
 }
 
 /** Options of `publish`. */
 export interface PublishOptions {
-  /** The event's id, 1 to 64 visible ASCII characters: published twice with the same id, the first stands. Default a new one. */
+  /** The event's id, 1 to 64 visible ASCII characters. Of two events with one id the first stands. Default a new id. */
   id?: string | undefined
 }
 
 /**
- * What the host's own code does. Every call takes the organization first, is one atomic step that writes the record and
- * its events (specification, section 6) at once or not at all, and gives the record as it is then.
+ * The calls of the host's own code. Every call takes the organization first, is one atomic step that writes the record and
+ * its events (specification, section 6) at once or not at all, and gives the record after the change.
  *
- * Every call throws `BusinessApiError` with code `invalid_input` for an input that cannot be used,
- * `idempotency_key_reused` and `idempotency_key_in_use` for its idempotency key, and what the store throws.
+ * Every call throws `BusinessApiError` with code `invalid_input` for an unusable input,
+ * `idempotency_key_reused` and `idempotency_key_in_use` for an idempotency key, and every error of the store.
  */
 export interface Platform {
   readonly businesses: BusinessCalls
@@ -46,12 +46,12 @@ export interface Platform {
   readonly projects: ProjectCalls
 
   /**
-   * Publishes an event of what lives in the host, support tickets and marketing campaigns above all, to every endpoint of
-   * the organization that wants its type (specification, section 6).
+   * Publishes an event of the host, of support tickets and marketing campaigns above all, to every endpoint of the
+   * organization that wants its type (specification, section 6).
    *
-   * @param data what the type's schema says; fields that it does not have are left out
+   * @param data by the schema of the type; unknown fields are left out
    * @returns the event's id
-   * @throws `BusinessApiError` with code `invalid_event` when `data` is not what the schema says
+   * @throws `BusinessApiError` with code `invalid_event` when `data` breaks the schema
    */
   publish<Type extends EventType>(
     organizationId: string,
@@ -61,24 +61,24 @@ export interface Platform {
   ): Promise<string>
 }
 
-/** A platform whose calls can also be made in a transaction of the host's. */
+/** A platform with calls in the host's own transaction. */
 export interface TransactionalPlatform<Transaction> extends Platform {
   /**
-   * The same calls in a transaction of the host's: what they write is there when the host commits, and never was when it
-   * rolls back. A call that is refused with a typed error leaves the transaction as it was, but for `store_unavailable`:
-   * then the transaction has failed, and the host may try it again as a whole.
+   * Makes the same calls in the host's own transaction: their writes are there when the host commits, and never were when
+   * the host rolls back. A call that is refused with a typed error leaves the transaction as it was. After
+   * `store_unavailable` the transaction has failed, and the host may try all of it again.
    *
-   * @param transaction what the store's driver gives: of postgres.js, what the callback of `sql.begin` is given
+   * @param transaction of the store's driver: with postgres.js the argument of the callback of `sql.begin`
    */
   using(transaction: Transaction): Platform
 }
 
-/** A store that can write in a transaction of the host's. */
+/** A store that can write in the host's own transaction. */
 export interface TransactionalStore<Transaction> extends RecordStore {
   using(transaction: Transaction): RecordStore
 }
 
-/** How long a call waits for another one with the same idempotency key. */
+/** Milliseconds for which a call waits for an unfinished call with the same idempotency key. */
 const WAIT_MS = 4000
 
 /**
@@ -90,7 +90,7 @@ export function createPlatform<Transaction>(
   store: TransactionalStore<Transaction>,
   options?: PlatformOptions,
 ): TransactionalPlatform<Transaction>
-/** The same with a store that has no transactions of the host's. */
+/** Creates the calls for a store that cannot write in the host's own transaction. */
 export function createPlatform(store: RecordStore, options?: PlatformOptions): Platform
 /** @internal */
 export function createPlatform<Transaction>(

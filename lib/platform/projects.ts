@@ -1,10 +1,10 @@
 import * as v from 'valibot'
-import { blank } from '../blanks.ts'
-import { type RecordedEvent, recordWithBlanks } from '../envelope.ts'
-import { IdSchema } from '../input.ts'
-import type { Making } from '../making.ts'
-import { type Project, projectEvents } from '../projects.ts'
-import type { RecordStore } from '../store.ts'
+import { IdSchema } from '../base/host-input.ts'
+import type { RecordStore } from '../business-store.ts'
+import { type Project, projectEvents } from '../resources/projects.ts'
+import { buildEventTemplate, type EventRecord } from '../writes/event-envelope.ts'
+import { placeholder } from '../writes/placeholders.ts'
+import type { WriteContext } from '../writes/write-context.ts'
 import {
   type CallOptions,
   type CallTools,
@@ -20,7 +20,7 @@ import { AmountSchema, TitleSchema } from './inputs.ts'
 
 const BILLING_TYPES = ['fixed', 'hourly', 'retainer'] as const
 
-/** How a project is billed. */
+/** The billing of a project. */
 export type BillingType = (typeof BILLING_TYPES)[number]
 
 /** A project to be created. */
@@ -28,7 +28,7 @@ export interface NewProject extends CallOptions {
   /** 1 to 200 characters. */
   readonly name: string
   readonly billingType: BillingType
-  /** What it is worth, at most three decimals. */
+  /** The value of the project, at most three decimals. */
   readonly value: number
 }
 
@@ -38,8 +38,8 @@ export interface ProjectRef extends CallOptions {
 }
 
 /**
- * What the host does with projects. Every call about one of them throws `not_found` for an id that the organization does
- * not have, and `invalid_state` when its status does not allow it.
+ * The host's calls about projects. Every call about one record throws `not_found` for an id that the organization does
+ * not have, and `invalid_state` when the status does not allow the call.
  */
 export interface ProjectCalls {
   /** Creates an active project. Publishes nothing. */
@@ -59,7 +59,7 @@ export interface ProjectCalls {
 interface Transition {
   readonly from: readonly string[]
   readonly to: string
-  events(projectId: string, making: Making): readonly RecordedEvent[]
+  events(projectId: string, context: WriteContext): readonly EventRecord[]
 }
 
 const TRANSITIONS = {
@@ -68,8 +68,13 @@ const TRANSITIONS = {
   complete: {
     from: ['active', 'on_hold'],
     to: 'completed',
-    events: (projectId, making) => [
-      recordWithBlanks(projectEvents, 'project.completed', { projectId, name: blank('name') }, making),
+    events: (projectId, context) => [
+      buildEventTemplate(
+        projectEvents,
+        'project.completed',
+        { projectId, name: placeholder<Project>('name') },
+        context,
+      ),
     ],
   },
   cancel: { from: ['active', 'on_hold'], to: 'cancelled', events: () => [] },
@@ -86,7 +91,7 @@ const RefSchema = v.object({ projectId: IdSchema })
 
 // --- Calls ---
 
-/** The calls about projects. */
+/** Builds the calls about projects. */
 export function createProjectCalls(store: Pick<RecordStore, 'projects'>, tools: CallTools): ProjectCalls {
   const readCreate = defineCall('projects.create', 'Cannot create the project', CreateSchema, tools)
 
@@ -100,7 +105,7 @@ export function createProjectCalls(store: Pick<RecordStore, 'projects'>, tools: 
         recordId: projectId,
         from,
         set: { status: to },
-        events: events(projectId, call.making),
+        events: events(projectId, call.context),
       })
       return changedItem(call, await store.projects.change(change), {})
     }
@@ -110,8 +115,8 @@ export function createProjectCalls(store: Pick<RecordStore, 'projects'>, tools: 
     async create(organizationId, project) {
       const call = readCreate(organizationId, project)
       const { name, billingType, value } = call.input
-      const record: Project = { id: call.making.ids('proj'), name, status: 'active', billingType, value }
-      const idempotency = withReply(call.claim, record)
+      const record: Project = { id: call.context.ids('proj'), name, status: 'active', billingType, value }
+      const idempotency = withReply(call.reservation, record)
       const creation = { organizationId: call.organizationId, record, events: [], idempotency }
       return createdItem(call, await store.projects.create(creation), record)
     },

@@ -1,18 +1,18 @@
 import * as v from 'valibot'
-import { blank } from '../blanks.ts'
-import { type RecordedEvent, recordWithBlanks } from '../envelope.ts'
-import { BusinessApiError, INVALID_INPUT } from '../errors.ts'
-import { IdSchema, MomentSchema } from '../input.ts'
-import { type Making, toTimestamp } from '../making.ts'
-import { isAsFineAs } from '../money.ts'
-import { seriesOf } from '../numbering.ts'
+import { BusinessApiError, INVALID_INPUT } from '../base/errors.ts'
+import { IdSchema, MomentSchema } from '../base/host-input.ts'
+import type { RecordStore } from '../business-store.ts'
+import { seriesOf } from '../resources/document-numbers.ts'
+import { isAsFineAs } from '../resources/money.ts'
 import {
-  type NewProposal as NewRecord,
   type Proposal,
   type ProposalChanges,
+  type ProposalRecord,
   proposalEvents,
-} from '../proposals.ts'
-import type { RecordStore } from '../store.ts'
+} from '../resources/proposals.ts'
+import { buildEventTemplate, type EventRecord } from '../writes/event-envelope.ts'
+import { placeholder, WHOLE_RECORD } from '../writes/placeholders.ts'
+import { toTimestamp, type WriteContext } from '../writes/write-context.ts'
 import {
   type Call,
   type CallOptions,
@@ -38,7 +38,7 @@ export interface NewProposal extends CallOptions {
   readonly total: number
   /** Price of a month, as fine as `total`. Default 0. */
   readonly monthlyTotal?: number | undefined
-  /** 1 to 64 characters, unique in the organization. Default the next of the year's series: `PROP-2026-0007`. */
+  /** 1 to 64 characters, unique in the organization. Default the next number of the year's series: `PROP-2026-0007`. */
   readonly number?: string | undefined
 }
 
@@ -47,7 +47,7 @@ export interface ProposalRef extends CallOptions {
   readonly proposalId: string
 }
 
-/** What a revision changes; what is absent stays. */
+/** The changes of a revision; absent fields stay. */
 export interface ProposalRevision extends ProposalRef {
   readonly title?: string | undefined
   readonly currency?: string | undefined
@@ -55,23 +55,23 @@ export interface ProposalRevision extends ProposalRef {
   readonly monthlyTotal?: number | undefined
 }
 
-/** Who signs a proposal, and when. */
-export interface ProposalSignature extends ProposalRef {
-  /** 1 to 200 characters: the name of who signs. */
+/** The signature of a proposal. */
+export interface ProposalAcceptance extends ProposalRef {
+  /** The name of the signatory, 1 to 200 characters. */
   readonly signedBy: string
   /** A `Date`, or ISO 8601 with a time zone. Default now. */
   readonly signedAt?: Date | string | undefined
 }
 
 /**
- * What the host does with proposals. Every call about one of them throws `not_found` for an id that the organization does
- * not have, `invalid_state` when its status does not allow it, and `invalid_input` for a price finer than the currency.
+ * The host's calls about proposals. Every call about one record throws `not_found` for an id that the organization does
+ * not have, `invalid_state` when the status does not allow the call, and `invalid_input` for a price finer than the currency.
  */
 export interface ProposalCalls {
   /**
    * Creates a draft, version 1. Publishes `proposal.created`.
    *
-   * @throws `BusinessApiError` with code `already_exists` when another proposal has its number
+   * @throws `BusinessApiError` with code `already_exists` when another proposal has the number
    */
   create(organizationId: string, proposal: NewProposal): Promise<Proposal>
   /** Draft, sent or rejected → draft of the next version, not signed. Publishes nothing. */
@@ -79,7 +79,7 @@ export interface ProposalCalls {
   /** Draft → sent. Publishes `proposal.sent`. */
   send(organizationId: string, proposal: ProposalRef): Promise<Proposal>
   /** Sent → accepted, which is final: a client signs (specification, section 6, rule 3). Publishes `proposal.accepted`. */
-  accept(organizationId: string, signature: ProposalSignature): Promise<Proposal>
+  accept(organizationId: string, acceptance: ProposalAcceptance): Promise<Proposal>
   /** Sent → rejected. Publishes `proposal.rejected`. */
   reject(organizationId: string, proposal: ProposalRef): Promise<Proposal>
 }
@@ -118,7 +118,7 @@ const AcceptSchema = v.object({
 
 // --- Calls ---
 
-/** The calls about proposals. */
+/** Builds the calls about proposals. */
 export function createProposalCalls(store: Pick<RecordStore, 'proposals'>, tools: CallTools): ProposalCalls {
   const { minorUnits } = tools
   const readCreate = defineCall('proposals.create', 'Cannot create the proposal', CreateSchema, tools)
@@ -134,7 +134,7 @@ export function createProposalCalls(store: Pick<RecordStore, 'proposals'>, tools
   ): Promise<Proposal> {
     const { from, to, event } = TRANSITIONS[name]
     const { proposalId } = call.input
-    const events = event === null ? [] : [proposalEvent(event, proposalId, call.making)]
+    const events = event === null ? [] : [proposalEvent(event, proposalId, call.context)]
     const set = { ...changes, status: to }
     const outcome = await store.proposals.change(changeOf(call, { recordId: proposalId, from, set, events }))
     return changedItem(call, outcome, { too_fine: TOO_FINE })
@@ -148,10 +148,10 @@ export function createProposalCalls(store: Pick<RecordStore, 'proposals'>, tools
       if (!isAsFineAs(total, decimals) || !isAsFineAs(monthlyTotal, decimals)) {
         throw new BusinessApiError(TOO_FINE[0], `${call.action} as ${TOO_FINE[1]}`)
       }
-      const { making } = call
-      const record: NewRecord = {
-        id: making.ids('prop'),
-        number: number ?? seriesOf('PROP', toTimestamp(making.now)),
+      const { context } = call
+      const record: ProposalRecord = {
+        id: context.ids('prop'),
+        number: number ?? seriesOf('PROP', toTimestamp(context.now)),
         title,
         status: 'draft',
         version: 1,
@@ -174,7 +174,7 @@ export function createProposalCalls(store: Pick<RecordStore, 'proposals'>, tools
     },
     async accept(organizationId, given) {
       const call = readAccept(organizationId, given)
-      const { signedBy, signedAt = toTimestamp(call.making.now) } = call.input
+      const { signedBy, signedAt = toTimestamp(call.context.now) } = call.input
       return change(call, 'accept', { signature: { signedBy, signedAt } })
     },
     async reject(organizationId, given) {
@@ -182,13 +182,13 @@ export function createProposalCalls(store: Pick<RecordStore, 'proposals'>, tools
     },
   }
 
-  async function create(call: Call<unknown>, record: NewRecord): Promise<Proposal> {
+  async function create(call: Call<unknown>, record: ProposalRecord): Promise<Proposal> {
     const item = numberedItem(record)
     const outcome = await store.proposals.create({
       organizationId: call.organizationId,
       record,
-      events: [proposalCreated(item, call.making)],
-      idempotency: withReply(call.claim, item),
+      events: [proposalCreated(item, call.context)],
+      idempotency: withReply(call.reservation, item),
     })
     return createdItem(call, outcome, item)
   }
@@ -196,23 +196,23 @@ export function createProposalCalls(store: Pick<RecordStore, 'proposals'>, tools
 
 const TOO_FINE = [INVALID_INPUT, 'its price must be no finer than its currency'] as const
 
-function proposalCreated(proposal: Proposal, making: Making): RecordedEvent {
+function proposalCreated(proposal: Proposal, context: WriteContext): EventRecord {
   const { id: proposalId, number, version, status } = proposal
   const data = { proposalId, number, version, status, proposal }
-  return recordWithBlanks(proposalEvents, 'proposal.created', data, making)
+  return buildEventTemplate(proposalEvents, 'proposal.created', data, context)
 }
 
 function proposalEvent(
   type: 'proposal.sent' | 'proposal.accepted' | 'proposal.rejected',
   proposalId: string,
-  making: Making,
-): RecordedEvent {
+  context: WriteContext,
+): EventRecord {
   const data = {
     proposalId,
-    number: blank('number'),
-    version: blank('version'),
-    status: blank('status'),
-    proposal: blank(''),
+    number: placeholder<Proposal>('number'),
+    version: placeholder<Proposal>('version'),
+    status: placeholder<Proposal>('status'),
+    proposal: WHOLE_RECORD,
   }
-  return recordWithBlanks(proposalEvents, type, data, making)
+  return buildEventTemplate(proposalEvents, type, data, context)
 }

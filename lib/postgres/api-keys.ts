@@ -1,9 +1,9 @@
 import type { Fragment, ISql as Sql } from 'postgres'
-import type { ApiKey, ApiKeyRotation, ApiKeyStore } from '../api-keys.ts'
-import { admit } from './admission.ts'
+import type { ApiKey, ApiKeyRotation, ApiKeyStore } from '../access/api-keys.ts'
 import { isRecorded, recordEntry } from './audit.ts'
-import type { Database } from './database.ts'
-import { isoTimestamp, textArray } from './fragments.ts'
+import type { Database } from './connection/database.ts'
+import { admit } from './statements/admission.ts'
+import { isoTimestamp } from './statements/fragments.ts'
 
 /** API keys, and the admission of requests by them, in PostgreSQL. */
 export function createApiKeyStore(database: Database): ApiKeyStore {
@@ -12,42 +12,42 @@ export function createApiKeyStore(database: Database): ApiKeyStore {
 
     async markUsed(organizationId, keyId) {
       await database.row(
-        (sql, mark) => sql`
+        (sql, answerTag) => sql`
           with used as (
             update business_api.api_keys set last_used_at = now()
             where organization_id = ${organizationId}::text and id = ${keyId}::text
               and (last_used_at is null or last_used_at < now() - interval '1 minute')
             returning 1
           )
-          select count(*)::text, ${mark} from used`,
+          select count(*)::text, ${answerTag} from used`,
       )
     },
 
-    async insert(organizationId, key, entry) {
-      await database.row(
-        (sql, mark) => sql`
+    async insert({ organizationId, key, limit, entry }) {
+      const [item, digest] = await database.row(
+        (sql, answerTag) => sql`
           with inserted as (
-            insert into business_api.api_keys
-              (organization_id, id, digest, name, scopes, prefix, last_four, per_second, burst, created_at, expires_at)
-            select
-              ${organizationId}::text, ${key.id}::text, ${key.digest}::text, ${key.name}::text,
-              ${textArray(sql, key.scopes)},
-              ${key.prefix}::text, ${key.lastFour}::text,
-              ${key.rateLimit?.perSecond ?? null}::float8, ${key.rateLimit?.burst ?? null}::int,
-              ${key.createdAt}::text::timestamptz, ${key.expiresAt}::text::timestamptz
-            on conflict (organization_id, id) do nothing
-            returning 1
+            select * from business_api.insert_api_key(
+              ${organizationId}::text, ${JSON.stringify(key)}::text::jsonb, ${limit}::int
+            )
           ), audited as (
-            ${recordEntry(sql, organizationId, entry, sql`inserted`)}
+            ${recordEntry(sql, organizationId, entry, sql`inserted where is_new`)}
+          ), present as (
+            select (key).* from inserted
           )
-          select count(*)::text, ${mark} from inserted`,
+          select ${one(sql, sql`present`)}::text, (select digest from present), ${answerTag}`,
       )
+      if (!item) return { outcome: 'limit_reached' }
+      return {
+        outcome: digest === key.digest ? 'inserted' : 'already_exists',
+        item: JSON.parse(item) as ApiKey,
+      }
     },
 
     async list(organizationId) {
       const [keys] = await database.row(
-        (sql, mark) => sql`
-          select coalesce(pg_catalog.json_agg(item), '[]')::text, ${mark} from (
+        (sql, answerTag) => sql`
+          select coalesce(pg_catalog.json_agg(item), '[]')::text, ${answerTag} from (
             select ${columns(sql)} from business_api.api_keys
             where organization_id = ${organizationId}::text
             order by id desc
@@ -56,9 +56,9 @@ export function createApiKeyStore(database: Database): ApiKeyStore {
       return JSON.parse(keys ?? '[]') as ApiKey[]
     },
 
-    async revoke(organizationId, keyId, entry) {
+    async revoke({ organizationId, keyId, entry }) {
       const [key] = await database.row(
-        (sql, mark) => sql`
+        (sql, answerTag) => sql`
           with before as (
             select organization_id, id, revoked_at from business_api.api_keys
             where organization_id = ${organizationId}::text and id = ${keyId}::text
@@ -70,30 +70,38 @@ export function createApiKeyStore(database: Database): ApiKeyStore {
           ), audited as (
             ${recordEntry(sql, organizationId, entry, sql`before where revoked_at is null`)}
           )
-          select ${one(sql, sql`revoked`)}, ${mark}`,
+          select ${one(sql, sql`revoked`)}::text, ${answerTag}`,
       )
       return JSON.parse(key ?? 'null') as ApiKey | null
     },
 
-    async rotate(organizationId, keyId, successor, overlapMs, entry) {
-      const [previous, key] = await database.row((sql, mark) => {
-        const made = sql`rotated where id = ${successor.id}::text`
-        return sql`
+    async rotate({ organizationId, keyId, successor, overlapMs, limit, entry }) {
+      const [rotation] = await database.row(
+        (sql, answerTag) => sql`
           with rotated as (
             select * from business_api.rotate_api_key(
-              ${organizationId}::text, ${keyId}::text, ${JSON.stringify(successor)}::text::jsonb, ${overlapMs}::float8
+              ${organizationId}::text, ${keyId}::text, ${JSON.stringify(successor)}::text::jsonb, ${overlapMs}::float8,
+              ${limit}::int
             )
           ), audited as (
-            ${recordEntry(sql, organizationId, entry, made)}
+            ${recordEntry(sql, organizationId, entry, sql`rotated where is_new`)}
           )
-          select ${one(sql, sql`rotated where id = ${keyId}::text`)}, ${one(sql, made)}, ${mark}`
-      })
-      if (!previous) return null
-      return { key: JSON.parse(key ?? 'null'), previous: JSON.parse(previous) } as ApiKeyRotation
+          select
+            (
+              select pg_catalog.json_build_object(
+                'outcome', outcome,
+                'previous', ${one(sql, sql`(select (rotated.previous).*) as present`)},
+                'key', ${one(sql, sql`(select (rotated.key).*) as present where id is not null`)}
+              )::text
+              from rotated
+            ),
+            ${answerTag}`,
+      )
+      return JSON.parse(rotation ?? 'null') as ApiKeyRotation | null
     },
 
-    async limitOrganization(organizationId, rateLimit, entry) {
-      await database.row((sql, mark) =>
+    async limitOrganization({ organizationId, rateLimit, entry }) {
+      await database.row((sql, answerTag) =>
         rateLimit === null
           ? sql`
               with removed as (
@@ -103,7 +111,7 @@ export function createApiKeyStore(database: Database): ApiKeyStore {
               ), audited as (
                 ${recordEntry(sql, organizationId, entry, sql`removed`)}
               )
-              select count(*)::text, ${mark} from removed`
+              select count(*)::text, ${answerTag} from removed`
           : sql`
               with written as (
                 insert into business_api.organization_limits as present (organization_id, per_second, burst)
@@ -115,15 +123,15 @@ export function createApiKeyStore(database: Database): ApiKeyStore {
               ), audited as (
                 ${recordEntry(sql, organizationId, entry, sql`written`)}
               )
-              select count(*)::text, ${mark} from written`,
+              select count(*)::text, ${answerTag} from written`,
       )
     },
   }
 }
 
-/** The one row that follows `from`, as it is shown; null if there is none. */
+/** The one row that follows `from`, as JSON of the shown key; null if there is none. */
 function one(sql: Sql, from: Fragment): Fragment {
-  return sql`(select pg_catalog.row_to_json(item)::text from (select ${columns(sql)} from ${from}) as item)`
+  return sql`(select pg_catalog.row_to_json(item) from (select ${columns(sql)} from ${from}) as item)`
 }
 
 function columns(sql: Sql): Fragment {

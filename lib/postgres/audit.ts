@@ -1,15 +1,16 @@
 import type { Fragment, ISql as Sql } from 'postgres'
-import type { AuditEntry, AuditRecord, AuditStore } from '../audit.ts'
-import type { Database } from './database.ts'
-import { isoTimestamp } from './fragments.ts'
+import type { AuditEntry, AuditRecord, AuditStore } from '../access/audit.ts'
+import type { PurgeEntry } from '../webhooks/deliveries.ts'
+import type { Database } from './connection/database.ts'
+import { isoTimestamp } from './statements/fragments.ts'
 
 /** Audit entries in PostgreSQL. */
 export function createAuditStore(database: Database): AuditStore {
   return {
     async list(organizationId, { subjectId }, limit, before) {
       const [entries] = await database.row(
-        (sql, mark) => sql`
-          select coalesce(pg_catalog.json_agg(item), '[]')::text, ${mark} from (
+        (sql, answerTag) => sql`
+          select coalesce(pg_catalog.json_agg(item), '[]')::text, ${answerTag} from (
             select
               id, ${isoTimestamp(sql, 'changed_at')} as at, actor, action, subject_id as "subjectId", details
             from business_api.audit_entries
@@ -25,9 +26,9 @@ export function createAuditStore(database: Database): AuditStore {
 
     async record(organizationId, entry) {
       await database.row(
-        (sql, mark) => sql`
+        (sql, answerTag) => sql`
           with audited as (${recordEntry(sql, organizationId, entry, sql`(values (1)) as test`)} returning 1)
-          select count(*)::text, ${mark} from audited`,
+          select count(*)::text, ${answerTag} from audited`,
       )
     },
   }
@@ -54,7 +55,7 @@ export function recordEntry(
 /**
  * As {@link recordEntry}, for an entry that several statements have in common.
  *
- * @param counted what follows `from`: one row with `replayed`, which is added up
+ * @param counted what follows `from`: one row with `recovered`, which is added up
  */
 export function countInEntry(
   sql: Sql,
@@ -63,10 +64,30 @@ export function countInEntry(
   counted: Fragment,
 ): Fragment {
   return sql`
-    ${insertEntry(sql, organizationId, entry, counted, sql`pg_catalog.jsonb_build_object('replayed', replayed)`)}
+    ${insertEntry(sql, organizationId, entry, counted, sql`pg_catalog.jsonb_build_object('recovered', recovered)`)}
     on conflict (organization_id, id) do update set
       details = audit_entries.details || pg_catalog.jsonb_build_object(
-        'replayed', (audit_entries.details ->> 'replayed')::int + (excluded.details ->> 'replayed')::int
+        'recovered', (audit_entries.details ->> 'recovered')::int + (excluded.details ->> 'recovered')::int
+      )`
+}
+
+/**
+ * The step of a purge that records an entry in each organization that loses events, about the organization itself.
+ *
+ * @param purged what follows `from`: a row with `organization_id` for each event
+ */
+export function recordPurged(sql: Sql, entry: PurgeEntry, purged: Fragment): Fragment {
+  const { id, actor, action, details } = entry
+  return sql`
+    insert into business_api.audit_entries (organization_id, id, changed_at, actor, action, subject_id, details)
+    select
+      organization_id, ${id}::text, clock_timestamp(), ${actor}::text, ${action}::text, organization_id,
+      ${JSON.stringify(details)}::text::jsonb || pg_catalog.jsonb_build_object('events', count(*))
+    from ${purged}
+    group by organization_id
+    on conflict (organization_id, id) do update set
+      details = audit_entries.details || pg_catalog.jsonb_build_object(
+        'events', (audit_entries.details ->> 'events')::int + (excluded.details ->> 'events')::int
       )`
 }
 
@@ -76,6 +97,16 @@ export function countInEntry(
  */
 export function isRecorded(sql: Sql, organizationId: string, { id }: AuditRecord): Fragment {
   return sql`business_api.is_recorded(${organizationId}::text, ${id}::text)`
+}
+
+/** Whether a subject has an entry of a change of this id; asked in the same step as {@link isRecorded}. */
+export function isChangeMade(
+  sql: Sql,
+  organizationId: string,
+  subjectId: string,
+  changeId: string,
+): Fragment {
+  return sql`business_api.is_change_made(${organizationId}::text, ${subjectId}::text, ${changeId}::text)`
 }
 
 function insertEntry(

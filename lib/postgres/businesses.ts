@@ -1,21 +1,21 @@
 import type { Fragment, ISql as Sql } from 'postgres'
-import type { Business, BusinessRecordStore } from '../businesses.ts'
-import { begin, outcomeColumns } from './claim.ts'
-import type { RecordDatabase } from './database.ts'
-import { create } from './write.ts'
+import type { Business, BusinessStore } from '../resources/businesses.ts'
+import type { RecordDatabase } from './connection/database.ts'
+import { begin, outcomeColumns } from './statements/key-reservation.ts'
+import { create } from './statements/write.ts'
 
 /** Businesses without a client in PostgreSQL. */
-export function createBusinessRecordStore(database: RecordDatabase): BusinessRecordStore {
+export function createBusinessRecordStore(database: RecordDatabase): BusinessStore {
   return {
     create(creation) {
       const { organizationId, record } = creation
       return create(
         database,
         creation,
-        (sql, mark) => sql`
+        (sql, answerTag) => sql`
           with ${begin(sql, creation, record.id)},
           ${insertBusiness(sql, organizationId, record)}
-          select ${outcomeColumns(sql)}, ${mark}`,
+          select ${outcomeColumns(sql)}, ${answerTag}`,
       )
     },
   }
@@ -29,7 +29,7 @@ export function insertBusiness(sql: Sql, organizationId: string, business: Busin
       select
         ${organizationId}::text, ${business.id}::text, ${business.name}::text, ${business.category}::text,
         ${business.city}::text, ${business.email}::text, ${business.phone}::text
-      from claim
+      from reserved
       on conflict (organization_id, id) do nothing
     )`
 }

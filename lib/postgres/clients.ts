@@ -1,27 +1,27 @@
 import type { Fragment, ISql as Sql } from 'postgres'
-import type { ClientStore } from '../clients.ts'
-import { admitToPage, newest } from './admission.ts'
+import type { ClientStore } from '../resources/clients.ts'
 import { insertBusiness } from './businesses.ts'
+import type { RecordDatabase } from './connection/database.ts'
+import { admitToPage, newest } from './statements/admission.ts'
 import {
   before,
   change,
   changeColumns,
-  claimed,
   isAllowed,
   orBefore,
   publishedOf,
+  reservedFor,
   shown,
   withThisChange,
-} from './change.ts'
-import { begin, outcomeColumns } from './claim.ts'
-import type { RecordDatabase } from './database.ts'
-import { isoTimestamp } from './fragments.ts'
-import { create } from './write.ts'
+} from './statements/change.ts'
+import { isoTimestamp } from './statements/fragments.ts'
+import { begin, outcomeColumns } from './statements/key-reservation.ts'
+import { create } from './statements/write.ts'
 
 /** Clients and their businesses in PostgreSQL. */
 export function createClientStore(database: RecordDatabase): ClientStore {
   return {
-    list(request, limit) {
+    admitAndList(request, limit) {
       return admitToPage(
         database,
         request,
@@ -39,7 +39,7 @@ export function createClientStore(database: RecordDatabase): ClientStore {
       return create(
         database,
         creation,
-        (sql, mark) => sql`
+        (sql, answerTag) => sql`
           with ${begin(sql, creation, record.id)},
           ${insertBusiness(sql, organizationId, business)},
           client as (
@@ -49,10 +49,10 @@ export function createClientStore(database: RecordDatabase): ClientStore {
               ${organizationId}::text, ${record.id}::text, ${business.id}::text, ${record.status}::text,
               ${String(record.totalRevenue)}::text::numeric, ${String(record.monthlyRevenue)}::text::numeric,
               ${record.convertedAt}::text::timestamptz
-            from claim
+            from reserved
             on conflict (organization_id, id) do nothing
           )
-          select ${outcomeColumns(sql)}, ${mark}`,
+          select ${outcomeColumns(sql)}, ${answerTag}`,
       )
     },
 
@@ -61,7 +61,7 @@ export function createClientStore(database: RecordDatabase): ClientStore {
       return change(
         database,
         given,
-        (sql, mark) => sql`
+        (sql, answerTag) => sql`
           with ${before(sql, given, 'business_api.clients')},
           after as (
             select
@@ -73,16 +73,16 @@ export function createClientStore(database: RecordDatabase): ClientStore {
             where ${isAllowed(sql, given, 'status')}
           ),
           ${shown(sql, clientColumns(sql), 'client')},
-          ${claimed(sql, given)},
+          ${reservedFor(sql, given)},
           written as (
             update business_api.clients client
                set status = after.status, total_revenue = after.total_revenue,
                    monthly_revenue = after.monthly_revenue, ${withThisChange(sql, given)}
-              from before, after, claim
+              from before, after, reserved
              where client.organization_id = after.organization_id and client.id = after.id and not before.is_repeat
           ),
           ${publishedOf(sql, given)}
-          select ${changeColumns(sql, 'status')}, ${mark}`,
+          select ${changeColumns(sql, 'status')}, ${answerTag}`,
       )
     },
   }

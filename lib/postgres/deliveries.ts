@@ -1,47 +1,55 @@
-import type { Backlog, Claims, DeliveryStore, RecordReport } from '../deliveries.ts'
-import type { Database } from './database.ts'
-import { cancelDelivery, getDelivery, listDeliveries, replayDeliveries } from './delivery-log.ts'
+import type { Backlog, ClaimedDelivery, Claims, DeliveryStore, ResultReport } from '../webhooks/deliveries.ts'
+import type { Database } from './connection/database.ts'
+import { cancelDelivery, getDelivery, listDeliveries, recoverDeliveries } from './delivery-log.ts'
 import { purge } from './retention.ts'
 
-/** Deliveries in PostgreSQL. What is called all the time is a function of the schema: see sql/0009-webhook-delivery.sql. */
+/** Deliveries in PostgreSQL. The verbs of delivery loops are functions of the schema: see sql/0016 to 0018. */
 export function createDeliveryStore(database: Database): DeliveryStore {
   return {
-    async claim({ token, isRepeat, limit, visits, after, leaseMs, maxAttempts, room }) {
+    async claim({ token, isRepeat, limit, maxBytes, scanLimit, cursor, leaseMs, maxAttempts, capacity }) {
       let sent = 0
-      const [claims] = await database.row((sql, mark) => {
-        // Sent again as its answer was lost, it may have been carried out.
+      const [claims] = await database.row((sql, answerTag) => {
+        // Sent again because its answer was lost, the claim may have been carried out before.
         const isAgain = isRepeat || sent++ > 0
         return sql`
           select
             business_api.claim_deliveries(
-              ${token}::text, ${String(isAgain)}::text::boolean, ${limit}::int, ${visits}::int,
-              ${after?.organizationId ?? null}::text, ${after?.endpointId ?? null}::text,
-              ${leaseMs}::float8, ${maxAttempts}::int, ${room.endpoint}::int, ${room.organization}::int,
-              ${JSON.stringify(room.endpoints)}::text::jsonb, ${JSON.stringify(room.organizations)}::text::jsonb
+              ${token}::text, ${String(isAgain)}::text::boolean, ${limit}::int, ${maxBytes}::int, ${scanLimit}::int,
+              ${cursor?.organizationId ?? null}::text, ${cursor?.endpointId ?? null}::text,
+              ${leaseMs}::float8, ${maxAttempts}::int, ${capacity.endpoint}::int, ${capacity.organization}::int,
+              ${JSON.stringify(capacity.endpoints)}::text::jsonb, ${JSON.stringify(capacity.organizations)}::text::jsonb
             ),
-            ${mark}`
+            ${answerTag}`
       })
       return JSON.parse(claims ?? 'null') as Claims
     },
 
-    async record(results, limit) {
-      const [report] = await database.row(
+    async read(claims) {
+      const [deliveries] = await database.row(
         (sql, mark) => sql`
+          select business_api.read_claims(${JSON.stringify(claims)}::text::jsonb), ${mark}`,
+      )
+      return JSON.parse(deliveries ?? '[]') as ClaimedDelivery[]
+    },
+
+    async writeResults(results, limit) {
+      const [report] = await database.row(
+        (sql, answerTag) => sql`
           select
-            business_api.record_attempts(
+            business_api.write_attempt_results(
               ${JSON.stringify(results)}::text::jsonb, ${limit.failures}::int, ${limit.failingMs}::float8
             ),
-            ${mark}`,
+            ${answerTag}`,
       )
-      return JSON.parse(report ?? 'null') as RecordReport
+      return JSON.parse(report ?? 'null') as ResultReport
     },
 
     async release(claims) {
       const [released] = await database.row(
-        (sql, mark) => sql`
-          select business_api.release_deliveries(${JSON.stringify(claims)}::text::jsonb)::text, ${mark}`,
+        (sql, answerTag) => sql`
+          select business_api.release_deliveries(${JSON.stringify(claims)}::text::jsonb)::text, ${answerTag}`,
       )
-      if (released !== '0') database.due.announce()
+      if (released !== '0') database.wakeUp.signal()
     },
 
     list: (organizationId, filter, limit, before) =>
@@ -49,10 +57,10 @@ export function createDeliveryStore(database: Database): DeliveryStore {
 
     get: (organizationId, deliveryId) => getDelivery(database, organizationId, deliveryId),
 
-    async replay(organizationId, ids, filter, limit, entry) {
-      const replayed = await replayDeliveries(database, organizationId, ids, filter, limit, entry)
-      if (replayed.length > 0) database.due.announce()
-      return replayed
+    async recover(request) {
+      const recovered = await recoverDeliveries(database, request)
+      if (recovered.length > 0) database.wakeUp.signal()
+      return recovered
     },
 
     cancel: (organizationId, deliveryId, entry) =>
@@ -60,31 +68,31 @@ export function createDeliveryStore(database: Database): DeliveryStore {
 
     async measure() {
       const [backlog] = await database.row(
-        (sql, mark) => sql`
-          with recursive lane as (
+        (sql, answerTag) => sql`
+          with recursive queue as (
             (
               select organization_id, endpoint_id from business_api.deliveries
-              where state = 'pending' and not is_waiting order by organization_id, endpoint_id limit 1
+              where state = 'pending' and not is_backing_off order by organization_id, endpoint_id limit 1
             )
             union all
-            select following.organization_id, following.endpoint_id from lane, lateral (
+            select following.organization_id, following.endpoint_id from queue, lateral (
               select d.organization_id, d.endpoint_id from business_api.deliveries d
-              where d.state = 'pending' and not d.is_waiting
-                and (d.organization_id, d.endpoint_id) > (lane.organization_id, lane.endpoint_id)
+              where d.state = 'pending' and not d.is_backing_off
+                and (d.organization_id, d.endpoint_id) > (queue.organization_id, queue.endpoint_id)
               order by d.organization_id, d.endpoint_id limit 1
             ) as following
           ), oldest as (
-            select first.due_at from lane
+            select first.due_at from queue
             join business_api.webhook_endpoints e
-              on e.organization_id = lane.organization_id and e.id = lane.endpoint_id and e.state = 'enabled',
+              on e.organization_id = queue.organization_id and e.id = queue.endpoint_id and e.state = 'enabled',
             (values (false), (true)) as kind (is_retry), lateral (
               select d.due_at from business_api.deliveries d
-              where d.state = 'pending' and not d.is_waiting and d.organization_id = lane.organization_id
-                and d.endpoint_id = lane.endpoint_id and d.is_retry = kind.is_retry
+              where d.state = 'pending' and not d.is_backing_off and d.organization_id = queue.organization_id
+                and d.endpoint_id = queue.endpoint_id and d.is_retry = kind.is_retry
               order by d.due_at limit 1
             ) as first
           ), due as (
-            select from business_api.deliveries d
+            select 1 from business_api.deliveries d
             join business_api.webhook_endpoints e
               on e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state = 'enabled'
             where d.state = 'pending' and d.due_at <= now()
@@ -96,16 +104,16 @@ export function createDeliveryStore(database: Database): DeliveryStore {
               'oldestDueMs', greatest(0, coalesce(extract(epoch from now() - (select min(due_at) from oldest)) * 1000, 0)),
               'inFlight', (select count(*) from business_api.deliveries where state = 'in_flight')
             )::text,
-            ${mark}`,
+            ${answerTag}`,
       )
       return JSON.parse(backlog ?? 'null') as Backlog
     },
 
     purge: (request) => purge(database, request),
 
-    watch: (onDue) => database.due.watch(onDue),
+    watch: (onDue) => database.wakeUp.watch(onDue),
   }
 }
 
-/** Above this a backlog is a backlog; to count on would cost more the worse things are. */
+/** Due deliveries are counted to this number: counting on would cost more, the larger the backlog is. */
 const DUE_COUNTED = 100_000

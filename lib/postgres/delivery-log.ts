@@ -1,11 +1,11 @@
 import type { Fragment, ISql as Sql } from 'postgres'
-import type { AuditRecord } from '../audit.ts'
-import type { Delivery, DeliveryDetails, DeliveryFilter } from '../deliveries.ts'
+import type { AuditRecord } from '../access/audit.ts'
+import type { Delivery, DeliveryDetails, DeliveryFilter, RecoveryRequest } from '../webhooks/deliveries.ts'
 import { countInEntry, isRecorded, recordEntry } from './audit.ts'
-import type { Database } from './database.ts'
-import { isoTimestamp, textArray } from './fragments.ts'
+import type { Database } from './connection/database.ts'
+import { isoTimestamp, textArray } from './statements/fragments.ts'
 
-/** The newest deliveries of an organization, from `before` on. */
+/** Lists the newest deliveries of an organization, from `before` on. */
 export async function listDeliveries(
   database: Database,
   organizationId: string,
@@ -14,8 +14,8 @@ export async function listDeliveries(
   before: string | null,
 ): Promise<readonly Delivery[]> {
   const [deliveries] = await database.row(
-    (sql, mark) => sql`
-      select coalesce(pg_catalog.json_agg(item), '[]')::text, ${mark} from (
+    (sql, answerTag) => sql`
+      select coalesce(pg_catalog.json_agg(item), '[]')::text, ${answerTag} from (
         select ${columns(sql)} from ${deliveriesOf(sql, organizationId, filter)}
         ${before === null ? sql`` : sql`and delivery.id < ${before}::text`}
         order by delivery.id desc
@@ -25,14 +25,14 @@ export async function listDeliveries(
   return JSON.parse(deliveries ?? '[]') as Delivery[]
 }
 
-/** One delivery with what was sent and how it went. */
+/** Gives a delivery with its event's body and its attempts. */
 export async function getDelivery(
   database: Database,
   organizationId: string,
   deliveryId: string,
 ): Promise<DeliveryDetails | null> {
   const [delivery] = await database.row(
-    (sql, mark) => sql`
+    (sql, answerTag) => sql`
       select
         (
           select pg_catalog.row_to_json(item)::text from (
@@ -57,27 +57,23 @@ export async function getDelivery(
             from ${deliveriesOf(sql, organizationId, {})} and delivery.id = ${deliveryId}::text
           ) as item
         ),
-        ${mark}`,
+        ${answerTag}`,
   )
   return JSON.parse(delivery ?? 'null') as DeliveryDetails | null
 }
 
-/** Starts a new round for deliveries in a final state, the oldest first. */
-export async function replayDeliveries(
+/** Starts a new round for deliveries in a final state, the oldest first: see `DeliveryStore.recover`. */
+export async function recoverDeliveries(
   database: Database,
-  organizationId: string,
-  ids: readonly string[] | null,
-  filter: DeliveryFilter,
-  limit: number,
-  entry: AuditRecord,
+  { organizationId, ids, filter, limit, entry }: RecoveryRequest,
 ): Promise<readonly string[]> {
-  const [replayed] = await database.row(
-    (sql, mark) => sql`
+  const [recovered] = await database.row(
+    (sql, answerTag) => sql`
       with wanted as (
         select delivery.id from ${deliveriesOf(sql, organizationId, filter)}
           and delivery.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
           and exists (
-            select from business_api.webhook_endpoints endpoint
+            select 1 from business_api.webhook_endpoints endpoint
             where endpoint.organization_id = delivery.organization_id
               and endpoint.id = delivery.endpoint_id and endpoint.state <> 'removed'
           )
@@ -86,29 +82,29 @@ export async function replayDeliveries(
         order by delivery.id
         limit ${limit}::int
         for update of delivery
-      ), replayed as (
+      ), recovered as (
         update business_api.deliveries delivery set
-          state = 'pending', attempts_before = delivery.attempts, due_at = now(), is_waiting = false,
+          state = 'pending', attempts_before = delivery.attempts, due_at = now(), is_backing_off = false,
           reason = null, finished_at = null
         from wanted
         where delivery.organization_id = ${organizationId}::text and delivery.id = wanted.id
         returning delivery.id
       ), counted as (
-        select count(*)::int as replayed from replayed
+        select count(*)::int as recovered from recovered
       ), audited as (
-        ${countInEntry(sql, organizationId, entry, sql`counted where replayed > 0`)}
+        ${countInEntry(sql, organizationId, entry, sql`counted where recovered > 0`)}
       )
-      select coalesce(pg_catalog.json_agg(id order by id), '[]')::text, ${mark} from (
-        select id from replayed
+      select coalesce(pg_catalog.json_agg(id order by id), '[]')::text, ${answerTag} from (
+        select id from recovered
         union
         select subject.id from (values (${entry.subjectId}::text)) as subject (id)
         where subject.id = any (${textArray(sql, ids ?? [])}) and ${isRecorded(sql, organizationId, entry)}
       ) as item`,
   )
-  return JSON.parse(replayed ?? '[]') as string[]
+  return JSON.parse(recovered ?? '[]') as string[]
 }
 
-/** Cancels a delivery that is pending; whether it was. */
+/** Cancels a pending delivery. @returns whether it was pending */
 export async function cancelDelivery(
   database: Database,
   organizationId: string,
@@ -116,7 +112,7 @@ export async function cancelDelivery(
   entry: AuditRecord,
 ): Promise<boolean> {
   const [wasPending] = await database.row(
-    (sql, mark) => sql`
+    (sql, answerTag) => sql`
       with locked as (
         select id, state from business_api.deliveries
         where organization_id = ${organizationId}::text and id = ${deliveryId}::text
@@ -124,7 +120,7 @@ export async function cancelDelivery(
       ), present as (
         select id, state, ${isRecorded(sql, organizationId, entry)} as is_repeat from locked
       ), cancelled as (
-        update business_api.deliveries delivery set state = 'cancelled', finished_at = now(), is_waiting = false
+        update business_api.deliveries delivery set state = 'cancelled', finished_at = now(), is_backing_off = false
         from present
         where delivery.organization_id = ${organizationId}::text and delivery.id = present.id
           and present.state = 'pending' and not present.is_repeat
@@ -132,12 +128,12 @@ export async function cancelDelivery(
       ), audited as (
         ${recordEntry(sql, organizationId, entry, sql`cancelled`)}
       )
-      select (exists (select from cancelled) or exists (select from present where is_repeat))::text, ${mark}`,
+      select (exists (select 1 from cancelled) or exists (select 1 from present where is_repeat))::text, ${answerTag}`,
   )
   return wasPending === 'true'
 }
 
-/** What follows `from`, with a `where` that can be narrowed further. */
+/** The text after `from`, with a `where` that can be narrowed further. */
 export function deliveriesOf(sql: Sql, organizationId: string, filter: DeliveryFilter): Fragment {
   const { endpointId, type, states, since, until } = filter
   return sql`

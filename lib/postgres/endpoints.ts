@@ -1,36 +1,37 @@
-import type { Fragment, ISql as Sql } from 'postgres'
-import type { AuditRecord } from '../audit.ts'
-import type { EndpointStore, EndpointTarget, WebhookEndpoint } from '../endpoints.ts'
+import type { EndpointStore, EndpointTarget, WebhookEndpoint } from '../webhooks/endpoints.ts'
 import { isRecorded, recordEntry } from './audit.ts'
-import type { Database } from './database.ts'
-import { isoTimestamp, textArray } from './fragments.ts'
+import type { Database } from './connection/database.ts'
+import { exchangeSealed, listSealed, rotateSecret } from './endpoint-secrets.ts'
+import { before, columns, isEndpoint, one, orAsItIs } from './statements/endpoints.ts'
+import { textArray } from './statements/fragments.ts'
 
 /** Webhook endpoints in PostgreSQL. */
 export function createEndpointStore(database: Database): EndpointStore {
   return {
-    async insert(organizationId, endpoint, entry) {
-      await database.row(
-        (sql, mark) => sql`
+    async insert({ organizationId, endpoint, limit, entry }) {
+      const [item, sealedSecret, state] = await database.row(
+        (sql, answerTag) => sql`
           with inserted as (
-            insert into business_api.webhook_endpoints
-              (organization_id, id, url, description, types, headers, state, sealed_secret, created_at)
-            select
-              ${organizationId}::text, ${endpoint.id}::text, ${endpoint.url}::text, ${endpoint.description}::text,
-              ${textArray(sql, endpoint.types)}, ${JSON.stringify(endpoint.headers)}::text::jsonb, 'enabled',
-              ${endpoint.sealedSecret}::text, ${endpoint.createdAt}::text::timestamptz
-            on conflict (organization_id, id) do nothing
-            returning 1
+            select * from business_api.insert_endpoint(
+              ${organizationId}::text, ${JSON.stringify(endpoint)}::text::jsonb, ${limit}::int
+            )
           ), audited as (
-            ${recordEntry(sql, organizationId, entry, sql`inserted`)}
+            ${recordEntry(sql, organizationId, entry, sql`inserted where is_new`)}
+          ), present as (
+            select (endpoint).* from inserted
           )
-          select count(*)::text, ${mark} from inserted`,
+          select ${one(sql, sql`present`)}, (select sealed_secret from present), (select state from present), ${answerTag}`,
       )
+      if (!item) return { outcome: 'limit_reached' }
+      if (state === 'removed') return { outcome: 'already_exists', item: null }
+      const isOurs = sealedSecret === endpoint.sealedSecret
+      return { outcome: isOurs ? 'inserted' : 'already_exists', item: JSON.parse(item) as WebhookEndpoint }
     },
 
     async list(organizationId) {
       const [endpoints] = await database.row(
-        (sql, mark) => sql`
-          select coalesce(pg_catalog.json_agg(item), '[]')::text, ${mark} from (
+        (sql, answerTag) => sql`
+          select coalesce(pg_catalog.json_agg(item), '[]')::text, ${answerTag} from (
             select ${columns(sql)} from business_api.webhook_endpoints
             where organization_id = ${organizationId}::text and state <> 'removed'
             order by id desc
@@ -41,12 +42,12 @@ export function createEndpointStore(database: Database): EndpointStore {
 
     async getTarget(organizationId, endpointId) {
       const [target] = await database.row(
-        (sql, mark) => sql`
+        (sql, answerTag) => sql`
           select
             (
               select pg_catalog.row_to_json(item)::text from (
                 select
-                  url, types, headers,
+                  url, types, header_names as "headerNames", sealed_headers as "sealedHeaders",
                   case
                     when previous_secret_expires_at > now()
                     then pg_catalog.json_build_array(sealed_secret, previous_sealed_secret)
@@ -56,22 +57,25 @@ export function createEndpointStore(database: Database): EndpointStore {
                 from business_api.webhook_endpoints where ${isEndpoint(sql, organizationId, endpointId)}
               ) as item
             ),
-            ${mark}`,
+            ${answerTag}`,
       )
       return JSON.parse(target ?? 'null') as EndpointTarget | null
     },
 
-    async update(organizationId, endpointId, { url, description, types, headers }, entry) {
-      const [endpoint] = await database.row(
-        (sql, mark) => sql`
-          with ${before(sql, organizationId, endpointId, entry)}, changed as (
+    async update({ organizationId, endpointId, changes, entry }) {
+      const { url, description, types, headers } = changes
+      const [endpoint, hasConflict] = await database.row(
+        (sql, answerTag) => sql`
+          with ${before(sql, organizationId, endpointId, isRecorded(sql, organizationId, entry))}, changed as (
             update business_api.webhook_endpoints endpoint set
               url = ${url === undefined ? sql`endpoint.url` : sql`${url}::text`},
               description = ${description === undefined ? sql`endpoint.description` : sql`${description}::text`},
               types = ${types === undefined ? sql`endpoint.types` : textArray(sql, types)},
-              headers = ${headers === undefined ? sql`endpoint.headers` : sql`${JSON.stringify(headers)}::text::jsonb`}
+              header_names = ${headers ? textArray(sql, headers.headerNames) : sql`endpoint.header_names`},
+              sealed_headers = ${headers ? sql`${headers.sealedHeaders}::text` : sql`endpoint.sealed_headers`}
             from before
             where endpoint.organization_id = before.organization_id and endpoint.id = before.id and not before.is_repeat
+              ${headers ? sql`and before.sealed_headers is not distinct from ${headers.replaces}::text` : sql``}
             returning endpoint.*
           ), compared as (
             select array_remove(
@@ -79,7 +83,7 @@ export function createEndpointStore(database: Database): EndpointStore {
                 case when before.url <> changed.url then 'url' end,
                 case when before.types is distinct from changed.types then 'types' end,
                 case when before.description <> changed.description then 'description' end,
-                case when before.headers <> changed.headers then 'headers' end
+                case when before.sealed_headers is distinct from changed.sealed_headers then 'headers' end
               ],
               null
             ) as fields
@@ -93,15 +97,20 @@ export function createEndpointStore(database: Database): EndpointStore {
               sql`pg_catalog.jsonb_build_object('fields', fields)`,
             )}
           )
-          select ${one(sql, orAsItIs(sql, 'changed'))}, ${mark}`,
+          select
+            ${one(sql, orAsItIs(sql, 'changed'))},
+            (select (not is_repeat and not exists (select 1 from changed))::text from before),
+            ${answerTag}`,
       )
-      return JSON.parse(endpoint ?? 'null') as WebhookEndpoint | null
+      if (!endpoint) return null
+      const outcome = hasConflict === 'true' ? 'conflict' : 'changed'
+      return { outcome, endpoint: JSON.parse(endpoint) as WebhookEndpoint }
     },
 
-    async setState(organizationId, endpointId, state, from, entry) {
+    async setState({ organizationId, endpointId, state, from, entry }) {
       const [endpoint] = await database.row(
-        (sql, mark) => sql`
-          with ${before(sql, organizationId, endpointId, entry)}, moved as (
+        (sql, answerTag) => sql`
+          with ${before(sql, organizationId, endpointId, isRecorded(sql, organizationId, entry))}, moved as (
             update business_api.webhook_endpoints endpoint set
               state = ${state}::text,
               disabled_reason = ${state === 'disabled' ? 'administrator' : null}::text,
@@ -115,89 +124,34 @@ export function createEndpointStore(database: Database): EndpointStore {
           ), audited as (
             ${recordEntry(sql, organizationId, entry, sql`moved`)}
           )
-          select ${one(sql, orAsItIs(sql, 'moved'))}, ${mark}`,
+          select ${one(sql, orAsItIs(sql, 'moved'))}, ${answerTag}`,
       )
       // What has been waiting for it may be due.
-      if (state === 'enabled' && endpoint) database.due.announce()
+      if (state === 'enabled' && endpoint) database.wakeUp.signal()
       return JSON.parse(endpoint ?? 'null') as WebhookEndpoint | null
     },
 
-    async remove(organizationId, endpointId, entry) {
+    async remove({ organizationId, endpointId, entry }) {
       const [wasThere] = await database.row(
-        (sql, mark) => sql`
+        (sql, answerTag) => sql`
           with removed as (
             update business_api.webhook_endpoints set
-              state = 'removed', sealed_secret = null, previous_sealed_secret = null, headers = '{}'
+              state = 'removed', sealed_secret = null, previous_sealed_secret = null, header_names = '{}',
+              sealed_headers = null
             where ${isEndpoint(sql, organizationId, endpointId)}
             returning 1
           ), audited as (
             ${recordEntry(sql, organizationId, entry, sql`removed`)}
           )
           select
-            (case when exists (select from removed) then true else ${isRecorded(sql, organizationId, entry)} end)::text,
-            ${mark}`,
+            (case when exists (select 1 from removed) then true else ${isRecorded(sql, organizationId, entry)} end)::text,
+            ${answerTag}`,
       )
       return wasThere === 'true'
     },
 
-    async rotateSecret(organizationId, endpointId, sealedSecret, overlapMs, entry) {
-      const [endpoint] = await database.row((sql, mark) => {
-        const overlap = sql`now() + ${overlapMs}::float8 * interval '1 millisecond'`
-        return sql`
-          with ${before(sql, organizationId, endpointId, entry)}, changed as (
-            update business_api.webhook_endpoints endpoint set
-              previous_sealed_secret = ${overlapMs === 0 ? sql`null` : sql`before.sealed_secret`},
-              previous_secret_expires_at = ${overlapMs === 0 ? sql`null` : overlap},
-              sealed_secret = ${sealedSecret}::text
-            from before
-            where endpoint.organization_id = before.organization_id and endpoint.id = before.id
-              and before.sealed_secret <> ${sealedSecret}::text and not before.is_repeat
-            returning endpoint.*
-          ), audited as (
-            ${recordEntry(sql, organizationId, entry, sql`changed`)}
-          )
-          select ${one(sql, orAsItIs(sql, 'changed'))}, ${mark}`
-      })
-      return JSON.parse(endpoint ?? 'null') as WebhookEndpoint | null
-    },
+    rotateSecret: (request) => rotateSecret(database, request),
+    listSealed: (after, limit) => listSealed(database, after, limit),
+    exchangeSealed: (request) => exchangeSealed(database, request),
   }
-}
-
-/** The one row of a step, as it is shown; null if there is none. */
-function one(sql: Sql, step: Fragment): Fragment {
-  return sql`(select pg_catalog.row_to_json(item)::text from (select ${columns(sql)} from ${step}) as item)`
-}
-
-/**
- * The first steps of a change: `locked`, the endpoint, without which one that has waited for another would still see what
- * was before that; and `before`, with whether this very change has been made already.
- */
-function before(sql: Sql, organizationId: string, endpointId: string, entry: AuditRecord): Fragment {
-  return sql`
-    locked as (
-      select * from business_api.webhook_endpoints
-      where ${isEndpoint(sql, organizationId, endpointId)}
-      for no key update
-    ),
-    before as (select locked.*, ${isRecorded(sql, organizationId, entry)} as is_repeat from locked)`
-}
-
-/** What a step has changed, or the endpoint as it is if it has changed nothing. */
-function orAsItIs(sql: Sql, step: 'changed' | 'moved'): Fragment {
-  const changed = sql.unsafe(step)
-  return sql`
-    (select * from ${changed} union all select * from locked where not exists (select from ${changed})) as present`
-}
-
-function isEndpoint(sql: Sql, organizationId: string, endpointId: string): Fragment {
-  return sql`organization_id = ${organizationId}::text and id = ${endpointId}::text and state <> 'removed'`
-}
-
-function columns(sql: Sql): Fragment {
-  return sql`
-    id, url, description, types, headers, state, disabled_reason as "disabledReason",
-    ${isoTimestamp(sql, 'failing_since')} as "failingSince", failures,
-    case when previous_secret_expires_at > now() then ${isoTimestamp(sql, 'previous_secret_expires_at')} end
-      as "previousSecretExpiresAt",
-    ${isoTimestamp(sql, 'created_at')} as "createdAt"`
 }

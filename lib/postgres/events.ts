@@ -1,16 +1,18 @@
-import type { EventStore } from '../publishing.ts'
-import type { RecordDatabase } from './database.ts'
+import type { EventStore } from '../resources/publishing.ts'
+import type { BuildStatement, RecordDatabase } from './connection/database.ts'
+import { meaningOf } from './statements/write.ts'
 
 /** Events without a record of this library, in PostgreSQL. */
 export function createEventStore(database: RecordDatabase): EventStore {
   return {
     async publish(organizationId, event) {
-      const [pending] = await database.row(
-        (sql, mark) => sql`
-          select
-            business_api.record_events(${organizationId}::text, ${JSON.stringify([event])}::text::jsonb)::text, ${mark}`,
-      )
-      if (pending !== '0') database.due.announce()
+      const build: BuildStatement = (sql, answerTag) => sql`
+        select
+          business_api.insert_events(${organizationId}::text, ${JSON.stringify([event])}::text::jsonb)::text, ${answerTag}`
+      const [pending] = await database.row(build).catch((error) => {
+        throw meaningOf(error)
+      })
+      if (pending !== '0') database.wakeUp.signal()
     },
   }
 }

@@ -1,28 +1,28 @@
-import { minorUnits } from '../currencies.ts'
-import type { Invoice, InvoiceRefusal, InvoiceStore } from '../invoices.ts'
-import { admitToPage, newest } from './admission.ts'
+import { minorUnits } from '../resources/currencies.ts'
+import type { Invoice, InvoiceRefusal, InvoiceStore } from '../resources/invoices.ts'
+import type { RecordDatabase } from './connection/database.ts'
+import { pay } from './payments.ts'
+import { admitToPage, newest } from './statements/admission.ts'
 import {
   before,
   change,
   changeColumns,
-  claimed,
   isAllowed,
   orBefore,
   publishedOf,
+  reservedFor,
   shown,
   withThisChange,
-} from './change.ts'
-import type { RecordDatabase } from './database.ts'
-import { invoiceColumns } from './invoice-columns.ts'
-import { beginNumbered, createNumbered, numberedColumns } from './numbering.ts'
-import { pay } from './payments.ts'
+} from './statements/change.ts'
+import { beginNumbered, createNumbered, numberedColumns } from './statements/document-numbers.ts'
+import { invoiceColumns } from './statements/invoice-columns.ts'
 
 const TABLE = 'business_api.invoices'
 
 /** Invoices in PostgreSQL. Money is computed and rounded there and leaves as text with the currency's decimals. */
 export function createInvoiceStore(database: RecordDatabase): InvoiceStore {
   return {
-    list(request, limit) {
+    admitAndList(request, limit) {
       return admitToPage(
         database,
         request,
@@ -41,7 +41,7 @@ export function createInvoiceStore(database: RecordDatabase): InvoiceStore {
         database,
         creation,
         TABLE,
-        (sql, mark) => sql`
+        (sql, answerTag) => sql`
           with ${beginNumbered(sql, creation, TABLE)},
           invoice as (
             insert into business_api.invoices
@@ -53,7 +53,7 @@ export function createInvoiceStore(database: RecordDatabase): InvoiceStore {
             from numbered
             on conflict (organization_id, id) do nothing
           )
-          select ${numberedColumns(sql)}, ${mark}`,
+          select ${numberedColumns(sql)}, ${answerTag}`,
       )
     },
 
@@ -64,7 +64,7 @@ export function createInvoiceStore(database: RecordDatabase): InvoiceStore {
       return change<Invoice, InvoiceRefusal>(
         database,
         given,
-        (sql, mark) => sql`
+        (sql, answerTag) => sql`
           with ${before(sql, given, TABLE)},
           judged as (
             select
@@ -82,18 +82,18 @@ export function createInvoiceStore(database: RecordDatabase): InvoiceStore {
             where is_repeat or (is_unpaid and not (${isDated}::text::boolean and due_date < issue_date))
           ),
           ${shown(sql, invoiceColumns(sql), 'invoice')},
-          ${claimed(sql, given)},
+          ${reservedFor(sql, given)},
           written as (
             update business_api.invoices invoice
                set status = after.status, issue_date = after.issue_date, due_date = after.due_date,
                    ${withThisChange(sql, given)}
-              from before, after, claim
+              from before, after, reserved
              where invoice.organization_id = after.organization_id and invoice.id = after.id and not before.is_repeat
           ),
           ${publishedOf(sql, given)}
           select
             ${changeColumns(sql, 'status', sql`(select case when is_unpaid then 'due_before_issue' else 'paid' end from judged)`)},
-            ${mark}`,
+            ${answerTag}`,
       )
     },
 
@@ -102,7 +102,7 @@ export function createInvoiceStore(database: RecordDatabase): InvoiceStore {
     async markOverdue({ organizationId, asOf, limit, event }) {
       const { type, createdAt, body } = event
       const [due, marked] = await database.row(
-        (sql, mark) => sql`
+        (sql, answerTag) => sql`
           with due as (
             select organization_id, id from business_api.invoices
             where status in ('issued', 'partially_paid')
@@ -128,17 +128,17 @@ export function createInvoiceStore(database: RecordDatabase): InvoiceStore {
           events as (
             select organization_id, pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object(
               'id', event_id, 'type', ${type}::text, 'createdAt', ${createdAt}::text,
-              'body', business_api.fill(${body}::text, item, json_build_object('eventId', event_id))
+              'body', business_api.render_template(${body}::text, item, json_build_object('eventId', event_id))
             ) order by event_id) as events
             from shown
             group by organization_id
           ),
-          published as (select business_api.record_events(organization_id, events) as due from events)
+          published as (select business_api.insert_events(organization_id, events) as due from events)
           select
             (select coalesce(sum(due), 0) from published)::text,
-            (select coalesce(pg_catalog.json_agg(item order by due_date, item ->> 'id'), '[]') from shown)::text, ${mark}`,
+            (select coalesce(pg_catalog.json_agg(item order by due_date, item ->> 'id'), '[]') from shown)::text, ${answerTag}`,
       )
-      if (due !== '0') database.due.announce()
+      if (due !== '0') database.wakeUp.signal()
       return JSON.parse(marked ?? '[]') as Invoice[]
     },
   }

@@ -1,30 +1,30 @@
 import type { Fragment, ISql as Sql } from 'postgres'
-import type { RecordedEvent } from '../envelope.ts'
-import type { LeadStore } from '../leads.ts'
-import { admitToPage, newest } from './admission.ts'
+import type { LeadStore } from '../resources/leads.ts'
+import type { EventRecord } from '../writes/event-envelope.ts'
+import { clientColumns } from './clients.ts'
+import type { RecordDatabase } from './connection/database.ts'
+import { admitToPage, newest } from './statements/admission.ts'
 import {
   before,
   change,
   changeColumns,
-  claimed,
   isAllowed,
   orBefore,
   publishedOf,
+  reservedFor,
   shown,
   withThisChange,
-} from './change.ts'
-import { begin, jsonOf, outcomeColumns } from './claim.ts'
-import { clientColumns } from './clients.ts'
-import type { RecordDatabase } from './database.ts'
-import { isoTimestamp } from './fragments.ts'
-import { create } from './write.ts'
+} from './statements/change.ts'
+import { isoTimestamp } from './statements/fragments.ts'
+import { begin, jsonOf, outcomeColumns } from './statements/key-reservation.ts'
+import { create } from './statements/write.ts'
 
 const TABLE = 'business_api.leads'
 
 /** Leads in PostgreSQL. */
 export function createLeadStore(database: RecordDatabase): LeadStore {
   return {
-    list(request, limit) {
+    admitAndList(request, limit) {
       return admitToPage(
         database,
         request,
@@ -42,12 +42,12 @@ export function createLeadStore(database: RecordDatabase): LeadStore {
       return create(
         database,
         creation,
-        (sql, mark) => sql`
+        (sql, answerTag) => sql`
           with business as (
             select id from business_api.businesses
             where organization_id = ${organizationId}::text and id = ${businessId}::text
           ),
-          ${begin(sql, creation, lead.id, sql`exists (select from business)`)},
+          ${begin(sql, creation, lead.id, sql`exists (select 1 from business)`)},
           lead as (
             insert into business_api.leads
               (organization_id, id, business_id, stage, lead_score, score_band, expected_value, created_at)
@@ -55,10 +55,10 @@ export function createLeadStore(database: RecordDatabase): LeadStore {
               ${organizationId}::text, ${lead.id}::text, ${businessId}::text, ${lead.stage}::text,
               ${nullableNumber(lead.leadScore)}::text::numeric, ${lead.scoreBand}::text,
               ${nullableNumber(lead.expectedValue)}::text::numeric, ${lead.createdAt}::text::timestamptz
-            from claim
+            from reserved
             on conflict (organization_id, id) do nothing
           )
-          select ${outcomeColumns(sql)}, (select count(*) from business)::text, ${mark}`,
+          select ${outcomeColumns(sql)}, (select count(*) from business)::text, ${answerTag}`,
         ([, , businesses]) => (businesses === '0' ? { outcome: 'no_business' as const } : undefined),
       )
     },
@@ -68,7 +68,7 @@ export function createLeadStore(database: RecordDatabase): LeadStore {
       return change(
         database,
         given,
-        (sql, mark) => sql`
+        (sql, answerTag) => sql`
           with ${before(sql, given, TABLE)},
           after as (
             select
@@ -80,16 +80,16 @@ export function createLeadStore(database: RecordDatabase): LeadStore {
             where ${isAllowed(sql, given, 'stage')}
           ),
           ${shown(sql, leadColumns(sql), 'lead')},
-          ${claimed(sql, given)},
+          ${reservedFor(sql, given)},
           written as (
             update business_api.leads lead
                set stage = after.stage, lead_score = after.lead_score, score_band = after.score_band,
                    ${withThisChange(sql, given)}
-              from before, after, claim
+              from before, after, reserved
              where lead.organization_id = after.organization_id and lead.id = after.id and not before.is_repeat
           ),
           ${publishedOf(sql, given, { chosen: ofNewStage(sql, events), facts: leadFacts(sql) })}
-          select ${changeColumns(sql, 'stage')}, ${mark}`,
+          select ${changeColumns(sql, 'stage')}, ${answerTag}`,
       )
     },
 
@@ -99,7 +99,7 @@ export function createLeadStore(database: RecordDatabase): LeadStore {
       return change(
         database,
         given,
-        (sql, mark) => sql`
+        (sql, answerTag) => sql`
           with ${before(sql, given, TABLE)},
           after as (
             select
@@ -121,7 +121,7 @@ export function createLeadStore(database: RecordDatabase): LeadStore {
                    ${String(client.monthlyRevenue)}::text::numeric as monthly_revenue,
                    ${client.convertedAt}::text::timestamptz as converted_at
               from after
-             where not exists (select from known)
+             where not exists (select 1 from known)
           ),
           shown as (
             select pg_catalog.row_to_json(item) as item
@@ -137,11 +137,11 @@ export function createLeadStore(database: RecordDatabase): LeadStore {
                 from after
               ) as item
           ),
-          ${claimed(sql, given)},
+          ${reservedFor(sql, given)},
           written as (
             update business_api.leads lead
                set stage = after.stage, ${withThisChange(sql, given)}
-              from before, after, claim
+              from before, after, reserved
              where lead.organization_id = after.organization_id and lead.id = after.id and not before.is_repeat
           ),
           made_client as (
@@ -150,15 +150,15 @@ export function createLeadStore(database: RecordDatabase): LeadStore {
             select
               made.organization_id, made.id, made.business_id, made.status, made.total_revenue, made.monthly_revenue,
               made.converted_at
-            from made, claim
+            from made, reserved
           ),
           ${publishedOf(sql, given, {
             chosen: sql`
               ${ofNewStage(sql, events)}
-              || case when exists (select from made) then ${jsonOf(sql, set.clientEvents)} else '[]' end`,
+              || case when exists (select 1 from made) then ${jsonOf(sql, set.clientEvents)} else '[]' end`,
             facts: leadFacts(sql),
           })}
-          select ${changeColumns(sql, 'stage')}, ${mark}`,
+          select ${changeColumns(sql, 'stage')}, ${answerTag}`,
       )
     },
   }
@@ -175,7 +175,7 @@ function leadColumns(sql: Sql): Fragment {
 }
 
 /** The events of a lead whose stage is another one than before. */
-function ofNewStage(sql: Sql, events: readonly RecordedEvent[]): Fragment {
+function ofNewStage(sql: Sql, events: readonly EventRecord[]): Fragment {
   return sql`case when before.stage is distinct from after.stage then ${jsonOf(sql, events)} else '[]' end`
 }
 

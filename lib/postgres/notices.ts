@@ -1,6 +1,6 @@
-import type { ExpiryNotice, NoticeStore } from '../notices.ts'
-import type { Database } from './database.ts'
-import { isoTimestamp } from './fragments.ts'
+import type { ExpiryNotice, NoticeStore } from '../webhooks/notices.ts'
+import type { Database } from './connection/database.ts'
+import { isoTimestamp } from './statements/fragments.ts'
 
 /** What will soon expire, in PostgreSQL. */
 export function createNoticeStore(database: Database): NoticeStore {
@@ -9,7 +9,7 @@ export function createNoticeStore(database: Database): NoticeStore {
     // changing is left for the next time.
     async claimExpiring({ token, secretsWithinMs, apiKeysWithinMs, limit }) {
       const [notices] = await database.row(
-        (sql, mark) => sql`
+        (sql, answerTag) => sql`
           with expiring_secret as (
             select organization_id, id from business_api.webhook_endpoints
             where previous_secret_expires_at > now()
@@ -56,7 +56,7 @@ export function createNoticeStore(database: Database): NoticeStore {
             )
             from noticed_key
           )
-          select coalesce(pg_catalog.json_agg(item order by expires_at), '[]')::text, ${mark} from notice`,
+          select coalesce(pg_catalog.json_agg(item order by expires_at), '[]')::text, ${answerTag} from notice`,
       )
       return JSON.parse(notices ?? '[]') as ExpiryNotice[]
     },

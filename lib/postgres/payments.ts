@@ -1,19 +1,19 @@
 import type { Fragment, ISql as Sql } from 'postgres'
-import type { Change, ChangeOutcome } from '../change.ts'
-import type { Invoice, Settlement } from '../invoices.ts'
+import type { Invoice, Settlement } from '../resources/invoices.ts'
+import type { Change, ChangeOutcome } from '../writes/change.ts'
+import type { RecordDatabase } from './connection/database.ts'
 import {
   before,
   change,
   changeColumns,
-  claimed,
   isAllowed,
   publishedOf,
+  reservedFor,
   shown,
   withThisChange,
-} from './change.ts'
-import { jsonOf } from './claim.ts'
-import type { RecordDatabase } from './database.ts'
-import { invoiceColumns } from './invoice-columns.ts'
+} from './statements/change.ts'
+import { invoiceColumns } from './statements/invoice-columns.ts'
+import { jsonOf } from './statements/key-reservation.ts'
 
 /**
  * Adds a payment to an invoice, all of it in numeric. A payment that is there already, as the answer to an earlier
@@ -29,13 +29,13 @@ export function pay(
   return change(
     database,
     given,
-    (sql, mark) => sql`
+    (sql, answerTag) => sql`
       with ${before(sql, given, 'business_api.invoices')},
       judged as (
         select
           before.*, ${payment.amount}::text::numeric as amount,
           before.is_repeat or exists (
-            select from business_api.payments
+            select 1 from business_api.payments
             where organization_id = ${organizationId}::text and id = ${payment.id}::text
           ) as is_there,
           ${isAllowed(sql, given, 'status')} as is_allowed
@@ -54,11 +54,11 @@ export function pay(
         where is_there or (is_allowed and amount = round(amount, minor_units) and amount_paid + amount <= total)
       ),
       ${shown(sql, invoiceColumns(sql), 'invoice')},
-      ${claimed(sql, given)},
+      ${reservedFor(sql, given)},
       written as (
         update business_api.invoices invoice
            set status = after.status, amount_paid = after.amount_paid, ${withThisChange(sql, given)}
-          from before, after, claim
+          from before, after, reserved
          where invoice.organization_id = after.organization_id and invoice.id = after.id and not after.is_there
       ),
       payment as (
@@ -66,11 +66,11 @@ export function pay(
         select
           ${organizationId}::text, ${payment.id}::text, ${recordId}::text, after.amount,
           ${payment.receivedAt}::text::timestamptz
-        from after, claim
+        from after, reserved
         where not after.is_there
       ),
       ${publishedOf(sql, given, { chosen: eventsOf(sql, given), facts: paymentFacts(sql) })}
-      select ${changeColumns(sql, 'status', reasonOf(sql))}, ${mark}`,
+      select ${changeColumns(sql, 'status', reasonOf(sql))}, ${answerTag}`,
   )
 }
 

@@ -1,25 +1,25 @@
 import type { Fragment, ISql as Sql } from 'postgres'
-import type { ProjectStore } from '../projects.ts'
-import { admitToPage, newest } from './admission.ts'
+import type { ProjectStore } from '../resources/projects.ts'
+import type { RecordDatabase } from './connection/database.ts'
+import { admitToPage, newest } from './statements/admission.ts'
 import {
   before,
   change,
   changeColumns,
-  claimed,
   isAllowed,
   orBefore,
   publishedOf,
+  reservedFor,
   shown,
   withThisChange,
-} from './change.ts'
-import { begin, outcomeColumns } from './claim.ts'
-import type { RecordDatabase } from './database.ts'
-import { create } from './write.ts'
+} from './statements/change.ts'
+import { begin, outcomeColumns } from './statements/key-reservation.ts'
+import { create } from './statements/write.ts'
 
 /** Projects in PostgreSQL. */
 export function createProjectStore(database: RecordDatabase): ProjectStore {
   return {
-    list(request, limit) {
+    admitAndList(request, limit) {
       return admitToPage(
         database,
         request,
@@ -36,17 +36,17 @@ export function createProjectStore(database: RecordDatabase): ProjectStore {
       return create(
         database,
         creation,
-        (sql, mark) => sql`
+        (sql, answerTag) => sql`
           with ${begin(sql, creation, record.id)},
           project as (
             insert into business_api.projects (organization_id, id, name, status, billing_type, value)
             select
               ${organizationId}::text, ${record.id}::text, ${record.name}::text, ${record.status}::text,
               ${record.billingType}::text, ${String(record.value)}::text::numeric
-            from claim
+            from reserved
             on conflict (organization_id, id) do nothing
           )
-          select ${outcomeColumns(sql)}, ${mark}`,
+          select ${outcomeColumns(sql)}, ${answerTag}`,
       )
     },
 
@@ -55,7 +55,7 @@ export function createProjectStore(database: RecordDatabase): ProjectStore {
       return change(
         database,
         given,
-        (sql, mark) => sql`
+        (sql, answerTag) => sql`
           with ${before(sql, given, 'business_api.projects')},
           after as (
             select
@@ -65,15 +65,15 @@ export function createProjectStore(database: RecordDatabase): ProjectStore {
             where ${isAllowed(sql, given, 'status')}
           ),
           ${shown(sql, projectColumns(sql), 'project')},
-          ${claimed(sql, given)},
+          ${reservedFor(sql, given)},
           written as (
             update business_api.projects project
                set status = after.status, ${withThisChange(sql, given)}
-              from before, after, claim
+              from before, after, reserved
              where project.organization_id = after.organization_id and project.id = after.id and not before.is_repeat
           ),
           ${publishedOf(sql, given)}
-          select ${changeColumns(sql, 'status')}, ${mark}`,
+          select ${changeColumns(sql, 'status')}, ${answerTag}`,
       )
     },
   }

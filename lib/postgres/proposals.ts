@@ -1,27 +1,27 @@
 import type { Fragment, ISql as Sql } from 'postgres'
-import { minorUnits } from '../currencies.ts'
-import type { Proposal, ProposalChanges, ProposalStore, Signature } from '../proposals.ts'
-import { admitToPage, newest } from './admission.ts'
+import { minorUnits } from '../resources/currencies.ts'
+import type { Proposal, ProposalChanges, ProposalSignature, ProposalStore } from '../resources/proposals.ts'
+import type { RecordDatabase } from './connection/database.ts'
+import { admitToPage, newest } from './statements/admission.ts'
 import {
   before,
   change,
   changeColumns,
-  claimed,
   isAllowed,
   orBefore,
   publishedOf,
+  reservedFor,
   shown,
   withThisChange,
-} from './change.ts'
-import type { RecordDatabase } from './database.ts'
-import { beginNumbered, createNumbered, numberedColumns } from './numbering.ts'
+} from './statements/change.ts'
+import { beginNumbered, createNumbered, numberedColumns } from './statements/document-numbers.ts'
 
 const TABLE = 'business_api.proposals'
 
 /** Proposals in PostgreSQL. */
 export function createProposalStore(database: RecordDatabase): ProposalStore {
   return {
-    list(request, limit) {
+    admitAndList(request, limit) {
       return admitToPage(
         database,
         request,
@@ -40,7 +40,7 @@ export function createProposalStore(database: RecordDatabase): ProposalStore {
         database,
         creation,
         TABLE,
-        (sql, mark) => sql`
+        (sql, answerTag) => sql`
           with ${beginNumbered(sql, creation, TABLE)},
           proposal as (
             insert into business_api.proposals
@@ -52,7 +52,7 @@ export function createProposalStore(database: RecordDatabase): ProposalStore {
             from numbered
             on conflict (organization_id, id) do nothing
           )
-          select ${numberedColumns(sql)}, ${mark}`,
+          select ${numberedColumns(sql)}, ${answerTag}`,
       )
     },
 
@@ -61,7 +61,7 @@ export function createProposalStore(database: RecordDatabase): ProposalStore {
       return change<Proposal, 'too_fine'>(
         database,
         given,
-        (sql, mark) => sql`
+        (sql, answerTag) => sql`
           with ${before(sql, given, TABLE)},
           judged as (
             select
@@ -85,18 +85,18 @@ export function createProposalStore(database: RecordDatabase): ProposalStore {
             where total = round(total, minor_units) and monthly_total = round(monthly_total, minor_units)
           ),
           ${shown(sql, proposalColumns(sql), 'proposal')},
-          ${claimed(sql, given)},
+          ${reservedFor(sql, given)},
           written as (
             update business_api.proposals proposal
                set title = after.title, status = after.status, total = after.total,
                    monthly_total = after.monthly_total, currency = after.currency, minor_units = after.minor_units,
                    version = after.version,
                    signed_by = after.signed_by, signed_at = after.signed_at, ${withThisChange(sql, given)}
-              from before, after, claim
+              from before, after, reserved
              where proposal.organization_id = after.organization_id and proposal.id = after.id and not before.is_repeat
           ),
           ${publishedOf(sql, given)}
-          select ${changeColumns(sql, 'status', sql`(select 'too_fine' from judged)`)}, ${mark}`,
+          select ${changeColumns(sql, 'status', sql`(select 'too_fine' from judged)`)}, ${answerTag}`,
       )
     },
   }
@@ -110,7 +110,7 @@ function decimalsOf({ currency, minorUnits: given }: ProposalChanges): number | 
 function signature({
   isRevision,
   signature: given,
-}: ProposalChanges): Partial<Record<keyof Signature, string | null>> {
+}: ProposalChanges): Partial<Record<keyof ProposalSignature, string | null>> {
   if (given) return given
   return isRevision ? { signedBy: null, signedAt: null } : {}
 }

@@ -1,5 +1,6 @@
-import type { PurgeReport, PurgeRequest } from '../deliveries.ts'
-import type { Database } from './database.ts'
+import type { PurgeEntry, PurgeReport, PurgeRequest } from '../webhooks/deliveries.ts'
+import { recordPurged } from './audit.ts'
+import type { Database } from './connection/database.ts'
 
 /**
  * Forgets what is old, a bounded part of it; see `DeliveryStore.purge`. Three statements, so that one which takes too long
@@ -7,17 +8,17 @@ import type { Database } from './database.ts'
  */
 export async function purge(
   database: Database,
-  { eventsAfterMs, limit }: PurgeRequest,
+  { eventsAfterMs, limit, entry }: PurgeRequest,
 ): Promise<PurgeReport> {
   const idempotencyKeys = await purgeIdempotencyKeys(database, limit)
-  const events = await purgeEvents(database, eventsAfterMs, limit)
+  const events = await purgeEvents(database, eventsAfterMs, limit, entry)
   if (events < limit) await purgeRemovedEndpoints(database)
   return { events, idempotencyKeys }
 }
 
 async function purgeIdempotencyKeys(database: Database, limit: number): Promise<number> {
   const [purged] = await database.row(
-    (sql, mark) => sql`
+    (sql, answerTag) => sql`
       with expired as (
         select organization_id, operation, key from business_api.idempotency_keys
         where expires_at <= now()
@@ -30,20 +31,25 @@ async function purgeIdempotencyKeys(database: Database, limit: number): Promise<
           and entry.operation = expired.operation and entry.key = expired.key
         returning 1
       )
-      select count(*)::text, ${mark} from purged`,
+      select count(*)::text, ${answerTag} from purged`,
   )
   return Number(purged)
 }
 
 /** A delivery that is being sent again in this moment keeps its event: all of an event's are locked before it goes. */
-async function purgeEvents(database: Database, eventsAfterMs: number, limit: number): Promise<number> {
+async function purgeEvents(
+  database: Database,
+  eventsAfterMs: number,
+  limit: number,
+  entry: PurgeEntry | undefined,
+): Promise<number> {
   const [purged] = await database.row(
-    (sql, mark) => sql`
+    (sql, answerTag) => sql`
       with old_event as (
         select event.organization_id, event.id from business_api.events event
         where event.created_at < now() - ${eventsAfterMs}::float8 * interval '1 millisecond'
           and not exists (
-            select from business_api.deliveries delivery
+            select 1 from business_api.deliveries delivery
             where delivery.organization_id = event.organization_id and delivery.event_id = event.id
               and delivery.state in ('pending', 'in_flight')
           )
@@ -76,24 +82,25 @@ async function purgeEvents(database: Database, eventsAfterMs: number, limit: num
       ), purged_event as (
         delete from business_api.events event using purgeable
         where event.organization_id = purgeable.organization_id and event.id = purgeable.id
-        returning 1
+        returning event.organization_id
       )
-      select count(*)::text, ${mark} from purged_event`,
+      ${entry === undefined ? sql`` : sql`, audited as (${recordPurged(sql, entry, sql`purged_event`)})`}
+      select count(*)::text, ${answerTag} from purged_event`,
   )
   return Number(purged)
 }
 
 async function purgeRemovedEndpoints(database: Database): Promise<void> {
   await database.row(
-    (sql, mark) => sql`
+    (sql, answerTag) => sql`
       with purged as (
         delete from business_api.webhook_endpoints endpoint
         where endpoint.state = 'removed' and not exists (
-          select from business_api.deliveries delivery
+          select 1 from business_api.deliveries delivery
           where delivery.organization_id = endpoint.organization_id and delivery.endpoint_id = endpoint.id
         )
         returning 1
       )
-      select count(*)::text, ${mark} from purged`,
+      select count(*)::text, ${answerTag} from purged`,
   )
 }

@@ -1,10 +1,11 @@
-import type { Sql, TransactionSql } from 'postgres'
-import type { BusinessStore, RecordStore } from '../store.ts'
+import type { Sql } from 'postgres'
+import type { BusinessApiStore, RecordStore } from '../business-store.ts'
 import { createApiKeyStore } from './api-keys.ts'
 import { createAuditStore } from './audit.ts'
 import { createBusinessRecordStore } from './businesses.ts'
 import { createClientStore } from './clients.ts'
-import { createDatabase, type DatabaseOptions, type RecordDatabase } from './database.ts'
+import { createDatabase, type DatabaseOptions, type RecordDatabase } from './connection/database.ts'
+import { createTransactionDatabase, type PostgresTransaction } from './connection/transaction.ts'
 import { createDeliveryStore } from './deliveries.ts'
 import { createEndpointStore } from './endpoints.ts'
 import { createEventStore } from './events.ts'
@@ -13,16 +14,15 @@ import { createLeadStore } from './leads.ts'
 import { createNoticeStore } from './notices.ts'
 import { createProjectStore } from './projects.ts'
 import { createProposalStore } from './proposals.ts'
-import { createTransactionDatabase } from './transaction.ts'
 
 /** The reference store. */
-export interface PostgresStore extends BusinessStore {
+export interface PostgresStore extends BusinessApiStore {
   /**
    * The slices of records and events, in a transaction of the host's (postgres.js): what they write is there when the
    * host commits, and never was when it rolls back. Nothing is sent again here: a failed statement has ended the
    * transaction.
    */
-  using(transaction: TransactionSql): RecordStore
+  using(transaction: PostgresTransaction): RecordStore
   /** Ends the store's connections; a host's own pool stays open. */
   close(): Promise<void>
 }

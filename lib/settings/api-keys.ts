@@ -1,14 +1,21 @@
 import * as v from 'valibot'
-import { type ApiKey, type ApiKeyRecord, digestApiKey, generateApiKey } from '../api-keys.ts'
-import { BusinessApiError, INVALID_STATE } from '../errors.ts'
-import * as field from '../fields.ts'
-import type { Clock, Ids } from '../ids.ts'
-import { found, IdSchema, moment, OrganizationIdSchema, read, withoutUndefined } from '../input.ts'
-import { toTimestamp } from '../making.ts'
-import type { RateLimit } from '../rate-limit.ts'
-import { SCOPES, type Scope } from '../scopes.ts'
-import type { BusinessStore } from '../store.ts'
-import { type Acting, ActorSchema, type MakeEntry } from './audit.ts'
+import {
+  type ApiKey,
+  type ApiKeyRecord,
+  type ApiKeyRotation,
+  digestApiKey,
+  generateApiKey,
+} from '../access/api-keys.ts'
+import type { RateLimit } from '../access/rate-limit.ts'
+import { SCOPES, type Scope } from '../access/scopes.ts'
+import { ALREADY_EXISTS, BusinessApiError, INVALID_STATE, LIMIT_REACHED } from '../base/errors.ts'
+import * as field from '../base/fields.ts'
+import { found, IdSchema, moment, newIdOf } from '../base/host-input.ts'
+import type { Clock, Ids } from '../base/ids.ts'
+import type { BusinessApiStore } from '../business-store.ts'
+import { toTimestamp } from '../writes/write-context.ts'
+import type { Acting, MakeEntry } from './audit.ts'
+import { audited, type Call, defineCall, insertedItem } from './calls.ts'
 import { OVERLAP_MS, OverlapSchema } from './overlap.ts'
 import { RateLimitSchema } from './rate-limits.ts'
 
@@ -16,6 +23,10 @@ import { RateLimitSchema } from './rate-limits.ts'
 
 /** What an administrator decides about a new API key. */
 export interface NewApiKey extends Acting {
+  /**
+   * The id of the key that the call makes, `key_<ulid>`: the same call sent again makes no other key. Default a new id.
+   */
+  readonly id?: string | undefined
   /** 1 to 100 characters, for people. */
   readonly name: string
   /** At least one, each once. */
@@ -34,6 +45,8 @@ export interface CreatedApiKey extends ApiKey {
 
 /** Options of `rotate`. */
 export interface RotateApiKeyOptions extends Acting {
+  /** The id of the successor, as of a new key. */
+  readonly id?: string | undefined
   /** Milliseconds for which the key before stays in force too; 0: not at all. Default 24 hours, at most 30 days. */
   readonly overlapMs?: number | undefined
   /** As of a new key; null: never. Default when the key before would have expired. */
@@ -48,7 +61,13 @@ export interface RotatedApiKey extends CreatedApiKey {
 
 /** The API keys of organizations. */
 export interface ApiKeySettings {
-  /** Makes a key. Two calls make two keys. */
+  /**
+   * Makes a key. Two calls make two keys, unless they have the same `id`.
+   *
+   * @throws `BusinessApiError` with code `already_exists` when the id was used before: the error's `record` is the key of
+   *   that id as it is now, as `get` gives it, and no call can show that key again; `limit_reached` when the organization
+   *   has as many keys in force as `maxApiKeys` allows
+   */
   create(organizationId: string, newKey: NewApiKey): Promise<CreatedApiKey>
 
   /** All keys of the organization, revoked and expired ones too, newest first. */
@@ -67,7 +86,8 @@ export interface ApiKeySettings {
    * it is its successor that can be.
    *
    * @throws `BusinessApiError` with code `not_found` when the organization has no key of that id, `invalid_state` when it
-   *   is revoked, has expired or has been rotated
+   *   is revoked, has expired or has been rotated; `already_exists` when the successor's id was used before, as of `create`;
+   *   `limit_reached` when overlaps of rotations have doubled the number of keys in force that `maxApiKeys` allows
    */
   rotate(organizationId: string, keyId: string, options?: RotateApiKeyOptions): Promise<RotatedApiKey>
 }
@@ -81,116 +101,138 @@ const scopesRequirement = `must be one or more of ${SCOPES.join(', ')}, each onc
 const momentRequirement =
   'must be null, a Date, or ISO 8601 with a time zone, in the future and before the year 10000'
 
-function createSchemas(clock: Clock) {
+function defineCalls(clock: Clock) {
   const ExpirySchema = v.pipe(
     moment(momentRequirement),
     v.check((expiry) => expiry.getTime() > clock() && expiry.getTime() < YEAR_10000, momentRequirement),
     v.transform((expiry) => expiry.toISOString()),
   )
-  const CreateSchema = v.object({
-    organizationId: OrganizationIdSchema,
-    name: field.text(1, 100),
-    scopes: v.pipe(
-      v.array(v.picklist(SCOPES, scopesRequirement), scopesRequirement),
-      v.minLength(1, scopesRequirement),
-      v.check((scopes) => new Set(scopes).size === scopes.length, scopesRequirement),
-    ),
-    expiresAt: v.nullish(ExpirySchema, null),
-    rateLimit: v.nullish(RateLimitSchema, null),
-    actor: ActorSchema,
-  })
-  const RotateSchema = v.object({
-    ...RefSchema.entries,
-    overlapMs: OverlapSchema,
-    expiresAt: v.exactOptional(v.nullable(ExpirySchema)),
-  })
-  return { CreateSchema, RotateSchema }
+  return {
+    readCreate: defineCall('Cannot create an API key', {
+      id: v.exactOptional(newIdOf('key')),
+      name: field.text(1, 100),
+      scopes: ScopesSchema,
+      expiresAt: v.optional(v.nullable(ExpirySchema), null),
+      rateLimit: v.optional(v.nullable(RateLimitSchema), null),
+    }),
+    readList: defineCall('Cannot list API keys', {}),
+    readRevoke: defineCall('Cannot revoke an API key', { keyId: IdSchema }),
+    readRotate: defineCall('Cannot rotate an API key', {
+      keyId: IdSchema,
+      id: v.exactOptional(newIdOf('key')),
+      overlapMs: v.optional(OverlapSchema, OVERLAP_MS),
+      expiresAt: v.exactOptional(v.nullable(ExpirySchema)),
+    }),
+  }
 }
 
-const ListSchema = v.object({ organizationId: OrganizationIdSchema })
-const RefSchema = v.object({ organizationId: OrganizationIdSchema, keyId: IdSchema, actor: ActorSchema })
+const ScopesSchema = v.pipe(
+  v.array(v.picklist(SCOPES, scopesRequirement), scopesRequirement),
+  v.minLength(1, scopesRequirement),
+  v.check((scopes) => new Set(scopes).size === scopes.length, scopesRequirement),
+)
 
 // --- Calls ---
 
 /** What API keys are managed with. */
 export interface ApiKeyTools {
   readonly keyPrefix: string
+  readonly maxApiKeys: number
   readonly ids: Ids
   readonly clock: Clock
   readonly makeEntry: MakeEntry
 }
 
-/** API keys as administrators manage them. */
+/** Creates the calls about API keys. */
 export function createApiKeySettings(
-  store: Pick<BusinessStore, 'apiKeys'>,
-  { keyPrefix, ids, clock, makeEntry }: ApiKeyTools,
+  { apiKeys }: Pick<BusinessApiStore, 'apiKeys'>,
+  { keyPrefix, maxApiKeys, ids, clock, makeEntry }: ApiKeyTools,
 ): ApiKeySettings {
-  const { CreateSchema, RotateSchema } = createSchemas(clock)
+  const { readCreate, readList, readRevoke, readRotate } = defineCalls(clock)
 
-  /** A new key, and what a store keeps of it whatever it may do. */
-  function generate(): { key: string; kept: NewKey } {
+  /** A new key, and the part of its record that does not depend on the call. */
+  function generate(id = ids('key')): { key: string; generated: GeneratedKey } {
     const key = generateApiKey(keyPrefix)
-    const kept = {
-      id: ids('key'),
+    const generated = {
+      id,
       digest: digestApiKey(key),
       prefix: `${keyPrefix}_live_`,
       lastFour: key.slice(-4),
       createdAt: toTimestamp(clock()),
     }
-    return { key, kept }
+    return { key, generated }
+  }
+
+  const refusals = {
+    taken: `its ${TAKEN}`,
+    full:
+      `the organization has ${maxApiKeys} ${maxApiKeys === 1 ? 'key' : 'keys'} in force, its limit: ` +
+      "revoke one, or raise option 'maxApiKeys'",
   }
 
   return {
-    async create(organizationId, { name, scopes, expiresAt, rateLimit, actor }) {
-      const given = { organizationId, name, scopes, expiresAt, rateLimit, actor }
-      const {
-        organizationId: owner,
-        actor: who,
-        ...chosen
-      } = read(CreateSchema, given, 'Cannot create an API key')
-      const { key, kept } = generate()
-      const entry = makeEntry('api_key.created', kept.id, who, chosen)
-      await store.apiKeys.insert(owner, { ...kept, ...chosen }, entry)
-      const { digest: _, ...shown } = { ...kept, ...chosen }
-      return { key, ...shown, revokedAt: null, successorId: null, lastUsedAt: null }
+    async create(organizationId, newKey) {
+      const call = readCreate(organizationId, newKey)
+      const { id, ...chosen } = call.input
+      const { key, generated } = generate(id)
+      const record = { ...generated, ...chosen }
+      const request = audited(makeEntry, call, 'api_key.created', record.id, chosen)
+      const insertion = await apiKeys.insert({ ...request, key: record, limit: maxApiKeys })
+      return { key, ...insertedItem(call, insertion, refusals) }
     },
 
     async list(organizationId) {
-      const input = read(ListSchema, { organizationId }, 'Cannot list API keys')
-      return store.apiKeys.list(input.organizationId)
+      return apiKeys.list(readList(organizationId).organizationId)
     },
 
-    async revoke(organizationId, keyId, { actor } = {}) {
-      const action = 'Cannot revoke an API key'
-      const {
-        organizationId: owner,
-        keyId: id,
-        actor: who,
-      } = read(RefSchema, { organizationId, keyId, actor }, action)
-      return found(await store.apiKeys.revoke(owner, id, makeEntry('api_key.revoked', id, who)), action)
+    async revoke(organizationId, keyId, options) {
+      const call = readRevoke(organizationId, { ...options, keyId })
+      const { keyId: id } = call.input
+      const request = audited(makeEntry, call, 'api_key.revoked', id)
+      return found(await apiKeys.revoke({ ...request, keyId: id }), call.action)
     },
 
-    async rotate(organizationId, keyId, { overlapMs = OVERLAP_MS, expiresAt, actor } = {}) {
-      const action = 'Cannot rotate an API key'
-      const given = { organizationId, keyId, overlapMs, ...withoutUndefined({ expiresAt }), actor }
-      const {
-        organizationId: owner,
-        keyId: id,
-        overlapMs: overlap,
-        actor: who,
-        ...chosen
-      } = read(RotateSchema, given, action)
-      const { key, kept } = generate()
-      const entry = makeEntry('api_key.rotated', id, who, { successorId: kept.id, overlapMs: overlap })
-      const rotation = await store.apiKeys.rotate(owner, id, { ...kept, ...chosen }, overlap, entry)
-      const { key: made, previous } = found(rotation, action)
-      if (made !== null) return { key, ...made, previous }
-      throw new BusinessApiError(INVALID_STATE, `${action} as it ${obstacleOf(previous)}`)
+    async rotate(organizationId, keyId, options) {
+      const call = readRotate(organizationId, { ...options, keyId })
+      const { keyId: previousId, id, overlapMs, ...chosen } = call.input
+      const { key, generated } = generate(id)
+      const successor = { ...generated, ...chosen }
+      const details = { successorId: successor.id, overlapMs }
+      const request = audited(makeEntry, call, 'api_key.rotated', previousId, details)
+      // Each key that the bound allows may have one in its overlap.
+      const limit = maxApiKeys * 2
+      const rotation = await apiKeys.rotate({ ...request, keyId: previousId, successor, overlapMs, limit })
+      return { key, ...rotatedKeys(call, found(rotation, call.action), limit) }
     },
   }
 }
 
-type NewKey = Pick<ApiKeyRecord, 'id' | 'digest' | 'prefix' | 'lastFour' | 'createdAt'>
+const TAKEN = 'id was used before: a key is shown once only; rotate the key of that id for another'
+
+type GeneratedKey = Pick<ApiKeyRecord, 'id' | 'digest' | 'prefix' | 'lastFour' | 'createdAt'>
+
+/** @throws `BusinessApiError` with code `already_exists`, `limit_reached` or `invalid_state` */
+function rotatedKeys(
+  { action }: Call<unknown>,
+  rotation: ApiKeyRotation,
+  limit: number,
+): Omit<RotatedApiKey, 'key'> {
+  const { outcome, key, previous } = rotation
+  switch (outcome) {
+    case 'rotated':
+      return { ...key, previous }
+    case 'already_exists':
+      throw new BusinessApiError(ALREADY_EXISTS, `${action} as the new key's ${TAKEN}`, { record: key })
+    case 'limit_reached':
+      throw new BusinessApiError(
+        LIMIT_REACHED,
+        `${action} as the organization has ${limit} keys in force, twice its limit, by the overlaps of rotations: ` +
+          'rotate without overlap, or revoke a key',
+      )
+    case 'refused':
+      throw new BusinessApiError(INVALID_STATE, `${action} as it ${obstacleOf(previous)}`)
+  }
+}
 
 function obstacleOf({ revokedAt, successorId }: ApiKey): string {
   if (revokedAt !== null) return 'is revoked'

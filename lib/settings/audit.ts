@@ -1,9 +1,9 @@
 import * as v from 'valibot'
-import type { AuditAction, AuditEntry, AuditRecord } from '../audit.ts'
-import * as field from '../fields.ts'
-import type { Ids } from '../ids.ts'
-import { IdSchema, OrganizationIdSchema, read, withoutUndefined } from '../input.ts'
-import type { BusinessStore } from '../store.ts'
+import type { AuditAction, AuditEntry, AuditRecord } from '../access/audit.ts'
+import * as field from '../base/fields.ts'
+import { IdSchema, OrganizationIdSchema, read, withoutUndefined } from '../base/host-input.ts'
+import type { Ids } from '../base/ids.ts'
+import type { BusinessApiStore } from '../business-store.ts'
 import { type Page, type PageQuery, pageEntries, readPage } from './page.ts'
 
 // --- Types ---
@@ -69,7 +69,7 @@ export function createMakeEntry(ids: Ids): MakeEntry {
 }
 
 /** The audit as administrators see it. */
-export function createAuditSettings(store: Pick<BusinessStore, 'audit'>): AuditSettings {
+export function createAuditSettings(store: Pick<BusinessApiStore, 'audit'>): AuditSettings {
   return {
     async list(organizationId, query = {}) {
       const given = { ...withoutUndefined(query), organizationId }

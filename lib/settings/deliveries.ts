@@ -1,16 +1,23 @@
 import * as v from 'valibot'
-import type { AuditRecord } from '../audit.ts'
+import type { AuditRecord } from '../access/audit.ts'
+import { BusinessApiError, INVALID_STATE } from '../base/errors.ts'
+import {
+  found,
+  IdSchema,
+  MomentSchema,
+  OrganizationIdSchema,
+  read,
+  withoutUndefined,
+} from '../base/host-input.ts'
+import type { BusinessApiStore } from '../business-store.ts'
+import { EVENT_TYPES, type EventType } from '../resources/event-catalogue.ts'
 import type {
   Delivery,
   DeliveryDetails,
   DeliveryFilter,
   DeliveryState,
   DeliveryStore,
-} from '../deliveries.ts'
-import { BusinessApiError, INVALID_STATE } from '../errors.ts'
-import { EVENT_TYPES, type EventType } from '../events.ts'
-import { found, IdSchema, MomentSchema, OrganizationIdSchema, read, withoutUndefined } from '../input.ts'
-import type { BusinessStore } from '../store.ts'
+} from '../webhooks/deliveries.ts'
 import { type Acting, ActorSchema, type MakeEntry } from './audit.ts'
 import { type Page, type PageQuery, pageEntries, readPage } from './page.ts'
 
@@ -90,7 +97,8 @@ const STATE_WORDS: Readonly<Record<DeliveryState, string>> = {
   skipped: 'skipped',
   cancelled: 'cancelled',
 }
-const STATES = Object.keys(STATE_WORDS) as readonly DeliveryState[]
+/** Every state of a delivery. */
+export const STATES = Object.keys(STATE_WORDS) as readonly DeliveryState[]
 
 const typeRequirement = `must be one of ${EVENT_TYPES.join(', ')}`
 const statesRequirement = `must be one or more of ${STATES.join(', ')}`
@@ -125,7 +133,7 @@ const RECOVERY_BATCH = 1000
 
 /** The delivery log as administrators see it. */
 export function createDeliverySettings(
-  store: Pick<BusinessStore, 'deliveries'>,
+  store: Pick<BusinessApiStore, 'deliveries'>,
   makeEntry: MakeEntry,
 ): DeliverySettings {
   return {
@@ -153,9 +161,15 @@ export function createDeliverySettings(
       const input = read(ChangeSchema, { organizationId, deliveryId, actor }, action)
       const { organizationId: owner, deliveryId: id } = input
       const entry = makeEntry('delivery.redelivered', id, input.actor)
-      const replayed = await store.deliveries.replay(owner, [id], {}, 1, entry)
+      const recovered = await store.deliveries.recover({
+        organizationId: owner,
+        ids: [id],
+        filter: {},
+        limit: 1,
+        entry,
+      })
       const delivery = found(await store.deliveries.get(owner, id), action)
-      if (replayed.includes(id)) return delivery
+      if (recovered.includes(id)) return delivery
       throw new BusinessApiError(INVALID_STATE, `${action} as ${obstacleOf(delivery)}`)
     },
 
@@ -194,7 +208,7 @@ function obstacleOf({ state }: Delivery): string {
  * have no end while a disabled endpoint has it skipped at once, nor while new ones come in.
  */
 async function recover(
-  deliveries: Pick<DeliveryStore, 'list' | 'replay'>,
+  deliveries: Pick<DeliveryStore, 'list' | 'recover'>,
   organizationId: string,
   filter: DeliveryFilter,
   entry: AuditRecord,
@@ -207,7 +221,8 @@ async function recover(
     const ids = page.map(({ id }) => id)
     if (ids.length > 0) {
       // The filter again: what another call has recovered meanwhile may have been delivered by now.
-      recovered += (await deliveries.replay(organizationId, ids, filter, RECOVERY_BATCH, entry)).length
+      const request = { organizationId, ids, filter, limit: RECOVERY_BATCH, entry }
+      recovered += (await deliveries.recover(request)).length
       onProgress(recovered)
     }
     before = page.length === RECOVERY_BATCH ? (ids.at(-1) ?? null) : null

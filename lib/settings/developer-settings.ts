@@ -1,16 +1,22 @@
-import { DEFAULT_KEY_PREFIX, isApiKeyPrefix } from '../api-keys.ts'
-import { type DestinationOptions, judgeDestination } from '../destination.ts'
-import { type Clock, createIds, type Ids } from '../ids.ts'
-import { type Lookup, publicLookup, readLookup } from '../lookup.ts'
-import { readFlag, readHeaderPrefix } from '../options.ts'
-import { createSecretSealer, type SecretSealingOptions } from '../secret-sealing.ts'
-import type { BusinessStore } from '../store.ts'
-import type { WebhookSender } from '../webhook-sender.ts'
+import { DEFAULT_KEY_PREFIX, isApiKeyPrefix } from '../access/api-keys.ts'
+import { type Clock, createIds, type Ids } from '../base/ids.ts'
+import { readHeaderPrefix, readWhole } from '../base/options.ts'
+import type { BusinessApiStore } from '../business-store.ts'
+import {
+  type DestinationOptions,
+  type DestinationVerdict,
+  judgeDestination,
+  readDestinationOptions,
+} from '../webhooks/destination.ts'
+import { type Lookup, readLookup } from '../webhooks/dns-lookup.ts'
+import { createSecretSealer, type SecretSealingOptions } from '../webhooks/secret-sealing.ts'
+import type { WebhookSender } from '../webhooks/webhook-sender.ts'
 import { type ApiKeySettings, createApiKeySettings } from './api-keys.ts'
 import { type AuditSettings, createAuditSettings, createMakeEntry } from './audit.ts'
 import { createDeliverySettings, type DeliverySettings } from './deliveries.ts'
 import { createEndpointSettings, type EndpointSettings } from './endpoints.ts'
 import { createRateLimitSettings, type RateLimitSettings } from './rate-limits.ts'
+import { createSecretSettings, type SecretSettings } from './resealing.ts'
 
 /** Options of `createDeveloperSettings`. Each is read once; API keys alone need none of them. */
 export interface DeveloperSettingsOptions extends SecretSealingOptions, DestinationOptions {
@@ -18,12 +24,19 @@ export interface DeveloperSettingsOptions extends SecretSealingOptions, Destinat
   keyPrefix?: string | undefined
   /** As the delivery loop has it: no endpoint may have headers `X-SERVICE-…` of its own. Default `X-SERVICE`. */
   headerPrefix?: string | undefined
+  /** API keys in force of one organization at most; rotations may double their number for their overlap. Default 100. */
+  maxApiKeys?: number | undefined
+  /** Webhook endpoints of one organization at most, paused and disabled ones included. Default 50. */
+  maxEndpoints?: number | undefined
   /**
-   * As the sender has it: resolves names when an endpoint is registered, so that the verdict is that of the attempts.
-   * Default `publicLookup`.
+   * Resolves names when an endpoint is registered. Default that of the `sender`; without one `publicLookup`, and
+   * `dns.lookup` with `allowPrivateNetworks`.
    */
   lookup?: Lookup | undefined
-  /** Makes the attempts of `endpoints.sendTest`: `createWebhookSender()`. It stays the host's to close. Default none. */
+  /**
+   * Makes the attempts of `endpoints.sendTest`, and judges destinations at registration unless one of the options about
+   * destinations is given: `createWebhookSender()`. The host closes it. Default none.
+   */
   sender?: WebhookSender | undefined
   /** Milliseconds since 1970 in UTC, for when a record was created; when it expires is the store's to say. Default `Date.now`. */
   clock?: Clock | undefined
@@ -44,8 +57,12 @@ export interface DeveloperSettings {
   readonly rateLimits: RateLimitSettings
   readonly endpoints: EndpointSettings
   readonly deliveries: DeliverySettings
+  readonly secrets: SecretSettings
   readonly audit: AuditSettings
 }
+
+/** Of the bounds per organization: each list gives all records at once. */
+const LIMIT_MAX = 1_000_000
 
 /**
  * Opens nothing and writes nothing until a call is made.
@@ -53,30 +70,53 @@ export interface DeveloperSettings {
  * @throws `TypeError` naming the option that cannot be used
  */
 export function createDeveloperSettings(
-  store: Pick<BusinessStore, 'apiKeys' | 'endpoints' | 'deliveries' | 'audit'>,
+  store: Pick<BusinessApiStore, 'apiKeys' | 'endpoints' | 'deliveries' | 'audit'>,
   options: DeveloperSettingsOptions = {},
 ): DeveloperSettings {
   const { clock = Date.now, ids = createIds(clock) } = options
-  const making = { ids, clock, makeEntry: createMakeEntry(ids) }
-  const destinations = {
-    allowPrivateNetworks: readFlag('allowPrivateNetworks', options.allowPrivateNetworks),
-    allowHttp: readFlag('allowHttp', options.allowHttp),
-    lookup: readLookup(options.lookup, publicLookup),
-  }
+  const context = { ids, clock, makeEntry: createMakeEntry(ids) }
+  const sender = readSender(options.sender)
+  const sealer = createSecretSealer(options)
   return {
-    apiKeys: createApiKeySettings(store, { ...making, keyPrefix: readKeyPrefix(options.keyPrefix) }),
-    rateLimits: createRateLimitSettings(store, making.makeEntry),
-    endpoints: createEndpointSettings(store, {
-      ...making,
-      sealer: createSecretSealer(options),
-      judge: (url) => judgeDestination(url, destinations),
-      headerPrefix: readHeaderPrefix(options.headerPrefix),
-      sender: readSender(options.sender),
+    apiKeys: createApiKeySettings(store, {
+      ...context,
+      keyPrefix: readKeyPrefix(options.keyPrefix),
+      maxApiKeys: readWhole('maxApiKeys', options.maxApiKeys, 100, { max: LIMIT_MAX }),
     }),
-    deliveries: createDeliverySettings(store, making.makeEntry),
+    rateLimits: createRateLimitSettings(store, context.makeEntry),
+    endpoints: createEndpointSettings(store, {
+      ...context,
+      sealer,
+      judge: createJudge(options, sender),
+      headerPrefix: readHeaderPrefix(options.headerPrefix),
+      maxEndpoints: readWhole('maxEndpoints', options.maxEndpoints, 50, { max: LIMIT_MAX }),
+      sender,
+    }),
+    deliveries: createDeliverySettings(store, context.makeEntry),
+    secrets: createSecretSettings(store, sealer),
     audit: createAuditSettings(store),
   }
 }
+
+/** Registration judges by the options, and without any of them as the sender judges each attempt. */
+function createJudge(
+  options: DeveloperSettingsOptions,
+  sender: WebhookSender | undefined,
+): (url: string) => Promise<DestinationVerdict> {
+  const rules = readDestinationOptions(options)
+  const lookup = readLookup(options.lookup, rules.allowPrivateNetworks)
+  const hasRules = DESTINATION_OPTIONS.some((name) => options[name] !== undefined)
+  return (url) =>
+    !hasRules && sender?.judge ? sender.judge(url) : judgeDestination(url, { ...rules, lookup })
+}
+
+const DESTINATION_OPTIONS = [
+  'allowHttp',
+  'allowPrivateNetworks',
+  'localDevelopment',
+  'lookup',
+  'refuseAddresses',
+] as const
 
 function readSender(sender: WebhookSender | undefined): WebhookSender | undefined {
   if (sender === undefined || typeof sender?.send === 'function') return sender

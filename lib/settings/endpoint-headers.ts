@@ -1,11 +1,20 @@
 import * as v from 'valibot'
+import { BusinessApiError, LIMIT_REACHED } from '../base/errors.ts'
+
+/** The values of an endpoint's own headers, by name. */
+export type HeaderValues = Readonly<Record<string, string>>
+
+/** Changes of headers by name: a value is set, null removes; null in place of all removes every header. */
+export type HeaderPatch = Readonly<Record<string, string | null>> | null
 
 const HEADERS_MAX = 20
+/** Of names and values, with the four bytes of ": " and the line break. */
+const HEADER_BYTES_MAX = 8192
 const VALUE_MAX = 1024
 
 /**
- * What the service sets itself, and what belongs to the connection and not to the message: undici refuses a request
- * with `Expect`, `Keep-Alive` or `Upgrade`, so every attempt would fail.
+ * Headers that the service sets itself, and headers of the connection: undici refuses a request with `Expect`, `Keep-Alive`
+ * or `Upgrade`, so every attempt would fail.
  */
 const RESERVED = [
   'Connection',
@@ -27,37 +36,99 @@ const NAME = /^[\w!#$%&'*+.^`|~-]{1,100}$/
 /** Visible ASCII, with spaces only inside. */
 const VALUE = /^[!-~]([ -~]*[!-~])?$/
 
+// --- Inputs ---
+
 /**
- * The headers that an organization may have sent with its events, copied.
+ * The schemas of a new endpoint's headers and of a patch.
  *
  * @param headerPrefix of the service's own headers: `X-SERVICE`
  */
-export function endpointHeaders(headerPrefix: string): v.GenericSchema<Readonly<Record<string, string>>> {
+export function createHeaderSchemas(headerPrefix: string): {
+  readonly HeadersSchema: v.GenericSchema<HeaderValues>
+  readonly PatchSchema: v.GenericSchema<HeaderPatch>
+} {
   const reserved = new Set(RESERVED.map((name) => name.toLowerCase()))
   const ownPrefix = `${headerPrefix.toLowerCase()}-`
+  const requirement =
+    `must be an object of at most ${HEADERS_MAX} header names, each once, with values of 1 to ${VALUE_MAX} visible ` +
+    `ASCII characters, and without ${RESERVED.join(', ')} and ${headerPrefix}-*`
 
-  function isHeaders(value: unknown): boolean {
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
-    const names = Object.keys(value).map((name) => name.toLowerCase())
+  function areNames(names: readonly string[]): boolean {
+    const lower = names.map((name) => name.toLowerCase())
     return (
-      names.length <= HEADERS_MAX &&
-      new Set(names).size === names.length &&
-      names.every((name) => NAME.test(name) && !reserved.has(name) && !name.startsWith(ownPrefix)) &&
-      Object.values(value).every(isHeaderValue)
+      new Set(lower).size === lower.length &&
+      lower.every((name) => NAME.test(name) && !reserved.has(name) && !name.startsWith(ownPrefix))
     )
   }
 
-  // Not a record of valibot's: it leaves out some names, `constructor` for one, without a word.
-  return v.pipe(
-    v.custom<Readonly<Record<string, string>>>(
-      isHeaders,
-      `must be an object of at most ${HEADERS_MAX} header names, each once, with values of 1 to ${VALUE_MAX} visible ` +
-        `ASCII characters, and without ${RESERVED.join(', ')} and ${headerPrefix}-*`,
+  // Not a record of valibot's, which drops some names, `constructor` for one.
+  const HeadersSchema = v.pipe(
+    v.custom<HeaderValues>(
+      (value) => isObject(value) && areHeaders(Object.values(value)) && areNames(Object.keys(value)),
+      requirement,
     ),
-    v.transform((headers) => Object.fromEntries(Object.entries(headers))),
+    v.transform(copy),
   )
+  const PatchSchema = v.pipe(
+    v.custom<Readonly<Record<string, string | null>>>((value) => {
+      if (!isObject(value)) return false
+      const values = Object.values(value)
+      const given = values.filter((each) => each !== null)
+      // As many removals as there can be headers.
+      return areHeaders(given) && values.length <= HEADERS_MAX * 2 && areNames(Object.keys(value))
+    }, `${requirement}; null removes a header, and null in place of the object all headers`),
+    v.transform(copy),
+  )
+  return { HeadersSchema, PatchSchema: v.nullable(PatchSchema) }
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function areHeaders(values: readonly unknown[]): boolean {
+  return values.length <= HEADERS_MAX && values.every(isHeaderValue)
 }
 
 function isHeaderValue(value: unknown): boolean {
   return typeof value === 'string' && value.length <= VALUE_MAX && VALUE.test(value)
+}
+
+function copy<Value>(headers: Readonly<Record<string, Value>>): Readonly<Record<string, Value>> {
+  return Object.fromEntries(Object.entries(headers))
+}
+
+// --- Patches ---
+
+/** Applies a patch. The names of headers are compared without regard to case. */
+export function patchHeaders(present: HeaderValues, patch: HeaderPatch): HeaderValues {
+  if (patch === null) return {}
+  const patched = new Set(Object.keys(patch).map((name) => name.toLowerCase()))
+  const kept = Object.entries(present).filter(([name]) => !patched.has(name.toLowerCase()))
+  const set = Object.entries(patch).flatMap(([name, value]) =>
+    value === null ? [] : [[name, value] as const],
+  )
+  return Object.fromEntries([...kept, ...set])
+}
+
+/**
+ * Checks the bounds of all headers of an endpoint together.
+ *
+ * @param action the beginning of the message: `Cannot update a webhook endpoint`
+ * @throws `BusinessApiError` with code `limit_reached`
+ */
+export function checkHeaderBounds(headers: HeaderValues, action: string): void {
+  const all = Object.entries(headers)
+  if (all.length > HEADERS_MAX) {
+    throw new BusinessApiError(
+      LIMIT_REACHED,
+      `${action} as it would have ${all.length} headers, more than ${HEADERS_MAX}: remove some`,
+    )
+  }
+  const bytes = all.reduce((sum, [name, value]) => sum + name.length + value.length + 4, 0)
+  if (bytes <= HEADER_BYTES_MAX) return
+  throw new BusinessApiError(
+    LIMIT_REACHED,
+    `${action} as its headers would take ${bytes} bytes, more than ${HEADER_BYTES_MAX}: remove some, or shorten their values`,
+  )
 }

@@ -1,11 +1,12 @@
 import * as v from 'valibot'
-import { URL_MAX_LENGTH } from '../destination.ts'
-import { EVENT_TYPES } from '../events.ts'
-import * as field from '../fields.ts'
-import { IdSchema, OrganizationIdSchema } from '../input.ts'
-import { ActorSchema } from './audit.ts'
-import { endpointHeaders } from './endpoint-headers.ts'
-import { OverlapSchema } from './overlap.ts'
+import { BusinessApiError, INVALID_INPUT } from '../base/errors.ts'
+import * as field from '../base/fields.ts'
+import { IdSchema, newIdOf } from '../base/host-input.ts'
+import { EVENT_TYPES } from '../resources/event-catalogue.ts'
+import { type DestinationVerdict, URL_MAX_LENGTH } from '../webhooks/destination.ts'
+import { defineCall } from './calls.ts'
+import { createHeaderSchemas } from './endpoint-headers.ts'
+import { OVERLAP_MS, OverlapSchema } from './overlap.ts'
 
 const typesRequirement = `must be null, or one or more of ${EVENT_TYPES.join(', ')}, each once`
 
@@ -23,37 +24,59 @@ const UrlSchema = v.pipe(
 )
 const DescriptionSchema = field.text(0, 200)
 
-/** What every call about one endpoint takes. */
-export const EndpointRefSchema = v.object({
-  organizationId: OrganizationIdSchema,
-  endpointId: IdSchema,
-  actor: ActorSchema,
+/** Says whether events may be sent to a URL. */
+export type JudgeUrl = (url: string) => Promise<DestinationVerdict>
+
+/** @throws `BusinessApiError` with code `invalid_input` for a URL to which no event may be sent */
+export async function checkUrl(judge: JudgeUrl, url: string, action: string): Promise<void> {
+  const verdict = await judge(url)
+  // The verdict's detail is for operators: it would show a customer the inside of the host's network.
+  if (verdict.allowed) return
+  throw new BusinessApiError(INVALID_INPUT, `${action} as url was refused: ${verdict.reason}`)
+}
+
+/** The input of calls about one endpoint. */
+const REF = { endpointId: IdSchema }
+
+/** Reads the input of `list`. */
+export const readList = defineCall('Cannot list webhook endpoints', {})
+
+/** Reads the input of a call about one endpoint: `pause`. */
+export function defineRef(verb: string) {
+  return defineCall(`Cannot ${verb} a webhook endpoint`, REF)
+}
+
+/** Reads the input of `rotateSecret`. */
+export const readRotateSecret = defineCall('Cannot rotate the secret of a webhook endpoint', {
+  ...REF,
+  id: v.exactOptional(newIdOf('chg')),
+  overlapMs: v.optional(OverlapSchema, OVERLAP_MS),
 })
-/** What `rotateSecret` takes. */
-export const RotateSecretSchema = v.object({ ...EndpointRefSchema.entries, overlapMs: OverlapSchema })
 
 /**
- * What `register` and `update` take.
+ * Defines the calls that take headers.
  *
  * @param headerPrefix of the service's own headers: `X-SERVICE`
  */
-export function createEndpointSchemas(headerPrefix: string) {
-  const HeadersSchema = endpointHeaders(headerPrefix)
+export function defineEndpointCalls(headerPrefix: string) {
+  const { HeadersSchema, PatchSchema } = createHeaderSchemas(headerPrefix)
   return {
-    RegisterSchema: v.object({
-      organizationId: OrganizationIdSchema,
+    readRegister: defineCall('Cannot register a webhook endpoint', {
+      id: v.exactOptional(newIdOf('we')),
       url: UrlSchema,
       types: v.optional(TypesSchema, null),
       description: v.optional(DescriptionSchema, ''),
       headers: v.optional(HeadersSchema, {}),
-      actor: ActorSchema,
     }),
-    UpdateSchema: v.object({
-      ...EndpointRefSchema.entries,
+    readUpdate: defineCall('Cannot update a webhook endpoint', {
+      ...REF,
       url: v.exactOptional(UrlSchema),
       types: v.exactOptional(TypesSchema),
       description: v.exactOptional(DescriptionSchema),
-      headers: v.exactOptional(HeadersSchema),
+      headers: v.exactOptional(PatchSchema),
     }),
   }
 }
+
+/** Reads the input of `update`. */
+export type ReadUpdate = ReturnType<typeof defineEndpointCalls>['readUpdate']

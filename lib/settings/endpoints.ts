@@ -1,16 +1,16 @@
-import * as v from 'valibot'
-import type { AuditAction } from '../audit.ts'
-import type { DestinationVerdict } from '../destination.ts'
-import type { EndpointState, WebhookEndpoint } from '../endpoints.ts'
-import { BusinessApiError, INVALID_INPUT, INVALID_STATE } from '../errors.ts'
-import type { EventType } from '../events.ts'
-import { found, OrganizationIdSchema, read, withoutUndefined } from '../input.ts'
-import { toTimestamp } from '../making.ts'
-import { generateSigningSecret, type SecretSealer } from '../secret-sealing.ts'
-import type { BusinessStore } from '../store.ts'
+import type { AuditAction } from '../access/audit.ts'
+import { BusinessApiError, INVALID_STATE } from '../base/errors.ts'
+import { found } from '../base/host-input.ts'
+import type { BusinessApiStore } from '../business-store.ts'
+import type { EndpointState, WebhookEndpoint } from '../webhooks/endpoints.ts'
+import { generateSigningSecret } from '../webhooks/secret-sealing.ts'
+import { toTimestamp } from '../writes/write-context.ts'
 import type { Acting } from './audit.ts'
-import { createEndpointSchemas, EndpointRefSchema, RotateSecretSchema } from './endpoint-inputs.ts'
-import { OVERLAP_MS } from './overlap.ts'
+import { audited, insertedItem } from './calls.ts'
+import { checkHeaderBounds, type HeaderValues } from './endpoint-headers.ts'
+import { checkUrl, defineEndpointCalls, defineRef, readList } from './endpoint-inputs.ts'
+import { createEndpointUpdate, type EndpointUpdate, type EndpointUpdateTools } from './endpoint-update.ts'
+import { createSecretRotation, type EndpointWithSecret, type RotateSecretOptions } from './secret-rotation.ts'
 import {
   createTestDelivery,
   type SendTestOptions,
@@ -20,27 +20,16 @@ import {
 
 // --- Types ---
 
-/** What of a webhook endpoint is to be changed; what is absent stays. */
-export interface EndpointUpdate extends Acting {
-  /** Where to: https, public, on port 443 or from 1024 on. Judged now and again at every attempt. */
-  readonly url?: string | undefined
-  /** The types it wants, at least one, each once; null: every type, also those to come. */
-  readonly types?: readonly EventType[] | null | undefined
-  /** At most 200 characters, for people. */
-  readonly description?: string | undefined
-  /** Headers of the organization's own, sent with every attempt: at most 20, none that the service sets itself. */
-  readonly headers?: Readonly<Record<string, string>> | undefined
-}
-
 /** What an administrator decides about a new webhook endpoint. Default: every type, no description, no headers. */
-export interface NewEndpoint extends EndpointUpdate {
+export interface NewEndpoint extends Omit<EndpointUpdate, 'headers'> {
+  /**
+   * The id of the endpoint that the call makes, `we_<ulid>`: the same call sent again makes no other endpoint. Default a new
+   * id.
+   */
+  readonly id?: string | undefined
   readonly url: string
-}
-
-/** An endpoint together with a signing secret that was made for it just now. */
-export interface EndpointWithSecret extends WebhookEndpoint {
-  /** The secret itself, shown this once: what is stored is sealed, and no call gives it again. */
-  readonly secret: string
+  /** Headers of the organization's own, as of {@link EndpointUpdate}. */
+  readonly headers?: HeaderValues | undefined
 }
 
 /**
@@ -49,16 +38,25 @@ export interface EndpointWithSecret extends WebhookEndpoint {
  */
 export interface EndpointSettings {
   /**
-   * Registers an endpoint, enabled. Two calls make two endpoints, each with a secret of its own.
+   * Registers an endpoint, enabled. Two calls make two endpoints, each with a secret of its own, unless they have the same
+   * `id`.
    *
-   * @throws `BusinessApiError` with code `secret_unavailable` when the host has given no key to seal the secret with
+   * @throws `BusinessApiError` with code `secret_unavailable` when the host has given no key to seal the secret with;
+   *   `already_exists` when the id was used before: the error's `record` is the endpoint of that id as it is now, null when
+   *   it was removed, and no call can show its secret again; `limit_reached` when the organization has as many endpoints as
+   *   `maxEndpoints` allows
    */
   register(organizationId: string, endpoint: NewEndpoint): Promise<EndpointWithSecret>
 
   /** All endpoints of the organization that have not been removed, newest first. */
   list(organizationId: string): Promise<readonly WebhookEndpoint[]>
 
-  /** Changes what is given. It counts for all that is claimed from now on, also for deliveries that have been waiting. */
+  /**
+   * Changes the given fields, from the next claim on, also for deliveries that wait.
+   *
+   * @throws `BusinessApiError` with code `secret_unavailable` when the host's keys do not open the headers that a patch
+   *   changes; `limit_reached` when the endpoint would have too many or too long headers
+   */
   update(organizationId: string, endpointId: string, changes: EndpointUpdate): Promise<WebhookEndpoint>
 
   /**
@@ -112,23 +110,11 @@ export interface EndpointSettings {
   sendTest(organizationId: string, endpointId: string, options?: SendTestOptions): Promise<TestResult>
 }
 
-/** Options of `rotateSecret`. */
-export interface RotateSecretOptions extends Acting {
-  /** Milliseconds for which the secret before signs too; 0: not at all. Default 24 hours, at most 30 days. */
-  readonly overlapMs?: number | undefined
-}
-
-// --- Inputs ---
-
-const ListSchema = v.object({ organizationId: OrganizationIdSchema })
-
 // --- Calls ---
 
 /** What endpoints are managed with. */
-export interface EndpointTools extends TestDeliveryTools {
-  readonly sealer: SecretSealer
-  /** Whether events may be sent to a URL. */
-  readonly judge: (url: string) => Promise<DestinationVerdict>
+export interface EndpointTools extends EndpointUpdateTools, Omit<TestDeliveryTools, 'sealer'> {
+  readonly maxEndpoints: number
 }
 
 /** A call that moves an endpoint to a state. */
@@ -136,121 +122,87 @@ interface Move {
   readonly verb: 'pause' | 'resume' | 'disable' | 'enable'
   readonly to: EndpointState
   readonly from: readonly EndpointState[]
-  readonly audited: AuditAction
+  readonly action: AuditAction
 }
 
-/** Webhook endpoints as administrators manage them. */
+/** Creates the calls about webhook endpoints. */
 export function createEndpointSettings(
-  store: Pick<BusinessStore, 'endpoints' | 'audit'>,
+  store: Pick<BusinessApiStore, 'endpoints' | 'audit'>,
   tools: EndpointTools,
 ): EndpointSettings {
-  const { sealer, judge, headerPrefix, ids, clock, makeEntry } = tools
-  const { RegisterSchema, UpdateSchema } = createEndpointSchemas(headerPrefix)
+  const { endpoints } = store
+  const { sealer, judge, maxEndpoints, headerPrefix, ids, clock, makeEntry } = tools
+  const { readRegister, readUpdate } = defineEndpointCalls(headerPrefix)
+  const readRemove = defineRef('remove')
 
-  /** Whoever cannot open what the loop opens has other keys, and would stop the deliveries. */
-  async function checkPresentSecret(
-    organizationId: string,
-    endpointId: string,
-    action: string,
-  ): Promise<void> {
-    const target = found(await store.endpoints.getTarget(organizationId, endpointId), action)
-    for (const sealed of target.sealedSecrets.slice(0, 1))
-      sealer.unseal(sealed, { organizationId, endpointId })
-  }
-
-  async function checkUrl(url: string, action: string): Promise<void> {
-    const verdict = await judge(url)
-    // The verdict's detail is for operators: it would tell a customer what our network looks like from inside.
-    if (verdict.allowed) return
-    throw new BusinessApiError(INVALID_INPUT, `${action} as url was refused: ${verdict.reason}`)
-  }
-
-  function move({ verb, to, from, audited }: Move): EndpointSettings['pause'] {
-    const action = `Cannot ${verb} a webhook endpoint`
-    return async (organizationId, endpointId, { actor } = {}) => {
-      const input = read(EndpointRefSchema, { organizationId, endpointId, actor }, action)
-      const { organizationId: owner, endpointId: id } = input
-      const entry = makeEntry(audited, id, input.actor)
-      const endpoint = found(await store.endpoints.setState(owner, id, to, from, entry), action)
+  function move({ verb, to, from, action }: Move): EndpointSettings['pause'] {
+    const readMove = defineRef(verb)
+    return async (organizationId, endpointId, options) => {
+      const call = readMove(organizationId, { ...options, endpointId })
+      const { endpointId: id } = call.input
+      const request = audited(makeEntry, call, action, id)
+      const moved = await endpoints.setState({ ...request, endpointId: id, state: to, from })
+      const endpoint = found(moved, call.action)
       if (endpoint.state === to) return endpoint
-      throw new BusinessApiError(INVALID_STATE, `${action} as it is ${endpoint.state}`)
+      throw new BusinessApiError(INVALID_STATE, `${call.action} as it is ${endpoint.state}`)
     }
   }
 
+  const refusals = {
+    taken: TAKEN,
+    full:
+      `the organization has ${maxEndpoints} ${maxEndpoints === 1 ? 'endpoint' : 'endpoints'}, its limit: ` +
+      "remove one, or raise option 'maxEndpoints'",
+  }
+
   return {
-    async register(organizationId, { url, types, description, headers, actor }) {
-      const action = 'Cannot register a webhook endpoint'
-      const given = { organizationId, url, types, description, headers, actor }
-      const { organizationId: owner, actor: who, ...input } = read(RegisterSchema, given, action)
-      const id = ids('we')
+    async register(organizationId, newEndpoint) {
+      const call = readRegister(organizationId, newEndpoint)
+      const { id = ids('we'), headers, ...chosen } = call.input
+      const ref = { organizationId: call.organizationId, endpointId: id }
+      checkHeaderBounds(headers, call.action)
       const secret = generateSigningSecret()
       // Before the name look-up: without a key to seal with, nothing that the URL says matters.
-      const sealedSecret = sealer.seal(secret, { organizationId: owner, endpointId: id })
-      await checkUrl(input.url, action)
-      const shown = { id, ...input, createdAt: toTimestamp(clock()) }
-      const entry = makeEntry('endpoint.registered', id, who, { types: input.types })
-      await store.endpoints.insert(owner, { ...shown, sealedSecret }, entry)
-      return { secret, ...shown, ...UNTOUCHED }
+      const sealed = { sealedSecret: sealer.seal(secret, ref), ...sealer.sealHeaders(headers, ref) }
+      await checkUrl(judge, chosen.url, call.action)
+      const endpoint = { id, ...chosen, ...sealed, createdAt: toTimestamp(clock()) }
+      const request = audited(makeEntry, call, 'endpoint.registered', id, { types: endpoint.types })
+      const insertion = await endpoints.insert({ ...request, endpoint, limit: maxEndpoints })
+      return { secret, ...insertedItem(call, insertion, refusals) }
     },
 
     async list(organizationId) {
-      const input = read(ListSchema, { organizationId }, 'Cannot list webhook endpoints')
-      return store.endpoints.list(input.organizationId)
+      return endpoints.list(readList(organizationId).organizationId)
     },
 
-    async update(organizationId, endpointId, changes) {
-      const action = 'Cannot update a webhook endpoint'
-      const given = { ...withoutUndefined(changes), organizationId, endpointId }
-      const { organizationId: owner, endpointId: id, actor, ...input } = read(UpdateSchema, given, action)
-      if (input.url !== undefined) await checkUrl(input.url, action)
-      const entry = makeEntry('endpoint.updated', id, actor)
-      return found(await store.endpoints.update(owner, id, input, entry), action)
-    },
+    update: createEndpointUpdate(store, tools, readUpdate),
 
-    pause: move({ verb: 'pause', to: 'paused', from: ['enabled'], audited: 'endpoint.paused' }),
-    resume: move({ verb: 'resume', to: 'enabled', from: ['paused'], audited: 'endpoint.resumed' }),
+    pause: move({ verb: 'pause', to: 'paused', from: ['enabled'], action: 'endpoint.paused' }),
+    resume: move({ verb: 'resume', to: 'enabled', from: ['paused'], action: 'endpoint.resumed' }),
     disable: move({
       verb: 'disable',
       to: 'disabled',
       from: ['enabled', 'paused'],
-      audited: 'endpoint.disabled',
+      action: 'endpoint.disabled',
     }),
     enable: move({
       verb: 'enable',
       to: 'enabled',
       from: ['paused', 'disabled'],
-      audited: 'endpoint.enabled',
+      action: 'endpoint.enabled',
     }),
 
-    async remove(organizationId, endpointId, { actor } = {}) {
-      const action = 'Cannot remove a webhook endpoint'
-      const input = read(EndpointRefSchema, { organizationId, endpointId, actor }, action)
-      const { organizationId: owner, endpointId: id } = input
-      const wasThere = await store.endpoints.remove(owner, id, makeEntry('endpoint.removed', id, input.actor))
-      found(wasThere || null, action)
+    async remove(organizationId, endpointId, options) {
+      const call = readRemove(organizationId, { ...options, endpointId })
+      const { endpointId: id } = call.input
+      const request = audited(makeEntry, call, 'endpoint.removed', id)
+      const wasThere = await endpoints.remove({ ...request, endpointId: id })
+      found(wasThere || null, call.action)
     },
 
-    async rotateSecret(organizationId, endpointId, { overlapMs = OVERLAP_MS, actor } = {}) {
-      const action = 'Cannot rotate the secret of a webhook endpoint'
-      const input = read(RotateSecretSchema, { organizationId, endpointId, overlapMs, actor }, action)
-      const { organizationId: owner, endpointId: id, overlapMs: overlap } = input
-      const secret = generateSigningSecret()
-      const sealedSecret = sealer.seal(secret, { organizationId: owner, endpointId: id })
-      if (overlap > 0) await checkPresentSecret(owner, id, action)
-      const entry = makeEntry('endpoint.secret_rotated', id, input.actor, { overlapMs: overlap })
-      const endpoint = await store.endpoints.rotateSecret(owner, id, sealedSecret, overlap, entry)
-      return { secret, ...found(endpoint, action) }
-    },
-
+    rotateSecret: createSecretRotation(store, tools),
     sendTest: createTestDelivery(store, tools),
   }
 }
 
-/** How every endpoint begins. */
-const UNTOUCHED = {
-  state: 'enabled',
-  disabledReason: null,
-  failingSince: null,
-  failures: 0,
-  previousSecretExpiresAt: null,
-} as const
+const TAKEN = 'its id was used before: a signing secret is shown once only, and can be rotated'

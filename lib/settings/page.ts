@@ -1,6 +1,6 @@
 import * as v from 'valibot'
-import type { IdKind } from '../ids.ts'
-import { whole } from '../input.ts'
+import { whole } from '../base/host-input.ts'
+import { type IdKind, isIdOf } from '../base/ids.ts'
 
 /** Which part of a log is to be shown. */
 export interface PageQuery {
@@ -26,10 +26,15 @@ export interface Page<Item> {
  */
 export function pageEntries(kind: IdKind) {
   const requirement = `must be null, or the next of a page before: ${kind}_ and 26 letters and digits`
-  const form = new RegExp(`^${kind}_[0-9A-HJKMNP-TV-Z]{26}$`)
   return {
     limit: v.optional(whole(1, 200), 50),
-    before: v.nullish(v.pipe(v.string(requirement), v.regex(form, requirement)), null),
+    before: v.nullish(
+      v.pipe(
+        v.string(requirement),
+        v.check((id) => isIdOf(kind, id), requirement),
+      ),
+      null,
+    ),
   }
 }
 

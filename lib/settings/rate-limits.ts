@@ -1,8 +1,8 @@
 import * as v from 'valibot'
-import { OrganizationIdSchema, read } from '../input.ts'
-import { isRateLimit, RATE_LIMIT_REQUIREMENT, type RateLimit } from '../rate-limit.ts'
-import type { BusinessStore } from '../store.ts'
-import { type Acting, ActorSchema, type MakeEntry } from './audit.ts'
+import { isRateLimit, RATE_LIMIT_REQUIREMENT, type RateLimit } from '../access/rate-limit.ts'
+import type { BusinessApiStore } from '../business-store.ts'
+import type { Acting, MakeEntry } from './audit.ts'
+import { audited, defineCall } from './calls.ts'
 
 const requirement = `must be null or ${RATE_LIMIT_REQUIREMENT}`
 
@@ -12,11 +12,7 @@ export const RateLimitSchema: v.GenericSchema<RateLimit> = v.pipe(
   v.check(isRateLimit, requirement),
 )
 
-const SetSchema = v.object({
-  organizationId: OrganizationIdSchema,
-  rateLimit: v.nullable(RateLimitSchema),
-  actor: ActorSchema,
-})
+const readSet = defineCall('Cannot set a rate limit', { rateLimit: v.nullable(RateLimitSchema) })
 
 /** The limits of organizations. */
 export interface RateLimitSettings {
@@ -29,17 +25,16 @@ export interface RateLimitSettings {
   set(organizationId: string, rateLimit: RateLimit | null, options?: Acting): Promise<void>
 }
 
-/** Rate limits as administrators set them. */
+/** Creates the calls about the limits of organizations. */
 export function createRateLimitSettings(
-  store: Pick<BusinessStore, 'apiKeys'>,
+  { apiKeys }: Pick<BusinessApiStore, 'apiKeys'>,
   makeEntry: MakeEntry,
 ): RateLimitSettings {
   return {
-    async set(organizationId, rateLimit, { actor } = {}) {
-      const input = read(SetSchema, { organizationId, rateLimit, actor }, 'Cannot set a rate limit')
-      const { organizationId: owner, rateLimit: limit } = input
-      const entry = makeEntry('rate_limit.set', owner, input.actor, { rateLimit: limit })
-      await store.apiKeys.limitOrganization(owner, limit, entry)
+    async set(organizationId, rateLimit, options) {
+      const call = readSet(organizationId, { ...options, rateLimit })
+      const request = audited(makeEntry, call, 'rate_limit.set', call.organizationId, call.input)
+      await apiKeys.limitOrganization({ ...request, ...call.input })
     },
   }
 }

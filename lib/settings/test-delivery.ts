@@ -1,14 +1,14 @@
 import * as v from 'valibot'
-import { attempt, createInterruption, isSuccess, makeRequest } from '../attempt.ts'
-import type { DeliveryAttempt } from '../deliveries.ts'
-import { record } from '../envelope.ts'
-import { EVENT_TYPES, type EventType } from '../events.ts'
-import { exampleData } from '../example-data.ts'
-import type { Clock, Ids } from '../ids.ts'
-import { found, IdSchema, OrganizationIdSchema, read } from '../input.ts'
-import type { SecretSealer } from '../secret-sealing.ts'
-import type { BusinessStore } from '../store.ts'
-import type { WebhookAnswer, WebhookSender } from '../webhook-sender.ts'
+import { found, IdSchema, OrganizationIdSchema, read } from '../base/host-input.ts'
+import type { Clock, Ids } from '../base/ids.ts'
+import type { BusinessApiStore } from '../business-store.ts'
+import { EVENT_TYPES, type EventType } from '../resources/event-catalogue.ts'
+import { exampleData } from '../resources/example-data.ts'
+import { attempt, createInterruption, isSuccess, makeRequest } from '../webhooks/attempt.ts'
+import type { DeliveryAttempt } from '../webhooks/deliveries.ts'
+import type { SecretOpener } from '../webhooks/secret-sealing.ts'
+import type { WebhookAnswer, WebhookSender } from '../webhooks/webhook-sender.ts'
+import { toEventRecord } from '../writes/event-envelope.ts'
 import { type Acting, ActorSchema, type MakeEntry } from './audit.ts'
 
 // --- Types ---
@@ -43,7 +43,7 @@ const SendSchema = v.object({
 export interface TestDeliveryTools {
   /** Absent: the host has given none. */
   readonly sender: WebhookSender | undefined
-  readonly sealer: Pick<SecretSealer, 'unseal'>
+  readonly sealer: SecretOpener
   /** Of the service's own headers: `X-SERVICE`. */
   readonly headerPrefix: string
   readonly ids: Ids
@@ -53,7 +53,7 @@ export interface TestDeliveryTools {
 
 /** Sends an example of an event to an endpoint at once. */
 export function createTestDelivery(
-  store: Pick<BusinessStore, 'endpoints' | 'audit'>,
+  store: Pick<BusinessApiStore, 'endpoints' | 'audit'>,
   { sender, sealer, headerPrefix, ids, clock, makeEntry }: TestDeliveryTools,
 ): (organizationId: string, endpointId: string, options?: SendTestOptions) => Promise<TestResult> {
   const action = 'Cannot send a test webhook'
@@ -68,7 +68,7 @@ export function createTestDelivery(
     const ref = { organizationId: input.organizationId, endpointId: input.endpointId }
     const target = found(await store.endpoints.getTarget(ref.organizationId, ref.endpointId), action)
     const type = input.type ?? target.types?.[0] ?? 'client.created'
-    const { id: eventId, body } = record(ids('evt_test'), type, exampleData(type), clock())
+    const { id: eventId, body } = toEventRecord(ids('evt_test'), type, exampleData(type), clock())
     // By the store's clock, as every delivery is signed.
     const timestamp = Math.floor(target.storeTime / 1000)
     const request = makeRequest({ ...ref, ...target, eventId, type, body }, sealer, headerPrefix, timestamp)

@@ -4,13 +4,11 @@ import http from 'node:http'
 import net from 'node:net'
 import { describe, test } from 'node:test'
 import type postgres from 'postgres'
-import { digestApiKey, generateApiKey } from '../../lib/api-keys.ts'
-import { newClient } from '../../lib/clients.ts'
+import { type ApiKeyRecord, digestApiKey, generateApiKey } from '../../lib/access/api-keys.ts'
 import {
-  type ApiKeyRecord,
   type BusinessApi,
   type BusinessApiOptions,
-  type BusinessStore,
+  type BusinessApiStore,
   createBusinessApi,
   createIds,
   type ErrorContext,
@@ -19,6 +17,7 @@ import {
   type Scope,
 } from '../../lib/index.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import { newClient } from '../../lib/resources/clients.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase } from '../_database.ts'
 
@@ -37,7 +36,7 @@ export interface Platform {
   /** What `api` has told its `onError`. */
   readonly failures: Failure[]
   /** Another API, on the same store unless another one is given. */
-  apiWith(options: BusinessApiOptions, store?: BusinessStore): BusinessApi
+  apiWith(options: BusinessApiOptions, store?: BusinessApiStore): BusinessApi
   /** Another store on the same database, as another process has one. */
   anotherStore(): PostgresStore
   /** A new organization with a key that carries every scope. */
@@ -104,7 +103,7 @@ export function record(failures: Failure[]): (error: unknown, context: ErrorCont
   return (error, context) => failures.push({ error, context })
 }
 
-async function insertKey(store: BusinessStore, organizationId: string, options: KeyOptions = {}) {
+async function insertKey(store: BusinessApiStore, organizationId: string, options: KeyOptions = {}) {
   const key = generateApiKey('bapi')
   const stored: ApiKeyRecord = {
     id: ids('key'),
@@ -117,7 +116,7 @@ async function insertKey(store: BusinessStore, organizationId: string, options: 
     expiresAt: options.expiresAt ?? null,
     digest: digestApiKey(key),
   }
-  await store.apiKeys.insert(organizationId, stored, newEntry())
+  await store.apiKeys.insert({ organizationId, limit: 1000, key: stored, entry: newEntry() })
   return { id: stored.id, key }
 }
 
@@ -141,7 +140,7 @@ export function plainCreation<T>(organizationId: string, record: T) {
 
 /** Creates clients, oldest first; returns the ids of client and business. */
 export async function seedClients(
-  store: BusinessStore,
+  store: BusinessApiStore,
   organizationId: string,
   count: number,
 ): Promise<{ id: string; businessId: string }[]> {

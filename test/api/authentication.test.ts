@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { generateApiKey } from '../../lib/api-keys.ts'
+import { generateApiKey } from '../../lib/access/api-keys.ts'
 import { type BusinessApi, SCOPES } from '../../lib/index.ts'
 import { newEntry } from '../_audit.ts'
 import {
@@ -169,7 +169,7 @@ describe('A key', () => {
     for (const api of [platform.api, elsewhere]) {
       assert.equal((await request(api, PATH, { key })).status, 200)
     }
-    await platform.store.apiKeys.revoke(id, keyId, newEntry())
+    await platform.store.apiKeys.revoke({ organizationId: id, keyId, entry: newEntry() })
     for (const api of [elsewhere, platform.api]) {
       assertUnauthenticated(await request(api, PATH, { key }), BAD_KEY)
     }
@@ -203,7 +203,7 @@ describe('A key', () => {
   test('Every cause of a 401 has one and the same answer', async () => {
     const { id } = organization
     const revoked = await organization.createKey()
-    await platform.store.apiKeys.revoke(id, revoked.id, newEntry())
+    await platform.store.apiKeys.revoke({ organizationId: id, keyId: revoked.id, entry: newEntry() })
     const expired = await organization.createKey({ expiresAt: '2020-01-01T00:00:00.000Z' })
     const flipped = organization.key.replace(/.$/, (last) => (last === 'a' ? 'b' : 'a'))
     const [first, ...others] = await Promise.all(
@@ -218,7 +218,7 @@ describe('A key', () => {
     const { id } = organization
     const first = await organization.createKey()
     const second = await organization.createKey()
-    await platform.store.apiKeys.revoke(id, first.id, newEntry())
+    await platform.store.apiKeys.revoke({ organizationId: id, keyId: first.id, entry: newEntry() })
     assert.equal((await call(`Bearer ${second.key}`)).status, 200)
   })
 

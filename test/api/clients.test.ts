@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
-import { newClient } from '../../lib/clients.ts'
+import { newClient } from '../../lib/resources/clients.ts'
 import {
   assertFields,
   assertRecent,

@@ -5,12 +5,12 @@ import { pino } from 'pino'
 import postgres from 'postgres'
 import {
   type BusinessApiOptions,
-  type BusinessStore,
+  type BusinessApiStore,
   createBusinessApi,
   type Logger,
-  storeUnavailable,
 } from '../../lib/index.ts'
 import { createPostgresStore } from '../../lib/postgres.ts'
+import { storeUnavailable } from '../../lib/store.ts'
 import {
   type Answer,
   assertError,
@@ -41,26 +41,26 @@ const PATH = '/api/v1/clients'
 const CREATE = { key, json: { name: 'Atlas' } }
 
 /** The store with some verbs of the clients' slice replaced. */
-function withClients(verbs: Partial<BusinessStore['clients']>): BusinessStore {
+function withClients(verbs: Partial<BusinessApiStore['clients']>): BusinessApiStore {
   return { ...platform.store, clients: { ...platform.store.clients, ...verbs } }
 }
 
 /** The store with some verbs of the API keys' slice replaced. */
-function withApiKeys(verbs: Partial<BusinessStore['apiKeys']>): BusinessStore {
+function withApiKeys(verbs: Partial<BusinessApiStore['apiKeys']>): BusinessApiStore {
   return { ...platform.store, apiKeys: { ...platform.store.apiKeys, ...verbs } }
 }
 
 /** A store whose every verb that a request needs ends the same way. */
-function failing(fail: () => Promise<never>): BusinessStore {
+function failing(fail: () => Promise<never>): BusinessApiStore {
   const { store } = platform
   return {
     ...store,
     apiKeys: { ...store.apiKeys, admit: fail },
-    clients: { ...store.clients, list: fail, create: fail },
-    leads: { ...store.leads, list: fail, create: fail },
-    invoices: { ...store.invoices, list: fail, create: fail },
-    proposals: { ...store.proposals, list: fail, create: fail },
-    projects: { ...store.projects, list: fail, create: fail },
+    clients: { ...store.clients, admitAndList: fail, create: fail },
+    leads: { ...store.leads, admitAndList: fail, create: fail },
+    invoices: { ...store.invoices, admitAndList: fail, create: fail },
+    proposals: { ...store.proposals, admitAndList: fail, create: fail },
+    projects: { ...store.projects, admitAndList: fail, create: fail },
   }
 }
 
@@ -79,7 +79,7 @@ function keepingLogger(lines: LoggedLine[]): Logger {
 }
 
 /** An API that keeps what its logger and its onError hear. */
-function watched(store: BusinessStore, options: BusinessApiOptions = {}) {
+function watched(store: BusinessApiStore, options: BusinessApiOptions = {}) {
   const lines: LoggedLine[] = []
   const failures: Failure[] = []
   const api = createBusinessApi(store, {
@@ -173,7 +173,7 @@ describe('A store that cannot be reached', () => {
   })
 
   test('onError hears of it with status 503, the logger with warn', async () => {
-    const { api, failures, lines } = watched(withClients({ list: unreachable }))
+    const { api, failures, lines } = watched(withClients({ admitAndList: unreachable }))
     const answer = await request(api, `${PATH}?limit=3&token=secret`, { key })
     assert.equal(failures.length, 1)
     assert.deepEqual(failures[0]?.context, {
@@ -219,7 +219,7 @@ describe('A bug', () => {
       ],
     ] as const) {
       test(`A store that ${form} ${what} is 500 "Internal error"`, async () => {
-        const { api, failures } = watched(withClients({ list, create: list }))
+        const { api, failures } = watched(withClients({ admitAndList: list, create: list }))
         for (const options of [{ key }, CREATE]) {
           const answer = await request(api, PATH, options)
           assertInternal(answer)
@@ -270,7 +270,10 @@ describe('A bug', () => {
   test('A page that a store did not give is 500', async () => {
     const { api, failures } = watched(
       withClients({
-        list: async (asked, limit) => ({ ...(await platform.store.clients.list(asked, limit)), page: null }),
+        admitAndList: async (asked, limit) => ({
+          ...(await platform.store.clients.admitAndList(asked, limit)),
+          page: null,
+        }),
       }),
     )
     assertInternal(await request(api, PATH, { key }))
@@ -316,7 +319,7 @@ describe('A verb that never settles', () => {
 
   for (const [what, store, options] of [
     ['the admission', withApiKeys({ admit: never }), CREATE],
-    ['a list', withClients({ list: never }), { key }],
+    ['a list', withClients({ admitAndList: never }), { key }],
     ['a creation', withClients({ create: never }), CREATE],
   ] as const) {
     test(`${what} that never settles is 503 at deadlineMs`, async () => {
@@ -337,7 +340,7 @@ describe('A verb that never settles', () => {
       new Promise<never>((_, give) => {
         reject = give
       })
-    const { api, failures } = watched(withClients({ list: late }), { deadlineMs: 50 })
+    const { api, failures } = watched(withClients({ admitAndList: late }), { deadlineMs: 50 })
     assertUnavailable(await request(api, PATH, { key }))
     reject(new Error('too late'))
     await settle()
@@ -361,7 +364,7 @@ describe('A verb that never settles', () => {
 })
 
 describe('onError and logger', () => {
-  const broken = withClients({ list: () => Promise.reject(postgresError()) })
+  const broken = withClients({ admitAndList: () => Promise.reject(postgresError()) })
   const brokenLine = () => {
     throw new Error('the logger is broken')
   }
@@ -510,9 +513,9 @@ describe('A host that has answered already', () => {
   test('An answer that the host gives while the store is asked is left alone', async (t) => {
     let answerNow = (): void => {}
     const store = withClients({
-      async list(asked, limit) {
+      async admitAndList(asked, limit) {
         answerNow()
-        return platform.store.clients.list(asked, limit)
+        return platform.store.clients.admitAndList(asked, limit)
       },
     })
     const { api, failures } = watched(store)

@@ -112,7 +112,11 @@ describe('A replay', () => {
     const json = { name: 'Atlas' }
     const original = await post(CLIENTS, organization, 'form-1', json)
     const rotated = await organization.createKey()
-    await platform.store.apiKeys.revoke(organization.id, organization.keyId, newEntry())
+    await platform.store.apiKeys.revoke({
+      organizationId: organization.id,
+      keyId: organization.keyId,
+      entry: newEntry(),
+    })
     assertReplay(await post(CLIENTS, rotated, 'form-1', json), original)
   })
 
@@ -140,10 +144,9 @@ describe('A replay', () => {
     assertReplay(await post(LEADS, organization, 'form-1', { businessId: business.id }), lead)
   })
 
-  test('A slash at the end and a query do not make another operation', async () => {
+  test('A query does not make another operation', async () => {
     const organization = await platform.organization()
     const original = await post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
-    assertReplay(await post(`${CLIENTS}/`, organization, 'form-1', { name: 'Atlas' }), original)
     assertReplay(await post(`${CLIENTS}?x=1`, organization, 'form-1', { name: 'Atlas' }), original)
   })
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { createLocalLimiter } from '../../lib/api/rate-limits.ts'
+import { createLocalLimiter } from '../../lib/api/local-limiter.ts'
 import { type BusinessApiOptions, createBusinessApi } from '../../lib/index.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 

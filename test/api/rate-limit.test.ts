@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
-import { type BusinessApi, type RateLimit, storeUnavailable } from '../../lib/index.ts'
+import type { BusinessApi, RateLimit } from '../../lib/index.ts'
+import { storeUnavailable } from '../../lib/store.ts'
 import { newEntry } from '../_audit.ts'
 import {
   type Answer,
@@ -123,7 +124,11 @@ describe('The headers', () => {
     const organization = await platform.organization()
     const api = platform.apiWith({ rateLimit: { organization: { perSecond: SLOW, burst: 2 } } })
     const revoked = await organization.createKey()
-    await platform.store.apiKeys.revoke(organization.id, revoked.id, newEntry())
+    await platform.store.apiKeys.revoke({
+      organizationId: organization.id,
+      keyId: revoked.id,
+      entry: newEntry(),
+    })
     for (const key of [revoked.key, revoked.key, revoked.key, 'bad']) {
       const answer = await get(api, key)
       assertError(answer, 401)
@@ -296,12 +301,20 @@ describe('The two buckets', () => {
     const api = platform.apiWith({
       rateLimit: { key: PLENTY, organization: { perSecond: SLOW, burst: 100 } },
     })
-    await platform.store.apiKeys.limitOrganization(id, { perSecond: SLOW, burst: 2 }, newEntry())
+    await platform.store.apiKeys.limitOrganization({
+      organizationId: id,
+      rateLimit: { perSecond: SLOW, burst: 2 },
+      entry: newEntry(),
+    })
     assert.deepEqual(await statuses(api, key, 3), [200, 200, 429])
-    await platform.store.apiKeys.limitOrganization(id, { perSecond: 10, burst: 4 }, newEntry())
+    await platform.store.apiKeys.limitOrganization({
+      organizationId: id,
+      rateLimit: { perSecond: 10, burst: 4 },
+      entry: newEntry(),
+    })
     const answer = await get(api, key)
     assert.equal(answer.headers.get('ratelimit-policy'), '"key";q=1000;w=1, "org";q=4;w=1')
-    await platform.store.apiKeys.limitOrganization(id, null, newEntry())
+    await platform.store.apiKeys.limitOrganization({ organizationId: id, rateLimit: null, entry: newEntry() })
     assert.match((await get(api, key)).headers.get('ratelimit-policy') ?? '', /"org";q=100;w=100000$/)
   })
 
@@ -351,7 +364,11 @@ describe('The option rateLimit', () => {
     const api = platform.apiWith({ rateLimit: { key: { perSecond: SLOW, burst: 2 }, scope: 'process' } })
     assertError(await get(api, 'bad'), 401)
     assert.deepEqual(await statuses(api, poor.key, 3), [403, 403, 429])
-    await platform.store.apiKeys.revoke(organization.id, poor.id, newEntry())
+    await platform.store.apiKeys.revoke({
+      organizationId: organization.id,
+      keyId: poor.id,
+      entry: newEntry(),
+    })
     assertError(await get(api, poor.key), 401)
   })
 

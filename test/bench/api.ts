@@ -4,9 +4,9 @@ import { readFile } from 'node:fs/promises'
 import autocannon from 'autocannon'
 import postgres from 'postgres'
 import { startPostgres } from '../../examples/demo/postgres.ts'
-import { newClient } from '../../lib/clients.ts'
-import { createIds } from '../../lib/ids.ts'
+import { createIds } from '../../lib/base/ids.ts'
 import { createPostgresStore, migrate } from '../../lib/postgres.ts'
+import { newClient } from '../../lib/resources/clients.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 
 // How fast a list and a create are, in turn with what a team would write by hand on Fastify and on Express. The servers

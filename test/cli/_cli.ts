@@ -6,7 +6,9 @@ import type { Output } from '../../lib/cli/terminal.ts'
 // The command line in this process: the same as lib/cli.ts makes it, with an environment and streams of the test's own.
 
 /** 32 bytes: a key that seals. */
-export const SECRET_KEY: string = Buffer.alloc(32, 7).toString('base64')
+export const SECRET_KEY: string = Buffer.from(Array.from({ length: 32 }, (_, index) => index)).toString(
+  'base64',
+)
 
 /** The password of connection strings that must not be seen anywhere. */
 export const PASSWORD = 'hush-hush-4711'
@@ -23,12 +25,14 @@ export interface Surroundings {
   readonly env?: Readonly<Record<string, string>>
   /** Columns of the terminal that both streams are. */
   readonly columns?: number
+  /** The answer to a question, typed on a terminal; null for the end of the input. */
+  readonly answer?: string | null
   readonly signals?: EventEmitter
 }
 
 /** Carries out a command line. */
 export async function cli(args: readonly string[], surroundings: Surroundings = {}): Promise<Result> {
-  const { env = {}, columns, signals = new EventEmitter() } = surroundings
+  const { env = {}, columns, answer, signals = new EventEmitter() } = surroundings
   const written = { stdout: '', stderr: '' }
   const output = (name: 'stdout' | 'stderr'): Output => ({
     isTTY: columns !== undefined,
@@ -40,6 +44,7 @@ export async function cli(args: readonly string[], surroundings: Surroundings = 
   })
   const exitCode = await main(args, {
     env,
+    stdin: { isTTY: answer !== undefined, readLine: async () => answer ?? null },
     stdout: output('stdout'),
     stderr: output('stderr'),
     signals,
@@ -74,7 +79,7 @@ export function textOf({ exitCode, stdout, stderr }: Result): string {
 /** Asserts that a command has failed as scripts and people want it: with its code, and one line that says why. */
 export function assertFailed({ exitCode, stdout, stderr }: Result, code: 1 | 2, about: RegExp): void {
   assert.equal(exitCode, code, stderr)
-  assert.match(stderr, /^business-api: [^\n]+\n$/)
+  assert.match(stderr, /^business-api-kit: [^\n]+\n$/)
   assert.match(stderr, about)
   assert.doesNotMatch(stderr, /undefined|\[object|\n {4}at /)
   assert.ok(!(stdout + stderr).includes(PASSWORD), 'tells the password')

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { describe, test } from 'node:test'
+import { VERSION } from '../../lib/base/version.ts'
 import { COMMANDS } from '../../lib/cli/commands.ts'
-import { VERSION } from '../../lib/version.ts'
 import { assertFailed, cli, PASSWORD, textOf } from './_cli.ts'
 
 // What can be judged without a database.
@@ -31,7 +31,7 @@ describe('--help', () => {
       ['help', 'keys'],
     ]) {
       const help = textOf(await cli(args))
-      assert.match(help, /^business-api keys: /)
+      assert.match(help, /^business-api-kit keys: /)
       for (const name of ['create', 'list', 'revoke']) assert.match(help, new RegExp(`keys ${name} `))
       assert.match(help, /Examples\n {2}# /)
     }
@@ -40,20 +40,36 @@ describe('--help', () => {
   for (const { words, command } of COMMAND_LINES) {
     test(`of ${words.join(' ')} tells its flags, and its examples can be carried out`, async () => {
       const help = textOf(await cli([...words, '--help']))
-      assert.match(help, new RegExp(`^business-api ${words.join(' ')}: `))
-      const flags = [...help.matchAll(/^ {2}(--[a-z-]+)/gm)].map(([, flag]) => flag)
+      assert.match(help, new RegExp(`^business-api-kit ${words.join(' ')}: `))
+      const flags = [...help.matchAll(/^ {2}(--[a-z-]+)(?:, (-[a-z]))?/gm)].flatMap(([, ...names]) => names)
       assert.ok(flags.includes('--json') && flags.includes('--database-url') && flags.includes('--help'))
-      for (const [, line = ''] of help.matchAll(/^ {2}(business-api .*)$/gm)) {
-        for (const [flag] of line.matchAll(/ --[a-z-]+(?=[ =\n]|$)/g)) {
+      for (const [, line = ''] of help
+        .replaceAll(/ \\\n +/g, ' ')
+        .matchAll(/^ {2}(business-api-kit .*)$/gm)) {
+        for (const [flag] of line.matchAll(/ --?[a-z-]+(?=[ =\n]|$)/g)) {
           assert.ok(flags.includes(flag.trim()) || /\| jq|psql/.test(line), `${flag} in: ${line}`)
         }
       }
       assert.ok(command.examples.length > 0)
-      assert.ok(
-        help.split('\n').every((line) => line.length <= 130),
-        'a line is too long to read',
-      )
     })
+
+    for (const columns of [72, 80, 120]) {
+      test(`of ${words.join(' ')} fits into a terminal of ${columns} columns, and loses nothing`, async () => {
+        const help = textOf(await cli([...words, '--help'], { columns }))
+        const tooLong = help.split('\n').filter((line) => line.length > columns && line.trim().includes(' '))
+        // Quotes and pipes of an example are not broken: a copied line must still run.
+        assert.deepEqual(
+          tooLong.filter((line) => !/['|"]/.test(line)),
+          [],
+        )
+        const wordsOf = (text: string): string[] =>
+          text
+            .replaceAll(/ \\\n|\n {2}#/g, ' ')
+            .split(/\s+/)
+            .sort()
+        assert.deepEqual(wordsOf(help), wordsOf(textOf(await cli([...words, '--help']))))
+      })
+    }
   }
 
   test('wins over everything else on the command line', async () => {
@@ -69,7 +85,7 @@ describe('--help', () => {
 
 test('--help warns of flags whose value other users of the machine can read', async () => {
   for (const args of [['status'], ['endpoints', 'add']]) {
-    const help = textOf(await cli([...args, '--help']))
+    const help = textOf(await cli([...args, '--help'])).replaceAll(/\n {6,}/g, ' ')
     assert.match(help, /^ {2}--database-url URL .*other users of this machine/m)
     if (args[1]) assert.match(help, /^ {2}--header 'NAME: VALUE' .*other users of this machine/m)
   }
@@ -77,61 +93,91 @@ test('--help warns of flags whose value other users of the machine can read', as
 
 describe('a command line that cannot be understood', () => {
   const refused: readonly (readonly [line: string, about: RegExp])[] = [
-    ['migrat', /Unknown command 'migrat': did you mean 'migrate'\? \(see: business-api --help\)/],
+    ['migrat', /Unknown command 'migrat': did you mean 'migrate'\? \(see: business-api-kit --help\)/],
+    ['revoke key_1', /Unknown command 'revoke': did you mean 'keys revoke'\?/],
+    ['rotate', /did you mean 'keys rotate' or 'endpoints rotate'\?/],
+    ['keys add', /Unknown command 'keys add': did you mean 'endpoints add'\?/],
     ['constructor', /Unknown command 'constructor' \(/],
     ['kesy list', /Unknown command 'kesy': did you mean 'keys'\?/],
     ['key list', /Unknown command 'key': did you mean 'keys'\?/],
-    ['keys', /Name what to do with keys: create, list, rotate, revoke \(see: business-api keys --help\)/],
+    ['keys', /Name what to do with keys: create, list, rotate, revoke \(see: business-api-kit keys --help\)/],
     ['keys --json', /Name what to do with keys/],
     ['keys creat', /Unknown command 'keys creat': did you mean 'create'\?/],
     ['--json status', /Name a command before '--json'/],
-    ['status --jason', /Unknown flag '--jason': did you mean '--json'\? \(see: business-api status --help\)/],
+    [
+      'status --jason',
+      /Unknown flag '--jason': did you mean '--json'\? \(see: business-api-kit status --help\)/,
+    ],
     ['status --nothing-like-it', /Unknown flag '--nothing-like-it' \(/],
     ['status -x', /Unknown flag '-x'/],
+    ['keys list -organization O', /Cannot read -o and its value in one word; write: -o O/],
+    ['keys list -oO', /Cannot read -o and its value in one word/],
+    ['keys list -o', /-o needs a value: -o O/],
+    ['keys list -o A --organization B', /--organization is given twice/],
+    ['keys create -o O --scopes client:read', /'client:read' is unknown: did you mean 'clients:read'\?/],
+    ['keys create -o O --scopes leads:read,all', /--scopes because it must be one or more of clients:read, /],
+    [
+      'endpoints add -o O --url U --types invoice.payed',
+      /'invoice.payed' is unknown: did you mean 'invoice.paid'\?/,
+    ],
+    ['endpoints test we_1 -o O --type lead.creatd', /--type because 'lead.creatd' .*'lead.created'\?/],
+    ['deliveries list -o O --type client.crated', /did you mean 'client.created'\?/],
+    ['deliveries list -o O --state dead_leterred', /did you mean 'dead_lettered'\?/],
     ['status --json=yes', /--json takes no value/],
     ['status --json --json', /--json is given twice/],
     ['status surplus', /Unexpected argument 'surplus'/],
     ['keys revoke one two --organization O', /Unexpected argument 'two'/],
     ['keys revoke --organization O', /Missing ID/],
-    ['keys list', /Missing --organization O/],
+    ['keys list', /Missing --organization O; pass it, or set BUSINESS_API_ORGANIZATION/],
     ['keys list --organization', /--organization needs a value: --organization O/],
     ['keys list --organization --json', /--organization needs a value/],
     ['keys list --organization=', /--organization needs a value/],
     ['keys create --organization O', /Missing --scopes a,b/],
     [
-      'keys create --organization O --scopes a --expires soon',
-      /Cannot use --expires as it must be a duration/,
+      'keys create --organization O --scopes leads:read --expires soon',
+      /Cannot use --expires because it must be a duration/,
     ],
-    ['keys create --organization O --scopes a --expires 2027-02-99', /Cannot use --expires/],
+    ['keys create --organization O --scopes leads:read --expires 2027-02-99', /Cannot use --expires/],
     ['endpoints add --organization O', /Missing --url URL/],
     [
       'endpoints rotate we_1 --organization O --overlap 24',
-      /Cannot use --overlap as it must be a duration like/,
+      /Cannot use --overlap because it must be a duration like/,
     ],
-    ['deliveries list --organization O --limit ten', /Cannot use --limit as it must be a whole number/],
+    ['deliveries list --organization O --limit ten', /Cannot use --limit because it must be a whole number/],
     ['deliveries list --organization O --since 2026-01-31T09:00', /Cannot use --since/],
     ['deliveries list --organization O --since 2026-02-31', /Cannot use --since/],
     ['deliveries list --organization O --since 2026-02-31T00:00:00Z', /Cannot use --since/],
     ['deliveries list --organization O --since 36500d', /Cannot use --since .* from 1970 to 9999/],
     [
       'deliveries list --organization O --since 1h --until 2h',
-      /Give an --until that is later than --since \(see: business-api deliveries list --help\)/,
+      /Give an --until that is later than --since \(see: business-api-kit deliveries list --help\)/,
     ],
     ['deliveries recover --organization O --since 2026-01-31 --until 2026-01-31', /Give an --until/],
     [
       'keys create --organization O --scopes leads:read --expires 2020-01-01',
-      /Cannot use --expires as it must be in the future/,
+      /Cannot use --expires because it must be in the future/,
     ],
-    ['keys rotate key_1 --organization O --overlap 31d', /Cannot use --overlap as it must be at most 30d/],
+    [
+      'keys rotate key_1 --organization O --overlap 31d',
+      /Cannot use --overlap because it must be at most 30d/,
+    ],
     [
       'endpoints rotate we_1 --organization O --overlap 721h',
-      /Cannot use --overlap as it must be at most 30d/,
+      /Cannot use --overlap because it must be at most 30d/,
     ],
-    ['deliver --retention 0', /Cannot use --retention as it must be 'never' or a duration/],
+    ['deliver --retention 0', /Cannot use --retention because it must be 'never' or a duration/],
     ['purge', /Missing --older-than DURATION/],
-    ['purge --older-than 999999999w', /Cannot use --older-than as it must be a duration .*, at most 36500d/],
+    [
+      'purge --older-than 999999999w',
+      /Cannot use --older-than because it must be a duration .*, at most 36500d/,
+    ],
     ['deliver --retention 36501d', /Cannot use --retention .*, at most 36500d/],
-    ['purge --older-than 0', /Cannot use --older-than as it must be longer than 0/],
+    ['purge --older-than 0', /Cannot use --older-than because an age below 1d .* pass --allow-recent/],
+    ['purge --older-than 1s --yes', /Cannot use --older-than because an age below 1d .* pass --allow-recent/],
+    [
+      'deliver --once --retention 1s',
+      /Cannot use --retention because an age below 1d .* pass --allow-recent/,
+    ],
     ['migrate --dry-run --print', /Give one of --dry-run and --print/],
   ]
   for (const [line, about] of refused) {
@@ -142,28 +188,71 @@ describe('a command line that cannot be understood', () => {
     })
   }
 
+  test('is refused in lines that keep to the terminal', async () => {
+    const { stderr } = await cli(['purge', '--older-than', '1s'], { columns: 60 })
+    assert.ok(stderr.split('\n').every((line) => line.length <= 60))
+    assert.match(
+      stderr.replaceAll('\n', ' '),
+      /^business-api-kit: Cannot use --older-than because .* pass --allow-recent to /,
+    )
+  })
+
   test('repeats no value that may be a secret', async () => {
     const args = ['endpoints', 'add', '--organization', 'O', '--url', 'https://x.example/']
-    const env = { DATABASE_URL: 'postgres://127.0.0.1:1/none', BUSINESS_API_SECRET_KEYS: 'c'.repeat(64) }
+    const env = {
+      DATABASE_URL: 'postgres://127.0.0.1:1/none',
+      BUSINESS_API_SECRET_KEYS: 'cd'.repeat(31).concat('01'),
+    }
     for (const header of [PASSWORD, `:${PASSWORD}`, `a b: ${PASSWORD}`]) {
       assertFailed(
         await cli([...args, '--header', header], { env }),
         2,
-        /Cannot use --header as it must be like 'Name: value'/,
+        /Cannot use --header because it must be like 'Name: value'/,
       )
     }
     const twice = ['--header', `A: ${PASSWORD}`, '--header', 'a: other']
-    assertFailed(await cli([...args, ...twice], { env }), 2, /--header as one name is given twice/)
+    assertFailed(await cli([...args, ...twice], { env }), 2, /--header because one name is given twice/)
     const keys = { ...env, BUSINESS_API_SECRET_KEYS: PASSWORD }
     assertFailed(
       await cli(args, { env: keys }),
       2,
-      /Cannot use BUSINESS_API_SECRET_KEYS as it must be keys of 32 bytes/,
+      /Cannot use BUSINESS_API_SECRET_KEYS because it must be keys of 32 random bytes/,
     )
     assertFailed(
       await cli(args, { env: { DATABASE_URL: env.DATABASE_URL } }),
       2,
       /Set BUSINESS_API_SECRET_KEYS .*openssl/,
+    )
+  })
+})
+
+describe('a variable of the environment', () => {
+  const DATABASE_URL = 'postgres://127.0.0.1:1/none'
+
+  test('stands in for a flag that was not typed', async () => {
+    const env = { DATABASE_URL, BUSINESS_API_ORGANIZATION: 'org_1' }
+    assertFailed(await cli(['keys', 'list'], { env }), 1, /Cannot reach PostgreSQL/)
+    assertFailed(
+      await cli(['keys', 'list'], { env: { ...env, BUSINESS_API_ORGANIZATION: '' } }),
+      2,
+      /Missing --organization O/,
+    )
+  })
+
+  test('is named where it cannot be used, and a typed flag wins over it', async () => {
+    const create = ['keys', 'create', '-o', 'O', '--scopes', 'leads:read']
+    const env = { DATABASE_URL, BUSINESS_API_KEY_PREFIX: 'No', BUSINESS_API_HEADER_PREFIX: 'X Acme' }
+    assertFailed(await cli(create, { env }), 2, /Cannot use BUSINESS_API_KEY_PREFIX because it must be/)
+    assertFailed(await cli([...create, '--key-prefix', 'acme'], { env }), 1, /Cannot reach PostgreSQL/)
+    assertFailed(
+      await cli(['deliver'], { env }),
+      2,
+      /Cannot use BUSINESS_API_HEADER_PREFIX because it must be/,
+    )
+    assertFailed(
+      await cli(['deliver', '--header-prefix', 'X:'], { env }),
+      2,
+      /Cannot use --header-prefix because it must be/,
     )
   })
 })
@@ -192,8 +281,22 @@ describe('DATABASE_URL', () => {
   ]
   for (const url of unusable) {
     test(`is refused without being repeated: ${url.replace(PASSWORD, '…')}`, async () => {
-      assertFailed(await cli(['status'], { env: { DATABASE_URL: url } }), 2, /Cannot use DATABASE_URL as /)
-      assertFailed(await cli(['status', '--database-url', url]), 2, /Cannot use DATABASE_URL as /)
+      assertFailed(
+        await cli(['status'], { env: { DATABASE_URL: url } }),
+        2,
+        /Cannot use DATABASE_URL (as|because) /,
+      )
+      assertFailed(await cli(['status', '--database-url', url]), 2, /Cannot use DATABASE_URL (as|because) /)
+    })
+  }
+
+  for (const [parameters, about] of [
+    ['sslmode=reqiure', /sslmode in DATABASE_URL because it must be one of .*: did you mean 'require'\?/],
+    ['sslmode=require&sslrootcert=/ca.pem', /sslrootcert .*; leave it out, .* NODE_EXTRA_CA_CERTS/],
+  ] as const) {
+    test(`with ${parameters} is refused with what to do`, async () => {
+      const env = { DATABASE_URL: `postgres://user:${PASSWORD}@127.0.0.1:1/none?${parameters}` }
+      assertFailed(await cli(['status'], { env }), 2, about)
     })
   }
 
@@ -214,12 +317,16 @@ describe('DATABASE_URL', () => {
     const unknown = `postgres://user:${PASSWORD}@no-such-host.invalid/none`
     for (const command of ['status', 'migrate', 'keys list --organization O', 'deliver']) {
       const result = await cli(command.split(' '), { env: { DATABASE_URL: refused } })
-      assertFailed(result, 1, /Cannot reach PostgreSQL: the connection was refused; is it running\?/)
+      assertFailed(
+        result,
+        1,
+        /Cannot reach PostgreSQL \(127\.0\.0\.1:1, user user, database none\): the connection was refused; is it running\?/,
+      )
     }
     assertFailed(
       await cli(['status', '--database-url', unknown]),
       1,
-      /Cannot reach PostgreSQL: the name of its host/,
+      /Cannot reach PostgreSQL \(no-such-host\.invalid:5432, user user, database none\): the name of its host/,
     )
   })
 })

@@ -9,7 +9,7 @@ import { verifyWebhook } from '../../lib/webhooks.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { type Environment, type Program, startSource } from '../examples/_program.ts'
 import { startProxy } from '../faults/_proxy.ts'
-import { type Receiver, startReceiver } from '../webhooks/_receiver.ts'
+import { type Receiver, startReceiver } from '../sender/_receiver.ts'
 import { cli, cliOn, jsonOf, type Result, SECRET_KEY } from './_cli.ts'
 import { publish } from './_events.ts'
 
@@ -160,6 +160,63 @@ describe('deliver, in this process', () => {
     assert.equal(receiver.requests.length, 2)
   })
 
+  describe('on a terminal', () => {
+    const onTerminal = (...flags: readonly string[]) =>
+      cliOn(database.url, { columns: 80 })('deliver', '--once', ...DEVELOPMENT, ...flags)
+
+    test('writes a line for each attempt, with its answer', async (t) => {
+      const statuses = [204, 503]
+      await addEndpoint(
+        await startReceiver(t, (response) => response.writeHead(statuses.shift() ?? 204).end()),
+      )
+      await publish(sql, ORG, 2)
+      const { stdout, stderr } = await onTerminal('--concurrency', '1')
+      const [first = '', second = '', last] = stdout.split('\n')
+      assert.match(
+        first,
+        /^\d\d:\d\d:\d\dZ {2}204 {2}[\d.]+ m?s {2}project\.completed {2}dlv_\w{26} {2}org_1$/,
+      )
+      assert.match(second, /^\S+Z {2}failed: 503 {2}[\d.]+ m?s {2}project\.completed {2}dlv_\w{26} {2}org_1$/)
+      assert.equal(last, 'Done: 1 delivered, 1 to be retried, 0 dead-lettered')
+      assert.equal(stderr, '')
+      await sql`update business_api.deliveries set due_at = now() where state = 'pending'`
+      assert.match((await onTerminal()).stdout, /204 .* org_1 {2}attempt 2\n/)
+    })
+
+    test('names the flags that would allow a refused destination, once', async (t) => {
+      await addEndpoint(await startReceiver(t))
+      await publish(sql, ORG, 2)
+      const { stdout } = await cliOn(database.url, { columns: 80 })('deliver', '--once')
+      assert.equal(stdout.split('failed: destination_not_allowed').length, 3)
+      assert.equal(stdout.split('--allow-private-networks and --allow-http').length, 2)
+    })
+
+    test('--quiet and --json write none', async (t) => {
+      await addEndpoint(await startReceiver(t))
+      await publish(sql, ORG)
+      assert.equal(
+        (await onTerminal('--quiet')).stdout,
+        'Done: 1 delivered, 0 to be retried, 0 dead-lettered\n',
+      )
+      await publish(sql, ORG)
+      assert.deepEqual(jsonOf(await onTerminal('--json')), { delivered: 1, retried: 0, deadLettered: 0 })
+    })
+
+    test('writes so many lines a second at most, and says how many more there were', async (t) => {
+      await addEndpoint(await startReceiver(t))
+      await publish(sql, ORG, 400)
+      const { stdout } = await onTerminal()
+      const lines = stdout.split('\n').filter((line) => line.includes('dlv_')).length
+      const more = [...stdout.matchAll(/^… and ([\d,]+) more$/gm)].map(([, count]) => Number(count))
+      assert.ok(lines >= 50)
+      assert.equal(
+        more.reduce((sum, count) => sum + count, lines),
+        400,
+      )
+      assert.match(stdout, /\nDone: 400 delivered, /)
+    })
+  })
+
   test('--once --mark-overdue marks the invoices that are, and delivers that they are', async (t) => {
     const receiver = await startReceiver(t)
     await addEndpoint(receiver)
@@ -220,7 +277,7 @@ describe('deliver, in this process', () => {
   test('warns in lines of JSON, without stack traces, when it cannot open a secret', async (t) => {
     await addEndpoint(await startReceiver(t))
     await publish(sql, ORG)
-    const otherKey = { ...env, BUSINESS_API_SECRET_KEYS: Buffer.alloc(32, 9).toString('base64') }
+    const otherKey = { ...env, BUSINESS_API_SECRET_KEYS: Buffer.alloc(32, 9).fill(1, 31).toString('base64') }
     const { exitCode, stderr } = await cli(['deliver', '--once', ...DEVELOPMENT], { env: otherKey })
     assert.equal(exitCode, 0)
     const lines = stderr
@@ -231,6 +288,8 @@ describe('deliver, in this process', () => {
     assert.match(lines[0].time, /^\d{4}-.*Z$/)
     assert.match(lines[0].message, /BUSINESS_API_SECRET_KEYS/)
     assert.match(lines[1].error.message, /Cannot open the signing secret of endpoint we_/)
+    assert.match(lines[1].error.message, / is not among the keys of BUSINESS_API_SECRET_KEYS$/)
+    assert.doesNotMatch(stderr, /secretKeys/)
     assert.equal(lines[1].error.stack, undefined)
     assert.ok(!stderr.includes(SECRET_KEY) && !stderr.includes(otherKey.BUSINESS_API_SECRET_KEYS))
   })

@@ -65,7 +65,10 @@ describe('the connection', () => {
     assertFailed(result, 1, /The check connection has failed/)
     const { checks } = JSON.parse(result.stdout)
     assert.equal(checks.length, 1)
-    assert.match(checks[0].message, /Cannot reach PostgreSQL: the connection was refused/)
+    assert.match(
+      checks[0].message,
+      /Cannot reach PostgreSQL \(127\.0\.0\.1:1, user user, database none\): the connection was refused/,
+    )
     assertFailed(await cli(['doctor'], { env }), 1, /what to do stands above/)
   })
 })
@@ -163,7 +166,7 @@ describe('migrations', () => {
       delete from business_api.migrations where id = (select max(id) from business_api.migrations) returning *`
     const result = run('doctor', '--json')
     const check = await diagnose('migrations', result)
-    assert.deepEqual([check.level, check.advice], ['fail', 'run: business-api migrate'])
+    assert.deepEqual([check.level, check.advice], ['fail', 'run: business-api-kit migrate'])
     assert.equal(JSON.parse((await result).stdout).checks.length, 4)
     await sql`insert into business_api.migrations ${sql(last ?? {})}`
   })
@@ -172,8 +175,18 @@ describe('migrations', () => {
     const [row] = await sql`delete from business_api.migrations where id = 5 returning *`
     const { message, advice } = await diagnose('migrations')
     await sql`insert into business_api.migrations ${sql(row ?? {})}`
-    assert.match(message, /^0005-projects\.sql has no row in business_api\.migrations, though later /)
+    assert.match(message, /^0005-proposals\.sql has no row in business_api\.migrations, though later /)
     assert.match(advice ?? '', /^do not migrate/)
+  })
+
+  test('under another name fail, as the schema is that of another version', async () => {
+    await sql`update business_api.migrations set name = '0003-invoices.sql' where id = 3`
+    const result = run('doctor', '--json')
+    const { message, advice } = await diagnose('migrations', result)
+    await sql`update business_api.migrations set name = '0003-leads.sql' where id = 3`
+    assert.equal(message, "migration 3 is '0003-invoices.sql' there and '0003-leads.sql' here")
+    assert.match(advice ?? '', /^use the version of business-api-kit that migrated it/)
+    assert.equal(JSON.parse((await result).stdout).checks.length, 4)
   })
 
   test('of a newer version warn, or fail where this one cannot work with them', async () => {
@@ -250,7 +263,7 @@ describe('secrets', () => {
 
   const add = ['endpoints', 'add', '--organization', 'org_1', '--url', 'http://127.0.0.1:4000/']
   const development = ['--allow-http', '--allow-private-networks']
-  const otherKey = Buffer.alloc(32, 9).toString('hex')
+  const otherKey = Buffer.alloc(32, 9).fill(1, 31).toString('hex')
   const doctorWith = (keys: string) =>
     cliOn(database.url, { env: { BUSINESS_API_SECRET_KEYS: keys } })('doctor', '--json')
 
@@ -264,13 +277,21 @@ describe('secrets', () => {
     assert.equal((await diagnose('secrets', doctorWith(`${otherKey}, ${SECRET_KEY}`))).level, 'ok')
   })
 
+  test('fail where headers do not open, beside a signing secret that does', async () => {
+    await run(...add, ...development, '--header', 'X-Team: 7')
+    assert.match((await diagnose('secrets')).message, /^all 2 can be opened$/)
+    await sql`update business_api.webhook_endpoints set header_names = '{X-Other}'`
+    const { level, message } = await diagnose('secrets')
+    assert.deepEqual([level, message], ['fail', '1 of 2 cannot be opened: their deliveries wait'])
+  })
+
   test('fail where they were moved to another endpoint', async () => {
     await run(...add, ...development)
     await sql`update business_api.webhook_endpoints set organization_id = 'org_2'`
     assert.equal((await diagnose('secrets')).level, 'fail')
   })
 
-  test('warn where they are stored unsealed, or there is no key to seal any with', async () => {
+  test('fail where they are stored unsealed although there are keys, and warn where there is no key to seal any with', async () => {
     assert.match((await diagnose('secrets', doctorWith(''))).message, /^there is no key/)
     const { secret } = jsonOf(
       await cli([...add, ...development, '--allow-plaintext-secrets', '--json'], {
@@ -278,8 +299,14 @@ describe('secrets', () => {
       }),
     )
     const { level, message } = await diagnose('secrets')
-    assert.deepEqual([level, message], ['warn', '1 of 1 are stored unsealed'])
-    assert.ok(!textOf(await run('doctor')).includes(secret))
+    assert.deepEqual(
+      [level, message],
+      ['fail', '1 of 1 are stored unsealed although there are keys: their deliveries wait'],
+    )
+    const keyless = await diagnose('secrets', doctorWith(''))
+    assert.deepEqual([keyless.level, keyless.message], ['warn', '1 of 1 are stored unsealed'])
+    const { stdout, stderr } = await run('doctor')
+    assert.ok(!(stdout + stderr).includes(secret))
   })
 })
 

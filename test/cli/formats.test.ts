@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { storeUnavailable } from '../../lib/base/errors.ts'
 import {
   formatDuration,
   formatMoment,
@@ -10,8 +11,7 @@ import {
 import { describeFailure } from '../../lib/cli/failure.ts'
 import { createProgress, formatBar } from '../../lib/cli/progress.ts'
 import { type Column, formatDetails, formatTable } from '../../lib/cli/table.ts'
-import { cut, visible, widthOf } from '../../lib/cli/text.ts'
-import { storeUnavailable } from '../../lib/errors.ts'
+import { visible, widthOf, wrap } from '../../lib/cli/text.ts'
 
 describe('durations and moments', () => {
   test('are read with their unit', () => {
@@ -26,7 +26,7 @@ describe('durations and moments', () => {
     }
     for (const [text, ms] of Object.entries(read)) assert.equal(parseDuration(text, '--x'), ms)
     for (const text of ['', '24', 'h', '-1h', '1 h', '1y', '1e3s', '1h30m']) {
-      assert.throws(() => parseDuration(text, '--x'), /Cannot use --x as it must be a duration/)
+      assert.throws(() => parseDuration(text, '--x'), /Cannot use --x because it must be a duration/)
     }
   })
 
@@ -36,7 +36,7 @@ describe('durations and moments', () => {
     assert.equal(parsePast('2026-01-31', '--x').toISOString(), '2026-01-31T00:00:00.000Z')
     assert.equal(parsePast('2026-01-31T09:00:00+01:00', '--x').toISOString(), '2026-01-31T08:00:00.000Z')
     for (const text of ['yesterday', '2026-13-01', '2026-01-31T09:00:00', '31.1.2026']) {
-      assert.throws(() => parsePast(text, '--x'), /Cannot use --x as it must be/)
+      assert.throws(() => parsePast(text, '--x'), /Cannot use --x because it must be/)
     }
   })
 
@@ -61,14 +61,13 @@ describe('text', () => {
     assert.equal(visible('Écume 🏺 製陶 عربي'), 'Écume 🏺 製陶 عربي')
   })
 
-  test('is as wide as a terminal shows it, and is cut between characters', () => {
+  test('is as wide as a terminal shows it, and is wrapped between words', () => {
     for (const [text, width] of Object.entries({ abc: 3, 'e\u0301': 1, 製陶: 4, '🏺': 2 })) {
       assert.equal(widthOf(text), width)
     }
-    assert.equal(cut('abcdef', 6), 'abcdef')
-    assert.equal(cut('abcdef', 5), 'abcd…')
-    assert.equal(cut('製陶所', 5), '製陶…')
-    assert.ok(widthOf(cut('製陶所', 4)) <= 4)
+    assert.deepEqual(wrap('one two three', 7), ['one two', 'three'])
+    assert.deepEqual(wrap('製陶 製陶 a', 9), ['製陶 製陶', 'a'])
+    assert.deepEqual(wrap('toolongaword a', 4), ['toolongaword', 'a'])
   })
 })
 
@@ -79,8 +78,8 @@ describe('tables', () => {
   }
   const columns: readonly Column<Row>[] = [
     { title: 'ID', value: ({ id }) => id },
-    { title: 'TEXT', value: ({ text }) => text, isFlexible: true },
-    { title: 'AGAIN', value: ({ text }) => text, isFlexible: true },
+    { title: 'TEXT', value: ({ text }) => text },
+    { title: 'AGAIN', value: ({ text }) => text },
   ]
 
   test('are aligned, also where characters are wide or missing', () => {
@@ -94,41 +93,48 @@ describe('tables', () => {
     )
   })
 
-  test('fit into the terminal by what may be cut, which is never an id', () => {
-    const rows = [{ id: 'x'.repeat(20), text: 'word '.repeat(20) }]
-    for (const width of [60, 80, 100]) {
-      const lines = formatTable(columns, rows, width).trimEnd().split('\n')
-      for (const line of lines) assert.ok(widthOf(line) <= width, line)
-      assert.match(lines[1] ?? '', /^x{20} {2}word .*…/)
-    }
-    assert.match(formatTable(columns, rows, 10), /^x{20} {2}word wo…/m)
-  })
-
-  test('leave columns out where cutting is not enough, the last that may be first', () => {
-    const wide: readonly Column<Row>[] = [
-      { title: 'ID', value: ({ id }) => id },
-      { title: 'FIRST', value: () => 'f'.repeat(20), isOptional: true },
-      { title: 'SECOND', value: () => 's'.repeat(20), isOptional: true },
-      { title: 'TEXT', value: ({ text }) => text, isFlexible: true },
+  test('continue each row in indented lines where the terminal is narrow, and lose nothing', () => {
+    const rows = [
+      { id: 'endpoint.enabled', text: 'three words here' },
+      { id: 'endpoint.disabled', text: '' },
     ]
-    const rows = [{ id: 'x'.repeat(30), text: 'word '.repeat(4).trim() }]
-    const titles = (width: number): string[] =>
-      formatTable(wide, rows, width).split('\n')[0]?.split(/ +/) ?? []
-    assert.deepEqual(titles(84), ['ID', 'FIRST', 'SECOND', 'TEXT'])
-    assert.deepEqual(titles(80), ['ID', 'FIRST', 'TEXT'])
-    assert.deepEqual(titles(61), ['ID', 'TEXT'])
-    for (const width of [40, 61, 80]) {
-      for (const line of formatTable(wide, rows, width).split('\n')) assert.ok(widthOf(line) <= width)
-    }
+    assert.equal(
+      formatTable(columns, rows, 36),
+      [
+        'ID                 TEXT',
+        '  AGAIN',
+        'endpoint.enabled   three words here',
+        '  three words here',
+        'endpoint.disabled  -',
+        '',
+      ].join('\n'),
+    )
+    assert.equal(formatTable(columns, rows, 53).split('\n')[0], 'ID                 TEXT              AGAIN')
   })
 
-  test('details leave out what is not there', () => {
-    const details = formatDetails([
+  test('wrap a cell that is wider than the terminal, and keep a long word whole', () => {
+    const url = `https://hooks.example/${'x'.repeat(40)}`
+    assert.equal(
+      formatTable(columns.slice(0, 2), [{ id: 'a', text: `one two three four ${url}` }], 20),
+      `ID\n  TEXT\na\n  one two three four\n  ${url}\n`,
+    )
+  })
+
+  test('details leave out what is not there, and stay in the terminal', () => {
+    const details = [
       ['Name', 'a'],
       ['Much longer', '\x1b'],
       ['None', null],
-    ])
-    assert.equal(details, 'Name         a\nMuch longer  \\u{1b}\n')
+    ] as const
+    assert.equal(formatDetails(details, 80), 'Name         a\nMuch longer  \\u{1b}\n')
+    assert.equal(
+      formatDetails([['Name', 'word '.repeat(9).trim()]], 40),
+      'Name  word word word word word word word\n      word word\n',
+    )
+    assert.equal(
+      formatDetails([['A long name', 'word '.repeat(9).trim()]], 30),
+      'A long name\n    word word word word word\n    word word word word\n',
+    )
   })
 })
 
@@ -170,7 +176,7 @@ test('a failure is told in one line, whatever was thrown', () => {
     ],
     [
       storeUnavailable('Cannot reach PostgreSQL', Object.assign(new Error(), { code: '28P01' })),
-      'Cannot reach PostgreSQL: it refused the password',
+      'Cannot reach PostgreSQL: the password was refused; check the user and the password in DATABASE_URL',
       1,
     ],
     [storeUnavailable('Cannot use PostgreSQL as it is slow'), 'Cannot use PostgreSQL as it is slow', 1],

@@ -3,7 +3,7 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, test } from 'node:test'
 import type { Sql } from 'postgres'
-import { migrate } from '../../lib/postgres/migrate.ts'
+import { migrate } from '../../lib/postgres/schema/migrate.ts'
 import { createEmptyDatabase, type TestDatabase } from '../_database.ts'
 import { assertFailed, cli, cliOn, jsonOf, type Result, textOf } from './_cli.ts'
 
@@ -84,7 +84,7 @@ describe('migrate', () => {
     assertFailed(
       await run('migrate'),
       1,
-      /Cannot apply migration '0001-clients.sql': relation "clients" already exists/,
+      /Cannot apply migration '0002-clients.sql': relation "clients" already exists/,
     )
     assert.equal(jsonOf(await run('migrate', '--dry-run', '--json')).current, 0)
   })
@@ -97,10 +97,44 @@ test('a migration that is missing between others is told, and nothing is applied
     assertFailed(
       await run(...command.split(' ')),
       1,
-      /Cannot use this database: 0005-projects.sql, 0007-idempotency-keys.sql have no rows in business_api.migrations/,
+      /Cannot use this database: 0005-proposals.sql, 0007-document-numbers.sql have no rows in business_api.migrations/,
     )
   }
-  await assert.rejects(migrate(sql), /0005-projects.sql, 0007-idempotency-keys.sql have no rows/)
+  await assert.rejects(migrate(sql), /0005-proposals.sql, 0007-document-numbers.sql have no rows/)
+})
+
+describe('a database whose migrations are numbered differently', () => {
+  beforeEach(async () => {
+    await run('migrate')
+    await sql`update business_api.migrations set name = '0003-invoices.sql' where id = 3`
+  })
+
+  for (const command of [
+    'migrate',
+    'migrate --dry-run',
+    'migrate --print',
+    'keys list --organization O',
+    'deliver',
+  ]) {
+    test(`is refused by ${command}, with both names and what to do`, async () => {
+      assertFailed(
+        await run(...command.split(' ')),
+        1,
+        /Cannot use this database: migration 3 is '0003-invoices.sql' there and '0003-leads.sql' here; use the version /,
+      )
+    })
+  }
+
+  test('is described by status, which reads nothing else of it', async () => {
+    const { schema, ...rest } = jsonOf(await run('status', '--json'))
+    const renamed = [{ id: 3, applied: '0003-invoices.sql', known: '0003-leads.sql' }]
+    assert.deepEqual(schema, { current: FILES.length, latest: FILES.length, pending: [], newer: [], renamed })
+    assert.deepEqual(rest, { backlog: null, endpoints: null, apiKeys: null, recoverable: null })
+    assert.match(
+      textOf(await run('status')),
+      /^Schema {2}\d+; migration 3 is '0003-invoices.sql' there and '0003-leads.sql' here\n$/,
+    )
+  })
 })
 
 describe('a database that is not migrated', () => {
@@ -116,7 +150,7 @@ describe('a database that is not migrated', () => {
       assertFailed(
         await run(...command.split(' ')),
         1,
-        /Cannot use this database: it is not migrated yet; run: business-api migrate/,
+        /Cannot use this database: it is not migrated yet; run: business-api-kit migrate/,
       )
     })
   }
@@ -133,9 +167,9 @@ describe('a database that is not migrated', () => {
 
   test('is described by status', async () => {
     const { schema, ...rest } = jsonOf(await run('status', '--json'))
-    assert.deepEqual(schema, { current: 0, latest: FILES.length, pending: FILES, newer: [] })
+    assert.deepEqual(schema, { current: 0, latest: FILES.length, pending: FILES, newer: [], renamed: [] })
     assert.deepEqual(rest, { backlog: null, endpoints: null, apiKeys: null, recoverable: null })
-    assert.equal(textOf(await run('status')), 'Schema  not migrated yet; run: business-api migrate\n')
+    assert.equal(textOf(await run('status')), 'Schema  not migrated yet; run: business-api-kit migrate\n')
   })
 })
 

@@ -13,7 +13,7 @@ import { cliOn, jsonOf, SECRET_KEY } from './_cli.ts'
 test('a result goes to stdout, and the exit code is 0', async () => {
   const program = startSource(['lib/cli.ts', '--help'])
   assert.equal(await program.exit, 0)
-  assert.match(program.stdout(), /^business-api: operates/)
+  assert.match(program.stdout(), /^business-api-kit: operates/)
   assert.equal(program.stderr(), '')
 })
 
@@ -22,8 +22,8 @@ test('a failure goes to stderr, and the exit code says of which kind it is', asy
   const refused = startSource(['lib/cli.ts', 'status'], { DATABASE_URL: 'postgres://127.0.0.1:1/none' })
   assert.deepEqual([await unknown.exit, await refused.exit], [2, 1])
   assert.deepEqual([unknown.stdout(), refused.stdout()], ['', ''])
-  assert.match(unknown.stderr(), /^business-api: Unknown command [^\n]+\n$/)
-  assert.match(refused.stderr(), /^business-api: Cannot reach PostgreSQL: [^\n]+\n$/)
+  assert.match(unknown.stderr(), /^business-api-kit: Unknown command [^\n]+\n$/)
+  assert.match(refused.stderr(), /^business-api-kit: Cannot reach PostgreSQL \([^\n]+\n$/)
 })
 
 /** What has become of a program whose result goes to a file, or to a pipe that nobody reads. */
@@ -54,7 +54,7 @@ test('a reader that has seen enough does not hide a failure', async () => {
   const url = 'postgres://127.0.0.1:1/none'
   const { code, stderr } = await runInto('nobody', ['doctor'], url)
   assert.equal(code, 1)
-  assert.match(stderr, /^business-api: The check connection has failed[^\n]*\n$/)
+  assert.match(stderr, /^business-api-kit: The check connection has failed[^\n]*\n$/)
 })
 
 /** A disk without room. */
@@ -66,7 +66,7 @@ test('a result that cannot be written is a failure', { skip: !existsSync(FULL) }
   for (const args of [['--help'], ['migrate', '--print']]) {
     const { code, stderr } = await runInto(full.fd, args)
     assert.equal(code, 1)
-    assert.match(stderr, /^business-api: Cannot write the result: ENOSPC[^\n]+\n$/)
+    assert.match(stderr, /^business-api-kit: Cannot write the result: ENOSPC[^\n]+\n$/)
   }
 })
 
@@ -95,7 +95,10 @@ describe('what is shown only once and is lost', () => {
     for (const args of commands) {
       const { code, stderr } = await runInto('nobody', args, database.url)
       assert.equal(code, 1, args.join(' '))
-      assert.match(stderr, /^business-api: Cannot write what is shown only once: nobody reads it; [^\n]+\n$/)
+      assert.match(
+        stderr,
+        /^business-api-kit: Cannot write the secret that is shown only once: its reader has gone; [^\n]+\n$/,
+      )
       assert.ok(stderr.includes(await newest(args[0] ?? '')), stderr)
     }
     const rotated = await runInto('nobody', ['endpoints', 'rotate', endpoint, ...of, '--json'], database.url)
@@ -110,7 +113,10 @@ describe('what is shown only once and is lost', () => {
     t.after(() => full.close())
     const { code, stderr } = await runInto(full.fd, create, database.url)
     assert.equal(code, 1)
-    assert.match(stderr, /^business-api: Cannot write what is shown only once: ENOSPC[^\n]+\n$/)
+    assert.match(
+      stderr,
+      /^business-api-kit: Cannot write the secret that is shown only once: ENOSPC[^\n]+\n$/,
+    )
     assert.ok(stderr.includes(await newest('keys')), stderr)
   })
 })

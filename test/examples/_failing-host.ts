@@ -4,7 +4,8 @@
 
 import { createServer, type RequestListener } from 'node:http'
 import express from 'express'
-import { type BusinessStore, createBusinessApi, storeUnavailable } from '../../lib/index.ts'
+import { createBusinessApi } from '../../lib/index.ts'
+import { type BusinessApiStore, storeUnavailable } from '../../lib/store.ts'
 
 const SECRET = 'password=hunter2'
 
@@ -18,7 +19,7 @@ const failures: Readonly<Record<string, () => Promise<never>>> = {
 
 const [host, failure = ''] = process.argv.slice(2)
 const slice = new Proxy({}, { get: () => failures[failure] })
-const store = new Proxy({}, { get: () => slice }) as BusinessStore
+const store = new Proxy({}, { get: () => slice }) as BusinessApiStore
 const api = createBusinessApi(store)
 
 const server = createServer(host === 'express' ? createExpressApp() : createListener())

@@ -92,7 +92,7 @@ export function testPublishing(name: string, { createPool, open }: Publishing): 
   test(`examples/${name} keeps no ticket whose event cannot be published`, async () => {
     await assert.rejects(open(pool, { ...ticketOf('tic_nobody'), organizationId: '' }), (error) => {
       const { message, cause } = error as Error
-      return /without an organization/.test(`${message} ${cause}`)
+      return /organization id is not 1 to 64 characters/.test(`${message} ${cause}`)
     })
     assert.deepEqual(await look(), { subjects: [], events: [] })
   })

@@ -1,18 +1,20 @@
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { after, before, describe, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { readCommandLine } from '../../examples/demo/command-line.ts'
 import type { Ready } from '../../examples/demo/print.ts'
-import { EVENT_TYPES } from '../../lib/events.ts'
+import { EVENT_TYPES } from '../../lib/resources/event-catalogue.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { runCurl } from './_curl.ts'
 import { assertError, call } from './_host.ts'
-import { endProgram, type Program, startProgram, startSource } from './_program.ts'
+import { endProgram, type Program, ROOT, startProgram, startSource } from './_program.ts'
 
 const DEMO = 'examples/demo/main.ts'
 const RESOURCES = ['clients', 'leads', 'invoices', 'proposals', 'projects'] as const
@@ -41,7 +43,7 @@ describe('the demo on a database of the reader', () => {
   })
 
   test('--json prints one line: the base URL, the database, and the keys of two organizations', () => {
-    assert.deepEqual(Object.keys(ready), ['baseUrl', 'databaseUrl', 'organizations', 'env'])
+    assert.deepEqual(Object.keys(ready), ['baseUrl', 'databaseUrl', 'pid', 'organizations', 'env'])
     assert.equal(ready.databaseUrl, database.url)
     assert.equal(ready.organizations.length, 2)
     for (const organization of ready.organizations) {
@@ -135,6 +137,26 @@ describe('the demo on its own PostgreSQL', { concurrency: 3 }, () => {
     await assertNothingLeft(directory, ready)
   })
 
+  for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
+    test(`${signal} to npm alone ends the process that the line names, PostgreSQL and its directory`, async (t) => {
+      const directory = await makeDirectory(t)
+      const env = { ...process.env, DATABASE_URL: '', TMPDIR: directory }
+      const npm = spawn('npm', ['run', '-s', 'demo', '--', '--json'], { cwd: ROOT, env, detached: true })
+      const { pid } = npm
+      assert.ok(pid !== undefined)
+      t.after(() => endGroup(pid))
+      const [line] = await once(createInterface({ input: npm.stdout }), 'line')
+      const ready: Ready = JSON.parse(line)
+      assert.equal(isAlive(ready.pid), true)
+      npm.kill(signal)
+      await once(npm, 'exit')
+      const deadline = Date.now() + 15_000
+      while (isAlive(ready.pid) && Date.now() < deadline) await sleep(50)
+      assert.equal(isAlive(ready.pid), false)
+      await assertNothingLeft(directory, ready)
+    })
+  }
+
   for (const [what, signals, code] of [
     ['Ctrl-C twice in a row', ['SIGINT', 'SIGINT'], 130],
     ['SIGTERM', ['SIGTERM'], 143],
@@ -165,6 +187,23 @@ describe('the demo on its own PostgreSQL', { concurrency: 3 }, () => {
     })
   }
 })
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
+
+/** Ends the processes that a failed test has left in the group of one of them. */
+function endGroup(pid: number): void {
+  try {
+    process.kill(-pid, 'SIGKILL')
+  } catch {
+    // None is left.
+  }
+}
 
 /** A directory for the temporary files of one program. */
 async function makeDirectory(t: TestContext): Promise<string> {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { generateApiKey } from '../../lib/api-keys.ts'
+import { generateApiKey } from '../../lib/access/api-keys.ts'
 import { assertError, call } from './_host.ts'
 import { endProgram, readBaseUrl, startSource } from './_program.ts'
 

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-base'
-import { createBusinessApi } from 'business-api'
-import { createMemoryStore } from 'business-api/memory'
-import { createPlatform } from 'business-api/platform'
-import { createDeveloperSettings } from 'business-api/settings'
-import { createDeliveryLoop } from 'business-api/webhooks'
+import { createBusinessApi } from 'business-api-kit'
+import { createMemoryStore } from 'business-api-kit/memory'
+import { createPlatform } from 'business-api-kit/platform'
+import { createDeveloperSettings } from 'business-api-kit/settings'
+import { createDeliveryLoop } from 'business-api-kit/webhooks'
 import { traceBusinessApi } from '../../examples/opentelemetry.ts'
 
 const exporter = new InMemorySpanExporter()
@@ -39,7 +39,7 @@ test('examples/opentelemetry makes a span of a request and its store calls child
   assert.deepEqual(
     spans().filter(({ name }) => name !== 'apiKeys.markUsed'),
     [
-      { name: 'clients.list', attributes: {}, parent: 'GET /api/v1/clients' },
+      { name: 'clients.admitAndList', attributes: {}, parent: 'GET /api/v1/clients' },
       { name: 'GET /api/v1/clients', attributes, parent: undefined },
     ],
   )

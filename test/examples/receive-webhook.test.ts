@@ -145,7 +145,7 @@ test('examples/receive-webhook survives a sender that leaves in the middle of th
   await new Promise((resolve) => socket.on('connect', resolve))
   const printed = program.stderr().length
   socket.resetAndDestroy()
-  await printsError(printed, 'Cannot receive a webhook')
+  await printsError(printed, 'Refused a webhook: webhook_malformed')
   assert.equal(await countLines('evt_after_reset'), 0)
 })
 

@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
 import postgres, { type Sql } from 'postgres'
-import { createIds } from '../../lib/ids.ts'
-import { toTimestamp } from '../../lib/making.ts'
+import { createIds } from '../../lib/base/ids.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import { toTimestamp } from '../../lib/writes/write-context.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase } from '../_database.ts'
 import type { DelivererConfig } from './_deliverer.ts'
@@ -96,20 +96,23 @@ export async function setScene(context: Lifetime, url?: string): Promise<Scene> 
       hold: () => ask<void>(`${origin}/hold`),
       release: () => ask<void>(`${origin}/release`),
     },
-    subscribe: (organizationId, behaviour) =>
-      store.endpoints.insert(
+    async subscribe(organizationId, behaviour) {
+      await store.endpoints.insert({
         organizationId,
-        {
+        limit: 1000,
+        endpoint: {
           id: ids('we'),
           url: `${origin}/${behaviour}`,
           description: '',
           types: null,
-          headers: {},
+          headerNames: [],
+          sealedHeaders: null,
           createdAt: toTimestamp(Date.now()),
           sealedSecret: `plain.${SECRET}`,
         },
-        newEntry(),
-      ),
+        entry: newEntry(),
+      })
+    },
     async startDeliverer(changes) {
       return createDeliverer(await start('_deliverer.ts', { databaseUrl, ...changes }))
     },

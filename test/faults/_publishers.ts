@@ -1,8 +1,8 @@
 import { randomInt, randomUUID } from 'node:crypto'
 import type { Sql, TransactionSql } from 'postgres'
-import { record } from '../../lib/envelope.ts'
 import { type BusinessApi, createBusinessApi } from '../../lib/index.ts'
 import type { PostgresStore } from '../../lib/postgres.ts'
+import { toEventRecord } from '../../lib/writes/event-envelope.ts'
 import { makeApiKey, UNREACHED_RATE_LIMIT, until } from './_fixture.ts'
 
 /** What has been published, as those who did it know. */
@@ -55,7 +55,7 @@ export async function createPublisher(
     async publish() {
       const id = `evt_${randomUUID()}`
       const data = { projectId: 'proj_1', name: 'Fliesen „Étoile“ 🏺' }
-      const event = record(id, 'project.completed', data, Date.now())
+      const event = toEventRecord(id, 'project.completed', data, Date.now())
       const attempt = (): Promise<boolean> =>
         store.events.publish(organizationId, event).then(
           () => true,

@@ -107,7 +107,7 @@ async function killConnections(): Promise<number> {
   const [killed] = await scene.sql`
     select count(*) filter (where pg_terminate_backend(pid))::int as count from (
       select pid from pg_stat_activity
-      where datname = current_database() and application_name = 'business-api'
+      where datname = current_database() and application_name = 'business-api-kit'
       order by random() limit ${randomInt(1, 3)}
     ) as victim`
   return killed?.count

@@ -9,6 +9,7 @@ import { promisify } from 'node:util'
 const run = promisify(execFile)
 const ROOT = join(import.meta.dirname, '..', '..')
 const PROBE = join(import.meta.dirname, '_import-probe.mjs')
+const WITHOUT_UNDICI = join(import.meta.dirname, '_without-undici.mjs')
 
 const NOTHING = { variables: [], timers: [], resources: [], listeners: [], globals: [] }
 
@@ -32,6 +33,21 @@ test("importing 'postgres' loads postgres, and not undici", async () => {
   assert.deepEqual(await probe(directory, 'postgres'), NOTHING)
 })
 
+test('a delivery loop says when it starts that undici is missing, and claims nothing', async () => {
+  const directory = await install('without-undici', (name) => name !== 'undici')
+  const { stdout } = await run(process.execPath, ['--preserve-symlinks', WITHOUT_UNDICI, directory])
+  const { heard, lines, once, tested, deliveries } = JSON.parse(stdout)
+  const missing = /^Cannot send webhooks as undici cannot be loaded: .*undici.*: install .* bundle/s
+  assert.match(heard[0], missing)
+  assert.deepEqual(lines[0], ['warn', 'Webhook deliveries held up'])
+  assert.match(once, missing)
+  assert.match(tested, /^Cannot send a test webhook as undici cannot be loaded: .*install /s)
+  assert.deepEqual(deliveries, [
+    { state: 'pending', attempts: 0 },
+    { state: 'pending', attempts: 0 },
+  ])
+})
+
 test('importing every door opens nothing, sets no timer, reads no variable and adds no listener', async () => {
   const directory = await install('all')
   assert.deepEqual(await probe(directory, 'index', 'postgres', 'memory', 'settings'), NOTHING)
@@ -44,7 +60,8 @@ test('constructing stores, the API and the settings does no more than importing 
 
 async function build(directory: string): Promise<void> {
   const compiler = join(ROOT, 'node_modules/typescript/bin/tsc')
-  const options = ['--outDir', join(directory, 'dist'), '--declaration', 'false', '--sourceMap', 'false']
+  const unneeded = ['--declaration', '--declarationMap', '--sourceMap'].flatMap((option) => [option, 'false'])
+  const options = ['--outDir', join(directory, 'dist'), ...unneeded]
   await run(process.execPath, [compiler, '-p', join(ROOT, 'lib'), ...options])
 }
 

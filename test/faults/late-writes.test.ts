@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Sql, TransactionSql } from 'postgres'
-import { STORE_UNAVAILABLE } from '../../lib/errors.ts'
+import { STORE_UNAVAILABLE } from '../../lib/base/errors.ts'
 import { createPlatform } from '../../lib/platform.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'

@@ -1,8 +1,9 @@
 import { after, before, describe } from 'node:test'
 import type { Sql } from 'postgres'
-import { digestApiKey, generateApiKey } from '../../lib/api-keys.ts'
-import type { RecordedEvent } from '../../lib/envelope.ts'
-import { createIds } from '../../lib/ids.ts'
+import { digestApiKey, generateApiKey } from '../../lib/access/api-keys.ts'
+import { SCOPES, type Scope } from '../../lib/access/scopes.ts'
+import { createIds } from '../../lib/base/ids.ts'
+import type { BusinessApiStore } from '../../lib/business-store.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import {
   createPlatform,
@@ -11,8 +12,7 @@ import {
   type TransactionalPlatform,
 } from '../../lib/platform.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
-import { SCOPES, type Scope } from '../../lib/scopes.ts'
-import type { BusinessStore } from '../../lib/store.ts'
+import type { EventRecord } from '../../lib/writes/event-envelope.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 
@@ -24,7 +24,7 @@ export type Resource = 'clients' | 'leads' | 'invoices' | 'proposals' | 'project
 /** An organization that nobody has used yet, and the host's calls. */
 export interface Host<Calls extends Platform = Platform> {
   readonly organizationId: string
-  readonly store: BusinessStore
+  readonly store: BusinessApiStore
   readonly platform: Calls
   /** A resource's newest records, newest first, as the API lists them. */
   list(resource: Resource): Promise<readonly Record<string, unknown>[]>
@@ -86,7 +86,7 @@ export function openPostgres(): Opened {
     newHost(options) {
       const store = given(opened.stores[0])
       return hostOf(store, createPlatform(store, options), async (id) => {
-        return sql()<RecordedEvent[]>`
+        return sql()<EventRecord[]>`
           select id, body from business_api.events where organization_id = ${id} order by id`
       })
     },
@@ -102,9 +102,9 @@ let organizations = 0
 const ids = createIds()
 
 async function hostOf<Calls extends Platform>(
-  store: BusinessStore,
+  store: BusinessApiStore,
   platform: Calls,
-  readEvents: (organizationId: string) => Promise<readonly Pick<RecordedEvent, 'body'>[]>,
+  readEvents: (organizationId: string) => Promise<readonly Pick<EventRecord, 'body'>[]>,
 ): Promise<Host<Calls>> {
   organizations++
   const organizationId = `org_platform_${organizations}`
@@ -112,7 +112,7 @@ async function hostOf<Calls extends Platform>(
 
   async function list(resource: Resource): Promise<readonly Record<string, unknown>[]> {
     const scope: Scope = `${resource}:read`
-    const { page } = await store[resource].list({ keyDigest, scope, rateLimits: null }, 200)
+    const { page } = await store[resource].admitAndList({ keyDigest, scope, rateLimits: null }, 200)
     return JSON.parse(page ?? 'null')
   }
 
@@ -135,11 +135,12 @@ async function hostOf<Calls extends Platform>(
 
 const RESOURCES = ['clients', 'leads', 'invoices', 'proposals', 'projects'] as const
 
-async function insertKey(store: BusinessStore, organizationId: string): Promise<string> {
+async function insertKey(store: BusinessApiStore, organizationId: string): Promise<string> {
   const digest = digestApiKey(generateApiKey('bapi'))
-  await store.apiKeys.insert(
+  await store.apiKeys.insert({
     organizationId,
-    {
+    limit: 1000,
+    key: {
       id: ids('key'),
       name: 'Test',
       scopes: SCOPES,
@@ -150,8 +151,8 @@ async function insertKey(store: BusinessStore, organizationId: string): Promise<
       expiresAt: null,
       digest,
     },
-    newEntry(),
-  )
+    entry: newEntry(),
+  })
   return digest
 }
 

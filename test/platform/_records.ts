@@ -1,9 +1,9 @@
-import type { Client } from '../../lib/clients.ts'
-import type { Invoice } from '../../lib/invoices.ts'
-import type { Lead } from '../../lib/leads.ts'
 import type { LeadStage, NewInvoice } from '../../lib/platform.ts'
-import type { Project } from '../../lib/projects.ts'
-import type { Proposal } from '../../lib/proposals.ts'
+import type { Client } from '../../lib/resources/clients.ts'
+import type { Invoice } from '../../lib/resources/invoices.ts'
+import type { Lead } from '../../lib/resources/leads.ts'
+import type { Project } from '../../lib/resources/projects.ts'
+import type { Proposal } from '../../lib/resources/proposals.ts'
 import type { Host } from './_platform.ts'
 
 // Records in each state that the platform knows, made by its own calls.

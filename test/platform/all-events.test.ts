@@ -1,15 +1,20 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createBusinessApi } from 'business-api'
-import { createPlatform, type Platform } from 'business-api/platform'
-import { createPostgresStore, type PostgresStore } from 'business-api/postgres'
-import { createDeveloperSettings } from 'business-api/settings'
-import { createDeliveryLoop, createWebhookSender, verifyWebhook } from 'business-api/webhooks'
+import { createBusinessApi } from 'business-api-kit'
+import { createPlatform, type Platform } from 'business-api-kit/platform'
+import { createPostgresStore, type PostgresStore } from 'business-api-kit/postgres'
+import { createDeveloperSettings } from 'business-api-kit/settings'
+import { createDeliveryLoop, createWebhookSender, verifyWebhook } from 'business-api-kit/webhooks'
 import * as v from 'valibot'
-import type { EventEnvelope } from '../../lib/envelope.ts'
-import { EVENT_TYPES, type EventData, type EventType, eventSchemas } from '../../lib/events.ts'
+import {
+  EVENT_TYPES,
+  type EventData,
+  type EventType,
+  eventSchemas,
+} from '../../lib/resources/event-catalogue.ts'
+import type { EventEnvelope } from '../../lib/writes/event-envelope.ts'
 import { createTestDatabase } from '../_database.ts'
-import { type Received, startReceiver } from '../webhooks/_receiver.ts'
+import { type Received, startReceiver } from '../sender/_receiver.ts'
 
 // Each of the 24 types of the catalogue comes from a call of this library and arrives at a subscriber's socket, signed,
 // with the data that its schema says and no field more.
@@ -22,7 +27,7 @@ test('every type of event is produced by a call, and arrives verified with the d
   const store = createPostgresStore(database.url)
   const sender = createWebhookSender(DEVELOPMENT)
   const receiver = await startReceiver(t)
-  const secretKeys = ['a'.repeat(64)]
+  const secretKeys = ['0123456789abcdef'.repeat(4)]
   const loop = createDeliveryLoop(store, sender, { secretKeys })
   t.after(async () => {
     await sender.close()

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Client } from '../../lib/clients.ts'
-import type { Lead } from '../../lib/leads.ts'
 import type { LeadStage } from '../../lib/platform.ts'
+import type { Client } from '../../lib/resources/clients.ts'
+import type { Lead } from '../../lib/resources/leads.ts'
 import { describeOnEveryStore, type NewHost } from './_platform.ts'
 import { clientIn, leadIn } from './_records.ts'
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { minorUnits } from '../../lib/currencies.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { createPlatform, type Platform } from '../../lib/platform.ts'
+import { minorUnits } from '../../lib/resources/currencies.ts'
 import { describeOnEveryStore, type Host, openPostgres } from './_platform.ts'
 import { invoiceIn } from './_records.ts'
 

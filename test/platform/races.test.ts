@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Invoice } from '../../lib/invoices.ts'
 import { createPlatform, type Platform } from '../../lib/platform.ts'
+import type { Invoice } from '../../lib/resources/invoices.ts'
 import { type Host, openPostgres, typesOf } from './_platform.ts'
 import { invoiceIn, leadIn, proposalIn } from './_records.ts'
 

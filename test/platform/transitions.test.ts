@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Invoice } from '../../lib/invoices.ts'
-import type { Project } from '../../lib/projects.ts'
-import type { Proposal } from '../../lib/proposals.ts'
+import type { Invoice } from '../../lib/resources/invoices.ts'
+import type { Project } from '../../lib/resources/projects.ts'
+import type { Proposal } from '../../lib/resources/proposals.ts'
 import {
   describeOnEveryStore,
   type Host,

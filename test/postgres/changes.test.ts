@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { Sql, TransactionSql } from 'postgres'
-import type { Invoice } from '../../lib/invoices.ts'
-import { formatNumber, type NewNumber } from '../../lib/numbering.ts'
+import type { RecordStore } from '../../lib/business-store.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
-import type { RecordStore } from '../../lib/store.ts'
+import { formatNumber, type NewNumber } from '../../lib/resources/document-numbers.ts'
+import type { Invoice } from '../../lib/resources/invoices.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import {
   changeClaim,
   conversion,
   createItem,
-  eventWithBlanks,
+  eventTemplate,
   invoiceItem,
   listed,
   type Outcome,
@@ -81,7 +81,7 @@ for (const verb of Object.values(verbs)) {
     test(`${verb.name} ${how} a key, sent again while its first attempt has not committed, happens once`, async () => {
       const tenant = await newTenant()
       const item = await createItem(tenant, verb)
-      const options = { from: ['open'], events: [eventWithBlanks(verb, item)], idempotency: claim() }
+      const options = { from: ['open'], events: [eventTemplate(verb, item)], idempotency: claim() }
       const change = verb.prepare(tenant, item.id, options)
       const answer = await whileUncommitted(
         (records) => change.send({ ...store, ...records }),
@@ -154,6 +154,19 @@ test('a payment sent again while its first attempt and another payment have not 
   assert.equal(answer.outcome === 'changed' && answer.item.amountPaid, '401.000')
 })
 
+test('a record keeps the ids of its last ten changes, the newest first', async () => {
+  const tenant = await newTenant()
+  const item = await createItem(tenant, verbs.project)
+  const sent: string[] = []
+  for (let count = 1; count <= 12; count++) {
+    const change = verbs.project.prepare(tenant, item.id)
+    await change.send()
+    sent.unshift(change.id)
+    const [row] = await sql`select latest_changes from business_api.projects where id = ${item.id}`
+    assert.deepEqual(row?.latest_changes, sent.slice(0, 10))
+  }
+})
+
 // --- Idempotency keys ---
 
 test('a change whose key another one holds for all of its time is in progress, and nothing is written', async () => {
@@ -176,11 +189,11 @@ for (const end of ['committed', 'rolled back']) {
     const tenant = await newTenant()
     const verb = verbs.proposal
     const item = await createItem(tenant, verb)
-    const prepared = { from: ['open'], idempotency: changeClaim(), events: [eventWithBlanks(verb, item)] }
+    const prepared = { from: ['open'], idempotency: changeClaim(), events: [eventTemplate(verb, item)] }
     let answer: Promise<Outcome> = Promise.resolve({ outcome: 'in_progress' })
     const transaction = sql.begin(async (tx) => {
       await verb.prepare(tenant, item.id, prepared).send({ ...store, ...store.using(tx) })
-      answer = verb.prepare(tenant, item.id, { ...prepared, events: [eventWithBlanks(verb, item)] }).send()
+      answer = verb.prepare(tenant, item.id, { ...prepared, events: [eventTemplate(verb, item)] }).send()
       await somebodyWaits(tx)
       if (end !== 'committed') throw new Error('rolled back')
     })

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Sql } from 'postgres'
-import { record } from '../../lib/envelope.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import { toEventRecord } from '../../lib/writes/event-envelope.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 
@@ -30,30 +30,33 @@ describe('deliveries in PostgreSQL', () => {
       url: 'https://hooks.example/',
       description: '',
       types: null,
-      headers: {},
+      headerNames: [],
+      sealedHeaders: null,
     }
-    await store.endpoints.insert(
+    await store.endpoints.insert({
       organizationId,
-      {
+      limit: 1000,
+      endpoint: {
         ...shown,
         createdAt: '2026-03-14T09:26:53.589Z',
         sealedSecret,
       },
-      newEntry(),
-    )
+      entry: newEntry(),
+    })
   }
 
   const publish = (organizationId: string, id: string): Promise<void> =>
-    store.events.publish(organizationId, record(id, 'project.completed', {}, Date.now()))
+    store.events.publish(organizationId, toEventRecord(id, 'project.completed', {}, Date.now()))
 
   const claim = (token: string) =>
     store.deliveries.claim({
       token,
       isRepeat: false,
       limit: 100,
-      room: { endpoint: 10, organization: 10, endpoints: {}, organizations: {} },
-      visits: 200,
-      after: null,
+      maxBytes: 4 * 1024 * 1024,
+      capacity: { endpoint: 10, organization: 10, endpoints: {}, organizations: {} },
+      scanLimit: 200,
+      cursor: null,
       leaseMs: 30_000,
       maxAttempts: 5,
     })
@@ -88,15 +91,15 @@ describe('deliveries in PostgreSQL', () => {
       await publish(id, `evt_${id}`)
     }
     const { deliveries } = await claim('first')
-    await store.deliveries.record(
+    await store.deliveries.writeResults(
       deliveries.map(({ organizationId, id }) => failure(organizationId, id, 'first')),
       LIMIT,
     )
     const [walked] = await sql`
-      select count(*)::int from business_api.deliveries where state = 'pending' and not is_waiting`
+      select count(*)::int from business_api.deliveries where state = 'pending' and not is_backing_off`
     assert.equal(deliveries.length, 2)
     assert.equal(walked?.count, 0)
-    await sql`update business_api.deliveries set due_at = now() - interval '1 second' where is_waiting`
+    await sql`update business_api.deliveries set due_at = now() - interval '1 second' where is_backing_off`
     assert.equal((await claim('second')).deliveries.length, 2)
   })
 
@@ -107,7 +110,7 @@ describe('deliveries in PostgreSQL', () => {
     assert.ok(delivery)
     await sql.begin(async (tx) => {
       await tx`select from business_api.webhook_endpoints where organization_id = 'org_held' for update`
-      await store.deliveries.record([failure('org_held', delivery.id, 'held')], LIMIT)
+      await store.deliveries.writeResults([failure('org_held', delivery.id, 'held')], LIMIT)
     })
     const details = await store.deliveries.get('org_held', delivery.id)
     assert.deepEqual([details?.state, details?.attemptLog.length], ['pending', 1])

@@ -1,15 +1,13 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { after, afterEach, beforeEach, describe, test } from 'node:test'
+import { afterEach, beforeEach, describe, test } from 'node:test'
 import postgres, { type Sql } from 'postgres'
-import { BusinessApiError, SCHEMA_TOO_NEW } from '../../lib/errors.ts'
-import { migrate, migrateFrom } from '../../lib/postgres/migrate.ts'
+import { BusinessApiError, SCHEMA_TOO_NEW } from '../../lib/base/errors.ts'
+import { migrate, migrateFrom } from '../../lib/postgres/schema/migrate.ts'
 import { createEmptyDatabase, type TestDatabase } from '../_database.ts'
 
-const directories: string[] = []
 let database: TestDatabase
 let sql: Sql
 
@@ -19,8 +17,6 @@ beforeEach(async () => {
 })
 
 afterEach(() => database.drop())
-
-after(() => Promise.all(directories.map((directory) => rm(directory, { recursive: true }))))
 
 describe('migrate()', () => {
   test('applies the migrations of the package to an empty database, and nothing the second time', async () => {
@@ -186,6 +182,31 @@ describe('migrate() on a database that a newer version has migrated', () => {
   })
 })
 
+describe('migrate() on a database whose migrations are numbered differently', () => {
+  const ours = { '0001-first.sql': 'select 1', '0002-second.sql': 'select 2', '0003-third.sql': 'select 3' }
+  const theirs: Record<string, Record<string, string>> = {
+    'with as many migrations': { ...ours, '0002-other.sql': 'select 2' },
+    'with fewer': { '0001-first.sql': 'select 1', '0002-other.sql': 'select 2' },
+    'with more': { ...ours, '0002-other.sql': 'select 2', '0004-fourth.sql': '--! breaking\nselect 4' },
+  }
+  for (const [name, { '0002-second.sql': _, ...files }] of Object.entries(theirs)) {
+    test(`${name}: names both, says what to do, and applies nothing`, async () => {
+      await migrateFrom(sql, await migrations(files))
+      await assert.rejects(migrateFrom(sql, await migrations(ours)), {
+        name: 'Error',
+        message:
+          "Cannot use this database: migration 2 is '0002-other.sql' there and '0002-second.sql' here; " +
+          'use the version of business-api-kit that migrated it, or migrate an empty database',
+      })
+      const rows = await sql`select name from business_api.migrations order by id`
+      assert.deepEqual(
+        rows.map((row) => row.name),
+        Object.keys(files).sort(),
+      )
+    })
+  }
+})
+
 describe('migrate() refuses files', () => {
   const refused: Record<string, [files: string[], message: RegExp]> = {
     'with a number missing': [['0001-a.sql', '0003-c.sql'], /expected number 0002 but found '0003-c.sql'/],
@@ -218,10 +239,7 @@ async function withRole(work: (role: string, connection: Sql) => Promise<void>):
   }
 }
 
-/** Writes migrations to a directory of their own. */
-async function migrations(files: Record<string, string>): Promise<string> {
-  const directory = await mkdtemp(join(tmpdir(), 'business-api-migrations-'))
-  directories.push(directory)
-  for (const [name, text] of Object.entries(files)) await writeFile(join(directory, name), text)
-  return directory
+/** Migrations by the names of their files. */
+async function migrations(files: Record<string, string>): Promise<Record<string, string>> {
+  return files
 }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Sql } from 'postgres'
 import { EVENT_TYPES } from '../../lib/index.ts'
+import { createPostgresStore, migrate } from '../../lib/postgres.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 
 describe('business_api.publish_event()', () => {
@@ -51,6 +52,76 @@ describe('business_api.publish_event()', () => {
     await assert.rejects(publish('org_b', 'support.ticket_created', '[]'), { code: '22023' })
     await assert.rejects(publish('', 'support.ticket_created', '{}'), { code: '22023' })
     assert.deepEqual([...(await eventsOf('org_b'))], [])
+  })
+
+  test('refuses an organization id that is not 1 to 64 characters, as the calls do', async () => {
+    const id = '🏺'.repeat(64)
+    await publish(id, 'project.completed', '{}')
+    assert.equal((await eventsOf(id)).length, 1)
+    for (const wrong of ['', `${id}x`, 'o'.repeat(65)]) {
+      await assert.rejects(publish(wrong, 'project.completed', '{}'), {
+        code: '22023',
+        message: 'Cannot publish an event because its organization id is not 1 to 64 characters',
+      })
+    }
+    await assert.rejects(sql`select business_api.publish_event(null, 'project.completed', '{}'::jsonb)`, {
+      code: '22023',
+    })
+  })
+
+  test('refuses a body over the limit, with both sizes and what to do', async () => {
+    const sizeOf = async (length: number) => {
+      const data = JSON.stringify({ text: 'x'.repeat(length) })
+      await publish('org_large', 'project.completed', data, 'evt_large')
+      const [event] = await eventsOf('org_large')
+      return event?.body.length ?? 0
+    }
+    const overhead = await sizeOf(0)
+    await sql`delete from business_api.events where organization_id = 'org_large'`
+    assert.equal(await sizeOf(262_144 - overhead), 262_144)
+    await sql`delete from business_api.events where organization_id = 'org_large'`
+    await assert.rejects(sizeOf(262_145 - overhead), {
+      code: '22023',
+      message:
+        'Cannot publish project.completed because its body has 262145 bytes, and an event may have 262144',
+      hint: 'Publish an id with which subscribers can fetch the rest.',
+    })
+    assert.deepEqual([...(await eventsOf('org_large'))], [])
+  })
+
+  test('obeys the limit that migrate() has stored, as the store does, until another is stored', async () => {
+    const store = createPostgresStore(database.url)
+    const body = 'x'.repeat(100_000)
+    const publishBoth = async (organizationId: string) => {
+      const data = JSON.stringify({ text: body })
+      const event = {
+        id: 'evt_1',
+        type: 'project.completed',
+        createdAt: new Date().toISOString(),
+        body,
+      } as const
+      const calls = [
+        publish(organizationId, 'project.completed', data),
+        store.events.publish(organizationId, event),
+      ]
+      const settled = await Promise.allSettled(calls)
+      return settled.map((call) => (call.status === 'rejected' ? call.reason.code : 'published'))
+    }
+    try {
+      await migrate(database.url, { maxEventBytes: 65_536 })
+      assert.deepEqual(await publishBoth('org_limit_1'), ['22023', 'invalid_event'])
+      // A later migrate() without the option leaves the limit as it is.
+      await migrate(sql)
+      assert.deepEqual(await publishBoth('org_limit_2'), ['22023', 'invalid_event'])
+      await migrate(sql, { maxEventBytes: 4_194_304 })
+      assert.deepEqual(await publishBoth('org_limit_3'), ['published', 'published'])
+      for (const maxEventBytes of [65_535, 4_194_305, 1e5 + 0.5]) {
+        await assert.rejects(migrate(sql, { maxEventBytes }), RangeError)
+      }
+    } finally {
+      await migrate(sql, { maxEventBytes: 262_144 })
+      await store.close()
+    }
   })
 
   test('lets the first event of an id stand and sends nothing again', async () => {

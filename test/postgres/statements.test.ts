@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Sql } from 'postgres'
-import { digestApiKey, generateApiKey } from '../../lib/api-keys.ts'
-import { newClient } from '../../lib/clients.ts'
-import { createIds } from '../../lib/ids.ts'
+import { digestApiKey, generateApiKey } from '../../lib/access/api-keys.ts'
+import { createIds } from '../../lib/base/ids.ts'
 import { createPostgresStore } from '../../lib/postgres.ts'
+import { newClient } from '../../lib/resources/clients.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 
@@ -41,9 +41,10 @@ describe('the statements', () => {
     const key = generateApiKey('bapi')
     keyDigest = digestApiKey(key)
     const store = createPostgresStore(sql)
-    await store.apiKeys.insert(
-      'org_a',
-      {
+    await store.apiKeys.insert({
+      organizationId: 'org_a',
+      limit: 1000,
+      key: {
         id: ids('key'),
         digest: keyDigest,
         name: 'Test',
@@ -54,8 +55,8 @@ describe('the statements', () => {
         createdAt: new Date().toISOString(),
         expiresAt: null,
       },
-      newEntry(),
-    )
+      entry: newEntry(),
+    })
   })
   after(() => database.drop())
 
@@ -92,7 +93,10 @@ describe('the statements', () => {
     })
     const store = createPostgresStore(odd)
     await store.clients.create(creation('org_odd'))
-    const { page } = await store.clients.list({ keyDigest, scope: 'clients:read', rateLimits: null }, 5)
+    const { page } = await store.clients.admitAndList(
+      { keyDigest, scope: 'clients:read', rateLimits: null },
+      5,
+    )
     assert.equal(page, '[]')
   })
 

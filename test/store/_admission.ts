@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Admission, AdmissionRequest } from '../../lib/admission.ts'
-import type { ApiKeyRecord } from '../../lib/api-keys.ts'
-import { toTimestamp } from '../../lib/making.ts'
-import type { RateLimitState, RateLimits } from '../../lib/rate-limit.ts'
+import type { Admission, AdmissionRequest } from '../../lib/access/admission.ts'
+import type { ApiKeyRecord } from '../../lib/access/api-keys.ts'
+import type { RateLimitState, RateLimits } from '../../lib/access/rate-limit.ts'
+import { toTimestamp } from '../../lib/writes/write-context.ts'
 import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import { createTenant, requestOf, type Tenant, UNKNOWN_KEY } from './_tenant.ts'
@@ -60,7 +60,11 @@ function testKeys(harness: StoreHarness): void {
   test('admit() refuses a revoked key at once, on every store', async () => {
     const tenant = await createTenant(harness)
     assert.equal((await admit(tenant)).outcome, 'admitted')
-    await tenant.secondStore.apiKeys.revoke(tenant.id, tenant.key.id, newEntry())
+    await tenant.secondStore.apiKeys.revoke({
+      organizationId: tenant.id,
+      keyId: tenant.key.id,
+      entry: newEntry(),
+    })
     assert.deepEqual(await admit(tenant), { outcome: 'unauthenticated' })
   })
 
@@ -98,7 +102,7 @@ function testOrder(harness: StoreHarness): void {
   test('admit() judges the key before the limits: no token is taken for a revoked one', async () => {
     const tenant = await createTenant(harness)
     const revoked = await tenant.insertKey()
-    await tenant.store.apiKeys.revoke(tenant.id, revoked.id, newEntry())
+    await tenant.store.apiKeys.revoke({ organizationId: tenant.id, keyId: revoked.id, entry: newEntry() })
     for (let request = 0; request < 3; request++) {
       const admission = await admit(tenant, { rateLimits: limits(1, 1) }, revoked)
       assert.deepEqual(admission, { outcome: 'unauthenticated' })
@@ -204,17 +208,33 @@ function testOwnLimits(harness: StoreHarness): void {
   test("an organization's own limit counts at once for all its keys, until null returns it to the API's", async () => {
     const tenant = await createTenant(harness)
     const other = await tenant.insertKey()
-    await tenant.store.apiKeys.limitOrganization(tenant.id, { perSecond: 0.25, burst: 2 }, newEntry())
+    await tenant.store.apiKeys.limitOrganization({
+      organizationId: tenant.id,
+      rateLimit: { perSecond: 0.25, burst: 2 },
+      entry: newEntry(),
+    })
     const { organization, key } = await spend(tenant, limits(5, 9))
     assert.deepEqual([organization.perSecond, organization.burst, organization.remaining], [0.25, 2, 1])
     assert.equal(key.burst, 5)
     assert.equal((await spend(tenant, limits(5, 9), other)).outcome, 'admitted')
     assert.equal((await spend(tenant, limits(5, 9))).outcome, 'limited')
 
-    await tenant.secondStore.apiKeys.limitOrganization(tenant.id, { perSecond: 0.25, burst: 3 }, newEntry())
+    await tenant.secondStore.apiKeys.limitOrganization({
+      organizationId: tenant.id,
+      rateLimit: { perSecond: 0.25, burst: 3 },
+      entry: newEntry(),
+    })
     assert.equal((await spend(tenant, limits(5, 9))).organization.burst, 3)
-    await tenant.store.apiKeys.limitOrganization(tenant.id, null, newEntry())
-    await tenant.store.apiKeys.limitOrganization(tenant.id, null, newEntry())
+    await tenant.store.apiKeys.limitOrganization({
+      organizationId: tenant.id,
+      rateLimit: null,
+      entry: newEntry(),
+    })
+    await tenant.store.apiKeys.limitOrganization({
+      organizationId: tenant.id,
+      rateLimit: null,
+      entry: newEntry(),
+    })
     assert.equal((await spend(tenant, limits(5, 9))).organization.burst, 9)
   })
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
-import type { ApiKey, ApiKeyRecord } from '../../lib/api-keys.ts'
+import type { ApiKey, ApiKeyRecord } from '../../lib/access/api-keys.ts'
 import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import { createTenant, ids, newKey, requestOf, type Tenant } from './_tenant.ts'
@@ -36,8 +36,8 @@ function testList(harness: StoreHarness): void {
       rateLimit: { perSecond: 0.5, burst: 7 },
       scopes: ['projects:read', 'clients:read'],
     })
-    await tenant.store.apiKeys.insert(tenant.id, two, newEntry())
-    await tenant.store.apiKeys.insert(tenant.id, one, newEntry())
+    await tenant.store.apiKeys.insert({ organizationId: tenant.id, limit: 1000, key: two, entry: newEntry() })
+    await tenant.store.apiKeys.insert({ organizationId: tenant.id, limit: 1000, key: one, entry: newEntry() })
     const keys = await tenant.store.apiKeys.list(tenant.id)
     assert.deepEqual(keys, [shown(two), shown(one), shown(tenant.key)])
     assert.equal(JSON.stringify(keys).includes(one.digest), false)
@@ -50,8 +50,18 @@ function testList(harness: StoreHarness): void {
 
   test('apiKeys.insert() of an id that exists changes nothing', async () => {
     const tenant = await createTenant(harness)
-    await tenant.store.apiKeys.insert(tenant.id, tenant.key, newEntry())
-    await tenant.store.apiKeys.insert(tenant.id, newKey({ id: tenant.key.id, name: 'Another' }), newEntry())
+    await tenant.store.apiKeys.insert({
+      organizationId: tenant.id,
+      limit: 1000,
+      key: tenant.key,
+      entry: newEntry(),
+    })
+    await tenant.store.apiKeys.insert({
+      organizationId: tenant.id,
+      limit: 1000,
+      key: newKey({ id: tenant.key.id, name: 'Another' }),
+      entry: newEntry(),
+    })
     assert.deepEqual(await tenant.store.apiKeys.list(tenant.id), [shown(tenant.key)])
     assert.equal((await tenant.store.apiKeys.admit(requestOf(tenant.key))).outcome, 'admitted')
   })
@@ -68,7 +78,11 @@ function testList(harness: StoreHarness): void {
 function testRevoke(harness: StoreHarness): void {
   test('apiKeys.revoke() gives the key with the time of its revocation, by the store’s clock', async () => {
     const tenant = await createTenant(harness)
-    const revoked = await tenant.store.apiKeys.revoke(tenant.id, tenant.key.id, newEntry())
+    const revoked = await tenant.store.apiKeys.revoke({
+      organizationId: tenant.id,
+      keyId: tenant.key.id,
+      entry: newEntry(),
+    })
     assert.match(revoked?.revokedAt ?? '', TIMESTAMP)
     assert.deepEqual(revoked, { ...shown(tenant.key), revokedAt: revoked?.revokedAt })
     assert.deepEqual(await tenant.store.apiKeys.list(tenant.id), [revoked])
@@ -76,14 +90,28 @@ function testRevoke(harness: StoreHarness): void {
 
   test('apiKeys.revoke() of a revoked key lets the earlier time stand', async () => {
     const tenant = await createTenant(harness)
-    const first = await tenant.store.apiKeys.revoke(tenant.id, tenant.key.id, newEntry())
+    const first = await tenant.store.apiKeys.revoke({
+      organizationId: tenant.id,
+      keyId: tenant.key.id,
+      entry: newEntry(),
+    })
     await setTimeout(20)
-    assert.deepEqual(await tenant.secondStore.apiKeys.revoke(tenant.id, tenant.key.id, newEntry()), first)
+    assert.deepEqual(
+      await tenant.secondStore.apiKeys.revoke({
+        organizationId: tenant.id,
+        keyId: tenant.key.id,
+        entry: newEntry(),
+      }),
+      first,
+    )
   })
 
   test('apiKeys.revoke() of an id that no key has gives null and touches no key', async () => {
     const tenant = await createTenant(harness)
-    assert.equal(await tenant.store.apiKeys.revoke(tenant.id, ids('key'), newEntry()), null)
+    assert.equal(
+      await tenant.store.apiKeys.revoke({ organizationId: tenant.id, keyId: ids('key'), entry: newEntry() }),
+      null,
+    )
     assert.deepEqual(await tenant.store.apiKeys.list(tenant.id), [shown(tenant.key)])
   })
 }

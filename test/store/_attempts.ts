@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { AttemptResult } from '../../lib/deliveries.ts'
+import type { AttemptResult } from '../../lib/webhooks/deliveries.ts'
 import type { StoreHarness } from './_contract.ts'
 import {
   type Claimed,
@@ -13,9 +13,9 @@ import {
   lastFailure,
   onlyDelivery,
   onlyEndpoint,
-  record,
   refOf,
   success,
+  writeResults,
 } from './_delivering.ts'
 import { ids, type Tenant } from './_tenant.ts'
 
@@ -39,13 +39,13 @@ async function claimAll(tenant: Tenant, events: number): Promise<readonly Claime
 }
 
 function testOutcomes(harness: StoreHarness): void {
-  test('record() of a success makes the delivery delivered, finished when the attempt ended', async (t) => {
+  test('writeResults() of a success makes the delivery delivered, finished when the attempt ended', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const event = await tenant.publish()
     const delivery = await claimOne(tenant)
     const { createdAt } = await onlyDelivery(tenant)
-    assert.deepEqual(await record(tenant, [success(delivery, { endedAgoMs: 20_000 })]), [])
+    assert.deepEqual(await writeResults(tenant, [success(delivery, { endedAgoMs: 20_000 })]), [])
     const { storeTime, eventIds } = await claim(tenant)
     assert.deepEqual(eventIds, [])
     const { finishedAt, attemptLog, ...rest } = await onlyDelivery(tenant)
@@ -65,12 +65,14 @@ function testOutcomes(harness: StoreHarness): void {
     assert.equal(attemptLog.length, 1)
   })
 
-  test('record() of a failure has the delivery wait, counted from the end of the attempt', async (t) => {
+  test('writeResults() of a failure has the delivery wait, counted from the end of the attempt', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const [delivery] = await claimAll(tenant, 1)
     assert.ok(delivery)
-    await record(tenant, [failure(delivery, { startedAgoMs: 30_000, endedAgoMs: 20_000, delayMs: 60_000 })])
+    await writeResults(tenant, [
+      failure(delivery, { startedAgoMs: 30_000, endedAgoMs: 20_000, delayMs: 60_000 }),
+    ])
     const { storeTime, eventIds } = await claim(tenant)
     assert.deepEqual(eventIds, [])
     const { state, dueAt, reason, finishedAt, attempts } = await onlyDelivery(tenant)
@@ -83,12 +85,12 @@ function testOutcomes(harness: StoreHarness): void {
     assert.deepEqual((await claim(tenant)).eventIds, [delivery.eventId])
   })
 
-  test('record() of a last failure dead-letters the delivery, with its reason', async (t) => {
+  test('writeResults() of a last failure dead-letters the delivery, with its reason', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const [delivery] = await claimAll(tenant, 1)
     assert.ok(delivery)
-    await record(tenant, [lastFailure(delivery, { reason: 'timeout', endedAgoMs: 20_000 })])
+    await writeResults(tenant, [lastFailure(delivery, { reason: 'timeout', endedAgoMs: 20_000 })])
     await tenant.letTimePass(24 * 3_600_000)
     const { storeTime, eventIds } = await claim(tenant)
     assert.deepEqual(eventIds, [], 'it is final')
@@ -122,13 +124,13 @@ function testLog(harness: StoreHarness): void {
     'an answer of 4 KiB': { bodyExcerpt: `${'é'.repeat(2047)}"\\`, status: 599 },
   }
   for (const [what, changes] of Object.entries(attempts)) {
-    test(`record() logs an attempt as it was: ${what}`, async (t) => {
+    test(`writeResults() logs an attempt as it was: ${what}`, async (t) => {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
       const [delivery] = await claimAll(tenant, 1)
       assert.ok(delivery)
       const result = failure(delivery, { ...changes, startedAgoMs: 15_000 })
-      await record(tenant, [result])
+      await writeResults(tenant, [result])
       const { storeTime } = await claim(tenant)
       const { durationMs, dnsMs, connectMs, tlsMs, firstByteMs, status, error, bodyExcerpt } = result
       const [{ startedAt, ...entry } = { startedAt: '' }, ...others] = (await onlyDelivery(tenant)).attemptLog
@@ -144,7 +146,7 @@ function testLog(harness: StoreHarness): void {
     await tenant.insertEndpoint()
     await tenant.publish()
     for (let attempt = 1; attempt <= 12; attempt++) {
-      await record(tenant, [failure(await claimOne(tenant), { status: 500 + attempt })])
+      await writeResults(tenant, [failure(await claimOne(tenant), { status: 500 + attempt })])
     }
     const { attemptLog, attempts, state } = await onlyDelivery(tenant)
     assert.deepEqual([attempts, state], [12, 'pending'])
@@ -156,7 +158,7 @@ function testLog(harness: StoreHarness): void {
 }
 
 function testBatches(harness: StoreHarness): void {
-  test('record() of the same results again changes nothing', async (t) => {
+  test('writeResults() of the same results again changes nothing', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const [one, other, third] = await claimAll(tenant, 3)
@@ -166,16 +168,35 @@ function testBatches(harness: StoreHarness): void {
       failure(other, { delayMs: 60_000 }),
       lastFailure(third),
     ]
-    assert.equal((await record(tenant, results))[0]?.failures, 2)
+    assert.equal((await writeResults(tenant, results))[0]?.failures, 2)
     const state = async () => [
       await onlyEndpoint(tenant),
       await Promise.all([one, other, third].map(({ id }) => getDelivery(tenant, id))),
     ]
     const before = await state()
-    assert.deepEqual(await record(tenant, results), [])
-    const again = await tenant.secondStore.deliveries.record(results, { failures: 1, failingMs: 0 })
+    assert.deepEqual(await writeResults(tenant, results), [])
+    const again = await tenant.secondStore.deliveries.writeResults(results, { failures: 1, failingMs: 0 })
     assert.deepEqual(again.endpoints, [])
     assert.deepEqual(await state(), before)
+  })
+
+  test('writeResults() lists the results whose claim was lost, and no result that it has written before', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    const [one, other, third] = await claimAll(tenant, 3)
+    assert.ok(one && other && third)
+    const limit = { failures: 1000, failingMs: 1_000_000 }
+    const written = [success(one, { durationMs: 17.5 }), failure(other, { delayMs: 60_000 })]
+    const late = success({ ...third, token: 'another' }, { durationMs: 90_000.25 })
+    const unknown = success({ ...third, id: ids('dlv') })
+    const lost = [late, unknown].map(({ organizationId, deliveryId, token }) => {
+      return { organizationId, deliveryId, token }
+    })
+    const { deliveries } = tenant.store
+    assert.deepEqual((await deliveries.writeResults([...written, late, unknown], limit)).lost, lost)
+    assert.deepEqual((await deliveries.writeResults(written, limit)).lost, [])
+    const again = await tenant.secondStore.deliveries.writeResults([...written, late, success(third)], limit)
+    assert.deepEqual(again.lost, lost.slice(0, 1))
   })
 
   test('of one result sent ten times at once, in two processes, one is recorded', async (t) => {
@@ -186,7 +207,7 @@ function testBatches(harness: StoreHarness): void {
     const limit = { failures: 1000, failingMs: 1_000_000 }
     const calls = Array.from({ length: 10 }, (_, index) => {
       const store = index % 2 === 0 ? tenant.store : tenant.secondStore
-      return store.deliveries.record([failure(delivery, { delayMs: 60_000 })], limit)
+      return store.deliveries.writeResults([failure(delivery, { delayMs: 60_000 })], limit)
     })
     const told = (await Promise.all(calls)).flatMap(({ endpoints }) => endpoints)
     assert.deepEqual(
@@ -197,27 +218,27 @@ function testBatches(harness: StoreHarness): void {
     assert.equal((await onlyEndpoint(tenant)).failures, 1)
   })
 
-  test('record() drops a result whose claim is not in force, and records the others', async (t) => {
+  test('writeResults() drops a result whose claim is not in force, and records the others', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const [one, other] = await claimAll(tenant, 2)
     assert.ok(one && other)
     const unknown = success({ ...one, id: ids('dlv') })
     const stranger = success({ ...one, organizationId: 'org_unheard_of' })
-    await record(tenant, [unknown, success({ ...one, token: 'another' }), stranger, success(other)])
+    await writeResults(tenant, [unknown, success({ ...one, token: 'another' }), stranger, success(other)])
     assert.equal((await getDelivery(tenant, one.id)).state, 'in_flight')
     assert.equal((await getDelivery(tenant, other.id)).state, 'delivered')
-    assert.deepEqual(await record(tenant, []), [])
+    assert.deepEqual(await writeResults(tenant, []), [])
   })
 
-  test('record() takes the results of several organizations at once', async (t) => {
+  test('writeResults() takes the results of several organizations at once', async (t) => {
     const [ours, theirs] = [await createPublisher(harness, t), await createPublisher(harness, t)]
     if (ours.store !== theirs.store) return t.skip('each organization has a store of its own here')
     const endpointId = ids('we')
     for (const tenant of [ours, theirs]) await tenant.insertEndpoint({ id: endpointId })
     const [mine, their] = [(await claimAll(ours, 1))[0], (await claimAll(theirs, 1))[0]]
     assert.ok(mine && their)
-    const health = await record(ours, [success(mine), lastFailure(their)])
+    const health = await writeResults(ours, [success(mine), lastFailure(their)])
     assert.deepEqual(
       health.map(({ organizationId, failures }) => [organizationId, failures]),
       [[theirs.id, 1]],
@@ -244,7 +265,7 @@ function testRelease(harness: StoreHarness): void {
       const { deliveries, eventIds } = await claim(tenant, {}, tenant.secondStore)
       assert.deepEqual(eventIds, [event.id], 'anybody can take it at once')
       assert.equal(deliveries[0]?.attempt, attempts + 1)
-      await record(
+      await writeResults(
         tenant,
         deliveries.map((again) => failure(again)),
       )
@@ -255,7 +276,7 @@ function testRelease(harness: StoreHarness): void {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await tenant.publish()
-    await record(tenant, [failure(await claimOne(tenant))])
+    await writeResults(tenant, [failure(await claimOne(tenant))])
     const ref = refOf(await claimOne(tenant))
     await tenant.store.deliveries.release([ref, ref])
     await tenant.store.deliveries.release([ref])

@@ -7,10 +7,10 @@ import {
   createPublisher,
   deliveriesOf,
   getDelivery,
-  record,
   storeTime,
   success,
   TIMESTAMP,
+  writeResults,
 } from './_delivering.ts'
 import { type Call, changes, entriesOf, settingsOf } from './_settings-changes.ts'
 import { callAtOnce, createTenant, ids, type Tenant } from './_tenant.ts'
@@ -19,7 +19,7 @@ import { callAtOnce, createTenant, ids, type Tenant } from './_tenant.ts'
 export function testAudit(harness: StoreHarness): void {
   testEntries(harness)
   testBetween(harness)
-  testReplays(harness)
+  testRecoveries(harness)
   testList(harness)
   testIsolation(harness)
 }
@@ -82,36 +82,84 @@ const between: Readonly<
   async 'endpoints.setState()'({ id, insertEndpoint }) {
     const endpoint = await insertEndpoint()
     return {
-      lost: ({ endpoints }, entry) => endpoints.setState(id, endpoint.id, 'paused', ['enabled'], entry),
-      other: ({ endpoints }, entry) => endpoints.setState(id, endpoint.id, 'enabled', ['paused'], entry),
+      lost: ({ endpoints }, entry) =>
+        endpoints.setState({
+          organizationId: id,
+          endpointId: endpoint.id,
+          state: 'paused',
+          from: ['enabled'],
+          entry,
+        }),
+      other: ({ endpoints }, entry) =>
+        endpoints.setState({
+          organizationId: id,
+          endpointId: endpoint.id,
+          state: 'enabled',
+          from: ['paused'],
+          entry,
+        }),
     }
   },
   async 'endpoints.update()'({ id, insertEndpoint }) {
     const endpoint = await insertEndpoint()
     return {
-      lost: ({ endpoints }, entry) => endpoints.update(id, endpoint.id, { url: 'https://lost.test/' }, entry),
+      lost: ({ endpoints }, entry) =>
+        endpoints.update({
+          organizationId: id,
+          endpointId: endpoint.id,
+          changes: { url: 'https://lost.test/' },
+          entry,
+        }),
       other: ({ endpoints }, entry) =>
-        endpoints.update(id, endpoint.id, { url: 'https://other.test/' }, entry),
+        endpoints.update({
+          organizationId: id,
+          endpointId: endpoint.id,
+          changes: { url: 'https://other.test/' },
+          entry,
+        }),
     }
   },
   async 'endpoints.rotateSecret()'({ id, insertEndpoint }) {
     const endpoint = await insertEndpoint()
     return {
-      lost: ({ endpoints }, entry) => endpoints.rotateSecret(id, endpoint.id, 'sealed lost', 60_000, entry),
-      other: ({ endpoints }, entry) => endpoints.rotateSecret(id, endpoint.id, 'sealed other', 90_000, entry),
+      lost: ({ endpoints }, entry) =>
+        endpoints.rotateSecret({
+          organizationId: id,
+          changeId: ids('chg'),
+          endpointId: endpoint.id,
+          sealedSecret: 'sealed lost',
+          overlapMs: 60_000,
+          entry,
+        }),
+      other: ({ endpoints }, entry) =>
+        endpoints.rotateSecret({
+          organizationId: id,
+          changeId: ids('chg'),
+          endpointId: endpoint.id,
+          sealedSecret: 'sealed other',
+          overlapMs: 90_000,
+          entry,
+        }),
     }
   },
   async 'apiKeys.limitOrganization()'({ id }) {
     return {
-      lost: ({ apiKeys }, entry) => apiKeys.limitOrganization(id, { perSecond: 1, burst: 1 }, entry),
-      other: ({ apiKeys }, entry) => apiKeys.limitOrganization(id, { perSecond: 2, burst: 2 }, entry),
+      lost: ({ apiKeys }, entry) =>
+        apiKeys.limitOrganization({ organizationId: id, rateLimit: { perSecond: 1, burst: 1 }, entry }),
+      other: ({ apiKeys }, entry) =>
+        apiKeys.limitOrganization({ organizationId: id, rateLimit: { perSecond: 2, burst: 2 }, entry }),
     }
   },
   async 'apiKeys.limitOrganization() of null'({ id, store }) {
-    await store.apiKeys.limitOrganization(id, { perSecond: 1, burst: 1 }, newEntry())
+    await store.apiKeys.limitOrganization({
+      organizationId: id,
+      rateLimit: { perSecond: 1, burst: 1 },
+      entry: newEntry(),
+    })
     return {
-      lost: ({ apiKeys }, entry) => apiKeys.limitOrganization(id, null, entry),
-      other: ({ apiKeys }, entry) => apiKeys.limitOrganization(id, { perSecond: 2, burst: 2 }, entry),
+      lost: ({ apiKeys }, entry) => apiKeys.limitOrganization({ organizationId: id, rateLimit: null, entry }),
+      other: ({ apiKeys }, entry) =>
+        apiKeys.limitOrganization({ organizationId: id, rateLimit: { perSecond: 2, burst: 2 }, entry }),
     }
   },
 }
@@ -142,45 +190,83 @@ async function hiddenOf({ id, key, store }: Tenant): Promise<unknown> {
   return [targets.map((target) => target?.sealedSecrets), admission.rateLimit?.organization.burst]
 }
 
-function testReplays(harness: StoreHarness): void {
+function testRecoveries(harness: StoreHarness): void {
   /** Delivers so many events; the ids of their deliveries. */
   async function deliver(tenant: Tenant, events: number): Promise<string[]> {
     await tenant.insertEndpoint()
     for (let event = 0; event < events; event++) {
       await tenant.publish()
-      await record(tenant, [success(await claimOne(tenant))])
+      await writeResults(tenant, [success(await claimOne(tenant))])
     }
     return (await deliveriesOf(tenant)).map(({ id }) => id)
   }
 
-  test('deliveries.replay() called several times with one entry adds up in it', async (t) => {
+  test('deliveries.recover() called several times with one entry adds up in it', async (t) => {
     const tenant = await createPublisher(harness, t)
     const [one = '', two = '', three = ''] = await deliver(tenant, 3)
     const { deliveries } = tenant.store
     const entry = newEntry({ action: 'deliveries.recovered', subjectId: tenant.id, details: { filter: {} } })
-    await deliveries.replay(tenant.id, [one], {}, 10, entry)
+    await deliveries.recover({ organizationId: tenant.id, ids: [one], filter: {}, limit: 10, entry })
     const [first] = await entriesOf(tenant, tenant.id)
     assert.deepEqual(
-      (await deliveries.replay(tenant.id, [one, two, three], {}, 10, entry)).toSorted(),
+      (
+        await deliveries.recover({
+          organizationId: tenant.id,
+          ids: [one, two, three],
+          filter: {},
+          limit: 10,
+          entry,
+        })
+      ).toSorted(),
       [two, three].toSorted(),
     )
-    await deliveries.replay(tenant.id, [one, two, three], {}, 10, entry)
-    const expected = { ...entry, at: first?.at, details: { filter: {}, replayed: 3 } }
+    await deliveries.recover({
+      organizationId: tenant.id,
+      ids: [one, two, three],
+      filter: {},
+      limit: 10,
+      entry,
+    })
+    const expected = { ...entry, at: first?.at, details: { filter: {}, recovered: 3 } }
     assert.deepEqual(await entriesOf(tenant, tenant.id), [expected])
   })
 
-  test('deliveries.replay() of a delivery that its entry names is not done again, whatever became of it meanwhile', async (t) => {
+  test('deliveries.recover() of a delivery that its entry names is not done again, whatever became of it meanwhile', async (t) => {
     const tenant = await createPublisher(harness, t)
     const [id = ''] = await deliver(tenant, 1)
     const entry = newEntry({ action: 'delivery.redelivered', subjectId: id })
-    await tenant.store.deliveries.replay(tenant.id, [id], {}, 1, entry)
-    await record(tenant, [success(await claimOne(tenant))])
+    await tenant.store.deliveries.recover({
+      organizationId: tenant.id,
+      ids: [id],
+      filter: {},
+      limit: 1,
+      entry,
+    })
+    await writeResults(tenant, [success(await claimOne(tenant))])
     const before = [await getDelivery(tenant, id), await entriesOf(tenant)]
-    assert.deepEqual(await tenant.secondStore.deliveries.replay(tenant.id, [id], {}, 1, entry), [id])
+    assert.deepEqual(
+      await tenant.secondStore.deliveries.recover({
+        organizationId: tenant.id,
+        ids: [id],
+        filter: {},
+        limit: 1,
+        entry,
+      }),
+      [id],
+    )
     assert.deepEqual([await getDelivery(tenant, id), await entriesOf(tenant)], before)
 
     const another = newEntry({ subjectId: id })
-    assert.deepEqual(await tenant.store.deliveries.replay(tenant.id, [id], {}, 1, another), [id])
+    assert.deepEqual(
+      await tenant.store.deliveries.recover({
+        organizationId: tenant.id,
+        ids: [id],
+        filter: {},
+        limit: 1,
+        entry: another,
+      }),
+      [id],
+    )
     assert.equal((await getDelivery(tenant, id)).state, 'pending')
   })
 }
@@ -243,7 +329,7 @@ function testIsolation(harness: StoreHarness): void {
     }
   })
 
-  for (const name of ['endpoints.remove()', 'deliveries.cancel()', 'deliveries.replay()']) {
+  for (const name of ['endpoints.remove()', 'deliveries.cancel()', 'deliveries.recover()']) {
     test(`${name} is not taken for done because another organization has an entry of the same id`, async (t) => {
       const [ours, theirs] = [await createPublisher(harness, t), await createPublisher(harness, t)]
       const { change, vain } = (await changes[name]?.(ours)) ?? {}

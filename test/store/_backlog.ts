@@ -8,10 +8,10 @@ import {
   claimOne,
   createPublisher,
   failure,
-  record,
   refOf,
   storeTime,
   success,
+  writeResults,
 } from './_delivering.ts'
 import { kinds } from './_kinds.ts'
 import { events } from './_tenant.ts'
@@ -45,7 +45,7 @@ function testMeasure(harness: StoreHarness): void {
     const claimed = await measure()
     assert.deepEqual([claimed.due, claimed.inFlight], [1, due.inFlight + 3])
     assert.ok(claimed.oldestDueMs < 10_000, 'those that were due for longest are in flight')
-    await record(tenant, [success(one), failure(other, { delayMs: 60_000 })])
+    await writeResults(tenant, [success(one), failure(other, { delayMs: 60_000 })])
     const recorded = await measure()
     assert.deepEqual([recorded.due, recorded.inFlight], [1, due.inFlight + 1], 'a retry is not due yet')
   })
@@ -60,12 +60,30 @@ function testMeasure(harness: StoreHarness): void {
     ]
     await tenant.publish()
     assert.equal((await deliveries.measure()).due, 3)
-    await endpoints.setState(tenant.id, paused.id, 'paused', ['enabled'], newEntry())
-    await endpoints.setState(tenant.id, disabled.id, 'disabled', ['enabled'], newEntry())
-    await endpoints.remove(tenant.id, removed.id, newEntry())
+    await endpoints.setState({
+      organizationId: tenant.id,
+      endpointId: paused.id,
+      state: 'paused',
+      from: ['enabled'],
+      entry: newEntry(),
+    })
+    await endpoints.setState({
+      organizationId: tenant.id,
+      endpointId: disabled.id,
+      state: 'disabled',
+      from: ['enabled'],
+      entry: newEntry(),
+    })
+    await endpoints.remove({ organizationId: tenant.id, endpointId: removed.id, entry: newEntry() })
     const { due, oldestDueMs } = await deliveries.measure()
     assert.deepEqual([due, oldestDueMs], [0, 0])
-    await endpoints.setState(tenant.id, paused.id, 'enabled', ['paused'], newEntry())
+    await endpoints.setState({
+      organizationId: tenant.id,
+      endpointId: paused.id,
+      state: 'enabled',
+      from: ['paused'],
+      entry: newEntry(),
+    })
     assert.equal((await deliveries.measure()).due, 1)
   })
 }
@@ -91,18 +109,38 @@ function testWatch(harness: StoreHarness): void {
 
     await assertTold(calls, () => tenant.publish(), 'an event')
     const delivery = await claimOne(tenant)
-    await record(tenant, [success(delivery)])
+    await writeResults(tenant, [success(delivery)])
     await assertTold(
       calls,
-      () => store.deliveries.replay(organizationId, [delivery.id], {}, 1, newEntry()),
+      () =>
+        store.deliveries.recover({
+          organizationId,
+          ids: [delivery.id],
+          filter: {},
+          limit: 1,
+          entry: newEntry(),
+        }),
       'a replay',
     )
     for (const kind of Object.values(kinds)) {
       await assertTold(calls, () => kind.create(tenant, { events: events(1) }), `an event of ${kind.name}`)
     }
     for (const state of ['paused', 'disabled'] as const) {
-      await store.endpoints.setState(organizationId, id, state, ['enabled'], newEntry())
-      const enable = () => store.endpoints.setState(organizationId, id, 'enabled', [state], newEntry())
+      await store.endpoints.setState({
+        organizationId,
+        endpointId: id,
+        state,
+        from: ['enabled'],
+        entry: newEntry(),
+      })
+      const enable = () =>
+        store.endpoints.setState({
+          organizationId,
+          endpointId: id,
+          state: 'enabled',
+          from: [state],
+          entry: newEntry(),
+        })
       await assertTold(calls, enable, `an endpoint that is no longer ${state}`)
     }
     const claimed = (await claim(tenant, { limit: 1 })).deliveries

@@ -9,9 +9,9 @@ import {
   failure,
   lastFailure,
   onlyDelivery,
-  record,
   success,
   TIMESTAMP,
+  writeResults,
 } from './_delivering.ts'
 import { ids, type Tenant } from './_tenant.ts'
 
@@ -24,10 +24,16 @@ export function testCancellations(harness: StoreHarness): void {
   const waiting: Record<string, (tenant: Tenant, endpointId: string) => Promise<unknown>> = {
     'that is due': async () => {},
     'that waits for its next attempt': async (tenant) =>
-      record(tenant, [failure(await claimOne(tenant), { delayMs: 30_000 })]),
-    'whose next attempt is due': async (tenant) => record(tenant, [failure(await claimOne(tenant))]),
+      writeResults(tenant, [failure(await claimOne(tenant), { delayMs: 30_000 })]),
+    'whose next attempt is due': async (tenant) => writeResults(tenant, [failure(await claimOne(tenant))]),
     'that waits for a paused endpoint': ({ store, id }, endpointId) =>
-      store.endpoints.setState(id, endpointId, 'paused', ['enabled'], newEntry()),
+      store.endpoints.setState({
+        organizationId: id,
+        endpointId,
+        state: 'paused',
+        from: ['enabled'],
+        entry: newEntry(),
+      }),
   }
   for (const [which, prepare] of Object.entries(waiting)) {
     test(`deliveries.cancel() of a delivery ${which}: it is not sent any more, and its log stays`, async (t) => {
@@ -42,7 +48,13 @@ export function testCancellations(harness: StoreHarness): void {
       assert.deepEqual(after, expected)
       assert.match(finishedAt ?? '', TIMESTAMP)
 
-      await tenant.store.endpoints.setState(tenant.id, endpointId, 'enabled', ['paused'], newEntry())
+      await tenant.store.endpoints.setState({
+        organizationId: tenant.id,
+        endpointId,
+        state: 'enabled',
+        from: ['paused'],
+        entry: newEntry(),
+      })
       await tenant.letTimePass(60_000)
       assert.deepEqual((await claim(tenant)).eventIds, [])
       assert.equal((await onlyDelivery(tenant)).state, 'cancelled')
@@ -55,7 +67,7 @@ export function testCancellations(harness: StoreHarness): void {
     await tenant.publish()
     const claimed = await claimOne(tenant)
     assert.equal(await cancel(tenant, claimed.id), false)
-    await record(tenant, [success(claimed)])
+    await writeResults(tenant, [success(claimed)])
     assert.equal((await onlyDelivery(tenant)).state, 'delivered')
   })
 
@@ -63,11 +75,17 @@ export function testCancellations(harness: StoreHarness): void {
     const tenant = await createPublisher(harness, t)
     const { id: endpointId } = await tenant.insertEndpoint()
     const finals: ((id: string) => Promise<unknown>)[] = [
-      async () => record(tenant, [success(await claimOne(tenant))]),
-      async () => record(tenant, [lastFailure(await claimOne(tenant))]),
+      async () => writeResults(tenant, [success(await claimOne(tenant))]),
+      async () => writeResults(tenant, [lastFailure(await claimOne(tenant))]),
       (id) => cancel(tenant, id),
       async () => {
-        await tenant.store.endpoints.setState(tenant.id, endpointId, 'disabled', ['enabled'], newEntry())
+        await tenant.store.endpoints.setState({
+          organizationId: tenant.id,
+          endpointId,
+          state: 'disabled',
+          from: ['enabled'],
+          entry: newEntry(),
+        })
         await claim(tenant)
       },
     ]
@@ -80,7 +98,13 @@ export function testCancellations(harness: StoreHarness): void {
       assert.equal(await cancel(tenant, id), false)
       assert.deepEqual(await onlyDelivery(tenant), before)
       states.push(before.state)
-      await tenant.store.deliveries.replay(tenant.id, [id], {}, 1, newEntry())
+      await tenant.store.deliveries.recover({
+        organizationId: tenant.id,
+        ids: [id],
+        filter: {},
+        limit: 1,
+        entry: newEntry(),
+      })
     }
     assert.deepEqual(states, ['delivered', 'dead_lettered', 'cancelled', 'skipped'])
   })

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { ChangeClaim } from '../../lib/change.ts'
+import type { ChangeKeyReservation } from '../../lib/writes/change.ts'
 import {
   changeClaim,
   createItem,
-  eventWithBlanks,
+  eventTemplate,
   type Item,
   listed,
   type Outcome,
@@ -33,7 +33,7 @@ function send(
   tenant: Tenant,
   verb: Verb,
   recordId: string,
-  idempotency: ChangeClaim,
+  idempotency: ChangeKeyReservation,
   { store = tenant.store, ...changes }: Partial<Prepared> & { readonly store?: Tenant['store'] } = {},
 ): Promise<Outcome> {
   return verb.prepare(tenant, recordId, { idempotency, ...changes }).send(store)
@@ -44,13 +44,13 @@ function testReplay(harness: StoreHarness, verb: Verb): void {
     const tenant = await createTenant(harness)
     const item = await createItem(tenant, verb)
     const claim = changeClaim()
-    const events = [eventWithBlanks(verb, item)]
+    const events = [eventTemplate(verb, item)]
     const first = await send(tenant, verb, item.id, claim, { events })
     const recorded = await tenant.events()
     await verb.prepare(tenant, item.id).send()
     const now = await listed(tenant, verb, item.id)
     for (const store of [tenant.store, tenant.secondStore]) {
-      const retry = { store, from: ['nowhere'], events: [eventWithBlanks(verb, item)] }
+      const retry = { store, from: ['nowhere'], events: [eventTemplate(verb, item)] }
       const replay = await send(tenant, verb, item.id, claim, retry)
       assert.equal(replay.outcome, 'replayed')
       assert.deepEqual('reply' in replay && JSON.parse(replay.reply), 'item' in first && first.item)
@@ -66,7 +66,7 @@ function testReplay(harness: StoreHarness, verb: Verb): void {
     await send(tenant, verb, item.id, claim)
     const otherClaim = { ...claim, fingerprint: OTHER_FINGERPRINT }
     for (const id of [item.id, other.id, ids('cli')]) {
-      const events = [eventWithBlanks(verb, item)]
+      const events = [eventTemplate(verb, item)]
       assert.deepEqual(await send(tenant, verb, id, otherClaim, { events }), { outcome: 'mismatch' })
     }
     assert.deepEqual(await listed(tenant, verb, item.id), verb.after(item))
@@ -113,7 +113,7 @@ function testRace(harness: StoreHarness, verb: Verb): void {
         send(tenant, verb, item.id, claim, {
           from: ['open'],
           store: index % 2 === 0 ? store : secondStore,
-          events: [eventWithBlanks(verb, item)],
+          events: [eventTemplate(verb, item)],
         }),
       ),
     )
@@ -131,7 +131,7 @@ function testRace(harness: StoreHarness, verb: Verb): void {
 function testEntries(harness: StoreHarness): void {
   const verb = verbs.client
 
-  async function expectChanged(tenant: Tenant, item: Item, claim: ChangeClaim): Promise<void> {
+  async function expectChanged(tenant: Tenant, item: Item, claim: ChangeKeyReservation): Promise<void> {
     const { outcome } = await send(tenant, verb, item.id, claim)
     assert.equal(outcome, 'changed', `${claim.operation} ${claim.key}`)
   }

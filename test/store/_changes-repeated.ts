@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Proposal } from '../../lib/proposals.ts'
+import type { Proposal } from '../../lib/resources/proposals.ts'
 import {
   changeClaim,
   conversion,
   createItem,
-  eventWithBlanks,
+  eventTemplate,
   type Item,
   invoiceItem,
   listed,
@@ -38,7 +38,7 @@ function testRepeat(harness: StoreHarness, verb: Verb): void {
     await tenant.insertEndpoint()
     for (const [how, claim] of Object.entries(KEYS)) {
       const item = await createItem(tenant, verb)
-      const event = eventWithBlanks(verb, item)
+      const event = eventTemplate(verb, item)
       // The state that it leaves is none that it may come from.
       const options = { from: ['open'], events: [event], idempotency: claim() }
       const change = verb.prepare(tenant, item.id, options)
@@ -77,7 +77,7 @@ function testRepeatLater(harness: StoreHarness, verb: Verb): void {
     const tenant = await createTenant(harness)
     for (const claim of Object.values(KEYS)) {
       const item = await createItem(tenant, verb)
-      const options = { from: ['open'], events: [eventWithBlanks(verb, item)], idempotency: claim() }
+      const options = { from: ['open'], events: [eventTemplate(verb, item)], idempotency: claim() }
       const change = verb.prepare(tenant, item.id, options)
       await change.send()
       const events = await tenant.events()
@@ -99,7 +99,7 @@ function testRepeatAtOnce(harness: StoreHarness, verb: Verb): void {
   test(`of one ${verb.name} sent 20 times at once, in two processes, all have changed it, once`, async () => {
     const tenant = await createTenant(harness)
     const item = await createItem(tenant, verb)
-    const change = verb.prepare(tenant, item.id, { from: ['open'], events: [eventWithBlanks(verb, item)] })
+    const change = verb.prepare(tenant, item.id, { from: ['open'], events: [eventTemplate(verb, item)] })
     for (const answer of await sendAtOnce(tenant, change, 20)) assert.equal(answer.outcome, 'changed')
     assert.deepEqual(await listed(tenant, verb, item.id), verb.after(item))
     assert.equal((await tenant.events()).length, 1)
@@ -177,7 +177,7 @@ function testOthersBetween(harness: StoreHarness): void {
     await kinds.invoices.create(tenant, { item })
     const issue = verbs.invoice.prepare(tenant, item.id, { from: ['draft'] })
     await issue.send()
-    const event = eventWithBlanks(verbs.invoice, item, 'invoice.overdue')
+    const event = eventTemplate(verbs.invoice, item, 'invoice.overdue')
     const which = { organizationId: tenant.id, asOf: '2026-03-16T00:00:00.000Z', limit: 10, event }
     assert.equal((await tenant.store.invoices.markOverdue(which)).length, 1)
     const answer = await issue.send()

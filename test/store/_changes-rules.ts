@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Change } from '../../lib/change.ts'
-import type { Proposal } from '../../lib/proposals.ts'
-import { createItem, dataOf, eventWithBlanks, type Item, invoiceItem, listed, verbs } from './_changing.ts'
+import type { Proposal } from '../../lib/resources/proposals.ts'
+import type { Change } from '../../lib/writes/change.ts'
+import { createItem, dataOf, eventTemplate, type Item, invoiceItem, listed, verbs } from './_changing.ts'
 import type { StoreHarness } from './_contract.ts'
 import { type Kind, kinds } from './_kinds.ts'
 import { createTenant, ids, type Tenant } from './_tenant.ts'
@@ -25,7 +25,7 @@ function testLeads(harness: StoreHarness): void {
   test('leads.change() tells in its events which business it is of and which stage it was in', async () => {
     const tenant = await createTenant(harness)
     const item = await createItem(tenant, verbs.lead)
-    const events = [eventWithBlanks(verbs.lead, item)]
+    const events = [eventTemplate(verbs.lead, item)]
     await verbs.lead.prepare(tenant, item.id, { events }).send()
     const [event] = await tenant.events()
     const { businessId, previousStage } = (event ? dataOf(event).facts : {}) as Record<string, unknown>
@@ -40,7 +40,7 @@ function testLeads(harness: StoreHarness): void {
       const change = plain(tenant, item.id, set)
       const outcome = await tenant.store.leads.change({
         ...change,
-        events: [eventWithBlanks(verbs.lead, item)],
+        events: [eventTemplate(verbs.lead, item)],
       })
       assert.deepEqual(outcome, { outcome: 'changed', item: { ...item, leadScore: 7 } })
     }

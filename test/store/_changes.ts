@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Change, ChangeOutcome } from '../../lib/change.ts'
-import type { Client, ClientChanges } from '../../lib/clients.ts'
-import type { Invoice, InvoiceChanges } from '../../lib/invoices.ts'
-import type { Lead, LeadChanges } from '../../lib/leads.ts'
-import type { Proposal, ProposalChanges } from '../../lib/proposals.ts'
-import { createItem, eventWithBlanks, type Item, listed, type Verb, verbs } from './_changing.ts'
+import type { Client, ClientChanges } from '../../lib/resources/clients.ts'
+import type { Invoice, InvoiceChanges } from '../../lib/resources/invoices.ts'
+import type { Lead, LeadChanges } from '../../lib/resources/leads.ts'
+import type { Proposal, ProposalChanges } from '../../lib/resources/proposals.ts'
+import type { Change, ChangeOutcome } from '../../lib/writes/change.ts'
+import { createItem, eventTemplate, type Item, listed, type Verb, verbs } from './_changing.ts'
 import type { StoreHarness } from './_contract.ts'
 import { createPublisher, deliveriesOf } from './_delivering.ts'
 import { createTenant, ids, type Tenant } from './_tenant.ts'
@@ -37,7 +37,7 @@ function testStates(harness: StoreHarness, verb: Verb): void {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const item = await createItem(tenant, verb, verb.item('elsewhere'))
-    const events = [eventWithBlanks(verb, item)]
+    const events = [eventTemplate(verb, item)]
     for (const from of [['open', 'closed'], []]) {
       const outcome = await verb.prepare(tenant, item.id, { from, events }).send()
       assert.deepEqual(outcome, { outcome: 'refused', state: 'elsewhere', reason: 'state' })
@@ -54,7 +54,7 @@ function testAbsence(harness: StoreHarness, verb: Verb): void {
     const item = await createItem(theirs, verb)
     for (const id of [item.id, ids('cli'), '', 'x'.repeat(10_000)]) {
       for (const from of [null, ['open']]) {
-        const outcome = await verb.prepare(ours, id, { from, events: [eventWithBlanks(verb, item)] }).send()
+        const outcome = await verb.prepare(ours, id, { from, events: [eventTemplate(verb, item)] }).send()
         assert.deepEqual(outcome, { outcome: 'not_found' })
       }
     }
@@ -64,14 +64,14 @@ function testAbsence(harness: StoreHarness, verb: Verb): void {
 }
 
 function testBlanks(harness: StoreHarness, verb: Verb): void {
-  test(`${verb.name} records its events in their order, blanks filled in, with one delivery for each endpoint`, async (t) => {
+  test(`${verb.name} records its events in their order, placeholders filled in, with one delivery for each endpoint`, async (t) => {
     const tenant = await createPublisher(harness, t)
     const endpoints = [
       await tenant.insertEndpoint(),
       await tenant.insertEndpoint({ types: ['lead.stage_changed'] }),
     ]
     const item = await createItem(tenant, verb)
-    const [stage, other] = [eventWithBlanks(verb, item), eventWithBlanks(verb, item, 'project.completed')]
+    const [stage, other] = [eventTemplate(verb, item), eventTemplate(verb, item, 'project.completed')]
     await verb.prepare(tenant, item.id, { events: [stage, other] }).send()
 
     const recorded = await tenant.events()
@@ -89,11 +89,21 @@ function testBlanks(harness: StoreHarness, verb: Verb): void {
     assert.deepEqual(deliveries.toSorted(), expected.toSorted())
   })
 
+  test(`${verb.name} refuses an event in which a placeholder is left, and changes nothing`, async () => {
+    const tenant = await createTenant(harness)
+    const item = await createItem(tenant, verb)
+    const event = eventTemplate(verb, item)
+    const body = event.body.replace('"data":{', '"data":{"misspelt":"\\u0000amuont",')
+    await assert.rejects(verb.prepare(tenant, item.id, { events: [{ ...event, body }] }).send())
+    assert.deepEqual(await listed(tenant, verb, item.id), item)
+    assert.deepEqual(await tenant.events(), [])
+  })
+
   test(`${verb.name} fills in every value exactly, and shows it as the list does`, async () => {
     const tenant = await createTenant(harness)
     for (const example of verb.examples) {
       const item = await createItem(tenant, verb, withTextOfItsOwn(example))
-      const outcome = await verb.prepare(tenant, item.id, { events: [eventWithBlanks(verb, item)] }).send()
+      const outcome = await verb.prepare(tenant, item.id, { events: [eventTemplate(verb, item)] }).send()
       assert.deepEqual('item' in outcome && verb.shown(outcome.item), verb.after(item))
       assertFilled(verb, (await tenant.events()).at(-1)?.body ?? '', verb.after(item))
     }
@@ -110,9 +120,8 @@ function withTextOfItsOwn(example: Item): Item {
 }
 
 function assertFilled(verb: Verb, body: string, item: Item): void {
-  const { whole, fields, text, unknown } = JSON.parse(body).data
-  assert.equal(text, '"\\u0000id" é 🏺', 'what only looks like a blank stays')
-  assert.equal(unknown, '\0nobody')
+  const { whole, fields, text } = JSON.parse(body).data
+  assert.equal(text, '"\\u0000id" é 🏺', 'what only looks like a placeholder stays')
   assert.deepEqual(verb.shown(whole), item)
   if (verb !== verbs.conversion) assert.deepEqual(fields, item)
 }

@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto'
-import { blank } from '../../lib/blanks.ts'
-import type { Change, ChangeClaim, ChangeOutcome } from '../../lib/change.ts'
-import type { Client, ClientChanges } from '../../lib/clients.ts'
-import { type RecordedEvent, record } from '../../lib/envelope.ts'
-import type { Invoice, InvoiceChanges, Settlement } from '../../lib/invoices.ts'
-import type { Conversion, ConvertedLead, Lead, LeadChanges } from '../../lib/leads.ts'
-import type { Project, ProjectChanges } from '../../lib/projects.ts'
-import type { Proposal, ProposalChanges } from '../../lib/proposals.ts'
-import type { BusinessStore } from '../../lib/store.ts'
+import type { BusinessApiStore } from '../../lib/business-store.ts'
+import type { Client, ClientChanges } from '../../lib/resources/clients.ts'
+import type { Invoice, InvoiceChanges, Settlement } from '../../lib/resources/invoices.ts'
+import type { Conversion, ConvertedLead, Lead, LeadChanges } from '../../lib/resources/leads.ts'
+import type { Project, ProjectChanges } from '../../lib/resources/projects.ts'
+import type { Proposal, ProposalChanges } from '../../lib/resources/proposals.ts'
+import type { Change, ChangeKeyReservation, ChangeOutcome } from '../../lib/writes/change.ts'
+import { type EventRecord, toEventRecord } from '../../lib/writes/event-envelope.ts'
+import { placeholder, WHOLE_RECORD } from '../../lib/writes/placeholders.ts'
 import { itemsOf, type Kind, kinds } from './_kinds.ts'
 import { ids, type Tenant, WEEK_MS } from './_tenant.ts'
 
@@ -40,7 +40,7 @@ export type Outcome = ChangeOutcome<object, string>
 /** A change that can be sent, and sent again. */
 export interface PreparedChange {
   readonly id: string
-  send(store?: BusinessStore): Promise<Outcome>
+  send(store?: BusinessApiStore): Promise<Outcome>
 }
 
 interface VerbOf<Shown extends Item, Changes> {
@@ -50,7 +50,7 @@ interface VerbOf<Shown extends Item, Changes> {
   facts?: readonly string[]
   examples?: readonly Item[]
   set(): Changes
-  call(store: BusinessStore, change: Change<Changes>): Promise<Outcome>
+  call(store: BusinessApiStore, change: Change<Changes>): Promise<Outcome>
   after(item: Shown): Shown
   shown?(answer: unknown): unknown
 }
@@ -252,21 +252,23 @@ export async function listed(tenant: Tenant, verb: Verb, id: string): Promise<un
 }
 
 /** An event that shows the whole item, each of its fields, and the verb's own facts. */
-export function eventWithBlanks(verb: Verb, item: Item, type = 'lead.stage_changed'): RecordedEvent {
+export function eventTemplate(verb: Verb, item: Item, type = 'lead.stage_changed'): EventRecord {
   const names = verb.name === 'leads.convert()' ? [] : Object.keys(item)
-  const fields = Object.fromEntries(names.map((name) => [name, blank(name)]))
-  const facts = Object.fromEntries(verb.facts.map((name) => [name, blank(name)]))
-  const data = { text: '"\\u0000id" é 🏺', whole: blank(''), fields, facts, unknown: blank('nobody') }
-  return record(ids('evt'), type, data, Date.parse(MOMENT))
+  const fields = Object.fromEntries(names.map((name) => [name, placeholder<Record<string, unknown>>(name)]))
+  const facts = Object.fromEntries(
+    verb.facts.map((name) => [name, placeholder<Record<string, unknown>>(name)]),
+  )
+  const data = { text: '"\\u0000id" é 🏺', whole: WHOLE_RECORD, fields, facts }
+  return toEventRecord(ids('evt'), type, data, Date.parse(MOMENT))
 }
 
 /** The data of a recorded event. */
-export function dataOf({ body }: RecordedEvent): Record<string, unknown> {
+export function dataOf({ body }: EventRecord): Record<string, unknown> {
   return JSON.parse(body).data
 }
 
 /** A change's claim of a key of its own. */
-export function changeClaim(changes: Partial<ChangeClaim> = {}): ChangeClaim {
+export function changeClaim(changes: Partial<ChangeKeyReservation> = {}): ChangeKeyReservation {
   return {
     operation: 'projects.complete',
     key: `call-${randomBytes(6).toString('hex')}`,

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import type { ClaimRequest } from '../../lib/deliveries.ts'
+import type { ClaimRequest } from '../../lib/webhooks/deliveries.ts'
 import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import {
   type Claimed,
+  capacityFor,
   claim,
   claimOne,
   createPublisher,
@@ -12,10 +13,9 @@ import {
   failure,
   onlyDelivery,
   publishMany,
-  record,
   refOf,
-  roomFor,
   success,
+  writeResults,
 } from './_delivering.ts'
 import type { Tenant } from './_tenant.ts'
 
@@ -29,7 +29,11 @@ export function testClaims(harness: StoreHarness): void {
 function testClaimed(harness: StoreHarness): void {
   test('claim() gives all that an attempt needs, and puts the delivery in flight', async (t) => {
     const tenant = await createPublisher(harness, t)
-    const endpoint = await tenant.insertEndpoint({ headers: { 'X-Tenant': '7' }, sealedSecret: 'sealed' })
+    const endpoint = await tenant.insertEndpoint({
+      headerNames: ['X-Tenant'],
+      sealedHeaders: 'sealed "headers" 🏺',
+      sealedSecret: 'sealed',
+    })
     const event = await tenant.publish({ type: 'project.completed' })
     const before = await onlyDelivery(tenant)
     const { token, ...delivery } = await claimOne(tenant)
@@ -41,7 +45,8 @@ function testClaimed(harness: StoreHarness): void {
       type: 'project.completed',
       body: event.body,
       url: endpoint.url,
-      headers: endpoint.headers,
+      headerNames: ['X-Tenant'],
+      sealedHeaders: 'sealed "headers" 🏺',
       sealedSecrets: ['sealed'],
       attempt: 1,
     })
@@ -86,7 +91,7 @@ function testOrder(harness: StoreHarness): void {
   /** Has a delivery attempted once, so that a retry of it is due at once. */
   async function publishFailed(tenant: Tenant): Promise<string> {
     const { id } = await tenant.publish()
-    await record(tenant, [failure(await claimOne(tenant))])
+    await writeResults(tenant, [failure(await claimOne(tenant))])
     return id
   }
 
@@ -99,7 +104,7 @@ function testOrder(harness: StoreHarness): void {
       deliveries.map(({ eventId, attempt }) => [eventId, attempt]),
       [[first, 1]],
     )
-    await record(tenant, [failure(deliveries[0] ?? assert.fail(), { endedAgoMs: 0 })])
+    await writeResults(tenant, [failure(deliveries[0] ?? assert.fail(), { endedAgoMs: 0 })])
     await tenant.letTimePass(1000)
     const second = (await tenant.publish()).id
     await tenant.letTimePass(1000)
@@ -113,10 +118,16 @@ function testOrder(harness: StoreHarness): void {
     await tenant.insertEndpoint()
     const replayed = await tenant.publish()
     const delivery = await claimOne(tenant)
-    await record(tenant, [success(delivery)])
+    await writeResults(tenant, [success(delivery)])
     const retry = await publishFailed(tenant)
     await tenant.letTimePass(1000)
-    await tenant.store.deliveries.replay(tenant.id, [delivery.id], {}, 1, newEntry())
+    await tenant.store.deliveries.recover({
+      organizationId: tenant.id,
+      ids: [delivery.id],
+      filter: {},
+      limit: 1,
+      entry: newEntry(),
+    })
     assert.deepEqual((await claim(tenant)).eventIds, [replayed.id, retry])
   })
 
@@ -135,7 +146,7 @@ function testOrder(harness: StoreHarness): void {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const event = await tenant.publish()
-    await record(tenant, [failure(await claimOne(tenant), { endedAgoMs: 0, delayMs: 30_000 })])
+    await writeResults(tenant, [failure(await claimOne(tenant), { endedAgoMs: 0, delayMs: 30_000 })])
     assert.deepEqual((await claim(tenant)).eventIds, [])
     await tenant.letTimePass(25_000)
     assert.deepEqual((await claim(tenant)).eventIds, [])
@@ -164,14 +175,14 @@ function testRoom(harness: StoreHarness): void {
   })
 
   test('claim() gives of each endpoint as far as there is room', async (t) => {
-    const counts = await claimFromTwo(t, (tenant) => ({ room: roomFor(tenant, { endpoint: 4 }) }))
+    const counts = await claimFromTwo(t, (tenant) => ({ capacity: capacityFor(tenant, { endpoint: 4 }) }))
     assert.deepEqual(counts, [4, 4])
   })
 
   test('claim() gives of an endpoint that is named as its own room says, also when there is none', async (t) => {
     for (const room of [0, 1, 5]) {
       const counts = await claimFromTwo(t, (tenant, first) => ({
-        room: roomFor(tenant, { endpoint: 3, endpoints: { [first]: room } }),
+        capacity: capacityFor(tenant, { endpoint: 3, endpoints: { [first]: room } }),
       }))
       assert.deepEqual(counts, [room, 3])
     }
@@ -179,14 +190,14 @@ function testRoom(harness: StoreHarness): void {
 
   test('claim() gives of all endpoints of an organization together as far as its room says', async (t) => {
     const counts = await claimFromTwo(t, (tenant) => ({
-      room: roomFor(tenant, { endpoint: 4, organizations: { [tenant.id]: 5 } }),
+      capacity: capacityFor(tenant, { endpoint: 4, organizations: { [tenant.id]: 5 } }),
     }))
     assert.deepEqual(counts, [4, 1])
   })
 
   test('claim() gives of an organization that is not named as the room for every other one says', async (t) => {
     const counts = await claimFromTwo(t, () => ({
-      room: { endpoint: 4, organization: 6, endpoints: {}, organizations: {} },
+      capacity: { endpoint: 4, organization: 6, endpoints: {}, organizations: {} },
     }))
     assert.deepEqual(counts, [4, 2])
   })
@@ -199,7 +210,7 @@ function testRoom(harness: StoreHarness): void {
       await publishMany(tenant, 4)
     }
     const organizations = { [ours.id]: 3, [theirs.id]: 2 }
-    const { deliveries } = await claim(ours, { room: roomFor(ours, { organizations }) })
+    const { deliveries } = await claim(ours, { capacity: capacityFor(ours, { organizations }) })
     const owners = deliveries.map(({ organizationId }) => organizationId)
     assert.deepEqual(owners.toSorted(), [ours.id, ours.id, ours.id, theirs.id, theirs.id].toSorted())
   })

@@ -1,6 +1,6 @@
 import { describe } from 'node:test'
-import type { RecordedEvent } from '../../lib/envelope.ts'
-import type { BusinessStore } from '../../lib/store.ts'
+import type { BusinessApiStore } from '../../lib/business-store.ts'
+import type { EventRecord } from '../../lib/writes/event-envelope.ts'
 import { testAdmission } from './_admission.ts'
 import { testApiKeys } from './_api-keys.ts'
 import { testAttempts } from './_attempts.ts'
@@ -11,7 +11,7 @@ import { testChanges } from './_changes.ts'
 import { testChangesIdempotency } from './_changes-idempotency.ts'
 import { testRepeatedChanges } from './_changes-repeated.ts'
 import { testRules } from './_changes-rules.ts'
-import { testCircle } from './_circle.ts'
+import { testClaimBytes } from './_claim-bytes.ts'
 import { testClaims } from './_claims.ts'
 import { testConversions } from './_conversions.ts'
 import { testCreations } from './_creations.ts'
@@ -19,6 +19,7 @@ import { testDeliveries } from './_deliveries.ts'
 import { testEndpoints } from './_endpoints.ts'
 import { testHealth } from './_health.ts'
 import { testIdempotency } from './_idempotency.ts'
+import { testInsertions } from './_insertions.ts'
 import { testIsolation } from './_isolation.ts'
 import { testLeases } from './_leases.ts'
 import { testLists } from './_lists.ts'
@@ -30,13 +31,15 @@ import { testPayments } from './_payments.ts'
 import { testPublishing } from './_publishing.ts'
 import { testPurge } from './_purge.ts'
 import { testRaces } from './_races.ts'
+import { testRecoveries } from './_recoveries.ts'
 import { testRepeats } from './_repeats.ts'
-import { testReplays } from './_replays.ts'
+import { testResealing } from './_resealing.ts'
 import { testRotations } from './_rotations.ts'
+import { testRoundRobin } from './_round-robin.ts'
 import { testSigningSecrets } from './_signing-secrets.ts'
 import { testWebhookIsolation } from './_webhook-isolation.ts'
 
-// The contract of BusinessStore as one suite, run by every store: lib/store.ts and the resources' files in tests.
+// The contract of BusinessApiStore as one suite, run by every store: lib/business-store.ts and the resources' files in tests.
 
 /**
  * What the suite needs of a store. Every test works in organizations of its own, named `org_contract_<n>`, so that one
@@ -47,11 +50,11 @@ export interface StoreHarness {
    * The store to use for an organization, on whose behalf alone the suite will call it: under row level security each
    * organization has a pool of its own, otherwise it is the same store for all.
    */
-  store(organizationId: string): BusinessStore | Promise<BusinessStore>
+  store(organizationId: string): BusinessApiStore | Promise<BusinessApiStore>
   /** Another store on the same data, as another process has one; the same store where there can be only one. */
-  secondStore(organizationId: string): BusinessStore | Promise<BusinessStore>
+  secondStore(organizationId: string): BusinessApiStore | Promise<BusinessApiStore>
   /** The recorded events of an organization, oldest id first, with `createdAt` in UTC with milliseconds. */
-  events(organizationId: string): readonly RecordedEvent[] | Promise<readonly RecordedEvent[]>
+  events(organizationId: string): readonly EventRecord[] | Promise<readonly EventRecord[]>
   /**
    * Makes the store judge an organization as it will in `ms` milliseconds: either its clock goes on, or everything that
    * it compares with its clock goes back (`expires_at` of idempotency entries and of API keys, `last_used_at`, the times
@@ -82,12 +85,15 @@ export function describeStore(name: string, harness: StoreHarness): void {
     describe('admission', () => testAdmission(harness))
     describe('API keys', () => testApiKeys(harness))
     describe('rotations of API keys', () => testRotations(harness))
+    describe('insertions of keys and endpoints', () => testInsertions(harness))
     describe('tenant isolation', () => testIsolation(harness))
     describe('endpoints', () => testEndpoints(harness))
     describe('signing secrets', () => testSigningSecrets(harness))
+    describe('sealed credentials', () => testResealing(harness))
     describe('publishing', () => testPublishing(harness))
     describe('claims', () => testClaims(harness))
-    describe('the circle of endpoints', () => testCircle(harness))
+    describe('claims by bytes', () => testClaimBytes(harness))
+    describe('the round robin of endpoints', () => testRoundRobin(harness))
     describe('repeated claims', () => testRepeats(harness))
     describe('leases', () => testLeases(harness))
     describe('attempts', () => testAttempts(harness))
@@ -95,7 +101,7 @@ export function describeStore(name: string, harness: StoreHarness): void {
     describe('what is news', () => testNews(harness))
     describe('what will expire', () => testNotices(harness))
     describe('deliveries', () => testDeliveries(harness))
-    describe('replays', () => testReplays(harness))
+    describe('recoveries', () => testRecoveries(harness))
     describe('cancellations', () => testCancellations(harness))
     describe('backlog', () => testBacklog(harness))
     describe('retention', () => testPurge(harness))

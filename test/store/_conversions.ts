@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { blank } from '../../lib/blanks.ts'
-import type { Business } from '../../lib/businesses.ts'
-import type { Change, ChangeOutcome } from '../../lib/change.ts'
-import type { Client } from '../../lib/clients.ts'
-import { record } from '../../lib/envelope.ts'
-import type { Conversion, ConvertedLead, Lead } from '../../lib/leads.ts'
+import type { Business } from '../../lib/resources/businesses.ts'
+import type { Client } from '../../lib/resources/clients.ts'
+import type { Conversion, ConvertedLead, Lead } from '../../lib/resources/leads.ts'
+import type { Change, ChangeOutcome } from '../../lib/writes/change.ts'
+import { toEventRecord } from '../../lib/writes/event-envelope.ts'
+import { placeholder } from '../../lib/writes/placeholders.ts'
 import { conversion, dataOf, verbs } from './_changing.ts'
 import type { StoreHarness } from './_contract.ts'
 import { createPublisher, deliveriesOf } from './_delivering.ts'
@@ -44,11 +44,15 @@ async function createLead(tenant: Tenant, stage = 'open'): Promise<Lead> {
 /** Prepares a conversion with the events that belong to one. */
 function prepare({ id: organizationId }: Tenant, recordId: string): Change<Conversion> {
   const now = Date.UTC(2026, 2, 14)
-  const moved = { leadId: recordId, businessId: blank('businessId'), previousStage: blank('previousStage') }
-  const events = [record(ids('evt'), 'lead.stage_changed', moved, now)]
+  const moved = {
+    leadId: recordId,
+    businessId: placeholder('businessId'),
+    previousStage: placeholder('previousStage'),
+  }
+  const events = [toEventRecord(ids('evt'), 'lead.stage_changed', moved, now)]
   const { client } = conversion()
-  const data = { clientId: client.id, businessId: blank('businessId'), client: blank('client') }
-  const clientEvents = [record(ids('evt'), 'client.created', data, now)]
+  const data = { clientId: client.id, businessId: placeholder('businessId'), client: placeholder('client') }
+  const clientEvents = [toEventRecord(ids('evt'), 'client.created', data, now)]
   const set = { stage: 'won', client, clientEvents }
   return { organizationId, id: ids('chg'), recordId, from: ['open', 'won'], events, set, idempotency: null }
 }

@@ -1,9 +1,17 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
-import type { Delivery, DeliveryFilter } from '../../lib/deliveries.ts'
+import type { Delivery, DeliveryFilter } from '../../lib/webhooks/deliveries.ts'
 import type { StoreHarness } from './_contract.ts'
-import { claim, createPublisher, deliveriesOf, lastFailure, record, roomFor, success } from './_delivering.ts'
+import {
+  capacityFor,
+  claim,
+  createPublisher,
+  deliveriesOf,
+  lastFailure,
+  success,
+  writeResults,
+} from './_delivering.ts'
 import { ids, type Tenant } from './_tenant.ts'
 
 /** What can be seen of deliveries. */
@@ -65,10 +73,10 @@ function testFilters(harness: StoreHarness): void {
       // A time of its own for each event, as they are told apart by it.
       await setTimeout(3)
     }
-    const { deliveries } = await claim(tenant, { room: roomFor(tenant, { endpoint: 2 }) })
+    const { deliveries } = await claim(tenant, { capacity: capacityFor(tenant, { endpoint: 2 }) })
     const [first, second, third] = deliveries
     assert.ok(first && second && third)
-    await record(tenant, [success(first), lastFailure(second), success(third)])
+    await writeResults(tenant, [success(first), lastFailure(second), success(third)])
     return deliveriesOf(tenant)
   }
 

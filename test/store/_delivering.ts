@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { TestContext } from 'node:test'
+import type { BusinessApiStore } from '../../lib/business-store.ts'
 import type {
   AttemptResult,
   ClaimedDelivery,
@@ -11,9 +12,8 @@ import type {
   DeliveryFilter,
   EndpointHealth,
   FailureLimit,
-} from '../../lib/deliveries.ts'
-import type { EndpointRecord, WebhookEndpoint } from '../../lib/endpoints.ts'
-import type { BusinessStore } from '../../lib/store.ts'
+} from '../../lib/webhooks/deliveries.ts'
+import type { EndpointRecord, WebhookEndpoint } from '../../lib/webhooks/endpoints.ts'
 import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import { createTenant, type Tenant } from './_tenant.ts'
@@ -36,8 +36,8 @@ async function retire(tenant: Tenant): Promise<void> {
   const { store, id } = tenant
   // One after another: at once, each would open a connection of its own.
   for (const endpoint of await store.endpoints.list(id))
-    await store.endpoints.remove(id, endpoint.id, newEntry())
-  await claim(tenant, { room: NO_ROOM })
+    await store.endpoints.remove({ organizationId: id, endpointId: endpoint.id, entry: newEntry() })
+  await claim(tenant, { capacity: NO_CAPACITY })
 }
 
 /** Publishes so many events, one after another; gives their ids. */
@@ -62,10 +62,10 @@ export interface ClaimedSome extends Claims {
   readonly eventIds: readonly string[]
 }
 
-const NO_ROOM = { endpoint: 0, organization: 0, endpoints: {}, organizations: {} } as const
+const NO_CAPACITY = { endpoint: 0, organization: 0, endpoints: {}, organizations: {} } as const
 
 /** The place in the circle of endpoints after which the organization's own come. */
-export function beforeAllOf({ id }: Tenant): NonNullable<ClaimRequest['after']> {
+export function beforeAllOf({ id }: Tenant): NonNullable<ClaimRequest['cursor']> {
   return { organizationId: id, endpointId: '' }
 }
 
@@ -73,15 +73,16 @@ export function beforeAllOf({ id }: Tenant): NonNullable<ClaimRequest['after']> 
 export async function claim(
   tenant: Tenant,
   changes: Partial<ClaimRequest> = {},
-  store: BusinessStore = tenant.store,
+  store: BusinessApiStore = tenant.store,
 ): Promise<ClaimedSome> {
   const request: ClaimRequest = {
     token: randomUUID(),
     isRepeat: false,
     limit: 100,
-    room: { ...NO_ROOM, endpoint: 100, organizations: { [tenant.id]: 100 } },
-    visits: 1000,
-    after: beforeAllOf(tenant),
+    maxBytes: 4 * 1024 * 1024,
+    capacity: { ...NO_CAPACITY, endpoint: 100, organizations: { [tenant.id]: 100 } },
+    scanLimit: 1000,
+    cursor: beforeAllOf(tenant),
     leaseMs: LEASE_MS,
     maxAttempts: 5,
     ...changes,
@@ -101,13 +102,16 @@ export async function claimOne(tenant: Tenant, changes: Partial<ClaimRequest> = 
 }
 
 /** The room for the organization's deliveries, as far as a test does not say otherwise. */
-export function roomFor(tenant: Tenant, changes: Partial<ClaimRequest['room']>): ClaimRequest['room'] {
-  return { ...NO_ROOM, endpoint: 100, organizations: { [tenant.id]: 100 }, ...changes }
+export function capacityFor(
+  tenant: Tenant,
+  changes: Partial<ClaimRequest['capacity']>,
+): ClaimRequest['capacity'] {
+  return { ...NO_CAPACITY, endpoint: 100, organizations: { [tenant.id]: 100 }, ...changes }
 }
 
 /** The store's clock. Leases that have ended are set free by it, and nothing else is done. */
 export async function storeTime(tenant: Tenant): Promise<number> {
-  return (await claim(tenant, { room: NO_ROOM, visits: 1 })).storeTime
+  return (await claim(tenant, { capacity: NO_CAPACITY, scanLimit: 1 })).storeTime
 }
 
 // --- What becomes of them ---
@@ -149,12 +153,12 @@ export function lastFailure(delivery: Claimed, changes: Partial<AttemptResult> =
 }
 
 /** @returns the endpoints of which an attempt failed */
-export async function record(
+export async function writeResults(
   { store }: Tenant,
   results: readonly AttemptResult[],
   limit: FailureLimit = NEVER,
 ): Promise<readonly EndpointHealth[]> {
-  return (await store.deliveries.record(results, limit)).endpoints
+  return (await store.deliveries.writeResults(results, limit)).endpoints
 }
 
 // --- What is there ---
@@ -188,7 +192,7 @@ export async function onlyEndpoint({ store, id }: Tenant): Promise<WebhookEndpoi
 }
 
 /** A new endpoint as it is listed. */
-export function shown({ sealedSecret: _, ...record }: EndpointRecord): WebhookEndpoint {
+export function shown({ sealedSecret: _, sealedHeaders: __, ...record }: EndpointRecord): WebhookEndpoint {
   return {
     ...record,
     state: 'enabled',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { EndpointState, WebhookEndpoint } from '../../lib/endpoints.ts'
-import type { BusinessStore } from '../../lib/store.ts'
+import type { BusinessApiStore } from '../../lib/business-store.ts'
+import type { EndpointRecord, EndpointState, WebhookEndpoint } from '../../lib/webhooks/endpoints.ts'
 import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import {
@@ -13,12 +13,13 @@ import {
   lastFailure,
   onlyDelivery,
   onlyEndpoint,
-  record,
   shown,
   storeTime,
   success,
   TIMESTAMP,
+  writeResults,
 } from './_delivering.ts'
+import { entriesOf } from './_settings-changes.ts'
 import { callAtOnce, ids, newEndpoint } from './_tenant.ts'
 
 /** What is kept of endpoints, and what becomes of them. */
@@ -38,22 +39,36 @@ function testList(harness: StoreHarness): void {
       url: 'https://münchen.example:8443/hook?q=%20"\'&x=🏺#{}',
       description: 'O\'Brien "🏺" \\ \n 株式会社 \u0001\u2028',
       types: ['support.ticket_created', 'client.created'],
-      headers: { 'X-Tenant': 'a\'b "c" \\ é', Authorization: 'Basic eDp5', constructor: '' },
+      headerNames: ['X-Tenant', 'Authorization', 'constructor', '\'b "c" \\ é'],
+      sealedHeaders: 'v1.hidden.\'"\\é🏺',
       createdAt: '2020-02-29T23:59:59.010Z',
       sealedSecret: 'v1.abc.\'"\\é🏺',
     })
-    await tenant.store.endpoints.insert(tenant.id, odd, newEntry())
-    await tenant.store.endpoints.insert(tenant.id, plain, newEntry())
+    await tenant.store.endpoints.insert({
+      organizationId: tenant.id,
+      limit: 1000,
+      endpoint: odd,
+      entry: newEntry(),
+    })
+    await tenant.store.endpoints.insert({
+      organizationId: tenant.id,
+      limit: 1000,
+      endpoint: plain,
+      entry: newEntry(),
+    })
     const endpoints = await tenant.store.endpoints.list(tenant.id)
     assert.deepEqual(endpoints, [shown(odd), shown(plain)].sort(byIdBackwards))
-    assert.equal(JSON.stringify(endpoints).includes('v1.abc'), false)
+    assert.doesNotMatch(JSON.stringify(endpoints), /v1\./)
 
     const event = await tenant.publish({ type: 'support.ticket_created' })
     const { deliveries } = await claim(tenant)
     const delivery = deliveries.find(({ endpointId }) => endpointId === odd.id)
     assert.equal(delivery?.eventId, event.id)
     assert.deepEqual(delivery.sealedSecrets, [odd.sealedSecret])
-    assert.deepEqual([delivery.url, delivery.headers], [odd.url, odd.headers])
+    assert.deepEqual(
+      [delivery.url, delivery.headerNames, delivery.sealedHeaders],
+      [odd.url, odd.headerNames, odd.sealedHeaders],
+    )
   })
 
   test('endpoints.list() is empty for an organization without endpoints', async () => {
@@ -64,9 +79,20 @@ function testList(harness: StoreHarness): void {
   test('endpoints.insert() of an id that exists changes nothing', async (t) => {
     const tenant = await createPublisher(harness, t)
     const endpoint = await tenant.insertEndpoint({ types: ['client.created'] })
-    await tenant.store.endpoints.setState(tenant.id, endpoint.id, 'paused', ['enabled'], newEntry())
+    await tenant.store.endpoints.setState({
+      organizationId: tenant.id,
+      endpointId: endpoint.id,
+      state: 'paused',
+      from: ['enabled'],
+      entry: newEntry(),
+    })
     const before = await tenant.store.endpoints.list(tenant.id)
-    await tenant.secondStore.endpoints.insert(tenant.id, endpoint, newEntry())
+    await tenant.secondStore.endpoints.insert({
+      organizationId: tenant.id,
+      limit: 1000,
+      endpoint,
+      entry: newEntry(),
+    })
     await tenant.insertEndpoint({ id: endpoint.id, description: 'Another' })
     assert.deepEqual(await tenant.store.endpoints.list(tenant.id), before)
   })
@@ -80,71 +106,143 @@ function testTarget(harness: StoreHarness): void {
   test('endpoints.getTarget() gives what an endpoint is sent to with, in whatever state it is', async (t) => {
     const tenant = await createPublisher(harness, t)
     const types = ['support.ticket_created', 'client.created'] as const
-    const { id, url, headers, sealedSecret } = await tenant.insertEndpoint({
+    const { id, url, headerNames, sealedHeaders, sealedSecret } = await tenant.insertEndpoint({
       url: 'https://münchen.example:8443/hook?q=%20"\'&x=🏺#{}',
-      headers: { 'X-Tenant': 'a\'b "c" \\ é' },
+      headerNames: ['X-Tenant', 'é "'],
+      sealedHeaders: 'sealed \'"\\é🏺',
       types,
     })
     for (const state of ['enabled', 'paused', 'disabled'] as const) {
-      await tenant.store.endpoints.setState(tenant.id, id, state, ['enabled', 'paused'], newEntry())
+      await tenant.store.endpoints.setState({
+        organizationId: tenant.id,
+        endpointId: id,
+        state,
+        from: ['enabled', 'paused'],
+        entry: newEntry(),
+      })
       const target = await tenant.secondStore.endpoints.getTarget(tenant.id, id)
       const { storeTime: now = 0, ...rest } = target ?? {}
-      assert.deepEqual(rest, { url, types, headers, sealedSecrets: [sealedSecret] })
+      assert.deepEqual(rest, { url, types, headerNames, sealedHeaders, sealedSecrets: [sealedSecret] })
       assert.ok(Math.abs(now - (await storeTime(tenant))) < 10_000)
     }
   })
+}
+
+/** The headers of a record that are called so. */
+function sealedHeaders(name: string): Pick<EndpointRecord, 'headerNames' | 'sealedHeaders'> {
+  return { headerNames: [name], sealedHeaders: `sealed ${name}` }
 }
 
 function testUpdate(harness: StoreHarness): void {
   test('endpoints.update() changes what is given, nothing else, and gives the endpoint as it is then', async (t) => {
     const tenant = await createPublisher(harness, t)
     const other = await tenant.insertEndpoint()
-    const endpoint = await tenant.insertEndpoint({ description: 'Shop', headers: { 'X-A': '1' } })
+    const endpoint = await tenant.insertEndpoint({ description: 'Shop', ...sealedHeaders('one') })
     const { id } = endpoint
     let expected = shown(endpoint)
-    for (const changes of [
+    for (const { headers, ...fields } of [
       { url: 'https://elsewhere.example/"é"' },
       { description: '' },
       { types: ['client.created', 'invoice.paid'] },
-      { headers: { 'X-B': "o'h \\" } },
-      { types: null, headers: {} },
+      { headers: { ...sealedHeaders("o'h \\"), replaces: 'sealed one' } },
+      { types: null, headers: { headerNames: [], sealedHeaders: null, replaces: "sealed o'h \\" } },
+      { headers: { ...sealedHeaders('two'), replaces: null } },
       {},
     ] as const) {
-      expected = { ...expected, ...changes }
-      assert.deepEqual(await tenant.store.endpoints.update(tenant.id, id, changes, newEntry()), expected)
+      const changes = headers ? { ...fields, headers } : fields
+      expected = { ...expected, ...fields, ...(headers && { headerNames: headers.headerNames }) }
+      const request = { organizationId: tenant.id, endpointId: id, changes, entry: newEntry() }
+      const outcome = await tenant.store.endpoints.update(request)
+      assert.deepEqual(outcome, { outcome: 'changed', endpoint: expected })
       assert.deepEqual(await tenant.secondStore.endpoints.list(tenant.id), [expected, shown(other)])
     }
+    const target = await tenant.store.endpoints.getTarget(tenant.id, id)
+    assert.equal(target?.sealedHeaders, 'sealed two')
+  })
+
+  test('endpoints.update() of headers that are others by now changes nothing, says so and leaves no entry', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const { id } = await tenant.insertEndpoint(sealedHeaders('one'))
+    const update = (replaces: string | null, name: string, entry = newEntry({ subjectId: id })) => {
+      const changes = { description: name, headers: { ...sealedHeaders(name), replaces } }
+      return tenant.store.endpoints.update({ organizationId: tenant.id, endpointId: id, changes, entry })
+    }
+    const before = await onlyEndpoint(tenant)
+    for (const replaces of [null, 'sealed', 'sealed two']) {
+      assert.deepEqual(await update(replaces, 'three'), { outcome: 'conflict', endpoint: before })
+    }
+    assert.deepEqual(await onlyEndpoint(tenant), before)
+    assert.deepEqual(await entriesOf(tenant, id), [])
+
+    const entry = newEntry({ subjectId: id })
+    const changed = await update('sealed one', 'two', entry)
+    assert.equal(changed?.outcome, 'changed')
+    assert.deepEqual(await update('sealed one', 'two', entry), changed, 'sent again after a lost answer')
+    await update('sealed two', 'three')
+    assert.equal((await update('sealed one', 'two', entry))?.outcome, 'changed', 'and after another change')
+    assert.equal((await onlyEndpoint(tenant)).description, 'three')
+  })
+
+  test('endpoints.update() of the same headers ten times at once, in two processes, changes them once', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const { id: endpointId } = await tenant.insertEndpoint()
+    let count = 0
+    const outcomes = await callAtOnce(tenant, ({ endpoints }) => {
+      const changes = { headers: { ...sealedHeaders(`${++count}`), replaces: null } }
+      return endpoints.update({ organizationId: tenant.id, endpointId, changes, entry: newEntry() })
+    })
+    assert.equal(outcomes.filter((outcome) => outcome?.outcome === 'changed').length, 1)
+    assert.equal(outcomes.filter((outcome) => outcome?.outcome === 'conflict').length, 9)
   })
 
   test('endpoints.update() counts from the next claim and from the next event on', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
     const event = await tenant.publish({ type: 'client.created' })
-    await tenant.store.endpoints.update(
-      tenant.id,
-      id,
-      {
+    await tenant.store.endpoints.update({
+      organizationId: tenant.id,
+      endpointId: id,
+      changes: {
         url: 'https://new.example/',
-        headers: { 'X-New': '1' },
+        headers: { ...sealedHeaders('new'), replaces: null },
         types: ['lead.created'],
       },
-      newEntry(),
-    )
+      entry: newEntry(),
+    })
     await tenant.publish({ type: 'client.created' })
-    const { url, headers, eventId } = await claimOne(tenant)
-    assert.deepEqual([url, headers, eventId], ['https://new.example/', { 'X-New': '1' }, event.id])
+    const { url, headerNames, sealedHeaders: sealed, eventId } = await claimOne(tenant)
+    assert.deepEqual([url, eventId], ['https://new.example/', event.id])
+    assert.deepEqual([headerNames, sealed], [['new'], 'sealed new'])
   })
 
   test('endpoints.update() leaves the state, the failures and the secrets alone', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
-    await tenant.store.endpoints.rotateSecret(tenant.id, id, 'second', 60_000, newEntry())
+    await tenant.store.endpoints.rotateSecret({
+      organizationId: tenant.id,
+      changeId: ids('chg'),
+      endpointId: id,
+      sealedSecret: 'second',
+      overlapMs: 60_000,
+      entry: newEntry(),
+    })
     await tenant.publish()
-    await record(tenant, [failure(await claimOne(tenant))])
-    await tenant.store.endpoints.setState(tenant.id, id, 'disabled', ['enabled'], newEntry())
+    await writeResults(tenant, [failure(await claimOne(tenant))])
+    await tenant.store.endpoints.setState({
+      organizationId: tenant.id,
+      endpointId: id,
+      state: 'disabled',
+      from: ['enabled'],
+      entry: newEntry(),
+    })
     const before = await onlyEndpoint(tenant)
-    const after = await tenant.store.endpoints.update(tenant.id, id, { description: 'Shop' }, newEntry())
-    assert.deepEqual(after, { ...before, description: 'Shop' })
+    const after = await tenant.store.endpoints.update({
+      organizationId: tenant.id,
+      endpointId: id,
+      changes: { description: 'Shop' },
+      entry: newEntry(),
+    })
+    assert.deepEqual(after?.endpoint, { ...before, description: 'Shop' })
     assert.deepEqual([before.state, before.failures], ['disabled', 1])
   })
 }
@@ -158,15 +256,41 @@ function testStates(harness: StoreHarness): void {
     for (const present of all) {
       for (const target of all) {
         const { id } = await tenant.insertEndpoint()
-        await store.endpoints.setState(organizationId, id, present, all, newEntry())
+        await store.endpoints.setState({
+          organizationId,
+          endpointId: id,
+          state: present,
+          from: all,
+          entry: newEntry(),
+        })
         const others = all.filter((state) => state !== present)
-        const kept = await store.endpoints.setState(organizationId, id, target, others, newEntry())
+        const kept = await store.endpoints.setState({
+          organizationId,
+          endpointId: id,
+          state: target,
+          from: others,
+          entry: newEntry(),
+        })
         assert.equal(kept?.state, present, `${present} to ${target} from ${others}`)
         assert.equal(
-          (await store.endpoints.setState(organizationId, id, target, [], newEntry()))?.state,
+          (
+            await store.endpoints.setState({
+              organizationId,
+              endpointId: id,
+              state: target,
+              from: [],
+              entry: newEntry(),
+            })
+          )?.state,
           present,
         )
-        const moved = await store.endpoints.setState(organizationId, id, target, [present], newEntry())
+        const moved = await store.endpoints.setState({
+          organizationId,
+          endpointId: id,
+          state: target,
+          from: [present],
+          entry: newEntry(),
+        })
         assert.equal(moved?.state, target, `${present} to ${target}`)
         assert.equal(moved.disabledReason, target === 'disabled' ? 'administrator' : null)
         const listed = await tenant.secondStore.endpoints.list(organizationId)
@@ -181,8 +305,14 @@ function testStates(harness: StoreHarness): void {
   test('endpoints.setState() made ten times at once, in two processes, gives everybody the endpoint in its new state', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
-    const pause = ({ endpoints }: BusinessStore) =>
-      endpoints.setState(tenant.id, id, 'paused', ['enabled'], newEntry())
+    const pause = ({ endpoints }: BusinessApiStore) =>
+      endpoints.setState({
+        organizationId: tenant.id,
+        endpointId: id,
+        state: 'paused',
+        from: ['enabled'],
+        entry: newEntry(),
+      })
     for (const endpoint of await callAtOnce(tenant, pause)) assert.equal(endpoint?.state, 'paused')
   })
 
@@ -191,14 +321,32 @@ function testStates(harness: StoreHarness): void {
     const { store, id: organizationId } = tenant
     const { id } = await tenant.insertEndpoint()
     await tenant.publish()
-    await record(tenant, [failure(await claimOne(tenant))])
-    const kept = await store.endpoints.setState(organizationId, id, 'enabled', ['paused'], newEntry())
+    await writeResults(tenant, [failure(await claimOne(tenant))])
+    const kept = await store.endpoints.setState({
+      organizationId,
+      endpointId: id,
+      state: 'enabled',
+      from: ['paused'],
+      entry: newEntry(),
+    })
     assert.equal(kept?.failures, 1, 'it was enabled all the time')
 
-    const paused = await store.endpoints.setState(organizationId, id, 'paused', ['enabled'], newEntry())
+    const paused = await store.endpoints.setState({
+      organizationId,
+      endpointId: id,
+      state: 'paused',
+      from: ['enabled'],
+      entry: newEntry(),
+    })
     assert.equal(paused?.failures, 1)
     assert.match(paused.failingSince ?? '', TIMESTAMP)
-    const enabled = await store.endpoints.setState(organizationId, id, 'enabled', ['paused'], newEntry())
+    const enabled = await store.endpoints.setState({
+      organizationId,
+      endpointId: id,
+      state: 'enabled',
+      from: ['paused'],
+      entry: newEntry(),
+    })
     assert.deepEqual([enabled?.failures, enabled?.failingSince], [0, null])
   })
 
@@ -206,8 +354,16 @@ function testStates(harness: StoreHarness): void {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
     await tenant.publish()
-    await record(tenant, [lastFailure(await claimOne(tenant), { isGone: true, reason: 'gone', status: 410 })])
-    const endpoint = await tenant.store.endpoints.setState(tenant.id, id, 'disabled', all, newEntry())
+    await writeResults(tenant, [
+      lastFailure(await claimOne(tenant), { isGone: true, reason: 'gone', status: 410 }),
+    ])
+    const endpoint = await tenant.store.endpoints.setState({
+      organizationId: tenant.id,
+      endpointId: id,
+      state: 'disabled',
+      from: all,
+      entry: newEntry(),
+    })
     assert.deepEqual([endpoint?.state, endpoint?.disabledReason], ['disabled', 'gone'])
   })
 }
@@ -217,18 +373,52 @@ function testRemove(harness: StoreHarness): void {
     const tenant = await createPublisher(harness, t)
     const { endpoints } = tenant.store
     const endpoint = await tenant.insertEndpoint()
-    assert.equal(await tenant.secondStore.endpoints.remove(tenant.id, endpoint.id, newEntry()), true)
+    assert.equal(
+      await tenant.secondStore.endpoints.remove({
+        organizationId: tenant.id,
+        endpointId: endpoint.id,
+        entry: newEntry(),
+      }),
+      true,
+    )
     for (const id of [endpoint.id, ids('we'), '', 'constructor']) {
-      assert.equal(await endpoints.remove(tenant.id, id, newEntry()), false)
-      assert.equal(await endpoints.getTarget(tenant.id, id), null)
-      assert.equal(await endpoints.update(tenant.id, id, { description: 'Shop' }, newEntry()), null)
       assert.equal(
-        await endpoints.setState(tenant.id, id, 'paused', ['enabled', 'disabled'], newEntry()),
+        await endpoints.remove({ organizationId: tenant.id, endpointId: id, entry: newEntry() }),
+        false,
+      )
+      assert.equal(await endpoints.getTarget(tenant.id, id), null)
+      assert.equal(
+        await endpoints.update({
+          organizationId: tenant.id,
+          endpointId: id,
+          changes: { description: 'Shop' },
+          entry: newEntry(),
+        }),
         null,
       )
-      assert.equal(await endpoints.rotateSecret(tenant.id, id, 'second', 60_000, newEntry()), null)
+      assert.equal(
+        await endpoints.setState({
+          organizationId: tenant.id,
+          endpointId: id,
+          state: 'paused',
+          from: ['enabled', 'disabled'],
+          entry: newEntry(),
+        }),
+        null,
+      )
+      assert.equal(
+        await endpoints.rotateSecret({
+          organizationId: tenant.id,
+          changeId: ids('chg'),
+          endpointId: id,
+          sealedSecret: 'second',
+          overlapMs: 60_000,
+          entry: newEntry(),
+        }),
+        null,
+      )
     }
-    await endpoints.insert(tenant.id, endpoint, newEntry())
+    await endpoints.insert({ organizationId: tenant.id, limit: 1000, endpoint, entry: newEntry() })
     assert.deepEqual(await endpoints.list(tenant.id), [], 'the same id again changes nothing')
   })
 
@@ -236,10 +426,10 @@ function testRemove(harness: StoreHarness): void {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
     await tenant.publish()
-    await record(tenant, [success(await claimOne(tenant))])
+    await writeResults(tenant, [success(await claimOne(tenant))])
     await tenant.publish()
     const [waiting, delivered] = await deliveriesOf(tenant)
-    await tenant.store.endpoints.remove(tenant.id, id, newEntry())
+    await tenant.store.endpoints.remove({ organizationId: tenant.id, endpointId: id, entry: newEntry() })
     assert.deepEqual((await claim(tenant)).eventIds, [])
     const [skipped, ...rest] = await deliveriesOf(tenant)
     assert.deepEqual([skipped?.id, skipped?.state, skipped?.dueAt], [waiting?.id, 'skipped', null])
@@ -253,8 +443,8 @@ function testRemove(harness: StoreHarness): void {
     const { id } = await tenant.insertEndpoint()
     await tenant.publish()
     const delivery = await claimOne(tenant)
-    await tenant.store.endpoints.remove(tenant.id, id, newEntry())
-    assert.deepEqual(await record(tenant, [lastFailure(delivery)], { failures: 1, failingMs: 0 }), [])
+    await tenant.store.endpoints.remove({ organizationId: tenant.id, endpointId: id, entry: newEntry() })
+    assert.deepEqual(await writeResults(tenant, [lastFailure(delivery)], { failures: 1, failingMs: 0 }), [])
     const { state, attemptLog } = await onlyDelivery(tenant)
     assert.deepEqual([state, attemptLog.length], ['dead_lettered', 1])
   })

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { AttemptResult, FailureLimit } from '../../lib/deliveries.ts'
+import type { AttemptResult, FailureLimit } from '../../lib/webhooks/deliveries.ts'
 import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import {
@@ -13,9 +13,9 @@ import {
   lastFailure,
   NEVER,
   onlyEndpoint,
-  record,
   success,
   TIMESTAMP,
+  writeResults,
 } from './_delivering.ts'
 import type { Tenant } from './_tenant.ts'
 
@@ -33,14 +33,14 @@ async function attemptOnce(
   limit: FailureLimit = NEVER,
 ) {
   await tenant.publish()
-  return record(tenant, [resultOf(await claimOne(tenant))], limit)
+  return writeResults(tenant, [resultOf(await claimOne(tenant))], limit)
 }
 
 const fails = (delivery: Claimed) => lastFailure(delivery)
 const succeeds = (delivery: Claimed) => success(delivery)
 
 function testCounters(harness: StoreHarness): void {
-  test('record() tells how each endpoint stands of which an attempt failed, and of no other', async (t) => {
+  test('writeResults() tells how each endpoint stands of which an attempt failed, and of no other', async (t) => {
     const tenant = await createPublisher(harness, t)
     const failing = await tenant.insertEndpoint()
     await tenant.insertEndpoint()
@@ -49,7 +49,10 @@ function testCounters(harness: StoreHarness): void {
     const results = deliveries.map((delivery) =>
       delivery.endpointId === failing.id ? failure(delivery, { endedAgoMs: 20_000 }) : success(delivery),
     )
-    const [{ failingSince, ...health } = { failingSince: null }, ...others] = await record(tenant, results)
+    const [{ failingSince, ...health } = { failingSince: null }, ...others] = await writeResults(
+      tenant,
+      results,
+    )
     assert.deepEqual(health, {
       organizationId: tenant.id,
       endpointId: failing.id,
@@ -105,7 +108,7 @@ function testCounters(harness: StoreHarness): void {
       const [first, ...rest] = (await claim(tenant)).deliveries
       assert.ok(first)
       const results = rest.map((delivery, index) => lastFailure(delivery, { endedAgoMs: failed[index] ?? 0 }))
-      const [health] = await record(tenant, [...results, success(first, { endedAgoMs: succeeded })])
+      const [health] = await writeResults(tenant, [...results, success(first, { endedAgoMs: succeeded })])
       assert.equal(health?.failures, failures)
       assert.equal(health.failingSince === null, failures === 0)
     }
@@ -160,8 +163,8 @@ function testFailing(harness: StoreHarness): void {
     const [one, other] = (await claim(tenant, { limit: 2 })).deliveries
     assert.ok(one && other)
     const limit = { failures: 1, failingMs: 0 }
-    assert.equal((await record(tenant, [failure(one)], limit))[0]?.isNewlyDisabled, true)
-    const [again] = await record(tenant, [lastFailure(other)], limit)
+    assert.equal((await writeResults(tenant, [failure(one)], limit))[0]?.isNewlyDisabled, true)
+    const [again] = await writeResults(tenant, [lastFailure(other)], limit)
     assert.deepEqual([again?.state, again?.isNewlyDisabled], ['disabled', false])
     assert.deepEqual((await claim(tenant)).eventIds, [])
     const states = (await deliveriesOf(tenant)).map(({ state }) => state)
@@ -173,8 +176,14 @@ function testFailing(harness: StoreHarness): void {
     const { id } = await tenant.insertEndpoint()
     await tenant.publish()
     const delivery = await claimOne(tenant)
-    await tenant.store.endpoints.setState(tenant.id, id, 'paused', ['enabled'], newEntry())
-    const [health] = await record(tenant, [failure(delivery)], { failures: 1, failingMs: 0 })
+    await tenant.store.endpoints.setState({
+      organizationId: tenant.id,
+      endpointId: id,
+      state: 'paused',
+      from: ['enabled'],
+      entry: newEntry(),
+    })
+    const [health] = await writeResults(tenant, [failure(delivery)], { failures: 1, failingMs: 0 })
     assert.deepEqual([health?.state, health?.isNewlyDisabled], ['disabled', true])
   })
 
@@ -184,7 +193,13 @@ function testFailing(harness: StoreHarness): void {
     const limit = { failures: 2, failingMs: 0 }
     await attemptOnce(tenant, fails, limit)
     await attemptOnce(tenant, fails, limit)
-    await tenant.store.endpoints.setState(tenant.id, id, 'enabled', ['disabled'], newEntry())
+    await tenant.store.endpoints.setState({
+      organizationId: tenant.id,
+      endpointId: id,
+      state: 'enabled',
+      from: ['disabled'],
+      entry: newEntry(),
+    })
     assert.equal((await attemptOnce(tenant, fails, limit))[0]?.isNewlyDisabled, false)
     assert.equal((await attemptOnce(tenant, fails, limit))[0]?.isNewlyDisabled, true)
   })
@@ -209,8 +224,14 @@ function testGone(harness: StoreHarness): void {
     const { id } = await tenant.insertEndpoint()
     await tenant.publish()
     const delivery = await claimOne(tenant)
-    await tenant.store.endpoints.setState(tenant.id, id, 'disabled', ['enabled'], newEntry())
-    const [health] = await record(tenant, [gone(delivery)], { failures: 1, failingMs: 0 })
+    await tenant.store.endpoints.setState({
+      organizationId: tenant.id,
+      endpointId: id,
+      state: 'disabled',
+      from: ['enabled'],
+      entry: newEntry(),
+    })
+    const [health] = await writeResults(tenant, [gone(delivery)], { failures: 1, failingMs: 0 })
     assert.deepEqual([health?.state, health?.isNewlyDisabled], ['disabled', false])
     assert.equal((await onlyEndpoint(tenant)).disabledReason, 'administrator')
   })

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { newLead } from '../../lib/leads.ts'
+import { newLead } from '../../lib/resources/leads.ts'
 import type { StoreHarness } from './_contract.ts'
 import { idsOf, type Kind, kinds, type Outcome } from './_kinds.ts'
 import { claim, createTenant, events, ids, type Tenant, WEEK_MS } from './_tenant.ts'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { newLead } from '../../lib/leads.ts'
+import { newLead } from '../../lib/resources/leads.ts'
 import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import { idsOf, itemsOf, type Kind, kinds } from './_kinds.ts'
@@ -65,8 +65,15 @@ function testIds(harness: StoreHarness): void {
   test('apiKeys.revoke() answers the same for a key of another organization and an unknown one', async () => {
     const [ours, theirs] = await createTwo(harness)
     const before = await stateOf(theirs)
-    const foreign = await ours.store.apiKeys.revoke(ours.id, theirs.key.id, newEntry())
-    assert.deepEqual(foreign, await ours.store.apiKeys.revoke(ours.id, ids('key'), newEntry()))
+    const foreign = await ours.store.apiKeys.revoke({
+      organizationId: ours.id,
+      keyId: theirs.key.id,
+      entry: newEntry(),
+    })
+    assert.deepEqual(
+      foreign,
+      await ours.store.apiKeys.revoke({ organizationId: ours.id, keyId: ids('key'), entry: newEntry() }),
+    )
     assert.deepEqual(await stateOf(theirs), before)
     assert.equal((await theirs.store.apiKeys.admit(requestOf(theirs.key))).outcome, 'admitted')
   })
@@ -83,12 +90,12 @@ function testIds(harness: StoreHarness): void {
     const [ours, theirs] = await createTwo(harness)
     const before = await stateOf(theirs)
     const key = newKey({ id: theirs.key.id })
-    await ours.store.apiKeys.insert(ours.id, key, newEntry())
+    await ours.store.apiKeys.insert({ organizationId: ours.id, limit: 1000, key, entry: newEntry() })
     assert.deepEqual(
       (await ours.store.apiKeys.list(ours.id)).map(({ id }) => id),
       [key.id, ours.key.id],
     )
-    await ours.store.apiKeys.revoke(ours.id, key.id, newEntry())
+    await ours.store.apiKeys.revoke({ organizationId: ours.id, keyId: key.id, entry: newEntry() })
     assert.deepEqual(await stateOf(theirs), before)
     assert.equal((await theirs.store.apiKeys.admit(requestOf(theirs.key))).outcome, 'admitted')
   })
@@ -98,7 +105,7 @@ function testShared(harness: StoreHarness): void {
   test("requests of one organization take no token from another's buckets, also under a key of the same id", async () => {
     const [ours, theirs] = await createTwo(harness)
     const twin = newKey({ id: theirs.key.id })
-    await ours.store.apiKeys.insert(ours.id, twin, newEntry())
+    await ours.store.apiKeys.insert({ organizationId: ours.id, limit: 1000, key: twin, entry: newEntry() })
     for (const key of [twin, twin, ours.key]) {
       await ours.store.apiKeys.admit(requestOf(key, { rateLimits: LIMITS }))
     }
@@ -110,7 +117,11 @@ function testShared(harness: StoreHarness): void {
 
   test("an organization's own limit is not another's", async () => {
     const [ours, theirs] = await createTwo(harness)
-    await ours.store.apiKeys.limitOrganization(ours.id, { perSecond: 0.01, burst: 1 }, newEntry())
+    await ours.store.apiKeys.limitOrganization({
+      organizationId: ours.id,
+      rateLimit: { perSecond: 0.01, burst: 1 },
+      entry: newEntry(),
+    })
     const admission = await theirs.store.apiKeys.admit(requestOf(theirs.key, { rateLimits: LIMITS }))
     assert.ok(admission.outcome === 'admitted')
     assert.equal(admission.rateLimit?.organization.burst, 2)

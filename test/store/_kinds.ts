@@ -1,14 +1,14 @@
-import type { AdmissionRequest, AdmittedPage } from '../../lib/admission.ts'
-import type { Client } from '../../lib/clients.ts'
-import type { Creation, CreationOutcome, IdempotencyClaim, NumberedOutcome } from '../../lib/creation.ts'
-import type { RecordedEvent } from '../../lib/envelope.ts'
-import type { IdKind } from '../../lib/ids.ts'
-import type { Invoice } from '../../lib/invoices.ts'
-import type { Lead, LeadRecord } from '../../lib/leads.ts'
-import type { Project } from '../../lib/projects.ts'
-import type { Proposal } from '../../lib/proposals.ts'
-import type { Scope } from '../../lib/scopes.ts'
-import type { BusinessStore } from '../../lib/store.ts'
+import type { AdmissionRequest, AdmittedPage } from '../../lib/access/admission.ts'
+import type { Scope } from '../../lib/access/scopes.ts'
+import type { IdKind } from '../../lib/base/ids.ts'
+import type { BusinessApiStore } from '../../lib/business-store.ts'
+import type { Client } from '../../lib/resources/clients.ts'
+import type { Invoice } from '../../lib/resources/invoices.ts'
+import type { Lead, LeadRecord } from '../../lib/resources/leads.ts'
+import type { Project } from '../../lib/resources/projects.ts'
+import type { Proposal } from '../../lib/resources/proposals.ts'
+import type { Creation, CreationOutcome, KeyReservation, NumberedOutcome } from '../../lib/writes/creation.ts'
+import type { EventRecord } from '../../lib/writes/event-envelope.ts'
 import { ids, type Tenant } from './_tenant.ts'
 
 // The five kinds of records behind one face, so that what they have in common is tested on each of them.
@@ -19,7 +19,11 @@ export interface Kind {
   readonly scope: Scope
   /** Items that together show every field with every value that is easily lost on the way. */
   readonly examples: readonly { readonly id: string }[]
-  list(store: BusinessStore, request: AdmissionRequest, limit: number): Promise<AdmittedPage<unknown>>
+  admitAndList(
+    store: BusinessApiStore,
+    request: AdmissionRequest,
+    limit: number,
+  ): Promise<AdmittedPage<unknown>>
   /** Creates a record; gives its item, and the same creation to be sent again. */
   create(tenant: Tenant, attempt?: Attempt): Promise<Attempted>
 }
@@ -28,23 +32,23 @@ export interface Attempt {
   /** Default a plain one with a new id. */
   readonly item?: { readonly id: string }
   /** Default none. */
-  readonly events?: readonly RecordedEvent[]
-  readonly idempotency?: IdempotencyClaim
+  readonly events?: readonly EventRecord[]
+  readonly idempotency?: KeyReservation
   /** Default the tenant's first. */
-  readonly store?: BusinessStore
+  readonly store?: BusinessApiStore
 }
 
 export interface Attempted {
   readonly id: string
   readonly outcome: Outcome
   /** Sends the very same creation again. */
-  again(store?: BusinessStore): Promise<Outcome>
+  again(store?: BusinessApiStore): Promise<Outcome>
 }
 
 export type Outcome = CreationOutcome | { readonly outcome: 'no_business' }
 
 interface Slice<Item, NewRecord> {
-  list(request: AdmissionRequest, limit: number): Promise<AdmittedPage<Item>>
+  admitAndList(request: AdmissionRequest, limit: number): Promise<AdmittedPage<Item>>
   create(creation: Creation<NewRecord>): Promise<Outcome | NumberedOutcome>
 }
 
@@ -52,7 +56,7 @@ interface KindOf<Item extends { id: string }, NewRecord> {
   readonly name: string
   readonly scope: Scope
   readonly idKind: IdKind
-  slice(store: BusinessStore): Slice<Item, NewRecord>
+  slice(store: BusinessApiStore): Slice<Item, NewRecord>
   /** The record of an item. */
   toRecord(item: Item, tenant: Tenant): Promise<NewRecord> | NewRecord
   /** At least one; a plain record is the first one with another id, and with what else must be its own. */
@@ -65,7 +69,7 @@ function kind<Item extends { id: string }, NewRecord>(of: KindOf<Item, NewRecord
     name: of.name,
     scope: of.scope,
     examples: of.examples,
-    list: (store, request, limit) => of.slice(store).list(request, limit),
+    admitAndList: (store, request, limit) => of.slice(store).admitAndList(request, limit),
     async create(tenant, { item, events = [], idempotency, store = tenant.store } = {}) {
       const created = (item as Item | undefined) ?? of.plain(of.examples[0], ids(of.idKind))
       const creation: Creation<NewRecord> = {
@@ -74,7 +78,7 @@ function kind<Item extends { id: string }, NewRecord>(of: KindOf<Item, NewRecord
         events,
         idempotency: idempotency ?? null,
       }
-      const send = async (through: BusinessStore): Promise<Outcome> =>
+      const send = async (through: BusinessApiStore): Promise<Outcome> =>
         withoutNumber(await of.slice(through).create(creation))
       return { id: created.id, outcome: await send(store), again: (other = store) => send(other) }
     },
@@ -241,7 +245,7 @@ export const kinds = {
 /** Reads a kind's newest items without taking a token. */
 export async function itemsOf(kind: Kind, tenant: Tenant, limit = 200): Promise<{ id: string }[]> {
   const request = { keyDigest: tenant.key.digest, scope: kind.scope, rateLimits: null }
-  const { page } = await kind.list(tenant.store, request, limit)
+  const { page } = await kind.admitAndList(tenant.store, request, limit)
   return JSON.parse(page ?? 'null') as { id: string }[]
 }
 

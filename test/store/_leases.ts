@@ -10,11 +10,11 @@ import {
   lastFailure,
   onlyDelivery,
   onlyEndpoint,
-  record,
   refOf,
   storeTime,
   success,
   TIMESTAMP,
+  writeResults,
 } from './_delivering.ts'
 import { ids } from './_tenant.ts'
 
@@ -105,7 +105,7 @@ function testEnds(harness: StoreHarness): void {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await tenant.publish()
-    await record(tenant, [failure(await claimOne(tenant))])
+    await writeResults(tenant, [failure(await claimOne(tenant))])
     await claimOne(tenant)
     await tenant.letTimePass(LEASE_MS + 1)
     await claim(tenant, { maxAttempts: 2 })
@@ -141,10 +141,10 @@ function testFences(harness: StoreHarness): void {
     const current = await claimOne(tenant)
     const before = [await onlyDelivery(tenant), await onlyEndpoint(tenant)]
     for (const result of [success(late), failure(late), lastFailure(late, { isGone: true })]) {
-      assert.deepEqual(await record(tenant, [result], { failures: 1, failingMs: 0 }), [])
+      assert.deepEqual(await writeResults(tenant, [result], { failures: 1, failingMs: 0 }), [])
       assert.deepEqual([await onlyDelivery(tenant), await onlyEndpoint(tenant)], before)
     }
-    await record(tenant, [success(current)])
+    await writeResults(tenant, [success(current)])
     const { state, attemptLog } = await onlyDelivery(tenant)
     assert.equal(state, 'delivered')
     assert.deepEqual(
@@ -167,7 +167,7 @@ function testFences(harness: StoreHarness): void {
     await tenant.store.deliveries.release([refOf(late), { ...refOf(current), deliveryId: ids('dlv') }])
     assert.deepEqual(await onlyDelivery(tenant), before)
 
-    await record(tenant, [success(current)])
+    await writeResults(tenant, [success(current)])
     const delivered = await onlyDelivery(tenant)
     await tenant.store.deliveries.release([refOf(current)])
     assert.deepEqual(await onlyDelivery(tenant), delivered)
@@ -180,11 +180,11 @@ function testFences(harness: StoreHarness): void {
     const delivery = await claimOne(tenant)
     const before = await onlyDelivery(tenant)
     for (const token of ['', `${delivery.token} `, delivery.token.toUpperCase(), 'null']) {
-      await record(tenant, [success({ ...delivery, token })])
+      await writeResults(tenant, [success({ ...delivery, token })])
       await tenant.store.deliveries.release([{ ...refOf(delivery), token }])
     }
     assert.deepEqual(await onlyDelivery(tenant), before)
-    await record(tenant, [success(delivery)])
+    await writeResults(tenant, [success(delivery)])
     assert.equal((await onlyDelivery(tenant)).state, 'delivered')
   })
 
@@ -195,7 +195,7 @@ function testFences(harness: StoreHarness): void {
     const delivery = await claimOne(tenant)
     await tenant.store.deliveries.release([refOf(delivery)])
     const before = await onlyDelivery(tenant)
-    assert.deepEqual(await record(tenant, [failure(delivery)]), [])
+    assert.deepEqual(await writeResults(tenant, [failure(delivery)]), [])
     await tenant.store.deliveries.release([refOf(delivery)])
     assert.deepEqual(await onlyDelivery(tenant), before)
   })

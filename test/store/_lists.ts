@@ -19,7 +19,7 @@ function testList(harness: StoreHarness, kind: Kind): void {
 
   test(`${list} gives an empty page, not null, to an organization that has none`, async () => {
     const tenant = await createTenant(harness)
-    const { page } = await kind.list(tenant.store, requestOf(tenant.key, { scope: kind.scope }), 50)
+    const { page } = await kind.admitAndList(tenant.store, requestOf(tenant.key, { scope: kind.scope }), 50)
     assert.equal(page, '[]')
   })
 
@@ -65,12 +65,12 @@ function testList(harness: StoreHarness, kind: Kind): void {
     await kind.create(tenant)
     const narrow = await tenant.insertKey({ scopes: ['clients:write'] })
     const limited = requestOf(tenant.key, { scope: kind.scope, rateLimits: ONE_TOKEN })
-    assert.notEqual((await kind.list(tenant.store, limited, 50)).page, null)
+    assert.notEqual((await kind.admitAndList(tenant.store, limited, 50)).page, null)
 
     const verdicts = [
-      await kind.list(tenant.store, requestOf(UNKNOWN_KEY, { scope: kind.scope }), 50),
-      await kind.list(tenant.store, requestOf(narrow, { scope: kind.scope }), 50),
-      await kind.list(tenant.store, limited, 50),
+      await kind.admitAndList(tenant.store, requestOf(UNKNOWN_KEY, { scope: kind.scope }), 50),
+      await kind.admitAndList(tenant.store, requestOf(narrow, { scope: kind.scope }), 50),
+      await kind.admitAndList(tenant.store, limited, 50),
     ]
     assert.deepEqual(
       verdicts.map(({ admission, page }) => [admission.outcome, page]),
@@ -88,7 +88,7 @@ function testList(harness: StoreHarness, kind: Kind): void {
       scope: kind.scope,
       rateLimits: { ...ONE_TOKEN, key: { perSecond: 0.01, burst: 5 } },
     })
-    const { admission } = await kind.list(tenant.store, request, 50)
+    const { admission } = await kind.admitAndList(tenant.store, request, 50)
     assert.ok(admission.outcome === 'admitted')
     assert.deepEqual(admission.caller, { organizationId: tenant.id, keyId: tenant.key.id })
     assert.equal(admission.lastUseIsStale, true)

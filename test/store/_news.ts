@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { AttemptResult, FailureLimit, RecordReport } from '../../lib/deliveries.ts'
+import type { AttemptResult, FailureLimit, ResultReport } from '../../lib/webhooks/deliveries.ts'
 import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import {
@@ -32,8 +32,8 @@ function attempt(
   { store, secondStore }: Tenant,
   results: readonly AttemptResult[],
   { limit = LIMIT, inSecond = false }: { limit?: FailureLimit; inSecond?: boolean } = {},
-): Promise<RecordReport> {
-  return (inSecond ? secondStore : store).deliveries.record(results, limit)
+): Promise<ResultReport> {
+  return (inSecond ? secondStore : store).deliveries.writeResults(results, limit)
 }
 
 /** Publishes an event and claims its delivery. */
@@ -43,7 +43,7 @@ async function next(tenant: Tenant): Promise<Claimed> {
 }
 
 /** Of each endpoint, what is news. */
-function newsOf({ endpoints }: RecordReport): readonly (string | null)[] {
+function newsOf({ endpoints }: ResultReport): readonly (string | null)[] {
   return endpoints.map(({ isNewlyFailing, isNewlyDisabled }) => {
     if (isNewlyFailing && isNewlyDisabled) return 'both'
     return isNewlyFailing ? 'failing' : isNewlyDisabled ? 'disabled' : null
@@ -89,8 +89,20 @@ function testFailing(harness: StoreHarness): void {
     assert.deepEqual(await failTwice(), [null, 'failing'])
     await attempt(tenant, [success(await next(tenant))])
     assert.deepEqual(await failTwice(), [null, 'failing'])
-    await tenant.store.endpoints.setState(tenant.id, id, 'disabled', ['enabled'], newEntry())
-    await tenant.store.endpoints.setState(tenant.id, id, 'enabled', ['disabled'], newEntry())
+    await tenant.store.endpoints.setState({
+      organizationId: tenant.id,
+      endpointId: id,
+      state: 'disabled',
+      from: ['enabled'],
+      entry: newEntry(),
+    })
+    await tenant.store.endpoints.setState({
+      organizationId: tenant.id,
+      endpointId: id,
+      state: 'enabled',
+      from: ['disabled'],
+      entry: newEntry(),
+    })
     assert.deepEqual(await failTwice(), [null, 'failing'])
   })
 
@@ -123,7 +135,13 @@ function testFailing(harness: StoreHarness): void {
     const { id } = await tenant.insertEndpoint()
     await publishMany(tenant, 3)
     const { deliveries } = await claim(tenant)
-    await tenant.store.endpoints.setState(tenant.id, id, 'disabled', ['enabled'], newEntry())
+    await tenant.store.endpoints.setState({
+      organizationId: tenant.id,
+      endpointId: id,
+      state: 'disabled',
+      from: ['enabled'],
+      entry: newEntry(),
+    })
     const report = await attempt(
       tenant,
       deliveries.map((delivery) => lastFailure(delivery)),
@@ -177,11 +195,23 @@ function testLostAnswers(harness: StoreHarness): void {
     const { id } = await tenant.insertEndpoint()
     const results = [gone(await next(tenant))]
     await attempt(tenant, results)
-    await tenant.store.endpoints.setState(tenant.id, id, 'enabled', ['disabled'], newEntry())
+    await tenant.store.endpoints.setState({
+      organizationId: tenant.id,
+      endpointId: id,
+      state: 'enabled',
+      from: ['disabled'],
+      entry: newEntry(),
+    })
     assert.deepEqual(newsOf(await attempt(tenant, results)), [null])
-    await tenant.store.endpoints.setState(tenant.id, id, 'disabled', ['enabled'], newEntry())
+    await tenant.store.endpoints.setState({
+      organizationId: tenant.id,
+      endpointId: id,
+      state: 'disabled',
+      from: ['enabled'],
+      entry: newEntry(),
+    })
     assert.deepEqual(newsOf(await attempt(tenant, results)), [null])
-    await tenant.store.endpoints.remove(tenant.id, id, newEntry())
+    await tenant.store.endpoints.remove({ organizationId: tenant.id, endpointId: id, entry: newEntry() })
     assert.deepEqual(newsOf(await attempt(tenant, results)), [])
   })
 
@@ -194,12 +224,13 @@ function testLostAnswers(harness: StoreHarness): void {
     await attempt(tenant, [lastFailure(current, { reason: 'timeout' })], {
       limit: { failures: 1, failingMs: 0 },
     })
-    assert.deepEqual(await attempt(tenant, [lastFailure(late)]), { endpoints: [], deadLetters: [] })
+    const { lost, ...news } = await attempt(tenant, [lastFailure(late, { durationMs: 90_000.25 })])
+    assert.deepEqual([lost.length, news], [1, { endpoints: [], deadLetters: [] }])
   })
 }
 
 function testDeadLetters(harness: StoreHarness): void {
-  test('record() tells what it has dead-lettered, and of nothing else', async (t) => {
+  test('writeResults() tells what it has dead-lettered, and of nothing else', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id: endpointId } = await tenant.insertEndpoint()
     const event = await tenant.publish({ type: 'project.completed' })

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { type TestContext, test } from 'node:test'
-import { toTimestamp } from '../../lib/making.ts'
-import type { ExpiryNotice, ExpiryRequest } from '../../lib/notices.ts'
-import type { BusinessStore } from '../../lib/store.ts'
+import type { BusinessApiStore } from '../../lib/business-store.ts'
+import type { ExpiryNotice, ExpiryRequest } from '../../lib/webhooks/notices.ts'
+import { toTimestamp } from '../../lib/writes/write-context.ts'
 import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import { createPublisher, storeTime } from './_delivering.ts'
@@ -22,7 +22,7 @@ const HOUR_MS = 3_600_000
 async function claimExpiring(
   tenant: Tenant,
   changes: Partial<ExpiryRequest> = {},
-  store: BusinessStore = tenant.store,
+  store: BusinessApiStore = tenant.store,
 ): Promise<readonly ExpiryNotice[]> {
   const request = { token: randomUUID(), secretsWithinMs: HOUR_MS, apiKeysWithinMs: HOUR_MS, limit: 1000 }
   const notices = await store.notices.claimExpiring({ ...request, ...changes })
@@ -38,7 +38,14 @@ async function createExpecting(harness: StoreHarness, t: TestContext): Promise<T
 /** A secret that is replaced, and signs for so long; gives the endpoint's id. */
 async function rotate(tenant: Tenant, overlapMs: number, endpointId?: string): Promise<string> {
   const id = endpointId ?? (await tenant.insertEndpoint()).id
-  await tenant.store.endpoints.rotateSecret(tenant.id, id, `sealed ${randomUUID()}`, overlapMs, newEntry())
+  await tenant.store.endpoints.rotateSecret({
+    organizationId: tenant.id,
+    changeId: ids('chg'),
+    endpointId: id,
+    sealedSecret: `sealed ${randomUUID()}`,
+    overlapMs,
+    entry: newEntry(),
+  })
   return id
 }
 
@@ -81,7 +88,7 @@ function testSecrets(harness: StoreHarness): void {
     await rotate(tenant, 0)
     await rotate(tenant, 1000)
     const removed = await rotate(tenant, HOUR_MS / 2)
-    await tenant.store.endpoints.remove(tenant.id, removed, newEntry())
+    await tenant.store.endpoints.remove({ organizationId: tenant.id, endpointId: removed, entry: newEntry() })
     await tenant.letTimePass(1001)
     assert.deepEqual(await claimExpiring(tenant), [])
   })
@@ -104,7 +111,11 @@ function testApiKeys(harness: StoreHarness): void {
   test('claimExpiring() gives no key that has expired, that was revoked, or that has no end', async (t) => {
     const tenant = await createExpecting(harness, t)
     await expire(tenant, 1000)
-    await tenant.store.apiKeys.revoke(tenant.id, await expire(tenant, HOUR_MS / 2), newEntry())
+    await tenant.store.apiKeys.revoke({
+      organizationId: tenant.id,
+      keyId: await expire(tenant, HOUR_MS / 2),
+      entry: newEntry(),
+    })
     await tenant.letTimePass(1001)
     assert.deepEqual(await claimExpiring(tenant), [])
   })
@@ -142,7 +153,7 @@ function testRequests(harness: StoreHarness): void {
       (await claimExpiring(tenant, { token })).map(idOf).toSorted(),
       [keyId, endpointId, sooner].toSorted(),
     )
-    await tenant.store.apiKeys.revoke(tenant.id, keyId, newEntry())
+    await tenant.store.apiKeys.revoke({ organizationId: tenant.id, keyId, entry: newEntry() })
     assert.equal((await claimExpiring(tenant, { token })).map(idOf).includes(keyId), false, 'it was revoked')
     assert.deepEqual(await claimExpiring(tenant), [])
   })

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { blank } from '../../lib/blanks.ts'
-import type { IdempotencyClaim, NumberedOutcome } from '../../lib/creation.ts'
-import { type RecordedEvent, record } from '../../lib/envelope.ts'
-import type { NewInvoice } from '../../lib/invoices.ts'
-import type { NewNumber } from '../../lib/numbering.ts'
-import type { NewProposal } from '../../lib/proposals.ts'
-import type { BusinessStore } from '../../lib/store.ts'
+import type { BusinessApiStore } from '../../lib/business-store.ts'
+import type { NewNumber } from '../../lib/resources/document-numbers.ts'
+import type { InvoiceRecord } from '../../lib/resources/invoices.ts'
+import type { ProposalRecord } from '../../lib/resources/proposals.ts'
+import type { KeyReservation, NumberedOutcome } from '../../lib/writes/creation.ts'
+import { type EventRecord, toEventRecord } from '../../lib/writes/event-envelope.ts'
+import { placeholder } from '../../lib/writes/placeholders.ts'
 import { dataOf, invoiceItem, verbs } from './_changing.ts'
 import type { StoreHarness } from './_contract.ts'
 import { itemsOf, kinds } from './_kinds.ts'
@@ -33,15 +33,15 @@ interface Numbered {
 }
 
 interface Changes {
-  readonly idempotency?: IdempotencyClaim | null
-  readonly events?: readonly RecordedEvent[]
+  readonly idempotency?: KeyReservation | null
+  readonly events?: readonly EventRecord[]
   /** The record breaks a rule of its table. */
   readonly isBroken?: boolean
 }
 
 interface Creation {
   readonly id: string
-  send(store?: BusinessStore): Promise<NumberedOutcome>
+  send(store?: BusinessApiStore): Promise<NumberedOutcome>
 }
 
 const invoices: Numbered = {
@@ -49,7 +49,7 @@ const invoices: Numbered = {
   kind: kinds.invoices,
   prepare(tenant, number, { idempotency = null, events = [], isBroken = false }: Changes = {}) {
     const total = isBroken ? '1250.0001' : '1250.000'
-    const made: NewInvoice = { ...invoiceItem('draft'), number, total }
+    const made: InvoiceRecord = { ...invoiceItem('draft'), number, total }
     const creation = { organizationId: tenant.id, record: made, events, idempotency }
     return { id: made.id, send: (store = tenant.store) => store.invoices.create(creation) }
   },
@@ -60,7 +60,7 @@ const proposals: Numbered = {
   kind: kinds.proposals,
   prepare(tenant, number, { idempotency = null, events = [], isBroken = false }: Changes = {}) {
     const total = isBroken ? Number.NaN : 10
-    const made: NewProposal = { ...(verbs.proposal.item('draft') as NewProposal), number, total }
+    const made: ProposalRecord = { ...(verbs.proposal.item('draft') as ProposalRecord), number, total }
     const creation = { organizationId: tenant.id, record: made, events, idempotency }
     return { id: made.id, send: (store = tenant.store) => store.proposals.create(creation) }
   },
@@ -92,9 +92,9 @@ async function numbersOf({ kind }: Numbered, tenant: Tenant): Promise<readonly s
   return items.map((item) => String(Reflect.get(item, 'number'))).toReversed()
 }
 
-function eventWithNumber(): RecordedEvent {
-  const data = { number: blank('number'), text: '"\\u0000number" é 🏺' }
-  return record(ids('evt'), 'proposal.created', data, Date.UTC(2026, 2, 14))
+function eventWithNumber(): EventRecord {
+  const data = { number: placeholder('number'), text: '"\\u0000number" é 🏺' }
+  return toEventRecord(ids('evt'), 'proposal.created', data, Date.UTC(2026, 2, 14))
 }
 
 function testSeries(harness: StoreHarness, numbered: Numbered): void {
@@ -114,7 +114,7 @@ function testSeries(harness: StoreHarness, numbered: Numbered): void {
 
   test(`${name}.create() says the number in its events, and in the reply of its key, and keeps the rest as it is`, async () => {
     const tenant = await createTenant(harness)
-    const reply = JSON.stringify({ number: blank('number'), text: '"\\u0000number"' })
+    const reply = JSON.stringify({ number: placeholder('number'), text: '"\\u0000number"' })
     const idempotency = claim({ reply })
     const events = [eventWithNumber(), eventWithNumber()]
     await create(numbered, tenant, SERIES, { events, idempotency })
@@ -231,7 +231,7 @@ function testRepeats(harness: StoreHarness, numbered: Numbered): void {
 function testReplays(harness: StoreHarness, numbered: Numbered): void {
   test(`of 20 ${numbered.name}.create() at once under one key, in two processes, one number is used`, async () => {
     const tenant = await createTenant(harness)
-    const idempotency = claim({ reply: JSON.stringify({ number: blank('number') }) })
+    const idempotency = claim({ reply: JSON.stringify({ number: placeholder('number') }) })
     const { store, secondStore } = tenant
     const outcomes = await Promise.all(
       Array.from({ length: 20 }, (_, index) =>

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { RecordedEvent } from '../../lib/envelope.ts'
-import type { Invoice, OverdueRequest } from '../../lib/invoices.ts'
-import { toTimestamp } from '../../lib/making.ts'
-import { overdueRequest } from '../../lib/overdue.ts'
-import type { BusinessStore } from '../../lib/store.ts'
+import type { BusinessApiStore } from '../../lib/business-store.ts'
+import type { Invoice, OverdueRequest } from '../../lib/resources/invoices.ts'
+import { overdueRequest } from '../../lib/resources/overdue.ts'
+import type { EventRecord } from '../../lib/writes/event-envelope.ts'
+import { toTimestamp } from '../../lib/writes/write-context.ts'
 import { dataOf, invoiceItem, settlement } from './_changing.ts'
 import type { StoreHarness } from './_contract.ts'
 import { createPublisher, deliveriesOf } from './_delivering.ts'
@@ -35,7 +35,7 @@ async function createInvoice(
 function mark(
   { id, store }: Tenant,
   changes: Partial<Omit<OverdueRequest, 'event'>> = {},
-  through: BusinessStore = store,
+  through: BusinessApiStore = store,
 ): Promise<readonly Invoice[]> {
   const which = { organizationId: id, asOf: AS_OF, limit: 100, ...changes }
   return through.invoices.markOverdue(overdueRequest(which, { now: NOW }))
@@ -113,7 +113,7 @@ function overdueData({ id, number, currency, amountDue, dueDate }: Invoice): obj
   return { invoiceId: id, number, currency, amountDue, dueDate }
 }
 
-function assertEnvelope({ id, type, createdAt, body }: RecordedEvent): void {
+function assertEnvelope({ id, type, createdAt, body }: EventRecord): void {
   assert.match(id, /^evt_[0-9A-HJKMNP-TV-Z]{26}$/)
   const { data: _, ...envelope } = JSON.parse(body)
   assert.deepEqual(envelope, { id, type: 'invoice.overdue', createdAt: toTimestamp(NOW) })

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { blank } from '../../lib/blanks.ts'
-import type { ChangeOutcome } from '../../lib/change.ts'
-import { type RecordedEvent, record } from '../../lib/envelope.ts'
-import type { Invoice, NewInvoice, Settlement } from '../../lib/invoices.ts'
-import type { BusinessStore } from '../../lib/store.ts'
+import type { BusinessApiStore } from '../../lib/business-store.ts'
+import type { Invoice, InvoiceRecord, Settlement } from '../../lib/resources/invoices.ts'
+import type { ChangeOutcome } from '../../lib/writes/change.ts'
+import { type EventRecord, toEventRecord } from '../../lib/writes/event-envelope.ts'
+import { placeholder } from '../../lib/writes/placeholders.ts'
 import { changeClaim, dataOf, invoiceItem, listed, settlement, verbs } from './_changing.ts'
 import type { StoreHarness } from './_contract.ts'
 import { kinds } from './_kinds.ts'
@@ -23,7 +23,7 @@ type PaymentOutcome = ChangeOutcome<Invoice, 'too_fine' | 'overpaid'>
 const MOMENT = '2026-03-14T09:26:53.589Z'
 const PAYABLE = ['issued', 'partially_paid', 'overdue']
 
-async function createInvoice(tenant: Tenant, changes: Partial<NewInvoice> = {}): Promise<string> {
+async function createInvoice(tenant: Tenant, changes: Partial<InvoiceRecord> = {}): Promise<string> {
   const { currency = 'TND', total = '1250.000', amountPaid = '0' } = changes
   const money = { currency, total, amountPaid, amountDue: total }
   const item = { ...invoiceItem('issued'), ...changes, ...money }
@@ -36,7 +36,7 @@ function pay(
   recordId: string,
   amount: string,
   changes: Partial<Settlement> = {},
-  through: BusinessStore = store,
+  through: BusinessApiStore = store,
 ): Promise<PaymentOutcome> {
   const events = [event('payment.received')]
   const set = settlement(amount, { settledEvents: [event('invoice.paid')], ...changes })
@@ -51,9 +51,13 @@ function pay(
   })
 }
 
-function event(type: string): RecordedEvent {
-  const data = { amount: blank('amount'), paid: blank('amountPaid'), due: blank('amountDue') }
-  return record(ids('evt'), type, data, Date.parse(MOMENT))
+function event(type: string): EventRecord {
+  const data = {
+    amount: placeholder('amount'),
+    paid: placeholder('amountPaid'),
+    due: placeholder('amountDue'),
+  }
+  return toEventRecord(ids('evt'), type, data, Date.parse(MOMENT))
 }
 
 /** Status, paid and due after a payment. */
@@ -104,7 +108,7 @@ function testAmounts(harness: StoreHarness): void {
 }
 
 function testRefusals(harness: StoreHarness): void {
-  const cases: [what: string, invoice: Partial<NewInvoice>, amount: string, reason: string][] = [
+  const cases: [what: string, invoice: Partial<InvoiceRecord>, amount: string, reason: string][] = [
     ['too fine for TND', {}, '0.0001', 'too_fine'],
     ['too fine for EUR', { currency: 'EUR', total: '10.00' }, '0.001', 'too_fine'],
     ['too fine for JPY', { currency: 'JPY', total: '10' }, '0.1', 'too_fine'],

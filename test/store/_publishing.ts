@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { newLead } from '../../lib/leads.ts'
+import { newLead } from '../../lib/resources/leads.ts'
 import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import {
@@ -13,11 +13,12 @@ import {
   TIMESTAMP,
 } from './_delivering.ts'
 import { type Kind, kinds } from './_kinds.ts'
-import { claim as claimKey, events, ids, newEvent, type Tenant } from './_tenant.ts'
+import { events, ids, newEvent, claim as reserveKey, type Tenant } from './_tenant.ts'
 
 /** One delivery for each endpoint that an event goes to, written with the event. */
 export function testPublishing(harness: StoreHarness): void {
   testRecords(harness)
+  testSizes(harness)
   testRecipients(harness)
   testSameEvent(harness)
   for (const kind of Object.values(kinds)) testCreation(harness, kind)
@@ -76,6 +77,42 @@ function testRecords(harness: StoreHarness): void {
   })
 }
 
+const MAX_BYTES = 256 * 1024
+
+function testSizes(harness: StoreHarness): void {
+  const refusal = {
+    code: 'invalid_event',
+    message:
+      /^Cannot publish project\.completed because its body has 262145 bytes, and an event may have 262144\. Publish/,
+  }
+
+  test('publish() takes a body of 256 KiB, and refuses one more byte with both sizes', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    const type = 'project.completed'
+    // Bytes count, not characters.
+    const largest = await tenant.publish({ type, body: 'é'.repeat(MAX_BYTES / 2) })
+    await assert.rejects(tenant.publish({ type, body: `${'é'.repeat(MAX_BYTES / 2)}x` }), refusal)
+    assert.deepEqual(await tenant.events(), [largest])
+    assert.equal((await deliveriesOf(tenant)).length, 1)
+  })
+
+  test('a creation or a change with a larger event writes nothing', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    await tenant.insertEndpoint()
+    const large = newEvent({ type: 'project.completed', body: 'x'.repeat(MAX_BYTES + 1) })
+    const [example] = kinds.clients.examples
+    assert.ok(example)
+    const item = { ...example, id: ids('cli') }
+    const idempotency = reserveKey()
+    await assert.rejects(kinds.clients.create(tenant, { item, events: [large], idempotency }), refusal)
+    assert.deepEqual(await tenant.events(), [])
+    // Neither the record nor the key was written: the same creation with a smaller event goes through.
+    await kinds.clients.create(tenant, { item, events: events(1), idempotency })
+    assert.equal((await tenant.events()).length, 1)
+  })
+}
+
 function testRecipients(harness: StoreHarness): void {
   test('an event goes to every endpoint that wants its type, and to those that want every type', async (t) => {
     const tenant = await createPublisher(harness, t)
@@ -94,13 +131,25 @@ function testRecipients(harness: StoreHarness): void {
   test('an event is recorded as skipped for a disabled endpoint, and is never claimed', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
-    await tenant.store.endpoints.setState(tenant.id, id, 'disabled', ['enabled'], newEntry())
+    await tenant.store.endpoints.setState({
+      organizationId: tenant.id,
+      endpointId: id,
+      state: 'disabled',
+      from: ['enabled'],
+      entry: newEntry(),
+    })
     const event = await tenant.publish()
     const { state, reason, dueAt, finishedAt, attempts } = await onlyDelivery(tenant)
     assert.deepEqual([state, reason, dueAt, attempts], ['skipped', 'endpoint_disabled', null, 0])
     assert.match(finishedAt ?? '', TIMESTAMP)
     assert.deepEqual((await claim(tenant)).eventIds, [])
-    await tenant.store.endpoints.setState(tenant.id, id, 'enabled', ['disabled'], newEntry())
+    await tenant.store.endpoints.setState({
+      organizationId: tenant.id,
+      endpointId: id,
+      state: 'enabled',
+      from: ['disabled'],
+      entry: newEntry(),
+    })
     assert.deepEqual((await claim(tenant)).eventIds, [])
     assert.deepEqual(await endpointsOf(tenant, event.id), [id])
   })
@@ -108,11 +157,23 @@ function testRecipients(harness: StoreHarness): void {
   test('an event waits for a paused endpoint until it is resumed', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
-    await tenant.store.endpoints.setState(tenant.id, id, 'paused', ['enabled'], newEntry())
+    await tenant.store.endpoints.setState({
+      organizationId: tenant.id,
+      endpointId: id,
+      state: 'paused',
+      from: ['enabled'],
+      entry: newEntry(),
+    })
     const event = await tenant.publish()
     assert.equal((await onlyDelivery(tenant)).state, 'pending')
     assert.deepEqual((await claim(tenant)).eventIds, [])
-    await tenant.store.endpoints.setState(tenant.id, id, 'enabled', ['paused'], newEntry())
+    await tenant.store.endpoints.setState({
+      organizationId: tenant.id,
+      endpointId: id,
+      state: 'enabled',
+      from: ['paused'],
+      entry: newEntry(),
+    })
     assert.deepEqual((await claim(tenant)).eventIds, [event.id])
   })
 
@@ -121,7 +182,7 @@ function testRecipients(harness: StoreHarness): void {
     const removed = await ours.insertEndpoint()
     const endpoint = await ours.insertEndpoint()
     await theirs.insertEndpoint()
-    await ours.store.endpoints.remove(ours.id, removed.id, newEntry())
+    await ours.store.endpoints.remove({ organizationId: ours.id, endpointId: removed.id, entry: newEntry() })
     const event = await ours.publish()
     assert.deepEqual(await endpointsOf(ours, event.id), [endpoint.id])
     assert.deepEqual(await deliveriesOf(theirs), [])
@@ -184,7 +245,7 @@ function testCreation(harness: StoreHarness, kind: Kind): void {
     const some = await tenant.insertEndpoint({ types: ['client.created'] })
     const [business, client] = events(2)
     assert.ok(business && client)
-    const idempotency = claimKey()
+    const idempotency = reserveKey()
     const { again } = await kind.create(tenant, { events: [business, client], idempotency })
     await again()
     await again(tenant.secondStore)

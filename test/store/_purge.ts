@@ -11,12 +11,12 @@ import {
   getDelivery,
   lastFailure,
   onlyDelivery,
-  record,
   storeTime,
   success,
+  writeResults,
 } from './_delivering.ts'
 import { kinds } from './_kinds.ts'
-import { claim as claimKey, type Tenant, WEEK_MS } from './_tenant.ts'
+import { claim as reserveKey, type Tenant, WEEK_MS } from './_tenant.ts'
 
 /** What is forgotten, how much at once, and what must stay. */
 export function testPurge(harness: StoreHarness): void {
@@ -24,6 +24,7 @@ export function testPurge(harness: StoreHarness): void {
   testBounds(harness)
   testIdempotencyKeys(harness)
   testEndpoints(harness)
+  testEntries(harness)
 }
 
 const YEAR_MS = 365 * 24 * 3_600_000
@@ -54,8 +55,14 @@ function testEvents(harness: StoreHarness): void {
     for (let event = 0; event < 2; event++) await tenant.publish({ createdAt: OLD })
     const [one, other] = (await claim(tenant)).deliveries
     assert.ok(one && other)
-    await record(tenant, [success(one), lastFailure(other)])
-    await tenant.store.endpoints.setState(tenant.id, endpointId, 'disabled', ['enabled'], newEntry())
+    await writeResults(tenant, [success(one), lastFailure(other)])
+    await tenant.store.endpoints.setState({
+      organizationId: tenant.id,
+      endpointId,
+      state: 'disabled',
+      from: ['enabled'],
+      entry: newEntry(),
+    })
     await tenant.publish({ createdAt: OLD })
     await tenant.publish({ createdAt: OLD, type: 'lead.created' })
     assert.equal((await deliveriesOf(tenant)).length, 4)
@@ -80,16 +87,16 @@ function testEvents(harness: StoreHarness): void {
     const event = await tenant.publish({ createdAt: OLD })
     const [one, other] = (await claim(tenant)).deliveries
     assert.ok(one && other)
-    await record(tenant, [success(one)])
+    await writeResults(tenant, [success(one)])
     assert.equal((await purge(tenant)).events, 0, 'one is in flight')
-    await record(tenant, [failure(other, { delayMs: 0 })])
+    await writeResults(tenant, [failure(other, { delayMs: 0 })])
     assert.equal((await purge(tenant)).events, 0, 'one is pending')
     assert.deepEqual(await tenant.events(), [event])
     assert.equal((await getDelivery(tenant, one.id)).attemptLog.length, 1)
 
     const last = await claimOne(tenant)
     assert.equal(last.body, event.body)
-    await record(tenant, [success(last)])
+    await writeResults(tenant, [success(last)])
     assert.equal((await purge(tenant)).events, 1)
   })
 
@@ -111,7 +118,7 @@ function testBounds(harness: StoreHarness): void {
     await tenant.insertEndpoint()
     for (let event = 0; event < 5; event++) await tenant.publish({ createdAt: OLD })
     const { deliveries } = await claim(tenant)
-    await record(
+    await writeResults(
       tenant,
       deliveries.map((delivery) => success(delivery)),
     )
@@ -129,7 +136,13 @@ function testBounds(harness: StoreHarness): void {
     const tenant = await createPurged(harness, t)
     const { id } = await tenant.insertEndpoint()
     const waiting = [await tenant.publish({ createdAt: OLD }), await tenant.publish({ createdAt: OLD })]
-    await tenant.store.endpoints.setState(tenant.id, id, 'disabled', ['enabled'], newEntry())
+    await tenant.store.endpoints.setState({
+      organizationId: tenant.id,
+      endpointId: id,
+      state: 'disabled',
+      from: ['enabled'],
+      entry: newEntry(),
+    })
     await tenant.publish({ createdAt: OLD })
     assert.equal((await purge(tenant, 1)).events, 1)
     assert.deepEqual(await tenant.events(), waiting)
@@ -142,10 +155,10 @@ function testIdempotencyKeys(harness: StoreHarness): void {
     await tenant.letTimePass(WEEK_MS + 1)
     // What other tests have left may expire with that.
     await purgeAll(tenant)
-    for (let key = 0; key < 3; key++) await kinds.projects.create(tenant, { idempotency: claimKey() })
+    for (let key = 0; key < 3; key++) await kinds.projects.create(tenant, { idempotency: reserveKey() })
     assert.equal((await purge(tenant)).idempotencyKeys, 0)
     await tenant.letTimePass(WEEK_MS + 1)
-    const live = claimKey()
+    const live = reserveKey()
     await kinds.projects.create(tenant, { idempotency: live })
     const counts: number[] = []
     for (let part = 0; part < 3; part++) counts.push((await purge(tenant, 2)).idempotencyKeys)
@@ -164,16 +177,16 @@ function testEndpoints(harness: StoreHarness): void {
     for (let event = 0; event < 2; event++) await tenant.publish({ createdAt: OLD })
     const [one, other] = (await claim(tenant)).deliveries
     assert.ok(one && other)
-    await record(tenant, [success(one)])
-    await endpoints.remove(tenant.id, removed.id, newEntry())
+    await writeResults(tenant, [success(one)])
+    await endpoints.remove({ organizationId: tenant.id, endpointId: removed.id, entry: newEntry() })
     await purgeTwice(tenant)
     assert.equal((await onlyDelivery(tenant)).endpointId, removed.id)
-    await endpoints.insert(tenant.id, removed, newEntry())
+    await endpoints.insert({ organizationId: tenant.id, limit: 1000, endpoint: removed, entry: newEntry() })
     assert.deepEqual(await idsOf(tenant), [kept.id], 'a part of its log is left')
 
-    await record(tenant, [success(other)])
+    await writeResults(tenant, [success(other)])
     await purgeTwice(tenant)
-    await endpoints.insert(tenant.id, removed, newEntry())
+    await endpoints.insert({ organizationId: tenant.id, limit: 1000, endpoint: removed, entry: newEntry() })
     assert.deepEqual(await idsOf(tenant), [removed.id, kept.id], 'its id is free again')
   })
 
@@ -185,5 +198,43 @@ function testEndpoints(harness: StoreHarness): void {
 
   async function idsOf({ store, id }: Tenant): Promise<string[]> {
     return (await store.endpoints.list(id)).map((endpoint) => endpoint.id)
+  }
+}
+
+function testEntries(harness: StoreHarness): void {
+  const details = { olderThanMs: EVENTS_AFTER_MS }
+
+  test('purge() leaves its entry in each organization that loses events, with how many in all', async (t) => {
+    const one = await createPurged(harness, t)
+    const other = await createPublisher(harness, t)
+    const untouched = await createPublisher(harness, t)
+    for (let event = 0; event < 3; event++) await one.publish({ createdAt: OLD })
+    await other.publish({ createdAt: OLD })
+    await untouched.publish()
+    const { subjectId: _, ...entry } = newEntry({ action: 'events.purged', actor: 'olga', details })
+    // Two events at a time: an organization's entry counts those of several purges.
+    for (const { store } of [one, one, other, one, other]) {
+      await store.deliveries.purge({ eventsAfterMs: EVENTS_AFTER_MS, limit: 2, entry })
+    }
+    for (const [tenant, events] of [
+      [one, 3],
+      [other, 1],
+    ] as const) {
+      const [{ at: _at, ...left } = assert.fail(), ...more] = await listEntries(tenant)
+      assert.deepEqual(left, { ...entry, subjectId: tenant.id, details: { ...details, events } })
+      assert.deepEqual(more, [])
+    }
+    assert.deepEqual(await listEntries(untouched), [])
+  })
+
+  test('purge() without an entry leaves none', async (t) => {
+    const tenant = await createPurged(harness, t)
+    await tenant.publish({ createdAt: OLD })
+    assert.equal((await purge(tenant)).events, 1)
+    assert.deepEqual(await listEntries(tenant), [])
+  })
+
+  function listEntries({ store, id }: Tenant) {
+    return store.audit.list(id, { subjectId: id }, 10, null)
   }
 }

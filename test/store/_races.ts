@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { RateLimits } from '../../lib/rate-limit.ts'
-import type { BusinessStore } from '../../lib/store.ts'
+import type { RateLimits } from '../../lib/access/rate-limit.ts'
+import type { BusinessApiStore } from '../../lib/business-store.ts'
 import type { StoreHarness } from './_contract.ts'
 import { type Attempted, idsOf, kinds } from './_kinds.ts'
 import { claim, createTenant, events, requestOf, type Tenant, WEEK_MS } from './_tenant.ts'
@@ -19,7 +19,7 @@ export function testRaces(harness: StoreHarness): void {
 async function atOnce<T>(
   { store, secondStore }: Tenant,
   count: number,
-  work: (store: BusinessStore, index: number) => Promise<T>,
+  work: (store: BusinessApiStore, index: number) => Promise<T>,
 ): Promise<T[]> {
   return Promise.all(
     Array.from({ length: count }, (_, index) => work(index % 2 === 0 ? store : secondStore, index)),
@@ -139,7 +139,7 @@ function testListsUnderLimit(harness: StoreHarness): void {
     const { id } = await kinds.clients.create(tenant)
     const limit = { perSecond: 1000, burst: 1 }
     const request = requestOf(tenant.key, { rateLimits: { key: limit, organization: limit } })
-    const answers = await atOnce(tenant, 300, (store) => store.clients.list(request, 50))
+    const answers = await atOnce(tenant, 300, (store) => store.clients.admitAndList(request, 50))
     for (const { admission, page } of answers) {
       const shown = page === null ? null : (JSON.parse(page) as { id: string }[]).map((item) => item.id)
       assert.deepEqual(shown, admission.outcome === 'admitted' ? [id] : null)

@@ -4,15 +4,15 @@ import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import {
   type Claimed,
+  capacityFor,
   claim,
   createPublisher,
   getDelivery,
   LEASE_MS,
   publishMany,
-  record,
   refOf,
-  roomFor,
   success,
+  writeResults,
 } from './_delivering.ts'
 
 /** Claims that are sent again, as their answer was lost. */
@@ -46,9 +46,9 @@ export function testRepeats(harness: StoreHarness): void {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await publishMany(tenant, 5)
-    const room = roomFor(tenant, { endpoint: 3 })
-    const lost = await claim(tenant, { room, limit: 2 })
-    const again = await claim(tenant, { token: lost.token, isRepeat: true, room })
+    const capacity = capacityFor(tenant, { endpoint: 3 })
+    const lost = await claim(tenant, { capacity, limit: 2 })
+    const again = await claim(tenant, { token: lost.token, isRepeat: true, capacity })
     assert.equal(again.deliveries.length, 3)
     assert.deepEqual(byId(again.deliveries.slice(0, 2)), byId(lost.deliveries))
   })
@@ -60,9 +60,9 @@ export function testRepeats(harness: StoreHarness): void {
     const lost = await claim(tenant, { limit: 3 })
     const [ended, released, inFlight] = lost.deliveries
     assert.ok(ended && released && inFlight)
-    await record(tenant, [success(ended)])
+    await writeResults(tenant, [success(ended)])
     await tenant.store.deliveries.release([refOf(released)])
-    const repeat = { token: lost.token, isRepeat: true, room: roomFor(tenant, { endpoint: 0 }) }
+    const repeat = { token: lost.token, isRepeat: true, capacity: capacityFor(tenant, { endpoint: 0 }) }
     assert.deepEqual((await claim(tenant, repeat)).deliveries, [inFlight])
     await tenant.letTimePass(LEASE_MS + 1)
     assert.deepEqual((await claim(tenant, repeat)).deliveries, [], 'its lease has ended')
@@ -73,7 +73,7 @@ export function testRepeats(harness: StoreHarness): void {
     const { id } = await tenant.insertEndpoint()
     await tenant.publish()
     const lost = await claim(tenant)
-    await tenant.store.endpoints.remove(tenant.id, id, newEntry())
+    await tenant.store.endpoints.remove({ organizationId: tenant.id, endpointId: id, entry: newEntry() })
     assert.equal(lost.deliveries.length, 1)
     assert.deepEqual((await claim(tenant, { token: lost.token, isRepeat: true })).deliveries, [])
   })

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { ApiKeyRecord, ApiKeyRotation, ApiKeySuccessor } from '../../lib/api-keys.ts'
+import type { ApiKeyRecord, ApiKeyRotation, ApiKeySuccessor } from '../../lib/access/api-keys.ts'
 import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import { storeTime } from './_delivering.ts'
@@ -21,7 +21,14 @@ async function rotate(
   successor: ApiKeySuccessor = newSuccessor(),
   overlapMs: number = OVERLAP_MS,
 ): Promise<ApiKeyRotation> {
-  const rotation = await store.apiKeys.rotate(id, key.id, successor, overlapMs, newEntry())
+  const rotation = await store.apiKeys.rotate({
+    organizationId: id,
+    limit: 1000,
+    keyId: key.id,
+    successor,
+    overlapMs,
+    entry: newEntry(),
+  })
   assert.ok(rotation)
   return rotation
 }
@@ -76,7 +83,17 @@ function testSuccessor(harness: StoreHarness): void {
     const before = [await ours.store.apiKeys.list(ours.id), await theirs.store.apiKeys.list(theirs.id)]
     for (const id of [theirs.key.id, ids('key'), '', 'constructor']) {
       const successor = newSuccessor()
-      assert.equal(await ours.store.apiKeys.rotate(ours.id, id, successor, 0, newEntry()), null)
+      assert.equal(
+        await ours.store.apiKeys.rotate({
+          organizationId: ours.id,
+          limit: 1000,
+          keyId: id,
+          successor,
+          overlapMs: 0,
+          entry: newEntry(),
+        }),
+        null,
+      )
       assert.equal(await outcomeOf(ours, successor), 'unauthenticated')
     }
     assert.deepEqual(
@@ -123,7 +140,7 @@ function testOnce(harness: StoreHarness): void {
       await tenant.insertKey({ expiresAt: '2020-02-29T12:00:00.010Z' }),
       await tenant.insertKey(),
     ]
-    await tenant.store.apiKeys.revoke(tenant.id, revoked.id, newEntry())
+    await tenant.store.apiKeys.revoke({ organizationId: tenant.id, keyId: revoked.id, entry: newEntry() })
     await rotate(tenant, rotated)
     const before = await tenant.store.apiKeys.list(tenant.id)
     for (const key of [revoked, expired, rotated]) {
@@ -142,7 +159,14 @@ function testOnce(harness: StoreHarness): void {
   test('of ten rotations of a key at once, in two processes, one makes a key', async () => {
     const tenant = await createTenant(harness)
     const rotations = await callAtOnce(tenant, ({ apiKeys }) =>
-      apiKeys.rotate(tenant.id, tenant.key.id, newSuccessor(), OVERLAP_MS, newEntry()),
+      apiKeys.rotate({
+        organizationId: tenant.id,
+        limit: 1000,
+        keyId: tenant.key.id,
+        successor: newSuccessor(),
+        overlapMs: OVERLAP_MS,
+        entry: newEntry(),
+      }),
     )
     const made = rotations.flatMap((rotation) => rotation?.key ?? [])
     assert.equal(made.length, 1)

@@ -1,14 +1,14 @@
-import type { ApiKeySuccessor } from '../../lib/api-keys.ts'
-import type { AuditEntry, AuditRecord } from '../../lib/audit.ts'
-import type { BusinessStore } from '../../lib/store.ts'
+import type { ApiKeySuccessor } from '../../lib/access/api-keys.ts'
+import type { AuditEntry, AuditRecord } from '../../lib/access/audit.ts'
+import type { BusinessApiStore } from '../../lib/business-store.ts'
 import { newEntry } from '../_audit.ts'
-import { claimOne, onlyDelivery, record, success } from './_delivering.ts'
+import { claimOne, onlyDelivery, success, writeResults } from './_delivering.ts'
 import { ids, newEndpoint, newKey, newSuccessor, type Tenant } from './_tenant.ts'
 
 // Every verb that leaves an audit entry, with something to change and something that is not to be changed.
 
 /** A verb as it is called with an entry. */
-export type Call = (store: BusinessStore, entry: AuditRecord) => Promise<unknown>
+export type Call = (store: BusinessApiStore, entry: AuditRecord) => Promise<unknown>
 
 /** A verb in an organization of its own. */
 export interface Change {
@@ -27,15 +27,16 @@ export const changes: Readonly<Record<string, (tenant: Tenant) => Promise<Change
   async 'apiKeys.insert()'({ id, key }) {
     const another = newKey()
     return {
-      change: ({ apiKeys }, entry) => apiKeys.insert(id, another, entry),
-      vain: ({ apiKeys }, entry) => apiKeys.insert(id, key, entry),
+      change: ({ apiKeys }, entry) =>
+        apiKeys.insert({ organizationId: id, limit: 1000, key: another, entry }),
+      vain: ({ apiKeys }, entry) => apiKeys.insert({ organizationId: id, limit: 1000, key, entry }),
     }
   },
 
   async 'apiKeys.revoke()'({ id, key }) {
     return {
-      change: ({ apiKeys }, entry) => apiKeys.revoke(id, key.id, entry),
-      vain: ({ apiKeys }, entry) => apiKeys.revoke(id, ids('key'), entry),
+      change: ({ apiKeys }, entry) => apiKeys.revoke({ organizationId: id, keyId: key.id, entry }),
+      vain: ({ apiKeys }, entry) => apiKeys.revoke({ organizationId: id, keyId: ids('key'), entry }),
     }
   },
 
@@ -43,10 +44,17 @@ export const changes: Readonly<Record<string, (tenant: Tenant) => Promise<Change
     const expired = await insertKey({ expiresAt: '2020-02-29T12:00:00.010Z' })
     // As two calls have entries of their own, they have successors of their own.
     const successors = new Map<string, ApiKeySuccessor>()
-    const rotate = (store: BusinessStore, keyId: string, entry: AuditRecord) => {
+    const rotate = (store: BusinessApiStore, keyId: string, entry: AuditRecord) => {
       const successor = successors.get(entry.id) ?? newSuccessor()
       successors.set(entry.id, successor)
-      return store.apiKeys.rotate(id, keyId, successor, 60_000, entry)
+      return store.apiKeys.rotate({
+        organizationId: id,
+        limit: 1000,
+        keyId,
+        successor,
+        overlapMs: 60_000,
+        entry,
+      })
     }
     return {
       change: (store, entry) => rotate(store, key.id, entry),
@@ -56,37 +64,51 @@ export const changes: Readonly<Record<string, (tenant: Tenant) => Promise<Change
 
   async 'apiKeys.limitOrganization()'({ id }) {
     return {
-      change: ({ apiKeys }, entry) => apiKeys.limitOrganization(id, { perSecond: 0.5, burst: 3 }, entry),
-      vain: ({ apiKeys }, entry) => apiKeys.limitOrganization(id, null, entry),
+      change: ({ apiKeys }, entry) =>
+        apiKeys.limitOrganization({ organizationId: id, rateLimit: { perSecond: 0.5, burst: 3 }, entry }),
+      vain: ({ apiKeys }, entry) => apiKeys.limitOrganization({ organizationId: id, rateLimit: null, entry }),
     }
   },
 
   async 'apiKeys.limitOrganization() of null'({ id, store }) {
-    await store.apiKeys.limitOrganization(id, { perSecond: 0.5, burst: 3 }, newEntry())
+    await store.apiKeys.limitOrganization({
+      organizationId: id,
+      rateLimit: { perSecond: 0.5, burst: 3 },
+      entry: newEntry(),
+    })
     return {
-      change: ({ apiKeys }, entry) => apiKeys.limitOrganization(id, null, entry),
-      vain: ({ apiKeys }, entry) => apiKeys.limitOrganization(id, { perSecond: 0.5, burst: 3 }, entry),
+      change: ({ apiKeys }, entry) =>
+        apiKeys.limitOrganization({ organizationId: id, rateLimit: null, entry }),
+      vain: ({ apiKeys }, entry) =>
+        apiKeys.limitOrganization({ organizationId: id, rateLimit: { perSecond: 0.5, burst: 3 }, entry }),
     }
   },
 
   async 'endpoints.insert()'({ id, insertEndpoint }) {
     const [present, another] = [await insertEndpoint(), newEndpoint()]
     return {
-      change: ({ endpoints }, entry) => endpoints.insert(id, another, entry),
-      vain: ({ endpoints }, entry) => endpoints.insert(id, present, entry),
+      change: ({ endpoints }, entry) =>
+        endpoints.insert({ organizationId: id, limit: 1000, endpoint: another, entry }),
+      vain: ({ endpoints }, entry) =>
+        endpoints.insert({ organizationId: id, limit: 1000, endpoint: present, entry }),
     }
   },
 
   async 'endpoints.update()'({ id, insertEndpoint }) {
     const { id: endpointId, url } = await insertEndpoint({
       types: ['client.created'],
-      headers: { 'X-A': '1' },
+      headerNames: ['X-A'],
+      sealedHeaders: 'sealed',
     })
-    const same = { url, types: ['client.created'], headers: { 'X-A': '1' }, description: '' } as const
-    const other = { url, types: null, headers: { 'X-A': '2' }, description: '' }
+    const headers = { headerNames: ['X-A'], sealedHeaders: 'sealed', replaces: 'sealed' }
+    const same = { url, types: ['client.created'], headers, description: '' } as const
+    const anew = { ...headers, sealedHeaders: 'sealed anew' }
+    const other = { url, types: null, headers: anew, description: '' }
     return {
-      change: ({ endpoints }, entry) => endpoints.update(id, endpointId, other, entry),
-      vain: ({ endpoints }, entry) => endpoints.update(id, endpointId, same, entry),
+      change: ({ endpoints }, entry) =>
+        endpoints.update({ organizationId: id, endpointId, changes: other, entry }),
+      vain: ({ endpoints }, entry) =>
+        endpoints.update({ organizationId: id, endpointId, changes: same, entry }),
       added: { fields: ['types', 'headers'] },
     }
   },
@@ -94,38 +116,46 @@ export const changes: Readonly<Record<string, (tenant: Tenant) => Promise<Change
   async 'endpoints.setState()'({ id, insertEndpoint }) {
     const { id: endpointId } = await insertEndpoint()
     return {
-      change: ({ endpoints }, entry) => endpoints.setState(id, endpointId, 'paused', ['enabled'], entry),
-      vain: ({ endpoints }, entry) => endpoints.setState(id, endpointId, 'enabled', ['paused'], entry),
+      change: ({ endpoints }, entry) =>
+        endpoints.setState({ organizationId: id, endpointId, state: 'paused', from: ['enabled'], entry }),
+      vain: ({ endpoints }, entry) =>
+        endpoints.setState({ organizationId: id, endpointId, state: 'enabled', from: ['paused'], entry }),
     }
   },
 
   async 'endpoints.remove()'({ id, insertEndpoint }) {
     const { id: endpointId } = await insertEndpoint()
     return {
-      change: ({ endpoints }, entry) => endpoints.remove(id, endpointId, entry),
-      vain: ({ endpoints }, entry) => endpoints.remove(id, ids('we'), entry),
+      change: ({ endpoints }, entry) => endpoints.remove({ organizationId: id, endpointId, entry }),
+      vain: ({ endpoints }, entry) => endpoints.remove({ organizationId: id, endpointId: ids('we'), entry }),
     }
   },
 
-  async 'endpoints.rotateSecret()'({ id, insertEndpoint }) {
+  async 'endpoints.rotateSecret()'({ id: organizationId, insertEndpoint }) {
     const { id: endpointId, sealedSecret } = await insertEndpoint()
+    const changeId = ids('chg')
+    const rotation = { organizationId, endpointId, changeId, overlapMs: 60_000 }
     return {
-      change: ({ endpoints }, entry) => endpoints.rotateSecret(id, endpointId, 'sealed anew', 60_000, entry),
-      vain: ({ endpoints }, entry) => endpoints.rotateSecret(id, endpointId, sealedSecret, 60_000, entry),
+      change: ({ endpoints }, entry) =>
+        endpoints.rotateSecret({ ...rotation, sealedSecret: 'sealed anew', entry }),
+      vain: ({ endpoints }, entry) => endpoints.rotateSecret({ ...rotation, sealedSecret, entry }),
+      added: { changeId },
     }
   },
 
-  async 'deliveries.replay()'(tenant) {
+  async 'deliveries.recover()'(tenant) {
     const { id } = tenant
     await tenant.insertEndpoint()
     await tenant.publish()
     const delivered = await claimOne(tenant)
-    await record(tenant, [success(delivered)])
+    await writeResults(tenant, [success(delivered)])
     return {
-      change: ({ deliveries }, entry) => deliveries.replay(id, [delivered.id], {}, 1, entry),
-      vain: ({ deliveries }, entry) => deliveries.replay(id, [ids('dlv')], {}, 1, entry),
+      change: ({ deliveries }, entry) =>
+        deliveries.recover({ organizationId: id, ids: [delivered.id], filter: {}, limit: 1, entry }),
+      vain: ({ deliveries }, entry) =>
+        deliveries.recover({ organizationId: id, ids: [ids('dlv')], filter: {}, limit: 1, entry }),
       subjectId: delivered.id,
-      added: { replayed: 1 },
+      added: { recovered: 1 },
     }
   },
 

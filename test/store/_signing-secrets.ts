@@ -1,9 +1,26 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { SecretRotation } from '../../lib/webhooks/endpoints.ts'
 import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import { claimOne, createPublisher, onlyEndpoint, shown, storeTime, TIMESTAMP } from './_delivering.ts'
-import type { Tenant } from './_tenant.ts'
+import { callAtOnce, ids, type Tenant } from './_tenant.ts'
+
+/** Rotates under an id of its own, unless that is given. */
+function rotate(
+  { id: organizationId, store }: Tenant,
+  endpointId: string,
+  sealedSecret: string,
+  overlapMs: number,
+  changeId: string = ids('chg'),
+): Promise<SecretRotation | null> {
+  const change = { endpointId, changeId, sealedSecret, overlapMs, entry: newEntry({ subjectId: endpointId }) }
+  return store.endpoints.rotateSecret({ organizationId, ...change })
+}
+
+function onSecondStore(tenant: Tenant): Tenant {
+  return { ...tenant, store: tenant.secondStore }
+}
 
 /** With what deliveries are signed, before, during and after a rotation. */
 export function testSigningSecrets(harness: StoreHarness): void {
@@ -20,15 +37,9 @@ export function testSigningSecrets(harness: StoreHarness): void {
   test('endpoints.rotateSecret() lets the secret before sign too, after the current one, until the overlap has ended', async (t) => {
     const tenant = await createPublisher(harness, t)
     const endpoint = await tenant.insertEndpoint({ sealedSecret: 'first' })
-    const rotated = await tenant.store.endpoints.rotateSecret(
-      tenant.id,
-      endpoint.id,
-      'second',
-      OVERLAP_MS,
-      newEntry(),
-    )
-    const expiresAt = rotated?.previousSecretExpiresAt ?? ''
-    assert.deepEqual(rotated, { ...shown(endpoint), previousSecretExpiresAt: expiresAt })
+    const rotated = await rotate(tenant, endpoint.id, 'second', OVERLAP_MS)
+    const expiresAt = rotated?.endpoint.previousSecretExpiresAt ?? ''
+    assert.deepEqual(rotated?.endpoint, { ...shown(endpoint), previousSecretExpiresAt: expiresAt })
     assert.match(expiresAt, TIMESTAMP)
     const leftMs = Date.parse(expiresAt) - (await storeTime(tenant))
     assert.ok(leftMs > OVERLAP_MS - 10_000 && leftMs <= OVERLAP_MS, `${leftMs}`)
@@ -43,18 +54,18 @@ export function testSigningSecrets(harness: StoreHarness): void {
   test('endpoints.rotateSecret() with an overlap of 0 lets the new secret alone sign', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint({ sealedSecret: 'first' })
-    await tenant.store.endpoints.rotateSecret(tenant.id, id, 'second', OVERLAP_MS, newEntry())
-    const rotated = await tenant.store.endpoints.rotateSecret(tenant.id, id, 'third', 0, newEntry())
-    assert.equal(rotated?.previousSecretExpiresAt, null)
+    await rotate(tenant, id, 'second', OVERLAP_MS)
+    const rotated = await rotate(tenant, id, 'third', 0)
+    assert.equal(rotated?.endpoint.previousSecretExpiresAt, null)
     assert.deepEqual(await sealedSecretsOf(tenant), ['third'])
   })
 
   test('endpoints.rotateSecret() twice lets the last two sign, and the first no more', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint({ sealedSecret: 'first' })
-    await tenant.store.endpoints.rotateSecret(tenant.id, id, 'second', OVERLAP_MS, newEntry())
+    await rotate(tenant, id, 'second', OVERLAP_MS)
     await tenant.letTimePass(OVERLAP_MS / 2)
-    await tenant.secondStore.endpoints.rotateSecret(tenant.id, id, 'third', OVERLAP_MS, newEntry())
+    await rotate(onSecondStore(tenant), id, 'third', OVERLAP_MS)
     await tenant.letTimePass(OVERLAP_MS / 2 + 1)
     assert.deepEqual(await sealedSecretsOf(tenant), ['third', 'second'])
   })
@@ -62,19 +73,51 @@ export function testSigningSecrets(harness: StoreHarness): void {
   test('endpoints.rotateSecret() to the secret that is the current one changes nothing', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint({ sealedSecret: 'first' })
-    const rotated = await tenant.store.endpoints.rotateSecret(tenant.id, id, 'second', OVERLAP_MS, newEntry())
-    assert.deepEqual(
-      await tenant.store.endpoints.rotateSecret(tenant.id, id, 'second', 0, newEntry()),
-      rotated,
-    )
-    const again = await tenant.secondStore.endpoints.rotateSecret(
-      tenant.id,
-      id,
-      'second',
-      OVERLAP_MS * 2,
-      newEntry(),
-    )
+    const rotated = await rotate(tenant, id, 'second', OVERLAP_MS)
+    assert.deepEqual(await rotate(tenant, id, 'second', 0), rotated)
+    const again = await rotate(onSecondStore(tenant), id, 'second', OVERLAP_MS * 2)
     assert.deepEqual(again, rotated)
     assert.deepEqual(await sealedSecretsOf(tenant), ['second', 'first'])
+  })
+
+  test('endpoints.rotateSecret() of an id that was used before gives the endpoint as it is, and changes nothing', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const { id } = await tenant.insertEndpoint({ sealedSecret: 'first' })
+    const other = await tenant.insertEndpoint({ sealedSecret: 'other', types: ['lead.created'] })
+    const [changeId, second] = [ids('chg'), ids('chg')]
+    const made = await rotate(tenant, id, 'second', OVERLAP_MS, changeId)
+    assert.equal(made?.outcome, 'rotated')
+    const again = await rotate(onSecondStore(tenant), id, 'third', 0, changeId)
+    assert.deepEqual(again, { ...made, outcome: 'already_exists' })
+    assert.deepEqual(await sealedSecretsOf(tenant), ['second', 'first'])
+
+    await rotate(tenant, id, 'fourth', OVERLAP_MS, second)
+    assert.equal((await rotate(tenant, id, 'fifth', 0, changeId))?.outcome, 'already_exists', 'after another')
+    assert.equal(
+      (await rotate(tenant, id, 'second', 0, changeId))?.outcome,
+      'already_exists',
+      'no longer its own',
+    )
+    assert.deepEqual(await sealedSecretsOf(tenant), ['fourth', 'second'])
+    assert.equal(
+      (await rotate(tenant, other.id, 'sixth', 0, changeId))?.outcome,
+      'rotated',
+      'another endpoint',
+    )
+  })
+
+  test('endpoints.rotateSecret() under one id ten times at once, in two processes, rotates once and says so to one caller', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const { id } = await tenant.insertEndpoint({ sealedSecret: 'first' })
+    const changeId = ids('chg')
+    let count = 0
+    const rotations = await callAtOnce(tenant, async (store) => {
+      const sealed = `sealed ${++count}`
+      return { sealed, rotation: await rotate({ ...tenant, store }, id, sealed, OVERLAP_MS, changeId) }
+    })
+    const made = rotations.filter(({ rotation }) => rotation?.outcome === 'rotated')
+    assert.equal(made.length, 1)
+    assert.equal(rotations.filter(({ rotation }) => rotation?.outcome === 'already_exists').length, 9)
+    assert.deepEqual(await sealedSecretsOf(tenant), [made[0]?.sealed, 'first'])
   })
 }

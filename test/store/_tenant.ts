@@ -1,13 +1,18 @@
 import { randomBytes } from 'node:crypto'
-import type { AdmissionRequest } from '../../lib/admission.ts'
-import { type ApiKeyRecord, type ApiKeySuccessor, digestApiKey, generateApiKey } from '../../lib/api-keys.ts'
-import type { IdempotencyClaim } from '../../lib/creation.ts'
-import type { EndpointRecord } from '../../lib/endpoints.ts'
-import type { RecordedEvent } from '../../lib/envelope.ts'
-import { createIds } from '../../lib/ids.ts'
-import { toTimestamp } from '../../lib/making.ts'
-import { SCOPES } from '../../lib/scopes.ts'
-import type { BusinessStore } from '../../lib/store.ts'
+import type { AdmissionRequest } from '../../lib/access/admission.ts'
+import {
+  type ApiKeyRecord,
+  type ApiKeySuccessor,
+  digestApiKey,
+  generateApiKey,
+} from '../../lib/access/api-keys.ts'
+import { SCOPES } from '../../lib/access/scopes.ts'
+import { createIds } from '../../lib/base/ids.ts'
+import type { BusinessApiStore } from '../../lib/business-store.ts'
+import type { EndpointRecord } from '../../lib/webhooks/endpoints.ts'
+import type { KeyReservation } from '../../lib/writes/creation.ts'
+import type { EventRecord } from '../../lib/writes/event-envelope.ts'
+import { toTimestamp } from '../../lib/writes/write-context.ts'
 import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 
@@ -18,8 +23,8 @@ export const ids: ReturnType<typeof createIds> = createIds()
 /** A new organization with a key that carries every scope, and the two stores to reach it through. */
 export interface Tenant {
   readonly id: string
-  readonly store: BusinessStore
-  readonly secondStore: BusinessStore
+  readonly store: BusinessApiStore
+  readonly secondStore: BusinessApiStore
   readonly key: ApiKeyRecord
   insertKey(changes?: Partial<ApiKeyRecord>): Promise<ApiKeyRecord>
   /** Makes a client; gives the id of its business. */
@@ -27,8 +32,8 @@ export interface Tenant {
   /** Inserts a webhook endpoint that wants every type, unless it is told otherwise. */
   insertEndpoint(changes?: Partial<EndpointRecord>): Promise<EndpointRecord>
   /** Publishes an event of type `client.created`, unless it is told otherwise. */
-  publish(changes?: Partial<RecordedEvent>): Promise<RecordedEvent>
-  events(): Promise<readonly RecordedEvent[]>
+  publish(changes?: Partial<EventRecord>): Promise<EventRecord>
+  events(): Promise<readonly EventRecord[]>
   letTimePass(ms: number): Promise<void>
 }
 
@@ -39,7 +44,7 @@ export async function createTenant(harness: StoreHarness): Promise<Tenant> {
   const id = `org_contract_${organizations}`
   const store = await harness.store(id)
   const key = newKey()
-  await store.apiKeys.insert(id, key, newEntry())
+  await store.apiKeys.insert({ organizationId: id, limit: 1000, key, entry: newEntry() })
   return {
     id,
     store,
@@ -47,13 +52,13 @@ export async function createTenant(harness: StoreHarness): Promise<Tenant> {
     key,
     async insertKey(changes) {
       const another = newKey(changes)
-      await store.apiKeys.insert(id, another, newEntry())
+      await store.apiKeys.insert({ organizationId: id, limit: 1000, key: another, entry: newEntry() })
       return another
     },
     insertBusiness: () => insertBusiness(store, id),
     async insertEndpoint(changes) {
       const endpoint = newEndpoint(changes)
-      await store.endpoints.insert(id, endpoint, newEntry())
+      await store.endpoints.insert({ organizationId: id, limit: 1000, endpoint, entry: newEntry() })
       return endpoint
     },
     async publish(changes) {
@@ -69,7 +74,7 @@ export async function createTenant(harness: StoreHarness): Promise<Tenant> {
 /** Makes a call ten times at once, in two processes. */
 export async function callAtOnce<T>(
   { id, store, secondStore }: Tenant,
-  call: (store: BusinessStore) => Promise<T>,
+  call: (store: BusinessApiStore) => Promise<T>,
 ): Promise<readonly T[]> {
   const stores = Array.from({ length: 10 }, (_, index) => (index % 2 === 0 ? store : secondStore))
   // Opens their connections, so that the calls do meet.
@@ -99,7 +104,7 @@ export function newSuccessor(changes: Partial<ApiKeySuccessor> = {}): ApiKeySucc
   return { id, digest, prefix, lastFour, createdAt, ...changes }
 }
 
-async function insertBusiness(store: BusinessStore, organizationId: string): Promise<string> {
+async function insertBusiness(store: BusinessApiStore, organizationId: string): Promise<string> {
   const business = { id: ids('biz'), name: 'Atlas', category: null, city: null, email: null, phone: null }
   const record = {
     id: ids('cli'),
@@ -124,13 +129,13 @@ export function requestOf(
 export const UNKNOWN_KEY = { digest: digestApiKey('nobody has this key') }
 
 /** Events in order, with bodies that only bytes can carry unchanged. */
-export function events(count: number): RecordedEvent[] {
+export function events(count: number): EventRecord[] {
   return Array.from({ length: count }, (_, index) =>
     newEvent({ type: index % 2 === 0 ? 'business.created' : 'client.created' }),
   )
 }
 
-export function newEvent(changes: Partial<RecordedEvent> = {}): RecordedEvent {
+export function newEvent(changes: Partial<EventRecord> = {}): EventRecord {
   const id = ids('evt')
   const createdAt = '2026-03-14T09:26:53.589Z'
   const body = `{ "id":"${id}",  "data":{"n":1.0,"text":"\\u00e9 é 🏺 \\" \\\\ \\n","again":1,"again":2}}`
@@ -144,7 +149,8 @@ export function newEndpoint(changes: Partial<EndpointRecord> = {}): EndpointReco
     url: `https://subscriber.example/${id}`,
     description: '',
     types: null,
-    headers: {},
+    headerNames: [],
+    sealedHeaders: null,
     createdAt: toTimestamp(Date.now()),
     sealedSecret: `sealed of ${id}`,
     ...changes,
@@ -154,7 +160,7 @@ export function newEndpoint(changes: Partial<EndpointRecord> = {}): EndpointReco
 export const WEEK_MS: number = 7 * 24 * 60 * 60 * 1000
 
 /** A claim of a key of its own, with a reply that could not be built again from any record. */
-export function claim(changes: Partial<IdempotencyClaim> = {}): IdempotencyClaim {
+export function claim(changes: Partial<KeyReservation> = {}): KeyReservation {
   const unique = randomBytes(6).toString('hex')
   return {
     operation: 'POST /api/v1/clients',

@@ -10,8 +10,8 @@ import {
   deliveriesOf,
   getDelivery,
   NEVER,
-  record,
   success,
+  writeResults,
 } from './_delivering.ts'
 import { ids, type Tenant } from './_tenant.ts'
 
@@ -47,24 +47,60 @@ interface Foreign {
 
 const calls: Record<string, (ours: Tenant, foreign: Foreign) => Promise<unknown>> = {
   'endpoints.update()': ({ store, id }, { endpointId }) =>
-    store.endpoints.update(id, endpointId, { url: 'https://ours.example/' }, newEntry()),
+    store.endpoints.update({
+      organizationId: id,
+      endpointId,
+      changes: { url: 'https://ours.example/' },
+      entry: newEntry(),
+    }),
   'endpoints.setState()': ({ store, id }, { endpointId }) =>
-    store.endpoints.setState(id, endpointId, 'disabled', ['enabled', 'paused'], newEntry()),
-  'endpoints.remove()': ({ store, id }, { endpointId }) => store.endpoints.remove(id, endpointId, newEntry()),
+    store.endpoints.setState({
+      organizationId: id,
+      endpointId,
+      state: 'disabled',
+      from: ['enabled', 'paused'],
+      entry: newEntry(),
+    }),
+  'endpoints.remove()': ({ store, id }, { endpointId }) =>
+    store.endpoints.remove({ organizationId: id, endpointId, entry: newEntry() }),
   'endpoints.rotateSecret()': ({ store, id }, { endpointId }) =>
-    store.endpoints.rotateSecret(id, endpointId, 'ours', 0, newEntry()),
+    store.endpoints.rotateSecret({
+      organizationId: id,
+      changeId: ids('chg'),
+      endpointId,
+      sealedSecret: 'ours',
+      overlapMs: 0,
+      entry: newEntry(),
+    }),
   'endpoints.getTarget()': ({ store, id }, { endpointId }) => store.endpoints.getTarget(id, endpointId),
   'deliveries.cancel()': ({ store, id }, { deliveryId }) =>
     store.deliveries.cancel(id, deliveryId, newEntry()),
   'deliveries.list()': ({ store, id }, { endpointId }) =>
     store.deliveries.list(id, { endpointId }, 100, null),
   'deliveries.get()': ({ store, id }, { deliveryId }) => store.deliveries.get(id, deliveryId),
-  'deliveries.replay()': ({ store, id }, { deliveryId }) =>
-    store.deliveries.replay(id, [deliveryId], {}, 1, newEntry()),
-  'deliveries.replay() by a filter': ({ store, id }, { endpointId }) =>
-    store.deliveries.replay(id, null, { endpointId }, 100, newEntry()),
-  'deliveries.record()': ({ store, id }, { claimed }) =>
-    store.deliveries.record([success({ ...claimed, organizationId: id })], NEVER),
+  'deliveries.recover()': ({ store, id }, { deliveryId }) =>
+    store.deliveries.recover({
+      organizationId: id,
+      ids: [deliveryId],
+      filter: {},
+      limit: 1,
+      entry: newEntry(),
+    }),
+  'deliveries.recover() by a filter': ({ store, id }, { endpointId }) =>
+    store.deliveries.recover({
+      organizationId: id,
+      ids: null,
+      filter: { endpointId },
+      limit: 100,
+      entry: newEntry(),
+    }),
+  'deliveries.writeResults()': async ({ store, id }, { claimed }) => {
+    const results = [success({ ...claimed, organizationId: id })]
+    const { lost, ...report } = await store.deliveries.writeResults(results, NEVER)
+    return { ...report, lost: lost.length }
+  },
+  'deliveries.read()': ({ store, id }, { claimed }) =>
+    store.deliveries.read([{ organizationId: id, deliveryId: claimed.id, token: claimed.token }]),
   'deliveries.release()': ({ store, id }, { claimed }) =>
     store.deliveries.release([{ organizationId: id, deliveryId: claimed.id, token: claimed.token }]),
 }
@@ -76,7 +112,7 @@ function testForeignIds(harness: StoreHarness): void {
       const { id: endpointId } = await theirs.insertEndpoint()
       await theirs.publish()
       const delivered = await claimOne(theirs)
-      await record(theirs, [success(delivered)])
+      await writeResults(theirs, [success(delivered)])
       await theirs.publish()
       const claimed = await claimOne(theirs)
       await ours.insertEndpoint()
@@ -94,17 +130,26 @@ function testForeignIds(harness: StoreHarness): void {
     })
   }
 
-  test('deliveries.list() and replay() without ids reach the own organization only', async (t) => {
+  test('deliveries.list() and recover() without ids reach the own organization only', async (t) => {
     const [ours, theirs] = await createTwo(harness, t)
     for (const tenant of [ours, theirs]) {
       await tenant.insertEndpoint()
       await tenant.publish()
-      await record(tenant, [success(await claimOne(tenant))])
+      await writeResults(tenant, [success(await claimOne(tenant))])
     }
     const before = await stateOf(theirs)
     const [delivery, ...others] = await deliveriesOf(ours)
     assert.deepEqual(others, [])
-    assert.deepEqual(await ours.store.deliveries.replay(ours.id, null, {}, 100, newEntry()), [delivery?.id])
+    assert.deepEqual(
+      await ours.store.deliveries.recover({
+        organizationId: ours.id,
+        ids: null,
+        filter: {},
+        limit: 100,
+        entry: newEntry(),
+      }),
+      [delivery?.id],
+    )
     assert.deepEqual(await stateOf(theirs), before)
   })
 }
@@ -116,16 +161,29 @@ function testSameIds(harness: StoreHarness): void {
     const their = await theirs.insertEndpoint({ id, url: 'https://theirs.example/', sealedSecret: 'theirs' })
     await theirs.publish()
     const before = await stateOf(theirs)
-    await ours.store.endpoints.update(
-      ours.id,
-      id,
-      { url: 'https://ours.example/', types: ['lead.created'] },
-      newEntry(),
-    )
-    await ours.store.endpoints.rotateSecret(ours.id, id, 'ours too', 60_000, newEntry())
-    await ours.store.endpoints.setState(ours.id, id, 'disabled', ['enabled'], newEntry())
+    await ours.store.endpoints.update({
+      organizationId: ours.id,
+      endpointId: id,
+      changes: { url: 'https://ours.example/', types: ['lead.created'] },
+      entry: newEntry(),
+    })
+    await ours.store.endpoints.rotateSecret({
+      organizationId: ours.id,
+      changeId: ids('chg'),
+      endpointId: id,
+      sealedSecret: 'ours too',
+      overlapMs: 60_000,
+      entry: newEntry(),
+    })
+    await ours.store.endpoints.setState({
+      organizationId: ours.id,
+      endpointId: id,
+      state: 'disabled',
+      from: ['enabled'],
+      entry: newEntry(),
+    })
     await ours.publish({ type: 'lead.created' })
-    await ours.store.endpoints.remove(ours.id, id, newEntry())
+    await ours.store.endpoints.remove({ organizationId: ours.id, endpointId: id, entry: newEntry() })
     await claim(ours)
     assert.deepEqual(await stateOf(theirs), before)
 
@@ -140,7 +198,7 @@ function testSameIds(harness: StoreHarness): void {
     const before = await stateOf(theirs)
     await ours.publish()
     const gone = success(await claimOne(ours), { outcome: 'dead_lettered', reason: 'gone', isGone: true })
-    const [health] = await record(ours, [gone])
+    const [health] = await writeResults(ours, [gone])
     assert.deepEqual([health?.organizationId, health?.state], [ours.id, 'disabled'])
     assert.deepEqual(await stateOf(theirs), before)
   })

@@ -38,38 +38,43 @@ test('the memory store gives out events that cannot be changed', async () => {
 
 test('the memory store keeps endpoints and published events as they were given, whatever becomes of the objects', async (t) => {
   const tenant = await createPublisher(harness, t)
-  const headers: Record<string, string> = { 'X-A': '1' }
-  const endpoint = newEndpoint({ headers, types: ['client.created'] })
+  const headerNames = ['X-A']
+  const endpoint = newEndpoint({ headerNames, sealedHeaders: 'sealed', types: ['client.created'] })
   const event = { ...newEvent() }
   const expected = structuredClone(event)
-  await store.endpoints.insert(tenant.id, endpoint, newEntry())
+  await store.endpoints.insert({ organizationId: tenant.id, limit: 1000, endpoint, entry: newEntry() })
   await store.events.publish(tenant.id, event)
-  headers['X-A'] = 'changed'
+  headerNames[0] = 'changed'
   event.body = 'changed'
-  assert.deepEqual((await onlyEndpoint(tenant)).headers, { 'X-A': '1' })
+  assert.deepEqual((await onlyEndpoint(tenant)).headerNames, ['X-A'])
   assert.deepEqual(store.recordedEvents(tenant.id), [expected])
 
-  const changed = { 'X-B': '1' }
-  await store.endpoints.update(tenant.id, endpoint.id, { headers: changed }, newEntry())
-  changed['X-B'] = 'changed'
-  const { body, headers: claimed } = await claimOne(tenant)
-  assert.deepEqual([body, claimed], [expected.body, { 'X-B': '1' }])
+  const changed = { headerNames: ['X-B'], sealedHeaders: 'sealed anew', replaces: 'sealed' }
+  await store.endpoints.update({
+    organizationId: tenant.id,
+    endpointId: endpoint.id,
+    changes: { headers: changed },
+    entry: newEntry(),
+  })
+  changed.headerNames[0] = 'changed'
+  const { body, headerNames: claimed } = await claimOne(tenant)
+  assert.deepEqual([body, claimed], [expected.body, ['X-B']])
 })
 
 test('the memory store gives out what can be changed without changing what it keeps', async (t) => {
   const tenant = await createPublisher(harness, t)
-  await tenant.insertEndpoint({ headers: { 'X-A': '1' }, types: ['client.created'] })
+  await tenant.insertEndpoint({ headerNames: ['X-A'], types: ['client.created'] })
   await tenant.publish()
   const before = [await onlyEndpoint(tenant), await deliveriesOf(tenant)]
   const endpoint = await onlyEndpoint(tenant)
   Object.assign(endpoint, { url: 'changed' })
-  Object.assign(endpoint.headers, { 'X-A': 'changed' })
+  Object.assign(endpoint.headerNames, { 0: 'changed' })
   Object.assign(endpoint.types ?? {}, { 0: 'lead.created' })
   for (const delivery of await deliveriesOf(tenant)) Object.assign(delivery, { state: 'delivered' })
   assert.deepEqual([await onlyEndpoint(tenant), await deliveriesOf(tenant)], before)
-  const { headers } = await claimOne(tenant)
-  Object.assign(headers, { 'X-A': 'changed' })
-  assert.deepEqual((await onlyEndpoint(tenant)).headers, { 'X-A': '1' })
+  const { headerNames } = await claimOne(tenant)
+  Object.assign(headerNames, { 0: 'changed' })
+  assert.deepEqual((await onlyEndpoint(tenant)).headerNames, ['X-A'])
 })
 
 test('the memory store measures nothing where nothing is to be done', async () => {
@@ -91,10 +96,16 @@ test('the memory store names organizations and endpoints whatever they are calle
   const plain = createMemoryStore()
   const tenant = await createPublisher({ ...harness, store: () => plain, secondStore: () => plain }, t)
   const id = 'constructor'
-  await plain.endpoints.insert(id, newEndpoint({ id }), newEntry())
+  await plain.endpoints.insert({
+    organizationId: id,
+    limit: 1000,
+    endpoint: newEndpoint({ id }),
+    entry: newEntry(),
+  })
   await plain.events.publish(id, newEvent())
   const { organizationId, endpointId } = await claimOne(tenant, {
-    room: { endpoint: 1, organization: 1, endpoints: {}, organizations: {} },
+    maxBytes: 4 * 1024 * 1024,
+    capacity: { endpoint: 1, organization: 1, endpoints: {}, organizations: {} },
   })
   assert.deepEqual([organizationId, endpointId], [id, id])
 })

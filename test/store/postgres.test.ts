@@ -1,7 +1,7 @@
 import { after, before } from 'node:test'
 import postgres, { type Sql } from 'postgres'
-import type { RecordedEvent } from '../../lib/envelope.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import type { EventRecord } from '../../lib/writes/event-envelope.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { describeStore, type StoreHarness } from './_contract.ts'
 
@@ -60,8 +60,8 @@ function storeAt(index: number): PostgresStore {
   return store
 }
 
-async function readEvents(organizationId: string): Promise<readonly RecordedEvent[]> {
-  const rows = await sql<RecordedEvent[]>`
+async function readEvents(organizationId: string): Promise<readonly EventRecord[]> {
+  const rows = await sql<EventRecord[]>`
     select id, type, to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "createdAt", body
     from business_api.events where organization_id = ${organizationId} order by id`
   return [...rows]

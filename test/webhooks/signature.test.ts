@@ -7,10 +7,10 @@ import {
   SIGNATURE_MALFORMED,
   SIGNATURE_MISMATCH,
   SIGNATURE_MISSING,
-  type SignatureErrorCode,
   signWebhook,
   verifyWebhook,
-  WebhookSignatureError,
+  WebhookError,
+  type WebhookErrorCode,
 } from '../../lib/webhooks.ts'
 
 const SENT_AT = 1_773_480_413
@@ -25,12 +25,12 @@ const PREVIOUS_HEX = '3f83f44dce70ccdb64039f15ccb2589a39e6263a52e0c594edfeee0fe1
 const atSending = { clock: () => SENT_AT * 1000 }
 
 /** The code of the refusal, whose text holds neither a secret nor a signature. */
-function refusalOf(...args: Parameters<typeof verifyWebhook>): SignatureErrorCode {
+function refusalOf(...args: Parameters<typeof verifyWebhook>): WebhookErrorCode {
   try {
     verifyWebhook(...args)
   } catch (error) {
-    assert.ok(error instanceof WebhookSignatureError, inspect(error))
-    assert.match(error.message, /^Cannot accept the webhook as /)
+    assert.ok(error instanceof WebhookError, inspect(error))
+    assert.match(error.message, /^Cannot accept the webhook because /)
     assert.doesNotMatch(inspect(error), /whsec_/)
     assert.doesNotMatch(inspect(error), /[0-9a-f]{64}/i)
     return error.code

@@ -1,7 +1,4 @@
-import { createBusinessApi } from 'business-api'
-import { createPostgresStore } from 'business-api/postgres'
-
-// Nothing is opened before the first request, so `next build`, which loads this file, needs no database.
-const store = createPostgresStore(process.env.DATABASE_URL ?? 'postgres://localhost:5432/postgres')
+import { createBusinessApi } from 'business-api-kit'
+import { store } from './store'
 
 export const api = createBusinessApi(store)

@@ -1,7 +1,7 @@
 import postgres from 'postgres'
 import { startPostgres } from '../../../examples/demo/postgres.ts'
+import type { BusinessApiStore } from '../../../lib/business-store.ts'
 import { createPostgresStore, migrate } from '../../../lib/postgres.ts'
-import type { BusinessStore } from '../../../lib/store.ts'
 import { addEndpoint, percentile } from './parts.ts'
 
 // What a claim of 100 costs with a thousand due deliveries and with a million, of twenty endpoints. The goal: at most
@@ -38,7 +38,7 @@ try {
 async function publish(count: number): Promise<void> {
   for (let index = 0; index < ENDPOINTS; index++) {
     await sql`
-      select business_api.record_events(${`org_${index}`}, (
+      select business_api.insert_events(${`org_${index}`}, (
         select jsonb_agg(jsonb_build_object(
           'id', business_api.new_id('evt'), 'type', 'project.completed', 'createdAt', now(), 'body', repeat('x', 400)
         ))
@@ -47,24 +47,27 @@ async function publish(count: number): Promise<void> {
   }
 }
 
-async function measure(store: BusinessStore): Promise<number[]> {
+async function measure(store: BusinessApiStore): Promise<number[]> {
   const times: number[] = []
-  let after = null
+  let cursor = null
   for (let index = 0; index < CLAIMS; index++) {
     const token = `bench-${performance.now()}`
     const begunAt = performance.now()
-    const claims: Awaited<ReturnType<BusinessStore['deliveries']['claim']>> = await store.deliveries.claim({
-      token,
-      isRepeat: false,
-      limit: 100,
-      room: { endpoint: 8, organization: 64, endpoints: {}, organizations: {} },
-      visits: 200,
-      after,
-      leaseMs: 30_000,
-      maxAttempts: 5,
-    })
+    const claims: Awaited<ReturnType<BusinessApiStore['deliveries']['claim']>> = await store.deliveries.claim(
+      {
+        token,
+        isRepeat: false,
+        limit: 100,
+        maxBytes: 4 * 1024 * 1024,
+        capacity: { endpoint: 8, organization: 64, endpoints: {}, organizations: {} },
+        scanLimit: 200,
+        cursor,
+        leaseMs: 30_000,
+        maxAttempts: 5,
+      },
+    )
     times.push(performance.now() - begunAt)
-    after = claims.next
+    cursor = claims.next
     if (claims.deliveries.length !== 100)
       throw new Error(`Claimed ${claims.deliveries.length} instead of 100`)
     await store.deliveries.release(

@@ -1,15 +1,23 @@
-// A delivery loop in a process of its own, as a host would run it. Says when it runs, and ends with its parent.
+// A delivery loop in a process of its own, as a host would run it. Says when it runs, and when asked how long its event
+// loop was held; ends with its parent.
 //
 //   node --import tsx deliverer.ts postgres://…
 
 import { createPostgresStore } from '../../../lib/postgres.ts'
 import { createDeliveryLoop, createWebhookSender } from '../../../lib/webhooks.ts'
+import { watchStalls } from './stalls.ts'
 
 const store = createPostgresStore(process.argv[2] ?? '')
 const sender = createWebhookSender({ allowHttp: true, allowPrivateNetworks: true })
-const loop = createDeliveryLoop(store, sender)
+// Endpoints that fail are part of some benchmarks.
+const loop = createDeliveryLoop(store, sender, { logger: false })
 loop.start()
 
+let readStalls: ReturnType<typeof watchStalls> | undefined
+process.on('message', () => {
+  readStalls ??= watchStalls()
+  process.send?.(readStalls())
+})
 process.on('disconnect', async () => {
   await loop.stop({ timeoutMs: 0 })
   process.exit()

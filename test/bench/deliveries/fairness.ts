@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import postgres from 'postgres'
 import { startPostgres } from '../../../examples/demo/postgres.ts'
-import type { RecordedEvent } from '../../../lib/envelope.ts'
 import { createPostgresStore, migrate } from '../../../lib/postgres.ts'
+import type { EventRecord } from '../../../lib/writes/event-envelope.ts'
 import {
   addEndpoint,
   describe,
@@ -85,8 +85,8 @@ async function fill(organizationId: string, count: number): Promise<void> {
   }
 }
 
-async function publishAll(organizationId: string, events: readonly RecordedEvent[]): Promise<void> {
-  await sql`select business_api.record_events(${organizationId}, ${JSON.stringify(events)}::text::jsonb)`
+async function publishAll(organizationId: string, events: readonly EventRecord[]): Promise<void> {
+  await sql`select business_api.insert_events(${organizationId}, ${JSON.stringify(events)}::text::jsonb)`
 }
 
 function report(what: string, values: readonly number[], idle: readonly number[]): void {

@@ -1,31 +1,33 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
-import type { RecordedEvent } from '../../../lib/envelope.ts'
-import { createIds } from '../../../lib/ids.ts'
-import { toTimestamp } from '../../../lib/making.ts'
-import type { BusinessStore } from '../../../lib/store.ts'
+import { createIds } from '../../../lib/base/ids.ts'
+import type { BusinessApiStore } from '../../../lib/business-store.ts'
+import type { EventRecord } from '../../../lib/writes/event-envelope.ts'
+import { toTimestamp } from '../../../lib/writes/write-context.ts'
 import { newEntry } from '../../_audit.ts'
 
 // What the benchmarks of deliveries are made of: subscribers and loops in processes of their own, events, percentiles.
 
 /** Subscribers in a process of their own. */
 export interface Receiver {
-  /** The URLs of those that answer at once, and of those that never do. */
+  /** The URLs of those that answer at once, of those that never do, and of those that answer 500. */
   readonly healthy: readonly string[]
   readonly silent: readonly string[]
+  readonly failing: readonly string[]
   /** What has arrived since the last call: when, by event id, in nanoseconds of the machine's monotonic clock. */
   arrivals(): Promise<Map<string, bigint>>
   stop(): void
 }
 
-export async function startReceiver(healthy: number, silent: number): Promise<Receiver> {
-  const child = fork(join(import.meta.dirname, 'receiver.ts'), [JSON.stringify({ healthy, silent })])
+export async function startReceiver(healthy: number, silent: number, failing = 0): Promise<Receiver> {
+  const child = fork(join(import.meta.dirname, 'receiver.ts'), [JSON.stringify({ healthy, silent, failing })])
   const [ports] = await once(child, 'message')
   const urls = (list: number[]): string[] => list.map((port) => `http://127.0.0.1:${port}/hook`)
   return {
     healthy: urls(ports.healthy),
     silent: urls(ports.silent),
+    failing: urls(ports.failing),
     async arrivals() {
       child.send('arrivals')
       const [message] = await once(child, 'message')
@@ -46,14 +48,15 @@ const ids = createIds()
 
 /** Registers an endpoint that wants every event of the organization. */
 export async function addEndpoint(
-  store: BusinessStore,
+  store: BusinessApiStore,
   organizationId: string,
   url: string,
 ): Promise<string> {
   const id = ids('we')
-  await store.endpoints.insert(
+  await store.endpoints.insert({
     organizationId,
-    {
+    limit: 1000,
+    endpoint: {
       id,
       url,
       description: '',
@@ -62,13 +65,13 @@ export async function addEndpoint(
       createdAt: toTimestamp(Date.now()),
       sealedSecret: 'plain.whsec_benchmark',
     },
-    newEntry(),
-  )
+    entry: newEntry(),
+  })
   return id
 }
 
 /** An event of the usual size. */
-export function newEvent(): RecordedEvent {
+export function newEvent(): EventRecord {
   const id = ids('evt')
   const createdAt = toTimestamp(Date.now())
   const data = { projectId: 'proj_01JD8Z6M3Q4T5V6W7X8Y9Z0ABC', name: 'x'.repeat(300) }
@@ -78,7 +81,7 @@ export function newEvent(): RecordedEvent {
 
 /** Publishes an event; tells when it was committed, as the publisher sees it. */
 export async function publish(
-  store: BusinessStore,
+  store: BusinessApiStore,
   organizationId: string,
 ): Promise<{ id: string; at: bigint }> {
   const event = newEvent()

@@ -1,12 +1,16 @@
 // Subscribers in a process of their own: one server for each endpoint, all on 127.0.0.1. Says which ports they have, and,
 // when asked, which event arrived when (CLOCK_MONOTONIC, which all processes of a machine share).
 //
-//   node --import tsx receiver.ts '{"healthy":19,"silent":1}'
+//   node --import tsx receiver.ts '{"healthy":19,"silent":1,"failing":0}'
 
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-const { healthy, silent } = JSON.parse(process.argv[2] ?? '{}') as { healthy: number; silent: number }
+const { healthy, silent, failing } = JSON.parse(process.argv[2] ?? '{}') as {
+  readonly healthy: number
+  readonly silent: number
+  readonly failing: number
+}
 const arrivals: [eventId: string, atNs: string][] = []
 
 function listen(server: Server): Promise<number> {
@@ -21,6 +25,11 @@ const answering = Array.from({ length: healthy }, () =>
     request.resume().on('end', () => response.end())
   }),
 )
+const refusing = Array.from({ length: failing }, () =>
+  createServer((request, response) => {
+    request.resume().on('end', () => response.writeHead(500, { Connection: 'close' }).end())
+  }),
+)
 const hanging = Array.from({ length: silent }, () => createServer((request) => void request.resume()))
 
 process.on('message', () => process.send?.({ arrivals: arrivals.splice(0) }))
@@ -28,4 +37,5 @@ process.on('disconnect', () => process.exit())
 process.send?.({
   healthy: await Promise.all(answering.map(listen)),
   silent: await Promise.all(hanging.map(listen)),
+  failing: await Promise.all(refusing.map(listen)),
 })

@@ -51,7 +51,7 @@ async function measure(name: Deliverer, { healthy, arrivals }: Receiver): Promis
   if (name === 'ours') {
     for (let index = 0; index < ENDPOINTS; index++) {
       const events = Array.from({ length: EVENTS / ENDPOINTS }, newEvent)
-      await sql`select business_api.record_events(${`org_${index}`}, ${JSON.stringify(events)}::text::jsonb)`
+      await sql`select business_api.insert_events(${`org_${index}`}, ${JSON.stringify(events)}::text::jsonb)`
     }
   } else {
     const jobs = Array.from({ length: EVENTS }, (_, index) => ({

@@ -1,4 +1,5 @@
-// The API in a Next.js app: this file serves everything below /api/v1, app/openapi.json/route.ts the description.
+// The API in a Next.js app: this file serves everything below /api/v1, app/openapi.json/route.ts the description, and
+// instrumentation.ts delivers the webhooks. Nothing is to be set for output: 'standalone'.
 //
 //   npm run build                         once in the top directory of this package, which is installed as file:../..
 //   cd examples/nextjs && npm install

@@ -1,0 +1,43 @@
+import { execFileSync } from 'node:child_process'
+import type { Ending } from './ending.ts'
+
+// npm passes a signal on to the shell that it has started, and to no other process. The shell ends, its child is told
+// nothing: without this file `kill NPM` would leave the demo and its PostgreSQL behind for good.
+
+/** Between two looks. */
+const EVERY_MS = 250
+/** As of a program that SIGTERM has ended. */
+const EXIT_CODE = 143
+/** The process that takes over orphans. */
+const INIT = 1
+
+/** Ends the demo once npm or its shell is gone. Does nothing where the demo was not started by npm. */
+export function endWithNpm(ending: Ending): void {
+  if (process.env.npm_lifecycle_event !== 'demo') return
+  const shell = process.ppid
+  const npm = parentOf(shell)
+  const timer = setInterval(() => {
+    if (shell !== INIT && process.ppid === shell && isAlive(npm)) return
+    clearInterval(timer)
+    // Ctrl-C ends the shell too, and has begun the ending by then.
+    if (!ending.hasBegun) void ending.exit(EXIT_CODE)
+  }, EVERY_MS).unref()
+}
+
+/** Undefined where the system cannot say: then the shell alone is watched. */
+function parentOf(pid: number): number | undefined {
+  try {
+    return Number(execFileSync('ps', ['-o', 'ppid=', '-p', String(pid)], { stdio: 'pipe' })) || undefined
+  } catch {
+    return undefined
+  }
+}
+
+function isAlive(pid: number | undefined): boolean {
+  if (pid === undefined) return true
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}

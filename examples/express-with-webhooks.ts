@@ -1,0 +1,48 @@
+// A host in one process: the API in an Express app, the host's own calls, and the delivery loop. SIGTERM ends it without
+// losing a request or an attempt. The first key: examples/create-key.ts
+//
+//   DATABASE_URL=postgres://… BUSINESS_API_SECRET_KEYS=$(openssl rand -base64 32) PORT=3000 \
+//     npx tsx examples/express-with-webhooks.ts
+
+import { createBusinessApi } from 'business-api-kit'
+import { createPlatform } from 'business-api-kit/platform'
+import { createPostgresStore, migrate } from 'business-api-kit/postgres'
+import { createDeliveryLoop, createWebhookSender } from 'business-api-kit/webhooks'
+import express from 'express'
+
+const { DATABASE_URL, BUSINESS_API_SECRET_KEYS, LOCAL_DEVELOPMENT, PORT = '3000' } = process.env
+if (!DATABASE_URL || !BUSINESS_API_SECRET_KEYS) {
+  console.error(
+    'Set DATABASE_URL to a PostgreSQL database and BUSINESS_API_SECRET_KEYS to 32 bytes in base64',
+  )
+  process.exit(2)
+}
+await migrate(DATABASE_URL)
+
+const store = createPostgresStore(DATABASE_URL)
+const platform = createPlatform(store)
+const sender = createWebhookSender({ localDevelopment: LOCAL_DEVELOPMENT === '1' })
+const loop = createDeliveryLoop(store, sender, {
+  secretKeys: BUSINESS_API_SECRET_KEYS.split(','),
+  onNotice: (notice) => console.log('Notice:', notice.kind, notice.organizationId),
+})
+
+const app = express()
+app.use('/platform', createBusinessApi(store))
+
+// A route of the host's own, behind the host's own login: it changes a record, and the loop sends the event.
+app.post('/projects/:id/complete', async (request, response) => {
+  const project = await platform.projects.complete('org_1', { projectId: request.params.id })
+  response.json(project)
+})
+
+loop.start()
+const server = app.listen(Number(PORT), () => console.log('Listening on', server.address()))
+
+// In the order of the data: no new requests, no new attempts, then the connections.
+process.once('SIGTERM', async () => {
+  await new Promise((resolve) => server.close(resolve))
+  await loop.stop()
+  await sender.close()
+  await store.close()
+})

@@ -1,0 +1,4 @@
+import { createPostgresStore } from 'business-api-kit/postgres'
+
+// Nothing is opened before the first request, so `next build`, which loads this file, needs no database.
+export const store = createPostgresStore(process.env.DATABASE_URL ?? 'postgres://localhost:5432/postgres')

@@ -1,0 +1,172 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { crc32 } from 'node:zlib'
+import type { Admission, AdmissionRequest } from './admission.ts'
+import type { AuditedRequest } from './audit.ts'
+import type { Insertion } from './insertion.ts'
+import type { RateLimit } from './rate-limit.ts'
+import type { Scope } from './scopes.ts'
+
+// --- Form ---
+
+/** How many base62 digits 32 random bytes and a CRC32 need. */
+const SECRET_DIGITS = 43
+const CHECKSUM_DIGITS = 6
+
+/**
+ * The shape of every API key, for secret scanners: `<prefix>_live_`, 43 base62 digits of 32 random bytes, 6 base62
+ * digits of the CRC32 over all that precedes them.
+ */
+export const API_KEY_PATTERN: RegExp = /\b[a-z][a-z0-9]{0,15}_live_[0-9A-Za-z]{49}\b/
+
+const WHOLE_KEY = new RegExp(`^${API_KEY_PATTERN.source}$`)
+
+/** What keys begin with unless the host says otherwise. Not `sk`, which scanners take for another company's. */
+export const DEFAULT_KEY_PREFIX = 'bapi'
+
+/** What a key may begin with: a lower-case letter, then at most 15 letters or digits. */
+export const API_KEY_PREFIX: RegExp = /^[a-z][a-z0-9]{0,15}$/
+
+/** Whether a prefix can start an API key: a lower-case letter, then at most 15 letters or digits. */
+export function isApiKeyPrefix(prefix: string): boolean {
+  return API_KEY_PREFIX.test(prefix)
+}
+
+/** Makes a new key. It exists in full only in the value returned. */
+export function generateApiKey(prefix: string): string {
+  const unchecked = `${prefix}_live_${toBase62(BigInt(`0x${randomBytes(32).toString('hex')}`), SECRET_DIGITS)}`
+  return unchecked + checksum(unchecked)
+}
+
+/** Whether a text has the shape and the checksum of a key, so that a typing error costs no round trip. */
+export function isWellFormedApiKey(text: string): boolean {
+  return WHOLE_KEY.test(text) && checksum(text.slice(0, -CHECKSUM_DIGITS)) === text.slice(-CHECKSUM_DIGITS)
+}
+
+/** The only form in which a key is stored or compared: SHA-256, lower-case hex. */
+export function digestApiKey(key: string): string {
+  return createHash('sha256').update(key).digest('hex')
+}
+
+function checksum(text: string): string {
+  return toBase62(BigInt(crc32(text)), CHECKSUM_DIGITS)
+}
+
+const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+
+function toBase62(value: bigint, digits: number): string {
+  let text = ''
+  for (let rest = value; text.length < digits; rest /= 62n) {
+    text = BASE62.charAt(Number(rest % 62n)) + text
+  }
+  return text
+}
+
+// --- Types ---
+
+/** An API key as an administrator sees it: everything but the key. */
+export interface ApiKey {
+  readonly id: string
+  readonly name: string
+  readonly scopes: readonly Scope[]
+  /** What precedes the secret digits: `bapi_live_`. */
+  readonly prefix: string
+  /** The last four characters, to tell keys apart. */
+  readonly lastFour: string
+  /** Instead of the API's limit for keys; null for that one. */
+  readonly rateLimit: RateLimit | null
+  readonly createdAt: string
+  /** Null: never. */
+  readonly expiresAt: string | null
+  /** Null: in force. */
+  readonly revokedAt: string | null
+  /** The key that replaces it; null: it has not been rotated. */
+  readonly successorId: string | null
+  /** Exact to a minute; null: never used. */
+  readonly lastUsedAt: string | null
+}
+
+/** A new key as a store keeps it. */
+export interface ApiKeyRecord extends Omit<ApiKey, 'revokedAt' | 'successorId' | 'lastUsedAt'> {
+  readonly digest: string
+}
+
+/** A key that is to replace another one, whose name, scopes and rate limit it has. */
+export interface ApiKeySuccessor
+  extends Pick<ApiKeyRecord, 'id' | 'digest' | 'prefix' | 'lastFour' | 'createdAt'> {
+  /** Absent: that of the key before. */
+  readonly expiresAt?: string | null
+}
+
+/**
+ * The outcome of a rotation, with the previous key as it is now:
+ *
+ * - `rotated`: `key` is the successor. An earlier attempt of the same rotation, whose answer was lost, counts too.
+ * - `already_exists`: the successor's id belongs to another key, which is `key`.
+ * - `refused`: the previous key is not in force, or has another successor.
+ * - `limit_reached`: the organization has as many keys in force as the limit allows.
+ */
+export type ApiKeyRotation =
+  | { readonly outcome: 'rotated' | 'already_exists'; readonly key: ApiKey; readonly previous: ApiKey }
+  | { readonly outcome: 'refused' | 'limit_reached'; readonly key: null; readonly previous: ApiKey }
+
+/** Asks for a new key. */
+export interface ApiKeyInsertion extends AuditedRequest {
+  readonly key: ApiKeyRecord
+  /** Keys of the organization in force at most, the new key included. */
+  readonly limit: number
+}
+
+/** Names a key that a change is made of. */
+export interface ApiKeyRevocation extends AuditedRequest {
+  readonly keyId: string
+}
+
+/** Asks for the successor of a key. */
+export interface ApiKeyReplacement extends AuditedRequest {
+  readonly keyId: string
+  readonly successor: ApiKeySuccessor
+  /** How long the previous key stays in force too, in milliseconds by the store's clock; 0: not at all. */
+  readonly overlapMs: number
+  /** Keys of the organization in force at most, the successor included. A rotation without overlap adds none. */
+  readonly limit: number
+}
+
+/** Sets the limit of an organization. */
+export interface OrganizationLimit extends AuditedRequest {
+  /** Null: that of the API. */
+  readonly rateLimit: RateLimit | null
+}
+
+// --- Store ---
+
+/** What a store must do for API keys. Nothing may cache a key's state: the next request on any process must see it. */
+export interface ApiKeyStore {
+  /** Judges a request by its key, the two rate limits and the scope, in that order, as one atomic step. */
+  admit(request: AdmissionRequest): Promise<Admission>
+
+  /** Records that a key was used now; does nothing when that was recorded within the last minute. */
+  markUsed(organizationId: string, keyId: string): Promise<void>
+
+  /**
+   * Inserts a key, unless its id is taken or the limit reached: exact also among calls at the same time. The record of the
+   * id is the same one when it has the same digest. A limit below the present number of keys ends none of them.
+   */
+  insert(request: ApiKeyInsertion): Promise<Insertion<ApiKey>>
+
+  /** All keys of the organization, revoked and expired ones too, newest first. */
+  list(organizationId: string): Promise<readonly ApiKey[]>
+
+  /** Revokes a key from now on, by the store's clock; an earlier revocation stands. `null` if there is no such key. */
+  revoke(request: ApiKeyRevocation): Promise<ApiKey | null>
+
+  /**
+   * Makes the successor of a key that is in force and has none; of two calls at the same time one makes it. The previous
+   * key ends after `overlapMs` by the store's clock, unless it expires earlier; without overlap it is revoked.
+   *
+   * @returns `null` if there is no such key
+   */
+  rotate(request: ApiKeyReplacement): Promise<ApiKeyRotation | null>
+
+  /** Sets the organization's own limit for all its keys together; `null` returns it to the API's. */
+  limitOrganization(request: OrganizationLimit): Promise<void>
+}

@@ -1,0 +1,13 @@
+/**
+ * The outcome of inserting a record under an id that its maker has chosen:
+ *
+ * - `inserted`: the store holds this record. An earlier attempt of the same insertion, whose answer was lost, counts too.
+ * - `already_exists`: the id belongs to another record, which is `item`; null when that record was removed.
+ * - `limit_reached`: the organization already has as many records as the limit allows.
+ *
+ * Only `inserted` means that the secret of the new record is in use.
+ */
+export type Insertion<Item> =
+  | { readonly outcome: 'inserted'; readonly item: Item }
+  | { readonly outcome: 'already_exists'; readonly item: Item | null }
+  | { readonly outcome: 'limit_reached' }

@@ -1,0 +1,40 @@
+import type { Admission } from '../access/admission.ts'
+import { type RateLimits, takeToken } from '../access/rate-limit.ts'
+
+/** Buckets kept by a process-local limiter; one that has filled up again is as good as none and is dropped. */
+const MAX_BUCKETS = 10_000
+
+/** Judges an admission that took no token from the store by buckets in this process's memory. */
+export type LocalLimiter = (admission: Admission) => Admission
+
+/** A limiter for hosts that would rather not share the buckets between processes. */
+export function createLocalLimiter(limits: RateLimits): LocalLimiter {
+  const fullAt = new Map<string, number>()
+  let sweepAt = MAX_BUCKETS
+
+  return (admission) => {
+    if (admission.outcome === 'unauthenticated') return admission
+    const now = performance.now()
+    const { keyId, organizationId } = admission.caller
+    const keyBucket = `key:${organizationId}:${keyId}`
+    const organizationBucket = `org:${organizationId}`
+    const { times, state } = takeToken(
+      { key: fullAt.get(keyBucket) ?? 0, organization: fullAt.get(organizationBucket) ?? 0 },
+      limits,
+      now,
+    )
+    fullAt.set(keyBucket, times.key).set(organizationBucket, times.organization)
+    if (fullAt.size > sweepAt) {
+      dropFull(fullAt, now)
+      // Twice what is in use, so that a sweep is rare however many callers there are.
+      sweepAt = Math.max(MAX_BUCKETS, fullAt.size * 2)
+    }
+    return { ...admission, rateLimit: state, outcome: state.retryAfterMs > 0 ? 'limited' : admission.outcome }
+  }
+}
+
+function dropFull(fullAt: Map<string, number>, now: number): void {
+  for (const [bucket, time] of fullAt) {
+    if (time <= now) fullAt.delete(bucket)
+  }
+}

@@ -1,0 +1,93 @@
+/** The store could not be reached or did not answer in time. Thrown by stores; the API answers 503. */
+export const STORE_UNAVAILABLE = 'store_unavailable'
+
+/** A value given by the host's code breaks a rule of the library. Thrown by the typed calls, never by the API. */
+export const INVALID_INPUT = 'invalid_input'
+
+/**
+ * Another record of the organization has the number or the id that must be unique, and nothing was changed. Thrown by stores
+ * for the numbers of invoices and proposals, and by the typed calls for ids that the caller has chosen.
+ */
+export const ALREADY_EXISTS = 'already_exists'
+
+/** No record of that id belongs to the organization. Thrown by the typed calls, never by the API. */
+export const NOT_FOUND = 'not_found'
+
+/** The `data` of an event is not what its type's schema says. Thrown by `publish`. */
+export const INVALID_EVENT = 'invalid_event'
+
+/** The record's present state does not allow what was asked for; nothing was changed. Thrown by the typed calls. */
+export const INVALID_STATE = 'invalid_state'
+
+/** The organization has as many records of the kind as its limit allows; nothing was changed. Thrown by the typed calls of the settings. */
+export const LIMIT_REACHED = 'limit_reached'
+
+/** More was paid than is due; nothing was changed. Thrown by `invoices.recordPayment`. */
+export const OVERPAYMENT = 'overpayment'
+
+/** The idempotency key was used before, for something else. Thrown by the typed calls; the API answers 422. */
+export const IDEMPOTENCY_KEY_REUSED = 'idempotency_key_reused'
+
+/** Another call with that idempotency key has not ended: try again soon. Thrown by the typed calls; the API answers 409. */
+export const IDEMPOTENCY_KEY_IN_USE = 'idempotency_key_in_use'
+
+/** The keys given by the host seal no signing secret, or do not open this one. Thrown by the typed calls and by the delivery loop. */
+export const SECRET_UNAVAILABLE = 'secret_unavailable'
+
+/** The database holds a schema that this version cannot run against. Thrown by `migrate`. */
+export const SCHEMA_TOO_NEW = 'schema_too_new'
+
+/** Every code of a {@link BusinessApiError}. */
+export type ErrorCode =
+  | typeof STORE_UNAVAILABLE
+  | typeof INVALID_INPUT
+  | typeof ALREADY_EXISTS
+  | typeof NOT_FOUND
+  | typeof INVALID_EVENT
+  | typeof INVALID_STATE
+  | typeof LIMIT_REACHED
+  | typeof OVERPAYMENT
+  | typeof IDEMPOTENCY_KEY_REUSED
+  | typeof IDEMPOTENCY_KEY_IN_USE
+  | typeof SECRET_UNAVAILABLE
+  | typeof SCHEMA_TOO_NEW
+
+/**
+ * Every error that the library expects and a host may want to tell apart, by its `code`. Misuse by the programmer
+ * (a bad option, a wrong argument) is a `TypeError` or `RangeError` instead.
+ */
+export class BusinessApiError extends Error {
+  override readonly name = 'BusinessApiError'
+  readonly code: ErrorCode
+  // Private, so that no log of the error repeats the fields of the record: a URL may hold a token.
+  readonly #record: object | null
+
+  constructor(
+    code: ErrorCode,
+    message: string,
+    { record = null, ...options }: { cause?: unknown; record?: object | null } = {},
+  ) {
+    super(message, options)
+    this.code = code
+    this.#record = record
+  }
+
+  /** With {@link ALREADY_EXISTS}, the record that has the id, as the calls show it; null when it was removed. Else null. */
+  get record(): object | null {
+    return this.#record
+  }
+}
+
+/**
+ * What a store throws when it cannot be reached, so that the caller gets 503 and not 500.
+ *
+ * @param message the action, then the state: "Cannot list clients as the connection was refused"
+ */
+export function storeUnavailable(message: string, cause?: unknown): BusinessApiError {
+  return new BusinessApiError(STORE_UNAVAILABLE, message, { cause })
+}
+
+/** Whether a value thrown by a store means "not now" rather than "a bug". */
+export function isStoreUnavailable(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === STORE_UNAVAILABLE
+}

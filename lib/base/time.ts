@@ -1,0 +1,38 @@
+// The one sleep and the one deadline of the library.
+
+/**
+ * Waits.
+ *
+ * @param ms milliseconds
+ * @param options.keepsAlive whether the process stays alive for the wait. Default true
+ */
+export function sleep(ms: number, { keepsAlive = true }: { keepsAlive?: boolean } = {}): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms)
+    if (!keepsAlive) timer.unref()
+  })
+}
+
+/**
+ * Settles as the work does, or as `onLate` does when the work has not settled within a time. The work itself goes on.
+ *
+ * @param ms milliseconds; 0 and less leave only what has settled already
+ * @param onLate gives the answer instead of the work's, or throws
+ */
+export async function withDeadline<T, Late>(
+  work: PromiseLike<T>,
+  ms: number,
+  onLate: () => Late,
+): Promise<T | Late> {
+  const late = Symbol('late')
+  let timer: NodeJS.Timeout | undefined
+  const deadline = new Promise<typeof late>((resolve) => {
+    timer = setTimeout(resolve, ms, late)
+  })
+  try {
+    const first = await Promise.race([work, deadline])
+    return first === late ? onLate() : first
+  } finally {
+    clearTimeout(timer)
+  }
+}

@@ -1,0 +1,117 @@
+import { type Channel, channel, type TracingChannel, tracingChannel } from 'node:diagnostics_channel'
+
+// Signals for whoever wants to measure: tracing channels of node:diagnostics_channel, which cost next to nothing while
+// nobody listens. Each publishes one object that is filled as the work goes on; examples/opentelemetry.ts makes spans of
+// them.
+
+/** What the channel `business-api:request` publishes: one request of the API. */
+export interface RequestTrace {
+  readonly method: string
+  /** Without the query. */
+  readonly path: string
+  /** Known at the end; absent for a path that is none of the API's. */
+  status?: number
+}
+
+/** What the channel `business-api:store` publishes: one call of a store's verb. */
+export interface StoreTrace {
+  /** The slice: `clients`. */
+  readonly slice: string
+  /** The verb: `create`. */
+  readonly verb: string
+}
+
+/** What the channel `business-api:attempt` publishes: one attempt of a webhook delivery. */
+export interface AttemptTrace {
+  readonly organizationId: string
+  readonly deliveryId: string
+  readonly endpointId: string
+  readonly eventId: string
+  readonly type: string
+  /** Which attempt of its round, from 1. */
+  readonly attempt: number
+  /** Known at the end: the HTTP status, or null when no answer came. */
+  status?: number | null
+  /** Known at the end: why no answer came; null with a status. */
+  error?: string | null
+}
+
+/** One channel for each kind of work. The names are part of the library's interface. */
+export const channels: {
+  readonly request: TracingChannel<object, RequestTrace>
+  readonly store: TracingChannel<object, StoreTrace>
+  readonly attempt: TracingChannel<object, AttemptTrace>
+  /** Publishes each `Notice`: a plain channel, as a notice is no work that begins and ends. */
+  readonly notice: Channel
+} = {
+  request: tracingChannel('business-api:request'),
+  store: tracingChannel('business-api:store'),
+  attempt: tracingChannel('business-api:attempt'),
+  notice: channel('business-api:notice'),
+}
+
+/**
+ * Does work, and publishes it to whoever listens.
+ *
+ * @param describe makes the object to publish; not called while nobody listens
+ * @param work gets that object, to add what becomes known; undefined while nobody listens
+ */
+export function trace<Trace extends object, T>(
+  channel: TracingChannel<object, Trace>,
+  describe: () => Trace,
+  work: (trace: Trace | undefined) => Promise<T>,
+): Promise<T> {
+  return channel.hasSubscribers ? traceWork(channel, describe(), work) : work(undefined)
+}
+
+async function traceWork<Trace extends object, T>(
+  channel: TracingChannel<object, Trace>,
+  context: Trace,
+  work: (trace: Trace) => Promise<T>,
+): Promise<T> {
+  // tracePromise() publishes what its promise resolves with, so it gets one of nothing: answers hold customers' data.
+  const answers: T[] = []
+  await channel.tracePromise(async () => void answers.push(await work(context)), context)
+  return answers[0] as T
+}
+
+/** The one kind of verb that does not answer with a promise. */
+const SYNCHRONOUS_VERB = 'watch'
+
+/** A store whose calls are published. A slice may be an instance of a class: its verbs are looked up when called. */
+export function traceStore<Store extends object>(store: Store): Store {
+  const traced = new WeakMap<object, object>()
+  return new Proxy(store, {
+    get(target, name) {
+      const slice: unknown = Reflect.get(target, name)
+      if (typeof name !== 'string' || typeof slice !== 'object' || slice === null) return slice
+      const known = traced.get(slice) ?? traceSlice(name, slice)
+      traced.set(slice, known)
+      return known
+    },
+  })
+}
+
+function traceSlice(name: string, slice: object): object {
+  const verbs = new Map<string, unknown>()
+  return new Proxy(slice, {
+    get(target, verb) {
+      const original: unknown = Reflect.get(target, verb)
+      if (typeof verb !== 'string' || typeof original !== 'function' || verb === SYNCHRONOUS_VERB) {
+        return original
+      }
+      const traced = verbs.get(verb) ?? traceVerb(target, { slice: name, verb })
+      verbs.set(verb, traced)
+      return traced
+    },
+  })
+}
+
+function traceVerb(slice: object, described: StoreTrace): (...args: unknown[]) => Promise<unknown> {
+  return (...args) =>
+    trace(
+      channels.store,
+      () => ({ ...described }),
+      () => Reflect.get(slice, described.verb).apply(slice, args),
+    )
+}

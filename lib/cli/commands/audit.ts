@@ -1,0 +1,59 @@
+import type { AuditEntry } from '../../access/audit.ts'
+import { type Command, defineCommand, type Group } from '../command.ts'
+import { EXAMPLE_ULID, organization, PAGE_FLAGS, TABLE_FLAGS } from '../common-flags.ts'
+import { withSettings } from '../database.ts'
+import { formatMoment } from '../durations.ts'
+import { text } from '../flags.ts'
+import { type Column, formatTable } from '../table.ts'
+
+const listEntries: Command = defineCommand({
+  name: 'list',
+  summary: 'shows the changes of the settings of an organization and their authors, newest first',
+  about:
+    'Changes by this program stand under the name given as --actor; default: cli. A purge by hand is there too.',
+  flags: {
+    organization,
+    subject: text('ID', 'of this key, endpoint or delivery only'),
+    ...PAGE_FLAGS,
+    ...TABLE_FLAGS,
+  },
+  examples: [
+    { purpose: 'the newest changes', line: 'business-api-kit audit list --organization org_42' },
+    {
+      purpose: 'the changes of an endpoint',
+      line: `business-api-kit audit list --organization org_42 --subject we_${EXAMPLE_ULID}`,
+    },
+  ],
+  async run({ organization: owner, subject, wide, ...page }, session) {
+    const query = { subjectId: subject, ...page }
+    const entries = await withSettings(session, ({ audit: calls }) => calls.list(owner, query))
+    await session.print(entries, () => formatTable(COLUMNS, entries.data, session.width(wide)))
+    if (entries.next !== null) session.note(`More: --before ${entries.next}`)
+  },
+})
+
+const COLUMNS: readonly Column<AuditEntry>[] = [
+  { title: 'AT', value: ({ at }) => formatMoment(at) },
+  { title: 'ACTOR', value: ({ actor }) => actor ?? '' },
+  { title: 'ACTION', value: ({ action }) => action },
+  { title: 'SUBJECT', value: ({ subjectId }) => subjectId },
+  { title: 'DETAILS', value: ({ details }) => describeDetails(details) },
+]
+
+function describeDetails(details: AuditEntry['details']): string {
+  const entries = Object.entries(details)
+  return entries.map(([name, value]) => `${name}: ${describeValue(value)}`).join('; ')
+}
+
+/** With spaces, so that a long list can be wrapped. */
+function describeValue(value: unknown): string {
+  if (Array.isArray(value)) return value.map(describeValue).join(', ')
+  return typeof value === 'string' ? value : JSON.stringify(value)
+}
+
+/** Who changed what. */
+export const audit: Group = {
+  name: 'audit',
+  summary: 'the changes of the settings of an organization, and their authors',
+  commands: [listEntries],
+}

@@ -1,0 +1,139 @@
+import type { Logger } from '../../base/log.ts'
+import { createDeliveryLoop, type DeliveryLoop } from '../../delivery/delivery-loop.ts'
+import type { DeliveryCounts } from '../../delivery/result-writer.ts'
+import { createPostgresStore } from '../../postgres/store.ts'
+import { createWebhookSender } from '../../sender/sender.ts'
+import { writeAttempts } from '../attempt-lines.ts'
+import { type Command, defineCommand } from '../command.ts'
+import { DESTINATION_FLAGS, headerPrefix } from '../common-flags.ts'
+import { requireSchema, withInspector } from '../database.ts'
+import { parseDuration, parseRetention } from '../durations.ts'
+import { parsed, parseWhole, toggle } from '../flags.ts'
+import { createJsonLog } from '../json-log.ts'
+import { formatCount } from '../progress.ts'
+import { RECENT_FLAGS, refuseRecent } from '../recent.ts'
+import { readSecretKeys } from '../sealing.ts'
+import { judgeSecrets, SECRETS_LOOKED_AT } from '../sealing-check.ts'
+import type { Session } from '../session.ts'
+import { listenForSignals } from '../stop-signals.ts'
+
+/** The delivery loop as a process. */
+export const deliver: Command = defineCommand({
+  name: 'deliver',
+  summary: 'delivers events until a signal stops it',
+  about: `Any number of processes may deliver at once. SIGTERM and SIGINT let the attempts in flight end and give the other deliveries back. A second signal ends the process at once: attempts that were in flight are made again when their lease ends.
+On a terminal each attempt is a line on stdout. Warnings and errors are lines of JSON on stderr. Needs the same BUSINESS_API_SECRET_KEYS as endpoints add.`,
+  flags: {
+    once: toggle('deliver what is due now, then end: for a scheduler'),
+    quiet: toggle('no line for each attempt'),
+    concurrency: parsed('N', 'attempts in flight at once; default: 256', parseWhole),
+    retention: parsed(
+      'DURATION',
+      "how long events, deliveries and attempts are kept, at least 1d, or 'never' to erase none; default: 30d",
+      parseRetention,
+    ),
+    ...RECENT_FLAGS,
+    timeout: parsed('DURATION', 'how long a stop waits for attempts in flight; default: 12s', parseDuration),
+    markOverdue: toggle('mark unpaid invoices of all organizations as overdue after their due date'),
+    pooler: toggle('the database is behind a pooler in transaction mode'),
+    headerPrefix,
+    ...DESTINATION_FLAGS,
+    allowPlaintextSecrets: toggle(
+      'accepted as elsewhere; a secret that was stored unsealed is always readable',
+    ),
+  },
+  examples: [
+    { purpose: 'as a service', line: 'business-api-kit deliver' },
+    { purpose: 'from cron', line: 'business-api-kit deliver --once' },
+    {
+      purpose: 'to subscribers on this machine, while developing',
+      line: 'business-api-kit deliver --allow-http --allow-private-networks',
+    },
+  ],
+  async run({ concurrency, retention, allowRecent, timeout, once, quiet, pooler, ...options }, session) {
+    if (typeof retention === 'number') refuseRecent(retention, allowRecent, '--retention')
+    const url = session.databaseUrl()
+    const secretKeys = readSecretKeys(session)
+    const { stdout, stderr } = session.terminal
+    const logger = createJsonLog(stderr)
+    await requireSchema(url)
+    await warnOfSecrets(url, secretKeys, logger)
+
+    const store = createPostgresStore(url, { prepare: !pooler })
+    const sender = createWebhookSender(options)
+    const loop = createDeliveryLoop(store, sender, {
+      ...options,
+      concurrency,
+      retentionMs: retention,
+      secretKeys,
+      logger,
+    })
+    const isWatched = stdout.isTTY && !session.isJson && !quiet
+    const endLines = isWatched ? writeAttempts(stdout) : () => {}
+    try {
+      const counts = await (once ? deliverOnce : deliverUntilStopped)(loop, timeout, session)
+      endLines()
+      const described = counts === null ? '' : `: ${describeCounts(counts)}`
+      await session.print(
+        once ? { ...counts } : { event: 'stopped', ...counts },
+        () => `${once ? 'Done' : 'Stopped'}${described}\n`,
+      )
+    } finally {
+      endLines()
+      await sender.close()
+      await store.close()
+    }
+  },
+})
+
+async function deliverUntilStopped(
+  loop: DeliveryLoop,
+  timeoutMs: number | undefined,
+  session: Session,
+): Promise<DeliveryCounts | null> {
+  const signals = listenForSignals(session.terminal)
+  try {
+    // First: where this cannot be written, nothing has been begun.
+    await session.print({ event: 'started' }, () => 'Delivering. Ctrl-C or SIGTERM stops.\n')
+    loop.start()
+    await signals.first
+    await loop.stop({ timeoutMs })
+    return await countsOf(loop)
+  } finally {
+    signals.end()
+  }
+}
+
+async function deliverOnce(
+  loop: DeliveryLoop,
+  timeoutMs: number | undefined,
+  session: Session,
+): Promise<DeliveryCounts | null> {
+  const signals = listenForSignals(session.terminal)
+  void signals.first.then(() => loop.stop({ timeoutMs }))
+  try {
+    return await loop.runOnce()
+  } finally {
+    signals.end()
+  }
+}
+
+function describeCounts({ delivered, retried, deadLettered }: DeliveryCounts): string {
+  return `${formatCount(delivered)} delivered, ${formatCount(retried)} to be retried, ${formatCount(deadLettered)} dead-lettered`
+}
+
+/** Null where the database, the source of the other statistics, can no longer be reached. */
+function countsOf(loop: DeliveryLoop): Promise<DeliveryCounts | null> {
+  return loop.stats().then(
+    ({ attempts }) => attempts,
+    () => null,
+  )
+}
+
+/** Deliveries wait for a missing key: a warning at the start is earlier than a subscriber's complaint. */
+async function warnOfSecrets(url: string, secretKeys: readonly string[], logger: Logger): Promise<void> {
+  const stored = await withInspector(url, (inspector) => inspector.secrets(SECRETS_LOOKED_AT))
+  const { unopened } = judgeSecrets(stored, secretKeys)
+  if (unopened === 0) return
+  logger.warn({ unopened }, 'Signing secrets cannot be opened with the keys of BUSINESS_API_SECRET_KEYS')
+}

@@ -1,0 +1,142 @@
+import { STATES } from '../../settings/deliveries.ts'
+import type { DeveloperSettings } from '../../settings/developer-settings.ts'
+import type { Delivery, DeliveryAttempt, DeliveryDetails } from '../../webhooks/deliveries.ts'
+import { type Command, defineCommand, type Group } from '../command.ts'
+import { actor, EXAMPLE_ULID, organization, PAGE_FLAGS, TABLE_FLAGS } from '../common-flags.ts'
+import { withSettings } from '../database.ts'
+import { FILTER_FLAGS, readFilter } from '../delivery-filter.ts'
+import { formatDuration, formatMoment } from '../durations.ts'
+import { choices } from '../flags.ts'
+import { type Column, formatDetails, formatTable } from '../table.ts'
+import { visibleLines } from '../text.ts'
+import { recover, redeliver } from './recovery.ts'
+
+const EXAMPLE_ID = `dlv_${EXAMPLE_ULID}`
+
+// --- List ---
+
+const listDeliveries: Command = defineCommand({
+  name: 'list',
+  summary: 'shows the delivery log of an organization, newest first',
+  about: 'The states are pending, in_flight, delivered, dead_lettered, skipped, cancelled.',
+  flags: {
+    organization,
+    ...FILTER_FLAGS,
+    state: choices('a,b', 'in one of these states only', STATES),
+    ...PAGE_FLAGS,
+    ...TABLE_FLAGS,
+  },
+  examples: [
+    {
+      purpose: 'dead letters since yesterday',
+      line: 'business-api-kit deliveries list --organization org_42 --state dead_lettered --since 24h',
+    },
+    {
+      purpose: 'a page for a program; the next page begins --before its next',
+      line: 'business-api-kit deliveries list --organization org_42 --limit 200 --json',
+    },
+  ],
+  async run({ organization: owner, state, limit, before, wide, ...filter }, session) {
+    const query = { ...readFilter(filter), states: state, limit, before }
+    const page = await withSettings(session, ({ deliveries: log }) => log.list(owner, query))
+    await session.print(page, () => formatTable(COLUMNS, page.data, session.width(wide)))
+    if (page.next !== null) session.note(`More: --before ${page.next}`)
+  },
+})
+
+const COLUMNS: readonly Column<Delivery>[] = [
+  { title: 'ID', value: ({ id }) => id },
+  { title: 'TYPE', value: ({ type }) => type },
+  { title: 'STATE', value: ({ state }) => state },
+  { title: 'ATTEMPTS', value: ({ attempts }) => String(attempts) },
+  { title: 'REASON', value: ({ reason }) => reason ?? '' },
+  { title: 'ENDPOINT', value: ({ endpointId }) => endpointId },
+  { title: 'CREATED', value: ({ createdAt }) => formatMoment(createdAt) },
+]
+
+// --- Show ---
+
+const show: Command = defineCommand({
+  name: 'show',
+  summary: 'shows a delivery with its attempts and the body that was sent',
+  argument: 'ID',
+  flags: { organization, ...TABLE_FLAGS },
+  examples: [
+    {
+      purpose: 'with an id of deliveries list',
+      line: `business-api-kit deliveries show ${EXAMPLE_ID} --organization org_42`,
+    },
+    {
+      purpose: 'the body, byte for byte',
+      line: `business-api-kit deliveries show ${EXAMPLE_ID} --organization org_42 --json | jq -rj .body`,
+    },
+  ],
+  async run({ organization: owner, wide }, session) {
+    const delivery = await withSettings(session, ({ deliveries: log }) => log.get(owner, session.argument))
+    await session.print(delivery, () => describeDelivery(delivery, session.width(wide)))
+  },
+})
+
+function describeDelivery(delivery: DeliveryDetails, width: number): string {
+  const { id, eventId, type, endpointId, state, reason, createdAt, dueAt, finishedAt, attemptLog } = delivery
+  const details = [
+    ['Delivery', id],
+    ['Event', `${eventId} (${type})`],
+    ['Endpoint', endpointId],
+    ['State', reason === null ? state : `${state} (${reason})`],
+    ['Created', formatMoment(createdAt)],
+    ['Due', dueAt && formatMoment(dueAt)],
+    ['Finished', finishedAt && formatMoment(finishedAt)],
+  ] as const
+  const attempts =
+    attemptLog.length === 0 ? 'No attempts yet.\n' : formatTable(ATTEMPT_COLUMNS, attemptLog, width)
+  return `${formatDetails(details, width)}\n${attempts}\n${visibleLines(delivery.body)}\n`
+}
+
+const ATTEMPT_COLUMNS: readonly Column<DeliveryAttempt>[] = [
+  { title: '#', value: ({ number }) => String(number) },
+  { title: 'STARTED', value: ({ startedAt }) => formatMoment(startedAt) },
+  { title: 'TOOK', value: ({ durationMs }) => formatDuration(durationMs) },
+  { title: 'ANSWER', value: ({ status, error }) => String(status ?? error ?? '') },
+  { title: 'DNS', value: ({ dnsMs }) => formatPart(dnsMs) },
+  { title: 'CONNECT', value: ({ connectMs }) => formatPart(connectMs) },
+  { title: 'TLS', value: ({ tlsMs }) => formatPart(tlsMs) },
+  { title: 'FIRST BYTE', value: ({ firstByteMs }) => formatPart(firstByteMs) },
+  {
+    title: 'BODY',
+    value: ({ bodyExcerpt }) => bodyExcerpt.replaceAll(/\s+/g, ' ').slice(0, 200),
+  },
+]
+
+function formatPart(ms: number | null): string {
+  return ms === null ? '' : formatDuration(ms)
+}
+
+// --- Cancel ---
+
+const cancel: Command = defineCommand({
+  name: 'cancel',
+  summary: 'keeps a delivery that waits from being sent',
+  about:
+    'Also a delivery that waits for another attempt or for a paused endpoint. A delivery in flight cannot be taken back; a cancelled delivery can be sent after all: see business-api-kit deliveries redeliver --help.',
+  argument: 'ID',
+  flags: { organization, actor },
+  examples: [
+    {
+      purpose: 'with an id of deliveries list --state pending',
+      line: `business-api-kit deliveries cancel ${EXAMPLE_ID} --organization org_42`,
+    },
+  ],
+  async run({ organization: owner, ...acting }, session) {
+    const cancelled = ({ deliveries: log }: DeveloperSettings) => log.cancel(owner, session.argument, acting)
+    const delivery = await withSettings(session, cancelled)
+    await session.print(delivery, () => `${delivery.id} is ${delivery.state}\n`)
+  },
+})
+
+/** The delivery log of organizations. */
+export const deliveries: Group = {
+  name: 'deliveries',
+  summary: 'the delivery log of an organization',
+  commands: [listDeliveries, show, redeliver, recover, cancel],
+}

@@ -1,0 +1,126 @@
+import type { Inspector } from '../../postgres/schema/inspector.ts'
+import {
+  type Check,
+  checkBacklog,
+  checkClock,
+  checkLeases,
+  checkMigrations,
+  checkSchema,
+  checkSecrets,
+  checkVersion,
+} from '../checks.ts'
+import { type Command, defineCommand } from '../command.ts'
+import { withInspector } from '../database.ts'
+import { codeOf, describeFailure, Failure } from '../failure.ts'
+import { readSecretKeys } from '../sealing.ts'
+import { SECRETS_LOOKED_AT } from '../sealing-check.ts'
+import type { Session } from '../session.ts'
+import { formatPairs, visible } from '../text.ts'
+import { isReadable } from './status.ts'
+
+/** Judges how things stand. */
+export const doctor: Command = defineCommand({
+  name: 'doctor',
+  summary: 'checks that everything is in order, and says how to repair it',
+  about: `Checks the connection, the version of PostgreSQL, the clocks, pending migrations, changes of the schema that no migration made, stuck leases, the backlog, and that BUSINESS_API_SECRET_KEYS opens the stored secrets. Reads only. The exit code is 1 when a check fails; a warning is none.`,
+  flags: {},
+  examples: [
+    { purpose: 'after a deployment, or when something is wrong', line: 'business-api-kit doctor' },
+    {
+      purpose: 'the names of failed checks',
+      line: `business-api-kit doctor --json | jq -r '.checks[] | select(.level == "fail").name'`,
+    },
+  ],
+  async run(_, session) {
+    const secretKeys = readSecretKeys(session)
+    const checks = await withInspector(session.databaseUrl(), (inspector) =>
+      runChecks(inspector, secretKeys, session),
+    )
+    const failed = checks.filter(({ level }) => level === 'fail')
+    await session.print({ ok: failed.length === 0, checks }, () => {
+      return checks.map((check) => describeCheck(check, session.width())).join('')
+    })
+    if (failed.length > 0) throw new Failure(describeFailed(failed, session))
+  },
+})
+
+/** Runs each check although another check fails, except where the failed check is its precondition. */
+async function runChecks(
+  inspector: Inspector,
+  secretKeys: readonly string[],
+  { explain }: Session,
+): Promise<readonly Check[]> {
+  const attempt = (name: string, check: () => Promise<Omit<Check, 'name'>>) =>
+    attemptCheck(name, check, explain)
+  const connection = await attempt('connection', async () => {
+    const { database, version, clockErrorMs } = await inspector.server()
+    const roundTrip = `${(clockErrorMs * 2).toFixed(1)} ms`
+    return { level: 'ok', message: `database ${database} on PostgreSQL ${version} answers in ${roundTrip}` }
+  })
+  if (connection.level === 'fail') return [{ ...connection, advice: CONNECTION_ADVICE }]
+
+  const server = await inspector.server()
+  const checks = [connection, checkVersion(server), checkClock(server)]
+  const migrations = await attempt('migrations', async () => checkMigrations(await inspector.schema()))
+  checks.push(migrations)
+  if (migrations.level === 'fail' || !isReadable(await inspector.schema())) return checks
+
+  return [
+    ...checks,
+    await attempt('schema', async () => checkSchema(await inspector.drift())),
+    await attempt('leases', async () => checkLeases(await inspector.endedLeases())),
+    await attempt('backlog', async () => checkBacklog(await inspector.backlog())),
+    await attempt('secrets', async () => {
+      return checkSecrets(await inspector.secrets(SECRETS_LOOKED_AT), secretKeys)
+    }),
+  ]
+}
+
+const CONNECTION_ADVICE =
+  'see that PostgreSQL runs, and that DATABASE_URL names it with its user and password'
+
+async function attemptCheck(
+  name: string,
+  check: () => Promise<Omit<Check, 'name'>>,
+  explain: Session['explain'],
+): Promise<Check> {
+  try {
+    return { name, ...(await check()) }
+  } catch (error) {
+    return { name, level: 'fail', message: describeFailure(explain(error)).line, advice: adviceFor(error) }
+  }
+}
+
+/** The user of the connection lacks a privilege that the check needs. */
+const INSUFFICIENT_PRIVILEGE = '42501'
+
+/** Advice for a check that could not be carried out. */
+function adviceFor(error: unknown): string {
+  if (codeOf(error) === INSUFFICIENT_PRIVILEGE) {
+    return 'name the user who has migrated in DATABASE_URL, or grant this one usage of the schema business_api and privileges on its tables'
+  }
+  return `${CONNECTION_ADVICE}; if it does, see what its log says`
+}
+
+/** So many details at most, so that the other checks can still be read. */
+const DETAILS_SHOWN = 10
+
+function describeCheck({ name, level, message, details = [], advice }: Check, width: number): string {
+  const more = details.length - DETAILS_SHOWN
+  const explanations = [
+    message,
+    ...details.slice(0, DETAILS_SHOWN).map((detail) => `- ${detail}`),
+    ...(more > 0 ? [`- and ${more} more`] : []),
+    ...(advice === undefined ? [] : [`→ ${advice}`]),
+  ]
+  const pairs = explanations.map((explanation, index) => {
+    return [index === 0 ? `${level.padEnd(4)}  ${name.padEnd(10)}` : '', visible(explanation)] as const
+  })
+  return formatPairs(pairs, width)
+}
+
+function describeFailed(failed: readonly Check[], { isJson }: Session): string {
+  const names = failed.map(({ name }) => name).join(', ')
+  const what = failed.length === 1 ? `The check ${names} has failed` : `The checks ${names} have failed`
+  return isJson ? what : `${what}: what to do stands above`
+}

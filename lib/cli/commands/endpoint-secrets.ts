@@ -1,0 +1,141 @@
+import { EVENT_TYPES } from '../../resources/event-catalogue.ts'
+import { type Command, defineCommand } from '../command.ts'
+import {
+  actor,
+  DESTINATION_FLAGS,
+  EXAMPLE_ULID,
+  headerPrefix,
+  maxFlag,
+  organization,
+  overlapFlag,
+} from '../common-flags.ts'
+import { CONFIRMATION_FLAGS, confirm } from '../confirmation.ts'
+import { ofRotatingSecret, readOutlook } from '../consequences.ts'
+import { withSettings } from '../database.ts'
+import { formatMoment } from '../durations.ts'
+import { UsageError } from '../failure.ts'
+import { choices, repeated, required, text } from '../flags.ts'
+import { readSealing, SEALING_FLAGS } from '../sealing.ts'
+
+// Commands that make a signing secret, and show it only once.
+
+const EXAMPLE_ID = `we_${EXAMPLE_ULID}`
+
+/** Registers an endpoint. */
+export const add: Command = defineCommand({
+  name: 'add',
+  summary: 'registers an endpoint for the events of an organization',
+  about: `Prints the signing secret, only once: it is stored sealed, and no command can show it again. The URL must be https and public, with port 443 or a port from 1024 on. It is judged now, and again at every attempt.`,
+  flags: {
+    organization,
+    url: required(text('URL', 'where to send events')),
+    types: choices(
+      't,…',
+      'the types of event that it wants; default: every type, also future ones',
+      EVENT_TYPES,
+    ),
+    description: text('TEXT', 'a name for people'),
+    header: repeated(
+      "'NAME: VALUE'",
+      'a header to send with every event; other users of this machine can read it here',
+    ),
+    headerPrefix,
+    ...DESTINATION_FLAGS,
+    ...SEALING_FLAGS,
+    maxEndpoints: maxFlag(
+      'BUSINESS_API_MAX_ENDPOINTS',
+      'endpoints that the organization may have; default: 50',
+    ),
+    actor,
+  },
+  examples: [
+    {
+      purpose: 'an endpoint for two types of event',
+      line: 'business-api-kit endpoints add --organization org_42 --url https://hooks.example/in --types invoice.paid,client.created',
+    },
+    {
+      purpose: 'an endpoint on this machine, for development',
+      line: 'business-api-kit endpoints add --organization org_42 --url http://127.0.0.1:4000/ --allow-http --allow-private-networks',
+    },
+  ],
+  async run({ organization: owner, url, types, description, header, actor: who, ...rest }, session) {
+    const sealing = readSealing(session, rest)
+    const headers = readHeaders(header)
+    const { id, secret } = await withSettings(
+      session,
+      (settings) =>
+        settings.endpoints.register(owner, {
+          url,
+          types,
+          description,
+          headers,
+          actor: who,
+        }),
+      { ...rest, ...sealing },
+    )
+    session.note(`Registered ${id}. Its signing secret is shown only once:`)
+    await session.printOnce({ id, secret }, secret, `rotate the secret of ${id} to get one`)
+  },
+})
+
+/** @throws `UsageError` that repeats no value, because a value may be a token */
+function readHeaders(lines: readonly string[]): Record<string, string> {
+  const headers = lines.map((line): [string, string] => {
+    const [, name, value] = /^([^:\s]+):\s*(.*)$/.exec(line) ?? []
+    if (name === undefined || !value)
+      throw new UsageError("Cannot use --header because it must be like 'Name: value'")
+    return [name, value]
+  })
+  if (new Set(headers.map(([name]) => name.toLowerCase())).size < headers.length) {
+    throw new UsageError('Cannot use --header because one name is given twice')
+  }
+  return Object.fromEntries(headers)
+}
+
+/** Changes an endpoint's signing secret. */
+export const rotate: Command = defineCommand({
+  name: 'rotate',
+  summary: 'makes a new signing secret for an endpoint',
+  about: `Prints the new secret, only once. The previous secret signs too for the overlap, so that the subscriber has time to change over. An overlap of 0 ends the previous secret at once.`,
+  argument: 'ID',
+  flags: {
+    organization,
+    overlap: overlapFlag('both secrets sign'),
+    ...SEALING_FLAGS,
+    ...CONFIRMATION_FLAGS,
+    actor,
+  },
+  examples: [
+    {
+      purpose: 'with a day to change over',
+      line: `business-api-kit endpoints rotate ${EXAMPLE_ID} --organization org_42`,
+    },
+    {
+      purpose: 'at once, because the secret got into the wrong hands',
+      line: `business-api-kit endpoints rotate ${EXAMPLE_ID} --organization org_42 --overlap 0`,
+    },
+  ],
+  async run({ organization: owner, overlap, actor: who, yes, dryRun, ...rest }, session) {
+    const { argument } = session
+    // With an overlap nothing ends at once, and there is nothing to ask.
+    const asking = { yes: yes || overlap !== 0, dryRun }
+    const rotated = await withSettings(
+      session,
+      async (settings) => {
+        const outlook = () =>
+          readOutlook(settings, session, owner, argument, 'Cannot rotate the secret of a webhook endpoint')
+        if (!(await confirm(session, asking, async () => ofRotatingSecret(await outlook(), overlap))))
+          return null
+        return settings.endpoints.rotateSecret(owner, argument, { overlapMs: overlap, actor: who })
+      },
+      readSealing(session, rest),
+    )
+    if (rotated === null) return
+    const { id, secret, previousSecretExpiresAt } = rotated
+    const overlapEnd = previousSecretExpiresAt
+      ? `The previous secret signs too until ${formatMoment(previousSecretExpiresAt)}.`
+      : 'The previous secret no longer signs.'
+    session.note(`Rotated the signing secret of ${id}. ${overlapEnd} The new secret is shown only once:`)
+    await session.printOnce({ id, secret }, secret, `rotate the secret of ${id} again`)
+  },
+})

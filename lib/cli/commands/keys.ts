@@ -1,0 +1,170 @@
+import type { ApiKey } from '../../access/api-keys.ts'
+import { SCOPES } from '../../access/scopes.ts'
+import { type Command, defineCommand, type Group } from '../command.ts'
+import {
+  actor,
+  EXAMPLE_ULID,
+  keyPrefix,
+  maxFlag,
+  organization,
+  overlapFlag,
+  TABLE_FLAGS,
+} from '../common-flags.ts'
+import { CONFIRMATION_FLAGS, confirm } from '../confirmation.ts'
+import { ofRevokingKey, ofRotatingKey } from '../consequences.ts'
+import { withSettings } from '../database.ts'
+import { formatMoment, parseFuture } from '../durations.ts'
+import { choices, type Flag, parsed, required, text } from '../flags.ts'
+import { describeRate, RATE_FLAGS, readRate } from '../rate.ts'
+import { type Column, formatTable } from '../table.ts'
+
+const maxApiKeys: Flag<number | undefined> = maxFlag(
+  'BUSINESS_API_MAX_API_KEYS',
+  'keys in force that the organization may have; default: 100',
+)
+
+const create: Command = defineCommand({
+  name: 'create',
+  summary: 'makes an API key',
+  about: `Prints the key, only once: only a digest is stored, and nothing can bring the key back.
+Scopes: ${SCOPES.join(', ')}.`,
+  flags: {
+    organization,
+    scopes: required(choices('a,b', 'what the key may do, at least one scope', SCOPES)),
+    name: text('NAME', "a name for people; default: 'Command line'"),
+    expires: parsed(
+      'WHEN',
+      'the end of the key: 90d from now, or 2027-01-31T00:00:00Z; default: never',
+      parseFuture,
+    ),
+    ...RATE_FLAGS,
+    keyPrefix,
+    maxApiKeys,
+    actor,
+  },
+  examples: [
+    {
+      purpose: 'a key for the form of a website, good for 90 days',
+      line: 'business-api-kit keys create --organization org_42 --scopes clients:write,leads:write --name Website --expires 90d',
+    },
+    {
+      purpose: 'straight into a variable: stdout holds nothing but the key',
+      line: 'KEY=$(business-api-kit keys create --organization org_42 --scopes clients:read)',
+    },
+  ],
+  async run(
+    { organization: owner, scopes, name = 'Command line', expires, perSecond, burst, actor: who, ...options },
+    session,
+  ) {
+    const rateLimit = readRate(perSecond, burst)
+    const newKey = { name, scopes, expiresAt: expires, rateLimit, actor: who }
+    const { id, key } = await withSettings(session, ({ apiKeys }) => apiKeys.create(owner, newKey), options)
+    session.note(`Created ${id}. The key is shown only once:`)
+    await session.printOnce({ id, key }, key, `revoke ${id} and create another one`)
+  },
+})
+
+const rotate: Command = defineCommand({
+  name: 'rotate',
+  summary: 'makes a key that replaces another key',
+  about: `Prints the new key, only once. It has the name, the scopes and the rate limit of the previous key, which stays in force for the overlap. An overlap of 0 revokes the previous key at once.`,
+  argument: 'ID',
+  flags: {
+    organization,
+    overlap: overlapFlag('both keys are in force'),
+    expires: parsed('WHEN', 'the end of the new key; default: the end of the previous key', parseFuture),
+    keyPrefix,
+    maxApiKeys,
+    ...CONFIRMATION_FLAGS,
+    actor,
+  },
+  examples: [
+    {
+      purpose: 'with a week to change over',
+      line: `business-api-kit keys rotate key_${EXAMPLE_ULID} --organization org_42 --overlap 7d`,
+    },
+  ],
+  async run({ organization: owner, overlap, expires, yes, dryRun, actor: who, ...prefix }, session) {
+    const rotation = { overlapMs: overlap, expiresAt: expires, actor: who }
+    const rotated = await withSettings(
+      session,
+      async (settings) => {
+        // With an overlap nothing ends at once, and there is nothing to ask.
+        const asking = { yes: yes || overlap !== 0, dryRun }
+        const find = () => ofRotatingKey(settings, owner, session.argument, overlap)
+        if (!(await confirm(session, asking, find))) return null
+        return settings.apiKeys.rotate(owner, session.argument, rotation)
+      },
+      prefix,
+    )
+    if (rotated === null) return
+    const { id, key, previous } = rotated
+    const end = previous.revokedAt === null ? `ends ${formatMoment(previous.expiresAt ?? '')}` : 'is revoked'
+    session.note(`Created ${id}; ${previous.id} ${end}. The new key is shown only once:`)
+    await session.printOnce({ id, key }, key, `rotate ${id}, which has replaced ${previous.id}`)
+  },
+})
+
+const listKeys: Command = defineCommand({
+  name: 'list',
+  summary: 'shows the API keys of an organization, also revoked and expired keys',
+  flags: { organization, ...TABLE_FLAGS },
+  examples: [
+    { purpose: 'all keys, newest first', line: 'business-api-kit keys list --organization org_42' },
+    {
+      purpose: 'the ids of keys that were never used',
+      line: "business-api-kit keys list --organization org_42 --json | jq -r '.data[] | select(.lastUsedAt == null).id'",
+    },
+  ],
+  async run({ organization: owner, wide }, session) {
+    const data = await withSettings(session, ({ apiKeys }) => apiKeys.list(owner))
+    await session.print({ data }, () => formatTable(COLUMNS, data, session.width(wide)))
+  },
+})
+
+const COLUMNS: readonly Column<ApiKey>[] = [
+  { title: 'ID', value: ({ id }) => id },
+  { title: 'NAME', value: ({ name }) => name },
+  { title: 'KEY', value: ({ prefix, lastFour }) => `${prefix}…${lastFour}` },
+  { title: 'STATE', value: stateOf },
+  { title: 'CREATED', value: ({ createdAt }) => formatMoment(createdAt) },
+  { title: 'LAST USED', value: ({ lastUsedAt }) => formatMoment(lastUsedAt ?? '') },
+  { title: 'LIMIT', value: ({ rateLimit }) => (rateLimit === null ? '' : describeRate(rateLimit)) },
+  { title: 'SCOPES', value: ({ scopes }) => scopes.join(', ') },
+]
+
+function stateOf({ revokedAt, expiresAt }: ApiKey): string {
+  if (revokedAt !== null) return 'revoked'
+  if (expiresAt === null) return 'active'
+  return Date.parse(expiresAt) <= Date.now() ? 'expired' : `until ${expiresAt.slice(0, 10)}`
+}
+
+const revoke: Command = defineCommand({
+  name: 'revoke',
+  summary: 'revokes an API key: the very next request is refused, in every process',
+  argument: 'ID',
+  flags: { organization, ...CONFIRMATION_FLAGS, actor },
+  examples: [
+    {
+      purpose: 'a key that got into the wrong hands, with its id of keys list',
+      line: `business-api-kit keys revoke key_${EXAMPLE_ULID} --organization org_42`,
+    },
+  ],
+  async run({ organization: owner, actor: who, ...asking }, session) {
+    const { argument: id } = session
+    const key = await withSettings(session, async (settings) => {
+      const find = () => ofRevokingKey(settings, owner, id)
+      if (!(await confirm(session, asking, find))) return null
+      return settings.apiKeys.revoke(owner, id, { actor: who })
+    })
+    if (key === null) return
+    await session.print(key, () => `Revoked ${key.id} (${key.prefix}…${key.lastFour})\n`)
+  },
+})
+
+/** API keys of organizations. */
+export const keys: Group = {
+  name: 'keys',
+  summary: 'the API keys of an organization',
+  commands: [create, listKeys, rotate, revoke],
+}

@@ -1,0 +1,47 @@
+import { type Command, defineCommand, type Group } from '../command.ts'
+import { actor, organization } from '../common-flags.ts'
+import { withSettings } from '../database.ts'
+import { required } from '../flags.ts'
+import { describeRate, RATE_FLAGS, readRate } from '../rate.ts'
+
+const { perSecond, burst } = RATE_FLAGS
+
+const set: Command = defineCommand({
+  name: 'set',
+  summary: 'sets the rate limit of an organization, from its next request on',
+  about:
+    'The limit holds for all API keys of the organization together. The limit of a single key is set when the key is made: see business-api-kit keys create --help.',
+  flags: { organization, perSecond: required(perSecond), burst: required(burst), actor },
+  examples: [
+    {
+      purpose: 'for a large customer',
+      line: 'business-api-kit limits set --organization org_42 --per-second 100 --burst 1000',
+    },
+  ],
+  async run({ organization: owner, perSecond: rate, burst: atOnce, ...acting }, session) {
+    const rateLimit = readRate(rate, atOnce) ?? null
+    await withSettings(session, ({ rateLimits }) => rateLimits.set(owner, rateLimit, acting))
+    const described = rateLimit === null ? '' : describeRate(rateLimit)
+    await session.print({ organizationId: owner, rateLimit }, () => `The limit of ${owner} is ${described}\n`)
+  },
+})
+
+const reset: Command = defineCommand({
+  name: 'reset',
+  summary: 'gives an organization the default rate limit of the API again',
+  flags: { organization, actor },
+  examples: [{ purpose: 'the default again', line: 'business-api-kit limits reset --organization org_42' }],
+  async run({ organization: owner, ...acting }, session) {
+    await withSettings(session, ({ rateLimits }) => rateLimits.set(owner, null, acting))
+    await session.print({ organizationId: owner, rateLimit: null }, () => {
+      return `The limit of ${owner} is the default of the API\n`
+    })
+  },
+})
+
+/** Rate limits of organizations. */
+export const limits: Group = {
+  name: 'limits',
+  summary: 'the rate limit of an organization',
+  commands: [set, reset],
+}

@@ -1,0 +1,73 @@
+import { migrate } from '../../postgres/schema/migrate.ts'
+import {
+  readMigrations,
+  refuseUnusable,
+  type SchemaState,
+  writeMigrationScript,
+} from '../../postgres/schema/migrations.ts'
+import { type Command, defineCommand } from '../command.ts'
+import { withInspector } from '../database.ts'
+import { UsageError } from '../failure.ts'
+import { parsed, parseWhole, toggle } from '../flags.ts'
+import type { Session } from '../session.ts'
+
+/** Brings the schema up to date. */
+export const migrateCommand: Command = defineCommand({
+  name: 'migrate',
+  summary: 'makes the schema business_api, or brings it up to date',
+  about: `All pending migrations are applied in one transaction: a failing one leaves nothing behind. Any number of processes may call it at once.`,
+  flags: {
+    maxEventBytes: parsed(
+      'N',
+      'greatest size of an event, 65536 to 4194304 bytes, stored in the database; a new one has 262144',
+      parseWhole,
+    ),
+    dryRun: toggle('only say what would be applied'),
+    print: toggle(
+      'print the SQL instead, as a script for psql; of all migrations where no database is named',
+    ),
+  },
+  examples: [
+    { purpose: 'as a step of every deployment', line: 'business-api-kit migrate' },
+    { purpose: 'what would it do?', line: 'business-api-kit migrate --dry-run' },
+    {
+      purpose: 'for an administrator to read, and to apply by hand',
+      line: 'business-api-kit migrate --print > business-api-kit.sql && psql -v ON_ERROR_STOP=1 -f business-api-kit.sql "$DATABASE_URL"',
+    },
+  ],
+  async run({ dryRun, print, maxEventBytes }, session) {
+    if (dryRun && print) throw new UsageError('Give one of --dry-run and --print')
+    if (print) return printScript(session)
+    if (dryRun) return printPending(session)
+    // The look beforehand has a short deadline where there is no database; the work itself may wait for others.
+    await readSchema(session)
+    const report = await migrate(session.databaseUrl(), { maxEventBytes })
+    await session.print(report, () => describeNames('Applied', report.applied, report.current))
+  },
+})
+
+/** @throws as {@link refuseUnusable} says */
+async function readSchema(session: Session): Promise<SchemaState> {
+  const schema = await withInspector(session.databaseUrl(), (inspector) => inspector.schema())
+  refuseUnusable(schema)
+  return schema
+}
+
+async function printPending(session: Session): Promise<void> {
+  const { current, pending } = await readSchema(session)
+  const names = pending.map(({ name }) => name)
+  await session.print({ pending: names, current }, () => describeNames('Pending', names, current))
+}
+
+function describeNames(action: string, names: readonly string[], current: number): string {
+  if (names.length === 0) return `Nothing to do: the schema is up to date (${current})\n`
+  return names.map((name) => `${action} ${name}\n`).join('')
+}
+
+async function printScript(session: Session): Promise<void> {
+  const { current, pending } = session.hasDatabase
+    ? await readSchema(session)
+    : { current: 0, pending: await readMigrations() }
+  const data = pending.map(({ id, name, breaking, text }) => ({ id, name, breaking, sql: text }))
+  await session.print({ data }, () => (data.length === 0 ? '' : writeMigrationScript(pending, current === 0)))
+}

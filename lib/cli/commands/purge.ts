@@ -1,0 +1,83 @@
+import { createIds } from '../../base/ids.ts'
+import type { DeliveryStore, PurgeEntry, PurgeReport } from '../../webhooks/deliveries.ts'
+import { type Command, defineCommand } from '../command.ts'
+import { actor } from '../common-flags.ts'
+import { CONFIRMATION_FLAGS, COUNTED_MAX, confirm } from '../confirmation.ts'
+import { ofPurging } from '../consequences.ts'
+import { withInspector, withStore } from '../database.ts'
+import { formatDuration, parseDuration } from '../durations.ts'
+import { parsed, required } from '../flags.ts'
+import { formatCount, type Progress } from '../progress.ts'
+import { RECENT_FLAGS, refuseRecent } from '../recent.ts'
+
+/** Rows of each kind that one statement erases at most: no other statement waits for it for long. */
+const PURGE_LIMIT = 1000
+
+/** Erases old events. */
+export const purge: Command = defineCommand({
+  name: 'purge',
+  summary: 'erases old events of all organizations, with their deliveries and attempts',
+  about: `Dead letters go too, and cannot be recovered afterwards. An event with a delivery that is still to be sent stays, whatever its age. Expired idempotency keys go as well. The work is done in small parts, so that others can work meanwhile; each organization that loses events gets an audit entry.
+A running business-api-kit deliver does all this by itself: see its --retention.`,
+  flags: {
+    olderThan: required(parsed('DURATION', 'how old, at least 1d: 30d', parseDuration)),
+    ...RECENT_FLAGS,
+    ...CONFIRMATION_FLAGS,
+    actor,
+  },
+  examples: [
+    { purpose: 'how much would go?', line: 'business-api-kit purge --older-than 30d --dry-run' },
+    {
+      purpose: 'from cron, without a question',
+      line: 'business-api-kit purge --older-than 30d --yes',
+    },
+  ],
+  async run({ olderThan, allowRecent, actor: who, ...asking }, session) {
+    refuseRecent(olderThan, allowRecent, '--older-than')
+    const url = session.databaseUrl()
+    const report = await withStore(session, async (store) => {
+      const goesOn = await confirm(session, asking, async () => {
+        const preview = await withInspector(url, (inspector) =>
+          inspector.previewPurge(olderThan, COUNTED_MAX),
+        )
+        return ofPurging(preview, formatDuration(olderThan))
+      })
+      if (!goesOn) return null
+      const progress = session.progress('Purging')
+      const total = progress.isShown
+        ? await withInspector(url, (inspector) => inspector.countPurgeable(olderThan))
+        : 0
+      const entry = makeEntry(who, olderThan)
+      return purgeAll(store.deliveries, olderThan, entry, total, progress).finally(progress.clear)
+    })
+    if (report === null) return
+    const { events, idempotencyKeys } = report
+    await session.print(report, () => {
+      return `Erased ${formatCount(events)} events and ${formatCount(idempotencyKeys)} expired idempotency keys\n`
+    })
+  },
+})
+
+/** The same entry in all organizations that lose events. */
+function makeEntry(who: string, olderThanMs: number): PurgeEntry {
+  return { id: createIds()('aud'), actor: who, action: 'events.purged', details: { olderThanMs } }
+}
+
+async function purgeAll(
+  deliveries: Pick<DeliveryStore, 'purge'>,
+  eventsAfterMs: number,
+  entry: PurgeEntry,
+  total: number,
+  progress: Progress,
+): Promise<PurgeReport> {
+  const sum = { events: 0, idempotencyKeys: 0 }
+  let isDone = false
+  while (!isDone) {
+    const part = await deliveries.purge({ eventsAfterMs, limit: PURGE_LIMIT, entry })
+    sum.events += part.events
+    sum.idempotencyKeys += part.idempotencyKeys
+    progress.show(sum.events + sum.idempotencyKeys, total)
+    isDone = part.events < PURGE_LIMIT && part.idempotencyKeys < PURGE_LIMIT
+  }
+  return sum
+}

@@ -1,0 +1,139 @@
+import { RECOVERABLE, type RecoveryFilter } from '../../settings/deliveries.ts'
+import type { DeveloperSettings } from '../../settings/developer-settings.ts'
+import type { DeliveryFilter, DeliveryState } from '../../webhooks/deliveries.ts'
+import { type Command, defineCommand } from '../command.ts'
+import { actor, EXAMPLE_ULID, organization } from '../common-flags.ts'
+import { CONFIRMATION_FLAGS, COUNTED_MAX, confirm } from '../confirmation.ts'
+import { ofRecovering } from '../consequences.ts'
+import { withInspector, withSettings } from '../database.ts'
+import { FILTER_FLAGS, readFilter } from '../delivery-filter.ts'
+import { Failure } from '../failure.ts'
+import { formatCount } from '../progress.ts'
+import type { Session } from '../session.ts'
+
+// Commands that send deliveries again.
+
+/** Sends a single delivery again. */
+export const redeliver: Command = defineCommand({
+  name: 'redeliver',
+  summary: 'sends a delivery that has ended again',
+  about:
+    'Also a delivery that succeeded or was cancelled. The event keeps its id, and a new round of attempts begins, which a running business-api-kit deliver makes.',
+  argument: 'ID',
+  flags: { organization, actor },
+  examples: [
+    {
+      purpose: 'with an id of deliveries list',
+      line: `business-api-kit deliveries redeliver dlv_${EXAMPLE_ULID} --organization org_42`,
+    },
+  ],
+  async run({ organization: owner, ...acting }, session) {
+    const { delivery, isSkipped } = await withSettings(session, async ({ deliveries: log, endpoints }) => {
+      // First: a failure of this call must not hide that something was done.
+      const all = await endpoints.list(owner)
+      const sent = await log.redeliver(owner, session.argument, acting)
+      const endpoint = all.find(({ id }) => id === sent.endpointId)
+      return { delivery: sent, isSkipped: endpoint?.state === 'disabled' }
+    })
+    if (isSkipped) {
+      session.note(
+        `${delivery.id} will be skipped again, because its endpoint is disabled: enable that first`,
+      )
+    }
+    await session.print(delivery, () => `${delivery.id} is ${delivery.state}\n`)
+  },
+})
+
+/** Sends many deliveries again. */
+export const recover: Command = defineCommand({
+  name: 'recover',
+  summary: 'sends all dead-lettered and skipped deliveries again',
+  about: `Newest first, each once. Deliveries of removed endpoints are left out; those of a disabled endpoint are skipped again, so enable it first. After an interruption the same command does the rest.`,
+  flags: { organization, ...FILTER_FLAGS, ...CONFIRMATION_FLAGS, actor },
+  examples: [
+    {
+      purpose: 'after an outage of a subscriber',
+      line: `business-api-kit deliveries recover --organization org_42 --endpoint we_${EXAMPLE_ULID} --since 24h`,
+    },
+    {
+      purpose: 'how many would it be?',
+      line: 'business-api-kit deliveries recover --organization org_42 --since 24h --dry-run',
+    },
+  ],
+  async run({ organization: owner, actor: who, yes, dryRun, ...given }, session) {
+    const filter = readFilter(given)
+    const done = await withSettings(session, async (settings) => {
+      const disabled = await findDisabled(settings, owner, filter)
+      const goesOn = await confirm(session, { yes, dryRun }, async () => {
+        const [deadLettered = 0, skipped = 0] = await count(owner, filter, session, COUNTED_MAX)
+        return ofRecovering(owner, deadLettered, skipped, disabled)
+      })
+      return goesOn ? { ...(await recoverAll(settings, owner, filter, who, session)), disabled } : null
+    })
+    if (done === null) return
+    const { recovered, disabled } = done
+    if (disabled.length > 0) {
+      const are = disabled.length === 1 ? 'is' : 'are'
+      session.note(`${disabled.join(', ')} ${are} disabled: deliveries recovered there are skipped again`)
+    }
+    await session.print({ recovered }, () => `Recovered ${formatCount(recovered)}\n`)
+  },
+})
+
+async function recoverAll(
+  { deliveries: log }: DeveloperSettings,
+  owner: string,
+  filter: RecoveryFilter,
+  who: string,
+  session: Session,
+): Promise<{ readonly recovered: number }> {
+  const progress = session.progress('Recovering')
+  const counts = progress.isShown ? await progress.during(count(owner, filter, session, BAR_MAX)) : []
+  const total = counts.reduce((sum, part) => sum + part, 0)
+  const onProgress = (recovered: number): void => progress.show(recovered, total)
+  return log.recover(owner, { ...filter, actor: who, onProgress }).finally(progress.clear)
+}
+
+/**
+ * Finds the disabled endpoints with deliveries that could be recovered.
+ *
+ * @throws {@link Failure} when the organization has no such endpoint as the filter names
+ */
+async function findDisabled(
+  { deliveries: log, endpoints }: DeveloperSettings,
+  owner: string,
+  filter: RecoveryFilter,
+): Promise<readonly string[]> {
+  const { endpointId } = filter
+  const all = await endpoints.list(owner)
+  if (endpointId !== undefined && !all.some(({ id }) => id === endpointId)) {
+    throw new Failure('Cannot recover deliveries because the organization has no endpoint of that id')
+  }
+  const disabled = all.filter(({ id, state }) => state === 'disabled' && (endpointId ?? id) === id)
+  const found = await Promise.all(
+    disabled.map(({ id }) => log.list(owner, { ...filter, endpointId: id, states: RECOVERABLE, limit: 1 })),
+  )
+  return disabled.map(({ id }) => id).filter((_, index) => found[index]?.data.length)
+}
+
+/** The bar is worth a longer count than the question. */
+const BAR_MAX = 1_000_000
+
+/** Counts the deliveries in each recoverable state. */
+async function count(
+  owner: string,
+  { since, until, endpointId, type }: RecoveryFilter,
+  session: Session,
+  max: number,
+): Promise<readonly number[]> {
+  const filterOf = (state: DeliveryState): DeliveryFilter => ({
+    states: [state],
+    ...(endpointId === undefined ? {} : { endpointId }),
+    ...(type === undefined ? {} : { type }),
+    ...(since === undefined ? {} : { since: new Date(since).toISOString() }),
+    ...(until === undefined ? {} : { until: new Date(until).toISOString() }),
+  })
+  return withInspector(session.databaseUrl(), (inspector) =>
+    Promise.all(RECOVERABLE.map((state) => inspector.countDeliveries(owner, filterOf(state), max))),
+  )
+}

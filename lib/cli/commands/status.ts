@@ -1,0 +1,92 @@
+import type { Inspector, RecordCounts } from '../../postgres/schema/inspector.ts'
+import { describeRenamed, type RenamedMigration, type SchemaState } from '../../postgres/schema/migrations.ts'
+import type { Backlog } from '../../webhooks/deliveries.ts'
+import { type Command, defineCommand } from '../command.ts'
+import { withInspector } from '../database.ts'
+import { formatDuration } from '../durations.ts'
+import { formatCount } from '../progress.ts'
+import { formatDetails } from '../table.ts'
+
+/** Says how things stand, without judging: see doctor.ts for that. */
+export const status: Command = defineCommand({
+  name: 'status',
+  summary: 'shows how far the schema is and how much there is to do',
+  about: 'Counts all organizations together. Deliveries are counted to 100,000.',
+  flags: {},
+  examples: [
+    { purpose: 'at a glance', line: 'business-api-kit status' },
+    { purpose: 'for a metric', line: 'business-api-kit status --json | jq .backlog.oldestDueMs' },
+  ],
+  async run(_, session) {
+    const now = await withInspector(session.databaseUrl(), readStatus)
+    await session.print(now, () => describeStatus(now, session.width()))
+  },
+})
+
+interface Status {
+  readonly schema: {
+    readonly current: number
+    readonly latest: number
+    /** Names of files. */
+    readonly pending: readonly string[]
+    /** Applied by a newer version. */
+    readonly newer: readonly string[]
+    /** Applied by a version with other numbers. */
+    readonly renamed: readonly RenamedMigration[]
+  }
+  /** Null where the schema is not one that this version can read. */
+  readonly backlog: Backlog | null
+  readonly endpoints: RecordCounts['endpoints'] | null
+  readonly apiKeys: RecordCounts['apiKeys'] | null
+  readonly recoverable: number | null
+}
+
+async function readStatus(inspector: Inspector): Promise<Status> {
+  const state = await inspector.schema()
+  const schema = {
+    current: state.current,
+    latest: state.latest,
+    pending: state.pending.map(({ name }) => name),
+    newer: state.newer.map(({ name }) => name),
+    renamed: state.renamed,
+  }
+  if (!isReadable(state)) return { schema, backlog: null, endpoints: null, apiKeys: null, recoverable: null }
+  return { schema, backlog: await inspector.backlog(), ...(await inspector.counts()) }
+}
+
+/** Whether this version's statements can be carried out. */
+export function isReadable({ pending, newer, renamed }: SchemaState): boolean {
+  return pending.length + renamed.length === 0 && !newer.some(({ breaking }) => breaking)
+}
+
+function describeStatus({ schema, backlog, endpoints, apiKeys, recoverable }: Status, width: number): string {
+  const details = [
+    ['Schema', describeSchema(schema)],
+    ['Due', backlog && describeBacklog(backlog)],
+    ['In flight', backlog && formatCount(backlog.inFlight)],
+    ['Dead-lettered or skipped', recoverable === null ? null : formatCount(recoverable)],
+    ['Endpoints', endpoints && describeCounts(endpoints)],
+    ['API keys', apiKeys && describeCounts(apiKeys)],
+  ] as const
+  return formatDetails(details, width)
+}
+
+function describeSchema({ current, latest, pending, newer, renamed }: Status['schema']): string {
+  const [first] = renamed
+  if (first) return `${current}; ${describeRenamed(first)}`
+  if (newer.length > 0) return `${current}, made by a newer version; this one knows ${latest}`
+  if (pending.length === 0) return `${current}, up to date`
+  return current === 0
+    ? 'not migrated yet; run: business-api-kit migrate'
+    : `${current}; pending: ${pending.join(', ')}`
+}
+
+function describeBacklog({ due, oldestDueMs }: Backlog): string {
+  return due === 0 ? 'nothing' : `${formatCount(due)}, the oldest for ${formatDuration(oldestDueMs)}`
+}
+
+function describeCounts(counts: Readonly<Record<string, number>>): string {
+  return Object.entries(counts)
+    .map(([name, count]) => `${formatCount(count)} ${name}`)
+    .join(', ')
+}

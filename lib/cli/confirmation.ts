@@ -1,0 +1,78 @@
+import { Failure, UsageError } from './failure.ts'
+import { type Flag, toggle } from './flags.ts'
+import { formatCount } from './progress.ts'
+import type { Session } from './session.ts'
+import { visible, wrap } from './text.ts'
+
+// A command that ends something first shows the consequence in numbers, and asks. A slip of the hand then costs a keystroke
+// and not an organization's events.
+
+/** Flags of commands that end something. */
+export const CONFIRMATION_FLAGS: { readonly yes: Flag<boolean>; readonly dryRun: Flag<boolean> } = {
+  yes: toggle('go on without a question; required without a terminal'),
+  dryRun: toggle('only say what would happen, and change nothing'),
+}
+
+/** The consequences of a command that has not been carried out yet. */
+export interface Consequence {
+  /** Whole sentences: `Erases 808 events of 12 organizations, 31 dead letters among them.` */
+  readonly text: string
+  /** The same for programs: `{ events: 808, organizations: 12, deadLetters: 31 }`. */
+  readonly facts: object
+}
+
+/** Counts end here, because no answer to the question depends on a larger number. */
+export const COUNTED_MAX = 10_000
+
+/**
+ * `1 event`, `808 events`, `10,000 and more events`.
+ *
+ * @param isPartial whether the counting ended before everything was counted
+ */
+export function countOf(
+  count: number,
+  one: string,
+  several: string = `${one}s`,
+  isPartial: boolean = count >= COUNTED_MAX,
+): string {
+  return `${formatCount(count)}${isPartial ? ' and more' : ''} ${count === 1 && !isPartial ? one : several}`
+}
+
+/**
+ * Asks whether to go on, unless `--yes` is given. A dry run prints the consequence as the command's result.
+ *
+ * @param find determines the consequence; not called with `--yes`
+ * @returns false for a dry run, which ends here
+ * @throws {@link Failure} for any answer but yes, `UsageError` without a terminal to ask on
+ */
+export async function confirm(
+  session: Session,
+  { yes, dryRun }: { readonly yes: boolean; readonly dryRun: boolean },
+  find: () => Promise<Consequence>,
+): Promise<boolean> {
+  if (yes && !dryRun) return true
+  const { text, facts } = await session.progress('Counting').during(find())
+  if (dryRun) {
+    await session.print(
+      { dryRun: true, ...facts },
+      () => `${wrapFor(session, `${text} Nothing was changed.`)}\n`,
+    )
+    return false
+  }
+  const { stdin, stderr } = session.terminal
+  if (!stdin.isTTY || !stderr.isTTY) {
+    throw new UsageError(
+      `Cannot ask before this is done because there is no terminal: ${text} Pass --yes to go on, or --dry-run to change nothing`,
+    )
+  }
+  stderr.write(`${wrapFor(session, text)}\nGo on? [y/N] `)
+  const answer = await stdin.readLine()
+  if (answer === null) stderr.write('\n')
+  if (!/^y(es)?$/i.test(answer?.trim() ?? ''))
+    throw new Failure('Nothing was changed: the answer was not yes')
+  return true
+}
+
+function wrapFor(session: Session, text: string): string {
+  return wrap(visible(text), session.width()).join('\n')
+}

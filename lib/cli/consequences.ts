@@ -1,0 +1,166 @@
+import type { ApiKey } from '../access/api-keys.ts'
+import { found } from '../base/host-input.ts'
+import type { PurgePreview } from '../postgres/schema/inspector.ts'
+import { RECOVERABLE } from '../settings/deliveries.ts'
+import type { DeveloperSettings } from '../settings/developer-settings.ts'
+import { OVERLAP_MS } from '../settings/overlap.ts'
+import type { DeliveryState } from '../webhooks/deliveries.ts'
+import type { WebhookEndpoint } from '../webhooks/endpoints.ts'
+import { COUNTED_MAX, type Consequence, countOf } from './confirmation.ts'
+import { withInspector } from './database.ts'
+import { formatDuration } from './durations.ts'
+import type { Session } from './session.ts'
+
+// The numbers that a question shows before a command ends something.
+
+/** A key is revoked. @throws `BusinessApiError` with code `not_found` when the organization has no key of that id */
+export async function ofRevokingKey(
+  settings: DeveloperSettings,
+  owner: string,
+  keyId: string,
+): Promise<Consequence> {
+  const key = await findKey(settings, owner, keyId, 'Cannot revoke an API key')
+  const effect = endOf(key) ?? 'every further request with it is refused'
+  return { text: `Revokes ${describeKey(key, owner)}: ${effect}.`, facts: factsOf(key) }
+}
+
+/** A key is rotated. @throws `BusinessApiError` with code `not_found` when the organization has no key of that id */
+export async function ofRotatingKey(
+  settings: DeveloperSettings,
+  owner: string,
+  keyId: string,
+  overlapMs: number = OVERLAP_MS,
+): Promise<Consequence> {
+  const key = await findKey(settings, owner, keyId, 'Cannot rotate an API key')
+  const refused =
+    overlapMs === 0 ? 'every further request' : `in ${formatDuration(overlapMs)} every further request`
+  const effect = endOf(key) ?? `${refused} with the previous key is refused`
+  return { text: `Replaces ${describeKey(key, owner)}: ${effect}.`, facts: { ...factsOf(key), overlapMs } }
+}
+
+async function findKey(
+  { apiKeys }: DeveloperSettings,
+  owner: string,
+  keyId: string,
+  action: string,
+): Promise<ApiKey> {
+  const keys = await apiKeys.list(owner)
+  return found(keys.find(({ id }) => id === keyId) ?? null, action)
+}
+
+function describeKey({ id, name, prefix, lastFour, lastUsedAt }: ApiKey, owner: string): string {
+  const agoMs = Date.now() - Date.parse(lastUsedAt ?? '')
+  const use = lastUsedAt === null ? 'never used' : `last used ${formatDuration(Math.max(0, agoMs))} ago`
+  return `${id} '${name}' (${prefix}…${lastFour}) of ${owner}, ${use}`
+}
+
+/** Null for a key in force. */
+function endOf({ revokedAt, expiresAt }: ApiKey): string | null {
+  if (revokedAt !== null) return 'it is revoked already'
+  return expiresAt !== null && Date.parse(expiresAt) <= Date.now() ? 'it has expired already' : null
+}
+
+function factsOf({ id, name, lastUsedAt }: ApiKey): object {
+  return { id, name, lastUsedAt }
+}
+
+/** An endpoint with the counts that a question shows. */
+export interface EndpointOutlook {
+  readonly endpoint: WebhookEndpoint
+  /** Counted to at most {@link COUNTED_MAX}. */
+  readonly waiting: number
+  readonly recoverable: number
+}
+
+/** @throws `BusinessApiError` with code `not_found` when the organization has no endpoint of that id */
+export async function readOutlook(
+  { endpoints }: DeveloperSettings,
+  session: Session,
+  owner: string,
+  endpointId: string,
+  action: string,
+): Promise<EndpointOutlook> {
+  const all = await endpoints.list(owner)
+  const endpoint = found(all.find(({ id }) => id === endpointId) ?? null, action)
+  return withInspector(session.databaseUrl(), async (inspector) => {
+    const count = (states: readonly DeliveryState[]): Promise<number> =>
+      inspector.countDeliveries(owner, { endpointId, states }, COUNTED_MAX)
+    return {
+      endpoint,
+      waiting: await count(['pending', 'in_flight']),
+      recoverable: await count(RECOVERABLE),
+    }
+  })
+}
+
+/** An endpoint is removed. */
+export function ofRemoving({ endpoint, waiting, recoverable }: EndpointOutlook): Consequence {
+  const { id, url } = endpoint
+  const unrecoverable = `${countOf(recoverable, 'dead-lettered or skipped delivery', 'dead-lettered or skipped deliveries')}`
+  return {
+    text: `Removes ${id} (${url}) and its signing secret for good. ${describeWaiting(waiting)} and will never be sent; ${unrecoverable} can never be recovered.`,
+    facts: { id, url, waiting, recoverable },
+  }
+}
+
+/** An endpoint is disabled. */
+export function ofDisabling({ endpoint, waiting }: EndpointOutlook): Consequence {
+  const { id, url } = endpoint
+  return {
+    text: `Disables ${id} (${url}). ${describeWaiting(waiting)} and will be skipped; 'deliveries recover' sends skipped deliveries after the endpoint is enabled again.`,
+    facts: { id, url, waiting },
+  }
+}
+
+/** The signing secret of an endpoint is rotated. */
+export function ofRotatingSecret(
+  { endpoint, waiting }: EndpointOutlook,
+  overlapMs: number = OVERLAP_MS,
+): Consequence {
+  const { id, url } = endpoint
+  const previous =
+    overlapMs === 0
+      ? 'The previous secret ends at once: the subscriber refuses every event until it has the new secret'
+      : `The previous secret signs too for ${formatDuration(overlapMs)}`
+  return {
+    text: `Replaces the signing secret of ${id} (${url}). ${previous}. ${describeWaiting(waiting)}.`,
+    facts: { id, url, waiting, overlapMs },
+  }
+}
+
+function describeWaiting(count: number): string {
+  return countOf(count, 'delivery waits', 'deliveries wait')
+}
+
+/**
+ * Deliveries are sent again.
+ *
+ * @param disabled ids of the disabled endpoints among theirs
+ */
+export function ofRecovering(
+  owner: string,
+  deadLettered: number,
+  skipped: number,
+  disabled: readonly string[],
+): Consequence {
+  const counts = `${countOf(deadLettered, 'dead-lettered', 'dead-lettered')} and ${countOf(skipped, 'skipped delivery', 'skipped deliveries')}`
+  const are = disabled.length === 1 ? 'is' : 'are'
+  const again =
+    disabled.length === 0
+      ? ''
+      : ` ${disabled.join(', ')} ${are} disabled: deliveries there are skipped again.`
+  return {
+    text: `Sends ${counts} of ${owner} again.${again}`,
+    facts: { deadLettered, skipped, disabled },
+  }
+}
+
+/** Events are purged. @param age as typed: `30d` */
+export function ofPurging(preview: PurgePreview, age: string): Consequence {
+  const { events, organizations, deadLetters, isPartial } = preview
+  const count = (number: number, noun: string): string => countOf(number, noun, `${noun}s`, isPartial)
+  return {
+    text: `Erases ${count(events, 'event')} of ${count(organizations, 'organization')}, ${count(deadLetters, 'dead letter')} among them: every event older than ${age} with its deliveries and attempts, unless a delivery is still to be sent.`,
+    facts: preview,
+  }
+}

@@ -1,0 +1,42 @@
+import { isRateLimit, RATE_LIMIT_BOUNDS, type RateLimit } from '../access/rate-limit.ts'
+import { UsageError } from './failure.ts'
+import { type Flag, parsed } from './flags.ts'
+
+/** Flags of commands that set a rate limit. */
+export const RATE_FLAGS: {
+  readonly perSecond: Flag<number | undefined>
+  readonly burst: Flag<number | undefined>
+} = {
+  perSecond: parsed('N', 'requests a second in the long run: 10, or 0.5', parseNumber),
+  burst: parsed('N', 'requests at once', parseNumber),
+}
+
+/** @throws `UsageError` */
+function parseNumber(given: string, source: string): number {
+  if (/^\d{1,10}(\.\d{1,3})?$/.test(given)) return Number(given)
+  throw new UsageError(`Cannot use ${source} because it must be a number like 10 or 0.5`)
+}
+
+/**
+ * Joins the two flags of a rate limit.
+ *
+ * @returns undefined for neither
+ * @throws `UsageError` for a single flag, and for numbers out of bounds
+ */
+export function readRate(perSecond: number | undefined, burst: number | undefined): RateLimit | undefined {
+  if (perSecond === undefined && burst === undefined) return undefined
+  if (perSecond === undefined || burst === undefined) {
+    throw new UsageError('Give both --per-second and --burst: a rate limit has two numbers')
+  }
+  const rate = { perSecond, burst }
+  if (isRateLimit(rate)) return rate
+  const { perSecondMin, perSecondMax, burstMax } = RATE_LIMIT_BOUNDS
+  throw new UsageError(
+    `Cannot use this rate limit because --per-second must be from ${perSecondMin} to ${perSecondMax}, and --burst a whole number from 1 to ${burstMax}`,
+  )
+}
+
+/** `10/s, burst 100` */
+export function describeRate({ perSecond, burst }: RateLimit): string {
+  return `${perSecond}/s, burst ${burst}`
+}

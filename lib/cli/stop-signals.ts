@@ -1,0 +1,37 @@
+import { constants } from 'node:os'
+import type { Signal, Terminal } from './terminal.ts'
+
+/** npm passes on a signal that the terminal has already sent to the whole process group: two signals within this time count as a single signal. */
+const SAME_SIGNAL_MS = 300
+
+/** The signals that ask a long-running command to stop. */
+export interface StopSignals {
+  /** Resolves at the first signal; a second signal ends the process. */
+  readonly first: Promise<void>
+  /** Ends the listening. */
+  end(): void
+}
+
+/** Listens for SIGINT and SIGTERM. */
+export function listenForSignals({ signals, exit }: Terminal): StopSignals {
+  let firstAt: number | undefined
+  let resolveFirst = (): void => {}
+  const first = new Promise<void>((resolve) => {
+    resolveFirst = resolve
+  })
+  const listeners = (['SIGINT', 'SIGTERM'] as const).map((signal) => {
+    return [signal, () => onSignal(signal)] as const
+  })
+  function onSignal(signal: Signal): void {
+    firstAt ??= performance.now()
+    if (performance.now() - firstAt > SAME_SIGNAL_MS) exit(128 + constants.signals[signal])
+    resolveFirst()
+  }
+  for (const [signal, listener] of listeners) signals.on(signal, listener)
+  return {
+    first,
+    end() {
+      for (const [signal, listener] of listeners) signals.off(signal, listener)
+    },
+  }
+}

@@ -1,0 +1,67 @@
+import { type ConcurrencyLimits, capacityOf, type EndpointQueue, sizeOf } from './queue.ts'
+
+// Bulkheads: the slots of a process are divided so that no endpoint, no organization and no group of slow or unproven
+// endpoints can take all of them.
+
+/** The budgets of a process, in attempts. */
+export interface Budgets {
+  readonly limits: ConcurrencyLimits
+  /** For one organization. */
+  readonly organization: number
+  /** The budget that is left for unproven endpoints. */
+  unprovenCapacity(busy: Iterable<EndpointQueue>, slow: ReadonlySet<EndpointQueue>): number
+  /** The capacity of each slow queue: in the order of `slow`, until the budget of slow endpoints is used up. */
+  slowCapacities(slow: ReadonlySet<EndpointQueue>): ReadonlyMap<EndpointQueue, number>
+}
+
+const LIMIT_START = 4
+const LIMIT_MAX = 32
+/** Of all slots: for one organization, and for all endpoints together whose last attempts were slow. */
+const ORGANIZATION_SHARE = 1 / 4
+const SLOW_SHARE = 1 / 2
+/** Of all slots: for unproven endpoints, and for slow and unproven endpoints together. The rest is for proven endpoints. */
+const UNPROVEN_SHARE = 1 / 2
+const DOUBTFUL_SHARE = 3 / 4
+/** Of an organization's budget: for one endpoint, so that a dead endpoint does not silence its organization. */
+const ENDPOINT_SHARE = 1 / 2
+
+/**
+ * Creates the budgets of a process.
+ *
+ * @param concurrency all slots
+ */
+export function createBudgets(concurrency: number): Budgets {
+  const organization = Math.max(1, Math.ceil(concurrency * ORGANIZATION_SHARE))
+  const max = Math.min(LIMIT_MAX, Math.max(1, Math.floor(organization * ENDPOINT_SHARE)))
+  const start = Math.min(LIMIT_START, max)
+  const slowBudget = Math.max(1, Math.floor(concurrency * SLOW_SHARE))
+  const doubtfulBudget = Math.max(1, Math.floor(concurrency * DOUBTFUL_SHARE))
+  const unprovenBudget = Math.max(start, Math.floor(concurrency * UNPROVEN_SHARE))
+
+  return {
+    limits: { start, max },
+    organization,
+
+    unprovenCapacity(busy, slow) {
+      const unproven = countOf([...busy].filter((queue) => !queue.isProven && !slow.has(queue)))
+      return Math.max(0, Math.min(unprovenBudget, doubtfulBudget - countOf(slow)) - unproven)
+    },
+
+    slowCapacities(slow) {
+      const capacities = new Map<EndpointQueue, number>()
+      let left = slowBudget - countOf(slow)
+      for (const queue of slow) {
+        const capacity = Math.max(0, Math.min(capacityOf(queue), left))
+        capacities.set(queue, capacity)
+        left -= capacity
+      }
+      return capacities
+    },
+  }
+}
+
+function countOf(queues: Iterable<EndpointQueue>): number {
+  let count = 0
+  for (const queue of queues) count += sizeOf(queue)
+  return count
+}

@@ -1,0 +1,141 @@
+import { ATTEMPT_MAX_MS } from '../webhooks/attempt.ts'
+import type { Backlog } from '../webhooks/deliveries.ts'
+import type { WebhookSender } from '../webhooks/webhook-sender.ts'
+import type { Run } from './intake.ts'
+import type { DeliveryLoopOptions } from './loop-options.ts'
+import { createLoopParts, type LoopStore } from './loop-parts.ts'
+import { deliverOnce, endRun, keepDelivering, type UnderWay, watchStore } from './loop-run.ts'
+import type { DeliveryCounts } from './result-writer.ts'
+
+// The loop is `stopped`, `running` (from start), `running once`, or `stopping` (from stop, until the attempts have ended).
+//
+// A running loop claims as much as the queues have capacity for, and then waits: for an event of this or another process,
+// for an attempt that has freed capacity, or for the next poll. `running once` claims until nothing is left.
+//
+// A claimed delivery is in one of these states here:
+//
+//   waiting    in its endpoint's queue; given back to the store when its lease has become too short for an attempt, when
+//              its secret cannot be opened, and when the loop stops
+//   in flight  signed and sent; ends with an answer, at its deadline, or when a stop waits no longer
+//   ended      its result waits to be written with others; once written, the delivery is the store's again
+//
+// The claims of a process that dies end with their leases: each counts as an attempt, `interrupted`, and is due again.
+
+/** The deliveries of all processes, and the attempts of this loop since it was created. */
+export interface DeliveryStats extends Backlog {
+  readonly attempts: DeliveryCounts
+}
+
+/** Delivers due events. Any number of processes may run a loop at once. */
+export interface DeliveryLoop extends AsyncDisposable {
+  /**
+   * Begins to deliver, at once and until `stop`. Keeps the process alive.
+   *
+   * @throws `TypeError` while the loop is stopping or running once
+   */
+  start(): void
+  /**
+   * Stops claiming, gives back deliveries that have not been begun, and waits for the attempts in flight.
+   *
+   * @param options.timeoutMs how long attempts may take, in milliseconds; attempts left then are interrupted and made
+   *   again later, by any process. Default 12,000: longer than any attempt. The stop ends a second after that time at the
+   *   latest, also when the store does not answer
+   */
+  stop(options?: { timeoutMs?: number | undefined }): Promise<void>
+  /**
+   * Delivers due events, sends notices of expiries, purges old events, and ends: for a scheduler, and for tests. A purge
+   * of many events is continued by the next call.
+   *
+   * @throws `TypeError` while the loop runs; the errors of the store
+   */
+  runOnce(): Promise<DeliveryCounts>
+  /** Counts due deliveries and the attempts of this loop. */
+  stats(): Promise<DeliveryStats>
+}
+
+/**
+ * Creates a loop that delivers the events of a store (specification, section 6). Opens nothing and sets no timer before
+ * `start`, and never touches the process's signals.
+ *
+ * @param sender makes the attempts: `createWebhookSender()`; stays open when the loop stops
+ * @throws `TypeError` or `RangeError` for an option that cannot be used
+ */
+export function createDeliveryLoop(
+  store: LoopStore,
+  sender: WebhookSender,
+  options: DeliveryLoopOptions = {},
+): DeliveryLoop {
+  const parts = createLoopParts(store, sender, options)
+  const { deliveries, dispatcher, maintenance, resultWriter } = parts
+  const { counts } = resultWriter
+  let run: Run | undefined
+  let underWay: UnderWay = NOTHING
+  let unwatch = (): void => {}
+  /** Settles when the last stop has ended. */
+  let stopped: Promise<void> = Promise.resolve()
+  let endPresentRun = (): void => {}
+
+  function begin(isOnce: boolean): Run {
+    dispatcher.begin()
+    run = { isOnce, isEnding: false }
+    return run
+  }
+
+  async function end(present: Run, timeoutMs: number): Promise<void> {
+    unwatch()
+    await endRun(parts, present, underWay, timeoutMs)
+    run = undefined
+    endPresentRun()
+  }
+
+  const loop: DeliveryLoop = {
+    start() {
+      if (stateOf(run) === 'running') return
+      if (run !== undefined) throw new TypeError(`Cannot start the loop as it is ${stateOf(run)}`)
+      const present = begin(false)
+      unwatch = watchStore(parts)
+      underWay = { claims: keepDelivering(parts, present), maintenance: maintenance.keepRunning() }
+    },
+
+    async stop({ timeoutMs = ATTEMPT_MAX_MS } = {}) {
+      if (run !== undefined && !run.isEnding) stopped = end(run, timeoutMs)
+      await stopped
+    },
+
+    async runOnce() {
+      if (run !== undefined) throw new TypeError(`Cannot run the loop once as it is ${stateOf(run)}`)
+      const before = { ...counts }
+      const present = begin(true)
+      const delivered = deliverOnce(parts, present).finally(() => {
+        if (!present.isEnding) run = undefined
+      })
+      underWay = { ...NOTHING, claims: delivered.catch(() => {}) }
+      const ended = new Promise<void>((resolve) => {
+        endPresentRun = resolve
+      })
+      // A stop waits for the attempts in flight, and does not wait for a store that does not answer.
+      await Promise.race([delivered, ended])
+      if (present.isEnding) await ended
+      return {
+        delivered: counts.delivered - before.delivered,
+        retried: counts.retried - before.retried,
+        deadLettered: counts.deadLettered - before.deadLettered,
+      }
+    },
+
+    async stats() {
+      return { ...(await deliveries.measure()), attempts: { ...counts } }
+    },
+
+    [Symbol.asyncDispose]: () => loop.stop(),
+  }
+  return loop
+}
+
+const NOTHING: UnderWay = { claims: Promise.resolve(), maintenance: Promise.resolve() }
+
+function stateOf(run: Run | undefined): 'stopped' | 'running' | 'running once' | 'stopping' {
+  if (run === undefined) return 'stopped'
+  if (run.isEnding) return 'stopping'
+  return run.isOnce ? 'running once' : 'running'
+}

@@ -1,0 +1,157 @@
+import { type AttemptTrace, channels, trace } from '../base/tracing.ts'
+import { ATTEMPT_MAX_MS, attempt, createInterruption, makeRequest } from '../webhooks/attempt.ts'
+import type { ClaimRef } from '../webhooks/deliveries.ts'
+import type { SecretOpener } from '../webhooks/secret-sealing.ts'
+import type { WebhookAnswer, WebhookRequest, WebhookSender } from '../webhooks/webhook-sender.ts'
+import type { ResolvedLoopOptions } from './loop-options.ts'
+import type { Claimed } from './queue.ts'
+import type { EndpointQueues } from './queues.ts'
+import type { ResultWriter } from './result-writer.ts'
+import { judgeAnswer } from './verdict.ts'
+
+/** Takes deliveries from the queues, attempts them, and passes the results to the result writer. */
+export interface Dispatcher {
+  /** Replaces the listener. */
+  listen(listener: DispatchListener): void
+  /** Begins as many attempts as may be in flight now. */
+  dispatch(): void
+  /** @param storeOffset the store's clock less the monotonic clock, in milliseconds */
+  setClock(storeOffset: number): void
+  /** Allows attempts again after `interrupt`. */
+  begin(): void
+  /** Ends every attempt in flight. */
+  interrupt(): void
+}
+
+/** Listens to a dispatcher. */
+export interface DispatchListener {
+  /** More may be claimed now. */
+  onCapacity(): void
+  onError(error: unknown): void
+}
+
+/** The parts that a dispatcher works with. */
+export interface DispatcherParts {
+  readonly sender: WebhookSender
+  readonly queues: EndpointQueues
+  readonly resultWriter: Pick<ResultWriter, 'write' | 'release'>
+  readonly sealer: SecretOpener
+}
+
+/** Pause of an endpoint whose secret cannot be opened, or to which nothing can be sent from this process. */
+const BLOCKED_MS = 30_000
+
+/** Creates the dispatcher of a loop. */
+export function createDispatcher(
+  { sender, queues, resultWriter, sealer }: DispatcherParts,
+  { concurrency, leaseMs, retryDelaysMs, headerPrefix, logger }: ResolvedLoopOptions,
+): Dispatcher {
+  let listener: DispatchListener = { onCapacity() {}, onError() {} }
+  let interruption = createInterruption()
+  let storeOffset = 0
+
+  function dispatch(): void {
+    for (let delivery = queues.next(); delivery; delivery = queues.next()) void deliver(delivery)
+  }
+
+  async function deliver(delivery: Claimed): Promise<void> {
+    const request = prepare(delivery)
+    if (request === null) return giveBack(delivery)
+    const startedAt = performance.now()
+    const answer = await makeAttempt(delivery, request)
+    if (answer.wasMade === false) {
+      block(delivery, new Error(`Cannot send webhooks as ${answer.detail ?? answer.error}`))
+      return giveBack(delivery)
+    }
+    write(delivery, answer, startedAt)
+    dispatch()
+  }
+
+  function giveBack(delivery: Claimed): void {
+    resultWriter.release(refOf(delivery))
+    queues.end(delivery, 'same', 0)
+    dispatch()
+  }
+
+  /** Pauses an endpoint without an attempt, because the cause is on this side. */
+  function block(delivery: Claimed, error: unknown): void {
+    if (queues.block(delivery, BLOCKED_MS)) listener.onError(error)
+  }
+
+  function makeAttempt(delivery: Claimed, request: WebhookRequest): Promise<WebhookAnswer> {
+    const { organizationId, id: deliveryId, endpointId, eventId, type, attempt: number } = delivery
+    const describe = (): AttemptTrace => ({
+      organizationId,
+      deliveryId,
+      endpointId,
+      eventId,
+      type,
+      attempt: number,
+    })
+    return trace(channels.attempt, describe, async (traced) => {
+      const answer = await attempt(sender, request, interruption, listener.onError)
+      if (traced) Object.assign(traced, { status: answer.status, error: answer.error })
+      return answer
+    })
+  }
+
+  /** Null for a delivery that cannot be attempted now. */
+  function prepare(delivery: Claimed): WebhookRequest | null {
+    if (delivery.leaseEndsAt - performance.now() < Math.min(ATTEMPT_MAX_MS, leaseMs / 2)) return null
+    try {
+      const timestamp = Math.floor((performance.now() + storeOffset) / 1000)
+      return makeRequest(delivery, sealer, headerPrefix, timestamp)
+    } catch (error) {
+      block(delivery, error)
+      return null
+    }
+  }
+
+  function write(delivery: Claimed, answer: WebhookAnswer, startedAt: number): void {
+    const { load, ...verdict } = judgeAnswer(answer, delivery.attempt, retryDelaysMs)
+    const { dnsMs = null, connectMs = null, tlsMs = null, firstByteMs = null } = answer.timings ?? {}
+    const { status, error, durationMs, bodyExcerpt } = answer
+    const endedAt = performance.now()
+    resultWriter.write(
+      {
+        ...refOf(delivery),
+        ...verdict,
+        status,
+        error,
+        durationMs,
+        dnsMs,
+        connectMs,
+        tlsMs,
+        firstByteMs,
+        bodyExcerpt,
+      },
+      { startedAt, endedAt },
+    )
+    if (error !== null) logger.debug({ ...refOf(delivery), error, detail: answer.detail }, 'Attempt failed')
+    const wasFull = queues.inFlight + queues.waiting >= concurrency
+    if (queues.end(delivery, load, durationMs) || wasFull) listener.onCapacity()
+  }
+
+  return {
+    listen(next) {
+      listener = next
+    },
+    dispatch,
+    setClock(offset) {
+      storeOffset = offset
+    },
+    begin() {
+      interruption = createInterruption()
+    },
+    interrupt: () => interruption.interrupt(),
+  }
+}
+
+/** The reference of a delivery's claim. */
+export function refOf({
+  organizationId,
+  id,
+  token,
+}: Pick<Claimed, 'organizationId' | 'id' | 'token'>): ClaimRef {
+  return { organizationId, deliveryId: id, token }
+}

@@ -1,0 +1,149 @@
+import type { Logger } from '../base/log.ts'
+import { readFlag, readHeaderPrefix, readLogger, readWhole } from '../base/options.ts'
+import type { FailureLimit } from '../webhooks/deliveries.ts'
+import type { Notice } from '../webhooks/notices.ts'
+import type { ExpiryTimes } from './expiry.ts'
+import { RETRY_DELAYS_MS } from './verdict.ts'
+
+/** Options of `createDeliveryLoop`. Each is read once. */
+export interface DeliveryLoopOptions {
+  /** Attempts of this process in flight at once, of all endpoints. Default 256. */
+  concurrency?: number | undefined
+  /**
+   * Duration of a claim in milliseconds: after this time another process takes this process for dead and repeats the attempt. Below
+   * 15,000 an attempt that takes its full 10 seconds is repeated as well. Default 30,000, at least 100.
+   */
+  leaseMs?: number | undefined
+  /**
+   * Milliseconds between two polls. Events published through the library wake the loop at once, in this process and in
+   * others; the poll finds events published by SQL, and events whose notification was lost. Default 100.
+   */
+  pollIntervalMs?: number | undefined
+  /** Milliseconds between the attempts of a round, one fewer than attempts. Default 30, 60, 120, 240 seconds. */
+  retryDelaysMs?: readonly number[] | undefined
+  /** `X-SERVICE` in `X-SERVICE-Event-Id`. Default `X-SERVICE`. */
+  headerPrefix?: string | undefined
+  /** The key ring that signing secrets are sealed with: see `createDeveloperSettings`. */
+  secretKeys?: readonly (string | Uint8Array)[] | undefined
+  /**
+   * Whether deliveries use secrets that are stored open although there are `secretKeys`, until `secrets.reseal` has sealed
+   * them; each endpoint of the kind is a notice. Default `false`: such deliveries wait.
+   */
+  allowPlaintextSecrets?: boolean | undefined
+  /** Milliseconds after which events, deliveries and attempts are purged; `false`: never. Default 30 days. */
+  retentionMs?: number | false | undefined
+  /**
+   * Marks invoices of all organizations overdue, each minute and with each `runOnce`, as `platform.invoices.markOverdue`
+   * does for an organization. Default false.
+   */
+  markOverdue?: boolean | undefined
+  /** When an endpoint that only fails is disabled. Default 50 failures and 5 days. */
+  failureLimit?: FailureLimit | undefined
+  /**
+   * Time between a notice and the expiry, in milliseconds; `false`: no notice. Default an hour for the previous
+   * signing secret of a rotation, 7 days for API keys.
+   */
+  expiryNoticeMs?:
+    | { signingSecrets?: number | false | undefined; apiKeys?: number | false | undefined }
+    | false
+    | undefined
+  /**
+   * Receives the notices for operators, each after its cause has been written: see {@link Notice} for the kinds and how
+   * often each is sent. The channel `business-api:notice` publishes the same notices. A listener that throws or rejects
+   * disturbs nothing, and its error goes to `onError`.
+   */
+  onNotice?: ((notice: Notice) => void) | undefined
+  /** pino, or any logger of its call form. `false` mutes. Default: warnings and errors to stderr. */
+  logger?: Logger | false | undefined
+  /** Receives every failure of the store and every bug, with its detail. */
+  onError?: ((error: unknown) => void) | undefined
+}
+
+/** The options after defaults and checks. */
+export interface ResolvedLoopOptions {
+  readonly concurrency: number
+  readonly leaseMs: number
+  readonly pollIntervalMs: number
+  readonly retryDelaysMs: readonly number[]
+  readonly headerPrefix: string
+  readonly retentionMs: number | false
+  readonly markOverdue: boolean
+  readonly failureLimit: FailureLimit
+  readonly logger: Logger
+  readonly expiryTimes: ExpiryTimes
+  readonly onNotice: (notice: Notice) => unknown
+  readonly onError: (error: unknown) => unknown
+}
+
+const HOUR_MS = 60 * 60 * 1000
+const DAY_MS = 24 * HOUR_MS
+
+/**
+ * Fills in the defaults and checks the options.
+ *
+ * @throws `TypeError` or `RangeError` naming the option that cannot be used
+ */
+export function resolveLoopOptions(options: DeliveryLoopOptions): ResolvedLoopOptions {
+  const { retentionMs = 30 * DAY_MS } = options
+  return {
+    concurrency: readWhole('concurrency', options.concurrency, 256),
+    leaseMs: readWhole('leaseMs', options.leaseMs, 30_000, { min: 100 }),
+    pollIntervalMs: readWhole('pollIntervalMs', options.pollIntervalMs, 100),
+    retryDelaysMs: readDelays(options.retryDelaysMs),
+    headerPrefix: readHeaderPrefix(options.headerPrefix),
+    markOverdue: readFlag('markOverdue', options.markOverdue),
+    retentionMs: retentionMs === false ? false : readPositive('retentionMs', retentionMs),
+    failureLimit: readFailureLimit(options.failureLimit),
+    logger: readLogger(options.logger),
+    expiryTimes: readExpiryTimes(options.expiryNoticeMs),
+    onNotice: readListener('onNotice', options.onNotice),
+    onError: readListener('onError', options.onError),
+  }
+}
+
+function readPositive(name: string, value: number): number {
+  if (Number.isFinite(value) && value > 0) return value
+  throw new RangeError(
+    `Cannot use option '${name}' as it must be a positive number of milliseconds: current value is ${value}`,
+  )
+}
+
+function readDelays(delays: readonly number[] = RETRY_DELAYS_MS): readonly number[] {
+  if (!Array.isArray(delays)) {
+    throw new TypeError("Cannot use option 'retryDelaysMs' as it must be a list of milliseconds")
+  }
+  return Array.from(delays, (delay) => readWhole('retryDelaysMs', delay ?? Number.NaN, 0, { min: 0 }))
+}
+
+function readFailureLimit(
+  { failures, failingMs }: FailureLimit = { failures: 50, failingMs: 5 * DAY_MS },
+): FailureLimit {
+  return {
+    failures: readWhole('failureLimit.failures', failures ?? Number.NaN, 0),
+    failingMs: readPositive('failureLimit.failingMs', failingMs),
+  }
+}
+
+function readExpiryTimes(given: DeliveryLoopOptions['expiryNoticeMs'] = {}): ExpiryTimes {
+  if (given === false) return { secretsWithinMs: null, apiKeysWithinMs: null }
+  if (typeof given !== 'object' || given === null) {
+    throw new TypeError(
+      `Cannot use option 'expiryNoticeMs' as it must be false or an object: current value is ${given}`,
+    )
+  }
+  const { signingSecrets = HOUR_MS, apiKeys = 7 * DAY_MS } = given
+  const read = (name: string, ms: number | false): number | null =>
+    ms === false ? null : readPositive(`expiryNoticeMs.${name}`, ms)
+  return {
+    secretsWithinMs: read('signingSecrets', signingSecrets),
+    apiKeysWithinMs: read('apiKeys', apiKeys),
+  }
+}
+
+function readListener<Message>(
+  name: string,
+  listener: (message: Message) => unknown = () => {},
+): (message: Message) => unknown {
+  if (typeof listener === 'function') return listener
+  throw new TypeError(`Cannot use option '${name}' as it must be a function: current value is ${listener}`)
+}

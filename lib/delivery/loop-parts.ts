@@ -1,0 +1,170 @@
+import { traceStore } from '../base/tracing.ts'
+import type { BusinessApiStore } from '../business-store.ts'
+import type { DeliveryStore } from '../webhooks/deliveries.ts'
+import { createSecretSealer } from '../webhooks/secret-sealing.ts'
+import type { WebhookSender } from '../webhooks/webhook-sender.ts'
+import { createDispatcher, type Dispatcher, refOf } from './dispatcher.ts'
+import { createExpiryWatch } from './expiry.ts'
+import { createIntake, type Intake, TIMER_EARLY_MS } from './intake.ts'
+import { type DeliveryLoopOptions, type ResolvedLoopOptions, resolveLoopOptions } from './loop-options.ts'
+import { createMaintenance, type Maintenance } from './maintenance.ts'
+import { createNotifier, type Notifier, noticesOfDeadLetters, noticesOfEndpoints } from './notifier.ts'
+import { createOverdueMarking } from './overdue.ts'
+import { createPoller, type Poller, type Unread } from './poller.ts'
+import { createEndpointQueues, type EndpointQueues } from './queues.ts'
+import { createReader, type Reader, type ReadListener } from './reader.ts'
+import { createResultWriter, type ResultWriter, type UntimedResult } from './result-writer.ts'
+import { createPurge } from './retention.ts'
+import { createWakeUp, type WakeUp } from './wake-up.ts'
+
+/** The slices of a store that a loop uses: invoices only to mark them overdue. */
+export type LoopStore = Pick<BusinessApiStore, 'deliveries' | 'notices'> &
+  Partial<Pick<BusinessApiStore, 'invoices'>>
+
+/** The parts of a loop. */
+export interface LoopParts {
+  readonly options: ResolvedLoopOptions
+  readonly deliveries: DeliveryStore
+  readonly wakeUp: WakeUp
+  readonly notifier: Notifier
+  readonly queues: EndpointQueues
+  readonly resultWriter: ResultWriter
+  readonly dispatcher: Dispatcher
+  readonly poller: Poller
+  readonly reader: Reader
+  readonly intake: Intake
+  readonly maintenance: Maintenance
+}
+
+/**
+ * Builds the parts of a loop, each from the parts above it, and connects their listeners at the end.
+ *
+ * @throws `TypeError` or `RangeError` for an option that cannot be used
+ */
+export function createLoopParts(
+  store: LoopStore,
+  sender: WebhookSender,
+  given: DeliveryLoopOptions,
+): LoopParts {
+  const { deliveries, notices, invoices } = traceStore(store)
+  const options = resolveLoopOptions(given)
+  const { concurrency, leaseMs, retryDelaysMs, failureLimit } = options
+
+  const wakeUp = createWakeUp()
+  const notifier = createNotifier(options)
+  const queues = createEndpointQueues(concurrency)
+  const resultWriter = createResultWriter(deliveries, failureLimit)
+  const sealer = createSecretSealer(given, (ref) => {
+    notifier.notify([{ kind: 'secret_unsealed', ...ref }])
+  })
+  const dispatcher = createDispatcher({ sender, queues, resultWriter, sealer }, options)
+  const poller = createPoller(deliveries, { leaseMs, maxAttempts: retryDelaysMs.length + 1 })
+  const reader = createReader(deliveries, leaseMs)
+  const intake = createIntake(
+    { sender, poller, reader, queues, resultWriter, dispatcher, notifier, wakeUp },
+    concurrency,
+  )
+  const maintenance = createMaintenance(
+    [
+      ...(options.markOverdue ? [createOverdueMarking(invoices)] : []),
+      createExpiryWatch(notices, options.expiryTimes, notifier.notify),
+      createPurge(deliveries, options.retentionMs),
+    ],
+    notifier.reportFailure,
+  )
+
+  resultWriter.listen({
+    onWritten(results, { deadLetters, endpoints }) {
+      wakeForRetries(results, wakeUp)
+      if (intake.isHeldUp) wakeUp.wake()
+      notifier.notify(noticesOfDeadLetters(deadLetters))
+      notifier.notify(noticesOfEndpoints(endpoints))
+    },
+    onError: notifier.reportFailure,
+  })
+  dispatcher.listen({
+    onCapacity() {
+      if (!intake.isResting) wakeUp.wake()
+    },
+    onError: notifier.reportFailure,
+  })
+  const parts: LoopParts = {
+    options,
+    deliveries,
+    wakeUp,
+    notifier,
+    queues,
+    resultWriter,
+    dispatcher,
+    poller,
+    reader,
+    intake,
+    maintenance,
+  }
+  reader.listen(createReadListener(parts))
+  return parts
+}
+
+/** Passes deliveries that were read on their own to the dispatcher, and gives back or condemns the others. */
+function createReadListener(parts: LoopParts): ReadListener {
+  const { queues, resultWriter, dispatcher, notifier, reader, wakeUp } = parts
+
+  function leave(unread: Unread): void {
+    queues.removeUnread(unread)
+    if (reader.pending === 0) wakeUp.wake()
+  }
+
+  return {
+    onRead(delivery) {
+      queues.removeUnread(delivery, delivery)
+      dispatcher.dispatch()
+      if (reader.pending === 0) wakeUp.wake()
+    },
+    onGone(unread) {
+      resultWriter.release(refOf(unread))
+      leave(unread)
+    },
+    onFailed(unread, cause, pauseMs) {
+      notifier.reportFailure(new Error(`Cannot read delivery ${nameOf(unread)}`, { cause }))
+      queues.block(unread, pauseMs)
+      resultWriter.release(refOf(unread))
+      leave(unread)
+      setTimeout(wakeUp.wake, pauseMs + TIMER_EARLY_MS).unref()
+    },
+    onCondemned(unread, cause) {
+      const message = `Cannot read delivery ${nameOf(unread)}: it is dead-lettered as unreadable, and can be recovered`
+      notifier.reportFailure(new Error(message, { cause }))
+      const now = performance.now()
+      resultWriter.write({ ...refOf(unread), ...UNREADABLE }, { startedAt: now, endedAt: now })
+      leave(unread)
+    },
+  }
+}
+
+function nameOf({ organizationId, id }: Unread): string {
+  return `${id} of organization ${organizationId}`
+}
+
+/** The result of a delivery that cannot be read. */
+const UNREADABLE = {
+  outcome: 'dead_lettered',
+  reason: 'unreadable',
+  isGone: false,
+  delayMs: 0,
+  durationMs: 0,
+  dnsMs: null,
+  connectMs: null,
+  tlsMs: null,
+  firstByteMs: null,
+  status: null,
+  error: 'unreadable',
+  bodyExcerpt: '',
+} as const
+
+/** Wakes the loop when a retry is due, ahead of the next poll. */
+function wakeForRetries(results: readonly UntimedResult[], wakeUp: WakeUp): void {
+  const retries = results.filter(({ outcome }) => outcome === 'retry')
+  for (const delayMs of new Set(retries.map((retry) => retry.delayMs))) {
+    setTimeout(wakeUp.wake, delayMs + TIMER_EARLY_MS).unref()
+  }
+}

@@ -1,0 +1,170 @@
+import { isStoreUnavailable } from '../base/errors.ts'
+import { withDeadline } from '../base/time.ts'
+import { refOf } from './dispatcher.ts'
+import type { Run } from './intake.ts'
+import type { LoopParts } from './loop-parts.ts'
+
+// The course of a run: claims until it is ended, or until nothing is due any longer; then the end of its attempts.
+
+/** Pause after the store has failed, doubled with each further failure. */
+const FAILED_PAUSE_MS = 250
+const FAILED_PAUSE_MAX_MS = 5000
+/** Time for results to be written at the end of a run. */
+const SETTLE_MS = 5000
+/**
+ * Time after the `timeoutMs` of a stop: interrupted attempts end within 500 ms, and their results are written in the rest.
+ * A stop takes at most a second longer than its `timeoutMs`, also when neither the store nor a subscriber answers.
+ */
+const STOP_GRACE_MS = 800
+const SWEEP_EVERY_MS = 10_000
+/** Between two checks of whether the attempts in flight have ended. */
+const IDLE_CHECK_MS = 20
+
+/**
+ * Watches the store and sweeps the queues.
+ *
+ * @returns ends both
+ */
+export function watchStore(parts: LoopParts): () => void {
+  const { deliveries, queues, wakeUp } = parts
+  const unwatch = callStore(parts, () => deliveries.watch(wakeUp.wake))
+  const sweeping = setInterval(queues.sweep, SWEEP_EVERY_MS)
+  return () => {
+    clearInterval(sweeping)
+    if (unwatch) callStore(parts, unwatch)
+  }
+}
+
+/** Calls a verb that a store must not throw from. */
+function callStore<T>({ notifier }: LoopParts, call: () => T): T | undefined {
+  try {
+    return call()
+  } catch (error) {
+    notifier.reportFailure(error)
+    return undefined
+  }
+}
+
+/** Claims until the run is ended: after a wake-up, and at each poll. */
+export async function keepDelivering(parts: LoopParts, run: Run): Promise<void> {
+  const { options, intake, wakeUp, notifier } = parts
+  let failures = 0
+  while (!run.isEnding) {
+    try {
+      const hasMore = await intake.claim(run)
+      failures = 0
+      if (!hasMore && !run.isEnding) await wakeUp.wait(options.pollIntervalMs)
+    } catch (error) {
+      notifier.reportFailure(error)
+      const pauseMs = Math.min(FAILED_PAUSE_MAX_MS, FAILED_PAUSE_MS * 2 ** failures++)
+      // A wake-up shows that an unreachable store is back; a bug is there still.
+      if (!isStoreUnavailable(error)) await pause(parts, run, pauseMs)
+      else if (!run.isEnding) await wakeUp.wait(pauseMs)
+    }
+  }
+}
+
+/** Waits in spite of wake-ups, until the run is ended. */
+async function pause({ wakeUp }: LoopParts, run: Run, ms: number): Promise<void> {
+  const endsAt = performance.now() + ms
+  for (let leftMs = ms; !run.isEnding && leftMs > 0; leftMs = endsAt - performance.now()) {
+    await wakeUp.wait(leftMs)
+  }
+}
+
+/**
+ * Delivers everything that is due, then runs the maintenance.
+ *
+ * @throws the errors of the store, when the attempts in flight have ended
+ */
+export async function deliverOnce(parts: LoopParts, run: Run): Promise<void> {
+  const { maintenance, resultWriter, wakeUp } = parts
+  try {
+    await claimAll(parts, run)
+    if (!run.isEnding) await maintenance.runOnce()
+  } finally {
+    while (!run.isEnding && !isIdle(parts)) await wakeUp.wait(IDLE_CHECK_MS)
+    if (!run.isEnding) await resultWriter.settle(SETTLE_MS)
+  }
+}
+
+/** Claims until a claim brings nothing although nothing was under way when it was sent. */
+async function claimAll(parts: LoopParts, run: Run): Promise<void> {
+  const { intake, resultWriter, wakeUp } = parts
+  let isDone = false
+  while (!run.isEnding && !isDone) {
+    const wasIdle = isIdle(parts)
+    if (wasIdle) await resultWriter.settle(SETTLE_MS)
+    const receivedBefore = intake.received
+    const hasMore = await intake.claim(run)
+    isDone = wasIdle && !hasMore && intake.received === receivedBefore
+    if (!hasMore && !isIdle(parts)) await wakeUp.wait(IDLE_CHECK_MS)
+  }
+}
+
+function isIdle({ queues }: LoopParts): boolean {
+  return queues.inFlight + queues.waiting === 0
+}
+
+/** Promises of a run that may settle late or never, when the store does not answer. */
+export interface UnderWay {
+  /** Settles when the run makes no further claim. */
+  readonly claims: Promise<unknown>
+  /** Settles when no task of the maintenance runs any longer. */
+  readonly maintenance: Promise<unknown>
+}
+
+/**
+ * Ends a run: gives back what has not been begun, and waits for the attempts in flight.
+ *
+ * @param timeoutMs how long the attempts may take; the attempts left then are interrupted
+ */
+export async function endRun(
+  parts: LoopParts,
+  run: Run,
+  { claims, maintenance }: UnderWay,
+  timeoutMs: number,
+): Promise<void> {
+  const interruptAt = performance.now() + timeoutMs
+  const giveUpAt = interruptAt + STOP_GRACE_MS
+  run.isEnding = true
+  parts.wakeUp.wake()
+  parts.maintenance.stop()
+  parts.intake.endRest()
+  giveBackWaiting(parts)
+  const claimsEnded = claims.then(() => giveBackUnanswered(parts, run))
+  const allEnded = Promise.all([claimsEnded, maintenance])
+  const waited = withDeadline(allEnded, giveUpAt - performance.now(), parts.poller.abandon)
+  await endAttempts(parts, interruptAt)
+  await waited
+  await parts.resultWriter.settle(Math.min(SETTLE_MS, Math.max(0, giveUpAt - performance.now())))
+}
+
+function giveBackWaiting({ queues, reader, resultWriter }: LoopParts): void {
+  for (const delivery of queues.drain()) resultWriter.release(refOf(delivery))
+  for (const unread of reader.drain()) {
+    queues.removeUnread(unread)
+    resultWriter.release(refOf(unread))
+  }
+}
+
+/** Claims that were not answered in time have their lease. */
+async function giveBackUnanswered({ poller, intake, notifier }: LoopParts, run: Run): Promise<void> {
+  if (!poller.hasUnanswered) return
+  await intake.claim(run).catch(notifier.reportFailure)
+}
+
+async function endAttempts(parts: LoopParts, interruptAt: number): Promise<void> {
+  await waitUntilIdle(parts, interruptAt)
+  if (isIdle(parts)) return
+  parts.dispatcher.interrupt()
+  await waitUntilIdle(parts, interruptAt + STOP_GRACE_MS)
+}
+
+/** The end of an attempt wakes the loop. */
+async function waitUntilIdle(parts: LoopParts, endsAt: number): Promise<void> {
+  for (let leftMs = endsAt - performance.now(); leftMs > 0; leftMs = endsAt - performance.now()) {
+    if (isIdle(parts)) return
+    await parts.wakeUp.wait(Math.min(IDLE_CHECK_MS, leftMs))
+  }
+}

@@ -1,0 +1,90 @@
+import { createWakeUp, type WakeUp } from './wake-up.ts'
+
+/** A bounded part of a longer piece of work. @returns whether all of the work is done */
+export type MaintenanceTask = () => Promise<boolean>
+
+/** The tasks of a loop beside its deliveries. */
+export interface Maintenance {
+  /** Runs each task every minute, until `stop`. */
+  keepRunning(): Promise<void>
+  /**
+   * Runs each task until its work is done or `stop`, 100 parts at most.
+   *
+   * @throws the first error of a task, after every task had its turn; further errors go to `onError`
+   */
+  runOnce(): Promise<void>
+  stop(): void
+}
+
+const EVERY_MS = 60_000
+/** Between two parts of a long task: deliveries go first. */
+const PAUSE_MS = 250
+/** Parts of one task in `runOnce`: a scheduler waits for the end of the run, and runs it again. */
+const PARTS_MAX = 100
+
+/**
+ * Creates the maintenance of a loop.
+ *
+ * @param onError receives every error that `runOnce` does not throw
+ */
+export function createMaintenance(
+  tasks: readonly MaintenanceTask[],
+  onError: (error: unknown) => void,
+): Maintenance {
+  let stop = (): void => {}
+
+  return {
+    async keepRunning() {
+      // A flag of each run: a task that hangs beyond its stop must not go on with the next run.
+      let isStopped = false
+      const scheduled = tasks.map((task) => ({ task, wakeUp: createWakeUp() }))
+      stop = () => {
+        isStopped = true
+        for (const { wakeUp } of scheduled) wakeUp.wake()
+      }
+      await Promise.all(
+        scheduled.map(({ task, wakeUp }) => repeatTask(task, wakeUp, () => isStopped, onError)),
+      )
+    },
+
+    async runOnce() {
+      let isStopped = false
+      stop = () => {
+        isStopped = true
+      }
+      const failures: unknown[] = []
+      for (const task of tasks) {
+        // A failing task must not keep the other tasks from running, time after time.
+        await runParts(task, () => isStopped).catch((error) => failures.push(error))
+      }
+      for (const failure of failures.slice(1)) onError(failure)
+      if (failures.length > 0) throw failures[0]
+    },
+
+    stop: () => stop(),
+  }
+}
+
+async function runParts(task: MaintenanceTask, isStopped: () => boolean): Promise<void> {
+  for (let parts = 0; parts < PARTS_MAX && !isStopped(); parts++) if (await task()) break
+}
+
+/**
+ * Runs a task every minute, and long work part by part.
+ *
+ * @param wakeUp ends the wait between two runs
+ */
+export async function repeatTask(
+  task: MaintenanceTask,
+  wakeUp: WakeUp,
+  isStopped: () => boolean,
+  onError: (error: unknown) => void,
+): Promise<void> {
+  while (!isStopped()) {
+    const isDone = await task().catch((error) => {
+      onError(error)
+      return true
+    })
+    if (!isStopped()) await wakeUp.wait(isDone ? EVERY_MS : PAUSE_MS)
+  }
+}

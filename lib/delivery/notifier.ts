@@ -1,0 +1,84 @@
+import { describeError } from '../base/log.ts'
+import { channels } from '../base/tracing.ts'
+import type { DeadLetter, EndpointHealth } from '../webhooks/deliveries.ts'
+import type { Notice } from '../webhooks/notices.ts'
+import type { ResolvedLoopOptions } from './loop-options.ts'
+
+/** Passes notices and failures to the host; a listener of the host that throws or rejects disturbs nothing. */
+export interface Notifier {
+  /** Sends notices to the log, the channel `business-api:notice` and `onNotice`. */
+  notify(notices: readonly Notice[]): void
+  /** Reports a failure that holds up deliveries, to the log and `onError`. */
+  reportFailure(error: unknown): void
+}
+
+/** Log level and message of each notice. Dead letters are `info`, because one dead endpoint makes many. */
+const LINES = {
+  endpoint_failing: ['warn', 'Webhook endpoint failing'],
+  endpoint_disabled: ['warn', 'Webhook endpoint disabled'],
+  delivery_dead_lettered: ['info', 'Webhook delivery dead-lettered'],
+  secret_unsealed: ['warn', 'Signing secret or headers stored unsealed'],
+  secret_expiring: ['info', 'Signing secret about to expire'],
+  api_key_expiring: ['warn', 'API key about to expire'],
+} as const satisfies Record<Notice['kind'], readonly ['info' | 'warn', string]>
+
+/** Creates the notifier of a loop. */
+export function createNotifier({
+  logger,
+  onNotice,
+  onError,
+}: Pick<ResolvedLoopOptions, 'logger' | 'onNotice' | 'onError'>): Notifier {
+  function notifyOf(notice: Notice): void {
+    const [level, message] = LINES[notice.kind]
+    logger[level](notice, message)
+    if (channels.notice.hasSubscribers) channels.notice.publish(notice)
+    callListener('onNotice', () => onNotice(notice), report)
+  }
+
+  function report(error: unknown): void {
+    callListener(
+      'onError',
+      () => onError(error),
+      () => {},
+    )
+  }
+
+  /** Calls a listener of the host, which may be async in spite of its type. */
+  function callListener(name: string, call: () => unknown, onFailure: (failure: unknown) => void): void {
+    const fail = (failure: unknown): void => {
+      logger.error({ error: describeError(failure) }, `${name} failed`)
+      onFailure(failure)
+    }
+    try {
+      Promise.resolve(call()).catch(fail)
+    } catch (failure) {
+      fail(failure)
+    }
+  }
+
+  return {
+    notify(notices) {
+      for (const notice of notices) notifyOf(notice)
+    },
+    reportFailure(error) {
+      logger.warn({ error: describeError(error) }, 'Webhook deliveries held up')
+      report(error)
+    },
+  }
+}
+
+/** The notices of dead-lettered deliveries. */
+export function noticesOfDeadLetters(deadLetters: readonly DeadLetter[]): readonly Notice[] {
+  return deadLetters.map((deadLetter) => ({ kind: 'delivery_dead_lettered', ...deadLetter }))
+}
+
+/** The notices of endpoints that attempts have made failing or disabled. */
+export function noticesOfEndpoints(endpoints: readonly EndpointHealth[]): readonly Notice[] {
+  return endpoints.flatMap((endpoint): readonly Notice[] => {
+    const { organizationId, endpointId, failures, failingSince, disabledReason } = endpoint
+    const details = { organizationId, endpointId, failures, failingSince }
+    if (endpoint.isNewlyFailing) return [{ kind: 'endpoint_failing', ...details }]
+    if (!endpoint.isNewlyDisabled) return []
+    return [{ kind: 'endpoint_disabled', ...details, reason: disabledReason === 'gone' ? 'gone' : 'failing' }]
+  })
+}

@@ -1,0 +1,128 @@
+import type { ClaimedDelivery, EndpointRef } from '../webhooks/deliveries.ts'
+import type { Verdict } from './verdict.ts'
+
+// The queue of one endpoint in this process: claimed deliveries that wait for an attempt, attempts in flight, and the load
+// that the endpoint has shown it can take (AIMD). Several of these states hold at once:
+//
+// | state    | begins                                           | ends                                   | next claim brings at most             |
+// |----------|--------------------------------------------------|----------------------------------------|---------------------------------------|
+// | idle     | nothing waits, nothing is in flight              | a claim brings a delivery              | the start limit                       |
+// | busy     | a claim brings a delivery                        | nothing is read, waits or is in flight | concurrency limit less the deliveries here |
+// | warm     | a claim brought all that it could                | the next plan, unless resting          | as busy, even when idle               |
+// | quick    | a success within 250 ms                          | any other result                       | twice the limit less the deliveries here |
+// | unproven | with the queue                                   | the first success                      | within the budget of unproven endpoints |
+// | slow     | limit halved below the start; attempts hang 1 s; blocked | success at the start limit or above | within the budget of slow endpoints, by turns |
+// | resting  | its backlog gives way after a claim              | its time has passed                    | nothing                               |
+// | blocked  | its secret cannot be opened, nothing can be sent | its time has passed                    | nothing                               |
+
+/** A claimed delivery on its way through this process. */
+export interface Claimed extends ClaimedDelivery {
+  readonly token: string
+  /** On the monotonic clock, in milliseconds. */
+  readonly leaseEndsAt: number
+}
+
+/** The queue of one endpoint in this process. Times are on the monotonic clock, in milliseconds. */
+export interface EndpointQueue {
+  readonly organizationId: string
+  readonly endpointId: string
+  /** Claimed deliveries whose content is not read yet. */
+  unread: number
+  readonly waiting: Claimed[]
+  inFlight: number
+  /** Attempts that may be in flight at once: halved when the endpoint is slow, increased by one with each success. */
+  concurrencyLimit: number
+  /** True if the last attempt succeeded quickly, so that deliveries claimed ahead do not wait long. */
+  isQuick: boolean
+  /** True if the endpoint takes less than an unproven endpoint. */
+  isSlow: boolean
+  /** True if an attempt has succeeded; until then its response time is unknown. */
+  isProven: boolean
+  /** When the last attempt ended, or when the first attempt in flight began. */
+  progressAt: number
+  /** True if the queue is in line for its next attempt. */
+  isReady: boolean
+  /** Deliveries that the last claim could bring, and that it brought: when equal, more may be due. */
+  capacity: number
+  claimed: number
+  blockedUntil: number
+  restsUntil: number
+  usedAt: number
+}
+
+/** Attempts of one endpoint that may be in flight at once. */
+export interface ConcurrencyLimits {
+  /** For an unproven endpoint. */
+  readonly start: number
+  readonly max: number
+}
+
+const QUICK_MS = 250
+/** An endpoint that has answered no attempt for this long is slow, also before any attempt has ended. */
+const SLOW_AFTER_MS = 1000
+/** Deliveries of an endpoint in a single claim: a burst, for which the deliveries of other endpoints wait. */
+const BURST_MAX = 16
+
+/** Creates the queue of an endpoint that this process does not know yet. */
+export function createEndpointQueue(
+  { organizationId, endpointId }: EndpointRef,
+  { start }: ConcurrencyLimits,
+): EndpointQueue {
+  return {
+    organizationId,
+    endpointId,
+    unread: 0,
+    waiting: [],
+    inFlight: 0,
+    concurrencyLimit: start,
+    isQuick: false,
+    isSlow: false,
+    isProven: false,
+    progressAt: 0,
+    isReady: false,
+    capacity: start,
+    claimed: 0,
+    blockedUntil: 0,
+    restsUntil: 0,
+    usedAt: performance.now(),
+  }
+}
+
+/** The number of deliveries of a queue: unread, waiting or in flight. */
+export function sizeOf({ unread, inFlight, waiting }: EndpointQueue): number {
+  return unread + inFlight + waiting.length
+}
+
+/** The number of deliveries that may be claimed for a queue. */
+export function capacityOf(queue: EndpointQueue): number {
+  if (Math.max(queue.blockedUntil, queue.restsUntil) > performance.now()) return 0
+  const ahead = queue.isQuick ? queue.concurrencyLimit : 0
+  return Math.min(BURST_MAX, Math.max(0, queue.concurrencyLimit + ahead - sizeOf(queue)))
+}
+
+/** Adapts a queue to the result of an attempt. */
+export function adapt(
+  queue: EndpointQueue,
+  load: Verdict['load'],
+  durationMs: number,
+  limits: ConcurrencyLimits,
+): void {
+  const half = Math.floor(queue.concurrencyLimit / 2)
+  queue.isQuick = load === 'more' && durationMs < QUICK_MS
+  if (load === 'more') queue.isProven = true
+  if (load === 'more') queue.concurrencyLimit = Math.min(limits.max, queue.concurrencyLimit + 1)
+  if (load === 'less') queue.concurrencyLimit = Math.max(1, half)
+  if (load === 'more' && queue.concurrencyLimit >= limits.start) queue.isSlow = false
+  // Half of 1 is below every start limit: where each endpoint has one attempt only, an endpoint can be slow as well.
+  if (load === 'less' && half < limits.start) queue.isSlow = true
+}
+
+/** True if the endpoint takes less than an unproven endpoint, or is blocked. */
+export function isSlow(queue: EndpointQueue): boolean {
+  return queue.isSlow || queue.blockedUntil > performance.now()
+}
+
+/** True if every attempt in flight hangs, so that the endpoint counts as slow before any of them has ended. */
+export function isHanging({ inFlight, progressAt }: EndpointQueue): boolean {
+  return inFlight > 0 && progressAt <= performance.now() - SLOW_AFTER_MS
+}

@@ -1,0 +1,278 @@
+import type { EndpointRef } from '../webhooks/deliveries.ts'
+import { createBudgets } from './budgets.ts'
+import { type ClaimPlan, planClaim } from './claim-plan.ts'
+import { adapt, type Claimed, createEndpointQueue, type EndpointQueue, isSlow, sizeOf } from './queue.ts'
+import type { Verdict } from './verdict.ts'
+
+// Fair dispatch: a queue for each endpoint, attempts from the queues by round robin. The capacity of the queues is what
+// the next claim asks for, so that a process never claims a delivery that it could not send soon.
+
+/** The queues of a process. */
+export interface EndpointQueues {
+  readonly inFlight: number
+  /** Unread deliveries included. */
+  readonly waiting: number
+  /** Plans the next claim. Changes nothing: see `adoptPlan`. */
+  planClaim(): ClaimPlan
+  /** Makes a plan the one that the next deliveries are counted against. */
+  adoptPlan(plan: ClaimPlan): void
+  add(delivery: Claimed): void
+  /** Adds a delivery without its content: it takes capacity until `removeUnread`. */
+  addUnread(delivery: EndpointRef): void
+  /** Removes a delivery of `addUnread`. @param delivery with its content, to be added in its place */
+  removeUnread(endpoint: EndpointRef, delivery?: Claimed): void
+  /** Takes the next delivery to attempt; it counts as in flight. Undefined when no attempt may begin now. */
+  next(): Claimed | undefined
+  /**
+   * Ends an attempt.
+   *
+   * @param durationMs finds quick endpoints, for which deliveries are claimed ahead
+   * @returns whether more should be claimed now
+   */
+  end(delivery: Claimed, load: Verdict['load'], durationMs: number): boolean
+  /**
+   * Claims nothing for an endpoint for a while.
+   *
+   * @returns whether the endpoint was not blocked before
+   */
+  block(endpoint: EndpointRef, ms: number): boolean
+  /**
+   * Claims nothing for a while for the endpoints of which the last claim has brought all that it could, unless no other
+   * endpoint has had a delivery lately.
+   *
+   * @returns whether there are such endpoints
+   */
+  rest(ms: number): boolean
+  /** Removes every waiting delivery that has its content. */
+  drain(): readonly Claimed[]
+  /** Removes queues that have long been idle. */
+  sweep(): void
+}
+
+/** An organization with deliveries in this process. */
+interface OrganizationUse {
+  /** Waiting or in flight. */
+  count: number
+  /** As of a queue. */
+  capacity: number
+  claimed: number
+}
+
+/** For this long after the last delivery of an endpoint without a backlog, endpoints with a backlog give way. */
+const GIVE_WAY_MS = 10_000
+/** After this long the state of an endpoint says nothing any longer. */
+const FORGET_AFTER_MS = 10 * 60_000
+
+/**
+ * Creates the queues of a process.
+ *
+ * @param concurrency attempts in flight at once, of all endpoints
+ */
+export function createEndpointQueues(concurrency: number): EndpointQueues {
+  const queues = new Map<string, EndpointQueue>()
+  /** Queues with deliveries. */
+  const busy = new Set<EndpointQueue>()
+  /** In the order in which the budget of slow endpoints is divided. */
+  const slow = new Set<EndpointQueue>()
+  /** Queues of which more may be due. */
+  const warm = new Set<EndpointQueue>()
+  /** Queues whose next attempt may begin, in turn. */
+  const ready: EndpointQueue[] = []
+  const organizations = new Map<string, OrganizationUse>()
+  const budgets = createBudgets(concurrency)
+  let inFlight = 0
+  let waiting = 0
+  /** Of the plan in force. */
+  let limit = 0
+  let isShortOfUnproven = false
+  /** When an endpoint without a backlog last had a delivery. */
+  let othersAt = Number.NEGATIVE_INFINITY
+
+  function queueOf({ organizationId, endpointId }: EndpointRef): EndpointQueue {
+    const known = queues.get(endpointId)
+    if (known) return known
+    const queue = createEndpointQueue({ organizationId, endpointId }, budgets.limits)
+    queues.set(endpointId, queue)
+    return queue
+  }
+
+  /** Puts a queue in line if its next attempt may begin. */
+  function lineUp(queue: EndpointQueue): void {
+    if (queue.isReady || queue.waiting.length === 0 || queue.inFlight >= queue.concurrencyLimit) return
+    queue.isReady = true
+    ready.push(queue)
+  }
+
+  function useOf(organizationId: string): OrganizationUse {
+    const use = organizations.get(organizationId) ?? { count: 0, capacity: budgets.organization, claimed: 0 }
+    organizations.set(organizationId, use)
+    return use
+  }
+
+  function leave(organizationId: string): void {
+    const use = useOf(organizationId)
+    use.count--
+    if (use.count === 0) organizations.delete(organizationId)
+  }
+
+  function enter({ organizationId, endpointId }: EndpointRef): EndpointQueue {
+    const queue = queueOf({ organizationId, endpointId })
+    const use = useOf(organizationId)
+    queue.usedAt = performance.now()
+    queue.claimed++
+    use.claimed++
+    use.count++
+    waiting++
+    busy.add(queue)
+    return queue
+  }
+
+  function leaveIfEmpty(queue: EndpointQueue): void {
+    if (sizeOf(queue) === 0) busy.delete(queue)
+  }
+
+  return {
+    get inFlight() {
+      return inFlight
+    },
+    get waiting() {
+      return waiting
+    },
+
+    planClaim() {
+      const freeSlots = concurrency - inFlight - waiting
+      return planClaim({ queues, busy, slow, warm, organizations, freeSlots }, budgets)
+    },
+
+    adoptPlan(plan) {
+      const now = performance.now()
+      limit = plan.limit
+      isShortOfUnproven = plan.isShortOfUnproven
+      for (const queue of plan.hanging) {
+        queue.isSlow = true
+        slow.add(queue)
+      }
+      // Slow queues with a capacity in this plan come last in the next plan.
+      for (const [queue, capacity] of plan.slowCapacities) {
+        if (capacity > 0 && slow.delete(queue)) slow.add(queue)
+      }
+      for (const [queue, capacity] of plan.queueCapacities) {
+        queue.capacity = capacity
+        queue.claimed = 0
+      }
+      for (const queue of warm) if (queue.restsUntil <= now) warm.delete(queue)
+      for (const use of organizations.values()) {
+        use.capacity = Math.max(0, budgets.organization - use.count)
+        use.claimed = 0
+      }
+    },
+
+    rest(ms) {
+      const now = performance.now()
+      const backlogged: EndpointQueue[] = []
+      let claimed = 0
+      for (const queue of busy) claimed += queue.claimed
+      for (const queue of busy) {
+        const use = useOf(queue.organizationId)
+        const isCut = claimed >= limit || use.claimed >= use.capacity
+        if (queue.capacity > 0 && (queue.claimed >= queue.capacity || isCut)) backlogged.push(queue)
+        else if (queue.claimed > 0) othersAt = now
+      }
+      // An endpoint that has the process to itself need not give way.
+      if (now - othersAt > GIVE_WAY_MS) return false
+      for (const queue of backlogged) queue.restsUntil = now + ms
+      return backlogged.length > 0
+    },
+
+    add(delivery) {
+      const queue = enter(delivery)
+      queue.waiting.push(delivery)
+      lineUp(queue)
+    },
+
+    addUnread(delivery) {
+      enter(delivery).unread++
+    },
+
+    removeUnread(endpoint, delivery) {
+      const queue = queueOf(endpoint)
+      queue.unread--
+      if (delivery) {
+        queue.waiting.push(delivery)
+        lineUp(queue)
+      } else {
+        waiting--
+        leave(queue.organizationId)
+        leaveIfEmpty(queue)
+      }
+    },
+
+    next() {
+      if (inFlight >= concurrency) return undefined
+      for (let queue = ready.shift(); queue; queue = ready.shift()) {
+        queue.isReady = false
+        // The concurrency limit may have been halved since the queue was put in line.
+        const delivery = queue.inFlight < queue.concurrencyLimit ? queue.waiting.shift() : undefined
+        if (!delivery) continue
+        if (queue.inFlight === 0) queue.progressAt = performance.now()
+        queue.inFlight++
+        inFlight++
+        waiting--
+        lineUp(queue)
+        return delivery
+      }
+      return undefined
+    },
+
+    end(delivery, load, durationMs) {
+      const queue = queueOf(delivery)
+      queue.inFlight--
+      inFlight--
+      const use = useOf(queue.organizationId)
+      leave(queue.organizationId)
+      queue.usedAt = performance.now()
+      queue.progressAt = queue.usedAt
+      adapt(queue, load, durationMs, budgets.limits)
+      if (isSlow(queue)) slow.add(queue)
+      else slow.delete(queue)
+      lineUp(queue)
+      leaveIfEmpty(queue)
+      const isBacklogged = queue.claimed >= queue.capacity || use.claimed >= use.capacity
+      if (isBacklogged) warm.add(queue)
+      return (isBacklogged && queue.waiting.length <= queue.concurrencyLimit / 2) || isShortOfUnproven
+    },
+
+    block(endpoint, ms) {
+      const queue = queueOf(endpoint)
+      const isNew = queue.blockedUntil <= performance.now()
+      queue.blockedUntil = performance.now() + ms
+      queue.usedAt = queue.blockedUntil
+      slow.add(queue)
+      return isNew
+    },
+
+    drain() {
+      const drained: Claimed[] = []
+      for (const queue of [...busy]) {
+        for (const delivery of queue.waiting.splice(0)) {
+          leave(queue.organizationId)
+          drained.push(delivery)
+        }
+        queue.isReady = false
+        leaveIfEmpty(queue)
+      }
+      ready.length = 0
+      waiting -= drained.length
+      return drained
+    },
+
+    sweep() {
+      const idleSince = performance.now() - FORGET_AFTER_MS
+      for (const [id, queue] of queues) {
+        if (busy.has(queue) || queue.usedAt > idleSince) continue
+        queues.delete(id)
+        slow.delete(queue)
+      }
+    },
+  }
+}

@@ -1,0 +1,65 @@
+import type { ApiRequest } from './message.ts'
+import { refusals } from './refusal.ts'
+
+/**
+ * Reads a JSON body (specification, section 4).
+ *
+ * @throws `Refusal` 501 for a transfer coding other than `chunked`; 415 for another media type, charset or any content
+ *   coding; 413 for more than `maxBytes`; 400 for what is not JSON in UTF-8
+ */
+export async function readJson(request: ApiRequest, maxBytes: number): Promise<unknown> {
+  // `gzip, chunked` reaches a handler of node:http with its chunks joined and the rest as it was.
+  if (!/^(chunked)?$/i.test(request.header('transfer-encoding') ?? '')) throw refusals.unknownCoding()
+  checkMediaType(request.header('content-type'))
+  if (request.header('content-encoding') !== undefined) {
+    throw refusals.unsupported('Content-Encoding is not supported: send the body as it is')
+  }
+  const declared = request.header('content-length')
+  if (Number(declared) > maxBytes) throw refusals.tooLarge(maxBytes)
+  // Judged here, as a body parser makes an empty object of it.
+  if (declared === '0') throw refusals.empty()
+  const body = await request.body(maxBytes)
+  if (body.kind === 'bytes') return parseJson(body.bytes, maxBytes)
+  if (declared === undefined && measure(body.value) > maxBytes) throw refusals.tooLarge(maxBytes)
+  return body.value
+}
+
+/** How long a body of unknown length was that the host has parsed. One nested too deep to be written again is too large. */
+function measure(value: unknown): number {
+  try {
+    return Buffer.byteLength(JSON.stringify(value))
+  } catch {
+    return Number.POSITIVE_INFINITY
+  }
+}
+
+function checkMediaType(contentType: string | undefined): void {
+  const [mediaType, ...parameters] = (contentType ?? '').split(';').map((part) => part.trim().toLowerCase())
+  if (mediaType !== 'application/json') {
+    throw refusals.wrongMediaType()
+  }
+  for (const parameter of parameters) {
+    const [name, value = ''] = parameter.split('=').map((side) => side.trim())
+    if (name === 'charset' && value.replaceAll('"', '') !== 'utf-8') {
+      throw refusals.unsupported('Content-Type must be application/json in UTF-8')
+    }
+  }
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
+function parseJson(bytes: Uint8Array, maxBytes: number): unknown {
+  if (bytes.byteLength > maxBytes) throw refusals.tooLarge(maxBytes)
+  if (bytes.byteLength === 0) throw refusals.empty()
+  let text: string
+  try {
+    text = utf8.decode(bytes)
+  } catch {
+    throw refusals.malformed('Request body is not valid UTF-8')
+  }
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw refusals.notJson()
+  }
+}

@@ -1,0 +1,80 @@
+import type { IncomingMessage } from 'node:http'
+import type { ApiReply, ApiRequest, RequestBody } from './message.ts'
+import { Refusal, refusals } from './refusal.ts'
+
+/** Whether a request is a fetch `Request`, and not one of node:http. */
+export function isFetchRequest(request: IncomingMessage | Request): request is Request {
+  return typeof request.headers.get === 'function'
+}
+
+/**
+ * The body of a request that the host has read before the API could. Next.js, Bun, Deno and Workers pass second arguments
+ * of their own to a fetch handler; what is none of these two is ignored.
+ */
+export interface FetchBody {
+  /** The body as it came. Counts before the request's own. */
+  readonly rawBody?: string | Uint8Array | undefined
+  /** The value that a parser has made of the body; a string is a JSON string. Counts once the request's own was read. */
+  readonly body?: unknown
+}
+
+/**
+ * Sees a `Request` as the core does.
+ *
+ * @param given a {@link FetchBody}, or whatever else the host's framework passes
+ */
+export function fromFetch(request: Request, given?: unknown): ApiRequest {
+  return {
+    method: request.method,
+    url: targetOf(request.url),
+    header: (name) => request.headers.get(name) ?? undefined,
+    body: (maxBytes) => readBody(request, Object(given), maxBytes),
+  }
+}
+
+/** Path and query as they stand in the URL: what follows the authority. */
+function targetOf(url: string): string {
+  const authority = url.indexOf('://') + 3
+  const path = url.indexOf('/', authority)
+  const target = path === -1 ? '/' : url.slice(path)
+  const fragment = target.indexOf('#')
+  return fragment === -1 ? target : target.slice(0, fragment)
+}
+
+async function readBody(
+  request: Request,
+  { rawBody, body }: Readonly<Record<keyof FetchBody, unknown>>,
+  maxBytes: number,
+): Promise<RequestBody> {
+  if (rawBody instanceof Uint8Array) return { kind: 'bytes', bytes: rawBody }
+  if (typeof rawBody === 'string') return { kind: 'bytes', bytes: Buffer.from(rawBody) }
+  if (request.bodyUsed || request.body?.locked) {
+    if (body !== undefined) return { kind: 'parsed', value: body }
+    throw new TypeError(
+      'Cannot read the request body as it was consumed before this handler: ' +
+        'pass on what was read, as api.fetch(request, { rawBody }) or, if it was parsed, api.fetch(request, { body })',
+    )
+  }
+  try {
+    return { kind: 'bytes', bytes: await readStream(request.body ?? [], maxBytes) }
+  } catch (error) {
+    throw error instanceof Refusal ? error : refusals.malformed('Request body ended early')
+  }
+}
+
+async function readStream(stream: AsyncIterable<Uint8Array> | [], maxBytes: number): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of stream) {
+    size += chunk.byteLength
+    if (size > maxBytes) throw refusals.tooLarge(maxBytes)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
+}
+
+/** Builds the `Response` of a reply. */
+export function toFetch(reply: ApiReply, request: Request): Response {
+  const hasBody = request.method !== 'HEAD' && reply.status !== 204 && reply.status !== 304
+  return new Response(hasBody ? reply.body : null, { status: reply.status, headers: reply.headers })
+}

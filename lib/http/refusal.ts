@@ -1,0 +1,48 @@
+/** Ends a request with an error answer. The message is for the caller and goes into the body as it is. */
+export class Refusal extends Error {
+  override readonly name = 'Refusal'
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+
+  constructor(status: number, message: string, headers: Readonly<Record<string, string>> = {}) {
+    super(message)
+    this.status = status
+    this.headers = headers
+  }
+}
+
+/** The specification's five, and the ones that decisions add. One place for the words a caller sees. */
+export const refusals = {
+  malformed: (what: string): Refusal => new Refusal(400, what),
+  unauthenticated: (presented: boolean): Refusal =>
+    new Refusal(401, 'Invalid, revoked or expired API key', {
+      'WWW-Authenticate': presented ? 'Bearer realm="api", error="invalid_token"' : 'Bearer realm="api"',
+    }),
+  forbidden: (scope: string): Refusal =>
+    new Refusal(403, `API key lacks the required scope ${scope}`, {
+      'WWW-Authenticate': `Bearer realm="api", error="insufficient_scope", scope="${scope}"`,
+    }),
+  notFound: (what: string): Refusal => new Refusal(404, what),
+  noBusiness: (): Refusal => new Refusal(404, 'Business not found'),
+  wrongMethod: (allow: string): Refusal =>
+    new Refusal(405, `Method not allowed; allowed are ${allow}`, { Allow: allow }),
+  inProgress: (): Refusal =>
+    new Refusal(409, 'A request with this Idempotency-Key is still in progress', { 'Retry-After': '1' }),
+  tooLarge: (maxBytes: number): Refusal => new Refusal(413, `Request body is larger than ${maxBytes} bytes`),
+  unsupported: (what: string): Refusal => new Refusal(415, what),
+  empty: (): Refusal => new Refusal(400, 'Request body is empty: send a JSON object'),
+  notJson: (): Refusal => new Refusal(400, 'Request body is not valid JSON'),
+  wrongMediaType: (): Refusal => new Refusal(415, 'Content-Type must be application/json'),
+  invalid: (what: string): Refusal => new Refusal(422, what),
+  keyReused: (): Refusal =>
+    new Refusal(422, 'Idempotency-Key was already used with a different request body'),
+  limited: (retryAfterMs: number): Refusal =>
+    new Refusal(429, 'Rate limit exceeded', {
+      'Retry-After': String(Math.max(1, Math.ceil(retryAfterMs / 1000))),
+    }),
+  slowBody: (): Refusal => new Refusal(503, 'Request body did not arrive in time', { 'Retry-After': '1' }),
+  unknownCoding: (): Refusal =>
+    new Refusal(501, 'Transfer-Encoding other than chunked is not supported: send the body as it is'),
+  internal: (): Refusal => new Refusal(500, 'Internal error'),
+  unavailable: (): Refusal => new Refusal(503, 'Service temporarily unavailable', { 'Retry-After': '1' }),
+} as const

@@ -1,0 +1,31 @@
+import { ALREADY_EXISTS, BusinessApiError } from '../base/errors.ts'
+import { formatNumber, type NewNumber } from '../resources/document-numbers.ts'
+import type { Organization } from './state.ts'
+
+/** Records that have a number each, by id. */
+type Numbered = ReadonlyMap<string, { readonly number: string }>
+
+/**
+ * The number of a new record: the one it comes with, or the next of its series that nobody has. A record that is there
+ * already keeps its own.
+ *
+ * @throws `BusinessApiError` with code `already_exists` when another record has the number it comes with
+ */
+export function numberOf(
+  { numbers }: Organization,
+  records: Numbered,
+  { id, number }: { readonly id: string; readonly number: NewNumber },
+): string {
+  const known = records.get(id)
+  if (known) return known.number
+  const taken = new Set([...records.values()].map((record) => record.number))
+  if (typeof number === 'string') {
+    if (!taken.has(number)) return number
+    throw new BusinessApiError(ALREADY_EXISTS, 'Cannot create the record as its number is taken')
+  }
+  let count = numbers.get(number.series) ?? 0
+  do count++
+  while (taken.has(formatNumber(number, count)))
+  numbers.set(number.series, count)
+  return formatNumber(number, count)
+}

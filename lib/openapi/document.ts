@@ -1,0 +1,60 @@
+import type * as v from 'valibot'
+import { BusinessSchema } from '../resources/businesses.ts'
+import type { Route } from '../resources/route.ts'
+import { buildHeaders } from './headers.ts'
+import { buildBearerScheme, buildInfo, type InfoOptions, tags } from './info.ts'
+import { buildPaths, operationParameters } from './paths.ts'
+import { buildRefusals, ErrorSchema, type ResponseOptions } from './responses.ts'
+import { boundByBody, createSchemas, type Schemas } from './schemas.ts'
+import { buildWebhooks, envelopeSchemas, webhookParameters, webhookResponses } from './webhooks.ts'
+
+/** Everything that the document depends on. */
+export interface OpenApiOptions extends InfoOptions, ResponseOptions {
+  /** The URL of the API, the base path included: the document's server. */
+  readonly baseUrl: string | undefined
+  /** The server of a document without `baseUrl`; empty for the root. */
+  readonly basePath: string
+}
+
+/**
+ * Describes the API and its webhooks in OpenAPI 3.1, from the declarations of the routes and events alone. Pure: the same
+ * options give the same text.
+ *
+ * @throws `Error` for a schema with a rule that JSON Schema cannot say
+ */
+export function buildOpenApiDocument(options: OpenApiOptions): object {
+  const schemas = nameSchemas(options)
+  return {
+    // 3.1.1 only has better words; every tool knows 3.1.0.
+    openapi: '3.1.0',
+    info: buildInfo(options),
+    servers: [{ url: options.baseUrl ?? (options.basePath || '/') }],
+    tags,
+    paths: buildPaths(options, schemas),
+    webhooks: buildWebhooks(options.headerPrefix, schemas),
+    components: {
+      schemas: schemas.components,
+      responses: { ...buildRefusals(options), ...webhookResponses },
+      parameters: { ...operationParameters, ...webhookParameters(options.headerPrefix) },
+      headers: buildHeaders(options.rateLimits),
+      securitySchemes: { bearer: buildBearerScheme(options) },
+    },
+  }
+}
+
+/** Names the schemas: those of the routes, the business, and the error. */
+function nameSchemas({ routes, maxBodyBytes }: OpenApiOptions): Schemas {
+  const items = routes.map(({ itemName, item }) => [itemName, item] as const)
+  const inputs = routes.flatMap(inputOf)
+  const named: Record<string, v.GenericSchema> = {
+    ...Object.fromEntries([...items, ['Business', BusinessSchema] as const, ...inputs]),
+    Error: ErrorSchema,
+  }
+  const schemas = createSchemas(named, envelopeSchemas)
+  for (const [name] of inputs) boundByBody(schemas.components[name] ?? {}, maxBodyBytes)
+  return schemas
+}
+
+function inputOf(route: Route): readonly (readonly [string, v.GenericSchema])[] {
+  return route.method === 'POST' ? [[route.inputName, route.input]] : []
+}

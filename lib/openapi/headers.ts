@@ -1,0 +1,73 @@
+import { type RateLimits, takeToken } from '../access/rate-limit.ts'
+import { rateLimitHeaders } from '../http/rate-limit-headers.ts'
+import { refusals } from '../http/refusal.ts'
+import type { Route } from '../resources/route.ts'
+
+// --- References ---
+
+/** Lists the headers of a success. */
+export function successHeaders(method: Route['method'], rateLimits: RateLimits | null): object {
+  const replayed = method === 'POST' ? ['Idempotent-Replayed'] : []
+  return headerRefs(['X-Request-Id', ...rateLimitNames(rateLimits), ...replayed])
+}
+
+/** Names the headers of every authenticated answer; none without limits. */
+export function rateLimitNames(rateLimits: RateLimits | null): readonly string[] {
+  return rateLimits ? ['RateLimit', 'RateLimit-Policy'] : []
+}
+
+/** Refers to headers in `components.headers`. */
+export function headerRefs(names: readonly string[]): Record<string, { $ref: string }> {
+  return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]))
+}
+
+// --- Declarations ---
+
+/** Builds `components.headers`: all headers that a response refers to. */
+export function buildHeaders(rateLimits: RateLimits | null): Record<string, object> {
+  const { 'WWW-Authenticate': challenge } = refusals.unauthenticated(true).headers
+  return {
+    'X-Request-Id': {
+      description: 'Names this request; a replay has an id of its own.',
+      required: true,
+      schema: { type: 'string', maxLength: 64 },
+      example: 'req_01JD8Z6M3Q4T5V6W7X8Y9Z0ABC',
+    },
+    ...(rateLimits ? buildRateLimitHeaders(rateLimits) : {}),
+    'Retry-After': {
+      description: 'Seconds to wait before the next attempt.',
+      required: true,
+      schema: { type: 'integer', format: 'int32', minimum: 1, maximum: 2_147_483_647 },
+      example: 1,
+    },
+    'WWW-Authenticate': {
+      description: 'Why the API key was not enough (RFC 6750).',
+      required: true,
+      schema: { type: 'string', maxLength: 256 },
+      example: challenge,
+    },
+    'Idempotent-Replayed': {
+      description: 'Present when the answer is that of an earlier request with the same Idempotency-Key.',
+      schema: { type: 'string', const: 'true' },
+      example: 'true',
+    },
+  }
+}
+
+/** Builds the examples with the code that writes the headers, for the first request of a key. */
+function buildRateLimitHeaders(rateLimits: RateLimits): Record<string, object> {
+  const example = rateLimitHeaders(takeToken({ key: 0, organization: 0 }, rateLimits, 0).state)
+  const schema = { type: 'string', maxLength: 256 }
+  return {
+    RateLimit: {
+      description: 'What is left: `r` requests now, all of the quota again in `t` seconds.',
+      schema,
+      example: example.RateLimit,
+    },
+    'RateLimit-Policy': {
+      description: 'The quotas of the key and of its organization: `q` requests in `w` seconds.',
+      schema,
+      example: example['RateLimit-Policy'],
+    },
+  }
+}

@@ -1,0 +1,80 @@
+import { LIMIT_DEFAULT, LIMIT_MAX } from '../http/validate.ts'
+import type { CreateRoute, ListRoute, Route } from '../resources/route.ts'
+import { IDEMPOTENCY_KEY_MAX } from '../writes/idempotency.ts'
+import { successHeaders } from './headers.ts'
+import { type ResponseOptions, refusalRefs } from './responses.ts'
+import { type Schemas, schemaRef } from './schemas.ts'
+
+/** `components.parameters` of the operations (specification, section 4). */
+export const operationParameters = {
+  Limit: {
+    name: 'limit',
+    in: 'query',
+    description: 'How many items at most, newest first.',
+    schema: { type: 'integer', format: 'int32', minimum: 1, maximum: LIMIT_MAX, default: LIMIT_DEFAULT },
+    example: LIMIT_DEFAULT,
+  },
+  IdempotencyKey: {
+    name: 'Idempotency-Key',
+    in: 'header',
+    description:
+      'Makes the request safe to repeat: the same key with the same content within 7 days answers the first reply ' +
+      'again and creates nothing. Visible ASCII characters. It belongs to the organization and the operation.',
+    schema: { type: 'string', minLength: 1, maxLength: IDEMPOTENCY_KEY_MAX, pattern: '^[!-~]+$' },
+    example: 'form-submission-8f14e45f',
+  },
+} as const
+
+/** `paths`: every operation under /api/v1, in the order of the routes. */
+export function buildPaths(
+  { routes, rateLimits }: ResponseOptions,
+  schemas: Schemas,
+): Record<string, Record<string, object>> {
+  const paths: Record<string, Record<string, object>> = {}
+  for (const route of routes) {
+    const operation = buildOperation(route, schemas, successHeaders(route.method, rateLimits))
+    paths[route.path] = { ...paths[route.path], [route.method.toLowerCase()]: operation }
+  }
+  return paths
+}
+
+function buildOperation(route: Route, schemas: Schemas, headers: object): object {
+  return {
+    operationId: route.operationId,
+    tags: [route.tag],
+    summary: route.summary,
+    description: `${route.description}\n\nRequired scope: \`${route.scope}\`.`,
+    'x-required-scope': route.scope,
+    security: [{ bearer: [] }],
+    parameters: [{ $ref: `#/components/parameters/${route.method === 'GET' ? 'Limit' : 'IdempotencyKey'}` }],
+    ...(route.method === 'POST' ? { requestBody: buildRequestBody(route, schemas) } : {}),
+    responses: {
+      200: { ...buildSuccess(route, schemas), headers },
+      ...refusalRefs(route.method),
+    },
+  }
+}
+
+function buildRequestBody({ inputName }: CreateRoute, { exampleOf }: Schemas): object {
+  const schema = schemaRef(inputName)
+  return { required: true, content: { 'application/json': { schema, example: exampleOf(schema) } } }
+}
+
+function buildSuccess(route: ListRoute | CreateRoute, { exampleOf }: Schemas): object {
+  const item = schemaRef(route.itemName)
+  const example = exampleOf(item)
+  return route.method === 'GET'
+    ? {
+        description: 'At most `limit` items, newest first; none is an empty list.',
+        content: jsonContent({ type: 'array', maxItems: LIMIT_MAX, items: item }, [example]),
+      }
+    : {
+        description: 'The record that was created, now or by the first request with this Idempotency-Key.',
+        content: jsonContent(item, example),
+      }
+}
+
+function jsonContent(data: object, example: unknown): object {
+  const schema = { type: 'object', properties: { data }, required: ['data'] }
+  return { 'application/json': { schema, example: { data: example } } }
+}

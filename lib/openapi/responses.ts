@@ -1,0 +1,179 @@
+import * as v from 'valibot'
+import type { RateLimits } from '../access/rate-limit.ts'
+import * as field from '../base/fields.ts'
+import { readIdempotencyKey } from '../http/idempotency-key.ts'
+import { Refusal, refusals } from '../http/refusal.ts'
+import { readLimit, validate } from '../http/validate.ts'
+import type { CreateRoute, Route } from '../resources/route.ts'
+import { headerRefs, rateLimitNames } from './headers.ts'
+import { schemaRef } from './schemas.ts'
+
+/** The longest text of a refusal: 422 names every field that breaks a rule. */
+const ERROR_MAX = 1000
+
+/** The body of every error (specification, section 7). */
+export const ErrorSchema = v.object({
+  error: field.prose(
+    ERROR_MAX,
+    'What is wrong, for a developer to read.',
+    'Validation failed: name must be a string of 2 to 150 characters',
+  ),
+  requestId: field.id('req', 'This request: the same as in X-Request-Id. Quote it to support.'),
+})
+
+/** Everything that the responses depend on. */
+export interface ResponseOptions {
+  readonly routes: readonly Route[]
+  readonly maxBodyBytes: number
+  readonly rateLimits: RateLimits | null
+}
+
+// --- The answers of each operation ---
+
+const READ_REFUSALS = {
+  401: 'Unauthorized',
+  403: 'Forbidden',
+  404: 'NotFound',
+  422: 'InvalidQuery',
+  429: 'RateLimited',
+  500: 'InternalError',
+  503: 'Unavailable',
+} as const
+
+const WRITE_REFUSALS = {
+  ...READ_REFUSALS,
+  400: 'Malformed',
+  409: 'InProgress',
+  413: 'TooLarge',
+  415: 'UnsupportedMediaType',
+  422: 'InvalidInput',
+} as const
+
+/** Refers to every answer of an operation but the success, by status, in `components.responses`. */
+export function refusalRefs(method: Route['method']): Record<string, { $ref: string }> {
+  const names = Object.entries(method === 'GET' ? READ_REFUSALS : WRITE_REFUSALS)
+  return Object.fromEntries(names.map(([status, name]) => [status, responseRef(name)]))
+}
+
+/** Refers to one of the answers. */
+export function responseRef(name: string): { $ref: string } {
+  return { $ref: `#/components/responses/${name}` }
+}
+
+// --- The refusals ---
+
+/** Builds `components.responses`, each with the very words and headers of the API's answer. */
+export function buildRefusals(options: ResponseOptions): Record<string, object> {
+  return { ...commonRefusals(options), ...bodyRefusals(options) }
+}
+
+/** The answers of every operation, whatever its method. */
+function commonRefusals({ routes, rateLimits }: ResponseOptions): Record<string, object> {
+  const answer = answerWith(rateLimits)
+  return {
+    Unauthorized: answer(
+      refusals.unauthenticated(true),
+      'No API key, or one that is invalid, revoked or expired: one text for all of them.',
+    ),
+    Forbidden: answer(
+      refusals.forbidden(routes[0]?.scope ?? ''),
+      "The API key lacks the operation's scope (`x-required-scope`).",
+    ),
+    NotFound: answer(
+      refusals.noBusiness(),
+      'No such path; or, when a lead is created, no such business in the organization of the key, whether or not ' +
+        'another organization has it. A list never answers it: without records it is empty.',
+    ),
+    InvalidQuery: answer(
+      refusalOf(() => readLimit('limit=0')),
+      'Validation failed: `limit` is not one whole number from 1 to 200.',
+    ),
+    RateLimited: answer(
+      refusals.limited(1000),
+      'Rate limit exceeded. Waiting `Retry-After` seconds admits the next request.',
+    ),
+    InternalError: answer(
+      refusals.internal(),
+      'An unexpected failure. A POST with an Idempotency-Key can be sent again safely.',
+    ),
+    Unavailable: answer(
+      refusals.unavailable(),
+      'Not able to answer now. A POST with an Idempotency-Key can be sent again safely, after `Retry-After` seconds.',
+    ),
+  }
+}
+
+/** The answers of operations with a body alone. */
+function bodyRefusals({ routes, maxBodyBytes, rateLimits }: ResponseOptions): Record<string, object> {
+  const answer = answerWith(rateLimits)
+  return {
+    Malformed: answer(refusals.notJson(), 'The body is empty, not JSON, or not UTF-8.'),
+    InProgress: answer(
+      refusals.inProgress(),
+      'Another request with the same Idempotency-Key has not ended yet. Send it again after `Retry-After` seconds.',
+    ),
+    TooLarge: answer(refusals.tooLarge(maxBodyBytes), `The body is larger than ${maxBodyBytes} bytes.`),
+    UnsupportedMediaType: answer(
+      refusals.wrongMediaType(),
+      'The body is not `application/json` in UTF-8, or it is compressed.',
+    ),
+    InvalidInput: answer(
+      invalidInputs(routes),
+      'Validation failed: a field or the Idempotency-Key breaks its rule (the text names each and what it must be), ' +
+        'or the Idempotency-Key was used before with another content.',
+    ),
+  }
+}
+
+/** Collects the refusal of an empty object for each input, and the refusals of idempotency keys. */
+function invalidInputs(routes: readonly Route[]): Record<string, Refusal> {
+  const creates = routes.filter((route): route is CreateRoute => route.method === 'POST')
+  return {
+    ...Object.fromEntries(
+      creates.map(({ input, inputName }) => [inputName, refusalOf(() => validate(input, {}))]),
+    ),
+    IdempotencyKeyInvalid: refusalOf(() => readIdempotencyKey('')),
+    IdempotencyKeyReused: refusals.keyReused(),
+  }
+}
+
+/** Catches the refusal of a call: the document quotes the code instead of repeating its words. */
+function refusalOf(act: () => unknown): Refusal {
+  try {
+    act()
+  } catch (error) {
+    if (error instanceof Refusal) return error
+    throw error
+  }
+  throw new TypeError('Cannot quote a refusal as the call was not refused')
+}
+
+// --- The form of a response ---
+
+/** Judged before the key is known, or without the store: such an answer has no rate limit. */
+const WITHOUT_RATE_LIMIT: ReadonlySet<number> = new Set([401, 500, 503])
+
+/** Describes an answer by the refusal that makes it, or by several of one status. */
+function answerWith(rateLimits: RateLimits | null) {
+  return (quoted: Refusal | Record<string, Refusal>, description: string): object => {
+    const [{ status, headers } = refusals.internal()] =
+      quoted instanceof Refusal ? [quoted] : Object.values(quoted)
+    const limited = WITHOUT_RATE_LIMIT.has(status) ? [] : rateLimitNames(rateLimits)
+    return {
+      description,
+      headers: headerRefs(['X-Request-Id', ...limited, ...Object.keys(headers)]),
+      content: { 'application/json': { schema: schemaRef('Error'), ...quote(quoted) } },
+    }
+  }
+}
+
+/** Writes a single example as `example`: mock servers prefer the example of the schema to a list of one. */
+function quote(quoted: Refusal | Record<string, Refusal>): object {
+  if (quoted instanceof Refusal) return { example: errorBody(quoted) }
+  const values = Object.entries(quoted).map(([name, refusal]) => [name, { value: errorBody(refusal) }])
+  return { examples: Object.fromEntries(values) }
+}
+
+function errorBody({ message }: Refusal): object {
+  return { error: message, requestId: v.getExamples(ErrorSchema.entries.requestId)[0] }
+}

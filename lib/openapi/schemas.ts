@@ -1,0 +1,143 @@
+import {
+  type ConversionConfig,
+  type JsonSchema,
+  type OverrideActionContext,
+  type OverrideSchemaContext,
+  toJsonSchemaDefs,
+} from '@valibot/to-json-schema'
+import type * as v from 'valibot'
+import { isEmail, isStorable } from '../base/fields.ts'
+
+/** A value of JSON. */
+export type JsonValue = NonNullable<JsonSchema['examples']>[number]
+
+/** The schemas of the document. */
+export interface Schemas {
+  /** The contents of `components.schemas`, by name; each with a whole example. */
+  readonly components: Readonly<Record<string, JsonSchema>>
+  /** The unnamed schemas, by their key, with a `$ref` in place of each named schema. */
+  readonly unnamed: Readonly<Record<string, JsonSchema>>
+  /** A value that fits a schema, made of the first example of each of its parts. */
+  exampleOf(schema: JsonSchema): JsonValue
+}
+
+/**
+ * Turns the valibot schemas into JSON Schema (draft 2020-12). Throws for a rule that JSON Schema cannot say: a document
+ * that promises less than the API demands is worse than none. One conversion for all, because the converter walks through
+ * every named schema in each conversion.
+ *
+ * @param named schemas for `components.schemas`
+ * @param unnamed schemas that stand where they are used, under keys that are not names
+ * @throws `Error` for an action without a counterpart
+ */
+export function createSchemas(
+  named: Readonly<Record<string, v.GenericSchema>>,
+  unnamed: Readonly<Record<string, v.GenericSchema>> = {},
+): Schemas {
+  const converted = toJsonSchemaDefs({ ...unnamed, ...named }, CONVERSION)
+  const components = pick(converted, named)
+  for (const schema of Object.values(components)) schema.examples = [exampleOf(schema, components)]
+  return {
+    components,
+    unnamed: pick(converted, unnamed),
+    exampleOf: (schema) => exampleOf(schema, components),
+  }
+}
+
+function pick(
+  converted: Readonly<Record<string, JsonSchema>>,
+  keys: Readonly<Record<string, unknown>>,
+): Record<string, JsonSchema> {
+  return Object.fromEntries(Object.keys(keys).map((key) => [key, converted[key] ?? {}]))
+}
+
+const REF_PREFIX = '#/components/schemas/'
+
+/** Refers to a named schema. */
+export function schemaRef(name: string): { $ref: string } {
+  return { $ref: REF_PREFIX + name }
+}
+
+/**
+ * Bounds every string that has no bound of its own by the body: a longer string makes the body too large. Every string of the
+ * document then has a `maxLength`.
+ */
+export function boundByBody(schema: JsonSchema, maxBodyBytes: number): void {
+  for (const property of Object.values(schema.properties ?? {})) {
+    if (typeof property === 'object' && property.type === 'string') property.maxLength ??= maxBodyBytes
+  }
+}
+
+// --- Rules that the converter does not know ---
+
+const CONVERSION: ConversionConfig = {
+  target: 'draft-2020-12',
+  errorMode: 'throw',
+  overrideAction: convertAction,
+  overrideSchema: convertSchema,
+  overrideRef: ({ referenceId }) => REF_PREFIX + referenceId,
+}
+
+/** No NUL. `\x00` is the one spelling that ECMAScript, RE2, PCRE, Python and Java all read. */
+const STORABLE_PATTERN = '^[^\\x00]*$'
+
+function convertAction({ valibotAction: action, jsonSchema }: OverrideActionContext): JsonSchema | undefined {
+  const requirement: unknown = 'requirement' in action ? action.requirement : undefined
+  switch (action.type) {
+    case 'min_code_points':
+      return requirement === 0 ? jsonSchema : { ...jsonSchema, minLength: Number(requirement) }
+    case 'max_code_points':
+      return { ...jsonSchema, maxLength: Number(requirement) }
+    case 'integer':
+      return { ...jsonSchema, format: 'int32' }
+    case 'metadata':
+      return withoutEventText(jsonSchema)
+    case 'check':
+      return convertCheck(jsonSchema, requirement)
+    default:
+      return undefined
+  }
+}
+
+/** The words of an event stand at its operation; the converter puts them into the schema of its data as well. */
+function withoutEventText(jsonSchema: JsonSchema & { summary?: unknown }): JsonSchema {
+  const { summary: _, description: __, ...schema } = jsonSchema
+  return schema
+}
+
+/** Converts the known checks; a check is a function, so an unknown check has no counterpart and throws. */
+function convertCheck(jsonSchema: JsonSchema, requirement: unknown): JsonSchema | undefined {
+  if (requirement === isStorable) return { ...jsonSchema, pattern: STORABLE_PATTERN }
+  return requirement === isEmail ? { ...jsonSchema, format: 'email' } : undefined
+}
+
+function convertSchema({ valibotSchema, jsonSchema }: OverrideSchemaContext): JsonSchema | undefined {
+  if (valibotSchema.type === 'nullable') return widenByNull(jsonSchema)
+  // Without a type, generators make `unknown` or an object of it.
+  return typeof jsonSchema.const === 'string'
+    ? { type: 'string', maxLength: jsonSchema.const.length, ...jsonSchema }
+    : undefined
+}
+
+/** `anyOf: [X, null]` as a list of types, which generators and readers understand better; a `$ref` has no type to widen. */
+function widenByNull(jsonSchema: JsonSchema): JsonSchema | undefined {
+  const [wrapped] = jsonSchema.anyOf ?? []
+  if (typeof wrapped !== 'object' || typeof wrapped.type !== 'string') return undefined
+  return { ...wrapped, type: [wrapped.type, 'null'] }
+}
+
+// --- Examples ---
+
+function exampleOf(schema: JsonSchema, components: Readonly<Record<string, JsonSchema>>): JsonValue {
+  if (schema.$ref) return exampleOf(components[schema.$ref.slice(REF_PREFIX.length)] ?? {}, components)
+  if (schema.const !== undefined) return schema.const
+  const [example] = schema.examples ?? []
+  if (example !== undefined) return example
+  const properties = Object.entries(schema.properties ?? {})
+  return Object.fromEntries(
+    properties.map(([name, property]) => [
+      name,
+      typeof property === 'object' ? exampleOf(property, components) : null,
+    ]),
+  )
+}

@@ -1,0 +1,123 @@
+import * as v from 'valibot'
+import * as field from '../base/fields.ts'
+import { EVENT_TYPES, type EventType, eventSchemas } from '../resources/event-catalogue.ts'
+import { eventText } from '../writes/event-envelope.ts'
+import { responseRef } from './responses.ts'
+import type { Schemas } from './schemas.ts'
+
+/** The tag of all webhooks. */
+export const WEBHOOK_TAG = 'Webhooks'
+
+const envelopeId = field.id('evt', 'The event: the same on every attempt. Deduplicate on it.')
+
+/** The body of every webhook by its event type (specification, section 6). */
+export const envelopeSchemas: Readonly<Record<string, v.GenericSchema>> = Object.fromEntries(
+  EVENT_TYPES.map((type) => [type, envelopeSchema(type)]),
+)
+
+function envelopeSchema(type: EventType): v.GenericSchema {
+  return v.object({
+    id: envelopeId,
+    type: v.literal(type),
+    createdAt: field.timestamp('When it happened.'),
+    data: eventSchemas[type],
+  })
+}
+
+/** Builds `webhooks`: one entry for each event type that the service sends (specification, section 6). */
+export function buildWebhooks(headerPrefix: string, schemas: Schemas): Record<string, object> {
+  return Object.fromEntries(
+    EVENT_TYPES.map((type) => [type, { post: buildWebhook(type, headerPrefix, schemas) }]),
+  )
+}
+
+function buildWebhook(type: EventType, headerPrefix: string, schemas: Schemas): object {
+  const schema = schemas.unnamed[type] ?? {}
+  return {
+    operationId: handlerName(type),
+    tags: [WEBHOOK_TAG],
+    ...eventText(eventSchemas[type]),
+    // Subscribers authenticate the service by its signature, not by a bearer token.
+    security: [],
+    parameters: [
+      { $ref: '#/components/parameters/EventId' },
+      eventTypeParameter(type, headerPrefix),
+      { $ref: '#/components/parameters/Signature' },
+    ],
+    requestBody: {
+      required: true,
+      content: { 'application/json': { schema, example: schemas.exampleOf(schema) } },
+    },
+    responses: {
+      '2XX': responseRef('WebhookReceived'),
+      410: responseRef('WebhookGone'),
+      default: responseRef('WebhookRetried'),
+    },
+  }
+}
+
+/** Names the handler of an event type: `onClientCreated` for `client.created`. */
+function handlerName(type: EventType): string {
+  const words = type.split(/[._]/).map((word) => word.charAt(0).toUpperCase() + word.slice(1))
+  return `on${words.join('')}`
+}
+
+// --- Headers ---
+
+/** Two signatures, current and previous secret, need 148 characters. */
+const SIGNATURE_MAX = 256
+
+/** `components.parameters` that all webhooks share. */
+export function webhookParameters(headerPrefix: string): Record<string, object> {
+  return {
+    EventId: {
+      ...requiredHeader(`${headerPrefix}-Event-Id`),
+      description: 'The `id` of the event: the same on every attempt.',
+      schema: { type: 'string', maxLength: 64 },
+      example: v.getExamples(envelopeId)[0],
+    },
+    Signature: {
+      ...requiredHeader(`${headerPrefix}-Signature`),
+      description:
+        '`t` is the time of the attempt in Unix seconds, each `v1` an HMAC-SHA256 in hex of `<t>.<raw body>`. There ' +
+        'are two while a signing secret is being rotated.',
+      schema: {
+        type: 'string',
+        maxLength: SIGNATURE_MAX,
+        pattern: '^t=[0-9]+,v1=[0-9a-f]{64}(,v1=[0-9a-f]{64})*$',
+      },
+      example: `t=1773480413,v1=${'5257a869e7ecebed'.repeat(4)}`,
+    },
+  }
+}
+
+function eventTypeParameter(type: EventType, headerPrefix: string): object {
+  return {
+    ...requiredHeader(`${headerPrefix}-Event-Type`),
+    description: 'The `type` of the event.',
+    schema: { type: 'string', maxLength: type.length, const: type },
+    example: type,
+  }
+}
+
+function requiredHeader(name: string): { name: string; in: string; required: true } {
+  return { name, in: 'header', required: true }
+}
+
+// --- Answers ---
+
+/** `components.responses` of a subscriber. */
+export const webhookResponses: Record<string, object> = {
+  WebhookReceived: {
+    description:
+      'Received. Answer quickly and process afterwards: there are 10 seconds for the whole attempt.',
+  },
+  WebhookGone: {
+    description: 'The endpoint is gone: no further attempt is made, and the endpoint is disabled.',
+  },
+  WebhookRetried: {
+    description:
+      'Anything else, redirects included, or no answer within 10 seconds: sent again after 30, 60, 120 and 240 ' +
+      'seconds, 5 attempts in all. `Retry-After` with 429 or 503 may make a wait longer.',
+  },
+}

@@ -1,0 +1,110 @@
+// What PostgreSQL and the way to it can say, by meaning. See https://www.postgresql.org/docs/current/errcodes-appendix.html
+
+/** The statement may or may not have run: the connection went away under it. */
+const CONNECTION_LOST = new Set([
+  'CONNECTION_CLOSED',
+  'CONNECTION_DESTROYED',
+  'ECONNRESET',
+  'EPIPE',
+  '08006', // connection_failure
+  '57P01', // admin_shutdown
+  '57P02', // crash_shutdown
+  '57P05', // idle_session_timeout
+])
+
+/** The statement was undone as others were in its way; sent again it may go through. */
+const CONFLICT = [
+  '40001', // serialization_failure: the host's default isolation is stricter than read committed
+  '40P01', // deadlock_detected
+]
+
+/** The statement did not run or was undone, and may succeed later. */
+const UNAVAILABLE = new Set([
+  ...CONNECTION_LOST,
+  'CONNECTION_ENDED',
+  'CONNECT_TIMEOUT',
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'EHOSTDOWN',
+  'ENETDOWN',
+  'ETIMEDOUT',
+  'ENOENT', // a Unix socket that is not there
+  '3D000', // invalid_catalog_name: the database is not there
+  '25006', // read_only_sql_transaction: a standby, during a failover
+  ...CONFLICT,
+  '53000', // insufficient_resources
+  '53100', // disk_full
+  '53200', // out_of_memory
+  '53300', // too_many_connections
+  '55P03', // lock_not_available
+  '57014', // query_canceled, by the host's statement_timeout
+  '57P04', // database_dropped
+  '57P03', // cannot_connect_now: starting up or shutting down
+])
+
+/** Somebody else held a lock for longer than the statement's lock_timeout. */
+const LOCK_NOT_AVAILABLE = '55P03'
+
+/** Whether a statement was lost with its connection, so that nobody knows whether it ran. */
+export function isConnectionLost(error: unknown): boolean {
+  return CONNECTION_LOST.has(codeOf(error))
+}
+
+/** Whether the database cannot do it now, rather than not at all. */
+export function isUnavailable(error: unknown): boolean {
+  const code = codeOf(error)
+  // Classes: connection exception, invalid authorization.
+  return UNAVAILABLE.has(code) || code.startsWith('08') || code.startsWith('28')
+}
+
+/**
+ * What two statements can both find missing and both write: a client of a business whose leads are won at the same
+ * moment, a number that is given by hand and found in its series, a client or a payment whose first attempt, given up for
+ * lost, commits only now. Sent again, the second one sees what the first has written.
+ */
+const WRITTEN_BY_ANOTHER = [
+  'clients_organization_id_business_id_key',
+  'clients_pkey',
+  'payments_pkey',
+  'invoices_organization_id_number_key',
+  'proposals_organization_id_number_key',
+]
+
+const UNIQUE_VIOLATION = '23505'
+
+/** Whether a statement was undone as others were in its way. */
+export function isConflict(error: unknown): boolean {
+  const code = codeOf(error)
+  if (code === UNIQUE_VIOLATION) return WRITTEN_BY_ANOTHER.includes(textOf(error, 'constraint_name'))
+  return CONFLICT.includes(code)
+}
+
+/** Whether the lock that was not to be had in time was that of an idempotency key, and not of something else. */
+export function isKeyHeld(error: unknown): boolean {
+  return codeOf(error) === LOCK_NOT_AVAILABLE && textOf(error, 'where').includes('idempotency_keys')
+}
+
+const CHECK_VIOLATION = '23514'
+
+/** The rule of a table that a record breaks: `invoices_total_check`; undefined for any other failure. */
+export function brokenRule(error: unknown): string | undefined {
+  return codeOf(error) === CHECK_VIOLATION ? textOf(error, 'constraint_name') : undefined
+}
+
+/** The error of business_api.insert_events for a body over the event limit: its message, or undefined for any other failure. */
+export function tooLargeEvent(error: unknown): string | undefined {
+  if (textOf(error, 'constraint_name') !== 'event_limits_max_body_bytes') return undefined
+  return `${textOf(error, 'message')}. ${textOf(error, 'hint')}`
+}
+
+function codeOf(error: unknown): string {
+  return textOf(error, 'code')
+}
+
+function textOf(error: unknown, property: string): string {
+  const value: unknown = error instanceof Error ? Reflect.get(error, property) : undefined
+  return typeof value === 'string' ? value : ''
+}

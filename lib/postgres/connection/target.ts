@@ -1,0 +1,16 @@
+import postgres from 'postgres'
+
+/** The server, the user and the database of a connection string, with the driver's defaults. Never the password. */
+export interface ConnectionTarget {
+  /** `127.0.0.1:5432`, several separated by commas, or the path of a Unix socket. */
+  readonly server: string
+  readonly user: string
+  readonly database: string
+}
+
+/** Reads the target of a usable connection string. Opens no connection. */
+export function readTarget(url: string): ConnectionTarget {
+  const { host, port, path, user, database } = postgres(url, { max: 1 }).options
+  const servers = host.map((name, index) => `${name}:${port[index]}`)
+  return { server: path || servers.join(','), user, database }
+}

@@ -1,0 +1,45 @@
+import type { TransactionSql } from 'postgres'
+import { storeUnavailable } from '../../base/errors.ts'
+import { type RecordDatabase, readAnswer } from './database.ts'
+import { isConflict, isUnavailable } from './driver-faults.ts'
+
+/**
+ * A transaction of postgres.js, whatever types it has: what the callback of `sql.begin` is given. The driver's own type
+ * would show through in a host's declarations, where a package that the host does not depend on has no name.
+ */
+export interface PostgresTransaction {
+  readonly unsafe: (...args: never[]) => unknown
+  /** A pool, which would commit each statement by itself, has none. */
+  readonly savepoint: (...args: never[]) => unknown
+}
+
+/**
+ * PostgreSQL in a transaction of the host's. A statement is sent once and waits as long as the host's connection lets it,
+ * though what has waited for a row for more than some seconds writes nothing and is refused. What to do when a statement
+ * fails is the host's to say, as its transaction has failed with it.
+ *
+ * Nobody is woken when deliveries are due: only the host knows when it commits, and the poll of a delivery loop finds them.
+ */
+export function createTransactionDatabase(transaction: PostgresTransaction): RecordDatabase {
+  checkTransaction(transaction)
+  let tags = 0
+  return {
+    async row(build) {
+      try {
+        const answerTag = String(++tags)
+        return readAnswer(await build(transaction, transaction`${answerTag}::text`).raw(), answerTag)
+      } catch (error) {
+        if (!isUnavailable(error) && !isConflict(error)) throw error
+        throw storeUnavailable("Cannot go on with the host's transaction", error)
+      }
+    },
+    wakeUp: { signal() {} },
+  }
+}
+
+function checkTransaction(transaction: unknown): asserts transaction is TransactionSql {
+  if (typeof transaction === 'function' && 'savepoint' in transaction) return
+  throw new TypeError(
+    "Cannot use the transaction as it must be what the callback of postgres.js' sql.begin(…) is given",
+  )
+}

@@ -1,0 +1,146 @@
+import type { Sql } from 'postgres'
+import type { OpenConnection } from './pool.ts'
+
+/** Tells delivery loops that something may have become due: at once in this process, soon in others. */
+export interface WakeUpSignal {
+  /** Deliveries have been committed. Costs nothing that anybody waits for. */
+  signal(): void
+  /** @returns ends it */
+  watch(onDue: () => void): () => void
+  close(): void
+}
+
+const CHANNEL = 'business_api_deliveries'
+
+/**
+ * Other processes hear of it by NOTIFY, never inside a writing transaction, where it serializes the commits of the whole
+ * database. Many announcements make one notification; none is sent while this process has a loop of its own, which takes
+ * the work itself. A notification that is lost costs no more than the time until the loop's next poll.
+ *
+ * @param notify sends a notification on a channel
+ * @param open opens the connection that listens; null behind a transaction-mode pooler, where nobody can
+ */
+export function createWakeUpSignal(
+  notify: (channel: string) => Promise<unknown>,
+  open: OpenConnection | null,
+): WakeUpSignal {
+  const watchers = new Set<() => void>()
+  const signalOthers = createCoalesced(() => notify(CHANNEL))
+  let listening: { end(): void } | undefined
+
+  function tellWatchers(): void {
+    for (const onDue of watchers) {
+      try {
+        onDue()
+      } catch {
+        // It is not the publisher's to hear of.
+      }
+    }
+  }
+
+  function endListening(): void {
+    listening?.end()
+    listening = undefined
+  }
+
+  return {
+    signal() {
+      if (watchers.size === 0) signalOthers()
+      else tellWatchers()
+    },
+    watch(onDue) {
+      const watcher = (): void => onDue()
+      watchers.add(watcher)
+      if (open) listening ??= listen(open, tellWatchers)
+      return () => {
+        watchers.delete(watcher)
+        if (watchers.size === 0) endListening()
+      }
+    },
+    close: endListening,
+  }
+}
+
+/** Between two notifications: far below what anybody notices, and 100 a second at most. */
+const QUIET_MS = 10
+
+/** Runs `work` at once, and never again before it has ended and been quiet for a while, however often it is called. */
+function createCoalesced(work: () => Promise<unknown>): () => void {
+  let isBusy = false
+  let isWanted = false
+
+  async function run(): Promise<void> {
+    isBusy = true
+    while (isWanted) {
+      isWanted = false
+      await work().catch(() => {})
+      await new Promise((resolve) => setTimeout(resolve, QUIET_MS))
+    }
+    isBusy = false
+  }
+
+  return () => {
+    isWanted = true
+    if (!isBusy) void run()
+  }
+}
+
+// --- Listening ---
+
+/** LISTEN is said again so often: it shows that the connection lives, and on a new one it is what makes it listen. */
+const LISTEN_EVERY_MS = 15_000
+const LISTEN_TIMEOUT_MS = 5000
+const REOPEN_AFTER_MS = 1000
+
+/** Keeps a connection listening, whatever becomes of it, until it is ended. */
+function listen(open: OpenConnection, onNotify: () => void): { end(): void } {
+  let isEnded = false
+  let wakeUp = (): void => {}
+
+  async function pause(ms: number): Promise<void> {
+    // Ended while LISTEN was under way: nobody calls any more.
+    if (isEnded) return
+    let timer: NodeJS.Timeout | undefined
+    await new Promise<void>((resolve) => {
+      wakeUp = resolve
+      timer = setTimeout(resolve, ms)
+    })
+    clearTimeout(timer)
+  }
+
+  async function keepListening(connection: Sql): Promise<void> {
+    while (!isEnded) {
+      await Promise.race([connection.unsafe(`listen ${CHANNEL}`), rejectAfter(LISTEN_TIMEOUT_MS)])
+      // What was announced while nobody listened.
+      onNotify()
+      await pause(LISTEN_EVERY_MS)
+    }
+  }
+
+  async function run(): Promise<void> {
+    while (!isEnded) {
+      const connection = open({
+        onnotify: onNotify,
+        onclose: () => wakeUp(),
+        idle_timeout: null,
+        max_lifetime: null,
+      })
+      // Whatever has failed, a new connection is the remedy; the loop's poll covers the time until then.
+      await keepListening(connection).catch(() => {})
+      connection.end({ timeout: 0 }).catch(() => {})
+      await pause(REOPEN_AFTER_MS)
+    }
+  }
+
+  void run()
+  return {
+    end() {
+      isEnded = true
+      wakeUp()
+    },
+  }
+}
+
+function rejectAfter(ms: number): Promise<never> {
+  return new Promise((_, reject) => setTimeout(reject, ms, new Error('No answer')).unref())
+}

@@ -1,0 +1,289 @@
+import type { Backlog, DeliveryFilter } from '../../webhooks/deliveries.ts'
+import type { SealedHeaders } from '../../webhooks/secret-sealing.ts'
+import { createDatabase, type Database } from '../connection/database.ts'
+import { createDeliveryStore } from '../deliveries.ts'
+import { deliveriesOf } from '../delivery-log.ts'
+import { type Catalogue, compareCatalogues, readCatalogue, type SchemaDrift } from './catalogue.ts'
+import { SCHEMA_FINGERPRINT } from './fingerprint.ts'
+import { type AppliedMigration, compareMigrations, readMigrations, type SchemaState } from './migrations.ts'
+
+// --- Types ---
+
+/** A server as it presents itself. */
+export interface ServerState {
+  /** `18.0`. */
+  readonly version: string
+  /** `180000`. */
+  readonly versionNumber: number
+  readonly database: string
+  /** How far the database's clock is ahead of this process's, in milliseconds. */
+  readonly clockAheadMs: number
+  /** How wrong that can be: half of the fastest round trip. */
+  readonly clockErrorMs: number
+}
+
+/** How many there are, of all organizations. */
+export interface RecordCounts {
+  readonly endpoints: { readonly enabled: number; readonly paused: number; readonly disabled: number }
+  readonly apiKeys: { readonly active: number; readonly expired: number; readonly revoked: number }
+  /** Deliveries that were dead-lettered or skipped, counted to at most 100,000. */
+  readonly recoverable: number
+}
+
+/** Claims of processes that have died, and that nobody has set free. */
+export interface EndedLeases {
+  readonly count: number
+  /** Since when the oldest of them has ended, in milliseconds; 0 when there is none. */
+  readonly oldestMs: number
+}
+
+/** The credentials of an endpoint as they are stored. */
+export interface StoredSecrets extends SealedHeaders {
+  readonly organizationId: string
+  readonly endpointId: string
+  readonly sealedSecrets: readonly string[]
+}
+
+/** The events that a purge would erase, judged by the first of those that are old enough. */
+export interface PurgePreview {
+  readonly events: number
+  /** The organizations that own them. */
+  readonly organizations: number
+  /** Their deliveries that were dead-lettered, and could still be recovered. */
+  readonly deadLetters: number
+  /** Whether more events are old enough than were judged. */
+  readonly isPartial: boolean
+}
+
+/** Looks at a database from outside, for operators: reads only, and nothing that an organization may not know of another. */
+export interface Inspector {
+  /** Also where there is no schema yet. */
+  schema(): Promise<SchemaState>
+  server(): Promise<ServerState>
+  /** How the schema differs from what the migrations make; null where this version knows another set of migrations. */
+  drift(): Promise<SchemaDrift | null>
+  catalogue(): Promise<Catalogue>
+  counts(): Promise<RecordCounts>
+  backlog(): Promise<Backlog>
+  endedLeases(): Promise<EndedLeases>
+  /** Credentials of endpoints that have not been removed, of at most `limit` endpoints. */
+  secrets(limit: number): Promise<readonly StoredSecrets[]>
+  /** How many deliveries of an organization the filter lets through, without those of removed endpoints, counted to at most `max`. */
+  countDeliveries(organizationId: string, filter: DeliveryFilter, max: number): Promise<number>
+  /** The events that a purge would erase, without those that have a delivery still to be sent; judges at most `max` events. */
+  previewPurge(eventsAfterMs: number, max: number): Promise<PurgePreview>
+  /** How much a purge would forget, counted to at most 1,000,000; some of it may have to stay. */
+  countPurgeable(eventsAfterMs: number): Promise<number>
+  close(): Promise<void>
+}
+
+/** An operator waits for it; a count may have to read much. */
+const STATEMENT_TIMEOUT_MS = 30_000
+/**
+ * For what takes no work. Something else than PostgreSQL may have the port: what ends each connection is asked again until
+ * then. Longer than the way to a connection may take, which says better what is wrong.
+ */
+const LOOK_TIMEOUT_MS = 6000
+const RECOVERABLE_COUNTED = 100_000
+const COUNTED_MAX = 1_000_000
+
+// --- Calls ---
+
+/**
+ * Opens nothing until it is first used. Works through a transaction-mode pooler too.
+ *
+ * @param url a connection string
+ */
+export function createInspector(url: string): Inspector {
+  const open = (statementTimeoutMs: number): Database =>
+    createDatabase(url, { prepare: false, maxConnections: 1, statementTimeoutMs })
+  const database = open(STATEMENT_TIMEOUT_MS)
+  const looks = open(LOOK_TIMEOUT_MS)
+  const read = async <Answer>(build: Parameters<Database['row']>[0]): Promise<Answer> =>
+    JSON.parse((await database.row(build))[0] ?? 'null')
+
+  return {
+    schema: () => readSchemaState(looks),
+    server: () => readServerState(looks),
+    catalogue: () => readCatalogue(database),
+
+    async drift() {
+      const { current, pending, newer, renamed } = await readSchemaState(looks)
+      const isKnown =
+        current === SCHEMA_FINGERPRINT.migration && pending.length + newer.length + renamed.length === 0
+      return isKnown ? compareCatalogues(await readCatalogue(database), SCHEMA_FINGERPRINT.objects) : null
+    },
+
+    counts: () =>
+      read(
+        (sql, mark) => sql`
+          select
+            pg_catalog.json_build_object(
+              'endpoints', (
+                select pg_catalog.json_build_object(
+                  'enabled', count(*) filter (where state = 'enabled'),
+                  'paused', count(*) filter (where state = 'paused'),
+                  'disabled', count(*) filter (where state = 'disabled')
+                )
+                from business_api.webhook_endpoints
+              ),
+              'apiKeys', (
+                select pg_catalog.json_build_object(
+                  'active', count(*) filter (where not is_revoked and not is_expired),
+                  'expired', count(*) filter (where not is_revoked and is_expired),
+                  'revoked', count(*) filter (where is_revoked)
+                )
+                from business_api.api_keys, lateral (
+                  select
+                    coalesce(revoked_at <= now(), false) as is_revoked,
+                    coalesce(expires_at <= now(), false) as is_expired
+                ) as judged
+              ),
+              'recoverable', (
+                select count(*) from (
+                  select 1 from business_api.deliveries
+                  where state in ('dead_lettered', 'skipped') limit ${RECOVERABLE_COUNTED}::int
+                ) as counted
+              )
+            )::text,
+            ${mark}`,
+      ),
+
+    backlog: () => createDeliveryStore(database).measure(),
+
+    endedLeases: () =>
+      read(
+        (sql, mark) => sql`
+          select
+            pg_catalog.json_build_object(
+              'count', count(*),
+              'oldestMs', coalesce(extract(epoch from now() - min(lease_until)) * 1000, 0)
+            )::text,
+            ${mark}
+          from business_api.deliveries where state = 'in_flight' and lease_until <= now()`,
+      ),
+
+    secrets: (limit) =>
+      read(
+        (sql, mark) => sql`
+          select coalesce(pg_catalog.json_agg(item), '[]')::text, ${mark} from (
+            select
+              organization_id as "organizationId", id as "endpointId",
+              header_names as "headerNames", sealed_headers as "sealedHeaders",
+              case
+                when previous_secret_expires_at > now() then array[sealed_secret, previous_sealed_secret]
+                else array[sealed_secret]
+              end as "sealedSecrets"
+            from business_api.webhook_endpoints
+            where state <> 'removed' and sealed_secret is not null
+            limit ${limit}::int
+          ) as item`,
+      ),
+
+    countDeliveries: (organizationId, filter, max) =>
+      read(
+        (sql, mark) => sql`
+          select count(*)::text, ${mark} from (
+            select 1 from ${deliveriesOf(sql, organizationId, filter)}
+              and exists (
+                select 1 from business_api.webhook_endpoints endpoint
+                where endpoint.organization_id = delivery.organization_id
+                  and endpoint.id = delivery.endpoint_id and endpoint.state <> 'removed'
+              )
+            limit ${max}::int
+          ) as counted`,
+      ),
+
+    previewPurge: (eventsAfterMs, max) =>
+      read(
+        (sql, mark) => sql`
+          select
+            pg_catalog.json_build_object(
+              'events', count(*) filter (where unsent = 0),
+              'organizations', count(distinct organization_id) filter (where unsent = 0),
+              'deadLetters', coalesce(sum(dead_letters) filter (where unsent = 0), 0),
+              'isPartial', count(*) = ${max}::int
+            )::text,
+            ${mark}
+          from (
+            select event.organization_id, delivered.unsent, delivered.dead_letters
+            from business_api.events event, lateral (
+              select
+                count(*) filter (where state in ('pending', 'in_flight')) as unsent,
+                count(*) filter (where state = 'dead_lettered') as dead_letters
+              from business_api.deliveries delivery
+              where delivery.organization_id = event.organization_id and delivery.event_id = event.id
+            ) as delivered
+            where event.created_at < now() - ${eventsAfterMs}::float8 * interval '1 millisecond'
+            limit ${max}::int
+          ) as judged`,
+      ),
+
+    countPurgeable: (eventsAfterMs) =>
+      read(
+        (sql, mark) => sql`
+          select count(*)::text, ${mark} from (
+            (
+              select 1 from business_api.events
+              where created_at < now() - ${eventsAfterMs}::float8 * interval '1 millisecond'
+              limit ${COUNTED_MAX}::int
+            )
+            union all
+            (select 1 from business_api.idempotency_keys where expires_at <= now() limit ${COUNTED_MAX}::int)
+          ) as counted`,
+      ),
+
+    close: async () => void (await Promise.all([database.close(), looks.close()])),
+  }
+}
+
+async function readSchemaState(database: Database): Promise<SchemaState> {
+  const [migrations, applied] = await Promise.all([readMigrations(), readApplied(database)])
+  return compareMigrations(applied, migrations)
+}
+
+/** Two statements, as one that names a table which is not there is refused whole. */
+async function readApplied(database: Database): Promise<AppliedMigration[]> {
+  const [table] = await database.row(
+    (sql, mark) => sql`select pg_catalog.to_regclass('business_api.migrations')::text, ${mark}`,
+  )
+  if (table === null) return []
+  const [applied] = await database.row(
+    (sql, mark) => sql`
+      select coalesce(pg_catalog.json_agg(item), '[]')::text, ${mark} from (
+        select id, name, breaking from business_api.migrations order by id
+      ) as item`,
+  )
+  return JSON.parse(applied ?? '[]') as AppliedMigration[]
+}
+
+/** The first statement opens the connection and says nothing of how long an answer takes. */
+const CLOCK_READINGS = 4
+
+async function readServerState(database: Database): Promise<ServerState> {
+  let best: ServerState | undefined
+  for (let reading = 0; reading < CLOCK_READINGS; reading++) {
+    const state = await readServerOnce(database)
+    if (!best || state.clockErrorMs < best.clockErrorMs) best = state
+  }
+  return best ?? readServerOnce(database)
+}
+
+async function readServerOnce(database: Database): Promise<ServerState> {
+  const sentAt = Date.now()
+  const begunAt = performance.now()
+  const [version, versionNumber, name, clock] = await database.row(
+    (sql, mark) => sql`
+      select
+        pg_catalog.current_setting('server_version'), pg_catalog.current_setting('server_version_num'),
+        pg_catalog.current_database()::text, (extract(epoch from pg_catalog.clock_timestamp()) * 1000)::text, ${mark}`,
+  )
+  const clockErrorMs = (performance.now() - begunAt) / 2
+  return {
+    version: version?.split(' ')[0] ?? '',
+    versionNumber: Number(versionNumber),
+    database: name ?? '',
+    clockAheadMs: Number(clock) - (sentAt + clockErrorMs),
+    clockErrorMs,
+  }
+}

@@ -1,0 +1,122 @@
+import type { Fragment, ISql as Sql } from 'postgres'
+import { BusinessApiError, INVALID_EVENT, INVALID_INPUT, storeUnavailable } from '../../base/errors.ts'
+import type { Creation, CreationOutcome, KeyReservation } from '../../writes/creation.ts'
+import type { BuildStatement, RecordDatabase, TextRow } from '../connection/database.ts'
+import { brokenRule, isKeyHeld, tooLargeEvent } from '../connection/driver-faults.ts'
+import { createSingleFlight, type SingleFlight } from '../connection/single-flight.ts'
+import { type KeyHolder, LATE_MS } from './key-reservation.ts'
+
+/** How often a reservation is tried anew after the entry that stood in its way has expired. */
+const RESERVE_ATTEMPTS = 3
+
+const creationsUnderWay = new WeakMap<RecordDatabase, SingleFlight>()
+
+function singleFlightOf(database: RecordDatabase): SingleFlight {
+  const known = creationsUnderWay.get(database) ?? createSingleFlight()
+  creationsUnderWay.set(database, known)
+  return known
+}
+
+/** What a statement's answer means. */
+export interface Reading<Done, Refusal> {
+  /** Of a statement that went on. */
+  done(row: TextRow): Done
+  /** Judges one that did not go on though its key is free; `undefined` tries again. */
+  refused?(row: TextRow): Refusal | undefined
+  /** The reply of `entry`, if it is not as it was written. */
+  reply?(sql: Sql): Fragment
+}
+
+/** What an idempotency key says to a statement that did not go on. */
+export type KeyVerdict =
+  | { readonly outcome: 'replayed'; readonly reply: string }
+  | { readonly outcome: 'mismatch' | 'in_progress' }
+
+/** Sends the statement of a simple creation and tells what became of it: see {@link write}. */
+export function create<Refusal = never>(
+  database: RecordDatabase,
+  creation: Creation<unknown>,
+  build: BuildStatement,
+  refused: (row: TextRow) => Refusal | undefined = () => undefined,
+): Promise<CreationOutcome | Refusal> {
+  return write(database, creation, build, { done: () => ({ outcome: 'created' as const }), refused })
+}
+
+/**
+ * Sends a statement that reserves an idempotency key, and reads its outcome. Almost always one round trip; a second
+ * one reads the reply when another one holds the key.
+ *
+ * @param build answers {@link outcomeColumns} in its first columns, and is safe to repeat
+ */
+export async function write<Done, Refusal>(
+  database: RecordDatabase,
+  keyHolder: KeyHolder,
+  build: BuildStatement,
+  reading: Reading<Done, Refusal>,
+): Promise<Done | Refusal | KeyVerdict> {
+  const { organizationId, idempotency } = keyHolder
+  const work = (): Promise<Done | Refusal | KeyVerdict | null> => send(database, keyHolder, build, reading)
+  // In a transaction everything has one connection: there is nobody to wait for.
+  if (!idempotency || idempotency.waitMs === null) return (await work()) ?? { outcome: 'in_progress' }
+  const name = `${organizationId} ${idempotency.operation} ${idempotency.key}`
+  const outcome = await singleFlightOf(database).run(name, idempotency.waitMs, work)
+  return outcome ?? { outcome: 'in_progress' }
+}
+
+/** Null when another one held the key for as long as this one could wait. */
+async function send<Done, Refusal>(
+  database: RecordDatabase,
+  { organizationId, idempotency }: KeyHolder,
+  build: BuildStatement,
+  { done, refused, reply }: Reading<Done, Refusal>,
+): Promise<Done | Refusal | KeyVerdict | null> {
+  const begunAt = performance.now()
+  for (let attempt = 0; attempt < RESERVE_ATTEMPTS; attempt++) {
+    const row = await database.row(build, idempotency?.waitMs ?? 0).catch((error) => {
+      // With no time to wait for, it was the host's own lock_timeout, and its transaction has failed.
+      if (typeof idempotency?.waitMs === 'number' && isKeyHeld(error.cause)) return null
+      throw meaningOf(error)
+    })
+    if (row === null) return null
+    const [hasGoneOn, due] = row
+    if (hasGoneOn === '1') {
+      if (due !== '0') database.wakeUp.signal()
+      return done(row)
+    }
+    const outcome =
+      (idempotency && (await readEntry(database, organizationId, idempotency, reply))) ?? refused?.(row)
+    if (outcome) return outcome
+    if (!idempotency || performance.now() - begunAt >= LATE_MS) {
+      throw storeUnavailable('Cannot write the record as its statement began too late')
+    }
+  }
+  return null
+}
+
+/** The error of the library for a rule that a write breaks; any other error as it is. */
+export function meaningOf(error: unknown): unknown {
+  const tooLarge = tooLargeEvent(error)
+  if (tooLarge !== undefined) return new BusinessApiError(INVALID_EVENT, tooLarge, { cause: error })
+  const rule = brokenRule(error)
+  return rule === undefined
+    ? error
+    : new BusinessApiError(INVALID_INPUT, `Cannot write the record as it breaks ${rule}`, { cause: error })
+}
+
+async function readEntry(
+  database: RecordDatabase,
+  organizationId: string,
+  { operation, key, fingerprint }: Omit<KeyReservation, 'reply'>,
+  replyOf: (sql: Sql) => Fragment = (sql) => sql`entry.reply`,
+): Promise<KeyVerdict | undefined> {
+  const [matches, reply] = await database.row(
+    (sql, answerTag) => sql`
+      select (entry.fingerprint = ${fingerprint}::text)::text, ${replyOf(sql)}, ${answerTag}
+      from (values (1)) as always
+      left join business_api.idempotency_keys entry
+        on entry.organization_id = ${organizationId}::text and entry.operation = ${operation}::text
+        and entry.key = ${key}::text and entry.expires_at > now()`,
+  )
+  if (reply === null || reply === undefined) return undefined
+  return matches === 'true' ? { outcome: 'replayed', reply } : { outcome: 'mismatch' }
+}

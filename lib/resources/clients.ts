@@ -1,0 +1,128 @@
+import * as v from 'valibot'
+import type { AdmissionRequest, AdmittedPage } from '../access/admission.ts'
+import * as field from '../base/fields.ts'
+import type { Change, ChangeOutcome } from '../writes/change.ts'
+import type { Creation, CreationOutcome } from '../writes/creation.ts'
+import { buildEvent, type EventRecord, eventType } from '../writes/event-envelope.ts'
+import { toTimestamp, type WriteContext } from '../writes/write-context.ts'
+import { BusinessSchema, CreateBusinessInputSchema, newBusiness } from './businesses.ts'
+import { createRoute, listRoute, type Route } from './route.ts'
+
+// --- Schemas (specification, section 2) ---
+
+/** A client as the API shows it. */
+export const ClientSchema = v.object({
+  id: field.id('cli', 'The client.'),
+  status: field.word('State of the relationship.', 'active', 'inactive'),
+  totalRevenue: field.amount('Revenue so far.', 18250.5),
+  monthlyRevenue: field.amount('Recurring revenue of a month.', 1200),
+  convertedAt: field.timestamp('When the business became a client.'),
+  business: BusinessSchema,
+})
+
+/** The input that creates a client (specification, section 2, CreateClientInput). */
+export const CreateClientInputSchema = CreateBusinessInputSchema
+
+// --- Types ---
+
+/** A client with its business. Revenues are numbers with at most three decimals. */
+export type Client = v.InferOutput<typeof ClientSchema>
+/** A validated CreateClientInput: `name`, and any of `category`, `city`, `email`, `phone`. */
+export type CreateClientInput = v.InferOutput<typeof CreateClientInputSchema>
+/** The fields of a client that a change can set. */
+export type ClientChanges = Partial<Pick<Client, 'status' | 'totalRevenue' | 'monthlyRevenue'>>
+
+// --- Events (specification, section 6) ---
+
+/** The events of clients. */
+export const clientEvents = {
+  'client.created': eventType(
+    'A client was created',
+    'The push alternative to polling the list of clients: `client` is enough to upsert by its id.',
+    {
+      clientId: field.id('cli', 'The new client.'),
+      businessId: field.id('biz', 'Its business.'),
+      client: ClientSchema,
+    },
+  ),
+}
+
+// --- Store ---
+
+/** The slice of a store for clients. */
+export interface ClientStore {
+  /**
+   * Admits the request and, if admitted, reads the newest `limit` clients of the key's organization, newest id first.
+   * The page is empty, not null, for an organization without clients.
+   */
+  admitAndList(request: AdmissionRequest, limit: number): Promise<AdmittedPage<Client>>
+
+  /** Writes the client, its business, the events and the idempotency entry at once or not at all. */
+  create(creation: Creation<Client>): Promise<CreationOutcome>
+
+  /** Changes a client's status or its revenues. */
+  change(change: Change<ClientChanges>): Promise<ChangeOutcome<Client>>
+}
+
+// --- Routes (specification, section 4) ---
+
+/** The operations on clients. */
+export function clientRoutes(store: ClientStore): readonly Route[] {
+  return [
+    listRoute({
+      path: '/api/v1/clients',
+      operationId: 'listClients',
+      tag: 'Clients',
+      scope: 'clients:read',
+      summary: 'List clients',
+      description: 'The newest clients of the organization, newest first.',
+      item: ClientSchema,
+      itemName: 'Client',
+      admitAndList: (request, limit) => store.admitAndList(request, limit),
+    }),
+    createRoute({
+      path: '/api/v1/clients',
+      operationId: 'createClient',
+      tag: 'Clients',
+      scope: 'clients:write',
+      summary: 'Create a client',
+      description:
+        'Creates a client and its business. Two identical requests without an Idempotency-Key make two clients.',
+      input: CreateClientInputSchema,
+      inputName: 'CreateClientInput',
+      item: ClientSchema,
+      itemName: 'Client',
+      make: newClient,
+      create: (creation) => store.create(creation),
+    }),
+  ]
+}
+
+/** Builds a client from its input, with the events of its creation in order: the event of its business comes first. */
+export function newClient(
+  input: CreateClientInput,
+  context: WriteContext,
+): { record: Client; item: Client; events: readonly EventRecord[] } {
+  const { record: business, events } = newBusiness(input, context)
+  const client: Client = {
+    id: context.ids('cli'),
+    status: 'active',
+    totalRevenue: 0,
+    monthlyRevenue: 0,
+    convertedAt: toTimestamp(context.now),
+    business,
+  }
+  return {
+    record: client,
+    item: client,
+    events: [
+      ...events,
+      buildEvent(
+        clientEvents,
+        'client.created',
+        { clientId: client.id, businessId: business.id, client },
+        context,
+      ),
+    ],
+  }
+}

@@ -1,0 +1,33 @@
+import type * as v from 'valibot'
+import type { EventEnvelope } from '../writes/event-envelope.ts'
+import { businessEvents } from './businesses.ts'
+import { clientEvents } from './clients.ts'
+import { invoiceEvents } from './invoices.ts'
+import { leadEvents } from './leads.ts'
+import { marketingEvents } from './marketing.ts'
+import { projectEvents } from './projects.ts'
+import { proposalEvents } from './proposals.ts'
+import { supportEvents } from './support.ts'
+
+/** The schemas of `data` for each of the 24 event types (specification, section 6), joined from their owners. */
+export const eventSchemas = {
+  ...clientEvents,
+  ...leadEvents,
+  ...proposalEvents,
+  ...invoiceEvents,
+  ...projectEvents,
+  ...supportEvents,
+  ...businessEvents,
+  ...marketingEvents,
+}
+
+/** One of the 24 types. */
+export type EventType = keyof typeof eventSchemas
+/** The `data` of a type of event. */
+export type EventData<Type extends EventType> = v.InferOutput<(typeof eventSchemas)[Type]>
+
+/** Every event type, in the order of the catalogue. */
+export const EVENT_TYPES = Object.keys(eventSchemas) as readonly EventType[]
+
+/** An event as a subscriber receives it: `switch (event.type)` knows the data of each type. */
+export type Event = { [Type in EventType]: EventEnvelope<Type, EventData<Type>> }[EventType]

@@ -1,0 +1,189 @@
+import * as v from 'valibot'
+import type { AdmissionRequest, AdmittedPage } from '../access/admission.ts'
+import * as field from '../base/fields.ts'
+import type { Change, ChangeOutcome } from '../writes/change.ts'
+import type { Creation, CreationOutcome } from '../writes/creation.ts'
+import { buildEvent, type EventRecord, eventType } from '../writes/event-envelope.ts'
+import { toTimestamp, type WriteContext } from '../writes/write-context.ts'
+import type { Client } from './clients.ts'
+import { createRoute, listRoute, type Route } from './route.ts'
+
+// --- Schemas (specification, section 2) ---
+
+/** A lead as the API shows it. */
+export const LeadSchema = v.object({
+  id: field.id('lead', 'The lead.'),
+  stage: field.word('Where the lead stands.', 'new', 'contacted', 'qualified', 'proposal', 'won', 'lost'),
+  leadScore: v.nullable(
+    v.pipe(v.number(), v.minValue(0), v.maxValue(100), v.description('0 to 100.'), v.examples([62])),
+  ),
+  scoreBand: v.nullable(
+    field.word('cold below a leadScore of 40, warm below 70, else hot.', 'warm', 'cold', 'hot'),
+  ),
+  expectedValue: v.nullable(field.amount('What the deal may be worth.', 9500)),
+  createdAt: field.timestamp('When the lead was created.'),
+})
+
+/** The input that creates a lead (specification, section 2, CreateLeadInput). */
+export const CreateLeadInputSchema = v.object({
+  businessId: v.pipe(
+    v.string('must be a string, the id of a business of the organization'),
+    // Published and not checked: a longer id is an unknown id, 404 and not 422.
+    v.metadata({ maxLength: 64 }),
+    v.description('The id of an existing business of the organization.'),
+    v.examples(['biz_01JD8Z6M3Q4T5V6W7X8Y9Z0ABC']),
+  ),
+})
+
+// --- Types ---
+
+/** A lead. `scoreBand` follows from `leadScore`: see {@link scoreBand}. */
+export type Lead = v.InferOutput<typeof LeadSchema>
+/** A validated CreateLeadInput: `businessId`. */
+export type CreateLeadInput = v.InferOutput<typeof CreateLeadInputSchema>
+
+/** The fields of a lead that a change can set. */
+export type LeadChanges = Partial<Pick<Lead, 'stage' | 'leadScore' | 'scoreBand'>>
+
+/** The effect of winning a lead on its business. */
+export interface Conversion {
+  /** The new stage of the lead. */
+  readonly stage: string
+  /** The client to make of the business, unless the business is a client already; the store adds `business`. */
+  readonly client: Omit<Client, 'business'>
+  /** Published if a client is made. */
+  readonly clientEvents: readonly EventRecord[]
+}
+
+/** The values that a store renders in the events of a lead's change, beside the lead's own fields. */
+export interface LeadFacts {
+  readonly businessId: string
+  /** The stage before the change. */
+  readonly previousStage: string
+  /** Of a conversion that makes a client. */
+  readonly client?: Client
+}
+
+/** A won lead, with the client that its business has become. */
+export interface ConvertedLead {
+  readonly lead: Lead
+  readonly client: Client
+}
+
+/** A lead as stored, with the business that the API does not show. */
+export interface LeadRecord {
+  readonly lead: Lead
+  readonly businessId: string
+}
+
+// --- Events (specification, section 6) ---
+
+/** The events of leads. */
+export const leadEvents = {
+  'lead.created': eventType('A lead was created', '`businessId` tells which business the lead is of.', {
+    leadId: field.id('lead', 'The new lead.'),
+    businessId: field.id('biz', 'The business it is of.'),
+    lead: LeadSchema,
+  }),
+  'lead.stage_changed': eventType(
+    'A lead moved to another stage',
+    'Tells the stage it is in now and the one it was in.',
+    {
+      leadId: field.id('lead', 'The lead.'),
+      businessId: field.id('biz', 'The business it is of.'),
+      stage: field.word('The stage it is in now.', 'qualified'),
+      previousStage: field.word('The stage it was in.', 'contacted'),
+    },
+  ),
+}
+
+// --- Store ---
+
+/** The slice of a store for leads. */
+export interface LeadStore {
+  /** As `ClientStore.admitAndList`, for leads. */
+  admitAndList(request: AdmissionRequest, limit: number): Promise<AdmittedPage<Lead>>
+
+  /**
+   * Writes the lead, its events and the idempotency entry at once or not at all. `no_business` when the organization
+   * has no business of that id, even if another organization has one; a live idempotency entry is judged first.
+   * Nothing is written then, so the same key may succeed later.
+   */
+  create(creation: Creation<LeadRecord>): Promise<CreationOutcome | { readonly outcome: 'no_business' }>
+
+  /**
+   * Changes a lead. The events are rendered with the lead's fields and with {@link LeadFacts}; a change to the stage that
+   * the lead is in publishes none.
+   */
+  change(change: Change<LeadChanges>): Promise<ChangeOutcome<Lead>>
+
+  /**
+   * Moves a lead to a stage and makes its business a client, unless the business is one. The change's events are those of
+   * the lead, as in `change`. All events are rendered with `lead` and with {@link LeadFacts}; a replay answers
+   * `{ lead, client }`.
+   */
+  convert(change: Change<Conversion>): Promise<ChangeOutcome<ConvertedLead>>
+}
+
+// --- Routes (specification, section 4) ---
+
+/** The operations on leads. */
+export function leadRoutes(store: LeadStore): readonly Route[] {
+  return [
+    listRoute({
+      path: '/api/v1/leads',
+      operationId: 'listLeads',
+      tag: 'Leads',
+      scope: 'leads:read',
+      summary: 'List leads',
+      description: 'The newest leads of the organization, newest first.',
+      item: LeadSchema,
+      itemName: 'Lead',
+      admitAndList: (request, limit) => store.admitAndList(request, limit),
+    }),
+    createRoute({
+      path: '/api/v1/leads',
+      operationId: 'createLead',
+      tag: 'Leads',
+      scope: 'leads:write',
+      summary: 'Create a lead from an existing business',
+      description:
+        'Creates a lead in stage `new`. A business of another organization is as unknown as none: 404.',
+      input: CreateLeadInputSchema,
+      inputName: 'CreateLeadInput',
+      item: LeadSchema,
+      itemName: 'Lead',
+      make: newLead,
+      create: (creation) => store.create(creation),
+    }),
+  ]
+}
+
+/** Builds a lead from its input, with the event of its creation. */
+export function newLead(
+  input: CreateLeadInput & Partial<Pick<Lead, 'leadScore' | 'expectedValue'>>,
+  context: WriteContext,
+): { record: LeadRecord; item: Lead; events: readonly EventRecord[] } {
+  const lead: Lead = {
+    id: context.ids('lead'),
+    stage: 'new',
+    leadScore: input.leadScore ?? null,
+    scoreBand: scoreBand(input.leadScore ?? null),
+    expectedValue: input.expectedValue ?? null,
+    createdAt: toTimestamp(context.now),
+  }
+  // An id that no store can keep is no business's id; every store can look for the empty id in vain.
+  const businessId = field.isStorable(input.businessId) ? input.businessId : ''
+  return {
+    record: { lead, businessId },
+    item: lead,
+    events: [buildEvent(leadEvents, 'lead.created', { leadId: lead.id, businessId, lead }, context)],
+  }
+}
+
+/** Gives the band of a score: cold below 40, warm below 70, else hot; null without a score. */
+export function scoreBand(leadScore: number | null): 'cold' | 'warm' | 'hot' | null {
+  if (leadScore === null) return null
+  if (leadScore < 40) return 'cold'
+  return leadScore < 70 ? 'warm' : 'hot'
+}

@@ -1,0 +1,36 @@
+/**
+ * Formats a decimal string with exactly so many decimals: `('1250', 3)` gives `1250.000`.
+ *
+ * @returns null for what is no decimal, or is finer than that
+ */
+export function withDecimals(decimal: string, decimals: number): string | null {
+  const [, whole, fraction = ''] = /^(\d{1,15})(?:\.(\d+))?$/.exec(decimal) ?? []
+  if (whole === undefined) return null
+  const [kept, rest] = [fraction.slice(0, decimals), fraction.slice(decimals)]
+  if (/[1-9]/.test(rest)) return null
+  const integer = String(BigInt(whole))
+  return decimals === 0 ? integer : `${integer}.${kept.padEnd(decimals, '0')}`
+}
+
+/** Subtracts two decimal strings of the same number of decimals; null for a result below zero. */
+export function subtract(minuend: string, subtrahend: string, decimals: number): string | null {
+  const difference = BigInt(minuend.replace('.', '')) - BigInt(subtrahend.replace('.', ''))
+  if (difference < 0n) return null
+  const digits = String(difference).padStart(decimals + 1, '0')
+  return decimals === 0 ? digits : `${digits.slice(0, -decimals)}.${digits.slice(-decimals)}`
+}
+
+/** Tells whether a number of at most three decimals has no more decimals than its currency. */
+export function isAsFineAs(amount: number, decimals: number): boolean {
+  return Number(amount.toFixed(Math.min(3, decimals))) === amount
+}
+
+/** Counts the decimals of a decimal string. */
+export function decimalsOf(decimal: string): number {
+  return decimal.split('.')[1]?.length ?? 0
+}
+
+/** Tells whether a decimal string is zero. */
+export function isZero(decimal: string): boolean {
+  return !/[1-9]/.test(decimal)
+}

@@ -1,0 +1,68 @@
+import * as v from 'valibot'
+import type { AdmissionRequest, AdmittedPage } from '../access/admission.ts'
+import * as field from '../base/fields.ts'
+import type { Change, ChangeOutcome } from '../writes/change.ts'
+import type { Creation, CreationOutcome } from '../writes/creation.ts'
+import { eventType } from '../writes/event-envelope.ts'
+import { listRoute, type Route } from './route.ts'
+
+// --- Schemas (specification, section 2) ---
+
+/** A project as the API shows it. */
+export const ProjectSchema = v.object({
+  id: field.id('proj', 'The project.'),
+  name: field.prose(200, 'Its name.', 'Showroom relaunch'),
+  status: field.word('Where it stands.', 'active', 'on_hold', 'completed', 'cancelled'),
+  billingType: field.word('How it is billed.', 'fixed', 'hourly', 'retainer'),
+  value: field.amount('What it is worth.', 12000),
+})
+
+// --- Types ---
+
+/** A project. `value` is a number with at most three decimals. */
+export type Project = v.InferOutput<typeof ProjectSchema>
+/** The fields of a project that a change can set. */
+export type ProjectChanges = Pick<Project, 'status'>
+
+// --- Events (specification, section 6) ---
+
+/** The events of projects. */
+export const projectEvents = {
+  'project.completed': eventType('A project was completed', 'Sent when the project is completed.', {
+    projectId: field.id('proj', 'The project.'),
+    name: field.prose(200, 'Its name.', 'Showroom relaunch'),
+  }),
+}
+
+// --- Store ---
+
+/** The slice of a store for projects. */
+export interface ProjectStore {
+  /** As `ClientStore.admitAndList`, for projects. */
+  admitAndList(request: AdmissionRequest, limit: number): Promise<AdmittedPage<Project>>
+
+  /** Writes the project, its events and the idempotency entry at once or not at all. */
+  create(creation: Creation<Project>): Promise<CreationOutcome>
+
+  /** Changes a project's status. */
+  change(change: Change<ProjectChanges>): Promise<ChangeOutcome<Project>>
+}
+
+// --- Routes (specification, section 4) ---
+
+/** The operations on projects. */
+export function projectRoutes(store: ProjectStore): readonly Route[] {
+  return [
+    listRoute({
+      path: '/api/v1/projects',
+      operationId: 'listProjects',
+      tag: 'Projects',
+      scope: 'projects:read',
+      summary: 'List projects',
+      description: 'The newest projects of the organization, newest first.',
+      item: ProjectSchema,
+      itemName: 'Project',
+      admitAndList: (request, limit) => store.admitAndList(request, limit),
+    }),
+  ]
+}

@@ -1,0 +1,126 @@
+import * as v from 'valibot'
+import type { AdmissionRequest, AdmittedPage } from '../access/admission.ts'
+import * as field from '../base/fields.ts'
+import type { Change, ChangeOutcome } from '../writes/change.ts'
+import type { Creation, NumberedOutcome } from '../writes/creation.ts'
+import { eventType } from '../writes/event-envelope.ts'
+import type { NewNumber } from './document-numbers.ts'
+import { listRoute, type Route } from './route.ts'
+
+// --- Schemas (specification, section 2) ---
+
+/** A proposal as the API shows it. */
+export const ProposalSchema = v.object({
+  id: field.id('prop', 'The proposal.'),
+  number: field.prose(64, 'Its number, unique in the organization.', 'PROP-2026-0007'),
+  title: field.prose(200, 'What it proposes.', 'Website and hosting'),
+  status: field.word('Where it stands.', 'sent', 'draft', 'accepted', 'rejected'),
+  version: field.count(1, 'Counts its revisions from 1.', 2),
+  total: field.amount('One-time price.', 4800),
+  monthlyTotal: field.amount('Price of a month.', 150),
+  currency: field.currency(),
+})
+
+// --- Types ---
+
+/** A proposal. `version` counts its revisions from 1; totals are numbers with at most three decimals. */
+export type Proposal = v.InferOutput<typeof ProposalSchema>
+
+/** A proposal to be created; the store finds a number of a series. */
+export type ProposalRecord = Omit<Proposal, 'number'> & {
+  readonly number: NewNumber
+  /** Decimals of its currency. Default those of ISO 4217. */
+  readonly minorUnits?: number
+}
+
+/** The fields of a proposal that a change can set. */
+export interface ProposalChanges
+  extends Partial<Pick<Proposal, 'status' | 'title' | 'total' | 'monthlyTotal' | 'currency'>> {
+  /** Decimals of the currency; with a currency only. */
+  readonly minorUnits?: number
+  /** Makes the change a revision: the next version, not signed. */
+  readonly isRevision?: boolean
+  /** The signature of an accepted proposal. */
+  readonly signature?: ProposalSignature
+}
+
+/** The signatory of a proposal and the time of the signature, ISO 8601 in UTC with milliseconds. */
+export interface ProposalSignature {
+  readonly signedBy: string
+  readonly signedAt: string
+}
+
+// --- Events (specification, section 6) ---
+
+/** Each of the four carries the proposal as it is after the change. */
+function proposalEvent(status: string, summary: string, description: string) {
+  return eventType(summary, description, {
+    proposalId: field.id('prop', 'The proposal.'),
+    number: field.prose(64, 'Its number.', 'PROP-2026-0007'),
+    version: field.count(1, 'The revision it happened to.', 2),
+    status: field.word('Where it stands now.', status),
+    proposal: ProposalSchema,
+  })
+}
+
+/** The events of proposals. */
+export const proposalEvents = {
+  'proposal.created': proposalEvent(
+    'draft',
+    'A proposal was created',
+    'A new proposal, or a new version of one.',
+  ),
+  'proposal.sent': proposalEvent(
+    'sent',
+    'A proposal was sent to the client',
+    'The client can now accept or reject this version.',
+  ),
+  'proposal.accepted': proposalEvent(
+    'accepted',
+    'A client signed a proposal',
+    'Sent when a client signs the proposal: the moment to start a delivery workflow.',
+  ),
+  'proposal.rejected': proposalEvent(
+    'rejected',
+    'A client rejected a proposal',
+    'This version is final; a revision is a new version.',
+  ),
+}
+
+// --- Store ---
+
+/** The slice of a store for proposals. */
+export interface ProposalStore {
+  /** As `ClientStore.admitAndList`, for proposals. */
+  admitAndList(request: AdmissionRequest, limit: number): Promise<AdmittedPage<Proposal>>
+
+  /**
+   * Writes the proposal, its events and the idempotency entry at once or not at all, with the next number of its series
+   * unless the record has a number.
+   *
+   * @throws `BusinessApiError` with code `already_exists` when another proposal of the organization has its number
+   */
+  create(creation: Creation<ProposalRecord>): Promise<NumberedOutcome>
+
+  /** Changes a proposal. Refused with the reason `too_fine` if a price would be finer than its currency. */
+  change(change: Change<ProposalChanges>): Promise<ChangeOutcome<Proposal, 'too_fine'>>
+}
+
+// --- Routes (specification, section 4) ---
+
+/** The operations on proposals. */
+export function proposalRoutes(store: ProposalStore): readonly Route[] {
+  return [
+    listRoute({
+      path: '/api/v1/proposals',
+      operationId: 'listProposals',
+      tag: 'Proposals',
+      scope: 'proposals:read',
+      summary: 'List proposals',
+      description: 'The newest proposals of the organization, newest first.',
+      item: ProposalSchema,
+      itemName: 'Proposal',
+      admitAndList: (request, limit) => store.admitAndList(request, limit),
+    }),
+  ]
+}

@@ -1,0 +1,51 @@
+import * as v from 'valibot'
+import { BusinessApiError, INVALID_EVENT } from '../base/errors.ts'
+import { type EventRecord, toEventRecord } from '../writes/event-envelope.ts'
+import type { WriteContext } from '../writes/write-context.ts'
+import { type EventData, type EventType, eventSchemas } from './event-catalogue.ts'
+
+// --- Store ---
+
+/** The slice of a store for events that belong to no record of this library. */
+export interface EventStore {
+  /**
+   * Writes an event with one delivery for each matching endpoint: pending, or skipped where the endpoint is disabled. An
+   * event id that exists stands, and nothing is sent again.
+   */
+  publish(organizationId: string, event: EventRecord): Promise<void>
+}
+
+// --- Events of a host ---
+
+/** Visible ASCII, because the id becomes the value of a header. */
+const EVENT_ID = /^[!-~]{1,64}$/
+
+/**
+ * Builds an event of a host's data. Fields that its type does not have are left out.
+ *
+ * @param id the host's own, so that publishing twice publishes once
+ * @throws `BusinessApiError` with code `invalid_event` naming each wrong field, and repeating no value
+ */
+export function checkEvent<Type extends EventType>(
+  type: Type,
+  data: EventData<Type>,
+  id: string | undefined,
+  context: WriteContext,
+): EventRecord {
+  if (!Object.hasOwn(eventSchemas, type)) throw invalidEvent(`its type must be one of the catalogue's`)
+  if (id !== undefined && !EVENT_ID.test(id))
+    throw invalidEvent('its id must be 1 to 64 visible ASCII characters')
+  const checked = v.safeParse(eventSchemas[type], data)
+  if (!checked.success) throw invalidEvent(checked.issues.map(describeIssue).join('; '))
+  return toEventRecord(id ?? context.ids('evt'), type, checked.output, context.now)
+}
+
+function describeIssue(issue: v.BaseIssue<unknown>): string {
+  const path = ['data', ...(issue.path ?? []).map(({ key }) => String(key))].join('.')
+  // The messages of valibot repeat the value that was received.
+  return `${path} must be ${issue.expected ?? 'as its schema says'}`
+}
+
+function invalidEvent(reason: string): BusinessApiError {
+  return new BusinessApiError(INVALID_EVENT, `Cannot publish the event as ${reason}`)
+}

@@ -1,0 +1,81 @@
+import type * as v from 'valibot'
+import type { AdmissionRequest, AdmittedPage } from '../access/admission.ts'
+import type { Scope } from '../access/scopes.ts'
+import type { Creation, CreationOutcome } from '../writes/creation.ts'
+import type { EventRecord } from '../writes/event-envelope.ts'
+import type { WriteContext } from '../writes/write-context.ts'
+
+/** The declaration of an operation by its resource: enough to serve the operation and to describe it in the OpenAPI document. */
+interface Declaration {
+  readonly path: string
+  readonly operationId: string
+  readonly tag: string
+  /** The one scope that a key needs (specification, section 4). */
+  readonly scope: Scope
+  readonly summary: string
+  readonly description: string
+  readonly item: v.GenericSchema
+  /** The name of that schema in the document. */
+  readonly itemName: string
+}
+
+/** `GET`: the newest records as one page. */
+export interface ListRoute extends Declaration {
+  readonly method: 'GET'
+  /** Reads at most `limit` records for the key that `request` names. */
+  admitAndList(request: AdmissionRequest, limit: number): Promise<AdmittedPage<unknown>>
+}
+
+/** `POST`: a new record. */
+export interface CreateRoute extends Declaration {
+  readonly method: 'POST'
+  readonly input: v.GenericSchema
+  /** The name of the input's schema in the document. */
+  readonly inputName: string
+  /** Prepares the record, the events and the answer for an input that has passed its schema. Writes nothing. */
+  prepare(input: unknown, context: WriteContext): PreparedCreation
+}
+
+/** A creation that waits only for the organization and the idempotency key of its request. */
+export interface PreparedCreation {
+  /** The `data` of the answer. */
+  readonly item: unknown
+  create(
+    claim: Pick<Creation<unknown>, 'organizationId' | 'idempotency'>,
+  ): Promise<CreationOutcome | { readonly outcome: 'no_business' }>
+}
+
+/** An operation of the API. */
+export type Route = ListRoute | CreateRoute
+
+/** Declares a list operation. */
+export function listRoute(route: Omit<ListRoute, 'method'>): ListRoute {
+  return { method: 'GET', ...route }
+}
+
+/**
+ * Declares a create operation. The result of `make` is tied to the input of `create` here, so that the rest of the API
+ * can treat all create operations alike.
+ */
+export function createRoute<Input extends v.GenericSchema, NewRecord>({
+  make,
+  create,
+  ...declaration
+}: Declaration & {
+  readonly input: Input
+  readonly inputName: string
+  make(
+    input: v.InferOutput<Input>,
+    context: WriteContext,
+  ): { readonly record: NewRecord; readonly item: unknown; readonly events: readonly EventRecord[] }
+  create(creation: Creation<NewRecord>): Promise<CreationOutcome | { readonly outcome: 'no_business' }>
+}): CreateRoute {
+  return {
+    method: 'POST',
+    ...declaration,
+    prepare(input, context) {
+      const { record, item, events } = make(input as v.InferOutput<Input>, context)
+      return { item, create: (claim) => create({ ...claim, record, events }) }
+    },
+  }
+}

@@ -1,0 +1,168 @@
+import type { LookupAddress } from 'node:dns'
+import { isIP, type LookupFunction, type TcpNetConnectOpts } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { type DestinationVerdict, resolveAddresses } from '../webhooks/destination.ts'
+import type { Lookup } from '../webhooks/dns-lookup.ts'
+import type { AttemptTimings } from '../webhooks/webhook-sender.ts'
+import type { MeteredSocket } from './metered-socket.ts'
+import {
+  CONNECTION_FAILED,
+  DESTINATION_REFUSED,
+  DNS_FAILED,
+  SendError,
+  TLS_FAILED,
+  toSendError,
+} from './send-error.ts'
+
+/** What is known of an attempt's time so far. */
+export type Timings = { -readonly [Part in keyof AttemptTimings]: AttemptTimings[Part] }
+
+/** Nothing has happened yet. */
+export function createTimings(): Timings {
+  return { dnsMs: null, connectMs: null, tlsMs: null, firstByteMs: null }
+}
+
+/** Where a connection goes. */
+export interface DialTarget {
+  readonly hostname: string
+  readonly port: number
+  /** Opens the connection itself. */
+  readonly connect: (options: TcpNetConnectOpts) => MeteredSocket
+  /** Encrypts a connection that is open; `null` for plain HTTP. */
+  readonly secure: ((stream: Duplex, done: DialResult) => void) | null
+}
+
+/** Called once with what became of a connection, unless it was destroyed meanwhile: with what HTTP reads and writes. */
+export type DialResult = (...result: [error: null, stream: Duplex] | [error: Error, stream: null]) => void
+
+/** What stands between a name and a connection. */
+export interface AddressGuard {
+  resolve(hostname: string): Promise<readonly LookupAddress[]>
+  judge(addresses: readonly Pick<LookupAddress, 'address'>[]): DestinationVerdict
+  /** Judges a name that `resolve` rejected. */
+  judgeUnresolved(hostname: string, error: unknown): DestinationVerdict
+}
+
+const SOCKET_OPTIONS = {
+  noDelay: true,
+  autoSelectFamily: true,
+  // Node gives an address up when it tries the next, by default after 250 ms: too early for the far side of the earth,
+  // and for a first packet that is lost, which is sent again after a second.
+  autoSelectFamilyAttemptTimeout: 2000,
+}
+
+/**
+ * Opens a connection, if its address may be connected to. The verdict falls on the addresses that the socket itself will
+ * use, never on those of an earlier look-up: a name that is vetted and then resolved again is a name that has changed its
+ * mind in between. It falls once more on the address at the other end, before a byte is written.
+ *
+ * @returns the connection, so that dialling can be given up; `undefined` if it was refused before
+ */
+export function dial(
+  target: DialTarget,
+  guard: AddressGuard,
+  timings: Timings,
+  done: DialResult,
+): MeteredSocket | undefined {
+  const { hostname, port } = target
+  // An address in the URL is not looked up.
+  const refusal = isIP(hostname) ? judgeAll(hostname, [{ address: hostname }], guard) : null
+  if (refusal) {
+    done(refusal, null)
+    return undefined
+  }
+  const startedAt = performance.now()
+  const finish = once(done)
+  const connection = target.connect({ host: hostname, port, lookup, ...SOCKET_OPTIONS })
+  const { socket, stream } = connection
+
+  function lookup(...[name, , answer]: Parameters<LookupFunction>): void {
+    vet(name, guard)
+      .finally(() => {
+        timings.dnsMs = performance.now() - startedAt
+      })
+      .then(
+        (addresses) => answer(null, addresses),
+        (error) => answer(error, []),
+      )
+  }
+
+  socket
+    .on('error', (error) => finish(toSendError(error, CONNECTION_FAILED), null))
+    .once('connect', () => {
+      timings.connectMs = performance.now() - startedAt - (timings.dnsMs ?? 0)
+      const refusal = judgeAll(hostname, [{ address: socket.remoteAddress ?? '' }], guard)
+      if (refusal) socket.destroy(refusal)
+      else if (target.secure) encrypt(stream, target.secure, timings, finish)
+      else finish(null, stream)
+    })
+  return connection
+}
+
+/** The first result counts: a connection that came about and breaks later is not a failed one. */
+function once(done: DialResult): DialResult {
+  let isDone = false
+  return (...result) => {
+    if (!isDone) {
+      isDone = true
+      done(...result)
+    }
+  }
+}
+
+/** All the addresses of a name, of which the socket tries one after the other. */
+async function vet(hostname: string, guard: AddressGuard): Promise<LookupAddress[]> {
+  const addresses = await guard.resolve(hostname).catch((error) => {
+    const verdict = guard.judgeUnresolved(hostname, error)
+    if (!verdict.allowed) throw new SendError(DESTINATION_REFUSED, verdict.detail, { cause: error })
+    throw new SendError(DNS_FAILED, error instanceof Error ? error.message : String(error), { cause: error })
+  })
+  const refusal = judgeAll(hostname, addresses, guard)
+  if (refusal) throw refusal
+  return addresses.map(({ address }) => ({ address, family: isIP(address) }))
+}
+
+function encrypt(
+  stream: Duplex,
+  secure: NonNullable<DialTarget['secure']>,
+  timings: Timings,
+  done: DialResult,
+): void {
+  const startedAt = performance.now()
+  secure(stream, (error, encrypted) => {
+    if (error) return done(toSendError(error, TLS_FAILED), null)
+    timings.tlsMs = performance.now() - startedAt
+    done(null, encrypted)
+  })
+}
+
+/** @returns why the addresses of a host may not be connected to; `null` if they may */
+function judgeAll(
+  host: string,
+  addresses: readonly Pick<LookupAddress, 'address'>[],
+  { judge }: AddressGuard,
+): SendError | null {
+  const verdict = judge(addresses)
+  return verdict.allowed ? null : new SendError(DESTINATION_REFUSED, `${host}: ${verdict.detail}`)
+}
+
+/** After this a look-up is taken for lost: no attempt can still be waiting for it. */
+const LOST_AFTER_MS = 10_000
+
+/**
+ * Look-ups of which one at a time is made for each name: the system resolves only a few at once, and an endpoint whose
+ * name server is silent would take all the places with a few attempts.
+ */
+export function shareLookups(lookup: Lookup, lostAfterMs: number = LOST_AFTER_MS): AddressGuard['resolve'] {
+  const underWay = new Map<string, { readonly answer: Promise<LookupAddress[]>; readonly begunAt: number }>()
+  return (hostname) => {
+    const joined = underWay.get(hostname)
+    if (joined && performance.now() - joined.begunAt < lostAfterMs) return joined.answer
+    const answer = resolveAddresses(hostname, lookup).finally(() => {
+      if (underWay.get(hostname) === begun) underWay.delete(hostname)
+    })
+    const begun = { answer, begunAt: performance.now() }
+    underWay.set(hostname, begun)
+    return answer
+  }
+}

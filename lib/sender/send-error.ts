@@ -1,0 +1,117 @@
+/** The attempt took longer than it may, wherever it was: waiting for a connection, DNS, connect, TLS, headers or body. */
+export const TIMEOUT = 'timeout'
+
+/** Nothing listens there. */
+export const CONNECTION_REFUSED = 'connection_refused'
+
+/** The other side ended the connection before its answer was complete. */
+export const CONNECTION_RESET = 'connection_reset'
+
+/** No connection came about for another reason: no route, no free socket on this side. */
+export const CONNECTION_FAILED = 'connection_failed'
+
+/** The name servers of the name failed. For a name that does not exist see {@link DESTINATION_REFUSED}. */
+export const DNS_FAILED = 'dns_failed'
+
+/** No encryption was agreed on: the certificate is not to be trusted, or the other side does not speak TLS. */
+export const TLS_FAILED = 'tls_failed'
+
+/**
+ * The URL or an address is one that no webhook is sent to, or the name does not exist: see `judgeUrl` and
+ * `judgeUnresolved`. The customer is not told which.
+ */
+export const DESTINATION_REFUSED = 'destination_not_allowed'
+
+/** A header cannot be written as HTTP: it has a line break, or a character that is not in Latin-1. Nothing was sent. */
+export const INVALID_REQUEST = 'invalid_request'
+
+/**
+ * No answer that can be used: not HTTP/1.1, a switch of protocols, or one without end (headers or anything else but a
+ * body of more than 16 KiB, more than 16 interim answers, more than 1 MiB in all).
+ */
+export const INVALID_RESPONSE = 'invalid_response'
+
+/** The caller's signal ended the attempt. */
+export const INTERRUPTED = 'interrupted'
+
+/** The fault is this side's: the sender is closed, undici cannot be loaded, or there is a bug. Nobody need have been asked. */
+export const SENDER_FAILED = 'sender_failed'
+
+/** Every `error` of an answer of `createWebhookSender`. */
+export type SendErrorCode =
+  | typeof TIMEOUT
+  | typeof CONNECTION_REFUSED
+  | typeof CONNECTION_RESET
+  | typeof CONNECTION_FAILED
+  | typeof DNS_FAILED
+  | typeof TLS_FAILED
+  | typeof DESTINATION_REFUSED
+  | typeof INVALID_REQUEST
+  | typeof INVALID_RESPONSE
+  | typeof INTERRUPTED
+  | typeof SENDER_FAILED
+
+/** Why an attempt had no answer. Its message is for the operator. Never leaves the sender. */
+export class SendError extends Error {
+  override readonly name = 'SendError'
+  readonly code: SendErrorCode
+
+  constructor(code: SendErrorCode, message: string, options?: { cause?: unknown }) {
+    super(message, options)
+    this.code = code
+  }
+}
+
+/** The codes of Node and undici that have one meaning wherever they come up. */
+const MEANINGS: Readonly<Record<string, SendErrorCode>> = {
+  ECONNREFUSED: CONNECTION_REFUSED,
+  ECONNRESET: CONNECTION_RESET,
+  ECONNABORTED: CONNECTION_RESET,
+  EPIPE: CONNECTION_RESET,
+  UND_ERR_SOCKET: CONNECTION_RESET,
+  ETIMEDOUT: TIMEOUT,
+  EPROTO: TLS_FAILED,
+  UND_ERR_INVALID_ARG: INVALID_REQUEST,
+  UND_ERR_NOT_SUPPORTED: INVALID_REQUEST,
+  UND_ERR_HEADERS_OVERFLOW: INVALID_RESPONSE,
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: CONNECTION_RESET,
+  // What undici comes to when a status is below 100.
+  ERR_ASSERTION: INVALID_RESPONSE,
+}
+
+/**
+ * What an error of Node or undici means.
+ *
+ * @param otherwise for an error that means nothing by itself
+ */
+export function toSendError(error: unknown, otherwise: SendErrorCode): SendError {
+  if (error instanceof SendError) return error
+  if (error instanceof AggregateError) return mostTelling(error, otherwise)
+  return new SendError(readMeaning(error) ?? otherwise, describe(error), { cause: error })
+}
+
+/** Several addresses were tried. One that refused has answered; of the others it is not known that anybody is there. */
+function mostTelling(error: AggregateError, otherwise: SendErrorCode): SendError {
+  const meanings = error.errors.map(readMeaning)
+  const meaning = meanings.includes(CONNECTION_REFUSED) ? CONNECTION_REFUSED : meanings.find(Boolean)
+  return new SendError(meaning ?? otherwise, error.errors.map(describe).join('; '), { cause: error })
+}
+
+function readMeaning(error: unknown): SendErrorCode | undefined {
+  if (error instanceof Error && error.name === 'HTTPParserError') return readParserMeaning(error)
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  // undici has one code for a connection that was closed and for an answer that it does not want.
+  if (code === 'UND_ERR_SOCKET' && /^bad /.test(describe(error))) return INVALID_RESPONSE
+  if (MEANINGS[code]) return MEANINGS[code]
+  if (code.startsWith('ERR_TLS_') || code.startsWith('ERR_SSL_')) return TLS_FAILED
+  return undefined
+}
+
+/** undici's parser errors should have a code of llhttp's, but it is `undefined` (7.30). */
+function readParserMeaning({ message }: Error): SendErrorCode {
+  return message.includes('Invalid EOF state') ? CONNECTION_RESET : INVALID_RESPONSE
+}
+
+function describe(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

@@ -1,0 +1,73 @@
+import { readWhole } from '../base/options.ts'
+import { VERSION } from '../base/version.ts'
+import {
+  type DestinationOptions,
+  type DestinationRules,
+  readDestinationOptions,
+} from '../webhooks/destination.ts'
+import { type Lookup, readLookup } from '../webhooks/dns-lookup.ts'
+
+/** Options of `createWebhookSender`. Each is read once. */
+export interface WebhookSenderOptions extends DestinationOptions {
+  /** Milliseconds that an attempt takes at most, from the name look-up to the last byte. Default 10,000, which is the longest. */
+  timeoutMs?: number | undefined
+  /**
+   * Connections to one origin at once: further attempts wait for one to become free, and their time runs. Default 256: as
+   * many as a delivery loop makes attempts, so that no endpoint waits for another one of the same provider.
+   */
+  maxConnectionsPerOrigin?: number | undefined
+  /** What the requests name as their sender. Default `business-api-kit/<version> (webhooks)`. */
+  userAgent?: string | undefined
+  /**
+   * Resolves names, once at a time for each name, and must call back. Default `publicLookup`, which asks the name servers
+   * from this process, as names come from strangers; with `allowPrivateNetworks` `dns.lookup`, which sees what the system
+   * sees.
+   */
+  lookup?: Lookup | undefined
+  /** Certificate authorities to trust, in PEM, instead of those that Node trusts. Default those. */
+  ca?: string | readonly string[] | undefined
+}
+
+/** The options with their defaults, checked. */
+export interface SenderSettings {
+  readonly destinations: DestinationRules
+  readonly timeoutMs: number
+  readonly maxConnectionsPerOrigin: number
+  readonly userAgent: string
+  readonly lookup: Lookup
+  readonly ca: string[] | undefined
+}
+
+/** After this an attempt has failed (specification, section 6, rule 2 of delivery). */
+const TIMEOUT_MAX_MS = 10_000
+const CONNECTIONS_MAX = 65_535
+
+/** @throws `TypeError` or `RangeError` naming the option that cannot be used */
+export function readSenderOptions(options: WebhookSenderOptions): SenderSettings {
+  const destinations = readDestinationOptions(options)
+  return {
+    destinations,
+    timeoutMs: readWhole('timeoutMs', options.timeoutMs, TIMEOUT_MAX_MS, { max: TIMEOUT_MAX_MS }),
+    maxConnectionsPerOrigin: readWhole('maxConnectionsPerOrigin', options.maxConnectionsPerOrigin, 256, {
+      max: CONNECTIONS_MAX,
+    }),
+    userAgent: readUserAgent(options.userAgent),
+    lookup: readLookup(options.lookup, destinations.allowPrivateNetworks),
+    ca: readAuthorities(options.ca),
+  }
+}
+
+function readUserAgent(userAgent = `business-api-kit/${VERSION} (webhooks)`): string {
+  if (/^[!-~]([ -~]{0,254}[!-~])?$/.test(userAgent)) return userAgent
+  throw new TypeError(
+    `Cannot use option 'userAgent' as it must be 1 to 256 visible ASCII characters: current value is '${userAgent}'`,
+  )
+}
+
+function readAuthorities(ca: string | readonly string[] | undefined): string[] | undefined {
+  if (ca === undefined) return undefined
+  const authorities = [ca].flat()
+  if (authorities.length > 0 && authorities.every((pem) => /-----BEGIN CERTIFICATE-----/.test(pem)))
+    return authorities
+  throw new TypeError("Cannot use option 'ca' as it must be certificates in PEM")
+}

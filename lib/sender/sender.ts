@@ -1,0 +1,162 @@
+import {
+  type DestinationRules,
+  judgeAddresses,
+  judgeDestination,
+  judgeUnresolved,
+  judgeUrl,
+} from '../webhooks/destination.ts'
+import type { WebhookAnswer, WebhookRequest, WebhookSender } from '../webhooks/webhook-sender.ts'
+import { readExcerpt } from './body-excerpt.ts'
+import { type Answer, loadConnections } from './connection.ts'
+import { type ConnectionPool, createConnectionPool } from './connection-pool.ts'
+import { type Deadline, startDeadline } from './deadline.ts'
+import { type AddressGuard, createTimings, shareLookups, type Timings } from './dial.ts'
+import { readRetryAfter } from './retry-after.ts'
+import { DESTINATION_REFUSED, SENDER_FAILED, SendError, toSendError } from './send-error.ts'
+import { readSenderOptions, type WebhookSenderOptions } from './sender-options.ts'
+
+/**
+ * Sends webhooks over HTTP/1.1 on connections that are kept open, to the public internet only (see `judgeUrl`): no
+ * redirect is followed, no proxy of the environment used, nothing decompressed. Opens nothing before the first attempt;
+ * undici is loaded by that or by `prepare`. Closing waits for the attempts under way.
+ *
+ * The `error` of an answer is one of {@link SendErrorCode}. A 2xx counts although its body is longer than what is kept;
+ * one whose body neither ends nor reaches that length in time is a `timeout`.
+ *
+ * @throws `TypeError` or `RangeError` for an option that cannot be used
+ */
+export function createWebhookSender(options: WebhookSenderOptions = {}): WebhookSender {
+  const { destinations, timeoutMs, maxConnectionsPerOrigin, userAgent, lookup, ca } =
+    readSenderOptions(options)
+  const guard: AddressGuard = {
+    resolve: shareLookups(lookup),
+    judge: (addresses) => judgeAddresses(addresses, destinations),
+    judgeUnresolved: (hostname, error) => judgeUnresolved(hostname, error, destinations),
+  }
+  let pool: Promise<ConnectionPool> | undefined
+  let closing: Promise<void> | undefined
+
+  async function open(): Promise<ConnectionPool> {
+    if (closing) throw new SendError(SENDER_FAILED, 'the sender is closed')
+    pool ??= load()
+    return pool
+  }
+
+  async function load(): Promise<ConnectionPool> {
+    try {
+      return createConnectionPool(await loadConnections(guard, ca), maxConnectionsPerOrigin)
+    } catch (error) {
+      // Tried again by the next attempt: it may have been for want of a file descriptor.
+      pool = undefined
+      throw error
+    }
+  }
+
+  async function close(): Promise<void> {
+    const opened = await pool?.catch(() => undefined)
+    await opened?.close()
+  }
+
+  return {
+    judge: (url) => judgeDestination(url, { ...destinations, lookup }),
+    async prepare() {
+      await open().catch((cause) => {
+        throw new Error(`Cannot send webhooks as ${cause.message}`, { cause })
+      })
+    },
+    async send({ url, headers, body }, signal) {
+      const timings = createTimings()
+      let startedAt = performance.now()
+      let deadline: Deadline | undefined
+      try {
+        const { origin, pathname, search } = readUrl(url, destinations)
+        const { take, giveBack } = await open()
+        // What it takes to load undici is not the subscriber's time.
+        startedAt = performance.now()
+        deadline = startDeadline(timeoutMs, signal)
+        const connection = await take(origin, deadline)
+        const path = pathname + search
+        const answer = await connection
+          .exchange({ path, headers: writeHeaders(headers, userAgent), body, deadline, timings })
+          .finally(() => giveBack(connection))
+        return succeed(answer, timings, performance.now() - startedAt)
+      } catch (error) {
+        return fail(toSendError(error, SENDER_FAILED), timings, performance.now() - startedAt)
+      } finally {
+        deadline?.clear()
+      }
+    },
+    close() {
+      closing ??= close()
+      return closing
+    },
+  }
+}
+
+/** @throws `SendError` for a URL that is refused as it stands */
+function readUrl(text: string, destinations: DestinationRules): URL {
+  const verdict = judgeUrl(text, destinations)
+  if (verdict.allowed) return verdict.url
+  throw new SendError(DESTINATION_REFUSED, verdict.detail)
+}
+
+/** Headers that are the connection's business and the sender's name: a request's own of these are left out. */
+const SENDERS_OWN = new Set([
+  'host',
+  'content-length',
+  'transfer-encoding',
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'upgrade',
+  'expect',
+  'user-agent',
+])
+
+/** @returns names and values in turn; of two names that differ in case only, the later one */
+function writeHeaders(own: WebhookRequest['headers'], userAgent: string): string[] {
+  const names = ['user-agent']
+  const headers = ['User-Agent', userAgent]
+  for (const [name, value] of Object.entries(own)) {
+    const key = name.toLowerCase()
+    if (SENDERS_OWN.has(key)) continue
+    const known = names.indexOf(key)
+    const place = known === -1 ? names.push(key) - 1 : known
+    headers[2 * place] = name
+    headers[2 * place + 1] = value
+  }
+  return headers
+}
+
+function succeed({ status, headers, chunks }: Answer, timings: Timings, durationMs: number): WebhookAnswer {
+  return {
+    status,
+    error: null,
+    bodyExcerpt: readExcerpt(chunks, firstOf(headers['content-encoding'])),
+    retryAfterMs: readRetryAfter(firstOf(headers['retry-after']), firstOf(headers.date), Date.now()),
+    durationMs,
+    timings,
+  }
+}
+
+/** Of a header that was sent more than once. */
+function firstOf(value: string | string[] | undefined): string | undefined {
+  return typeof value === 'string' ? value : value?.[0]
+}
+
+function fail({ code, message }: SendError, timings: Timings, durationMs: number): WebhookAnswer {
+  // Of a refused destination no time is told: a name that exists takes another one to resolve than one that does not.
+  // Otherwise a copy: a name that resolves after the deadline is still noted in the original.
+  const told = code === DESTINATION_REFUSED ? createTimings() : { ...timings }
+  return {
+    status: null,
+    error: code,
+    wasMade: code !== SENDER_FAILED,
+    detail: message,
+    bodyExcerpt: '',
+    durationMs,
+    timings: told,
+  }
+}

@@ -1,0 +1,18 @@
+/**
+ * Loads undici, which most hosts never need. The name is written out in one plain `import()`: bundlers and tracers of
+ * files (webpack, Turbopack, esbuild, Next.js' standalone output) take along only what they can see.
+ *
+ * @throws Error when it is not there to be loaded
+ */
+export async function loadUndici(): Promise<typeof import('undici')> {
+  try {
+    return await import('undici')
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause)
+    throw new Error(
+      `undici cannot be loaded: ${reason}: install the dependencies of business-api-kit where this process runs; ` +
+        'a bundle or a traced deployment must hold undici or leave business-api-kit out as a whole',
+      { cause },
+    )
+  }
+}

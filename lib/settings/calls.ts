@@ -1,0 +1,89 @@
+import * as v from 'valibot'
+import type { AuditAction, AuditedRequest, AuditRecord } from '../access/audit.ts'
+import type { Insertion } from '../access/insertion.ts'
+import { ALREADY_EXISTS, BusinessApiError, LIMIT_REACHED } from '../base/errors.ts'
+import { OrganizationIdSchema, read, withoutUndefined } from '../base/host-input.ts'
+import { ActorSchema, type MakeEntry } from './audit.ts'
+
+// Each call is made in the same way: the input is checked, one verb of the store makes the change together with its audit
+// entry, and the outcome becomes the record or a typed error.
+
+/** A call with its checked input. */
+export interface Call<Input> {
+  /** The beginning of every message: `Cannot revoke an API key`. */
+  readonly action: string
+  readonly organizationId: string
+  readonly actor: string | null
+  readonly input: Input
+}
+
+/** Reads the input of a call. @throws `BusinessApiError` with code `invalid_input` */
+export type ReadCall<Input> = (organizationId: string, given?: object) => Call<Input>
+
+type Fields<Entries extends v.ObjectEntries> = v.InferOutput<v.ObjectSchema<Entries, undefined>>
+
+/**
+ * Defines a call by its input.
+ *
+ * @param action the beginning of every message: `Cannot revoke an API key`
+ * @param entries the schemas of the fields beside the organization's id and the actor
+ */
+export function defineCall<Entries extends v.ObjectEntries>(
+  action: string,
+  entries: Entries,
+): ReadCall<Fields<Entries>> {
+  // One schema, so that a refusal names every field that cannot be used.
+  const schema = v.object({ organizationId: OrganizationIdSchema, ...entries, actor: ActorSchema })
+  return (organizationId, given) => {
+    const fields = { ...withoutUndefined(Object(given)), organizationId }
+    const checked = read(schema, fields, action) as Readonly<Record<string, unknown>>
+    const { organizationId: owner, actor, ...input } = checked
+    return {
+      action,
+      organizationId: owner as string,
+      actor: actor as string | null,
+      input: input as Fields<Entries>,
+    }
+  }
+}
+
+/**
+ * Gives the fields that every verb with an audit entry takes.
+ *
+ * @param details nothing secret: see `AUDIT_ACTIONS`
+ */
+export function audited(
+  makeEntry: MakeEntry,
+  { organizationId, actor }: Call<unknown>,
+  action: AuditAction,
+  subjectId: string,
+  details?: AuditRecord['details'],
+): AuditedRequest {
+  return { organizationId, entry: makeEntry(action, subjectId, actor, details) }
+}
+
+/** The ends of the messages of refusals, after "as". */
+export interface InsertionRefusals {
+  /** For an id that another record has or had. */
+  readonly taken: string
+  /** For a limit that is reached. */
+  readonly full: string
+}
+
+/**
+ * Gives the record that an insertion has made.
+ *
+ * @throws `BusinessApiError` with code `already_exists`, and the record of that id, or `limit_reached`
+ */
+export function insertedItem<Item extends object>(
+  { action }: Call<unknown>,
+  insertion: Insertion<Item>,
+  refusals: InsertionRefusals,
+): Item {
+  if (insertion.outcome === 'inserted') return insertion.item
+  if (insertion.outcome === 'limit_reached') {
+    throw new BusinessApiError(LIMIT_REACHED, `${action} as ${refusals.full}`)
+  }
+  const { item: record } = insertion
+  throw new BusinessApiError(ALREADY_EXISTS, `${action} as ${refusals.taken}`, { record })
+}

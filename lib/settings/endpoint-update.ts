@@ -1,0 +1,81 @@
+import { isDeepStrictEqual } from 'node:util'
+import { BusinessApiError, INVALID_STATE } from '../base/errors.ts'
+import { found } from '../base/host-input.ts'
+import type { BusinessApiStore } from '../business-store.ts'
+import type { EventType } from '../resources/event-catalogue.ts'
+import type { EndpointStore, HeaderChange, WebhookEndpoint } from '../webhooks/endpoints.ts'
+import type { SecretSealer } from '../webhooks/secret-sealing.ts'
+import type { Acting, MakeEntry } from './audit.ts'
+import { audited, type Call } from './calls.ts'
+import { checkHeaderBounds, type HeaderPatch, patchHeaders } from './endpoint-headers.ts'
+import { checkUrl, type JudgeUrl, type ReadUpdate } from './endpoint-inputs.ts'
+
+/** Changes of a webhook endpoint; absent fields stay. */
+export interface EndpointUpdate extends Acting {
+  /** Where to: https, public, on port 443 or from 1024 on. Judged now and again at every attempt. */
+  readonly url?: string | undefined
+  /** The types it wants, at least one, each once; null: every type, also those to come. */
+  readonly types?: readonly EventType[] | null | undefined
+  /** At most 200 characters, for people. */
+  readonly description?: string | undefined
+  /**
+   * Changes of the organization's own headers, which are sent with every attempt: a value is set, null removes, other headers
+   * stay; null in place of the object removes all. At most 20, 8 KiB in all, none that the service sets itself. The values
+   * are sealed, and no call shows them again.
+   */
+  readonly headers?: HeaderPatch | undefined
+}
+
+/** What endpoints are changed with. */
+export interface EndpointUpdateTools {
+  readonly sealer: SecretSealer
+  readonly judge: JudgeUrl
+  readonly makeEntry: MakeEntry
+}
+
+/** A change of headers that met so many others at the same time is refused. */
+const ATTEMPTS_MAX = 20
+
+/** Creates the call `update`. */
+export function createEndpointUpdate(
+  { endpoints }: Pick<BusinessApiStore, 'endpoints'>,
+  { sealer, judge, makeEntry }: EndpointUpdateTools,
+  readUpdate: ReadUpdate,
+): (organizationId: string, endpointId: string, update: EndpointUpdate) => Promise<WebhookEndpoint> {
+  return async (organizationId, endpointId, update) => {
+    const call = readUpdate(organizationId, { ...update, endpointId })
+    const { endpointId: id, headers: patch, ...fields } = call.input
+    if (fields.url !== undefined) await checkUrl(judge, fields.url, call.action)
+    const request = { ...audited(makeEntry, call, 'endpoint.updated', id), endpointId: id }
+    for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+      const headers =
+        patch === undefined ? undefined : await changeHeaders({ endpoints, sealer }, call, id, patch)
+      const changes = headers ? { ...fields, headers } : fields
+      const { outcome, endpoint } = found(await endpoints.update({ ...request, changes }), call.action)
+      if (outcome === 'changed') return endpoint
+    }
+    throw new BusinessApiError(
+      INVALID_STATE,
+      `${call.action} as other calls change its headers at the same time: try again`,
+    )
+  }
+}
+
+/** Seals the present headers with a patch applied; undefined when the patch changes none. */
+async function changeHeaders(
+  { endpoints, sealer }: { readonly endpoints: EndpointStore; readonly sealer: SecretSealer },
+  { organizationId, action }: Call<unknown>,
+  endpointId: string,
+  patch: HeaderPatch,
+): Promise<HeaderChange | undefined> {
+  const target = found(await endpoints.getTarget(organizationId, endpointId), action)
+  const { sealedHeaders: replaces } = target
+  const ref = { organizationId, endpointId }
+  // Without opening them: the way out for headers whose key is lost.
+  if (patch === null) return replaces === null ? undefined : { ...sealer.sealHeaders({}, ref), replaces }
+  const present = sealer.unsealHeaders(target, ref)
+  const headers = patchHeaders(present, patch)
+  if (isDeepStrictEqual(headers, present)) return undefined
+  checkHeaderBounds(headers, action)
+  return { ...sealer.sealHeaders(headers, ref), replaces }
+}

@@ -1,0 +1,175 @@
+import { setMaxListeners } from 'node:events'
+import type { ClaimedDelivery } from './deliveries.ts'
+import type { SecretOpener } from './secret-sealing.ts'
+import { signWebhook } from './signature.ts'
+import type { WebhookAnswer, WebhookRequest, WebhookSender } from './webhook-sender.ts'
+
+/**
+ * Makes the request of an attempt (specification, section 6): the endpoint's own headers under the headers of the service,
+ * signed anew for each attempt.
+ *
+ * @param timestamp Unix seconds, by the store's clock
+ * @throws `BusinessApiError` with code `secret_unavailable`
+ */
+export function makeRequest(
+  delivery: Sendable,
+  sealer: SecretOpener,
+  headerPrefix: string,
+  timestamp: number,
+): WebhookRequest {
+  const secrets = delivery.sealedSecrets.map((sealed) => sealer.unseal(sealed, delivery))
+  const headers = {
+    'Content-Type': 'application/json',
+    [`${headerPrefix}-Event-Id`]: delivery.eventId,
+    [`${headerPrefix}-Event-Type`]: delivery.type,
+    [`${headerPrefix}-Signature`]: signWebhook(delivery.body, secrets, timestamp),
+  }
+  return {
+    url: delivery.url,
+    headers: { ...without(headers, sealer.unsealHeaders(delivery, delivery)), ...headers },
+    body: delivery.body,
+  }
+}
+
+/** The parts of a delivery that make a request. */
+export type Sendable = Omit<ClaimedDelivery, 'id' | 'attempt'>
+
+/** Leaves out own headers with a name of the service, in any case: a sender would send both. */
+function without(
+  headers: WebhookRequest['headers'],
+  own: WebhookRequest['headers'],
+): WebhookRequest['headers'] {
+  const names = new Set(Object.keys(headers).map((name) => name.toLowerCase()))
+  return Object.fromEntries(Object.entries(own).filter(([name]) => !names.has(name.toLowerCase())))
+}
+
+/** Longest duration of an attempt in milliseconds. The shipped sender ends by itself after 10 seconds. */
+export const ATTEMPT_MAX_MS = 12_000
+
+/** Time for a sender to end an interrupted attempt, in milliseconds; then the attempt ends without its sender. */
+export const INTERRUPT_MAX_MS = 500
+
+/** Ends all attempts of a loop at once. */
+export interface Interruption {
+  /** For senders. */
+  readonly signal: AbortSignal
+  /** Called before senders have ended. Not listeners of the signal: Node searches all of them whenever one is added or removed. */
+  readonly listeners: Set<() => void>
+  interrupt(): void
+}
+
+/** Creates an interruption for any number of attempts. */
+export function createInterruption(): Interruption {
+  const controller = new AbortController()
+  const listeners = new Set<() => void>()
+  // A sender may add a listener for each attempt, which Node takes for a leak from the eleventh on.
+  setMaxListeners(0, controller.signal)
+  return {
+    signal: controller.signal,
+    listeners,
+    interrupt() {
+      controller.abort()
+      for (const listener of listeners) listener()
+    },
+  }
+}
+
+/**
+ * Makes one attempt. A sender that throws, never answers or answers nonsense makes a failed attempt as well.
+ *
+ * @param onError receives the errors of a faulty sender
+ */
+export async function attempt(
+  sender: WebhookSender,
+  request: WebhookRequest,
+  interruption: Interruption,
+  onError: (error: unknown) => void,
+): Promise<WebhookAnswer> {
+  const begunAt = performance.now()
+  const overdue = startOverdue(interruption)
+  try {
+    const answer = await Promise.race([sender.send(request, interruption.signal), overdue.error])
+    const durationMs = performance.now() - begunAt
+    return typeof answer === 'string' ? failed(answer, durationMs) : toStorable(answer, durationMs)
+  } catch (error) {
+    onError(error)
+    return failed('sender_failed', performance.now() - begunAt)
+  } finally {
+    overdue.clear()
+  }
+}
+
+/** Whether an answer is a success: any 2xx (specification, section 6, rule 1 of delivery). */
+export function isSuccess({ status }: Pick<WebhookAnswer, 'status'>): boolean {
+  return status !== null && status >= 200 && status < 300
+}
+
+function failed(error: string, durationMs: number): WebhookAnswer {
+  return { status: null, error, bodyExcerpt: '', durationMs }
+}
+
+/** Ends an attempt whose sender does not: after its longest duration, or soon after an interruption. */
+function startOverdue({ listeners }: Interruption): { readonly error: Promise<string>; clear(): void } {
+  let timer: NodeJS.Timeout | undefined
+  let interrupt = (): void => {}
+  const error = new Promise<string>((resolve) => {
+    timer = setTimeout(resolve, ATTEMPT_MAX_MS, 'timeout')
+    interrupt = () => {
+      clearTimeout(timer)
+      timer = setTimeout(resolve, INTERRUPT_MAX_MS, 'interrupted')
+    }
+    listeners.add(interrupt)
+  })
+  return {
+    error,
+    clear() {
+      clearTimeout(timer)
+      listeners.delete(interrupt)
+    },
+  }
+}
+
+// --- Limits of an answer ---
+
+/** Equal to the shipped sender's. */
+const EXCERPT_MAX_LENGTH = 4096
+const ERROR_MAX_LENGTH = 100
+
+/** Makes an answer that any store can keep: a sender may be the host's own, and a single answer must not spoil a batch. */
+function toStorable(answer: WebhookAnswer, measuredMs: number): WebhookAnswer {
+  const status = readStatus(answer.status)
+  const error = readText(answer.error, ERROR_MAX_LENGTH) || (status === null ? 'sender_failed' : null)
+  const { dnsMs, connectMs, tlsMs, firstByteMs } = answer.timings ?? {}
+  return {
+    status,
+    error,
+    wasMade: answer.wasMade !== false,
+    detail: answer.detail ?? null,
+    bodyExcerpt: readText(answer.bodyExcerpt, EXCERPT_MAX_LENGTH),
+    retryAfterMs: readMs(Math.min(answer.retryAfterMs ?? 0, MS_MAX)),
+    durationMs: readMs(answer.durationMs) ?? measuredMs,
+    timings: {
+      dnsMs: readMs(dnsMs),
+      connectMs: readMs(connectMs),
+      tlsMs: readMs(tlsMs),
+      firstByteMs: readMs(firstByteMs),
+    },
+  }
+}
+
+function readStatus(status: number | null): number | null {
+  return status !== null && Number.isInteger(status) && status >= 100 && status <= 999 ? status : null
+}
+
+/** PostgreSQL stores neither NUL nor a lone surrogate. */
+function readText(text: string | null, maxLength: number): string {
+  if (typeof text !== 'string') return ''
+  return text.slice(0, maxLength).toWellFormed().replaceAll('\0', '\uFFFD')
+}
+
+/** The longest timer of Node. */
+const MS_MAX = 2 ** 31 - 1
+
+function readMs(ms: number | null | undefined): number | null {
+  return typeof ms === 'number' && ms >= 0 && ms <= MS_MAX ? ms : null
+}

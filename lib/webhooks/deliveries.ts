@@ -1,0 +1,355 @@
+import type { AuditRecord } from '../access/audit.ts'
+import type { EndpointState } from './endpoints.ts'
+
+// Longer than 250 lines, because a store's author reads the contract of one slice as a whole.
+
+// --- Types ---
+
+/**
+ * - `pending`: waits for its due time, and for its endpoint to be enabled.
+ * - `in_flight`: claimed by a process, until the end of its lease.
+ * - `delivered`: answered with 2xx.
+ * - `dead_lettered`: not attempted again; `reason` says why.
+ * - `skipped`: its endpoint was disabled or removed.
+ * - `cancelled`: an administrator has cancelled it.
+ *
+ * All but `pending` and `in_flight` are final until an administrator redelivers or recovers the delivery.
+ */
+export type DeliveryState = 'pending' | 'in_flight' | 'delivered' | 'dead_lettered' | 'skipped' | 'cancelled'
+
+/** An event on the way to an endpoint, as the delivery log shows it (specification, section 6, rule 5 of delivery). */
+export interface Delivery {
+  /** `dlv_<ulid>`. */
+  readonly id: string
+  readonly eventId: string
+  readonly type: string
+  readonly endpointId: string
+  readonly state: DeliveryState
+  /** Attempts so far, of all rounds. */
+  readonly attempts: number
+  /** When the next attempt may be made; null unless pending. */
+  readonly dueAt: string | null
+  /** Why it was dead-lettered or skipped: `http_500`, `timeout`, `gone`, `unreadable`, `endpoint_disabled` …; else null. */
+  readonly reason: string | null
+  readonly createdAt: string
+  /** When it reached its final state; null before. */
+  readonly finishedAt: string | null
+}
+
+/** One attempt of a delivery. */
+export interface DeliveryAttempt {
+  /** From 1, through all rounds. */
+  readonly number: number
+  readonly startedAt: string
+  /** Milliseconds from the name look-up to the last byte read. */
+  readonly durationMs: number
+  /** The parts of the duration; null for a part that did not happen or was not measured. */
+  readonly dnsMs: number | null
+  readonly connectMs: number | null
+  readonly tlsMs: number | null
+  readonly firstByteMs: number | null
+  /** The HTTP status; null when no answer came. */
+  readonly status: number | null
+  /**
+   * Why no answer came; null with a status. `interrupted`: the attempt ended with its process. `unreadable`: the delivery
+   * could not be read, and nothing was sent.
+   */
+  readonly error: string | null
+  /** The beginning of the answer's body. */
+  readonly bodyExcerpt: string
+}
+
+/** A delivery with its event's body and all its attempts, oldest first. */
+export interface DeliveryDetails extends Delivery {
+  /** The envelope as it is sent, byte for byte. */
+  readonly body: string
+  readonly attemptLog: readonly DeliveryAttempt[]
+}
+
+/** Selects deliveries; an absent property selects all. */
+export interface DeliveryFilter {
+  readonly endpointId?: string
+  readonly type?: string
+  readonly states?: readonly DeliveryState[]
+  /** Created at this moment or later, ISO 8601. */
+  readonly since?: string
+  /** Created before this moment, ISO 8601. */
+  readonly until?: string
+}
+
+// --- Claims ---
+
+/** Identifies an endpoint. */
+export interface EndpointRef {
+  readonly organizationId: string
+  readonly endpointId: string
+}
+
+/** The deliveries that a process has capacity for, limited for each endpoint and each organization. */
+export interface Capacity {
+  /** For each endpoint that is not listed below. */
+  readonly endpoint: number
+  /** For each organization that is not listed below. */
+  readonly organization: number
+  /** By endpoint id. */
+  readonly endpoints: Readonly<Record<string, number>>
+  /** By organization id. */
+  readonly organizations: Readonly<Record<string, number>>
+}
+
+/** Asks for deliveries to attempt. */
+export interface ClaimRequest {
+  /** A name that no other claim has: it fences every later write. */
+  readonly token: string
+  /** True if this claim was sent before and the answer was lost: the deliveries claimed then come first. */
+  readonly isRepeat: boolean
+  /** Deliveries at most. */
+  readonly limit: number
+  /**
+   * Bytes of bodies at most. A delivery whose body alone is larger is claimed without its content: see `Claims.unread`. 0:
+   * every delivery is.
+   */
+  readonly maxBytes: number
+  readonly capacity: Capacity
+  /** Endpoints to inspect at most. */
+  readonly scanLimit: number
+  /** The round robin of endpoints continues after this endpoint; null: at the first. */
+  readonly cursor: EndpointRef | null
+  /** Duration of the claims in milliseconds by the store's clock. */
+  readonly leaseMs: number
+  /** Attempts of a round in all, because an interrupted attempt can have been the last. */
+  readonly maxAttempts: number
+}
+
+/** A delivery that this process must attempt now. */
+export interface ClaimedDelivery {
+  readonly organizationId: string
+  readonly id: string
+  readonly endpointId: string
+  readonly eventId: string
+  readonly type: string
+  readonly body: string
+  readonly url: string
+  /** The names of the endpoint's own headers. */
+  readonly headerNames: readonly string[]
+  /** The endpoint's own headers, sealed; null: none. */
+  readonly sealedHeaders: string | null
+  /** As sealed, the current one first; two while a rotation's overlap lasts. */
+  readonly sealedSecrets: readonly string[]
+  /** The number of this attempt in its round, from 1; it is counted already. */
+  readonly attempt: number
+}
+
+/** A claimed delivery whose content must be read on its own: see `DeliveryStore.read`. */
+export interface UnreadDelivery extends EndpointRef {
+  readonly id: string
+}
+
+/** A dead-lettered delivery. */
+export interface DeadLetter extends EndpointRef {
+  readonly deliveryId: string
+  readonly eventId: string
+  readonly type: string
+  /** `http_500`, `timeout`, `gone`, `interrupted`, `unreadable` … */
+  readonly reason: string
+}
+
+/** The answer to a claim. */
+export interface Claims {
+  readonly deliveries: readonly ClaimedDelivery[]
+  /** Deliveries claimed without their content, because their body alone is larger than `maxBytes`. */
+  readonly unread: readonly UnreadDelivery[]
+  /** Deliveries that this claim has dead-lettered, because the lease of the last attempt had expired. A repeated claim does not list them again. */
+  readonly deadLetters: readonly DeadLetter[]
+  /** The store's clock at the time of the answer, in milliseconds since 1970. */
+  readonly storeTime: number
+  /** The cursor of the next claim; null when every endpoint with pending deliveries has been inspected. */
+  readonly next: EndpointRef | null
+}
+
+/** Identifies a claim; only the process that has the token can end it. */
+export interface ClaimRef {
+  readonly organizationId: string
+  readonly deliveryId: string
+  readonly token: string
+}
+
+/** The result of an attempt and its consequences. Times are relative to now by the store's clock. */
+export interface AttemptResult extends ClaimRef, Omit<DeliveryAttempt, 'number' | 'startedAt'> {
+  /** The delivery's next state: `retry` is pending again. */
+  readonly outcome: 'delivered' | 'retry' | 'dead_lettered'
+  /** Of a dead letter; else null. */
+  readonly reason: string | null
+  /** True if the endpoint answered 410: it is disabled, with the reason `gone`. */
+  readonly isGone: boolean
+  /** Of a retry: milliseconds from the end of this attempt to the next; else 0. */
+  readonly delayMs: number
+  /** Milliseconds since the attempt began, and since it ended. */
+  readonly startedAgoMs: number
+  readonly endedAgoMs: number
+}
+
+/** When an endpoint that only fails is disabled: both limits must be reached. */
+export interface FailureLimit {
+  /** Failed attempts since the last success. */
+  readonly failures: number
+  /** Milliseconds since the first of these failures. */
+  readonly failingMs: number
+}
+
+/** The state of an endpoint after a failed attempt. */
+export interface EndpointHealth extends EndpointRef {
+  readonly state: EndpointState
+  readonly failures: number
+  readonly failingSince: string | null
+  /** `gone`, `failing`, `administrator`; null while it is not disabled. */
+  readonly disabledReason: string | null
+  /**
+   * True if these results, without disabling the endpoint, brought it to half of the failures that disable it, for the
+   * first time since its last success.
+   */
+  readonly isNewlyFailing: boolean
+  /** True if these results disabled the endpoint. */
+  readonly isNewlyDisabled: boolean
+}
+
+/** The consequences of the results of attempts. */
+export interface ResultReport {
+  /** Results that were dropped, because their claim was no longer in force. */
+  readonly lost: readonly ClaimRef[]
+  /** Endpoints with a failed attempt, except removed endpoints. */
+  readonly endpoints: readonly EndpointHealth[]
+  readonly deadLetters: readonly DeadLetter[]
+}
+
+/** The deliveries of all organizations that are due or in flight. */
+export interface Backlog {
+  /** Deliveries of enabled endpoints that are due, counted to at most 100,000. */
+  readonly due: number
+  /** Milliseconds for which the oldest due delivery has been due; 0 without due deliveries. */
+  readonly oldestDueMs: number
+  /** Claimed by any process. */
+  readonly inFlight: number
+}
+
+/** The audit entry of a purge by hand: its subject is each organization that loses events. */
+export type PurgeEntry = Omit<AuditRecord, 'subjectId'>
+
+/** Asks for a part of a purge. */
+export interface PurgeRequest {
+  /** Age of the events to purge, with their deliveries and attempts, in milliseconds. Events with a pending delivery or a delivery in flight stay. */
+  readonly eventsAfterMs: number
+  /** Rows of each kind at most, so that no part takes long. */
+  readonly limit: number
+  /**
+   * Left in each organization that loses events, with the organization as its subject. Its details get `events`: how many
+   * the organization has lost in all purges that have this entry in common. Absent, as for the purge of a loop: none.
+   */
+  readonly entry?: PurgeEntry
+}
+
+/** The purged rows. */
+export interface PurgeReport {
+  readonly events: number
+  /** Expired entries of idempotency keys. */
+  readonly idempotencyKeys: number
+}
+
+/**
+ * Asks for deliveries in a final state to be sent again. Deliveries of removed endpoints are left out.
+ *
+ * `recover` answers the ids of the deliveries that are pending now, and adds the number of these deliveries to
+ * `details.recovered` of the entry, which calls with the same entry share. An entry whose subject is a delivery recovers
+ * that delivery once, however often the call is sent, and each answer has the id of the delivery.
+ */
+export interface RecoveryRequest {
+  readonly organizationId: string
+  /** Of these deliveries; null: the oldest that the filter selects. */
+  readonly ids: readonly string[] | null
+  readonly filter: DeliveryFilter
+  /** Deliveries at most. */
+  readonly limit: number
+  readonly entry: AuditRecord
+}
+
+// --- Store ---
+
+/** The deliveries of a store. Each delivery is written together with its event: see `Creation` and `EventStore`. */
+export interface DeliveryStore {
+  /**
+   * Claims due deliveries of enabled endpoints, each for one process only: a claimed delivery is in flight, and its attempt
+   * is counted. Within an endpoint first attempts come before retries, then deliveries that have been due for longer.
+   *
+   * Endpoints are taken by round robin in the order of (organization id, endpoint id), beginning after the cursor, each as
+   * far as its capacity allows. Pending deliveries of disabled and removed endpoints become skipped, some with each claim.
+   *
+   * The bodies of the answer have at most `maxBytes` together: deliveries beyond that are left for the next claim. Sizes are
+   * known without reading a body, so that a claim costs the same however large bodies are.
+   *
+   * A repeated claim first gives the deliveries that it claimed before: they take capacity too, deliveries of endpoints
+   * removed since are left out, and deliveries beyond `maxBytes` are released.
+   *
+   * Before the claim, deliveries whose lease has expired are reclaimed: the attempt counts and is logged as `interrupted`,
+   * and the delivery is due at once, or dead-lettered with the reason `interrupted` after the last attempt of its round.
+   */
+  claim(request: ClaimRequest): Promise<Claims>
+
+  /**
+   * Reads the content of claimed deliveries. Deliveries whose claim is no longer in force, or whose endpoint was removed,
+   * are left out.
+   */
+  read(claims: readonly ClaimRef[]): Promise<readonly ClaimedDelivery[]>
+
+  /**
+   * Writes the results of attempts: the log, the next state of each delivery, and the health of its endpoint, in the order
+   * in which the attempts ended. Attempts with the error `interrupted` or `unreadable` count, but not against their
+   * endpoint. A result whose claim is no longer in force is dropped as a whole, and is `lost` in the report.
+   *
+   * The same results again change nothing and are not lost, and the answer lists again, as of now, the deliveries that they
+   * have dead-lettered and the endpoints that they have made failing or disabled, because the previous answer may be lost.
+   */
+  writeResults(results: readonly AttemptResult[], limit: FailureLimit): Promise<ResultReport>
+
+  /** Gives claims back, due as before; the attempts are not counted. Claims that are not in force are ignored. */
+  release(claims: readonly ClaimRef[]): Promise<void>
+
+  /**
+   * Lists the newest deliveries that the filter selects.
+   *
+   * @param before the id of the last delivery of the previous page; null: from the newest
+   */
+  list(
+    organizationId: string,
+    filter: DeliveryFilter,
+    limit: number,
+    before: string | null,
+  ): Promise<readonly Delivery[]>
+
+  /** Gives a delivery with its attempts; `null` if there is no such delivery. */
+  get(organizationId: string, deliveryId: string): Promise<DeliveryDetails | null>
+
+  /** Makes deliveries in a final state due now, with the same event id and a new round of attempts. */
+  recover(request: RecoveryRequest): Promise<readonly string[]>
+
+  /**
+   * Cancels a pending delivery, also one that is backing off or waits for its endpoint.
+   *
+   * @returns whether the delivery was pending; true again for the same entry
+   */
+  cancel(organizationId: string, deliveryId: string, entry: AuditRecord): Promise<boolean>
+
+  /** Counts the deliveries of all organizations that are due or in flight. */
+  measure(): Promise<Backlog>
+
+  /** Purges a bounded part of the old rows. A report below the limit of both kinds says that none is left. */
+  purge(request: PurgeRequest): Promise<PurgeReport>
+
+  /**
+   * Calls `onDue` soon after deliveries have been written: at once for writes that this process has committed through this
+   * store, within some milliseconds for other processes where the store can know of them. Calls can be superfluous, and can
+   * be lost: a loop polls as well. An `onDue` that throws disturbs nothing.
+   *
+   * @returns ends the calls
+   */
+  watch(onDue: () => void): () => void
+}

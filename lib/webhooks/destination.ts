@@ -1,0 +1,242 @@
+import { type LookupAddress, NODATA } from 'node:dns'
+import { readFlag } from '../base/options.ts'
+import { type AddressRange, findRange, findRefusedRange, parseAddress, parseRange } from './address-ranges.ts'
+import { isNotThere, type Lookup, publicLookup } from './dns-lookup.ts'
+
+// The verdict on where a webhook may go. It falls twice: when an endpoint is registered, so that the customer hears of a
+// mistake at once, and at every attempt, as a name can mean another address by then.
+
+/** Where webhooks may go. Read by the developer settings and by the sender, which should be given the same. */
+export interface DestinationOptions {
+  /**
+   * Ranges of addresses that no webhook is sent to, beside those that are no public internet: `198.51.100.0/24`,
+   * `fd12::/16`, `203.0.113.7`. They hold with `allowPrivateNetworks` too. Default none.
+   */
+  refuseAddresses?: readonly string[] | undefined
+  /**
+   * Whether addresses of private networks are allowed, and names that do not resolve are told from those that are not
+   * allowed: endpoints on this machine and in this network get webhooks, for development. Default `false`.
+   */
+  allowPrivateNetworks?: boolean | undefined
+  /** Whether `http:` is allowed beside `https:`, and port 80 with it. Default `false`. */
+  allowHttp?: boolean | undefined
+  /** Allows both `http:` and private networks: never in production. Default `false`. */
+  localDevelopment?: boolean | undefined
+}
+
+/** The options, checked and parsed. */
+export interface DestinationRules {
+  readonly allowPrivateNetworks?: boolean
+  readonly allowHttp?: boolean
+  readonly refusedRanges?: readonly AddressRange[]
+}
+
+/** No webhook goes there. */
+export interface RefusedDestination {
+  readonly allowed: false
+  /** What the customer may read: {@link DESTINATION_NOT_ALLOWED}, or what the URL must be. */
+  readonly reason: string
+  /** What only the operator may read, as it tells what the network looks like from inside: which address, which range. */
+  readonly detail: string
+}
+
+/** Whether a webhook may go there. */
+export type DestinationVerdict = { readonly allowed: true } | RefusedDestination
+
+/** Whether a webhook may go there, with the URL as it was read. */
+export type UrlVerdict = { readonly allowed: true; readonly url: URL } | RefusedDestination
+
+/**
+ * All that a customer is told of a refused address, and of a name that does not exist: more would be a map of the network
+ * that the service runs in, which may have names of its own.
+ */
+export const DESTINATION_NOT_ALLOWED = 'destination not allowed'
+
+/** The longest URL in characters. */
+export const URL_MAX_LENGTH = 2048
+
+const ALLOWED: DestinationVerdict = { allowed: true }
+
+/** @throws `TypeError` naming the option that cannot be used */
+export function readDestinationOptions(options: DestinationOptions): Required<DestinationRules> {
+  const isLocal = readFlag('localDevelopment', options.localDevelopment)
+  return {
+    allowPrivateNetworks: readFlag('allowPrivateNetworks', options.allowPrivateNetworks) || isLocal,
+    allowHttp: readFlag('allowHttp', options.allowHttp) || isLocal,
+    refusedRanges: readRanges(options.refuseAddresses),
+  }
+}
+
+function readRanges(ranges: readonly string[] = []): AddressRange[] {
+  const action = "Cannot use option 'refuseAddresses' as it must be"
+  if (!Array.isArray(ranges))
+    throw new TypeError(`${action} a list of address ranges: current value is ${ranges}`)
+  return ranges.map((text: unknown) => {
+    const range = typeof text === 'string' ? parseRange(text, 'refused by the host') : undefined
+    if (range) return range
+    throw new TypeError(
+      `${action} addresses or ranges like 198.51.100.0/24 and fd12::/16, without bits outside the prefix: ` +
+        `'${text}' is neither`,
+    )
+  })
+}
+
+/**
+ * Judges a URL as far as it can be without asking for its addresses: a name that is allowed here may still resolve to an
+ * address that is not.
+ */
+export function judgeUrl(text: string, options: DestinationRules = {}): UrlVerdict {
+  const url = text.length <= URL_MAX_LENGTH ? parseUrl(text) : null
+  // Measured again: what is written in another script grows when it is encoded.
+  if (!url || url.href.length > URL_MAX_LENGTH) {
+    return refuseUrl(`must be a URL of at most ${URL_MAX_LENGTH} characters`)
+  }
+  if (url.protocol !== 'https:' && !(url.protocol === 'http:' && options.allowHttp)) {
+    return refuseUrl(options.allowHttp ? 'must be https or http' : 'must be https')
+  }
+  if (url.username !== '' || url.password !== '') return refuseUrl('must not contain a user name or password')
+  if (!isAllowedPort(url, options)) {
+    return refuseUrl(`must use port ${options.allowHttp ? '80, 443' : '443'} or one from ${FREE_PORTS_FROM}`)
+  }
+  const verdict = judgeHost(readHost(url), options)
+  return verdict.allowed ? { allowed: true, url } : verdict
+}
+
+function parseUrl(text: string): URL | null {
+  try {
+    return new URL(text)
+  } catch {
+    return null
+  }
+}
+
+/** Below are the services of a machine: mail or a printer would take lines of our request for commands. */
+const FREE_PORTS_FROM = 1024
+
+function isAllowedPort({ port }: URL, { allowHttp }: DestinationRules): boolean {
+  // None is the protocol's own.
+  if (port === '' || port === '443') return true
+  return Number(port) >= FREE_PORTS_FROM || (port === '80' && allowHttp === true)
+}
+
+/** The host of a URL without brackets, and without the dots that end a name given in full. */
+export function readHost({ hostname }: URL): string {
+  return hostname.replace(/^\[|\]$|\.+$/g, '')
+}
+
+/**
+ * The last label of names that the public DNS never has and private networks use (RFC 6762, appendix G, and RFC 8375).
+ * Other names of a private network are known by what they resolve to.
+ */
+const PRIVATE_DOMAINS = new Set(
+  'localhost local localdomain internal intranet private corp home lan arpa'.split(' '),
+)
+
+function judgeHost(host: string, options: DestinationRules): DestinationVerdict {
+  if (host === '') return refuse('the URL has no host')
+  // The URL parser has made one spelling of all: 0x7f.1, 2130706433, 127。0。0。1 and %31%32%37.1 are 127.0.0.1 by now.
+  if (parseAddress(host)) return judgeAddress(host, options)
+  if (options.allowPrivateNetworks) return ALLOWED
+  const labels = host.split('.')
+  const isPrivate = labels.length === 1 || PRIVATE_DOMAINS.has(labels.at(-1) ?? '')
+  return isPrivate ? refuse(`${host} is a name for a private network`) : ALLOWED
+}
+
+/** Judges an address as the system writes it. Anything else is refused. */
+export function judgeAddress(
+  address: string,
+  { allowPrivateNetworks, refusedRanges = [] }: DestinationRules = {},
+): DestinationVerdict {
+  // With a zone it is an address of the link, which only `allowPrivateNetworks` can allow.
+  const parsed = parseAddress(allowPrivateNetworks ? address.replace(/%.*$/, '') : address)
+  if (!parsed) return refuse(`'${address}' is not an address`)
+  const range =
+    findRange(parsed, refusedRanges) ?? (allowPrivateNetworks ? undefined : findRefusedRange(parsed))
+  return range ? refuse(`${address} is in ${range.cidr} (${range.purpose})`) : ALLOWED
+}
+
+/**
+ * Judges all the addresses of a name: one that is refused refuses the name. A name with a public and a private address
+ * is a mistake at best; at worst it waits for the connection to the public one to fail and for us to try the other.
+ */
+export function judgeAddresses(
+  addresses: readonly Pick<LookupAddress, 'address'>[],
+  options: DestinationRules = {},
+): DestinationVerdict {
+  for (const { address } of addresses) {
+    const verdict = judgeAddress(address, options)
+    if (!verdict.allowed) return verdict
+  }
+  return ALLOWED
+}
+
+/**
+ * Judges a name that failed to resolve. A name that does not exist is refused like one with a refused address: told
+ * apart, the two would show strangers which names the network of the service has. A name server that fails shows nothing.
+ */
+export function judgeUnresolved(
+  hostname: string,
+  error: unknown,
+  { allowPrivateNetworks }: DestinationRules = {},
+): DestinationVerdict {
+  if (allowPrivateNetworks || !isNotThere(error)) return ALLOWED
+  return refuse(`${hostname} does not resolve: ${error instanceof Error ? error.message : error}`)
+}
+
+/** How long a name may take to resolve when an endpoint is registered: an administrator waits for it. */
+const REGISTRATION_LOOKUP_MS = 2000
+
+/**
+ * Judges where an endpoint is when it is registered. A name that does not resolve in time, or whose name servers fail, is
+ * accepted: it is judged again at every attempt.
+ */
+export async function judgeDestination(
+  text: string,
+  options: DestinationRules & {
+    /** Default `publicLookup`. */
+    lookup?: Lookup | undefined
+    /** Milliseconds until a name is accepted that does not resolve. Default 2000. */
+    lookupTimeoutMs?: number | undefined
+  } = {},
+): Promise<DestinationVerdict> {
+  const verdict = judgeUrl(text, options)
+  const { allowPrivateNetworks, refusedRanges = [] } = options
+  if (!verdict.allowed || (allowPrivateNetworks && refusedRanges.length === 0)) return verdict
+  const { lookup = publicLookup, lookupTimeoutMs = REGISTRATION_LOOKUP_MS } = options
+  const hostname = readHost(verdict.url)
+  if (parseAddress(hostname)) return ALLOWED
+  let timer: NodeJS.Timeout | undefined
+  const overdue = new Promise<DestinationVerdict>((resolve) => {
+    timer = setTimeout(resolve, lookupTimeoutMs, ALLOWED)
+  })
+  const resolved = resolveAddresses(hostname, lookup).then(
+    (addresses) => judgeAddresses(addresses, options),
+    (error) => judgeUnresolved(hostname, error, options),
+  )
+  return Promise.race([resolved, overdue]).finally(() => clearTimeout(timer))
+}
+
+/** Of the addresses of a name no more are tried: an answer of the DNS has room for thousands, and each is judged. */
+const ADDRESSES_MAX = 64
+
+/** Resolves a name to its first 64 addresses. Rejects with the error of the look-up, also when nothing is found. */
+export function resolveAddresses(hostname: string, lookup: Lookup): Promise<LookupAddress[]> {
+  return new Promise((resolve, reject) => {
+    lookup(hostname, { all: true, verbatim: true }, (error, addresses) => {
+      if (error) reject(error)
+      // A look-up that knows only the short form of the call gives one address, as text.
+      else if (!Array.isArray(addresses)) reject(new Error(`the look-up of ${hostname} gave no list`))
+      else if (addresses.length === 0)
+        reject(Object.assign(new Error(`${hostname} has no address`), { code: NODATA }))
+      else resolve(addresses.slice(0, ADDRESSES_MAX))
+    })
+  })
+}
+
+function refuseUrl(reason: string): RefusedDestination {
+  return { allowed: false, reason, detail: `the URL ${reason}` }
+}
+
+function refuse(detail: string): RefusedDestination {
+  return { allowed: false, reason: DESTINATION_NOT_ALLOWED, detail }
+}

@@ -1,0 +1,221 @@
+import type { AuditedRequest } from '../access/audit.ts'
+import type { Insertion } from '../access/insertion.ts'
+import type { EventType } from '../resources/event-catalogue.ts'
+
+// --- Types ---
+
+/**
+ * - `enabled`: events are sent.
+ * - `paused`: deliveries are recorded and wait until it is resumed.
+ * - `disabled`: deliveries are recorded as skipped, so that they can be sent after all.
+ */
+export type EndpointState = 'enabled' | 'paused' | 'disabled'
+
+/** A webhook endpoint as an administrator sees it: neither its signing secret nor the values of its headers. */
+export interface WebhookEndpoint {
+  /** `we_<ulid>`. */
+  readonly id: string
+  readonly url: string
+  /** What the administrator calls it; may be empty. */
+  readonly description: string
+  /** The types it wants; null: every type, also those to come. */
+  readonly types: readonly EventType[] | null
+  /** The names of the organization's own headers, sent with every attempt. */
+  readonly headerNames: readonly string[]
+  readonly state: EndpointState
+  /** Why it is disabled: `administrator`, `gone` (it answered 410), `failing`; null while it is not. */
+  readonly disabledReason: string | null
+  /** When the first of the failures since its last success happened; null: none has. */
+  readonly failingSince: string | null
+  /** Failed attempts since its last success. */
+  readonly failures: number
+  /** Until when the secret of before the last rotation signs too; null: one secret signs. */
+  readonly previousSecretExpiresAt: string | null
+  readonly createdAt: string
+}
+
+/** A new endpoint as a store keeps it. */
+export interface EndpointRecord
+  extends Pick<WebhookEndpoint, 'id' | 'url' | 'description' | 'types' | 'headerNames' | 'createdAt'> {
+  /** The headers with their values, sealed; null: none. */
+  readonly sealedHeaders: string | null
+  /** The signing secret, sealed: the store never sees it open. */
+  readonly sealedSecret: string
+}
+
+/** What is needed to send to an endpoint at once. */
+export interface EndpointTarget
+  extends Pick<EndpointRecord, 'url' | 'types' | 'headerNames' | 'sealedHeaders'> {
+  /** As sealed, the current one first; two while a rotation's overlap lasts. */
+  readonly sealedSecrets: readonly string[]
+  /** The store's clock, in milliseconds since 1970. */
+  readonly storeTime: number
+}
+
+/** New headers of an endpoint. */
+export interface HeaderChange extends Pick<EndpointRecord, 'headerNames' | 'sealedHeaders'> {
+  /** The sealed headers on which the change is based: while the endpoint has others, nothing is changed. */
+  readonly replaces: string | null
+}
+
+/** The fields of an endpoint that can be changed; absent fields stay. */
+export interface EndpointChanges extends Partial<Pick<WebhookEndpoint, 'url' | 'description' | 'types'>> {
+  readonly headers?: HeaderChange
+}
+
+/**
+ * The outcome of a change, with the endpoint as it is afterwards:
+ *
+ * - `changed`: the given values are the present ones, or were before a later change.
+ * - `conflict`: the headers are not those on which the change is based; nothing was changed.
+ */
+export interface EndpointChangeOutcome {
+  readonly outcome: 'changed' | 'conflict'
+  readonly endpoint: WebhookEndpoint
+}
+
+/** Asks for a new endpoint. */
+export interface EndpointInsertion extends AuditedRequest {
+  readonly endpoint: EndpointRecord
+  /** Endpoints of the organization at most, the new endpoint included. */
+  readonly limit: number
+}
+
+/** Names an endpoint that is removed. */
+export interface EndpointRemoval extends AuditedRequest {
+  readonly endpointId: string
+}
+
+/** Changes an endpoint. */
+export interface EndpointChange extends AuditedRequest {
+  readonly endpointId: string
+  readonly changes: EndpointChanges
+}
+
+/** Moves an endpoint to another state. */
+export interface EndpointMove extends AuditedRequest {
+  readonly endpointId: string
+  readonly state: EndpointState
+  /** The states out of which the endpoint is moved. */
+  readonly from: readonly EndpointState[]
+}
+
+/** Makes a secret the current one of an endpoint. */
+export interface SecretReplacement extends AuditedRequest {
+  readonly endpointId: string
+  /** The id of this rotation, which an endpoint accepts once: it is kept in the entry's `details.changeId`. */
+  readonly changeId: string
+  readonly sealedSecret: string
+  /** How long the previous secret signs too, in milliseconds by the store's clock; 0: not at all. */
+  readonly overlapMs: number
+}
+
+/**
+ * The outcome of a rotation, with the endpoint as it is afterwards:
+ *
+ * - `rotated`: the given secret is the current one. An earlier attempt of the same rotation, whose answer was lost, counts
+ *   too.
+ * - `already_exists`: a rotation of the same id was made before, with another secret; nothing was changed.
+ */
+export interface SecretRotation {
+  readonly outcome: 'rotated' | 'already_exists'
+  readonly endpoint: WebhookEndpoint
+}
+
+/** The credentials of an endpoint as they are stored. */
+export interface SealedForms {
+  readonly sealedSecret: string
+  /** The secret before the last rotation, also after its overlap; null: none. */
+  readonly previousSealedSecret: string | null
+  readonly sealedHeaders: string | null
+}
+
+/** An endpoint with its sealed credentials. */
+export interface SealedEndpoint extends SealedForms {
+  readonly organizationId: string
+  readonly endpointId: string
+  /** Beside these names alone the headers open. */
+  readonly headerNames: readonly string[]
+  /** Whether the previous secret signs no longer, by the store's clock; false without one. */
+  readonly isPreviousExpired: boolean
+}
+
+/** Asks for other sealed forms of the same credentials. */
+export interface SealedExchange {
+  readonly organizationId: string
+  readonly endpointId: string
+  readonly from: SealedForms
+  /** `previousSealedSecret`: null drops a previous secret that has expired. */
+  readonly to: SealedForms
+}
+
+// --- Store ---
+
+/** What a store must do for webhook endpoints. */
+export interface EndpointStore {
+  /**
+   * Inserts an endpoint, enabled, unless its id is taken or the limit reached: exact also among calls at the same time.
+   * Removed endpoints do not count; their ids stay taken. The record of the id is the same one when its current secret has
+   * the same sealed form. A limit below the present number of endpoints ends none of them.
+   */
+  insert(request: EndpointInsertion): Promise<Insertion<WebhookEndpoint>>
+
+  /** All endpoints of the organization that have not been removed, newest first. */
+  list(organizationId: string): Promise<readonly WebhookEndpoint[]>
+
+  /** What a test of the endpoint is sent with, whatever its state; `null` if there is no such endpoint. */
+  getTarget(organizationId: string, endpointId: string): Promise<EndpointTarget | null>
+
+  /**
+   * Changes the given fields, all or none. The entry gets `details.fields`, the names of the fields that have another value
+   * then; where none has, no entry is written.
+   *
+   * @returns `null` if there is no such endpoint
+   */
+  update(request: EndpointChange): Promise<EndpointChangeOutcome | null>
+
+  /**
+   * Moves the endpoint to a state if it is in one of `from` now; enabling forgets its failures, and disabling has the
+   * reason `administrator`.
+   *
+   * @returns the endpoint as it is afterwards, moved or not; `null` if there is no such endpoint
+   */
+  setState(request: EndpointMove): Promise<WebhookEndpoint | null>
+
+  /**
+   * Removes the endpoint and its secrets: it is not listed any more and gets nothing any more. Its delivery log stays
+   * until it is purged; what was waiting for it is skipped.
+   *
+   * @returns whether there was such an endpoint; true again for the same entry
+   */
+  remove(request: EndpointRemoval): Promise<boolean>
+
+  /**
+   * Makes a secret the current one, unless a rotation of the same id was made before: of two calls at the same time one
+   * rotates. The previous secret signs too for `overlapMs` by the store's clock; the secret before that signs no longer.
+   * The same sealed secret again changes nothing.
+   *
+   * @returns `null` if there is no such endpoint
+   */
+  rotateSecret(request: SecretReplacement): Promise<SecretRotation | null>
+
+  /**
+   * Lists the sealed credentials of endpoints that have not been removed, of all organizations, in the order of
+   * (organization id, endpoint id).
+   *
+   * @param after the last endpoint of the previous part; null: from the first
+   */
+  listSealed(
+    after: Pick<SealedEndpoint, 'organizationId' | 'endpointId'> | null,
+    limit: number,
+  ): Promise<readonly SealedEndpoint[]>
+
+  /**
+   * Exchanges the sealed credentials of an endpoint, while they are still those that the request names. No audit entry is
+   * written, because no administrator has changed anything.
+   *
+   * @returns whether the endpoint has the new forms: true again for the same request; false when another call has changed
+   *   one of the forms, and when there is no such endpoint
+   */
+  exchangeSealed(request: SealedExchange): Promise<boolean>
+}

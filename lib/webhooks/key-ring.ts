@@ -1,0 +1,148 @@
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHash,
+  createSecretKey,
+  type KeyObject,
+  randomBytes,
+} from 'node:crypto'
+
+/** Seals texts with AES-256-GCM: the first key seals, all keys open. */
+export interface KeyRing {
+  readonly isEmpty: boolean
+  /**
+   * Seals a text under the first key.
+   *
+   * @param binding authenticated and not stored: the sealed form opens with the same binding only
+   * @throws `Error` for an empty ring
+   */
+  seal(text: string, binding: readonly string[]): string
+  /** Opens a sealed form. */
+  open(sealed: string, binding: readonly string[]): Opening
+  /** Whether a form is sealed under the first key. */
+  isCurrent(sealed: string): boolean
+}
+
+/** An opened text, or the reason why it does not open: the end of a message after "as". */
+export type Opening = { readonly text: string } | { readonly obstacle: string }
+
+/** `v1.<key id>.<nonce>.<ciphertext>.<tag>`, each in base64url. */
+const SEALED = /^v1\.([\w-]{8})\.([\w-]{16})\.([\w-]*)\.([\w-]{22})$/
+
+/**
+ * Reads the option `secretKeys`.
+ *
+ * @throws `TypeError` for a key that cannot be used, whose value the message does not repeat
+ */
+export function createKeyRing(secretKeys: readonly (string | Uint8Array)[]): KeyRing {
+  const ring = readKeys(secretKeys)
+  const [first] = ring
+
+  return {
+    isEmpty: first === undefined,
+
+    seal(text, binding) {
+      if (first === undefined) throw new Error('Cannot seal a text as the key ring is empty')
+      const [keyId, key] = first
+      return ['v1', keyId, ...encrypt(text, binding, key).map(encode)].join('.')
+    },
+
+    open(sealed, binding) {
+      const [, keyId = '', nonce = '', ciphertext = '', tag = ''] = SEALED.exec(sealed) ?? []
+      if (!keyId) return { obstacle: 'its sealed form is not one that this version knows' }
+      const key = ring.get(keyId)
+      if (!key) return { obstacle: `key ${keyId} is not among the 'secretKeys'` }
+      const text = decrypt({ nonce, ciphertext, tag }, binding, key)
+      if (text !== null) return { text }
+      return { obstacle: `key ${keyId} does not open it: it was changed, or sealed for another endpoint` }
+    },
+
+    isCurrent: (sealed) => first !== undefined && sealed.startsWith(`v1.${first[0]}.`),
+  }
+}
+
+// --- Keys ---
+
+/** By key id, in the order given. */
+function readKeys(secretKeys: readonly (string | Uint8Array)[]): Map<string, KeyObject> {
+  if (!Array.isArray(secretKeys)) {
+    throw new TypeError("Cannot use option 'secretKeys' as it must be a list of keys")
+  }
+  return new Map(
+    secretKeys.map((given: unknown, index) => {
+      const bytes = typeof given === 'string' ? decodeKey(given) : given
+      if (!(bytes instanceof Uint8Array) || bytes.byteLength !== 32) {
+        throw new TypeError(
+          `Cannot use option 'secretKeys[${index}]' as it must be 32 bytes, or those in base64, base64url or hex`,
+        )
+      }
+      if (bytes.every((byte) => byte === bytes[0])) {
+        throw new TypeError(
+          `Cannot use option 'secretKeys[${index}]' as its 32 bytes are all the same: make a random key, by ` +
+            'openssl rand -base64 32',
+        )
+      }
+      return [identify(bytes), createSecretKey(bytes)]
+    }),
+  )
+}
+
+function decodeKey(text: string): Uint8Array | null {
+  const isHex = /^[0-9a-f]{64}$/i.test(text)
+  const bytes = Buffer.from(text, isHex ? 'hex' : 'base64')
+  // A decoder ignores characters that it does not know: a key with a typing error would be another key.
+  const unpadded = text.replace(/=$/, '')
+  const isExact = [bytes.toString('base64').replace(/=$/, ''), bytes.toString('base64url')].includes(unpadded)
+  return isHex || isExact ? bytes : null
+}
+
+/** Tells keys apart and says nothing about the bytes of a random key. */
+function identify(key: Uint8Array): string {
+  return createHash('sha256').update(key).digest().subarray(0, 6).toString('base64url')
+}
+
+// --- AES-256-GCM ---
+
+const CIPHER = 'aes-256-gcm'
+/** Given on both sides: otherwise a tag cut to four bytes would be accepted. */
+const TAG = { authTagLength: 16 }
+
+interface Ciphertext {
+  readonly nonce: string
+  readonly ciphertext: string
+  readonly tag: string
+}
+
+/** @returns nonce, ciphertext and tag */
+function encrypt(text: string, binding: readonly string[], key: KeyObject): readonly Buffer[] {
+  const nonce = randomBytes(12)
+  const cipher = createCipheriv(CIPHER, key, nonce, TAG).setAAD(toBytes(binding))
+  const ciphertext = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()])
+  return [nonce, ciphertext, cipher.getAuthTag()]
+}
+
+/** `null` for a ciphertext that the key did not make with this binding. */
+function decrypt(sealed: Ciphertext, binding: readonly string[], key: KeyObject): string | null {
+  try {
+    const decipher = createDecipheriv(CIPHER, key, decode(sealed.nonce), TAG)
+    decipher.setAAD(toBytes(binding)).setAuthTag(decode(sealed.tag))
+    return Buffer.concat([decipher.update(decode(sealed.ciphertext)), decipher.final()]).toString('utf8')
+  } catch {
+    return null
+  }
+}
+
+/** As JSON, so that no two bindings have the same bytes. */
+function toBytes(binding: readonly string[]): Buffer {
+  return Buffer.from(JSON.stringify(binding))
+}
+
+function encode(bytes: Buffer): string {
+  return bytes.toString('base64url')
+}
+
+function decode(text: string): Buffer {
+  const bytes = Buffer.from(text, 'base64url')
+  if (encode(bytes) !== text) throw new Error('Not the text of any bytes')
+  return bytes
+}

@@ -1,0 +1,102 @@
+import type { DeadLetter, EndpointRef } from './deliveries.ts'
+
+// Notices for the host's operators, sent while webhooks are delivered. Notices go to the host's own code and never to a
+// subscriber: a webhook about failing webhooks would fail as well.
+
+// --- Types ---
+
+/**
+ * An endpoint has reached half of the failures that disable it. Sent once for each series of failures, which ends with a
+ * success or when an administrator enables the endpoint.
+ */
+export interface EndpointFailingNotice extends EndpointRef {
+  readonly kind: 'endpoint_failing'
+  /** Failed attempts since its last success. */
+  readonly failures: number
+  /** When the first of these failures ended; null after a later success. */
+  readonly failingSince: string | null
+}
+
+/** An endpoint was disabled by its failures. Not sent when an administrator disables it. */
+export interface EndpointDisabledNotice extends EndpointRef {
+  readonly kind: 'endpoint_disabled'
+  /** `failing`: too many failures for too long. `gone`: the endpoint answered 410. */
+  readonly reason: 'failing' | 'gone'
+  /** As of {@link EndpointFailingNotice}. */
+  readonly failures: number
+  readonly failingSince: string | null
+}
+
+/**
+ * A delivery was dead-lettered. Sent at least once for each round of attempts, and twice when a late result equals the
+ * result that counted. The notice can be missing only when a process dies during the last attempt and the answer to the
+ * claim that reclaims the delivery is lost.
+ */
+export interface DeliveryDeadLetteredNotice extends DeadLetter {
+  readonly kind: 'delivery_dead_lettered'
+}
+
+/** The previous signing secret of a rotation will soon expire. Sent once for each rotation. */
+export interface SecretExpiringNotice extends EndpointRef {
+  readonly kind: 'secret_expiring'
+  readonly expiresAt: string
+}
+
+/** An API key will soon expire. Sent once for each key, and again after its expiry was changed. */
+export interface ApiKeyExpiringNotice {
+  readonly kind: 'api_key_expiring'
+  readonly organizationId: string
+  readonly keyId: string
+  readonly name: string
+  readonly expiresAt: string
+}
+
+/**
+ * The signing secret or the headers of an endpoint are stored unsealed although there are keys, and were used because
+ * `allowPlaintextSecrets` is set. Once for each endpoint and process.
+ */
+export interface SecretUnsealedNotice extends EndpointRef {
+  readonly kind: 'secret_unsealed'
+}
+
+/** A notice of a secret or an API key about to expire. */
+export type ExpiryNotice = SecretExpiringNotice | ApiKeyExpiringNotice
+
+/**
+ * A notice for operators. Each is sent after its cause has been written, by the process that has written it: "once" counts
+ * over all processes. A notice is lost when that process dies at the same moment, and sent again after a crash of the
+ * database that undoes some attempts. The list of endpoints, the delivery log and the list of keys always show the present
+ * state.
+ */
+export type Notice =
+  | EndpointFailingNotice
+  | EndpointDisabledNotice
+  | DeliveryDeadLetteredNotice
+  | SecretUnsealedNotice
+  | ExpiryNotice
+
+// --- Store ---
+
+/** Asks for notices of expiries. */
+export interface ExpiryRequest {
+  /** A name that no other request has. */
+  readonly token: string
+  /** Time between a notice and the expiry of a previous signing secret, in milliseconds; null: no notice. */
+  readonly secretsWithinMs: number | null
+  /** As for secrets. */
+  readonly apiKeysWithinMs: number | null
+  /** Notices of each kind at most. */
+  readonly limit: number
+}
+
+/** The notices of a store that are caused by time alone. */
+export interface NoticeStore {
+  /**
+   * Claims the notices of secrets and keys about to expire, of all organizations, by expiry: each expiry is claimed once, by
+   * one process. A secret that is rotated again and a key with another expiry are claimed anew. Expired secrets and keys,
+   * revoked keys and secrets of removed endpoints are left out.
+   *
+   * The same token again answers the same notices as far as they still hold, and more up to the limit.
+   */
+  claimExpiring(request: ExpiryRequest): Promise<readonly ExpiryNotice[]>
+}

@@ -1,0 +1,153 @@
+import { randomBytes } from 'node:crypto'
+import { BusinessApiError, SECRET_UNAVAILABLE } from '../base/errors.ts'
+import type { EndpointRef } from './deliveries.ts'
+import { createKeyRing, type Opening } from './key-ring.ts'
+
+/** Makes a signing secret: `whsec_` and 32 random bytes in base64url. */
+export function generateSigningSecret(): string {
+  return `whsec_${randomBytes(32).toString('base64url')}`
+}
+
+/** How the credentials of endpoints are kept at rest: their signing secrets, and the headers of their own. */
+export interface SecretSealingOptions {
+  /**
+   * Keys of 32 random bytes: the first one seals, all of them open, so a new key is put in front and the old one stays until
+   * `secrets.reseal` has sealed everything anew. Bytes, or text in base64, base64url or hex. Default none.
+   */
+  secretKeys?: readonly (string | Uint8Array)[] | undefined
+  /**
+   * Whether secrets may be stored open where there is no key, and used beside keys until they are sealed. Default `false`:
+   * without keys none can be stored, and beside keys a secret that is stored open is refused, because any program that can
+   * write the row could have put it there.
+   */
+  allowPlaintextSecrets?: boolean | undefined
+}
+
+/** The headers of an endpoint's own as a store keeps them. */
+export interface SealedHeaders {
+  /** In the order in which they were sealed. */
+  readonly headerNames: readonly string[]
+  /** Null: there are none. */
+  readonly sealedHeaders: string | null
+}
+
+/**
+ * Seals the credentials of endpoints and opens them again. Each sealed form opens for its endpoint only; sealed headers open
+ * beside the names with which they were sealed only.
+ */
+export interface SecretSealer {
+  /** Whether there is a key. */
+  readonly hasKeys: boolean
+
+  /** Whether a form is sealed under the first key, as a new one would be. */
+  isCurrent(sealed: string): boolean
+
+  /**
+   * Seals a signing secret.
+   *
+   * @throws `BusinessApiError` with code `secret_unavailable` when there is no key and plain text is not allowed
+   */
+  seal(secret: string, ref: EndpointRef): string
+
+  /**
+   * Opens a signing secret.
+   *
+   * @throws `BusinessApiError` with code `secret_unavailable` when its key is not in the ring, when it was changed, when it
+   *   was sealed for another endpoint, and when it is stored open although there are keys and plain text is not allowed
+   */
+  unseal(sealed: string, ref: EndpointRef): string
+
+  /** Seals headers. @throws as {@link SecretSealer.seal} */
+  sealHeaders(headers: Readonly<Record<string, string>>, ref: EndpointRef): SealedHeaders
+
+  /** Opens headers. @throws as {@link SecretSealer.unseal} */
+  unsealHeaders(sealed: SealedHeaders, ref: EndpointRef): Readonly<Record<string, string>>
+}
+
+/** Opens the credentials of endpoints. */
+export type SecretOpener = Pick<SecretSealer, 'unseal' | 'unsealHeaders'>
+
+const PLAIN_PREFIX = 'plain.'
+
+const STORED_OPEN =
+  "its stored form is not sealed although option 'secretKeys' is set: seal it by secrets.reseal(), and set " +
+  "'allowPlaintextSecrets' until then"
+
+/** One of the two kinds of credentials. */
+interface Credential extends EndpointRef {
+  /** For messages. */
+  readonly name: 'signing secret' | 'headers'
+  /** Authenticated, and not a part of the sealed form. */
+  readonly binding: readonly string[]
+}
+
+/**
+ * Seals under a ring of keys.
+ *
+ * @param onUnsealed is called once for each endpoint with a credential that is stored open beside keys and was opened
+ * @throws `TypeError` for a key that cannot be used, whose value the message does not repeat
+ */
+export function createSecretSealer(
+  { secretKeys = [], allowPlaintextSecrets = false }: SecretSealingOptions = {},
+  onUnsealed: (ref: EndpointRef) => void = () => {},
+): SecretSealer {
+  const ring = createKeyRing(secretKeys)
+  const reported = new Set<string>()
+
+  function seal(text: string, { name, binding }: Credential): string {
+    if (!ring.isEmpty) return ring.seal(text, binding)
+    if (allowPlaintextSecrets) return PLAIN_PREFIX + text
+    throw new BusinessApiError(
+      SECRET_UNAVAILABLE,
+      `Cannot store the ${name} as option 'secretKeys' is empty and 'allowPlaintextSecrets' is not set`,
+    )
+  }
+
+  function open(sealed: string, credential: Credential): string {
+    const opening = sealed.startsWith(PLAIN_PREFIX)
+      ? readPlain(sealed.slice(PLAIN_PREFIX.length), credential)
+      : ring.open(sealed, credential.binding)
+    if ('text' in opening) return opening.text
+    const { name, endpointId } = credential
+    throw new BusinessApiError(
+      SECRET_UNAVAILABLE,
+      `Cannot open the ${name} of endpoint ${endpointId} as ${opening.obstacle}`,
+    )
+  }
+
+  function readPlain(text: string, { organizationId, endpointId }: Credential): Opening {
+    if (ring.isEmpty) return { text }
+    if (!allowPlaintextSecrets) return { obstacle: STORED_OPEN }
+    const id = `${organizationId} ${endpointId}`
+    if (!reported.has(id)) onUnsealed({ organizationId, endpointId })
+    reported.add(id)
+    return { text }
+  }
+
+  return {
+    hasKeys: !ring.isEmpty,
+    isCurrent: ring.isCurrent,
+    seal: (secret, ref) => seal(secret, secretOf(ref)),
+    unseal: (sealed, ref) => open(sealed, secretOf(ref)),
+
+    sealHeaders(headers, ref) {
+      const headerNames = Object.keys(headers)
+      if (headerNames.length === 0) return { headerNames, sealedHeaders: null }
+      return { headerNames, sealedHeaders: seal(JSON.stringify(headers), headersOf(ref, headerNames)) }
+    },
+
+    unsealHeaders({ headerNames, sealedHeaders }, ref) {
+      if (sealedHeaders === null) return {}
+      return JSON.parse(open(sealedHeaders, headersOf(ref, headerNames))) as Record<string, string>
+    },
+  }
+}
+
+function secretOf({ organizationId, endpointId }: EndpointRef): Credential {
+  return { organizationId, endpointId, name: 'signing secret', binding: [organizationId, endpointId] }
+}
+
+function headersOf({ organizationId, endpointId }: EndpointRef, headerNames: readonly string[]): Credential {
+  const binding = [organizationId, endpointId, 'headers', ...headerNames]
+  return { organizationId, endpointId, name: 'headers', binding }
+}

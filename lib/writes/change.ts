@@ -1,0 +1,40 @@
+import type { KeyReservation } from './creation.ts'
+import type { EventRecord } from './event-envelope.ts'
+
+/**
+ * A change of one record together with everything that belongs to it. A store judges the record in its present state,
+ * and writes the idempotency entry, the record, the events and one delivery for each matching endpoint at once or not at
+ * all. Two changes of one record happen one after the other, and the second judges the result of the first.
+ */
+export interface Change<Changes> {
+  readonly organizationId: string
+  /** The id of this change. A change that is sent again after a lost answer happens once, even after other changes. */
+  readonly id: string
+  readonly recordId: string
+  /** The states in which the record may be; null: any. */
+  readonly from: readonly string[] | null
+  /** The new values; absent fields stay as they are. */
+  readonly set: Changes
+  /** Templates (see `placeholders.ts`), in the order of the events. */
+  readonly events: readonly EventRecord[]
+  /** Null: each new id is another change. */
+  readonly idempotency: ChangeKeyReservation | null
+}
+
+/** The reservation of an idempotency key by a change: a replay answers the record after the change, as JSON. */
+export type ChangeKeyReservation = Omit<KeyReservation, 'reply'>
+
+/**
+ * The outcome of a change. Nothing was written unless the outcome is `changed`.
+ *
+ * - `changed`: written, now or by an earlier call with the same id; with the record after the change.
+ * - `not_found`: the organization has no record of that id.
+ * - `refused`: the record is in a state that does not allow it, or breaks a rule that the verb names.
+ * - `replayed`, `mismatch`, `in_progress`: as for a creation.
+ */
+export type ChangeOutcome<Item, Reason extends string = never> =
+  | { readonly outcome: 'changed'; readonly item: Item }
+  | { readonly outcome: 'not_found' }
+  | { readonly outcome: 'refused'; readonly state: string; readonly reason: Reason | 'state' }
+  | { readonly outcome: 'mismatch' | 'in_progress' }
+  | { readonly outcome: 'replayed'; readonly reply: string }

@@ -1,0 +1,49 @@
+import type { EventRecord } from './event-envelope.ts'
+
+/**
+ * A record to be created together with everything that belongs to it. A store writes the idempotency entry, the record,
+ * the events and one delivery for each matching endpoint at once or not at all. The caller makes the ids, so a creation
+ * whose answer was lost can be sent again unchanged: the record, the events and the deliveries exist once.
+ */
+export interface Creation<NewRecord> {
+  readonly organizationId: string
+  readonly record: NewRecord
+  /** In the order of the events; templates if the store gives the record a number. */
+  readonly events: readonly EventRecord[]
+  /** Null: every call with a new record id creates a record. */
+  readonly idempotency: KeyReservation | null
+}
+
+/** The reservation of an idempotency key (specification, section 4, rule 4). */
+export interface KeyReservation {
+  /** Names the entry together with the organization and the key: `POST /api/v1/clients`. */
+  readonly operation: string
+  /** 1 to 200 visible ASCII characters, opaque. */
+  readonly key: string
+  /** SHA-256 of the validated input, lower-case hex: the same key with another fingerprint is a mismatch. */
+  readonly fingerprint: string
+  /** The exact text that a replay answers; a template if the store gives the record a number. */
+  readonly reply: string
+  /** Milliseconds of an entry's life, by the store's clock, from the creation on. */
+  readonly windowMs: number
+  /** Milliseconds to wait for an unfinished creation that holds the key; null: as long as the transaction may wait. */
+  readonly waitMs: number | null
+}
+
+/**
+ * The outcome of a creation.
+ *
+ * - `created`: written, now or by an earlier call with the same ids.
+ * - `replayed`: the key has a live entry with this fingerprint; nothing was written.
+ * - `mismatch`: the key has a live entry with another fingerprint; nothing was written.
+ * - `in_progress`: another creation held the key for all of `waitMs`; nothing was written.
+ */
+export type CreationOutcome =
+  | { readonly outcome: 'created' | 'mismatch' | 'in_progress' }
+  | { readonly outcome: 'replayed'; readonly reply: string }
+
+/** The outcome of a creation of a numbered record: `created` carries the number, which the store may have given. */
+export type NumberedOutcome =
+  | { readonly outcome: 'created'; readonly number: string }
+  | { readonly outcome: 'mismatch' | 'in_progress' }
+  | { readonly outcome: 'replayed'; readonly reply: string }

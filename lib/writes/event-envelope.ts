@@ -1,0 +1,89 @@
+import * as v from 'valibot'
+import type { Template } from './placeholders.ts'
+import { toTimestamp, type WriteContext } from './write-context.ts'
+
+/** The body of the POST to a subscriber (specification, section 6). */
+export interface EventEnvelope<Type extends string = string, Data = unknown> {
+  /** `evt_<ulid>`; the same on every attempt. Subscribers deduplicate on it. */
+  readonly id: string
+  readonly type: Type
+  /** ISO 8601 in UTC with milliseconds. */
+  readonly createdAt: string
+  readonly data: Data
+}
+
+/** An event as a store keeps it. */
+export interface EventRecord {
+  readonly id: string
+  readonly type: string
+  readonly createdAt: string
+  /** The envelope as JSON text, built once: these bytes are signed and posted on every attempt. */
+  readonly body: string
+}
+
+/** The schemas of `data` by event type, as a resource declares them. */
+export type EventSchemas = Readonly<Record<string, v.GenericSchema>>
+
+/** The words that the OpenAPI document says of a type of event. */
+export type EventText = {
+  /** The event in a few words: "A client was created". */
+  readonly summary: string
+  /** The meaning of the event for a subscriber. */
+  readonly description: string
+}
+
+/**
+ * Declares a type of event: the words of the OpenAPI document beside the schema of its data.
+ *
+ * @param entries the fields of `data`
+ */
+export function eventType<Entries extends v.ObjectEntries>(
+  summary: string,
+  description: string,
+  entries: Entries,
+): EventSchema<Entries> {
+  return v.pipe(v.object(entries), v.metadata({ summary, description }))
+}
+
+/** The schema of an event's data, which carries the event's words. */
+export type EventSchema<Entries extends v.ObjectEntries> = v.SchemaWithPipe<
+  readonly [
+    v.ObjectSchema<Entries, undefined>,
+    v.MetadataAction<v.InferOutput<v.ObjectSchema<Entries, undefined>>, EventText>,
+  ]
+>
+
+/** Reads the words of an event that {@link eventType} was given. */
+export function eventText(schema: v.GenericSchema): EventText {
+  const { summary = '', description = '' } = v.getMetadata(schema) as Partial<EventText>
+  return { summary, description }
+}
+
+/**
+ * Builds an event of data that the library made. The compiler checks the data against the schema of its owner; data of a
+ * host is checked at run time before.
+ */
+export function buildEvent<Schemas extends EventSchemas, Type extends keyof Schemas & string>(
+  _owner: Schemas,
+  type: Type,
+  data: v.InferOutput<Schemas[Type]>,
+  context: WriteContext,
+): EventRecord {
+  return toEventRecord(context.ids('evt'), type, data, context.now)
+}
+
+/** Builds an event with placeholders, which the store renders. */
+export function buildEventTemplate<Schemas extends EventSchemas, Type extends keyof Schemas & string>(
+  _owner: Schemas,
+  type: Type,
+  data: Template<v.InferOutput<Schemas[Type]>>,
+  context: WriteContext,
+): EventRecord {
+  return toEventRecord(context.ids('evt'), type, data, context.now)
+}
+
+/** Puts data that has been checked into its envelope. */
+export function toEventRecord(id: string, type: string, data: unknown, now: number): EventRecord {
+  const envelope: EventEnvelope = { id, type, createdAt: toTimestamp(now), data }
+  return { id, type, createdAt: envelope.createdAt, body: JSON.stringify(envelope) }
+}

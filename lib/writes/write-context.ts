@@ -1,0 +1,13 @@
+import type { Ids } from '../base/ids.ts'
+
+/** The ids and the moment of a write: everything in one write happens at one moment. */
+export interface WriteContext {
+  readonly ids: Ids
+  /** Milliseconds since 1970 in UTC. */
+  readonly now: number
+}
+
+/** Formats a moment like every timestamp of the API: ISO 8601 in UTC with milliseconds. */
+export function toTimestamp(milliseconds: number): string {
+  return new Date(milliseconds).toISOString()
+}

@@ -1,0 +1,21 @@
+-- The clients that businesses become. The foreign key names the organization too, so that a client can never reach into
+-- another organization; the same holds for every table below.
+
+create table business_api.clients (
+  organization_id text collate "C" not null,
+  id text collate "C" not null,
+  business_id text collate "C" not null,
+  status text not null,
+  total_revenue numeric(15, 3) not null,
+  monthly_revenue numeric(15, 3) not null,
+  converted_at timestamptz not null,
+  -- The ids of the record's latest changes, newest first: a change that is sent again because its answer was lost finds its
+  -- own id here, also when a few other changes came between. The same column of other tables has the same use.
+  latest_changes text[] collate "C" not null default '{}',
+  constraint clients_total_revenue_check check (total_revenue <> 'NaN'),
+  constraint clients_monthly_revenue_check check (monthly_revenue <> 'NaN'),
+  constraint clients_pkey primary key (organization_id, id),
+  constraint clients_organization_id_business_id_key unique (organization_id, business_id),
+  constraint clients_organization_id_business_id_fkey
+    foreign key (organization_id, business_id) references business_api.businesses (organization_id, id)
+);

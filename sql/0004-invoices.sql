@@ -1,0 +1,42 @@
+-- Invoices and their payments. Money is numeric and is computed by the database, never in floating point; minor_units keeps
+-- how many decimals the currency had when the invoice was written, so that "900" JPY and "1250.000" TND come out as they
+-- went in.
+
+create table business_api.invoices (
+  organization_id text collate "C" not null,
+  id text collate "C" not null,
+  number text not null,
+  status text not null,
+  currency text not null,
+  minor_units smallint not null,
+  issue_date timestamptz not null,
+  due_date timestamptz not null,
+  total numeric not null,
+  amount_paid numeric not null,
+  latest_changes text[] collate "C" not null default '{}',
+  constraint invoices_pkey primary key (organization_id, id),
+  constraint invoices_organization_id_number_key unique (organization_id, number),
+  constraint invoices_minor_units_check check (minor_units between 0 and 4),
+  constraint invoices_total_check check (total >= 0 and total < 1e15 and total = round(total, minor_units)),
+  constraint invoices_amount_paid_check
+    check (amount_paid between 0 and total and amount_paid = round(amount_paid, minor_units))
+);
+
+-- The invoices that may become overdue (open and not marked yet): of all organizations, and of one.
+create index invoices_due_date_idx on business_api.invoices (due_date) where status in ('issued', 'partially_paid');
+create index invoices_organization_id_due_date_idx
+  on business_api.invoices (organization_id, due_date) where status in ('issued', 'partially_paid');
+
+create table business_api.payments (
+  organization_id text collate "C" not null,
+  id text collate "C" not null,
+  invoice_id text collate "C" not null,
+  amount numeric not null,
+  received_at timestamptz not null,
+  constraint payments_pkey primary key (organization_id, id),
+  constraint payments_amount_check check (amount > 0),
+  constraint payments_organization_id_invoice_id_fkey
+    foreign key (organization_id, invoice_id) references business_api.invoices (organization_id, id)
+);
+
+create index payments_organization_id_invoice_id_idx on business_api.payments (organization_id, invoice_id);

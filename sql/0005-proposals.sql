@@ -1,0 +1,25 @@
+-- Proposals. A revision raises the version of the same proposal; its number stays.
+
+create table business_api.proposals (
+  organization_id text collate "C" not null,
+  id text collate "C" not null,
+  number text not null,
+  title text not null,
+  status text not null,
+  version integer not null,
+  total numeric(15, 3) not null,
+  monthly_total numeric(15, 3) not null,
+  currency text not null,
+  latest_changes text[] collate "C" not null default '{}',
+  signed_by text,
+  -- Decimals of the currency.
+  minor_units smallint not null default 3,
+  signed_at timestamptz,
+  constraint proposals_total_check check (total <> 'NaN'),
+  constraint proposals_monthly_total_check check (monthly_total <> 'NaN'),
+  constraint proposals_pkey primary key (organization_id, id),
+  constraint proposals_organization_id_number_key unique (organization_id, number),
+  constraint proposals_version_check check (version >= 1),
+  constraint proposals_minor_units_check check (minor_units between 0 and 4),
+  constraint proposals_signed_at_check check ((signed_by is null) = (signed_at is null))
+);

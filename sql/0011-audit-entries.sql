@@ -1,0 +1,40 @@
+-- Audit entries: each change of the developer settings, and the person who made it. The statement that makes a change also
+-- writes the entry, so that neither exists alone.
+
+create table business_api.audit_entries (
+  organization_id text collate "C" not null,
+  id text collate "C" not null,
+  changed_at timestamptz not null,
+  -- The host's name for the person or program that made the change.
+  actor text,
+  action text not null,
+  subject_id text collate "C" not null,
+  details jsonb not null,
+  constraint audit_entries_pkey primary key (organization_id, id)
+);
+
+create index audit_entries_subject_idx on business_api.audit_entries (organization_id, subject_id, id);
+
+-- Says whether an entry exists by now: a change that is sent again because the answer was lost may have been committed only
+-- just now. Volatile, so that the function sees the commits that happened while the calling statement waited for a lock.
+create function business_api.is_recorded(organization_id text, entry_id text) returns boolean
+language sql volatile
+set search_path = ''
+as $$
+  select exists (
+    select 1 from business_api.audit_entries e where e.organization_id = $1 and e.id = $2
+  )
+$$;
+
+-- Says whether a subject has an entry of a change of this id. Volatile, as is_recorded.
+create function business_api.is_change_made(organization_id text, subject_id text, change_id text) returns boolean
+language plpgsql volatile
+set search_path = ''
+as $$
+begin
+  return exists (
+    select 1 from business_api.audit_entries e
+     where e.organization_id = $1 and e.subject_id = $2 and e.details ->> 'changeId' = $3
+  );
+end
+$$;

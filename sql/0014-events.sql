@@ -1,0 +1,166 @@
+-- The outbox: an event is written in the transaction that made it happen, with one delivery for each endpoint that wants
+-- the type (fan-out). No NOTIFY here: in a writing transaction it serializes the commits of the whole database.
+
+create table business_api.events (
+  organization_id text collate "C" not null,
+  id text collate "C" not null,
+  type text not null,
+  created_at timestamptz not null,
+  body text not null,
+  constraint events_pkey primary key (organization_id, id)
+);
+
+-- For the purge of old events. A block range is enough, because events are written in the order of their time, and it costs
+-- next to nothing.
+create index events_created_at_idx on business_api.events using brin (created_at);
+
+-- The greatest size of an event's body in bytes: a single row, of no organization, which `migrate` changes. On a distributed
+-- database this is a reference table. No size below 64 KiB is allowed, so that every event of the API and the platform fits.
+create table business_api.event_limits (
+  organization_id text collate "C" not null default '',
+  max_body_bytes integer not null,
+  constraint event_limits_pkey primary key (organization_id),
+  constraint event_limits_organization_id_check check (organization_id = ''),
+  constraint event_limits_max_body_bytes_check check (max_body_bytes between 65536 and 4194304)
+);
+insert into business_api.event_limits (max_body_bytes) values (262144);
+
+-- The types of the catalogue (lib/resources/event-catalogue.ts), so that a misspelt type is an error to its publisher.
+create function business_api.event_types() returns text[]
+language sql immutable
+set search_path = ''
+as $$
+  select array[
+    'client.created',
+    'lead.created', 'lead.stage_changed',
+    'proposal.created', 'proposal.sent', 'proposal.accepted', 'proposal.rejected',
+    'invoice.issued', 'invoice.paid', 'invoice.overdue', 'payment.received',
+    'project.completed',
+    'support.ticket_created', 'support.ticket_status_changed',
+    'business.created',
+    'marketing.campaign_created', 'marketing.campaign_activated', 'marketing.campaign_paused',
+    'marketing.campaign_completed', 'marketing.campaign_submitted', 'marketing.campaign_failed',
+    'marketing.lead_captured', 'marketing.attribution_captured', 'marketing.provider_sync_completed'
+  ]
+$$;
+
+-- Makes an id as the application makes them: `<kind>_<ulid>`, 48 bits of milliseconds and 79 random bits (a random UUID's
+-- sixteen bytes give five bits each, except the one that holds its version).
+create function business_api.new_id(kind text) returns text
+language sql volatile
+set search_path = ''
+as $$
+  select kind || '_' || string_agg(substr('0123456789ABCDEFGHJKMNPQRSTVWXYZ', digit + 1, 1), '' order by position)
+    from (
+      select i as position, ((floor(extract(epoch from clock_timestamp()) * 1000)::bigint >> (45 - 5 * i)) & 31)::int as digit
+        from generate_series(0, 9) as i
+      union all
+      select 10 + i, get_byte(random.bytes, i) & 31
+        from (select uuid_send(gen_random_uuid()) as bytes) as random, generate_series(0, 15) as i
+    ) as digits
+$$;
+
+-- Inserts events with one delivery for each endpoint of the organization that wants the type: pending, or skipped where the
+-- endpoint is disabled, so that the delivery can be recovered later. An event id that exists stands, and nothing is sent
+-- again. Returns how many deliveries are pending. The ids of all deliveries share one timestamp, and the 62 random bits are
+-- hexadecimal digits, which are ULID digits too: calling new_id for each delivery took longer than all the rest.
+create function business_api.insert_events(organization_id text, events jsonb) returns bigint
+language plpgsql volatile
+set search_path = ''
+as $$
+declare
+  written bigint;
+  id_prefix text;
+  largest record;
+  max_bytes integer;
+begin
+  if exists (select 1 from jsonb_array_elements($2) as e where strpos(e ->> 'body', E'"\\u0000') > 0) then
+    raise exception 'Cannot insert an event as a placeholder is left in its body';
+  end if;
+  select e.type, octet_length(e.body) as bytes into largest
+    from jsonb_to_recordset($2) as e (type text, body text)
+   order by octet_length(e.body) desc limit 1;
+  if largest.bytes > 65536 then
+    -- Row level security may hide the row.
+    max_bytes := coalesce((select l.max_body_bytes from business_api.event_limits l where l.organization_id = ''), 262144);
+    if largest.bytes > max_bytes then
+      raise exception 'Cannot publish % because its body has % bytes, and an event may have %', largest.type, largest.bytes, max_bytes
+        using errcode = 'invalid_parameter_value', constraint = 'event_limits_max_body_bytes',
+              hint = 'Publish an id with which subscribers can fetch the rest.';
+    end if;
+  end if;
+  select 'dlv_' || string_agg(
+           substr('0123456789ABCDEFGHJKMNPQRSTVWXYZ', ((milliseconds >> (45 - 5 * place)) & 31)::int + 1, 1),
+           '' order by place
+         )
+    into id_prefix
+    from (select floor(extract(epoch from clock_timestamp()) * 1000)::bigint as milliseconds) as clock,
+         generate_series(0, 9) as place;
+
+  with inserted as (
+    insert into business_api.events (organization_id, id, type, created_at, body)
+    select $1, e.id, e.type, e."createdAt", e.body
+      from jsonb_to_recordset($2) as e (id text, type text, "createdAt" timestamptz, body text)
+    on conflict do nothing
+    returning id, type
+  ), fanned_out as (
+    insert into business_api.deliveries
+      (organization_id, id, event_id, endpoint_id, state, due_at, created_at, reason, finished_at)
+    select $1,
+           id_prefix || upper(substr(replace(gen_random_uuid()::text, '-', ''), 17)),
+           inserted.id, endpoint.id,
+           case when endpoint.state = 'disabled' then 'skipped' else 'pending' end, now(), now(),
+           case when endpoint.state = 'disabled' then 'endpoint_disabled' end,
+           case when endpoint.state = 'disabled' then now() end
+      from inserted
+      join business_api.webhook_endpoints endpoint
+        on endpoint.organization_id = $1
+       and endpoint.state <> 'removed'
+       and (endpoint.types is null or inserted.type = any (endpoint.types))
+    returning state
+  )
+  select count(*) filter (where state = 'pending') into written from fanned_out;
+  return written;
+end
+$$;
+
+-- Publishes an event from any language, inside the host's own transaction: rolled back with it. Returns the
+-- event's id, which becomes the value of a header. An id given twice publishes once: the first event stands. The shape of `data`
+-- for each type is in the API's OpenAPI document, under `webhooks`.
+create function business_api.publish_event(
+  organization_id text, type text, data jsonb, id text default null
+) returns text
+language plpgsql volatile
+set search_path = ''
+as $$
+declare
+  event_id text := coalesce(id, business_api.new_id('evt'));
+  created_at text := to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
+begin
+  if organization_id is null or char_length(organization_id) not between 1 and 64 then
+    raise exception 'Cannot publish an event because its organization id is not 1 to 64 characters'
+      using errcode = 'invalid_parameter_value';
+  end if;
+  if type is null or type <> all (business_api.event_types()) then
+    raise exception 'Cannot publish an event because % is not a type of event', coalesce(type, 'null')
+      using errcode = 'invalid_parameter_value';
+  end if;
+  if data is null or jsonb_typeof(data) <> 'object' then
+    raise exception 'Cannot publish % because its data is not a JSON object', type using errcode = 'invalid_parameter_value';
+  end if;
+  if event_id !~ '^[!-~]{1,64}$' then
+    raise exception 'Cannot publish % because its id is not 1 to 64 visible ASCII characters', type
+      using errcode = 'invalid_parameter_value';
+  end if;
+  perform business_api.insert_events(organization_id, jsonb_build_array(jsonb_build_object(
+    'id', event_id,
+    'type', type,
+    'createdAt', created_at,
+    'body', format(
+      '{"id":%s,"type":%s,"createdAt":%s,"data":%s}',
+      to_json(event_id), to_json(type), to_json(created_at), data
+    )
+  )));
+  return event_id;
+end
+$$;

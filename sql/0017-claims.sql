@@ -1,0 +1,312 @@
+-- Claims: how delivery loops take deliveries and give them back. 0016-due-deliveries.sql says why each function limits the
+-- planner.
+
+-- Claims deliveries: see DeliveryStore.claim in lib/webhooks/deliveries.ts. It walks over the pending deliveries from
+-- endpoint to endpoint (round robin), each step one descent of the index however many deliveries are pending, so that a claim
+-- costs the same with a thousand of them and with a million. The bytes of bodies are known without reading the bodies. Claims do not wait for the disk: a claim lost in a crash is made
+-- again.
+create function business_api.claim_deliveries(
+  token text,
+  is_repeat boolean,
+  claim_limit integer,
+  byte_budget integer,
+  endpoint_limit integer,
+  after_organization text,
+  after_endpoint text,
+  lease_ms double precision,
+  max_attempts integer,
+  endpoint_budget integer,
+  organization_budget integer,
+  endpoint_budgets jsonb,
+  organization_budgets jsonb
+) returns text
+language plpgsql volatile
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_bitmapscan = off
+set enable_sort = off
+as $$
+declare
+  at_time timestamptz;
+  -- The deliveries claimed, those of a repeated claim first.
+  organizations text[] := '{}';
+  ids text[] := '{}';
+  endpoints text[] := '{}';
+  events text[] := '{}';
+  repeated integer := 0;
+  claimed integer := 0;
+  found_ids text[];
+  found_events text[];
+  more_ids text[];
+  more_events text[];
+  here_organization text := coalesce(after_organization, '');
+  here_endpoint text := coalesce(after_endpoint, '');
+  next_organization text;
+  next_endpoint text;
+  endpoint_state text;
+  budget integer;
+  -- Where the bytes end: the first delivery that is left for the next claim.
+  cut integer;
+  unread_places bigint[] := '{}';
+  endpoints_read integer := 0;
+  has_wrapped boolean := after_organization is null;
+  is_complete boolean := false;
+  dead_letters json := '[]';
+begin
+  perform set_config('synchronous_commit', 'off', true);
+  at_time := clock_timestamp();
+  if exists (select 1 from business_api.deliveries d where d.state = 'in_flight' and d.lease_until <= at_time) then
+    dead_letters := business_api.reclaim_expired_leases(max_attempts);
+    at_time := clock_timestamp();
+  end if;
+  if exists (
+    select 1 from business_api.deliveries d where d.state = 'pending' and d.is_backing_off and d.due_at <= at_time
+  ) then
+    perform business_api.promote_due_retries(at_time);
+  end if;
+
+  if is_repeat then
+    select coalesce(array_agg(d.organization_id order by d.id), '{}'), coalesce(array_agg(d.id order by d.id), '{}'),
+           coalesce(array_agg(d.endpoint_id order by d.id), '{}'), coalesce(array_agg(d.event_id order by d.id), '{}')
+      into organizations, ids, endpoints, events
+      from business_api.deliveries d
+     where d.state = 'in_flight' and d.lease_until > at_time and d.claim_token = $1;
+    repeated := cardinality(ids);
+    claimed := repeated;
+  end if;
+
+  while claimed < claim_limit and endpoints_read < endpoint_limit loop
+    select d.organization_id, d.endpoint_id into next_organization, next_endpoint
+      from business_api.deliveries d
+     where d.state = 'pending' and not d.is_backing_off
+       and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
+     order by d.organization_id, d.endpoint_id
+     limit 1;
+    if not found then
+      is_complete := has_wrapped;
+      exit when has_wrapped;
+      has_wrapped := true;
+      here_organization := '';
+      here_endpoint := '';
+      continue;
+    end if;
+    if has_wrapped and after_organization is not null
+       and (next_organization, next_endpoint) > (after_organization, after_endpoint) then
+      is_complete := true;
+      exit;
+    end if;
+    here_organization := next_organization;
+    here_endpoint := next_endpoint;
+    endpoints_read := endpoints_read + 1;
+
+    select e.state into endpoint_state from business_api.webhook_endpoints e
+     where e.organization_id = here_organization and e.id = here_endpoint;
+    if endpoint_state = 'paused' then
+      continue;
+    elsif endpoint_state is distinct from 'enabled' then
+      perform business_api.skip_pending(here_organization, here_endpoint);
+      continue;
+    end if;
+
+    budget := least(
+      claim_limit - claimed,
+      coalesce((endpoint_budgets ->> here_endpoint)::integer, endpoint_budget)
+        - coalesce(cardinality(array_positions(endpoints[:repeated], here_endpoint)), 0),
+      coalesce((organization_budgets ->> here_organization)::integer, organization_budget)
+        - coalesce(cardinality(array_positions(organizations, here_organization)), 0)
+    );
+    -- Two statements: one alone would read all retries that are not due yet.
+    if budget > 0 then
+      select coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.event_id), '{}') into found_ids, found_events
+        from (
+          select d.id, d.event_id from business_api.deliveries d
+           where d.state = 'pending' and not d.is_backing_off
+             and d.organization_id = here_organization and d.endpoint_id = here_endpoint
+             and not d.is_retry and d.due_at <= at_time
+           order by d.due_at limit budget for update skip locked
+        ) as f;
+      budget := budget - cardinality(found_ids);
+      if budget > 0 then
+        select coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.event_id), '{}') into more_ids, more_events
+          from (
+            select d.id, d.event_id from business_api.deliveries d
+             where d.state = 'pending' and not d.is_backing_off
+               and d.organization_id = here_organization and d.endpoint_id = here_endpoint
+               and d.is_retry and d.due_at <= at_time
+             order by d.due_at limit budget for update skip locked
+          ) as f;
+        found_ids := found_ids || more_ids;
+        found_events := found_events || more_events;
+      end if;
+      ids := ids || found_ids;
+      events := events || found_events;
+      organizations := organizations || array_fill(here_organization, array[cardinality(found_ids)]);
+      endpoints := endpoints || array_fill(here_endpoint, array[cardinality(found_ids)]);
+      claimed := cardinality(ids);
+    end if;
+  end loop;
+
+  if byte_budget <= 0 then
+    -- No body is looked at, not even its size: a row that cannot be read must not hold up a claim.
+    unread_places := array(select generate_series(1, claimed));
+  else
+    select coalesce(array_agg(s.place) filter (where s.bytes > byte_budget), '{}'),
+           min(s.place) filter (where s.bytes <= byte_budget and s.bytes_so_far > byte_budget)
+      into unread_places, cut
+      from (
+        select claim.place, octet_length(event.body) as bytes,
+               sum(octet_length(event.body)) filter (where octet_length(event.body) <= byte_budget)
+                 over (order by claim.place) as bytes_so_far
+          from unnest(organizations, events) with ordinality as claim (organization_id, id, place)
+          join business_api.events event on event.organization_id = claim.organization_id and event.id = claim.id
+      ) as s;
+    if cut is not null then
+      -- Of a repeated claim, the deliveries that the answer has no place for are due again.
+      update business_api.deliveries d
+         set state = 'pending', attempts = d.attempts - 1, claim_token = null, lease_until = null
+        from unnest(organizations[cut:repeated], ids[cut:repeated]) as rest (organization_id, id)
+       where d.organization_id = rest.organization_id and d.id = rest.id and d.claim_token = $1;
+      repeated := least(repeated, cut - 1);
+      organizations := organizations[:cut - 1];
+      ids := ids[:cut - 1];
+      endpoints := endpoints[:cut - 1];
+      is_complete := false;
+      here_organization := organizations[cut - 1];
+      here_endpoint := endpoints[cut - 1];
+    end if;
+  end if;
+
+  update business_api.deliveries d
+     set state = 'in_flight', attempts = d.attempts + 1, claim_token = $1, claimed_at = at_time,
+         lease_until = at_time + lease_ms * interval '1 millisecond'
+    from unnest(organizations[repeated + 1:], ids[repeated + 1:]) as claim (organization_id, id)
+   where d.organization_id = claim.organization_id and d.id = claim.id;
+
+  return json_build_object(
+    'deliveries', (
+      select business_api.read_deliveries(
+               coalesce(array_agg(claim.organization_id order by claim.place), '{}'),
+               coalesce(array_agg(claim.id order by claim.place), '{}')
+             )
+        from unnest(organizations, ids) with ordinality as claim (organization_id, id, place)
+       where claim.place <> all (unread_places)
+    ),
+    'unread', (
+      select coalesce(json_agg(json_build_object(
+               'organizationId', claim.organization_id, 'id', claim.id, 'endpointId', claim.endpoint_id
+             ) order by claim.place), '[]')
+        from unnest(organizations, ids, endpoints) with ordinality as claim (organization_id, id, endpoint_id, place)
+       where claim.place = any (unread_places)
+    ),
+    'deadLetters', dead_letters,
+    'storeTime', extract(epoch from clock_timestamp()) * 1000,
+    'next', case when not is_complete
+      then json_build_object('organizationId', here_organization, 'endpointId', here_endpoint)
+    end
+  )::text;
+end
+$$;
+
+-- Reads what attempts of deliveries need, as a JSON array in the order of the arguments. Deliveries of removed endpoints are
+-- left out, because a removed endpoint no longer has a secret to sign with.
+create function business_api.read_deliveries(organizations text[], ids text[]) returns json
+language plpgsql volatile
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_bitmapscan = off
+set enable_sort = off
+as $$
+declare
+  at_time timestamptz := clock_timestamp();
+begin
+  return (
+    select coalesce(json_agg(
+             json_build_object(
+               'organizationId', d.organization_id, 'id', d.id, 'endpointId', d.endpoint_id, 'eventId', d.event_id,
+               'type', event.type, 'body', event.body, 'url', endpoint.url,
+               'headerNames', endpoint.header_names, 'sealedHeaders', endpoint.sealed_headers,
+               'sealedSecrets', case
+                 when endpoint.previous_secret_expires_at > at_time
+                 then json_build_array(endpoint.sealed_secret, endpoint.previous_sealed_secret)
+                 else json_build_array(endpoint.sealed_secret)
+               end,
+               'attempt', d.attempts - d.attempts_before
+             )
+             order by claim.place
+           ), '[]')
+      from unnest(organizations, ids) with ordinality as claim (organization_id, id, place)
+      join business_api.deliveries d on d.organization_id = claim.organization_id and d.id = claim.id
+      join business_api.events event on event.organization_id = d.organization_id and event.id = d.event_id
+      join business_api.webhook_endpoints endpoint
+        on endpoint.organization_id = d.organization_id and endpoint.id = d.endpoint_id and endpoint.state <> 'removed'
+  );
+end
+$$;
+
+-- Reads the content of deliveries whose claims are in force: see DeliveryStore.read in lib/webhooks/deliveries.ts.
+create function business_api.read_claims(claims jsonb) returns text
+language plpgsql volatile
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  organizations text[];
+  ids text[];
+begin
+  select array_agg(d.organization_id order by claim.place), array_agg(d.id order by claim.place) into organizations, ids
+    from jsonb_array_elements($1) with ordinality as claim (ref, place)
+    join business_api.deliveries d
+      on d.organization_id = claim.ref ->> 'organizationId' and d.id = claim.ref ->> 'deliveryId'
+     and d.claim_token = claim.ref ->> 'token';
+  return coalesce(business_api.read_deliveries(organizations, ids)::text, '[]');
+end
+$$;
+
+-- Skips a part of the pending deliveries of an endpoint that is disabled or removed; later claims meet the rest.
+create function business_api.skip_pending(organization_id text, endpoint_id text) returns void
+language sql volatile
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+as $$
+  update business_api.deliveries d
+     set state = 'skipped', reason = 'endpoint_disabled', finished_at = clock_timestamp()
+   where d.organization_id = $1
+     and d.id in (
+       select pending.id from business_api.deliveries pending
+        where pending.organization_id = $1 and pending.endpoint_id = $2
+          and pending.state = 'pending' and not pending.is_backing_off
+        limit 500
+          for update skip locked
+     )
+$$;
+
+-- Gives claims back: due as before, and the attempt is not counted.
+create function business_api.release_deliveries(claims jsonb) returns bigint
+language plpgsql volatile
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  released bigint;
+begin
+  update business_api.deliveries d
+     set state = 'pending', attempts = d.attempts - 1, claim_token = null, lease_until = null
+    from jsonb_to_recordset($1) as claim ("organizationId" text, "deliveryId" text, token text)
+   where d.organization_id = claim."organizationId" and d.id = claim."deliveryId" and d.claim_token = claim.token;
+  get diagnostics released = row_count;
+  return released;
+end
+$$;

@@ -1,9 +1,0 @@
-import { buildOpenApiDocument } from '../../lib/api/openapi.ts'
-import { readOptions } from '../../lib/api/options.ts'
-import { createRoutes } from '../../lib/api/routes.ts'
-import { createMemoryStore } from '../../lib/memory.ts'
-
-// For `npm run lint:openapi`: the document as a host with default options serves it.
-const settings = readOptions({ baseUrl: 'https://app.business.test' })
-const routes = createRoutes(createMemoryStore())
-process.stdout.write(JSON.stringify(buildOpenApiDocument({ routes, ...settings })))

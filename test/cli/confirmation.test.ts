@@ -1,0 +1,274 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import type { Sql } from 'postgres'
+import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { assertFailed, cliOn, jsonOf, type Result, type Surroundings, textOf } from './_cli.ts'
+import { publish } from './_events.ts'
+
+// Commands that end something: they say what, in numbers, and ask.
+
+let database: TestDatabase
+let sql: Sql
+let run: (...args: readonly string[]) => Promise<Result>
+
+before(async () => {
+  database = await createTestDatabase()
+  sql = database.sql({ max: 1 })
+  run = cliOn(database.url)
+})
+
+after(() => database.drop())
+
+/** At a terminal of 80 columns, with an answer. */
+const answering = (answer: Surroundings['answer'] = null) => cliOn(database.url, { columns: 80, answer })
+
+/** Whatever stands before it is drawn over. */
+const ERASE = '\r\x1b[K'
+
+/** The words of a screen on one line. */
+const flat = (text: string): string => text.replaceAll(/\s+/g, ' ')
+
+/** What a command is about to end, and whether it is still there. */
+interface Danger {
+  readonly args: readonly string[]
+  /** The consequence in numbers. */
+  readonly says: RegExp
+  /** Of a dry run as JSON. */
+  readonly facts: object
+  /** Whether everything is as before the command. */
+  isUntouched(): Promise<boolean>
+  /** In the audit afterwards, once. */
+  readonly action: string
+}
+
+interface Given {
+  readonly org: string
+  readonly endpointId: string
+  readonly url: string
+  readonly keyId: string
+}
+
+/** An organization with a key used 3 minutes ago, 14 deliveries that wait, 3 dead letters and 2 skipped ones. */
+async function setUp(org: string): Promise<Given> {
+  const url = 'http://127.0.0.1:4000/hook'
+  const add = ['endpoints', 'add', '-o', org, '--url', url, '--allow-http', '--allow-private-networks']
+  const { id: endpointId } = jsonOf(await run(...add, '--json'))
+  const { id: keyId } = jsonOf(await run('keys', 'create', '-o', org, '--scopes', 'leads:read', '--json'))
+  await sql`update business_api.api_keys set last_used_at = now() - interval '3 minutes' where id = ${keyId}`
+  await publish(sql, org, 19)
+  await sql`
+    update business_api.deliveries delivery
+    set state = case when ended.place <= 3 then 'dead_lettered' else 'skipped' end, finished_at = now()
+    from (
+      select id, row_number() over (order by id) as place from business_api.deliveries where organization_id = ${org}
+    ) as ended
+    where delivery.organization_id = ${org} and delivery.id = ended.id and ended.place <= 5`
+  return { org, endpointId, url, keyId }
+}
+
+const DANGERS: Readonly<Record<string, (given: Given) => Danger>> = {
+  'keys revoke': ({ org, keyId }) => ({
+    args: [keyId, '-o', org],
+    says: new RegExp(
+      `Revokes ${keyId} 'Command line' .* of ${org}, last used 3 min ago: every further request`,
+    ),
+    facts: { id: keyId, name: 'Command line' },
+    isUntouched: () => isInForce(keyId),
+    action: 'api_key.revoked',
+  }),
+  'keys rotate': ({ org, keyId }) => ({
+    args: [keyId, '-o', org, '--overlap', '0'],
+    says: /last used 3 min ago: every further request with the previous key is refused/,
+    facts: { id: keyId, overlapMs: 0 },
+    isUntouched: () => isInForce(keyId),
+    action: 'api_key.rotated',
+  }),
+  'endpoints rotate': ({ org, endpointId, url }) => ({
+    args: [endpointId, '-o', org, '--overlap', '0'],
+    says: /The previous secret ends at once: .* 14 deliveries wait\./,
+    facts: { id: endpointId, url, waiting: 14, overlapMs: 0 },
+    isUntouched: async () => (await audited(org, 'endpoint.secret_rotated')) === 0,
+    action: 'endpoint.secret_rotated',
+  }),
+  'endpoints disable': ({ org, endpointId, url }) => ({
+    args: [endpointId, '-o', org],
+    says: /Disables we_\w+ \(http.*\)\. 14 deliveries wait and will be skipped; /,
+    facts: { id: endpointId, url, waiting: 14 },
+    isUntouched: async () => (await stateOf(endpointId)) === 'enabled',
+    action: 'endpoint.disabled',
+  }),
+  'endpoints remove': ({ org, endpointId, url }) => ({
+    args: [endpointId, '-o', org],
+    says: /14 deliveries wait and will never be sent; 5 dead-lettered or skipped deliveries can never be recovered/,
+    facts: { id: endpointId, url, waiting: 14, recoverable: 5 },
+    isUntouched: async () => (await stateOf(endpointId)) === 'enabled',
+    action: 'endpoint.removed',
+  }),
+  'deliveries recover': ({ org }) => ({
+    args: ['-o', org],
+    says: new RegExp(`Sends 3 dead-lettered and 2 skipped deliveries of ${org} again\\.`),
+    facts: { deadLettered: 3, skipped: 2, disabled: [] },
+    isUntouched: async () => {
+      const left = await sql`
+        select from business_api.deliveries where organization_id = ${org} and state in ('dead_lettered', 'skipped')`
+      return left.length === 5
+    },
+    action: 'deliveries.recovered',
+  }),
+}
+
+async function isInForce(keyId: string): Promise<boolean> {
+  const [key] = await sql`select revoked_at, successor_id from business_api.api_keys where id = ${keyId}`
+  return key?.revoked_at === null && key.successor_id === null
+}
+
+async function stateOf(endpointId: string): Promise<string> {
+  const [endpoint] = await sql`select state from business_api.webhook_endpoints where id = ${endpointId}`
+  return endpoint?.state
+}
+
+async function audited(org: string, action: string): Promise<number> {
+  const { data } = jsonOf(await run('audit', 'list', '-o', org, '--json'))
+  return data.filter((entry: { action: string }) => entry.action === action).length
+}
+
+let organizations = 0
+
+for (const [command, describeDanger] of Object.entries(DANGERS)) {
+  describe(command, () => {
+    async function prepare(): Promise<Danger & { readonly org: string }> {
+      const given = await setUp(`org_danger_${++organizations}`)
+      const danger = describeDanger(given)
+      return { ...danger, org: given.org, args: [...command.split(' '), ...danger.args] }
+    }
+
+    test('says what it ends and does nothing, unless the answer is yes', async () => {
+      const { args, says, isUntouched, org, action } = await prepare()
+      for (const answer of ['', 'n', 'yes please', null]) {
+        const { exitCode, stdout, stderr } = await answering(answer)(...args)
+        assert.deepEqual([exitCode, stdout], [1, ''])
+        assert.match(flat(stderr), says)
+        assert.match(
+          stderr,
+          /\nGo on\? \[y\/N\] \n?business-api-kit: Nothing was changed: the answer was not yes\n$/,
+        )
+        assert.ok(stderr.split('\n').every((line) => (line.split(ERASE).at(-1)?.length ?? 0) <= 80))
+      }
+      assert.equal(await isUntouched(), true)
+      assert.equal(await audited(org, action), 0)
+
+      const { exitCode, stderr } = await answering('y')(...args)
+      assert.equal(exitCode, 0, stderr)
+      assert.equal(await isUntouched(), false)
+      assert.equal(await audited(org, action), 1)
+    })
+
+    test('needs --yes without a terminal', async () => {
+      const { args, says, isUntouched, org, action } = await prepare()
+      for (const flags of [[], ['--json']]) {
+        const result = await run(...args, ...flags)
+        assertFailed(result, 2, says)
+        assertFailed(result, 2, /because there is no terminal: .* Pass --yes to go on, or --dry-run/)
+        assert.equal(result.stdout, '')
+      }
+      assert.equal(await isUntouched(), true)
+      assert.equal((await run(...args, '--yes')).exitCode, 0)
+      assert.equal(await isUntouched(), false)
+      assert.equal(await audited(org, action), 1)
+    })
+
+    test('--dry-run only says it, also with --yes', async () => {
+      const { args, says, facts, isUntouched } = await prepare()
+      const text = textOf(await run(...args, '--dry-run', '--yes'))
+      assert.match(text, says)
+      assert.match(text, / Nothing was changed\.\n$/)
+      const { dryRun, ...found } = jsonOf(await run(...args, '--dry-run', '--json'))
+      assert.equal(dryRun, true)
+      assert.deepEqual({ ...found, ...facts }, found)
+      assert.equal(await isUntouched(), true)
+    })
+  })
+}
+
+test('a rotation with an overlap ends nothing, and asks nothing', async () => {
+  const { org, keyId, endpointId } = await setUp('org_overlap')
+  assert.equal((await run('keys', 'rotate', keyId, '-o', org)).exitCode, 0)
+  assert.equal((await run('endpoints', 'rotate', endpointId, '-o', org, '--overlap', '1h')).exitCode, 0)
+})
+
+test('a key that has ended already is said to have', async () => {
+  const { org, keyId } = await setUp('org_ended')
+  await sql`update business_api.api_keys set expires_at = now() - interval '1 day' where id = ${keyId}`
+  assert.match(textOf(await run('keys', 'revoke', keyId, '-o', org, '--dry-run')), /it has expired already/)
+  await run('keys', 'revoke', keyId, '-o', org, '--yes')
+  assert.match(textOf(await run('keys', 'revoke', keyId, '-o', org, '--dry-run')), /it is revoked already/)
+})
+
+test('counts end at 10,000', async () => {
+  const { org, endpointId } = await setUp('org_many')
+  await publish(sql, org, 10_000)
+  const text = textOf(await run('endpoints', 'disable', endpointId, '-o', org, '--dry-run'))
+  assert.match(text, /\. 10,000 and more deliveries wait and will be skipped/)
+})
+
+describe('purge', () => {
+  /** Makes the events of all organizations old, and none of them waits to be sent any more. */
+  async function age(interval: string): Promise<void> {
+    await sql`update business_api.deliveries set state = 'delivered' where state = 'pending'`
+    await sql`update business_api.events set created_at = now() - ${interval}::text::interval`
+    await sql`analyze business_api.events, business_api.deliveries`
+  }
+
+  const count = async (): Promise<number> => (await sql`select from business_api.events`).length
+
+  test('asks with the number of events, organizations and dead letters, and is audited in each', async () => {
+    await sql`truncate business_api.events, business_api.deliveries`
+    for (const org of ['org_purge_1', 'org_purge_2']) await setUp(org)
+    await age('40 days')
+    const purge = ['purge', '--older-than', '30d']
+    const says = /Erases 38 events of 2 organizations, 6 dead letters among them: /
+    const refused = await answering('no')(...purge)
+    assert.equal(refused.exitCode, 1)
+    assert.match(flat(refused.stderr), says)
+    assertFailed(await run(...purge), 2, says)
+    assert.deepEqual(jsonOf(await run(...purge, '--dry-run', '--json')), {
+      dryRun: true,
+      events: 38,
+      organizations: 2,
+      deadLetters: 6,
+      isPartial: false,
+    })
+    assert.equal(await count(), 38)
+
+    assert.equal((await answering('yes')(...purge, '--actor', 'olga')).exitCode, 0)
+    assert.equal(await count(), 0)
+    for (const org of ['org_purge_1', 'org_purge_2']) {
+      const { data } = jsonOf(await run('audit', 'list', '-o', org, '--limit', '1', '--json'))
+      const { actor, action, subjectId, details } = data[0]
+      assert.deepEqual([actor, action, subjectId], ['olga', 'events.purged', org])
+      assert.deepEqual(details, { olderThanMs: 30 * 86_400_000, events: 19 })
+    }
+  })
+
+  test('erases nothing younger than a day, unless --allow-recent is given too', async () => {
+    await setUp('org_recent')
+    await age('2 seconds')
+    const purge = ['purge', '--older-than', '1s', '--yes']
+    assertFailed(await run(...purge), 2, /because an age below 1d .*; pass --allow-recent/)
+    assert.equal(await count(), 19)
+    assert.equal((await run(...purge, '--allow-recent')).exitCode, 0)
+    assert.equal(await count(), 0)
+  })
+
+  test('says that there is more than it has counted', async () => {
+    await setUp('org_much')
+    await publish(sql, 'org_much', 10_100)
+    await age('40 days')
+    await sql`update business_api.deliveries set state = 'pending' where id in (
+      select id from business_api.deliveries limit 5)`
+    assert.match(
+      textOf(await run('purge', '--older-than', '30d', '--dry-run')),
+      /Erases (9,99\d|10,000) and more events of 1 and more organizations, \d and more dead letters/,
+    )
+  })
+})

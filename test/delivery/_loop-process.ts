@@ -1,0 +1,48 @@
+// A process with a loop. It stops the loop from a timer that does not keep the process alive: without something that
+// does, it ends before it has said anything. With `once` it runs the loop once instead.
+
+import { createDeliveryLoop } from '../../lib/delivery/delivery-loop.ts'
+import { createMemoryStore } from '../../lib/memory.ts'
+import { newEntry } from '../_audit.ts'
+
+const before = new Set(process.eventNames())
+const store = createMemoryStore()
+const sender = {
+  send: async () => ({ status: 500, error: null, bodyExcerpt: '', durationMs: 1 }),
+  async close() {},
+}
+// A timer for the second attempt is set while the first one's minute is not over.
+const loop = createDeliveryLoop(store, sender, { pollIntervalMs: 60_000, retryDelaysMs: [60_000] })
+const createdAt = new Date().toISOString()
+await store.endpoints.insert({
+  organizationId: 'org_1',
+  limit: 1000,
+  endpoint: {
+    id: 'we_1',
+    url: 'https://subscriber.test/',
+    description: '',
+    types: null,
+    headerNames: [],
+    sealedHeaders: null,
+    createdAt,
+    sealedSecret: 'plain.whsec_test',
+  },
+  entry: newEntry(),
+})
+await store.events.publish('org_1', { id: 'evt_1', type: 'project.completed', createdAt, body: '{}' })
+
+if (process.argv[2] === 'once') {
+  const { retried } = await loop.runOnce()
+  if (retried === 1) console.log('ran once')
+} else {
+  loop.start()
+  setTimeout(stop, 300).unref()
+}
+
+async function stop(): Promise<void> {
+  console.log('alive')
+  const added = process.eventNames().filter((name) => !before.has(name))
+  console.log(`listeners: ${added.join(', ') || 'none'}`)
+  await loop.stop()
+  console.log('stopped')
+}

@@ -1,0 +1,386 @@
+import { once } from 'node:events'
+import { after, afterEach, before, beforeEach, describe } from 'node:test'
+import type { Sql } from 'postgres'
+import { createIds } from '../../lib/base/ids.ts'
+import type { Logger } from '../../lib/base/log.ts'
+import type { BusinessApiStore } from '../../lib/business-store.ts'
+import { createDeliveryLoop, type DeliveryLoop } from '../../lib/delivery/delivery-loop.ts'
+import type { DeliveryLoopOptions } from '../../lib/delivery/loop-options.ts'
+import { createMemoryStore } from '../../lib/memory.ts'
+import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import type { DeliveryDetails, DeliveryState, DeliveryStore } from '../../lib/webhooks/deliveries.ts'
+import type { EndpointRecord } from '../../lib/webhooks/endpoints.ts'
+import type { WebhookAnswer, WebhookRequest, WebhookSender } from '../../lib/webhooks/webhook-sender.ts'
+import type { EventRecord } from '../../lib/writes/event-envelope.ts'
+import { toTimestamp } from '../../lib/writes/write-context.ts'
+import { newEntry } from '../_audit.ts'
+import { createTestDatabase, type TestDatabase } from '../_database.ts'
+
+// Delivery loops under test: both stores, empty at the beginning of each test as a loop takes the work of all
+// organizations; senders that do what a test says; endpoints and events.
+
+export const ORG = 'org_1'
+export const SECRET = 'whsec_current'
+
+export const ids: ReturnType<typeof createIds> = createIds()
+
+/** A wait that nothing in these tests reaches: what happens before has happened without it. */
+export const AN_HOUR_MS: number = 60 * 60 * 1000
+
+/** Nothing but what the test makes happen wakes such a loop. */
+export const NO_POLL: DeliveryLoopOptions = { pollIntervalMs: AN_HOUR_MS }
+
+/** A value that the compiler would not let through, as JavaScript hosts pass them. */
+export function untyped<T>(value: unknown): T {
+  return value as T
+}
+
+// --- Stores ---
+
+/** What of a store a loop needs. */
+export type LoopStore = Pick<BusinessApiStore, 'deliveries' | 'notices'>
+
+/** A store as a test uses it. */
+export interface StoreUnderTest {
+  readonly store: BusinessApiStore
+  /** Makes the store judge what is due and what has expired as it will in `ms` milliseconds. */
+  letTimePass(ms: number): Promise<void>
+  /** A loop on the store that ends with the test; quiet unless it is given a logger. */
+  loop(sender: WebhookSender, options?: DeliveryLoopOptions, store?: LoopStore): DeliveryLoop
+}
+
+/** PostgreSQL, and what of it a test may want. */
+export interface PostgresUnderTest extends StoreUnderTest {
+  readonly sql: Sql
+  /** Another store on the same database, as another process has one. */
+  secondStore(): PostgresStore
+}
+
+/** Registers tests once for each store. */
+export function describeOnStores(name: string, define: (under: StoreUnderTest) => void): void {
+  describeOnMemory(name, define)
+  describeOnPostgres(name, define)
+}
+
+/** Registers tests on the store in memory. */
+export function describeOnMemory(name: string, define: (under: StoreUnderTest) => void): void {
+  describe(`${name}, in memory`, () => {
+    let passedMs = 0
+    let store = createMemoryStore()
+    const loops = endLoopsAfterEach()
+    beforeEach(() => {
+      passedMs = 0
+      store = createMemoryStore({ clock: () => Date.now() + passedMs })
+    })
+    define({
+      get store() {
+        return store
+      },
+      async letTimePass(ms) {
+        passedMs += ms
+      },
+      loop: (sender, options, from = store) => loops.create(from, sender, options),
+    })
+  })
+}
+
+/** Registers tests on PostgreSQL. */
+export function describeOnPostgres(name: string, define: (under: PostgresUnderTest) => void): void {
+  shared ??= createSharedPostgres()
+  const { stores, sql } = shared
+  describe(`${name}, on PostgreSQL`, () => {
+    const loops = endLoopsAfterEach()
+    beforeEach(
+      () => sql()`
+        truncate business_api.events, business_api.deliveries, business_api.delivery_attempts,
+          business_api.webhook_endpoints, business_api.api_keys`,
+    )
+    define({
+      get store() {
+        return stores[0]()
+      },
+      get sql() {
+        return sql()
+      },
+      secondStore: stores[1],
+      letTimePass: (ms) => letTimePass(sql(), ms),
+      loop: (sender, options, from = stores[0]()) => loops.create(from, sender, options),
+    })
+  })
+}
+
+let shared: ReturnType<typeof createSharedPostgres> | undefined
+
+/** One database for all tests of a file. */
+function createSharedPostgres() {
+  let database: TestDatabase
+  let sql: Sql
+  const stores = [
+    lazy(() => createPostgresStore(database.url)),
+    lazy(() => createPostgresStore(database.url)),
+  ] as const
+
+  before(async () => {
+    database = await createTestDatabase()
+    sql = database.sql({ max: 1 })
+  })
+  after(async () => {
+    await Promise.all(stores.map((store) => store().close()))
+    await database.drop()
+  })
+  return { stores, sql: () => sql }
+}
+
+function lazy<T>(create: () => T): () => T {
+  let made: { readonly value: T } | undefined
+  return () => {
+    made ??= { value: create() }
+    return made.value
+  }
+}
+
+/** Takes back everything that the store compares with the database's clock. */
+async function letTimePass(sql: Sql, ms: number): Promise<void> {
+  const time = sql`${ms}::float8 * interval '1 millisecond'`
+  await sql`
+    update business_api.deliveries
+    set due_at = due_at - ${time}, claimed_at = claimed_at - ${time}, lease_until = lease_until - ${time}`
+  await sql`
+    update business_api.webhook_endpoints
+    set previous_secret_expires_at = previous_secret_expires_at - ${time}, failing_since = failing_since - ${time},
+      secret_expiry_noticed = secret_expiry_noticed - ${time}`
+  await sql`
+    update business_api.api_keys
+    set expires_at = expires_at - ${time}, expiry_noticed = expiry_noticed - ${time}`
+}
+
+function endLoopsAfterEach() {
+  const loops: DeliveryLoop[] = []
+  afterEach(() => Promise.all(loops.splice(0).map((loop) => loop.stop({ timeoutMs: 0 }))))
+  return {
+    create(store: LoopStore, sender: WebhookSender, options: DeliveryLoopOptions = {}): DeliveryLoop {
+      const loop = createDeliveryLoop(store, sender, { logger: false, retentionMs: false, ...options })
+      loops.push(loop)
+      return loop
+    },
+  }
+}
+
+/** The store with some verbs of its deliveries replaced. */
+export function withDeliveries(store: BusinessApiStore, replaced: Partial<DeliveryStore>): LoopStore {
+  return { ...store, deliveries: { ...store.deliveries, ...replaced } }
+}
+
+// --- Endpoints, events, deliveries ---
+
+/** Registers an endpoint of {@link ORG} that wants every type, unless it is told otherwise. */
+export async function addEndpoint(
+  store: BusinessApiStore,
+  changes: Partial<EndpointRecord> = {},
+  organizationId: string = ORG,
+): Promise<string> {
+  const endpoint: EndpointRecord = {
+    id: ids('we'),
+    url: 'https://subscriber.test/hook',
+    description: '',
+    types: null,
+    headerNames: [],
+    sealedHeaders: null,
+    createdAt: toTimestamp(Date.now()),
+    sealedSecret: `plain.${SECRET}`,
+    ...changes,
+  }
+  await store.endpoints.insert({ organizationId, limit: 1000, endpoint, entry: newEntry() })
+  return endpoint.id
+}
+
+/** The headers of an endpoint's own, stored open. */
+export function plainHeaders(
+  headers: Readonly<Record<string, string>>,
+): Pick<EndpointRecord, 'headerNames' | 'sealedHeaders'> {
+  return { headerNames: Object.keys(headers), sealedHeaders: `plain.${JSON.stringify(headers)}` }
+}
+
+/** An event whose body only its bytes can carry: no parser would give them back. */
+export function newEvent(changes: Partial<EventRecord> = {}): EventRecord {
+  const id = ids('evt')
+  const createdAt = toTimestamp(Date.now())
+  const body = `{ "id":"${id}",  "data":{"n":1.0,"text":"\\u00e9 é 🏺 \\" \\\\ \\n","again":1,"again":2}}`
+  return { id, type: 'project.completed', createdAt, body, ...changes }
+}
+
+/** Publishes an event for {@link ORG}, unless it is told otherwise. */
+export async function publish(
+  store: BusinessApiStore,
+  changes: Partial<EventRecord> = {},
+  organizationId: string = ORG,
+): Promise<EventRecord> {
+  const event = newEvent(changes)
+  await store.events.publish(organizationId, event)
+  return event
+}
+
+/** Publishes so many events, all at once. */
+export function publishMany(
+  store: BusinessApiStore,
+  count: number,
+  organizationId: string = ORG,
+): Promise<readonly EventRecord[]> {
+  return Promise.all(Array.from({ length: count }, () => publish(store, {}, organizationId)))
+}
+
+/** The deliveries of an organization with their logs, oldest first. */
+export async function deliveriesOf(
+  store: BusinessApiStore,
+  organizationId: string = ORG,
+): Promise<readonly DeliveryDetails[]> {
+  const found = await store.deliveries.list(organizationId, {}, 1000, null)
+  const details = await Promise.all(
+    found.toReversed().map(({ id }) => store.deliveries.get(organizationId, id)),
+  )
+  return details.flatMap((delivery) => delivery ?? [])
+}
+
+/** Claims all that is due as a process does that dies before it has sent anything; gives how many that are. */
+export async function claimAndVanish(store: BusinessApiStore, leaseMs: number): Promise<number> {
+  const { deliveries } = await store.deliveries.claim({
+    token: `vanished-${ids('dlv')}`,
+    isRepeat: false,
+    limit: 100,
+    maxBytes: 4 * 1024 * 1024,
+    capacity: { endpoint: 100, organization: 100, endpoints: {}, organizations: {} },
+    scanLimit: 100,
+    cursor: null,
+    leaseMs,
+    maxAttempts: 5,
+  })
+  return deliveries.length
+}
+
+/** How many deliveries of {@link ORG} are in a state. */
+export async function countIn(store: BusinessApiStore, state: DeliveryState): Promise<number> {
+  return (await store.deliveries.list(ORG, { states: [state] }, 1000, null)).length
+}
+
+/** The one delivery that there is. */
+export async function onlyDelivery(store: BusinessApiStore): Promise<DeliveryDetails> {
+  const [delivery, ...others] = await deliveriesOf(store)
+  if (delivery === undefined || others.length > 0) throw new Error('There is not just one delivery')
+  return delivery
+}
+
+// --- Senders ---
+
+/** What a test's sender does with a request; the number counts from 1. What is not said is a quick 200. */
+export type Respond = (
+  request: WebhookRequest,
+  number: number,
+  signal: AbortSignal | undefined,
+) => Partial<WebhookAnswer> | Promise<Partial<WebhookAnswer>>
+
+/** A sender that sends nothing and keeps what it was to send. */
+export interface TestSender extends WebhookSender {
+  readonly requests: readonly WebhookRequest[]
+  /** Ids of the events it was to send, in order. */
+  readonly eventIds: readonly string[]
+  readonly inFlight: number
+  /** Resolves when so many requests have been made in all; rejects when that takes too long. */
+  sent(count: number): Promise<void>
+}
+
+const SENT_WITHIN_MS = 8000
+
+/** Makes a sender that does what a test says. */
+export function createTestSender(respond: Respond = () => ({})): TestSender {
+  const requests: WebhookRequest[] = []
+  const made = new EventTarget()
+  let inFlight = 0
+
+  return {
+    requests,
+    get eventIds() {
+      return requests.map((request) => eventIdOf(request))
+    },
+    get inFlight() {
+      return inFlight
+    },
+    async send(request, signal) {
+      requests.push(request)
+      inFlight++
+      made.dispatchEvent(new Event('request'))
+      try {
+        const answer = await respond(request, requests.length, signal)
+        const status = answer.error == null ? 200 : null
+        return { status, error: null, bodyExcerpt: '', durationMs: 1, ...answer }
+      } finally {
+        inFlight--
+      }
+    },
+    async sent(count) {
+      const signal = AbortSignal.timeout(SENT_WITHIN_MS)
+      while (requests.length < count) await once(made, 'request', { signal })
+    },
+    async close() {},
+  }
+}
+
+export function eventIdOf({ headers }: WebhookRequest): string {
+  return headers['X-SERVICE-Event-Id'] ?? ''
+}
+
+/** Never answers, until it is interrupted: as the shipped sender does. */
+export function hang(signal: AbortSignal | undefined): Promise<Partial<WebhookAnswer>> {
+  return new Promise((resolve) => {
+    signal?.addEventListener('abort', () => resolve({ status: null, error: 'interrupted' }))
+  })
+}
+
+/** A door that attempts wait at until the test opens it. */
+export interface Gate {
+  readonly opened: Promise<void>
+  open(): void
+}
+
+export function createGate(): Gate {
+  let open = (): void => {}
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  return { opened, open: () => open() }
+}
+
+// --- Waiting and listening ---
+
+/** Asks every 5 ms until the answer is yes. */
+export async function until(
+  what: string,
+  isSo: () => Promise<boolean> | boolean,
+  timeoutMs = 5000,
+): Promise<void> {
+  const endsAt = performance.now() + timeoutMs
+  while (!(await isSo())) {
+    if (performance.now() > endsAt) throw new Error(`Waited in vain until ${what}`)
+    await sleep(5)
+  }
+}
+
+export function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}
+
+/** A logger that keeps its lines. */
+export interface TestLog {
+  readonly logger: Logger
+  readonly lines: readonly { readonly level: string; readonly details: object; readonly message: string }[]
+}
+
+export function createTestLog(): TestLog {
+  const lines: { level: string; details: object; message: string }[] = []
+  const write = (level: string) => (details: object, message: string) => {
+    lines.push({ level, details, message })
+  }
+  return {
+    logger: { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') },
+    lines,
+  }
+}

@@ -1,0 +1,169 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { DeliveryStore } from '../../lib/webhooks/deliveries.ts'
+import {
+  addEndpoint,
+  createGate,
+  createTestSender,
+  describeOnMemory,
+  describeOnStores,
+  hang,
+  NO_POLL,
+  onlyDelivery,
+  publish,
+  type StoreUnderTest,
+  sleep,
+  until,
+  withDeliveries,
+} from './_loop.ts'
+
+// stop({ timeoutMs }) ends within timeoutMs and a second, whoever is silent.
+
+const TIMEOUT_MS = 100
+const STOPPED_WITHIN_MS = TIMEOUT_MS + 1000
+
+async function timeOf(work: () => Promise<unknown>): Promise<number> {
+  const startedAt = performance.now()
+  await work()
+  return performance.now() - startedAt
+}
+
+const never = (): Promise<never> => new Promise(() => {})
+
+describeOnMemory('stop() of a loop whose store never answers', (under) => {
+  const silent: Record<string, { verbs: Partial<DeliveryStore>; isReached: () => boolean }> = {}
+  for (const verb of ['claim', 'writeResults', 'release', 'purge', 'read'] as const) {
+    let isReached = false
+    const verbs = {
+      [verb]: () => {
+        isReached = true
+        return never()
+      },
+    }
+    silent[verb] = { verbs, isReached: () => isReached }
+  }
+
+  for (const [verb, { verbs, isReached }] of Object.entries(silent)) {
+    test(`${verb}() ends within a second of its timeoutMs`, async () => {
+      await startWith(under, verb, verbs, isReached)
+    })
+  }
+
+  async function startWith(
+    { store, loop: create }: StoreUnderTest,
+    verb: string,
+    verbs: Partial<DeliveryStore>,
+    isReached: () => boolean,
+  ): Promise<void> {
+    await addEndpoint(store)
+    await publish(store)
+    // A delivery is in flight and hangs, but where the store is silent before.
+    const sender = createTestSender((_request, _number, signal) =>
+      verb === 'writeResults' ? {} : hang(signal),
+    )
+    const unread: Partial<DeliveryStore> =
+      verb === 'read' ? { claim: (request) => store.deliveries.claim({ ...request, maxBytes: 0 }) } : {}
+    const loop = create(sender, NO_POLL, withDeliveries(store, { ...unread, ...verbs }))
+    loop.start()
+    // release() is reached by the stop, or never.
+    if (verb !== 'release') await until(`${verb}() is called`, isReached)
+    const tookMs = await timeOf(() => loop.stop({ timeoutMs: TIMEOUT_MS }))
+    assert.ok(tookMs < STOPPED_WITHIN_MS, `${tookMs} ms`)
+  }
+
+  test('also ends runOnce(), and the loop can be started again', async () => {
+    await addEndpoint(under.store)
+    const { id } = await publish(under.store)
+    let claims = 0
+    const answered = createGate()
+    const store = withDeliveries(under.store, {
+      async claim(request) {
+        if (++claims === 1) await answered.opened
+        return under.store.deliveries.claim(request)
+      },
+    })
+    const sender = createTestSender()
+    const loop = under.loop(sender, NO_POLL, store)
+    const running = loop.runOnce()
+    await until('it has claimed', () => claims === 1)
+    const tookMs = await timeOf(() => Promise.all([loop.stop({ timeoutMs: TIMEOUT_MS }), running]))
+    assert.ok(tookMs < STOPPED_WITHIN_MS, `${tookMs} ms`)
+    assert.deepEqual(await running, { delivered: 0, retried: 0, deadLettered: 0 })
+
+    loop.start()
+    await sender.sent(1)
+    await until('it is delivered', async () => (await onlyDelivery(under.store)).state === 'delivered')
+    // What the first claim brings after all is nobody's any longer: it is given back, and sent once more at most.
+    await publish(under.store)
+    await sender.sent(2)
+    answered.open()
+    await sleep(20)
+    assert.deepEqual([sender.requests.length, sender.eventIds[0]], [2, id])
+    await loop.stop()
+  })
+
+  test('gives back what a claim brings after the stop', async () => {
+    await addEndpoint(under.store)
+    await publish(under.store)
+    const answered = createGate()
+    let claims = 0
+    const store = withDeliveries(under.store, {
+      async claim(request) {
+        const answer = await under.store.deliveries.claim(request)
+        claims++
+        await answered.opened
+        return answer
+      },
+    })
+    const sender = createTestSender()
+    const loop = under.loop(sender, NO_POLL, store)
+    loop.start()
+    await until('it has claimed', () => claims === 1)
+    await loop.stop({ timeoutMs: 0 })
+    assert.equal((await onlyDelivery(under.store)).state, 'in_flight')
+    answered.open()
+    await until('it is given back', async () => (await onlyDelivery(under.store)).state === 'pending')
+    assert.deepEqual([sender.requests.length, (await onlyDelivery(under.store)).attempts], [0, 0])
+  })
+})
+
+describeOnStores('stop() of a loop whose subscribers are silent', (under) => {
+  test('and whose sender does not heed its signal ends within a second of its timeoutMs', async () => {
+    await addEndpoint(under.store)
+    await publish(under.store)
+    const sender = createTestSender(never)
+    const loop = under.loop(sender, NO_POLL)
+    loop.start()
+    await sender.sent(1)
+    const tookMs = await timeOf(() => loop.stop({ timeoutMs: TIMEOUT_MS }))
+    assert.ok(tookMs >= TIMEOUT_MS - 5 && tookMs < STOPPED_WITHIN_MS, `${tookMs} ms`)
+    const { state, attemptLog } = await onlyDelivery(under.store)
+    assert.deepEqual([state, attemptLog[0]?.error], ['pending', 'interrupted'])
+  })
+})
+
+describeOnStores('stats().attempts', (under) => {
+  test('counts what the store has taken, and no result whose claim was lost', async () => {
+    await addEndpoint(under.store)
+    await publish(under.store)
+    const gate = createGate()
+    const sender = createTestSender(async (_request, number) => {
+      if (number === 1) await gate.opened
+      return { durationMs: number * 1.5 }
+    })
+    // Nothing wakes the loop, which must not take the delivery back itself.
+    const unwatched = withDeliveries(under.store, { watch: () => () => {} })
+    const loop = under.loop(sender, NO_POLL, unwatched)
+    loop.start()
+    await sender.sent(1)
+    assert.deepEqual((await loop.stats()).attempts, { delivered: 0, retried: 0, deadLettered: 0 })
+    // Another process takes the delivery, as the lease has ended.
+    await under.letTimePass(60_000)
+    const other = under.loop(sender)
+    assert.deepEqual(await other.runOnce(), { delivered: 1, retried: 0, deadLettered: 0 })
+    gate.open()
+    await loop.stop()
+    assert.deepEqual((await loop.stats()).attempts, { delivered: 0, retried: 0, deadLettered: 0 })
+    assert.deepEqual((await other.stats()).attempts, { delivered: 1, retried: 0, deadLettered: 0 })
+  })
+})

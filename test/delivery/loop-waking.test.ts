@@ -1,0 +1,208 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
+import { newEntry } from '../_audit.ts'
+import {
+  addEndpoint,
+  claimAndVanish,
+  createGate,
+  createTestSender,
+  describeOnPostgres,
+  describeOnStores,
+  hang,
+  NO_POLL,
+  ORG,
+  onlyDelivery,
+  publish,
+  publishMany,
+  until,
+  withDeliveries,
+} from './_loop.ts'
+
+// What wakes a loop that waits, and what comes of several loops on one store.
+
+describeOnStores('A loop that waits is woken', (under) => {
+  /** Starts a loop that nothing but a call wakes within the hour, and lets it come to rest. */
+  async function startAtRest(...[sender, options]: Parameters<typeof under.loop>): Promise<void> {
+    const claimed = createGate()
+    const store = withDeliveries(under.store, {
+      async claim(request) {
+        const claims = await under.store.deliveries.claim(request)
+        claimed.open()
+        return claims
+      },
+    })
+    under.loop(sender, { ...NO_POLL, ...options }, store).start()
+    await claimed.opened
+  }
+
+  test('by what this process publishes, at once', async () => {
+    await addEndpoint(under.store)
+    const sender = createTestSender()
+    await startAtRest(sender)
+    for (let number = 1; number <= 5; number++) {
+      await publish(under.store)
+      await sender.sent(number)
+    }
+  })
+
+  test('by an endpoint that is resumed', async () => {
+    const endpointId = await addEndpoint(under.store)
+    await under.store.endpoints.setState({
+      organizationId: ORG,
+      endpointId,
+      state: 'paused',
+      from: ['enabled'],
+      entry: newEntry(),
+    })
+    await publish(under.store)
+    const sender = createTestSender()
+    await startAtRest(sender)
+    await under.store.endpoints.setState({
+      organizationId: ORG,
+      endpointId,
+      state: 'enabled',
+      from: ['paused'],
+      entry: newEntry(),
+    })
+    await sender.sent(1)
+  })
+
+  test('by a delivery that is to be sent again', async () => {
+    await addEndpoint(under.store)
+    await publish(under.store)
+    const sender = createTestSender()
+    await startAtRest(sender)
+    await sender.sent(1)
+    await until('it is delivered', async () => (await onlyDelivery(under.store)).state === 'delivered')
+    await under.store.deliveries.recover({
+      organizationId: ORG,
+      ids: null,
+      filter: {},
+      limit: 10,
+      entry: newEntry(),
+    })
+    await sender.sent(2)
+  })
+
+  test('by the time of a retry', async () => {
+    await addEndpoint(under.store)
+    await publish(under.store)
+    const sender = createTestSender(() => ({ status: 500 }))
+    await startAtRest(sender, { retryDelaysMs: [40, 80, 20, 60] })
+    await sender.sent(5)
+  })
+
+  test('by what another loop gives back', async () => {
+    await addEndpoint(under.store)
+    await publish(under.store)
+    const hanging = createTestSender((_request, _number, signal) => hang(signal))
+    const other = under.loop(hanging, NO_POLL)
+    other.start()
+    await hanging.sent(1)
+    const sender = createTestSender()
+    await startAtRest(sender)
+    await other.stop({ timeoutMs: 0 })
+    await publish(under.store)
+    await sender.sent(2)
+  })
+})
+
+describeOnPostgres('A loop that waits is woken', (under) => {
+  /** The backends that listen, by process id. */
+  async function listeners(): Promise<number[]> {
+    const rows = await under.sql<{ pid: number }[]>`
+      select pid from pg_stat_activity
+      where datname = current_database() and state = 'idle' and query like 'listen %'`
+    return rows.map(({ pid }) => pid)
+  }
+
+  const untilListening = (isOther: (pid: number) => boolean = () => true) =>
+    until('somebody listens', async () => (await listeners()).some(isOther))
+
+  test('by what another process publishes, by its notification', async () => {
+    await addEndpoint(under.store)
+    const sender = createTestSender()
+    under.loop(sender, NO_POLL).start()
+    await untilListening()
+    for (let number = 1; number <= 3; number++) {
+      await publish(under.secondStore())
+      await sender.sent(number)
+    }
+  })
+
+  test('by the poll alone when somebody publishes by SQL', async () => {
+    await addEndpoint(under.store)
+    const sender = createTestSender()
+    under.loop(sender, { pollIntervalMs: 20 }).start()
+    await untilListening()
+    const [published] = await under.sql<{ id: string }[]>`
+      select business_api.publish_event(${ORG}, 'project.completed', '{"n":1}'::jsonb) as id`
+    await sender.sent(1)
+    assert.deepEqual(sender.eventIds, [published?.id])
+  })
+
+  test('by notifications again after the connection that listens was cut', async () => {
+    await addEndpoint(under.store)
+    const sender = createTestSender()
+    under.loop(sender, NO_POLL).start()
+    await untilListening()
+    const before = await listeners()
+    await under.sql`select pg_terminate_backend(pid) from unnest(${before}::int[]) as pid`
+    await untilListening((pid) => !before.includes(pid))
+    await publish(under.secondStore())
+    await sender.sent(1)
+  })
+
+  test('no more once it has stopped: nobody listens then', async () => {
+    const loop = under.loop(createTestSender(), NO_POLL)
+    loop.start()
+    await untilListening()
+    await loop.stop()
+    await until('nobody listens', async () => (await listeners()).length === 0)
+  })
+})
+
+describeOnPostgres('Two processes', (under) => {
+  test('that deliver at once deliver each event once', async () => {
+    for (let number = 0; number < 4; number++) await addEndpoint(under.store, {}, `org_${number}`)
+    for (let number = 0; number < 4; number++) await publishMany(under.store, 50, `org_${number}`)
+    const sender = createTestSender(async () => {
+      await turn()
+      return {}
+    })
+    const loops = [under.loop(sender), under.loop(sender, {}, under.secondStore())]
+    const counts = await Promise.all(loops.map((loop) => loop.runOnce()))
+    assert.equal(sender.requests.length, 200)
+    assert.equal(new Set(sender.eventIds).size, 200)
+    assert.equal(
+      counts.reduce((sum, { delivered }) => sum + delivered, 0),
+      200,
+    )
+  })
+})
+
+describeOnStores('A process that has died', (under) => {
+  test('has made an attempt, interrupted, and what it claimed is sent by another one when its lease ends', async () => {
+    await addEndpoint(under.store)
+    const { id } = await publish(under.store)
+    assert.equal(await claimAndVanish(under.store, 30_000), 1)
+    const sender = createTestSender()
+    const loop = under.loop(sender)
+    await under.letTimePass(29_000)
+    await loop.runOnce()
+    assert.deepEqual(sender.requests, [])
+    await under.letTimePass(1000)
+    await loop.runOnce()
+    assert.deepEqual(sender.eventIds, [id])
+    const { state, attempts, attemptLog } = await onlyDelivery(under.store)
+    assert.deepEqual([state, attempts], ['delivered', 2])
+    assert.deepEqual(
+      attemptLog.map(({ number, status, error }) => [number, status, error]),
+      [
+        [1, null, 'interrupted'],
+        [2, 200, null],
+      ],
+    )
+  })
+})

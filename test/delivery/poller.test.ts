@@ -1,0 +1,162 @@
+import assert from 'node:assert/strict'
+import { beforeEach, describe, mock, test } from 'node:test'
+import { storeUnavailable } from '../../lib/base/errors.ts'
+import { createPoller } from '../../lib/delivery/poller.ts'
+import type { ClaimedDelivery, ClaimRequest, EndpointRef } from '../../lib/webhooks/deliveries.ts'
+
+// The claims of a loop on a store made by hand, which answers what the test says.
+
+const LEASE_MS = 30_000
+const BYTES = 1000
+const CAPACITY = { endpoint: 4, organization: 64, endpoints: {}, organizations: {} }
+
+function at(endpointId: string, organizationId = 'org_1'): EndpointRef {
+  return { organizationId, endpointId }
+}
+
+function deliveryOf(endpoint: EndpointRef): ClaimedDelivery {
+  return {
+    ...endpoint,
+    id: 'dlv_1',
+    eventId: 'evt_1',
+    type: 'project.completed',
+    body: '{}',
+    url: 'https://subscriber.test/',
+    headerNames: [],
+    sealedHeaders: null,
+    sealedSecrets: ['plain.whsec_test'],
+    attempt: 1,
+  }
+}
+
+describe('createPoller()', () => {
+  let requests: ClaimRequest[] = []
+  let next: EndpointRef | null = null
+  let served: readonly EndpointRef[] = []
+  let isAway = false
+  let poller = createPoller({ claim }, { leaseMs: LEASE_MS, maxAttempts: 5 })
+
+  async function claim(request: ClaimRequest) {
+    requests.push(request)
+    if (isAway) throw storeUnavailable('The store is away')
+    return {
+      deliveries: served.map(deliveryOf),
+      unread: [],
+      deadLetters: [],
+      storeTime: 1_773_480_413_000,
+      next,
+    }
+  }
+
+  beforeEach(() => {
+    requests = []
+    next = null
+    served = []
+    isAway = false
+    poller = createPoller({ claim }, { leaseMs: LEASE_MS, maxAttempts: 5 })
+  })
+
+  /** A claim that ends at a place; gives whether there is more. */
+  async function claimUpTo(
+    place: EndpointRef | null,
+    ...endpoints: readonly EndpointRef[]
+  ): Promise<boolean> {
+    next = place
+    served = endpoints
+    return (await poller.claim(10, BYTES, CAPACITY)).hasMore
+  }
+
+  test('asks for what it is told, each time under another name that no other process has', async () => {
+    const other = createPoller({ claim }, { leaseMs: LEASE_MS, maxAttempts: 5 })
+    for (const one of [poller, poller, other]) await one.claim(7, BYTES, CAPACITY)
+    assert.equal(new Set(requests.map(({ token }) => token)).size, 3)
+    const [{ token, scanLimit, ...request } = { token: '', scanLimit: 0 }] = requests
+    assert.ok(token.length > 16 && scanLimit > 0)
+    assert.deepEqual(request, {
+      isRepeat: false,
+      limit: 7,
+      maxBytes: BYTES,
+      capacity: CAPACITY,
+      cursor: null,
+      leaseMs: LEASE_MS,
+      maxAttempts: 5,
+    })
+  })
+
+  test('knows the store’s clock by its own', async () => {
+    const { storeOffset } = await poller.claim(10, BYTES, CAPACITY)
+    assert.ok(Math.abs(performance.now() + storeOffset - 1_773_480_413_000) < 1000)
+  })
+
+  test('repeats a claim without an answer under its name until it has one', async () => {
+    isAway = true
+    await assert.rejects(poller.claim(10, BYTES, CAPACITY), { code: 'store_unavailable' })
+    await assert.rejects(poller.claim(5, BYTES, CAPACITY), { code: 'store_unavailable' })
+    assert.equal(poller.hasUnanswered, true)
+    isAway = false
+    await poller.claim(3, BYTES, CAPACITY)
+    assert.equal(poller.hasUnanswered, false)
+    await poller.claim(3, BYTES, CAPACITY)
+    const [first, second, third, fourth] = requests
+    assert.deepEqual(
+      requests.map(({ isRepeat, limit }) => [isRepeat, limit]),
+      [
+        [false, 10],
+        [true, 5],
+        [true, 3],
+        [false, 3],
+      ],
+    )
+    assert.ok(first?.token === second?.token && first?.token === third?.token)
+    assert.notEqual(first?.token, fourth?.token)
+  })
+
+  test('counts a lease from when the claim was sent first: that one may have been carried out', async (t) => {
+    let now = 1000
+    t.mock.method(performance, 'now', () => now)
+    served = [at('we_1')]
+    const [plain] = (await poller.claim(10, BYTES, CAPACITY)).deliveries
+    assert.equal(plain?.leaseEndsAt, 1000 + LEASE_MS)
+    isAway = true
+    now = 5000
+    await assert.rejects(poller.claim(10, BYTES, CAPACITY))
+    isAway = false
+    now = 20_000
+    const [repeated] = (await poller.claim(10, BYTES, CAPACITY)).deliveries
+    assert.deepEqual([repeated?.token, repeated?.leaseEndsAt], [requests[1]?.token, 5000 + LEASE_MS])
+    mock.restoreAll()
+  })
+
+  test('goes around the circle of endpoints from where the claim before ended, once', async () => {
+    assert.equal(await claimUpTo(at('we_b')), true)
+    assert.equal(await claimUpTo(at('we_d')), true)
+    assert.equal(await claimUpTo(at('we_a', 'org_2')), true)
+    // Past the last one and on from the first.
+    assert.equal(await claimUpTo(at('we_c')), false)
+    assert.equal(await claimUpTo(at('we_a', 'org_2')), true)
+    assert.equal(await claimUpTo(at('we_b')), true)
+    assert.equal(await claimUpTo(at('we_c')), false)
+    assert.equal(await claimUpTo(at('we_b')), true)
+    assert.deepEqual(
+      requests.map(({ cursor }) => cursor?.endpointId ?? null),
+      [null, 'we_b', 'we_d', 'we_a', 'we_c', 'we_a', 'we_b', 'we_c'],
+    )
+  })
+
+  test('is around at once when the store has looked at every endpoint', async () => {
+    assert.equal(await claimUpTo(at('we_b')), true)
+    assert.equal(await claimUpTo(null), false)
+    assert.equal(await claimUpTo(null), false)
+  })
+
+  test('begins behind the endpoint that was served last, so that each is first at times', async () => {
+    await claimUpTo(null, at('we_a'), at('we_b'))
+    await claimUpTo(null)
+    await claimUpTo(null, at('we_c'))
+    await claimUpTo(null)
+    assert.deepEqual(
+      requests.map(({ cursor }) => cursor),
+      [null, at('we_b'), at('we_b'), at('we_c')],
+    )
+  })
+})

@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { judgeAnswer, RETRY_DELAYS_MS, type Verdict } from '../../lib/delivery/verdict.ts'
+import type { WebhookAnswer } from '../../lib/webhooks/webhook-sender.ts'
+
+const HOUR_MS = 60 * 60 * 1000
+const RETRY: Verdict = { outcome: 'retry', reason: null, isGone: false, delayMs: 30_000, load: 'same' }
+
+function judge(answer: Partial<WebhookAnswer>, attempt = 1, retryDelaysMs?: readonly number[]): Verdict {
+  return judgeAnswer(
+    { status: null, error: null, bodyExcerpt: '', durationMs: 1, ...answer },
+    attempt,
+    retryDelaysMs,
+  )
+}
+
+/** What the first attempt is followed by, in milliseconds. */
+function waitAfter(status: number, retryAfterMs?: number | null, attempt = 1): number {
+  return judge({ status, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) }, attempt).delayMs
+}
+
+describe('judgeAnswer()', () => {
+  test('any 2xx is a success, whichever attempt it answers', () => {
+    for (let status = 200; status <= 299; status++) {
+      for (const attempt of [1, 5]) {
+        const delivered = { outcome: 'delivered', reason: null, isGone: false, delayMs: 0, load: 'more' }
+        assert.deepEqual(judge({ status }, attempt), delivered, String(status))
+      }
+    }
+  })
+
+  test('every other status is a failed attempt, redirects included', () => {
+    for (let status = 100; status <= 599; status++) {
+      if ((status >= 200 && status <= 299) || status === 410) continue
+      const load = status === 429 ? 'less' : 'same'
+      assert.deepEqual(judge({ status }), { ...RETRY, load }, String(status))
+    }
+  })
+
+  test('no answer is a failed attempt, whatever the reason', () => {
+    for (const error of ['connection_refused', 'connection_reset', 'dns_failed', 'destination_not_allowed']) {
+      assert.deepEqual(judge({ error }), RETRY, error)
+    }
+    assert.deepEqual(judge({ error: 'timeout' }), { ...RETRY, load: 'less' })
+  })
+
+  test('the waits are 30, 60, 120 and 240 seconds, and the fifth failure is the last', () => {
+    assert.deepEqual(RETRY_DELAYS_MS, [30_000, 60_000, 120_000, 240_000])
+    const verdicts = [1, 2, 3, 4, 5].map((attempt) => judge({ status: 500 }, attempt))
+    assert.deepEqual(
+      verdicts.map(({ outcome, delayMs }) => [outcome, delayMs]),
+      [
+        ['retry', 30_000],
+        ['retry', 60_000],
+        ['retry', 120_000],
+        ['retry', 240_000],
+        ['dead_lettered', 0],
+      ],
+    )
+  })
+
+  test('the waits can be others, and so can their number', () => {
+    assert.deepEqual(judge({ status: 500 }, 2, [1, 2]), { ...RETRY, delayMs: 2 })
+    assert.equal(judge({ status: 500 }, 3, [1, 2]).outcome, 'dead_lettered')
+    assert.equal(judge({ status: 500 }, 1, []).outcome, 'dead_lettered')
+  })
+
+  test('a dead letter says why: the status, or why no answer came', () => {
+    assert.equal(judge({ status: 500 }, 5).reason, 'http_500')
+    assert.equal(judge({ status: 302 }, 5).reason, 'http_302')
+    assert.equal(judge({ error: 'timeout' }, 5).reason, 'timeout')
+  })
+
+  test('an attempt that this side has interrupted is made again at once, the last one too', () => {
+    assert.deepEqual(judge({ error: 'interrupted' }, 5), { ...RETRY, delayMs: 0 })
+    assert.deepEqual(judge({ error: 'interrupted' }, 1), { ...RETRY, delayMs: 0 })
+  })
+
+  test('410 ends it at the first attempt and says that the endpoint is gone', () => {
+    const gone = { outcome: 'dead_lettered', reason: 'gone', isGone: true, delayMs: 0, load: 'same' }
+    assert.deepEqual(judge({ status: 410 }), gone)
+    assert.deepEqual(judge({ status: 410, retryAfterMs: 60_000 }), gone)
+  })
+
+  test('Retry-After lengthens the wait after 429 and 503, to an hour at most', () => {
+    for (const status of [429, 503]) {
+      assert.equal(waitAfter(status, 90_000), 90_000)
+      assert.equal(waitAfter(status, HOUR_MS), HOUR_MS)
+      assert.equal(waitAfter(status, HOUR_MS + 1), HOUR_MS)
+      assert.equal(waitAfter(status, Number.MAX_SAFE_INTEGER), HOUR_MS)
+    }
+  })
+
+  test('Retry-After never shortens a wait', () => {
+    for (const retryAfterMs of [0, 1000, 29_999, 30_000, -1, null, undefined]) {
+      assert.equal(waitAfter(429, retryAfterMs), 30_000, String(retryAfterMs))
+      assert.equal(waitAfter(503, retryAfterMs, 4), 240_000, String(retryAfterMs))
+    }
+  })
+
+  test('Retry-After is ignored elsewhere, and does not keep the last attempt from being the last', () => {
+    for (const status of [301, 400, 413, 500, 502]) assert.equal(waitAfter(status, 90_000), 30_000)
+    assert.equal(judge({ status: 503, retryAfterMs: 90_000 }, 5).outcome, 'dead_lettered')
+  })
+
+  test('an endpoint is asked less after a timeout and after 429, and not after other failures', () => {
+    assert.equal(judge({ error: 'timeout' }, 5).load, 'less')
+    assert.equal(judge({ status: 429 }, 5).load, 'less')
+    for (const status of [410, 500, 503]) assert.equal(judge({ status }).load, 'same')
+    assert.equal(judge({ error: 'connection_refused' }).load, 'same')
+  })
+
+  test('an attempt that this process ended is made again without a wait', () => {
+    assert.deepEqual(judge({ error: 'interrupted' }, 4), { ...RETRY, delayMs: 0 })
+  })
+})

@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { cp, mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import { createPostgresStore } from '../../lib/postgres.ts'
+import { createDeveloperSettings } from '../../lib/settings.ts'
+import { assertError, call, type Prepared, prepareDatabase, visit } from './_host.ts'
+import { endProgram, ROOT, startProgram } from './_program.ts'
+
+// Not part of the ordinary run: installs Next.js from the registry and takes about a minute.
+
+const run = promisify(execFile)
+
+let directory: string
+let app: string
+let prepared: Prepared
+
+before(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'business-api-nextjs-'))
+  app = join(directory, 'app')
+  await run('npm', ['pack', '--pack-destination', directory], { cwd: ROOT })
+  const tarball = (await readdir(directory)).find((name) => name.endsWith('.tgz'))
+  assert.ok(tarball)
+  await cp(join(ROOT, 'examples/nextjs'), app, { recursive: true, filter: isSource })
+  await run('npm', ['install', '--no-audit', '--no-fund', join(directory, tarball)], { cwd: app })
+  prepared = await prepareDatabase()
+})
+
+after(async () => {
+  await prepared?.drop()
+  await rm(directory, { recursive: true, force: true })
+})
+
+function isSource(path: string): boolean {
+  return !/[/\\](node_modules|\.next)$/.test(path)
+}
+
+test('examples/nextjs builds with no environment and no database', async () => {
+  // npm itself needs to find node and sh; nothing else is given.
+  const { stdout } = await run('npm', ['run', 'build'], { cwd: app, env: { PATH: process.env.PATH } })
+  assert.match(stdout, /ƒ \/api\/v1\/\[\.\.\.path\]/)
+  assert.match(stdout, /ƒ \/openapi\.json/)
+})
+
+test('examples/nextjs migrates, serves the API and delivers', async () => {
+  const environment = { DATABASE_URL: prepared.databaseUrl }
+  const migrated = startProgram('npm', ['run', 'migrate'], environment, app)
+  assert.equal(await migrated.exit, 0, migrated.stderr())
+
+  const program = startProgram('npm', ['start', '--', '--port', '0'], environment, app)
+  const [, port] = await program.prints(/http:\/\/localhost:(\d+)/)
+  await program.prints(/Ready/)
+  const url = `http://127.0.0.1:${port}`
+  await visit(url, prepared.key)
+  assert.match(await assertError(await call(`${url}/api/v1/unknown`, prepared.key), 404), /unknown/)
+  const head = await fetch(`${url}/api/v1/clients`, {
+    method: 'HEAD',
+    headers: { Authorization: `Bearer ${prepared.key}` },
+  })
+  assert.equal(head.status, 200)
+  const options = await fetch(`${url}/api/v1/clients`, { method: 'OPTIONS' })
+  assert.equal(options.headers.get('allow'), 'GET, POST, HEAD, OPTIONS')
+
+  // The example sends to the public internet only: an attempt that is refused shows that its loop runs.
+  const store = createPostgresStore(prepared.databaseUrl)
+  const settings = createDeveloperSettings(store, { allowPlaintextSecrets: true, allowPrivateNetworks: true })
+  const { organizationId } = prepared
+  await settings.endpoints.register(organizationId, {
+    url: 'https://127.0.0.1:9000/in',
+    types: ['client.created'],
+  })
+  assert.equal((await call(`${url}/api/v1/clients`, prepared.key, { name: 'Atlas' })).status, 200)
+  const [delivery] = (await settings.deliveries.list(organizationId)).data
+  assert.ok(delivery)
+  const attempts = async () => (await settings.deliveries.get(organizationId, delivery.id)).attemptLog
+  const endsAt = performance.now() + 10_000
+  while ((await attempts()).length === 0 && performance.now() < endsAt) await sleep(50)
+  assert.equal((await attempts())[0]?.error, 'destination_not_allowed')
+  await store.close()
+  await endProgram(program)
+  assert.doesNotMatch(program.stderr(), /held up/)
+})

@@ -1,0 +1,54 @@
+// The storm of test/faults/killed-connections.test.ts for longer: a minute or two in all.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createTestDatabase } from '../_database.ts'
+import { createCaller } from './_client.ts'
+import { makeApiKey, UNREACHED_RATE_LIMIT, until } from './_fixture.ts'
+import { startHost } from './_host.ts'
+import { assertAnswers, assertRecords, describeStorm, runStorm } from './_storm.ts'
+
+const STORM = { kills: 700, callers: 24, pauseMs: 60, timeoutMs: 60_000 }
+const MAX_CONNECTIONS = 10
+
+for (const pool of ['own', 'host', 'unprepared'] as const) {
+  test(`a long storm of killed connections leaves nothing behind: pool '${pool}'`, async (t) => {
+    const database = await createTestDatabase()
+    t.after(() => database.drop())
+    const sql = database.sql({ max: 1 })
+    const { key } = await makeApiKey(database.url, 'org_storm')
+    const host = await startHost({
+      databaseUrl: database.url,
+      pool,
+      api: { rateLimit: UNREACHED_RATE_LIMIT },
+    })
+    t.after(() => host.stop())
+    const caller = createCaller(host.port, key)
+    t.after(() => caller.close())
+
+    const storm = await runStorm(sql, caller, STORM)
+
+    t.diagnostic(describeStorm(storm))
+    host.assertUnharmed()
+    assert.ok(storm.kills >= STORM.kills, `only ${storm.kills} connections were killed`)
+    assertAnswers(storm)
+    await assertRecords(sql, storm)
+
+    const countConnections = async (): Promise<number> => {
+      const [row] = await sql`
+        select count(*)::int as count from pg_stat_activity
+        where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'`
+      return row?.count
+    }
+    await until('no connection is left over', async () => (await countConnections()) <= MAX_CONNECTIONS, 8000)
+    const calm = await Promise.all(
+      Array.from({ length: 100 }, () => caller.send({ method: 'GET', path: '/api/v1/clients' })),
+    )
+    assert.deepEqual(new Set(calm.map(({ status }) => status)), new Set([200]))
+    const slowestMs = Math.max(...calm.map(({ ms }) => ms))
+    t.diagnostic(
+      `${await countConnections()} connections, slowest of 100 lists afterwards ${Math.round(slowestMs)} ms`,
+    )
+    assert.ok(slowestMs < 2000, `a list took ${slowestMs} ms after the storm`)
+  })
+}

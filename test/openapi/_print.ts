@@ -1,0 +1,9 @@
+import { readOptions } from '../../lib/api/options.ts'
+import { createRoutes } from '../../lib/api/routes.ts'
+import { createMemoryStore } from '../../lib/memory.ts'
+import { buildOpenApiDocument } from '../../lib/openapi/document.ts'
+
+// For `npm run lint:openapi`: the document as a host with default options serves it.
+const settings = readOptions({ baseUrl: 'https://app.business.test' })
+const routes = createRoutes(createMemoryStore())
+process.stdout.write(JSON.stringify(buildOpenApiDocument({ routes, ...settings })))

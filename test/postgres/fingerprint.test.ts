@@ -1,0 +1,39 @@
+import assert from 'node:assert/strict'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { SCHEMA_FINGERPRINT } from '../../lib/postgres/schema/fingerprint.ts'
+import { createInspector, type Inspector } from '../../lib/postgres/schema/inspector.ts'
+import { createTestDatabase, type TestDatabase } from '../_database.ts'
+
+const FILE = join(import.meta.dirname, '../../lib/postgres/schema/fingerprint.ts')
+
+let database: TestDatabase
+let inspector: Inspector
+
+before(async () => {
+  database = await createTestDatabase()
+  inspector = createInspector(database.url)
+})
+
+after(async () => {
+  await inspector.close()
+  await database.drop()
+})
+
+test('the fingerprint of the package is that of an empty database after its migrations', async () => {
+  const { current: migration } = await inspector.schema()
+  const objects = await inspector.catalogue()
+  if (process.env.UPDATE_SCHEMA) {
+    await writeFingerprint({ migration, objects })
+    return
+  }
+  assert.deepEqual(SCHEMA_FINGERPRINT, { migration, objects }, 'If the change is meant: UPDATE_SCHEMA=1')
+})
+
+async function writeFingerprint(fingerprint: typeof SCHEMA_FINGERPRINT): Promise<void> {
+  const lines = Object.entries(fingerprint.objects).map(([name, digest]) => `    '${name}': '${digest}',\n`)
+  const source = await readFile(FILE, 'utf8')
+  const value = `{\n  migration: ${fingerprint.migration},\n  objects: {\n${lines.join('')}  },\n}`
+  await writeFile(FILE, source.replace(/(SchemaFingerprint = )\{[\s\S]*\}/, `$1${value}`))
+}

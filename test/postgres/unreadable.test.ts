@@ -1,0 +1,205 @@
+import assert from 'node:assert/strict'
+import { after, afterEach, before, beforeEach, describe, test } from 'node:test'
+import type { Sql } from 'postgres'
+import { createIds } from '../../lib/base/ids.ts'
+import { createDeliveryLoop, type DeliveryLoop } from '../../lib/delivery/delivery-loop.ts'
+import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import type { Delivery } from '../../lib/webhooks/deliveries.ts'
+import type { WebhookRequest } from '../../lib/webhooks/webhook-sender.ts'
+import { toTimestamp } from '../../lib/writes/write-context.ts'
+import { newEntry } from '../_audit.ts'
+import { createTestDatabase, type TestDatabase } from '../_database.ts'
+
+// Rows that PostgreSQL cannot give, or not in time, and rows that are far larger than events may be. A row whose TOAST data
+// is damaged fails when it is read, and not before: so does the poisoned one here.
+
+const STATEMENT_TIMEOUT_MS = 1000
+const POISON = 'evt_poison'
+
+describe('A delivery loop on PostgreSQL', () => {
+  let database: TestDatabase
+  let sql: Sql
+  let store: PostgresStore
+  let loop: DeliveryLoop
+  let sent: { eventId: string; at: number }[] = []
+  let errors: unknown[] = []
+  const ids = createIds()
+
+  before(async () => {
+    database = await createTestDatabase()
+    sql = database.sql()
+    store = createPostgresStore(database.url, { statementTimeoutMs: STATEMENT_TIMEOUT_MS })
+  })
+  after(async () => {
+    await store.close()
+    await database.drop()
+  })
+  beforeEach(() => {
+    sent = []
+    errors = []
+    loop = createLoop(store)
+  })
+  afterEach(() => loop.stop({ timeoutMs: 0 }))
+
+  function createLoop(from: PostgresStore): DeliveryLoop {
+    const sender = {
+      async send({ headers }: WebhookRequest) {
+        sent.push({ eventId: headers['X-SERVICE-Event-Id'] ?? '', at: performance.now() })
+        return { status: 200, error: null, bodyExcerpt: '', durationMs: 1 }
+      },
+      async close() {},
+    }
+    const options = {
+      logger: false,
+      pollIntervalMs: 20,
+      onError: (error: unknown) => errors.push(error),
+    } as const
+    return createDeliveryLoop(from, sender, options)
+  }
+
+  let organizations = 0
+  const newOrganization = (): string => `org_${++organizations}`
+
+  async function addEndpoint(organizationId: string): Promise<void> {
+    const endpoint = {
+      id: ids('we'),
+      url: 'https://subscriber.test/hook',
+      description: '',
+      types: null,
+      headerNames: [],
+      sealedHeaders: null,
+      createdAt: toTimestamp(Date.now()),
+      sealedSecret: 'plain.whsec_test',
+    }
+    await store.endpoints.insert({ organizationId, limit: 50, endpoint, entry: newEntry() })
+  }
+
+  async function publish(organizationId: string, id = ids('evt')): Promise<string> {
+    const createdAt = toTimestamp(Date.now())
+    await store.events.publish(organizationId, { id, type: 'project.completed', createdAt, body: '{}' })
+    return id
+  }
+
+  /** Publishes an event every 50 ms until a condition holds; gives how long each took to arrive, in milliseconds. */
+  async function publishUntil(
+    organizationId: string,
+    isDone: () => Promise<boolean>,
+    timeoutMs: number,
+  ): Promise<readonly number[]> {
+    const published = new Map<string, number>()
+    const endsAt = performance.now() + timeoutMs
+    while (!(await isDone())) {
+      assert.ok(performance.now() < endsAt, `it takes too long: ${sent.length} sent, ${errors}`)
+      published.set(await publish(organizationId), performance.now())
+      await sleep(50)
+    }
+    await until(() => [...published.keys()].every((id) => sent.some(({ eventId }) => eventId === id)))
+    return [...published].map(([id, at]) => (sent.find(({ eventId }) => eventId === id)?.at ?? 0) - at)
+  }
+
+  async function deliveryOf(organizationId: string, id: string): Promise<Delivery | undefined> {
+    const found = await store.deliveries.list(organizationId, {}, 1000, null)
+    return found.find(({ eventId }) => eventId === id)
+  }
+
+  /** @param failure what PostgreSQL does instead of giving the body of the poisoned event */
+  async function poison(failure: string): Promise<void> {
+    await sql.unsafe(`
+      alter function business_api.read_deliveries(text[], text[]) rename to read_stored_deliveries;
+      create function business_api.read_deliveries(organizations text[], ids text[]) returns json language plpgsql as $$
+      begin
+        if exists (
+          select 1 from unnest($1, $2) as claim (organization_id, id)
+            join business_api.deliveries d on d.organization_id = claim.organization_id and d.id = claim.id
+           where d.event_id = '${POISON}'
+        ) then
+          ${failure}
+        end if;
+        return business_api.read_stored_deliveries($1, $2);
+      end $$`)
+  }
+
+  async function heal(): Promise<void> {
+    await sql.unsafe(`
+      drop function business_api.read_deliveries(text[], text[]);
+      alter function business_api.read_stored_deliveries(text[], text[]) rename to read_deliveries`)
+  }
+
+  const failures = {
+    'raises an error':
+      "raise exception 'missing chunk number 0 for toast value 16432' using errcode = 'XX001';",
+    'takes longer than a statement may': 'perform pg_sleep(60);',
+  }
+
+  for (const [what, failure] of Object.entries(failures)) {
+    test(`sets a row aside whose body ${what}, and delivers every other one meanwhile`, async () => {
+      const [poisoned, other] = [newOrganization(), newOrganization()]
+      await addEndpoint(poisoned)
+      await addEndpoint(other)
+      await publish(poisoned, POISON)
+      const behind = await publish(poisoned)
+      await poison(failure)
+      try {
+        loop.start()
+        const isSetAside = async (): Promise<boolean> =>
+          (await deliveryOf(poisoned, POISON))?.state === 'dead_lettered'
+        const latencies = await publishUntil(other, isSetAside, 60_000)
+        assert.equal((await deliveryOf(poisoned, POISON))?.reason, 'unreadable')
+        await until(() => sent.some(({ eventId }) => eventId === behind))
+        assert.ok(errors.length > 0 && errors.length < 12, `${errors.length} errors`)
+        // The first claim takes the poisoned row along, and may hang for as long as a statement may; no later one does.
+        const late = latencies.filter((ms) => ms > STATEMENT_TIMEOUT_MS * 3)
+        assert.deepEqual(late, [], `${latencies.length} events`)
+      } finally {
+        await heal()
+      }
+      assert.equal((await store.endpoints.list(poisoned))[0]?.failures, 0)
+      const { id = '' } = (await deliveryOf(poisoned, POISON)) ?? {}
+      const recovery = { organizationId: poisoned, ids: [id], filter: {}, limit: 1, entry: newEntry() }
+      assert.deepEqual(await store.deliveries.recover(recovery), [id])
+      await until(() => sent.some(({ eventId }) => eventId === POISON))
+      await sql`delete from business_api.deliveries where event_id = ${POISON}`
+      await sql`delete from business_api.events where id = ${POISON}`
+    })
+  }
+
+  test('delivers rows of 16 MB that are there already, and holds up no other organization', async (t) => {
+    const [large, other] = [newOrganization(), newOrganization()]
+    const ENDPOINTS = 4
+    const EVENTS = 2
+    for (let number = 0; number < ENDPOINTS; number++) await addEndpoint(large)
+    await addEndpoint(other)
+    await sql`
+      insert into business_api.events (organization_id, id, type, created_at, body)
+      select ${large}, 'evt_large_' || number, 'project.completed', now(), repeat('x', 16 * 1024 * 1024)
+      from generate_series(1, ${EVENTS}::int) as number`
+    await sql`
+      insert into business_api.deliveries (organization_id, id, event_id, endpoint_id, state, due_at)
+      select ${large}, business_api.new_id('dlv'), event.id, endpoint.id, 'pending', now()
+      from business_api.events event
+      join business_api.webhook_endpoints endpoint on endpoint.organization_id = ${large}
+      where event.organization_id = ${large}`
+    const patient = createPostgresStore(database.url)
+    t.after(() => patient.close())
+    loop = createLoop(patient)
+    loop.start()
+    const isDelivered = async (): Promise<boolean> =>
+      sent.filter(({ eventId }) => eventId.startsWith('evt_large_')).length === ENDPOINTS * EVENTS
+    const latencies = await publishUntil(other, isDelivered, 60_000)
+    assert.deepEqual(errors, [])
+    const median = latencies.toSorted((one, another) => one - another)[Math.floor(latencies.length / 2)] ?? 0
+    assert.ok(median < 1000, `${median} ms`)
+  })
+})
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}
+
+async function until(isSo: () => Promise<boolean> | boolean): Promise<void> {
+  const endsAt = performance.now() + 15_000
+  while (!(await isSo())) {
+    assert.ok(performance.now() < endsAt, 'waited in vain')
+    await sleep(20)
+  }
+}

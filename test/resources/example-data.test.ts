@@ -1,0 +1,24 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import * as v from 'valibot'
+import { EVENT_TYPES, eventSchemas } from '../../lib/resources/event-catalogue.ts'
+import { exampleData } from '../../lib/resources/example-data.ts'
+
+for (const type of EVENT_TYPES) {
+  test(`exampleData() of ${type} is what its schema says, whole`, () => {
+    const data = exampleData(type)
+    assert.deepEqual(v.parse(eventSchemas[type], data), data)
+    assert.deepEqual(Object.keys(data ?? {}), Object.keys(eventSchemas[type].entries))
+    // A null would be right too, and show a subscriber nothing.
+    assert.equal(JSON.stringify(data).includes('null'), false)
+  })
+}
+
+test('exampleData() is made of the examples that the documentation shows', () => {
+  assert.deepEqual(exampleData('marketing.campaign_failed'), {
+    campaignId: 'cmp_spring',
+    name: 'Spring offer',
+    status: 'failed',
+    reason: 'The provider refused the budget.',
+  })
+})

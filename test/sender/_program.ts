@@ -1,0 +1,23 @@
+// Sends one webhook to the URL given, and prints as JSON what it answered and whether undici was loaded before.
+
+import { createRequire } from 'node:module'
+import { createWebhookSender } from '../../lib/sender/sender.ts'
+
+const [url = ''] = process.argv.slice(2)
+const { cache } = createRequire(import.meta.url)
+const isLoaded = () => Object.keys(cache).some((path) => path.includes('/undici/'))
+const request = { url, headers: {}, body: '{}' }
+const resources = new Set(process.getActiveResourcesInfo())
+
+const unused = createWebhookSender()
+await unused.send(request)
+await unused.close()
+const sender = createWebhookSender({ allowPrivateNetworks: true, allowHttp: true })
+const before = {
+  isLoaded: isLoaded(),
+  resources: process.getActiveResourcesInfo().filter((resource) => !resources.has(resource)),
+}
+
+const { status } = await sender.send(request)
+console.log(JSON.stringify({ before, status, after: { isLoaded: isLoaded() } }))
+// Not closed: idle connections do not keep a process alive.

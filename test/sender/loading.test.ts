@@ -1,0 +1,28 @@
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { promisify } from 'node:util'
+import { startReceiver } from './_receiver.ts'
+
+const run = promisify(execFile)
+const PROGRAM = join(import.meta.dirname, '_program.ts')
+
+test('the environment’s proxy is not used, and undici loaded by the first attempt that goes out', async (context) => {
+  const proxy = await startReceiver(context)
+  const receiver = await startReceiver(context)
+  const names = ['HTTP_PROXY', 'http_proxy', 'HTTPS_PROXY', 'https_proxy', 'ALL_PROXY', 'all_proxy']
+  const proxies = Object.fromEntries(names.map((name) => [name, proxy.origin]))
+  const env = { PATH: process.env.PATH, ...proxies, NODE_USE_ENV_PROXY: '1' }
+  // Less than the time of an attempt: one that has ended keeps no process alive.
+  const options = { env, timeout: 9000 }
+  const { stdout } = await run(process.execPath, ['--import', 'tsx', PROGRAM, receiver.origin], options)
+  assert.deepEqual(JSON.parse(stdout), {
+    // Importing, constructing, being refused a destination, closing unused: each loads nothing and opens nothing.
+    before: { isLoaded: false, resources: [] },
+    status: 200,
+    after: { isLoaded: true },
+  })
+  assert.equal(receiver.requests.length, 1)
+  assert.equal(proxy.accepted, 0)
+})

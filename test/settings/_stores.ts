@@ -1,0 +1,128 @@
+import { randomUUID } from 'node:crypto'
+import { after, before, describe } from 'node:test'
+import { createIds } from '../../lib/base/ids.ts'
+import type { BusinessApiStore } from '../../lib/business-store.ts'
+import { createMemoryStore } from '../../lib/memory.ts'
+import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import type { AttemptResult, ClaimedDelivery } from '../../lib/webhooks/deliveries.ts'
+import { createTestDatabase, type TestDatabase } from '../_database.ts'
+
+// The settings of webhooks on every store: what an administrator sees must not depend on which one it is.
+
+/**
+ * Registers tests once for each store. They may share one store and run one after another, each in organizations of its
+ * own: see {@link newOrganization}.
+ */
+export function describeOnEveryStore(register: (open: () => BusinessApiStore) => void): void {
+  describe('on the memory store', () => register(() => createMemoryStore()))
+
+  describe('on PostgreSQL', () => {
+    let database: TestDatabase
+    let store: PostgresStore
+    before(async () => {
+      database = await createTestDatabase()
+      store = createPostgresStore(database.url)
+    })
+    after(async () => {
+      await store.close()
+      await database.drop()
+    })
+    register(() => store)
+  })
+}
+
+let organizations = 0
+
+/** The name of an organization that nobody has used yet. */
+export function newOrganization(): string {
+  organizations++
+  return `org_settings_${organizations}`
+}
+
+const ids = createIds()
+
+/** Publishes an event; gives its id. */
+export async function publish(
+  store: BusinessApiStore,
+  organizationId: string,
+  type = 'client.created',
+): Promise<string> {
+  const id = ids('evt')
+  const createdAt = new Date().toISOString()
+  const body = JSON.stringify({ id, type, createdAt, data: { text: 'é 🏺' } })
+  await store.events.publish(organizationId, { id, type, createdAt, body })
+  return id
+}
+
+/** Claims what is due for an organization and no other, as a delivery loop does. */
+export async function claim(
+  store: BusinessApiStore,
+  organizationId: string,
+  limit = 10_000,
+): Promise<readonly Claimed[]> {
+  const claimed: Claimed[] = []
+  while (claimed.length < limit) {
+    const some = await claimSome(store, organizationId, Math.min(CLAIM_MAX, limit - claimed.length))
+    claimed.push(...some)
+    if (some.length < CLAIM_MAX) break
+  }
+  return claimed
+}
+
+/** As many as loops claim at once: thousands in one statement can take longer than a statement may. */
+const CLAIM_MAX = 250
+
+async function claimSome(
+  store: BusinessApiStore,
+  organizationId: string,
+  limit: number,
+): Promise<readonly Claimed[]> {
+  const token = randomUUID()
+  const { deliveries } = await store.deliveries.claim({
+    token,
+    isRepeat: false,
+    limit,
+    maxBytes: 4 * 1024 * 1024,
+    capacity: { endpoint: limit, organization: 0, endpoints: {}, organizations: { [organizationId]: limit } },
+    scanLimit: 1000,
+    cursor: null,
+    leaseMs: 60_000,
+    maxAttempts: 5,
+  })
+  return deliveries.map((delivery) => ({ ...delivery, token }))
+}
+
+/** A delivery with the token that fences what becomes of it. */
+export interface Claimed extends ClaimedDelivery {
+  readonly token: string
+}
+
+/** Records one attempt of each, all with the same outcome; {@link AttemptResult.reason} is `http_500` for a dead letter. */
+export async function record(
+  store: BusinessApiStore,
+  claimed: readonly Claimed[],
+  outcome: AttemptResult['outcome'],
+  changes: Partial<AttemptResult> = {},
+): Promise<void> {
+  const results = claimed.map(({ organizationId, id, token }) => ({
+    organizationId,
+    deliveryId: id,
+    token,
+    outcome,
+    reason: outcome === 'dead_lettered' ? 'http_500' : null,
+    isGone: false,
+    delayMs: outcome === 'retry' ? 30_000 : 0,
+    startedAgoMs: 30,
+    endedAgoMs: 10,
+    durationMs: 20,
+    dnsMs: 1,
+    connectMs: 2,
+    tlsMs: 3,
+    firstByteMs: 4,
+    status: outcome === 'delivered' ? 204 : 500,
+    error: null,
+    bodyExcerpt: 'no',
+    ...changes,
+  }))
+  await store.deliveries.writeResults(results, { failures: 1000, failingMs: 1_000_000_000 })
+}

@@ -1,0 +1,216 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { describe, test } from 'node:test'
+import { inspect } from 'node:util'
+import {
+  BusinessApiError,
+  type ErrorCode,
+  INVALID_INPUT,
+  LIMIT_REACHED,
+  SECRET_UNAVAILABLE,
+} from '../../lib/base/errors.ts'
+import {
+  createDeveloperSettings,
+  type DeveloperSettingsOptions,
+  type NewEndpoint,
+} from '../../lib/settings.ts'
+import { makeRequest } from '../../lib/webhooks/attempt.ts'
+import { createSecretSealer } from '../../lib/webhooks/secret-sealing.ts'
+import { claim, describeOnEveryStore, newOrganization, publish } from './_stores.ts'
+
+// The headers of an organization's own: credentials, which are sealed as the signing secret is and never shown again.
+
+const KEY = randomBytes(32)
+const URL = 'https://hooks.example.com/'
+const HEADERS = { Authorization: 'Bearer s3cret', 'X-Tenant': 's3cret-42' }
+
+/** A value that the compiler would not let through, as JavaScript hosts pass them. */
+function untyped<T>(value: unknown): T {
+  return value as T
+}
+
+async function assertRefused(call: Promise<unknown>, code: ErrorCode, message: RegExp): Promise<void> {
+  await assert.rejects(call, (error: unknown) => {
+    assert.ok(error instanceof BusinessApiError, inspect(error))
+    assert.equal(error.code, code, error.message)
+    assert.match(error.message, message)
+    assert.doesNotMatch(inspect([error, error.record]), /s3cret|v1\./)
+    return true
+  })
+}
+
+describeOnEveryStore((open) => {
+  function setUp(options: DeveloperSettingsOptions = {}) {
+    const store = open()
+    const given = { secretKeys: [KEY], allowPrivateNetworks: true, ...options }
+    const settings = createDeveloperSettings(store, given)
+    const organizationId = newOrganization()
+    const register = (changes: Partial<NewEndpoint> = {}) =>
+      settings.endpoints.register(organizationId, { url: URL, ...changes })
+    /** The headers of the organization's own that its next delivery is sent with. */
+    const sentHeaders = async () => {
+      await publish(store, organizationId)
+      const [delivery] = await claim(store, organizationId)
+      assert.ok(delivery)
+      const request = makeRequest(delivery, createSecretSealer({ secretKeys: [KEY] }), 'X-SERVICE', 1)
+      return Object.fromEntries(
+        Object.entries(request.headers).filter(([name]) => !/^(X-SERVICE-|Content-Type$)/.test(name)),
+      )
+    }
+    return { store, ...settings, organizationId, register, sentHeaders }
+  }
+
+  describe('an endpoint’s own headers', () => {
+    test('are sent with deliveries and shown by name only, in every answer and in the audit', async () => {
+      const { endpoints, audit, organizationId, register, sentHeaders } = setUp()
+      const registered = await register({ headers: HEADERS })
+      assert.deepEqual(registered.headerNames, ['Authorization', 'X-Tenant'])
+      const { id } = registered
+      const shown = [
+        registered,
+        await endpoints.list(organizationId),
+        await endpoints.update(organizationId, id, { headers: { 'X-Team': 's3cret-7' } }),
+        await endpoints.pause(organizationId, id),
+        await endpoints.resume(organizationId, id),
+        await endpoints.rotateSecret(organizationId, id),
+        await audit.list(organizationId),
+      ]
+      assert.doesNotMatch(JSON.stringify(shown), /s3cret/)
+      assert.deepEqual(await sentHeaders(), { ...HEADERS, 'X-Team': 's3cret-7' })
+    })
+
+    test('reach the store sealed, to be opened for this endpoint only', async () => {
+      const { store, organizationId, register } = setUp()
+      const [one, other] = [await register({ headers: HEADERS }), await register()]
+      const target = await store.endpoints.getTarget(organizationId, one.id)
+      assert.match(target?.sealedHeaders ?? '', /^v1\./)
+      assert.doesNotMatch(JSON.stringify(target), /s3cret/)
+      const sealer = createSecretSealer({ secretKeys: [KEY] })
+      assert.ok(target)
+      const ref = { organizationId, endpointId: one.id }
+      assert.deepEqual(sealer.unsealHeaders(target, ref), HEADERS)
+      assert.throws(() => sealer.unsealHeaders(target, { ...ref, endpointId: other.id }), {
+        code: SECRET_UNAVAILABLE,
+      })
+      const without = await store.endpoints.getTarget(organizationId, other.id)
+      assert.deepEqual([without?.headerNames, without?.sealedHeaders], [[], null])
+    })
+
+    test('are changed by a patch: given values are set, null removes, the others stay', async () => {
+      const { endpoints, organizationId, register, sentHeaders } = setUp()
+      const { id } = await register({ headers: HEADERS })
+      const update = async (headers: Record<string, string | null> | null) =>
+        (await endpoints.update(organizationId, id, { headers })).headerNames
+      const patches: [Record<string, string | null> | null, Record<string, string>][] = [
+        [{ 'X-Team': '7' }, { ...HEADERS, 'X-Team': '7' }],
+        [{ Authorization: null }, { 'X-Tenant': 's3cret-42', 'X-Team': '7' }],
+        [{ 'X-TEAM': '8', 'x-tenant': null, 'X-None': null }, { 'X-TEAM': '8' }],
+        [
+          { __proto__x: '1', constructor: '2' },
+          { 'X-TEAM': '8', __proto__x: '1', constructor: '2' },
+        ],
+        [{}, { 'X-TEAM': '8', __proto__x: '1', constructor: '2' }],
+        [null, {}],
+        [{ 'X-A': '1' }, { 'X-A': '1' }],
+        [{ 'x-a': null }, {}],
+      ]
+      for (const [patch, expected] of patches) {
+        assert.deepEqual([...(await update(patch))].sort(), Object.keys(expected).sort())
+        assert.deepEqual(await sentHeaders(), expected)
+      }
+    })
+
+    test('leave an entry for a patch that changes a value, and none for one that changes nothing', async () => {
+      const { endpoints, audit, organizationId, register } = setUp()
+      const { id } = await register({ headers: HEADERS })
+      const entries = async () => (await audit.list(organizationId, { subjectId: id })).data
+      for (const headers of [HEADERS, { Authorization: 'Bearer s3cret' }, { 'X-None': null }, {}]) {
+        await endpoints.update(organizationId, id, { headers })
+        assert.equal((await entries()).length, 1, JSON.stringify(headers))
+      }
+      for (const headers of [{ Authorization: 'Bearer s3cret2' }, { 'X-Tenant': null }, null]) {
+        await endpoints.update(organizationId, id, { headers })
+        const [entry] = await entries()
+        assert.deepEqual([entry?.action, entry?.details], ['endpoint.updated', { fields: ['headers'] }])
+      }
+      assert.equal((await entries()).length, 4)
+      await endpoints.update(organizationId, id, { headers: null, description: 'x' })
+      assert.deepEqual((await entries())[0]?.details, { fields: ['description'] })
+    })
+
+    test('keep every one of ten patches that are made at once', async () => {
+      const { endpoints, organizationId, register, sentHeaders } = setUp()
+      const { id } = await register({ headers: HEADERS })
+      const added = Array.from({ length: 10 }, (_, index) => [`X-${index}`, `${index}`] as const)
+      await Promise.all(
+        added.map(([name, value]) => endpoints.update(organizationId, id, { headers: { [name]: value } })),
+      )
+      assert.deepEqual(await sentHeaders(), { ...HEADERS, ...Object.fromEntries(added) })
+    })
+
+    test('are at most 20, and 8 KiB in all, after a patch too; a refused patch changes nothing', async () => {
+      const { endpoints, organizationId, register, sentHeaders } = setUp()
+      const many = Object.fromEntries(Array.from({ length: 19 }, (_, index) => [`X-${index}`, 's3cret']))
+      const { id } = await register({ headers: many })
+      const update = (headers: Record<string, string | null>) =>
+        endpoints.update(organizationId, id, { headers })
+      await update({ 'X-19': 's3cret', 'x-0': 's3cret2' })
+      const before = await sentHeaders()
+      await assertRefused(
+        update({ 'X-20': 's3cret' }),
+        LIMIT_REACHED,
+        /^Cannot update a webhook endpoint as it would have 21 headers, more than 20: remove some$/,
+      )
+      const long = 's3cret'.padEnd(1024, '~')
+      const eight = Object.fromEntries(Array.from({ length: 8 }, (_, index) => [`X-${index}`, long]))
+      const about =
+        / as its headers would take 8\d{3} bytes, more than 8192: remove some, or shorten their values$/
+      await assertRefused(update(eight), LIMIT_REACHED, about)
+      await assertRefused(register({ headers: eight }), LIMIT_REACHED, about)
+      assert.deepEqual(await sentHeaders(), before)
+      await update({ 'X-19': null, 'X-20': 's3cret' })
+      const { 'X-7': _, ...seven } = eight
+      await register({ headers: seven })
+    })
+
+    test('with keys that do not open them can be removed all together, and not patched', async () => {
+      const { store, organizationId, register, endpoints, sentHeaders } = setUp()
+      const { id } = await register({ headers: HEADERS })
+      const other = createDeveloperSettings(store, {
+        secretKeys: [randomBytes(32)],
+        allowPrivateNetworks: true,
+      })
+      const patch = other.endpoints.update(organizationId, id, { headers: { 'X-Team': 's3cret' } })
+      await assertRefused(patch, SECRET_UNAVAILABLE, /^Cannot open the headers of endpoint we_\w+ as key /)
+      await other.endpoints.update(organizationId, id, { description: 'Shop' })
+      assert.deepEqual(await sentHeaders(), HEADERS)
+      assert.deepEqual((await other.endpoints.update(organizationId, id, { headers: null })).headerNames, [])
+      await endpoints.update(organizationId, id, { headers: { 'X-Team': '7' } })
+      assert.deepEqual(await sentHeaders(), { 'X-Team': '7' })
+    })
+
+    test('of a patch are refused as those of a new endpoint are', async () => {
+      const { endpoints, organizationId, register } = setUp()
+      const { id } = await register({ headers: HEADERS })
+      const refused = [
+        { 'X-A': 7 },
+        { 'X-A': '' },
+        { 'X-A': 's3cret\n' },
+        { 'X A': null },
+        { 'X-A': 's3cret', 'x-a': null },
+        { Host: null },
+        { 'X-SERVICE-Event-Id': 's3cret' },
+        's3cret',
+        ['s3cret'],
+        Object.fromEntries(Array.from({ length: 41 }, (_, index) => [`X-${index}`, null])),
+      ]
+      for (const headers of refused) {
+        const call = endpoints.update(organizationId, id, untyped({ headers }))
+        await assertRefused(call, INVALID_INPUT, /^Cannot update a webhook endpoint as headers must be /)
+      }
+      for (const headers of [null, { 'X-A': null }]) {
+        await assertRefused(register(untyped({ headers })), INVALID_INPUT, / as headers must be /)
+      }
+    })
+  })
+})

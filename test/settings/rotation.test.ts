@@ -1,0 +1,164 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { inspect } from 'node:util'
+import { digestApiKey, isWellFormedApiKey } from '../../lib/access/api-keys.ts'
+import {
+  BusinessApiError,
+  type ErrorCode,
+  INVALID_INPUT,
+  INVALID_STATE,
+  NOT_FOUND,
+} from '../../lib/base/errors.ts'
+import { createDeveloperSettings, type DeveloperSettingsOptions, type NewApiKey } from '../../lib/settings.ts'
+import { describeOnEveryStore, newOrganization } from './_stores.ts'
+
+const DAY_MS = 24 * 60 * 60 * 1000
+const READER: NewApiKey = { name: 'Reader', scopes: ['clients:read'], rateLimit: { perSecond: 1, burst: 7 } }
+
+/** Asserts that a rotation is refused with a code and a text that says what is wrong and repeats no value. */
+async function assertRefused(call: Promise<unknown>, code: ErrorCode, about: RegExp): Promise<void> {
+  await assert.rejects(call, (error: unknown) => {
+    assert.ok(error instanceof BusinessApiError, inspect(error))
+    assert.equal(error.code, code)
+    assert.match(error.message, /^Cannot rotate an API key as /)
+    assert.match(error.message, about)
+    assert.doesNotMatch(inspect(error), /_live_|s3cret/)
+    assert.doesNotMatch(error.message, /Invalid|Expected|received|undefined/)
+    return true
+  })
+}
+
+/** A value that the compiler would not let through, as JavaScript hosts pass them. */
+function untyped<T>(value: unknown): T {
+  return value as T
+}
+
+describeOnEveryStore((open) => {
+  function setUp(options: DeveloperSettingsOptions = {}) {
+    const store = open()
+    const { apiKeys } = createDeveloperSettings(store, options)
+    const isAdmitted = async (key: string) => {
+      const request = { keyDigest: digestApiKey(key), scope: 'clients:read', rateLimits: null } as const
+      return (await store.apiKeys.admit(request)).outcome === 'admitted'
+    }
+    return { store, apiKeys, isAdmitted, organizationId: newOrganization() }
+  }
+
+  describe('apiKeys.rotate()', () => {
+    test('apiKeys.rotate() gives a new key once, like the one before, and lets that be in force for 24 hours', async () => {
+      const { apiKeys, isAdmitted, organizationId } = setUp({ keyPrefix: 'acme' })
+      const old = await apiKeys.create(organizationId, READER)
+      const earliest = Date.now() + DAY_MS - 60_000
+      const { key, previous, ...shown } = await apiKeys.rotate(organizationId, old.id)
+      assert.ok(key.startsWith('acme_live_') && isWellFormedApiKey(key) && key !== old.key)
+      assert.deepEqual(
+        [shown.name, shown.scopes, shown.rateLimit, shown.expiresAt, shown.lastFour],
+        [old.name, old.scopes, old.rateLimit, null, key.slice(-4)],
+      )
+      const endsAt = Date.parse(previous.expiresAt ?? '')
+      assert.ok(endsAt > earliest && endsAt < earliest + 120_000)
+      assert.deepEqual([previous.id, previous.successorId, previous.revokedAt], [old.id, shown.id, null])
+      assert.deepEqual(await apiKeys.list(organizationId), [shown, previous])
+      assert.deepEqual([await isAdmitted(old.key), await isAdmitted(key)], [true, true])
+    })
+
+    test('apiKeys.rotate() gives the new key the expiry of the one before, unless another is given', async () => {
+      const { apiKeys, organizationId } = setUp()
+      const expiresAt = '2099-02-28T12:00:00.010Z'
+      const rotate = async (given: Parameters<typeof apiKeys.rotate>[2]) => {
+        const { id } = await apiKeys.create(organizationId, { ...READER, expiresAt })
+        return (await apiKeys.rotate(organizationId, id, given)).expiresAt
+      }
+      assert.equal(await rotate({}), expiresAt)
+      assert.equal(await rotate({ expiresAt: undefined, overlapMs: undefined, actor: undefined }), expiresAt)
+      assert.equal(await rotate({ expiresAt: null }), null)
+      assert.equal(await rotate({ expiresAt: '2098-01-01T01:00+01:00' }), '2098-01-01T00:00:00.000Z')
+    })
+
+    test('apiKeys.rotate() without an overlap revokes the one before at once', async () => {
+      const { apiKeys, isAdmitted, organizationId } = setUp()
+      const old = await apiKeys.create(organizationId, READER)
+      const { key, previous } = await apiKeys.rotate(organizationId, old.id, { overlapMs: 0 })
+      assert.ok(previous.revokedAt)
+      assert.deepEqual([await isAdmitted(old.key), await isAdmitted(key)], [false, true])
+    })
+
+    test('apiKeys.rotate() refuses a key that is revoked, has expired or has been rotated, and makes none', async () => {
+      const { store, apiKeys, organizationId } = setUp()
+      const [revoked, rotated, replaced] = [
+        await apiKeys.create(organizationId, READER),
+        await apiKeys.create(organizationId, READER),
+        await apiKeys.create(organizationId, READER),
+      ]
+      // Made when its time had not passed.
+      const yesterday = createDeveloperSettings(store, { clock: () => Date.now() - DAY_MS })
+      const expiresAt = new Date(Date.now() - DAY_MS / 2)
+      const expired = await yesterday.apiKeys.create(organizationId, { ...READER, expiresAt })
+      await apiKeys.revoke(organizationId, revoked.id)
+      await apiKeys.rotate(organizationId, rotated.id)
+      await apiKeys.rotate(organizationId, replaced.id, { overlapMs: 0 })
+      const before = await apiKeys.list(organizationId)
+      const refused: [id: string, about: RegExp][] = [
+        [revoked.id, / as it is revoked$/],
+        [rotated.id, / as it has been rotated$/],
+        [replaced.id, / as it is revoked$/],
+        [expired.id, / as it has expired$/],
+      ]
+      for (const [id, about] of refused) {
+        await assertRefused(apiKeys.rotate(organizationId, id), INVALID_STATE, about)
+      }
+      assert.deepEqual(await apiKeys.list(organizationId), before)
+    })
+
+    test('apiKeys.rotate() called twice at once makes one key', async () => {
+      const { apiKeys, organizationId } = setUp()
+      const { id } = await apiKeys.create(organizationId, READER)
+      const calls = await Promise.allSettled([1, 2].map(() => apiKeys.rotate(organizationId, id)))
+      const refused = calls.find(({ status }) => status === 'rejected')
+      assert.ok(refused?.status === 'rejected')
+      await assertRefused(Promise.reject(refused.reason), INVALID_STATE, / as it has been rotated$/)
+      assert.equal((await apiKeys.list(organizationId)).length, 2)
+    })
+
+    test('apiKeys.rotate() throws not_found alike for an unknown id, another organization’s and what is no id', async () => {
+      const { apiKeys, organizationId } = setUp()
+      const { id, key } = await apiKeys.create(newOrganization(), READER)
+      for (const wrong of [id, 'key_unknown', '', 'nul \0', '\ud800', key]) {
+        const about = / as the organization has none of that id$/
+        await assertRefused(apiKeys.rotate(organizationId, wrong), NOT_FOUND, about)
+      }
+    })
+
+    test('apiKeys.rotate() names everything of an input that cannot be used', async () => {
+      const { apiKeys, organizationId } = setUp()
+      const { id } = await apiKeys.create(organizationId, READER)
+      const refused: [string, unknown[], RegExp][] = [
+        [
+          'overlapMs',
+          [-1, 1.5, 30 * DAY_MS + 1, Number.NaN, '1', null],
+          / as overlapMs must be a whole number of milliseconds from 0 to 2592000000$/,
+        ],
+        [
+          'expiresAt',
+          [new Date(), 's3cret', '2030-01-01', 7],
+          / as expiresAt must be null, a Date, or ISO 8601/,
+        ],
+      ]
+      for (const [name, values, about] of refused) {
+        for (const value of values) {
+          const call = apiKeys.rotate(organizationId, id, untyped({ [name]: value }))
+          await assertRefused(call, INVALID_INPUT, about)
+        }
+      }
+      for (const wrong of [null, 7, undefined]) {
+        const call = apiKeys.rotate('', untyped(wrong))
+        await assertRefused(
+          call,
+          INVALID_INPUT,
+          / as organizationId must [^;]*; keyId must be (given|a string)$/,
+        )
+      }
+      assert.equal((await apiKeys.list(organizationId)).length, 1)
+    })
+  })
+})

@@ -1,0 +1,279 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { describe, type TestContext, test } from 'node:test'
+import { inspect } from 'node:util'
+import * as v from 'valibot'
+import { INVALID_INPUT, NOT_FOUND, SECRET_UNAVAILABLE } from '../../lib/base/errors.ts'
+import { EVENT_TYPES, eventSchemas } from '../../lib/resources/event-catalogue.ts'
+import {
+  createDeveloperSettings,
+  type DeveloperSettingsOptions,
+  type NewEndpoint,
+} from '../../lib/settings.ts'
+import type { WebhookSender } from '../../lib/webhooks/webhook-sender.ts'
+import { createWebhookSender, verifyWebhook } from '../../lib/webhooks.ts'
+import {
+  type AnswerRequest,
+  startRawReceiver,
+  startReceiver,
+  startSecureReceiver,
+} from '../sender/_receiver.ts'
+import { CERTIFICATE } from '../sender/_receiver-certificate.ts'
+import { createLocalSender, createSender, resolveTo } from '../sender/_setup.ts'
+import { claim, describeOnEveryStore, newOrganization, publish, record } from './_stores.ts'
+
+const KEY = randomBytes(32)
+const EVENT_ID = /^evt_test_[0-9A-HJKMNP-TV-Z]{26}$/
+
+/** A value that the compiler would not let through, as JavaScript hosts pass them. */
+function untyped<T>(value: unknown): T {
+  return value as T
+}
+
+describeOnEveryStore((open) => {
+  /** Settings of an organization of their own, on a development host unless told otherwise. */
+  function setUp(context: TestContext, options: DeveloperSettingsOptions = {}) {
+    const store = open()
+    const settings = createDeveloperSettings(store, {
+      secretKeys: [KEY],
+      allowPrivateNetworks: true,
+      allowHttp: true,
+      sender: createLocalSender(context),
+      ...options,
+    })
+    return { store, ...settings, organizationId: newOrganization() }
+  }
+
+  /** An endpoint on this machine. */
+  async function register(context: TestContext, given: Partial<NewEndpoint> = {}, answer?: AnswerRequest) {
+    const receiver = await startReceiver(context, answer)
+    const under = setUp(context)
+    const endpoint = await under.endpoints.register(under.organizationId, {
+      url: `${receiver.origin}/hook?from=é`,
+      ...given,
+    })
+    const sendTest = (options?: Parameters<typeof under.endpoints.sendTest>[2]) =>
+      under.endpoints.sendTest(under.organizationId, endpoint.id, options)
+    return { ...under, receiver, endpoint, sendTest }
+  }
+
+  describe('endpoints.sendTest()', () => {
+    test('endpoints.sendTest() makes one signed attempt, as a delivery is made, and tells what became of it', async (t) => {
+      const { receiver, endpoint, sendTest } = await register(t, { headers: { 'X-Key': 'a' } }, (response) =>
+        response.writeHead(201).end('thanks 🏺'),
+      )
+      const { durationMs, connectMs, firstByteMs, ...result } = await sendTest()
+      const { eventId } = result
+      assert.match(eventId, EVENT_ID)
+      assert.deepEqual(result, {
+        delivered: true,
+        eventId,
+        type: 'client.created',
+        status: 201,
+        error: null,
+        dnsMs: null,
+        tlsMs: null,
+        bodyExcerpt: 'thanks 🏺',
+      })
+      assert.ok(durationMs > 0 && durationMs < 10_000 && (connectMs ?? -1) >= 0 && (firstByteMs ?? -1) >= 0)
+
+      const [request, ...others] = receiver.requests
+      assert.ok(request && others.length === 0)
+      assert.deepEqual([request.method, request.path], ['POST', '/hook?from=%C3%A9'])
+      const { headers, body } = request
+      assert.deepEqual(
+        [
+          headers['content-type'],
+          headers['x-service-event-id'],
+          headers['x-service-event-type'],
+          headers['x-key'],
+        ],
+        ['application/json', eventId, 'client.created', 'a'],
+      )
+      const { timestamp } = verifyWebhook(body, headers['x-service-signature'], endpoint.secret)
+      assert.ok(Math.abs(timestamp - Date.now() / 1000) < 60)
+      const { id, type, createdAt, data } = JSON.parse(body)
+      assert.deepEqual([id, type], [eventId, 'client.created'])
+      assert.match(createdAt, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+      assert.deepEqual(v.parse(eventSchemas['client.created'], data), data)
+    })
+
+    test('endpoints.sendTest() takes the type that is given, else the first that the endpoint wants', async (t) => {
+      const { receiver, sendTest } = await register(t, { types: ['invoice.paid', 'lead.created'] })
+      assert.equal((await sendTest()).type, 'invoice.paid')
+      for (const type of EVENT_TYPES) {
+        assert.equal((await sendTest({ type })).type, type)
+        const { data, ...envelope } = JSON.parse(receiver.requests.at(-1)?.body ?? '{}')
+        assert.equal(envelope.type, type)
+        assert.deepEqual(v.parse(eventSchemas[type], data), data)
+      }
+      const eventIds = receiver.requests.map(({ headers }) => headers['x-service-event-id'])
+      assert.equal(new Set(eventIds).size, EVENT_TYPES.length + 1)
+    })
+
+    test('endpoints.sendTest() signs with the secret before too while a rotation’s overlap lasts', async (t) => {
+      const { receiver, endpoints, organizationId, endpoint, sendTest } = await register(t)
+      const { secret } = await endpoints.rotateSecret(organizationId, endpoint.id)
+      await sendTest()
+      const { body = '', headers = {} } = receiver.requests[0] ?? {}
+      for (const one of [secret, endpoint.secret]) verifyWebhook(body, headers['x-service-signature'], one)
+    })
+
+    test('endpoints.sendTest() leaves no event and no delivery, and is nothing for or against the endpoint', async (t) => {
+      let status = 410
+      const { store, endpoints, deliveries, organizationId, sendTest } = await register(t, {}, (response) =>
+        response.writeHead(status).end(),
+      )
+      await publish(store, organizationId)
+      await record(store, await claim(store, organizationId), 'dead_lettered')
+      const before = [await endpoints.list(organizationId), await deliveries.list(organizationId)]
+      assert.equal((await sendTest()).status, 410)
+      status = 204
+      assert.equal((await sendTest()).delivered, true)
+      assert.deepEqual([await endpoints.list(organizationId), await deliveries.list(organizationId)], before)
+      assert.deepEqual(await claim(store, organizationId), [])
+    })
+
+    test('endpoints.sendTest() works while the endpoint is paused and while it is disabled', async (t) => {
+      const { endpoints, organizationId, endpoint, sendTest } = await register(t)
+      for (const verb of ['pause', 'disable'] as const) {
+        await endpoints[verb](organizationId, endpoint.id)
+        assert.equal((await sendTest()).delivered, true)
+      }
+    })
+
+    test('endpoints.sendTest() tells of a refusal, of a redirect and of no answer as the delivery log does', async (t) => {
+      const answers: [AnswerRequest, number][] = [
+        [(response) => response.writeHead(500).end('oops'), 500],
+        [(response) => response.writeHead(302, { location: 'http://127.0.0.1:9999/' }).end(), 302],
+      ]
+      for (const [answer, status] of answers) {
+        const { sendTest } = await register(t, {}, answer)
+        const { delivered, status: got, error } = await sendTest()
+        assert.deepEqual([delivered, got, error], [false, status, null])
+      }
+      const receiver = await startRawReceiver(t, (socket) => socket.destroy())
+      const { sendTest } = await register(t, { url: receiver.origin })
+      const { delivered, status, error, bodyExcerpt } = await sendTest()
+      assert.deepEqual([delivered, status, error, bodyExcerpt], [false, null, 'connection_reset', ''])
+    })
+
+    test('endpoints.sendTest() speaks TLS, and tells how long it took', async (t) => {
+      const receiver = await startSecureReceiver(t)
+      const { endpoints, organizationId } = setUp(t, {
+        sender: createLocalSender(t, { ca: CERTIFICATE, lookup: resolveTo('127.0.0.1') }),
+      })
+      const url = `https://receiver.test:${receiver.port}/`
+      const { id } = await endpoints.register(organizationId, { url })
+      const { delivered, dnsMs, tlsMs } = await endpoints.sendTest(organizationId, id)
+      assert.ok(delivered && (dnsMs ?? -1) >= 0 && (tlsMs ?? -1) >= 0)
+    })
+
+    test('endpoints.sendTest() to an address that is refused tells no address', async (t) => {
+      const receiver = await startReceiver(t)
+      const lookup = resolveTo('127.0.0.1')
+      const { endpoints, organizationId } = setUp(t, { sender: createSender(t, { lookup }) })
+      const url = `https://receiver.test:${receiver.port}/`
+      const { id } = await endpoints.register(organizationId, { url })
+      const {
+        durationMs: _,
+        dnsMs: __,
+        eventId: ___,
+        ...result
+      } = await endpoints.sendTest(organizationId, id)
+      assert.deepEqual(result, {
+        delivered: false,
+        type: 'client.created',
+        status: null,
+        error: 'destination_not_allowed',
+        connectMs: null,
+        tlsMs: null,
+        firstByteMs: null,
+        bodyExcerpt: '',
+      })
+      assert.equal(receiver.accepted, 0)
+    })
+
+    test('endpoints.sendTest() has the headers of the host’s own prefix', async (t) => {
+      const receiver = await startReceiver(t)
+      const { endpoints, organizationId } = setUp(t, { headerPrefix: 'Acme' })
+      const { id } = await endpoints.register(organizationId, { url: receiver.origin })
+      const { eventId } = await endpoints.sendTest(organizationId, id)
+      assert.equal(receiver.requests[0]?.headers['acme-event-id'], eventId)
+    })
+
+    test('endpoints.sendTest() throws secret_unavailable when the keys do not open the secret, and sends nothing', async (t) => {
+      const { store, receiver, organizationId, endpoint, audit } = await register(t)
+      const sender = createLocalSender(t)
+      const before = await audit.list(organizationId)
+      for (const secretKeys of [undefined, [randomBytes(32)]]) {
+        const { endpoints } = createDeveloperSettings(store, { secretKeys, sender })
+        await assert.rejects(endpoints.sendTest(organizationId, endpoint.id), (error: unknown) => {
+          assert.ok(error instanceof Error && 'code' in error && error.code === SECRET_UNAVAILABLE)
+          assert.doesNotMatch(inspect(error), /whsec_|v1\./)
+          return true
+        })
+      }
+      assert.deepEqual([receiver.accepted, await audit.list(organizationId)], [0, before])
+    })
+
+    test('endpoints.sendTest() without a sender is a TypeError that says what to do', async (t) => {
+      const { endpoints, organizationId } = setUp(t, { sender: undefined })
+      const { id } = await endpoints.register(organizationId, { url: 'http://127.0.0.1:9999/' })
+      await assert.rejects(endpoints.sendTest(organizationId, id), {
+        name: 'TypeError',
+        message: /^Cannot send a test webhook as option 'sender' is not set: .* createWebhookSender\(\)$/,
+      })
+    })
+
+    test('endpoints.sendTest() throws when nothing could be sent from here: the sender is closed, or throws', async (t) => {
+      const closed = createWebhookSender({ allowPrivateNetworks: true, allowHttp: true })
+      await closed.close()
+      const failure = new Error('broken')
+      const broken: WebhookSender = { send: () => Promise.reject(failure), close: async () => {} }
+      for (const [sender, message] of [
+        [closed, /^Cannot send a test webhook as the sender is closed$/],
+        [broken, /^broken$/],
+      ] as const) {
+        const { endpoints, organizationId } = setUp(t, { sender })
+        const { id } = await endpoints.register(organizationId, { url: 'http://127.0.0.1:9999/' })
+        await assert.rejects(endpoints.sendTest(organizationId, id), { name: 'Error', message })
+      }
+    })
+
+    test('endpoints.sendTest() throws not_found alike for an id that is unknown, removed, another’s or none', async (t) => {
+      const { receiver, endpoints, organizationId, endpoint } = await register(t)
+      const theirs = await register(t)
+      await endpoints.remove(organizationId, endpoint.id)
+      for (const id of [
+        theirs.endpoint.id,
+        endpoint.id,
+        'we_unknown',
+        '',
+        'nul \0',
+        '\ud800',
+        endpoint.secret,
+      ]) {
+        await assert.rejects(endpoints.sendTest(organizationId, id), {
+          code: NOT_FOUND,
+          message: 'Cannot send a test webhook as the organization has none of that id',
+        })
+      }
+      assert.deepEqual([receiver.accepted, theirs.receiver.accepted], [0, 0])
+    })
+
+    test('endpoints.sendTest() refuses a type that there is not, and an id that is no string', async (t) => {
+      const { endpoints, organizationId, endpoint } = await register(t)
+      for (const type of ['client.deleted', '', null, 7]) {
+        await assert.rejects(endpoints.sendTest(organizationId, endpoint.id, untyped({ type })), {
+          code: INVALID_INPUT,
+          message: /^Cannot send a test webhook as type must be one of client\.created, /,
+        })
+      }
+      await assert.rejects(endpoints.sendTest('', untyped(7)), {
+        code: INVALID_INPUT,
+        message: /^Cannot send a test webhook as organizationId must [^;]*; endpointId must be a string$/,
+      })
+    })
+  })
+})

@@ -1,0 +1,230 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import type { EndpointRef } from '../../lib/webhooks/deliveries.ts'
+import { newEntry } from '../_audit.ts'
+import type { StoreHarness } from './_contract.ts'
+import {
+  beforeAllOf,
+  capacityFor,
+  claim,
+  claimOne,
+  createPublisher,
+  deliveriesOf,
+  failure,
+  getDelivery,
+  onlyDelivery,
+  publishMany,
+  refOf,
+  success,
+  TIMESTAMP,
+  writeResults,
+} from './_delivering.ts'
+import type { Tenant } from './_tenant.ts'
+
+/** Which endpoints a claim looks at, and what it does with those that it may not send to. */
+export function testRoundRobin(harness: StoreHarness): void {
+  testVisits(harness)
+  testClosedEndpoints(harness)
+}
+
+function testVisits(harness: StoreHarness): void {
+  /** Endpoints in the order of the circle, with so many deliveries of each due. */
+  async function createRound(
+    t: TestContext,
+    endpoints: number,
+    events: number,
+  ): Promise<{ tenant: Tenant; refs: readonly EndpointRef[] }> {
+    const tenant = await createPublisher(harness, t)
+    const refs: EndpointRef[] = []
+    for (let endpoint = 0; endpoint < endpoints; endpoint++) {
+      refs.push({ organizationId: tenant.id, endpointId: (await tenant.insertEndpoint()).id })
+    }
+    await publishMany(tenant, events)
+    return { tenant, refs }
+  }
+
+  test('claim() looks at as many endpoints as it is told, and says where the next one should go on', async (t) => {
+    const { tenant, refs } = await createRound(t, 4, 2)
+    let cursor: EndpointRef | null = beforeAllOf(tenant)
+    const lookedAt: string[][] = []
+    for (const scanLimit of [1, 2]) {
+      const claims = await claim(tenant, { cursor, scanLimit })
+      lookedAt.push([...new Set(claims.deliveries.map(({ endpointId }) => endpointId))])
+      cursor = claims.next
+      assert.deepEqual(cursor, refs[lookedAt.flat().length - 1])
+    }
+    const ids = refs.map(({ endpointId }) => endpointId)
+    assert.deepEqual(lookedAt, [ids.slice(0, 1), ids.slice(1, 3)])
+  })
+
+  test('claim() goes on from the first endpoint after the last, and looks at each of them once', async (t) => {
+    const { tenant, refs } = await createRound(t, 3, 2)
+    for (const after of [refs[0], refs[2], beforeAllOf(tenant), null]) {
+      const { deliveries, next } = await claim(tenant, {
+        cursor: after ?? null,
+        capacity: capacityFor(tenant, { endpoint: 1 }),
+      })
+      const start = after ? refs.indexOf(after) + 1 : 0
+      const expected = [...refs.slice(start), ...refs.slice(0, start)].map(({ endpointId }) => endpointId)
+      assert.deepEqual(
+        deliveries.map(({ endpointId }) => endpointId),
+        expected,
+      )
+      assert.equal(next, null, 'all have been looked at')
+      await tenant.store.deliveries.release(deliveries.map(refOf))
+    }
+  })
+
+  test('claim() goes on where it has stopped at its limit', async (t) => {
+    const { tenant, refs } = await createRound(t, 3, 2)
+    const first = await claim(tenant, { limit: 2 })
+    assert.deepEqual(first.next, refs[0])
+    const second = await claim(tenant, { limit: 2, cursor: first.next })
+    assert.deepEqual(
+      new Set(second.deliveries.map(({ endpointId }) => endpointId)),
+      new Set([refs[1]?.endpointId]),
+    )
+  })
+
+  test('claim() goes on after an endpoint of which nothing is pending any more, or that is none', async (t) => {
+    const { tenant, refs } = await createRound(t, 3, 1)
+    const [first, second, third] = refs.map(({ endpointId }) => endpointId)
+    assert.ok(first && second && third)
+    await claim(tenant, { scanLimit: 1 })
+    await tenant.store.endpoints.remove({ organizationId: tenant.id, endpointId: first, entry: newEntry() })
+    const unknown = { organizationId: tenant.id, endpointId: `${second}0` }
+    const { deliveries } = await claim(tenant, { cursor: unknown, scanLimit: 1 })
+    assert.deepEqual(
+      deliveries.map(({ endpointId }) => endpointId),
+      [third],
+    )
+    const rest = await claim(tenant, { cursor: refs[0] ?? null, scanLimit: 1 })
+    assert.deepEqual(
+      rest.deliveries.map(({ endpointId }) => endpointId),
+      [second],
+    )
+  })
+
+  test('claim() looks only at endpoints of which something is pending', async (t) => {
+    const { tenant, refs } = await createRound(t, 3, 0)
+    const last = refs[2]?.endpointId ?? ''
+    for (const { endpointId } of refs.slice(0, 2)) {
+      await tenant.store.endpoints.update({
+        organizationId: tenant.id,
+        endpointId,
+        changes: { types: ['lead.created'] },
+        entry: newEntry(),
+      })
+    }
+    const event = await tenant.publish()
+    const { deliveries, next } = await claim(tenant, { scanLimit: 1, limit: 1 })
+    assert.deepEqual(
+      deliveries.map(({ eventId, endpointId }) => [eventId, endpointId]),
+      [[event.id, last]],
+    )
+    assert.ok(next === null || next.endpointId === last)
+    assert.equal((await claim(tenant)).next, null, 'nothing is pending of any endpoint')
+  })
+
+  test('claim() looks at a paused endpoint, which gives nothing and holds up no other', async (t) => {
+    const { tenant, refs } = await createRound(t, 2, 2)
+    const [paused, other] = refs
+    await tenant.store.endpoints.setState({
+      organizationId: tenant.id,
+      endpointId: paused?.endpointId ?? '',
+      state: 'paused',
+      from: ['enabled'],
+      entry: newEntry(),
+    })
+    const first = await claim(tenant, { scanLimit: 1 })
+    assert.deepEqual([first.eventIds, first.next], [[], paused])
+    const { deliveries } = await claim(tenant, { cursor: first.next, scanLimit: 1 })
+    assert.deepEqual(
+      deliveries.map(({ endpointId }) => endpointId),
+      [other?.endpointId, other?.endpointId],
+    )
+    const waiting = await deliveriesOf(tenant, { states: ['pending'] })
+    assert.deepEqual(
+      waiting.map(({ endpointId }) => endpointId),
+      [paused?.endpointId, paused?.endpointId],
+    )
+  })
+}
+
+function testClosedEndpoints(harness: StoreHarness): void {
+  for (const way of ['disabled', 'removed']) {
+    test(`claim() skips what was pending of an endpoint that has been ${way}`, async (t) => {
+      const tenant = await createPublisher(harness, t)
+      const { id } = await tenant.insertEndpoint()
+      const count = (await publishMany(tenant, 3)).length
+      await tenant.publish()
+      const { deliveries } = await claim(tenant, { limit: 1 })
+      if (way === 'disabled') {
+        await tenant.store.endpoints.setState({
+          organizationId: tenant.id,
+          endpointId: id,
+          state: 'disabled',
+          from: ['enabled'],
+          entry: newEntry(),
+        })
+      } else {
+        await tenant.store.endpoints.remove({ organizationId: tenant.id, endpointId: id, entry: newEntry() })
+      }
+      assert.deepEqual((await claim(tenant)).eventIds, [])
+      const skipped = await deliveriesOf(tenant, { states: ['skipped'] })
+      assert.equal(skipped.length, count)
+      for (const { reason, dueAt, finishedAt, attempts } of skipped) {
+        assert.deepEqual([reason, dueAt, attempts], ['endpoint_disabled', null, 0])
+        assert.match(finishedAt ?? '', TIMESTAMP)
+      }
+
+      const [inFlight] = deliveries
+      assert.ok(inFlight)
+      await writeResults(tenant, [success(inFlight)])
+      assert.equal((await getDelivery(tenant, inFlight.id)).state, 'delivered', 'it was in flight already')
+    })
+  }
+
+  test('what was skipped stays so when its endpoint is enabled again', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const { id } = await tenant.insertEndpoint()
+    await tenant.publish()
+    await tenant.store.endpoints.setState({
+      organizationId: tenant.id,
+      endpointId: id,
+      state: 'disabled',
+      from: ['enabled'],
+      entry: newEntry(),
+    })
+    await claim(tenant)
+    const skipped = await onlyDelivery(tenant)
+    await tenant.store.endpoints.setState({
+      organizationId: tenant.id,
+      endpointId: id,
+      state: 'enabled',
+      from: ['disabled'],
+      entry: newEntry(),
+    })
+    assert.deepEqual((await claim(tenant)).eventIds, [])
+    assert.deepEqual(await onlyDelivery(tenant), skipped)
+  })
+
+  test('a retry of an endpoint that has been disabled is skipped, with its log kept', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const { id } = await tenant.insertEndpoint()
+    await tenant.publish()
+    await writeResults(tenant, [failure(await claimOne(tenant), { delayMs: 30_000 })])
+    await tenant.store.endpoints.setState({
+      organizationId: tenant.id,
+      endpointId: id,
+      state: 'disabled',
+      from: ['enabled'],
+      entry: newEntry(),
+    })
+    // It is met when its time has come.
+    await tenant.letTimePass(30_000)
+    await claim(tenant)
+    const { state, attempts, attemptLog } = await onlyDelivery(tenant)
+    assert.deepEqual([state, attempts, attemptLog.length], ['skipped', 1, 1])
+  })
+}
