@@ -32,7 +32,7 @@ export interface WebhookSenderOptions extends DestinationOptions {
 }
 
 /** The options with their defaults, checked. */
-export interface SenderSettings {
+export interface ResolvedSenderOptions {
   readonly destinations: DestinationRules
   readonly timeoutMs: number
   readonly maxConnectionsPerOrigin: number
@@ -46,7 +46,7 @@ const TIMEOUT_MAX_MS = 10_000
 const CONNECTIONS_MAX = 65_535
 
 /** @throws `TypeError` or `RangeError` naming the option that cannot be used */
-export function readSenderOptions(options: WebhookSenderOptions): SenderSettings {
+export function readSenderOptions(options: WebhookSenderOptions): ResolvedSenderOptions {
   const destinations = readDestinationOptions(options)
   return {
     destinations,
