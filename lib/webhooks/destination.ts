@@ -1,5 +1,6 @@
 import { type LookupAddress, NODATA } from 'node:dns'
 import { readFlag } from '../base/options.ts'
+import { withDeadline } from '../base/time.ts'
 import { type AddressRange, findRange, findRefusedRange, parseAddress, parseRange } from './address-ranges.ts'
 import { isNotThere, type Lookup, publicLookup } from './dns-lookup.ts'
 
@@ -204,15 +205,11 @@ export async function judgeDestination(
   const { lookup = publicLookup, lookupTimeoutMs = REGISTRATION_LOOKUP_MS } = options
   const hostname = readHost(verdict.url)
   if (parseAddress(hostname)) return ALLOWED
-  let timer: NodeJS.Timeout | undefined
-  const overdue = new Promise<DestinationVerdict>((resolve) => {
-    timer = setTimeout(resolve, lookupTimeoutMs, ALLOWED)
-  })
   const resolved = resolveAddresses(hostname, lookup).then(
     (addresses) => judgeAddresses(addresses, options),
     (error) => judgeUnresolved(hostname, error, options),
   )
-  return Promise.race([resolved, overdue]).finally(() => clearTimeout(timer))
+  return withDeadline(resolved, lookupTimeoutMs, () => ALLOWED)
 }
 
 /** Of the addresses of a name no more are tried: an answer of the DNS has room for thousands, and each is judged. */

@@ -7,6 +7,7 @@ import {
   lookup as systemLookup,
 } from 'node:dns'
 import { Resolver } from 'node:dns/promises'
+import { sleep } from '../base/time.ts'
 
 /** The options of {@link createPublicLookup}. */
 export interface PublicLookupOptions {
@@ -68,7 +69,7 @@ export function createPublicLookup({
   function askSystem(hostname: string): Promise<LookupAddress[]> {
     const asked = lastAsked.then(() => lookUp(hostname, system))
     // A silent system holds the next name up for a few seconds, not for ever.
-    lastAsked = Promise.race([asked.catch(() => {}), pause(timeoutMs)])
+    lastAsked = Promise.race([asked.catch(() => {}), sleep(timeoutMs, { keepsAlive: false })])
     return asked
   }
 
@@ -108,15 +109,11 @@ async function settleBoth(
 ): Promise<[PromiseSettledResult<string[]>, PromiseSettledResult<string[]>]> {
   const isFound = (addresses: string[]): boolean => addresses.length > 0
   const first = Promise.any([four, six].map(async (family) => isFound(await family) || Promise.reject()))
-  const enough = first.then(() => pause(OTHER_FAMILY_MS)).then(() => [])
+  const enough = first.then(() => sleep(OTHER_FAMILY_MS, { keepsAlive: false })).then(() => [])
   const both = Promise.allSettled([Promise.race([four, enough]), Promise.race([six, enough])])
   // Rejects when neither family is found; `both` carries that error.
   enough.catch(() => {})
   return both
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms).unref())
 }
 
 function addressesOf(result: PromiseSettledResult<string[]>, family: 4 | 6): LookupAddress[] {
