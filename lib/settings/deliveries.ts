@@ -195,14 +195,16 @@ export function createDeliverySettings(
       const isCancelled = await store.deliveries.cancel(owner, id, entry)
       const delivery = found(await store.deliveries.get(owner, id), action)
       if (isCancelled) return delivery
-      throw new BusinessApiError(INVALID_STATE, `${action} as it is ${STATE_WORDS[delivery.state]}`)
+      throw new BusinessApiError(INVALID_STATE, `${action} as the delivery is ${STATE_WORDS[delivery.state]}`)
     },
   }
 }
 
 function obstacleOf({ state }: Delivery): string {
   const isOpen = state === 'pending' || state === 'in_flight'
-  return isOpen ? `it is ${STATE_WORDS[state]}` : 'its endpoint has been removed'
+  return isOpen
+    ? `the delivery is ${STATE_WORDS[state]}: wait until the delivery has ended`
+    : 'the endpoint of the delivery has been removed'
 }
 
 /**

@@ -56,7 +56,7 @@ export function createEndpointUpdate(
     }
     throw new BusinessApiError(
       INVALID_STATE,
-      `${call.action} as other calls change its headers at the same time: try again`,
+      `${call.action} as other calls change the headers of the endpoint at the same time: try again`,
     )
   }
 }

@@ -148,7 +148,10 @@ export function createEndpointSettings(
       const moved = await endpoints.setState({ ...request, endpointId: id, state: to, from })
       const endpoint = found(moved, call.action)
       if (endpoint.state === to) return endpoint
-      throw new BusinessApiError(INVALID_STATE, `${call.action} as it is ${endpoint.state}`)
+      throw new BusinessApiError(
+        INVALID_STATE,
+        `${call.action} as the endpoint is ${endpoint.state}: enable the endpoint first`,
+      )
     }
   }
 
