@@ -351,7 +351,7 @@ describeOnEveryStore((open) => {
       ] as const) {
         const before = await deliveries.get(organizationId, made[state])
         const call = deliveries.redeliver(organizationId, made[state])
-        const about = new RegExp(` as it is ${text}$`)
+        const about = new RegExp(` as the delivery is ${text}: wait until the delivery has ended$`)
         await assertRefused(call, INVALID_STATE, 'Cannot redeliver a delivery', about)
         assert.deepEqual(await deliveries.get(organizationId, made[state]), before)
       }
@@ -363,7 +363,7 @@ describeOnEveryStore((open) => {
       const { delivered } = await makeOfEachState(given)
       await endpoints.remove(organizationId, endpointId)
       const call = deliveries.redeliver(organizationId, delivered)
-      const about = / as its endpoint has been removed$/
+      const about = / as the endpoint of the delivery has been removed$/
       await assertRefused(call, INVALID_STATE, 'Cannot redeliver a delivery', about)
       assert.equal((await deliveries.get(organizationId, delivered)).state, 'delivered')
     })
@@ -411,7 +411,7 @@ describeOnEveryStore((open) => {
         [made.pending, 'cancelled'],
       ] as const) {
         const before = await deliveries.get(organizationId, id)
-        const about = new RegExp(` as it is ${text}$`)
+        const about = new RegExp(` as the delivery is ${text}$`)
         const call = deliveries.cancel(organizationId, id)
         await assertRefused(call, INVALID_STATE, 'Cannot cancel a delivery', about)
         assert.deepEqual(await deliveries.get(organizationId, id), before)

@@ -159,12 +159,12 @@ describeOnEveryStore((open) => {
       await assertRefused(
         update({ 'X-20': 's3cret' }),
         LIMIT_REACHED,
-        /^Cannot update a webhook endpoint as it would have 21 headers, more than 20: remove some$/,
+        /^Cannot update a webhook endpoint as the endpoint would have 21 headers, more than 20: remove some$/,
       )
       const long = 's3cret'.padEnd(1024, '~')
       const eight = Object.fromEntries(Array.from({ length: 8 }, (_, index) => [`X-${index}`, long]))
       const about =
-        / as its headers would take 8\d{3} bytes, more than 8192: remove some, or shorten their values$/
+        / as the headers of the endpoint would take 8\d{3} bytes, more than 8192: remove some, or shorten their values$/
       await assertRefused(update(eight), LIMIT_REACHED, about)
       await assertRefused(register({ headers: eight }), LIMIT_REACHED, about)
       assert.deepEqual(await sentHeaders(), before)

@@ -481,7 +481,7 @@ describeOnEveryStore((open) => {
           for (const step of steps) await settings.endpoints[step](organizationId, shown.id)
           const call = settings.endpoints[verb](organizationId, shown.id)
           if (after[verb] === 'refused') {
-            const about = new RegExp(` as it is ${state}$`)
+            const about = new RegExp(` as the endpoint is ${state}: enable the endpoint first$`)
             await assertRefused(call, INVALID_STATE, `Cannot ${verb} a webhook endpoint`, about)
           } else {
             const disabledReason = after[verb] === 'disabled' ? 'administrator' : null

@@ -99,10 +99,10 @@ describeOnEveryStore((open) => {
       await apiKeys.rotate(organizationId, replaced.id, { overlapMs: 0 })
       const before = await apiKeys.list(organizationId)
       const refused: [id: string, about: RegExp][] = [
-        [revoked.id, / as it is revoked$/],
-        [rotated.id, / as it has been rotated$/],
-        [replaced.id, / as it is revoked$/],
-        [expired.id, / as it has expired$/],
+        [revoked.id, / as the key is revoked: create a new key$/],
+        [rotated.id, / as the key has been rotated: rotate its successor key_\w{26}$/],
+        [replaced.id, / as the key is revoked: create a new key$/],
+        [expired.id, / as the key has expired: create a new key$/],
       ]
       for (const [id, about] of refused) {
         await assertRefused(apiKeys.rotate(organizationId, id), INVALID_STATE, about)
@@ -116,7 +116,11 @@ describeOnEveryStore((open) => {
       const calls = await Promise.allSettled([1, 2].map(() => apiKeys.rotate(organizationId, id)))
       const refused = calls.find(({ status }) => status === 'rejected')
       assert.ok(refused?.status === 'rejected')
-      await assertRefused(Promise.reject(refused.reason), INVALID_STATE, / as it has been rotated$/)
+      await assertRefused(
+        Promise.reject(refused.reason),
+        INVALID_STATE,
+        / as the key has been rotated: rotate its successor key_\w{26}$/,
+      )
       assert.equal((await apiKeys.list(organizationId)).length, 2)
     })
 
