@@ -29,7 +29,7 @@ after(async () => {
   assert.deepEqual(strays, [])
 })
 
-// Express 4 has the interface of 5 as far as these tests go, and no types of its own here.
+// Express 4 has the interface of 5 as far as these tests go; its types are not installed.
 const express4 = createRequire(import.meta.url)('express4') as typeof express5
 
 const PATH = '/api/v1/clients'
@@ -41,7 +41,7 @@ async function listen(t: TestContext, listener: RequestListener): Promise<TestSe
   return server
 }
 
-/** An API of the default options but for its limits, and what its onError hears. */
+/** An API with default options except for the limits, and the calls of onError. */
 function watched(options: BusinessApiOptions = {}): { api: BusinessApi; failures: Failure[] } {
   const failures: Failure[] = []
   return { api: platform.apiWith({ rateLimit: false, onError: record(failures), ...options }), failures }
@@ -71,7 +71,7 @@ function postTo(
   return rawRequest(server, Buffer.concat([Buffer.from(head), bytes]))
 }
 
-/** A whole POST whose length is not declared. */
+/** A whole POST without a declared length. */
 function chunkedPost(body: string, path: string = PATH): string {
   const head = rawHead(
     `POST ${path}`,
@@ -123,7 +123,7 @@ for (const [version, express] of [
       }
     })
 
-    test(`${version}: a path with a slash at its end is the host's, an absolute-form target is ours`, async (t) => {
+    test(`${version}: a path with a slash at the end is the host's, an absolute-form target is the API's`, async (t) => {
       for (const options of [{}, { basePath: '/platform' }]) {
         const app = express()
         app.use('/platform', watched(options).api)
@@ -156,7 +156,7 @@ for (const [version, express] of [
       assertError(await post(server, BODY, 'Content-Type: text/plain'), 415)
     })
 
-    test(`${version}: an empty body is 400 also after express.json(), which makes {} of it`, async (t) => {
+    test(`${version}: an empty body is 400 also after express.json(), which makes {} of an empty body`, async (t) => {
       const app = express()
       app.use(express.json())
       app.use(watched().api)
@@ -177,7 +177,7 @@ for (const [version, express] of [
       assert.equal(second.headers.get('idempotent-replayed'), 'true')
     })
 
-    test(`${version}: express.json() after us still parses what is the host's`, async (t) => {
+    test(`${version}: express.json() after the API still parses bodies for the host`, async (t) => {
       const app = express()
       app.use(watched().api)
       app.use(express.json())
@@ -187,7 +187,7 @@ for (const [version, express] of [
       assert.equal((await postTo(server, '/host', BODY)).text, '{"heard":{"name":"Atlas 🏺"}}')
     })
 
-    test(`${version}: express.text() and express.raw() before us have kept the body as it was`, async (t) => {
+    test(`${version}: a body that express.text() or express.raw() has kept is read unchanged`, async (t) => {
       for (const parser of [express.text({ type: () => true }), express.raw({ type: () => true })]) {
         const app = express()
         app.use(parser)
@@ -214,7 +214,7 @@ for (const [version, express] of [
       assertCreated(await post(server))
     })
 
-    test(`${version}: text of a length that nothing declares counts as a value, unless rawBody is it`, async (t) => {
+    test(`${version}: text without a declared length counts as a value, unless rawBody holds the text`, async (t) => {
       const { api } = watched()
       const app = express()
       app.use(express.text({ type: () => true }))
@@ -229,7 +229,7 @@ for (const [version, express] of [
       assertCreated(await rawRequest(server, chunkedPost(BODY, `/kept${PATH}`)))
     })
 
-    test(`${version}: the raw body that a host keeps while it parses is preferred`, async (t) => {
+    test(`${version}: the raw body that a parsing host keeps is preferred`, async (t) => {
       const app = express()
       app.use(
         express.json({
@@ -246,7 +246,7 @@ for (const [version, express] of [
       assertCreated(await post(await listen(t, app)))
     })
 
-    test(`${version}: a body that was inflated by express.json() is still refused by its Content-Encoding`, async (t) => {
+    test(`${version}: a body that express.json() has inflated is still refused by the Content-Encoding`, async (t) => {
       const app = express()
       app.use(express.json())
       app.use(watched().api)
@@ -307,7 +307,7 @@ describe('A body that the host has touched', () => {
     assertError(await post(server), 413)
   })
 
-  /** A host that reads the stream to its end and leaves in `req.body` what a parser makes of it. */
+  /** A host that reads the stream to the end and leaves the result of a parser in `req.body`. */
   function parsing(parse: (bytes: Buffer) => unknown) {
     const { api } = watched()
     return async (incoming: IncomingMessage, response: ServerResponse): Promise<void> => {
@@ -318,7 +318,7 @@ describe('A body that the host has touched', () => {
     }
   }
 
-  test('req.body of a stream that was read to its end is taken as parsed', async (t) => {
+  test('req.body of a stream that was read to the end is taken as parsed', async (t) => {
     for (const body of [{ name: 'Parsed' }, Object.assign(Object.create(null), { name: 'Parsed' })]) {
       const server = await listen(
         t,
@@ -328,7 +328,7 @@ describe('A body that the host has touched', () => {
     }
   })
 
-  test('req.body as a string is the text of the request if it is as long, and else a value', async (t) => {
+  test('req.body as a string is the text of the request if the length is the declared length, and else a value', async (t) => {
     const text = await listen(t, parsing(String))
     assertCreated(await post(text))
     assertError(await post(text, '{'), 400, /not valid JSON/)
@@ -338,14 +338,14 @@ describe('A body that the host has touched', () => {
       parsing((bytes) => JSON.parse(String(bytes))),
     )
     assertCreated(await post(value))
-    // A value is shorter than its JSON by two quotes at least, also when every character of it is escaped.
+    // A value is shorter than its JSON by two quotes at least, also when every character is escaped.
     const escaped = [...BODY].map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`).join('')
     for (const json of [JSON.stringify(BODY), `"${escaped}"`, `"${'\\n'.repeat(9)}{}"`]) {
       assertError(await post(value, json), 422, /must be a JSON object/)
     }
   })
 
-  test('req.body is not believed while the stream is still unread, as Express 4 sets an empty one', async (t) => {
+  test('req.body is not believed while the stream is unread, because Express 4 sets an empty object', async (t) => {
     const { api } = watched()
     const server = await listen(t, (incoming, response) => {
       Object.assign(incoming, { body: {} })
@@ -354,7 +354,7 @@ describe('A body that the host has touched', () => {
     assertCreated(await post(server))
   })
 
-  test('A body that was consumed and lost is 500 at once, and onError is told what to do', async (t) => {
+  test('A body that was consumed and lost is 500 at once, and onError gets the remedy', async (t) => {
     const { api, failures } = watched()
     const server = await listen(t, async (incoming, response) => {
       for await (const _ of incoming);
@@ -380,7 +380,7 @@ describe('A body that the host has touched', () => {
     assert.equal(failures.length, 1)
   })
 
-  test('An empty body that the host has read is not taken for a lost one: GET still works', async (t) => {
+  test('An empty body that the host has read is not taken for a lost body: GET still works', async (t) => {
     const { api } = watched()
     const server = await listen(t, async (incoming, response) => {
       for await (const _ of incoming);
@@ -389,7 +389,7 @@ describe('A body that the host has touched', () => {
     assert.equal((await get(server)).status, 200)
   })
 
-  test('A stream for which the host has set an encoding is read all the same', async (t) => {
+  test('A stream for which the host has set an encoding is read too', async (t) => {
     const { api } = watched({ deadlineMs: 1000 })
     const server = await listen(t, (incoming, response) => {
       incoming.setEncoding('utf8')
@@ -458,14 +458,14 @@ describe('fetch', () => {
     return { status, headers: answered, ...rest }
   }
 
-  test('A Request whose body was used is 500, and onError is told why', async () => {
+  test('A Request with a used body is 500, and onError gets the reason', async () => {
     const { api, failures } = watched()
     assertError(await answerOf(api(await used())), 500, 'Internal error')
     assert.equal(failures.length, 1)
     assert.match(String(failures[0]?.error), /consumed before this handler/)
   })
 
-  test('A Request whose body is locked by a reader is 500, not a wait', async () => {
+  test('A Request with a body locked by a reader is 500, not a wait', async () => {
     const { api, failures } = watched()
     const locked = new Request(url, { method: 'POST', headers, body: BODY })
     locked.body?.getReader()
@@ -473,7 +473,7 @@ describe('fetch', () => {
     assert.equal(failures.length, 1)
   })
 
-  /** A Request whose body the host has read. */
+  /** A Request with a body that the host has read. */
   async function used(
     body: string = BODY,
     ownHeaders: Readonly<Record<string, string>> = {},
@@ -483,7 +483,7 @@ describe('fetch', () => {
     return request
   }
 
-  test('A Request whose body was used is served with what the host gives: text, bytes or a value', async () => {
+  test('A Request with a used body is served with the host’s text, bytes or value', async () => {
     const { api } = watched()
     for (const given of [
       { rawBody: BODY },
@@ -501,7 +501,7 @@ describe('fetch', () => {
     assertCreated(await answerOf(api.fetch(locked, { rawBody: BODY })))
   })
 
-  test('What the host gives is judged as any body is', async () => {
+  test('The body that the host gives is judged like any body', async () => {
     const { api, failures } = watched()
     const refused: [status: number, given: FetchBody, message: RegExp][] = [
       [400, { rawBody: '' }, /empty/],
@@ -510,7 +510,7 @@ describe('fetch', () => {
       [413, { rawBody: ' '.repeat(65_537) }, /65536/],
       [413, { body: { name: 'Atlas', pad: 'x'.repeat(65_537) } }, /65536/],
       [422, { rawBody: JSON.stringify(BODY) }, /must be a JSON object/],
-      // A string is a value here and never text, whatever its length.
+      // A string is a value here and never text, at any length.
       [422, { body: BODY }, /must be a JSON object/],
       [422, { body: null }, /must be a JSON object/],
       [422, { body: { name: 'A' } }, /name must be/],
@@ -527,7 +527,7 @@ describe('fetch', () => {
     assert.deepEqual(failures, [])
   })
 
-  test('body does not count while the Request is unread, as other second arguments may have one; rawBody does', async () => {
+  test('body does not count while the Request is unread, because other second arguments may have a body; rawBody counts', async () => {
     const { api } = watched()
     const unread = () => new Request(url, { method: 'POST', headers, body: BODY })
     assertCreated(await answerOf(api.fetch(unread(), { body: { name: 'not the one' } })))
@@ -566,13 +566,13 @@ describe('fetch', () => {
     for (const handler of [nextjs, deno, workers.fetch, wrong]) assert.equal(typeof handler, 'function')
   })
 
-  test('A GET is served whatever the second argument gives', async () => {
+  test('A GET is served with any second argument', async () => {
     const { api } = watched()
     const response = await api.fetch(new Request(url, { headers }), { rawBody: '', body: undefined })
     assert.equal(response.status, 200)
   })
 
-  test('A Request of which a clone was read is fine', async () => {
+  test('A Request with a clone that was read is served', async () => {
     const { api } = watched()
     const request = new Request(url, { method: 'POST', headers, body: BODY })
     await request.clone().text()

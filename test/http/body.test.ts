@@ -40,7 +40,7 @@ const PATH = '/api/v1/clients'
 const MAX = 65_536
 const BODY = '{"name":"Atlas"}'
 
-/** A server of its own for an API with options; ends with the test. */
+/** Starts a server for an API with options; ends with the test. */
 async function serveWith(
   t: TestContext,
   options: BusinessApiOptions,
@@ -56,7 +56,7 @@ function post(body: string | Uint8Array, headers: Record<string, string> = {}): 
   return request(api, PATH, { key, body, headers })
 }
 
-/** A body of an exact size in bytes, valid but for what the limit says. */
+/** A body of an exact size in bytes, valid except for the size. */
 function bodyOf(bytes: number): string {
   const start = '{"name":"Atlas","pad":"'
   return `${start}${'x'.repeat(bytes - start.length - 2)}"}`
@@ -66,7 +66,7 @@ function postHead(...headers: string[]): string {
   return rawHead(`POST ${PATH}`, `Authorization: Bearer ${key}`, 'Content-Type: application/json', ...headers)
 }
 
-/** A whole POST with its length declared. */
+/** A whole POST with a declared length. */
 function rawPost(body: string, ...headers: string[]): string {
   return postHead(`Content-Length: ${Buffer.byteLength(body)}`, ...headers) + body
 }
@@ -135,7 +135,8 @@ describe('Content-Type', () => {
     })
   }
 
-  // RFC 9112, section 6.1: a coding that a server does not understand. Node refuses what does not end in "chunked".
+  // RFC 9112, section 6.1: a coding that a server does not understand. Node refuses a coding that does not end in
+  // "chunked".
   for (const [coding, status] of [
     ['gzip, chunked', 501],
     ['GZIP, Chunked', 501],
@@ -157,7 +158,7 @@ describe('Content-Type', () => {
     })
   }
 
-  test('POST /clients answers 501 to a transfer coding in a header of its own, and keeps the connection in step', async () => {
+  test('POST /clients answers 501 to a transfer coding in a separate header, and keeps the connection in step', async () => {
     const connection = await server.connect()
     const head = postHead('Transfer-Encoding: gzip', 'Transfer-Encoding: chunked')
     connection.send(head + chunk(BODY) + LAST_CHUNK)
@@ -172,13 +173,13 @@ describe('Content-Type', () => {
     assert.equal(answer.status, 200)
   })
 
-  test('GET /clients needs no Content-Type and looks at none', async () => {
+  test('GET /clients needs no Content-Type and ignores any', async () => {
     const headers = { 'Content-Type': 'text/plain', 'Content-Encoding': 'gzip', Accept: 'text/html' }
     assert.equal((await request(api, PATH, { key, headers })).status, 200)
   })
 })
 
-describe('What is not JSON', () => {
+describe('A body that is not JSON', () => {
   const malformed: [what: string, body: string | Uint8Array][] = [
     ['an empty body', ''],
     ['white space', ' \r\n\t'],
@@ -301,7 +302,7 @@ describe('A body without end', () => {
     assert.ok(performance.now() - begun < 10_000)
   })
 
-  test('A body that stalls before its declared length is answered at the deadline', async (t) => {
+  test('A body that stalls before the declared length is answered at the deadline', async (t) => {
     const stalled = await serveWith(t, { deadlineMs: 200 })
     const connection = await stalled.connect()
     connection.send(`${postHead('Content-Length: 100')}{"name":"At`)
@@ -309,7 +310,7 @@ describe('A body without end', () => {
     connection.socket.destroy()
   })
 
-  test('A body that comes to its end after the 503 creates nothing', async (t) => {
+  test('A body that ends after the 503 creates nothing', async (t) => {
     const created: unknown[] = []
     const { clients } = platform.store
     const watched: BusinessApiStore = {
@@ -381,7 +382,7 @@ describe('A body without end', () => {
 })
 
 describe('A client that goes away', () => {
-  /** A server whose answers and failures can be watched. */
+  /** A server with answers and failures that can be watched. */
   async function serveWatched(
     t: TestContext,
     options: BusinessApiOptions,
@@ -403,7 +404,7 @@ describe('A client that goes away', () => {
     return { server: own, failures, incoming }
   }
 
-  test('A client that goes away in the middle of its body costs nobody anything', async (t) => {
+  test('A client that goes away in the middle of the body harms no other request', async (t) => {
     const { server: own, failures } = await serveWatched(t, {})
     for (let round = 0; round < 5; round++) {
       const connection = await own.connect()
@@ -418,7 +419,7 @@ describe('A client that goes away', () => {
     assert.equal((await rawRequest(own, rawPost(BODY))).status, 200)
   })
 
-  test('A client that resets in the middle of a chunked body costs nobody anything', async (t) => {
+  test('A client that resets in the middle of a chunked body harms no other request', async (t) => {
     const { server: own, failures } = await serveWatched(t, {})
     const connection = await own.connect()
     connection.send(`${postHead('Transfer-Encoding: chunked')}ffff\r\n{"name":`)
@@ -430,7 +431,7 @@ describe('A client that goes away', () => {
     assert.deepEqual(strays, [])
   })
 
-  test('A client that goes away while its key is judged is not waited for until the deadline', async (t) => {
+  test('A client that goes away during admission is not waited for until the deadline', async (t) => {
     let judge = (): void => {}
     const judged = new Promise<void>((resolve) => {
       judge = resolve
@@ -459,7 +460,7 @@ describe('A client that goes away', () => {
     assert.deepEqual(failures, [], 'what a client does is no failure of the store')
   })
 
-  test('Broken chunks end that connection and no other', async () => {
+  test('Broken chunks end only their connection', async () => {
     const connection = await server.connect()
     connection.send(`${postHead('Transfer-Encoding: chunked')}zz\r\n`)
     await connection.closed
@@ -470,7 +471,7 @@ describe('A client that goes away', () => {
 })
 
 describe('A connection', () => {
-  test('A connection serves a good request after a 401 whose large body nobody read', async () => {
+  test('A connection serves a good request after a 401 with a large unread body', async () => {
     const connection = await server.connect()
     const large = 'x'.repeat(1_000_000)
     const good = rawHead(`GET ${PATH}?limit=1`, `Authorization: Bearer ${key}`)
@@ -503,7 +504,7 @@ describe('A connection', () => {
     connection.socket.destroy()
   })
 
-  test('A connection serves a good request after a 413 whose body came whole', async () => {
+  test('A connection serves a good request after a 413 with a whole body', async () => {
     const connection = await server.connect()
     connection.send(postHead('Transfer-Encoding: chunked') + chunk(bodyOf(200_000)) + LAST_CHUNK)
     assertError(await connection.answer(), 413)
@@ -577,7 +578,7 @@ describe('HEAD', () => {
     })
   }
 
-  test('HEAD in its fetch form has no body either', async () => {
+  test('HEAD of a fetch handler has no body either', async () => {
     const get = await request(api, PATH, { key })
     const head = await request(api, PATH, { key, method: 'HEAD' })
     assert.equal(head.text, '')
@@ -597,7 +598,7 @@ describe('The order of checks', () => {
   const limited = platform.apiWith(TINY)
   const tooLarge = bodyOf(MAX + 1)
 
-  /** A key whose bucket is empty. */
+  /** A key with an empty bucket. */
   async function exhaustedKey(scopes: 'all' | 'none') {
     const organization = await platform.organization()
     const created = await organization.createKey(scopes === 'none' ? { scopes: [] } : {})
@@ -705,7 +706,7 @@ describe('The order of checks', () => {
     assert.equal(listOf(await request(api, '/api/v1/leads', { key: organization.key })).length, 1)
   })
 
-  test('The body is not read before it is needed', async () => {
+  test('The body is not read before the admission', async () => {
     const exhausted = await exhaustedKey('all')
     const cases: [
       status: number,

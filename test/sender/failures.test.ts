@@ -17,9 +17,9 @@ import {
 } from './_setup.ts'
 
 describe('the error', () => {
-  test('the error is connection_refused when nothing listens there, at none of the addresses', async (context) => {
+  test('the error is connection_refused when nothing listens at any of the addresses', async (context) => {
     const { port } = await startReceiver(context)
-    // Addresses of this machine that nobody listens on; a free port may be somebody's by the time it is dialled.
+    // Addresses of this machine without a listener; a free port may be taken by the time of the dial.
     const lookup = resolveTo('127.66.77.88', '127.66.77.89')
     const sender = createLocalSender(context, { lookup })
     assertFailed(
@@ -56,7 +56,7 @@ describe('the error', () => {
     })
   }
 
-  test('the error is dns_failed when the name does not resolve, whatever the look-up does', async (context) => {
+  test('the error is dns_failed when the name does not resolve, for any failure of the look-up', async (context) => {
     const failures: Record<string, Parameters<typeof createLocalSender>[1]> = {
       'getaddrinfo ENOTFOUND a.test': {
         lookup: (_hostname, _options, callback) =>
@@ -127,7 +127,7 @@ describe('the error', () => {
     'a status of zero': 'HTTP/1.1 000 OK\r\nContent-Length: 0\r\n\r\n',
     'a status below 100': 'HTTP/1.1 099 OK\r\nContent-Length: 0\r\n\r\n',
   })) {
-    test(`the error is invalid_response when what comes is ${what}`, async (context) => {
+    test(`the error is invalid_response when the answer is ${what}`, async (context) => {
       const receiver = await startRawReceiver(context, replyWith(reply))
       const answer = await createLocalSender(context).send(makeRequest(receiver.origin))
       assertFailed(answer, 'invalid_response')
@@ -162,7 +162,7 @@ describe('the error', () => {
 describe('toSendError()', () => {
   const failure = (code: string) => Object.assign(new Error(`connect ${code}`), { code })
 
-  test('toSendError() takes of several addresses the one that tells most', () => {
+  test('toSendError() takes the most telling of the errors of several addresses', () => {
     const several: [codes: string[], expected: string][] = [
       [['ETIMEDOUT', 'ECONNREFUSED'], 'connection_refused'],
       [['ENETUNREACH', 'ETIMEDOUT'], 'timeout'],
@@ -185,7 +185,7 @@ describe('toSendError()', () => {
     }
   })
 
-  test('toSendError() makes something of whatever was thrown', () => {
+  test('toSendError() makes a SendError of any thrown value', () => {
     for (const thrown of ['text', undefined, null, {}, new Error('bug'), failure('E_NEW')]) {
       assert.equal(toSendError(thrown, 'sender_failed').code, 'sender_failed')
     }
@@ -195,7 +195,7 @@ describe('toSendError()', () => {
 describe('the deadline', () => {
   const timeoutMs = 150
 
-  /** That it came when it should: not before, and not much later on a busy machine. */
+  /** Asserts a timeout at the right time: not before, and not much later on a busy machine. */
   function assertTimedOut(answer: WebhookAnswer): void {
     assertFailed(answer, 'timeout', /^no answer within 150 ms/)
     assert.ok(answer.durationMs >= timeoutMs - 2 && answer.durationMs < 5000, `${answer.durationMs} ms`)
@@ -262,7 +262,7 @@ describe('the deadline', () => {
     ['in chunks', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n', '1\r\na\r\n'],
     ['until the connection ends', 'HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n', 'a'],
   ] as const) {
-    test(`the deadline holds for a body ${what} that comes drop by drop, whatever the status`, async (context) => {
+    test(`the deadline holds for a body ${what} that comes drop by drop, with any status`, async (context) => {
       const receiver = await startRawReceiver(context, drip(start, drop))
       const accepted = receiver.nextSocket()
       assertTimedOut(await createLocalSender(context, { timeoutMs }).send(makeRequest(receiver.origin)))
@@ -277,7 +277,7 @@ describe('the deadline', () => {
     for (const answer of answers) assertTimedOut(answer)
   })
 
-  test('the deadline is no hindrance to what comes after: a new attempt has a new connection', async (context) => {
+  test('the deadline of an attempt does not affect the next attempt, which has a new connection', async (context) => {
     let isFirst = true
     const receiver = await startReceiver(context, (response) => {
       if (!isFirst) response.end('ok')
@@ -291,7 +291,7 @@ describe('the deadline', () => {
 })
 
 describe('the body', () => {
-  test('the body is read up to 4 KiB: one that never ends is an answer, and its connection is closed', async (context) => {
+  test('the body is read up to 4 KiB: an endless body is an answer, and its connection is closed', async (context) => {
     let written = 0
     const receiver = await startReceiver(context, (response) => {
       const chunk = Buffer.alloc(16_384, 'a')
@@ -306,11 +306,11 @@ describe('the body', () => {
     assert.equal(answer.status, 200)
     assert.equal(answer.bodyExcerpt, 'a'.repeat(4096))
     await closed(await accepted)
-    // What the buffers of two sockets hold, and no more.
+    // No more than the buffers of two sockets hold.
     assert.ok(written < 16 * 1024 * 1024, `${written} bytes`)
   })
 
-  test('the body may stop coming once there are 4 KiB of it', async (context) => {
+  test('the body may stop coming after 4 KiB', async (context) => {
     const receiver = await startReceiver(context, (response) => response.write('b'.repeat(4096)))
     const answer = await createLocalSender(context).send(makeRequest(receiver.origin))
     assert.equal(answer.status, 200)
@@ -334,7 +334,7 @@ describe('the body', () => {
 })
 
 describe('the signal', () => {
-  test('the signal that has fired already ends an attempt before it begins', async (context) => {
+  test('a signal that has fired already ends an attempt before the start', async (context) => {
     const receiver = await startReceiver(context)
     const answer = await createLocalSender(context).send(makeRequest(receiver.origin), AbortSignal.abort())
     assertFailed(answer, 'interrupted')
@@ -355,7 +355,7 @@ describe('the signal', () => {
     assert.equal(receiver.requests.length, 0)
   })
 
-  test('the signal ends an attempt that waits for the answer, or for the rest of it, and closes the connection', async (context) => {
+  test('the signal ends an attempt that waits for the answer or the rest of the answer, and closes the connection', async (context) => {
     for (const reply of ['', 'HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf']) {
       const controller = new AbortController()
       const receiver = await startRawReceiver(context, (socket) =>
@@ -371,7 +371,7 @@ describe('the signal', () => {
     }
   })
 
-  test('the signal of many attempts has one listener, and they do not end each other', async (context) => {
+  test('the signal of many attempts has one listener, and the attempts do not end each other', async (context) => {
     const warnings: unknown[] = []
     const note = (warning: unknown) => warnings.push(warning)
     process.on('warning', note)

@@ -22,7 +22,7 @@ function untyped<T>(value: unknown): T {
   return value as T
 }
 
-/** What a call is made on and with. */
+/** The parts that a call needs. */
 interface Given {
   readonly settings: DeveloperSettings
   readonly store: BusinessApiStore
@@ -32,7 +32,7 @@ interface Given {
   readonly keyId: string
 }
 
-/** What a call has left, but for its id, its time and who did it. */
+/** The entry of a call, without id, time and actor. */
 type Left = Pick<AuditEntry, 'subjectId' | 'details'>
 
 /** A delivery that was given up. */
@@ -44,7 +44,7 @@ async function makeDeadLetter({ store, organizationId }: Given): Promise<string>
   return delivery.id
 }
 
-/** Each action: what leads to it, and what it leaves. */
+/** For each action the call and the expected entry. */
 const CALLS: Readonly<Record<AuditAction, (given: Given, acting: Acting) => Promise<Left>>> = {
   async 'api_key.created'({ settings, organizationId }, acting) {
     const expiresAt = '2099-02-28T12:00:00.010Z'
@@ -134,7 +134,7 @@ const CALLS: Readonly<Record<AuditAction, (given: Given, acting: Acting) => Prom
       actor,
       details: { olderThanMs: 0 },
     })
-    // Negative: events of this moment are old enough, whatever the clocks say.
+    // Negative, so that events of this moment are old enough by any clock.
     await given.store.deliveries.purge({ eventsAfterMs: -60_000, limit: 1000, entry })
     return { subjectId: given.organizationId, details: { olderThanMs: 0, events: 1 } }
   },
@@ -161,13 +161,13 @@ describeOnEveryStore((open) => {
     return data
   }
 
-  describe('what is left in the audit', () => {
+  describe('the entry of each action', () => {
     test('there is a test of every action', () => {
       assert.deepEqual(Object.keys(CALLS), AUDIT_ACTIONS)
     })
 
     for (const action of AUDIT_ACTIONS) {
-      test(`${action}: who, of what and when, and no URL, header or secret`, async () => {
+      test(`${action}: actor, subject, time and details, and no URL, header or secret`, async () => {
         for (const actor of ['user_42', undefined]) {
           const given = await setUp()
           const earliest = Date.now() - 60_000
@@ -183,7 +183,7 @@ describeOnEveryStore((open) => {
       })
     }
 
-    test('deliveries.recover() of one endpoint is found under that endpoint', async () => {
+    test('deliveries.recover() of an endpoint is found under that endpoint', async () => {
       const given = await setUp()
       await makeDeadLetter(given)
       const { settings, organizationId, endpointId } = given
@@ -192,7 +192,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(data[0]?.details, { filter: { endpointId }, recovered: 1 })
     })
 
-    test('deliveries.recover() leaves one entry for all of its batches', async () => {
+    test('deliveries.recover() leaves one entry for all batches', async () => {
       const given = await setUp()
       const { settings, store, organizationId, endpointId } = given
       const endpointIds = [endpointId]
@@ -242,7 +242,7 @@ describeOnEveryStore((open) => {
   })
 
   describe('actor', () => {
-    /** Every call that takes one. */
+    /** Every call that takes an actor. */
     function callsOf({ settings, organizationId, endpointId, keyId }: Given) {
       const { apiKeys, endpoints, deliveries, rateLimits } = settings
       const key = { name: 'Shop', scopes: ['clients:read'] } as const
@@ -266,7 +266,7 @@ describeOnEveryStore((open) => {
       ]
     }
 
-    test('is refused unless it is 1 to 200 characters, and nothing is done', async () => {
+    test('is refused unless 1 to 200 characters long, and nothing is done', async () => {
       const given = await setUp()
       const { settings, organizationId } = given
       const before = [await entriesOf(given), await settings.endpoints.list(organizationId)]
@@ -284,7 +284,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual([await entriesOf(given), await settings.endpoints.list(organizationId)], before)
     })
 
-    test('is kept as it is given, counted in code points; null is none', async () => {
+    test('is kept unchanged, counted in code points; null means no actor', async () => {
       const given = await setUp()
       const { settings, organizationId, endpointId } = given
       for (const actor of ['🏺'.repeat(200), ' "O\'Brien" \n 株式会社 ', null]) {
@@ -318,7 +318,7 @@ describeOnEveryStore((open) => {
       }
     })
 
-    test('audit.list() shows what concerns one subject, and one organization only', async () => {
+    test('audit.list() shows the entries of a subject, of one organization only', async () => {
       const given = await setUp()
       const { settings, organizationId, endpointId, keyId } = given
       await settings.endpoints.pause(organizationId, endpointId)
@@ -357,7 +357,7 @@ describeOnEveryStore((open) => {
     })
   })
 
-  test('nothing that settings show, list or audit holds a key or a signing secret after its creation', async () => {
+  test('no call shows a key or a signing secret after the creation', async () => {
     const given = await setUp()
     const { settings, organizationId } = given
     const { apiKeys, endpoints, deliveries, audit } = settings

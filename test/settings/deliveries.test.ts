@@ -13,7 +13,7 @@ import { createDeveloperSettings, type DeliveryQuery } from '../../lib/settings.
 import type { Delivery } from '../../lib/webhooks/deliveries.ts'
 import { claim, describeOnEveryStore, newOrganization, publish, record } from './_stores.ts'
 
-/** Asserts that a call is refused with a code and a text that says what was done and what is wrong. */
+/** Asserts that a call is refused with a code and a text that names the action and the fault. */
 async function assertRefused(
   call: Promise<unknown>,
   code: ErrorCode,
@@ -64,7 +64,7 @@ describeOnEveryStore((open) => {
     return eventIds
   }
 
-  /** Delivery ids of two events are in the order of the events from one millisecond to the next. */
+  /** Delivery ids are in the order of the events only for events of different milliseconds. */
   async function nextMillisecond(): Promise<void> {
     const now = Date.now()
     while (Date.now() === now) await new Promise((resolve) => setImmediate(resolve))
@@ -80,7 +80,7 @@ describeOnEveryStore((open) => {
     return endpointIds
   }
 
-  /** One delivery of each kind: by how its attempt ended, or `skipped`. */
+  /** Makes a delivery in each state; gives the ids by state. */
   async function makeOfEachState(given: SetUp): Promise<Record<Delivery['state'], string>> {
     const { store, organizationId, endpoints, endpointId, deliveries } = given
     const made: Partial<Record<Delivery['state'], string>> = {}
@@ -104,7 +104,7 @@ describeOnEveryStore((open) => {
   }
 
   describe('deliveries.list()', () => {
-    test('deliveries.list() shows what became of each delivery, the newest first', async () => {
+    test('deliveries.list() shows the state of each delivery, the newest first', async () => {
       const given = await setUp()
       const { deliveries, organizationId, endpointId } = given
       const made = await makeOfEachState(given)
@@ -154,7 +154,7 @@ describeOnEveryStore((open) => {
       }
     })
 
-    test('deliveries.list() takes since and until as Date and as ISO 8601, the one inclusive, the other not', async () => {
+    test('deliveries.list() takes since and until as Date and as ISO 8601, since inclusive, until exclusive', async () => {
       const given = await setUp()
       const { deliveries, organizationId } = given
       await publishSeveral(given, 3)
@@ -204,7 +204,7 @@ describeOnEveryStore((open) => {
       )
     })
 
-    test('deliveries.list() gives 50 unless told otherwise, and 200 at most', async () => {
+    test('deliveries.list() gives 50 by default, and 200 at most', async () => {
       const given = await setUp()
       const { deliveries, store, organizationId } = given
       await Promise.all(Array.from({ length: 201 }, () => publish(store, organizationId)))
@@ -261,7 +261,7 @@ describeOnEveryStore((open) => {
   })
 
   describe('deliveries.get()', () => {
-    test('deliveries.get() shows what was sent and every attempt, oldest first', async () => {
+    test('deliveries.get() shows the posted body and every attempt, oldest first', async () => {
       const given = await setUp()
       const { deliveries, store, organizationId } = given
       const [eventId] = await publishSeveral(given, 1)
@@ -286,7 +286,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(second, { number: 2, ...measured, ...refused, bodyExcerpt: 'no' })
     })
 
-    test('deliveries.get(), redeliver() and cancel() throw not_found alike for an id that is unknown, another’s or none', async () => {
+    test('deliveries.get(), redeliver() and cancel() throw the same not_found for an unknown id, an id of another organization and a text that is no id', async () => {
       const given = await setUp()
       const { deliveries, organizationId } = given
       const theirs = await setUp()
@@ -319,7 +319,7 @@ describeOnEveryStore((open) => {
         const given = await setUp()
         const { deliveries, store, organizationId } = given
         const made = await makeOfEachState(given)
-        // What was pending before is out of the way.
+        // Delivers the earlier pending deliveries first.
         await record(store, await claim(store, organizationId), 'delivered')
         const before = await deliveries.get(organizationId, made[state])
         const again = await deliveries.redeliver(organizationId, made[state])
@@ -357,7 +357,7 @@ describeOnEveryStore((open) => {
       }
     })
 
-    test('deliveries.redeliver() refuses a delivery whose endpoint has been removed', async () => {
+    test('deliveries.redeliver() refuses a delivery of a removed endpoint', async () => {
       const given = await setUp()
       const { deliveries, endpoints, organizationId, endpointId } = given
       const { delivered } = await makeOfEachState(given)
@@ -370,7 +370,7 @@ describeOnEveryStore((open) => {
   })
 
   describe('deliveries.cancel()', () => {
-    test('deliveries.cancel() has a pending delivery not sent, and shows it as it is then', async () => {
+    test('deliveries.cancel() cancels a pending delivery, and shows the new state', async () => {
       const given = await setUp()
       const { deliveries, store, organizationId } = given
       const [eventId] = await publishSeveral(given, 1)
@@ -386,7 +386,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(await deliveries.get(organizationId, id), cancelled)
     })
 
-    test('what deliveries.cancel() has cancelled is not recovered, and can be redelivered', async () => {
+    test('a cancelled delivery is not recovered, and can be redelivered', async () => {
       const given = await setUp()
       const { deliveries, store, organizationId } = given
       await publishSeveral(given, 1)
@@ -398,7 +398,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(idsOf(await claim(store, organizationId)), [id])
     })
 
-    test('deliveries.cancel() refuses what is in flight or in a final state, and changes nothing', async () => {
+    test('deliveries.cancel() refuses a delivery in flight or in a final state, and changes nothing', async () => {
       const given = await setUp()
       const { deliveries, organizationId } = given
       const made = await makeOfEachState(given)
@@ -474,7 +474,7 @@ describeOnEveryStore((open) => {
       assert.equal(delivery?.endpointId, kept)
     })
 
-    test('deliveries.recover() goes on in batches of 1000 until none is left', async () => {
+    test('deliveries.recover() goes on in batches of 1000 to the end', async () => {
       const batches: number[] = []
       const given = await setUp((store) => ({
         ...store,
@@ -494,7 +494,7 @@ describeOnEveryStore((open) => {
       assert.equal((await claim(store, organizationId)).length, 2001)
     })
 
-    test('deliveries.recover() ends, also while all it recovers is skipped again and new ones come in', async () => {
+    test('deliveries.recover() ends, also while recovered deliveries are skipped again and new deliveries arrive', async () => {
       let recoveries = 0
       const given = await setUp((store) => ({
         ...store,
@@ -504,7 +504,7 @@ describeOnEveryStore((open) => {
             const recovered = await store.deliveries.recover(request)
             const { organizationId } = request
             assert.ok(recoveries++ < 5, 'has no end')
-            // The claims of a delivery loop skip what waits for a disabled endpoint.
+            // The claims of a delivery loop skip the waiting deliveries of a disabled endpoint.
             while (
               (await store.deliveries.list(organizationId, { states: ['pending'] }, 1, null)).length > 0
             ) {

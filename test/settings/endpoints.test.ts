@@ -29,7 +29,7 @@ const KEY = randomBytes(32)
 const URL = 'https://hooks.example.com/business?from=é#x'
 const SECRET = /^whsec_[\w-]{43}$/
 
-/** Asserts that a call is refused with a code and a text that says what was done and what is wrong. */
+/** Asserts that a call is refused with a code and a text that names the action and the fault. */
 async function assertRefused(
   call: Promise<unknown>,
   code: ErrorCode,
@@ -53,7 +53,7 @@ function untyped<T>(value: unknown): T {
 }
 
 describeOnEveryStore((open) => {
-  /** Settings of an organization of their own that look up no name. */
+  /** Settings for a new organization, without name look-ups. */
   function setUp(options: DeveloperSettingsOptions = {}) {
     const store = open()
     const settings = createDeveloperSettings(store, {
@@ -65,7 +65,7 @@ describeOnEveryStore((open) => {
     return { store, settings, organizationId: newOrganization() }
   }
 
-  /** The secrets that sign for an endpoint now, the current one first. */
+  /** The secrets that sign for an endpoint now, the current secret first. */
   async function readSigningSecrets(store: BusinessApiStore, organizationId: string): Promise<string[]> {
     await publish(store, organizationId)
     const claimed = await claim(store, organizationId)
@@ -77,7 +77,7 @@ describeOnEveryStore((open) => {
   }
 
   describe('endpoints.register()', () => {
-    test('endpoints.register() gives the secret once, with what is shown of the endpoint later', async () => {
+    test('endpoints.register() gives the secret once, with the facts that later calls show', async () => {
       const { settings, organizationId } = setUp()
       const { secret, ...shown } = await settings.endpoints.register(organizationId, { url: URL })
       assert.match(secret, SECRET)
@@ -116,7 +116,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(await settings.endpoints.list('org_other'), [])
     })
 
-    test('endpoints.register() makes a new endpoint with a secret of its own on every call, the newest first', async () => {
+    test('endpoints.register() makes a new endpoint with a new secret on every call, listed newest first', async () => {
       const { settings, organizationId } = setUp()
       const one = await settings.endpoints.register(organizationId, { url: URL })
       const two = await settings.endpoints.register(organizationId, { url: URL })
@@ -154,7 +154,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(await readSigningSecrets(store, organizationId), [secret])
     })
 
-    test('endpoints.register() takes every type, and undefined as what is left open', async () => {
+    test('endpoints.register() takes every type, and undefined as an absent field', async () => {
       const { settings, organizationId } = setUp()
       const { types } = await settings.endpoints.register(organizationId, { url: URL, types: EVENT_TYPES })
       assert.deepEqual(types, EVENT_TYPES)
@@ -322,7 +322,7 @@ describeOnEveryStore((open) => {
       })
     }
 
-    test('endpoints.register() refuses a name that resolves to a private address, and does not say which', async () => {
+    test('endpoints.register() refuses a name that resolves to a private address, and does not show the address', async () => {
       const { store, organizationId } = setUp()
       const asked: string[] = []
       const answers: readonly LookupAddress[][] = [
@@ -392,7 +392,7 @@ describeOnEveryStore((open) => {
       }
     })
 
-    test('the sender judges at registration, unless the settings have rules of their own', async () => {
+    test('the sender judges at registration, unless the settings have rules', async () => {
       const { store, organizationId } = setUp()
       const sender = createWebhookSender({ localDevelopment: true })
       const url = 'http://127.0.0.1:3000/hook'
@@ -411,7 +411,7 @@ describeOnEveryStore((open) => {
   })
 
   describe('endpoints.update()', () => {
-    test('endpoints.update() changes what is given and leaves the rest', async () => {
+    test('endpoints.update() changes the given fields and leaves the rest', async () => {
       const { settings, organizationId } = setUp()
       const types = ['invoice.paid'] as const
       const given = { url: URL, types, description: 'Books', headers: { 'X-A': '1' } }
@@ -493,7 +493,7 @@ describeOnEveryStore((open) => {
       }
     }
 
-    test('a paused endpoint lets its deliveries wait, and they are sent when it is resumed', async () => {
+    test('deliveries of a paused endpoint wait, and are sent after resume()', async () => {
       const { settings, store, organizationId } = setUp()
       const { id } = await settings.endpoints.register(organizationId, { url: URL })
       await settings.endpoints.pause(organizationId, id)
@@ -504,7 +504,7 @@ describeOnEveryStore((open) => {
       assert.equal(delivery?.eventId, eventId)
     })
 
-    test('endpoints.disable() keeps the reason of an endpoint that has disabled itself, and enable() ends it', async () => {
+    test('endpoints.disable() keeps the reason of an endpoint that failures have disabled, and enable() clears the reason', async () => {
       const { settings, store, organizationId } = setUp()
       const { id } = await settings.endpoints.register(organizationId, { url: URL })
       await publish(store, organizationId)
@@ -528,7 +528,7 @@ describeOnEveryStore((open) => {
   })
 
   describe('endpoints.remove()', () => {
-    test('endpoints.remove() ends an endpoint: it is not listed and gets nothing, and the others stay', async () => {
+    test('endpoints.remove() removes an endpoint from the list and from delivery, and other endpoints stay', async () => {
       const { settings, store, organizationId } = setUp()
       const one = await settings.endpoints.register(organizationId, { url: URL })
       const two = await settings.endpoints.register(organizationId, { url: URL })
@@ -548,7 +548,7 @@ describeOnEveryStore((open) => {
   })
 
   describe('endpoints.rotateSecret()', () => {
-    test('endpoints.rotateSecret() gives a new secret once; the one before signs too for 24 hours', async () => {
+    test('endpoints.rotateSecret() gives a new secret once; the previous secret signs too for 24 hours', async () => {
       const { settings, store, organizationId } = setUp()
       const one = await settings.endpoints.register(organizationId, { url: URL })
       const earliest = Date.now() + DAY_MS - 60_000
@@ -569,7 +569,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(await readSigningSecrets(store, organizationId), [three.secret, two.secret])
     })
 
-    test('endpoints.rotateSecret() without an overlap ends the one before at once', async () => {
+    test('endpoints.rotateSecret() without an overlap ends the previous secret at once', async () => {
       const { settings, store, organizationId } = setUp()
       const { id } = await settings.endpoints.register(organizationId, { url: URL })
       await settings.endpoints.rotateSecret(organizationId, id)
@@ -619,7 +619,7 @@ describeOnEveryStore((open) => {
       }
     }
 
-    test('throws not_found alike for an id that is unknown, removed, another organization’s or none', async () => {
+    test('throws the same not_found for an id that is unknown, removed, of another organization, or no id at all', async () => {
       const { settings, organizationId } = setUp()
       const other = newOrganization()
       const { secret: _, ...theirs } = await settings.endpoints.register(other, { url: URL })
@@ -635,7 +635,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(await settings.endpoints.list(other), [theirs])
     })
 
-    test('refuses an id that is no string, and an organization that is none', async () => {
+    test('refuses an id that is no string, and an unusable organization id', async () => {
       const { settings, organizationId } = setUp()
       const { endpoints } = settings
       for (const [action, call] of Object.entries(callsOf(endpoints))) {
@@ -653,7 +653,7 @@ describeOnEveryStore((open) => {
       await assertRefused(list, INVALID_INPUT, 'Cannot list webhook endpoints', / as organizationId must /)
     })
 
-    test('shows no secret, sealed or open, once the call that made it has ended', async () => {
+    test('shows no secret, sealed or open, after the call that made the secret', async () => {
       const { settings, organizationId } = setUp()
       const { endpoints } = settings
       const { id, secret } = await endpoints.register(organizationId, { url: URL })

@@ -139,7 +139,7 @@ function assertAllowed(address: string): void {
 
 describe('judgeAddress()', () => {
   for (const { cidr, first, last, outside } of [...IPV4, ...IPV6]) {
-    test(`judgeAddress() refuses ${cidr} from its first address to its last, and not its neighbours`, () => {
+    test(`judgeAddress() refuses ${cidr} from the first address to the last, and not the neighbours`, () => {
       assertRefused(first, cidr)
       assertRefused(last, cidr)
       for (const address of outside) assertAllowed(address)
@@ -176,7 +176,7 @@ describe('judgeAddress()', () => {
     assertRefused('2001:0:7f00:1::', '2001::/23')
   })
 
-  test('what is no address in the way the system writes it is refused', () => {
+  test('a text that is no address in the system’s spelling is refused', () => {
     const texts = [
       '',
       'localhost',
@@ -226,7 +226,7 @@ describe('parseAddress()', () => {
   })
 })
 
-/** An IPv6 address as a number, by way of its eight groups as the URL parser writes them out. */
+/** An IPv6 address as a number, from the eight groups that the URL parser writes. */
 function bitsOf(text: string): bigint {
   const [head = '', tail = ''] = new URL(`https://[${text}]`).hostname.slice(1, -1).split('::')
   const groups = (part: string) => part.split(':').filter((group) => group !== '')
@@ -370,7 +370,7 @@ describe('judgeUrl()', () => {
     })
   }
 
-  test('judgeUrl() tells the customer nothing of the address, and the operator all', () => {
+  test('judgeUrl() shows the customer nothing of the address, and the operator all', () => {
     assert.deepEqual(judgeUrl('https://0xa9fea9fe/latest/meta-data'), {
       allowed: false,
       reason: 'destination not allowed',
@@ -420,7 +420,7 @@ describe('the ranges that a host refuses', () => {
   const judge = (address: string, ...refuseAddresses: string[]) =>
     judgeAddress(address, readDestinationOptions({ refuseAddresses, allowPrivateNetworks: true })).allowed
 
-  test('a range is refused from its first address to its last, and not its neighbours', () => {
+  test('a range is refused from the first address to the last, and not the neighbours', () => {
     const edges: [cidr: string, inside: string[], outside: string[]][] = [
       ['8.8.8.0/23', ['8.8.8.0', '8.8.9.255'], ['8.8.7.255', '8.8.10.0']],
       ['8.8.8.8', ['8.8.8.8'], ['8.8.8.7', '8.8.8.9']],
@@ -437,7 +437,7 @@ describe('the ranges that a host refuses', () => {
     }
   })
 
-  test('an IPv4 address is refused inside an IPv6 one too, and a link’s address with its zone', () => {
+  test('an IPv4 address is refused inside an IPv6 address too, and a link’s address with a zone', () => {
     for (const address of ['::ffff:8.8.8.8', '::ffff:808:808', '64:ff9b::8.8.8.8']) {
       assert.equal(judge(address, '8.8.8.0/24'), false, address)
       assert.equal(judge(address, '9.9.9.0/24'), true, address)
@@ -446,7 +446,7 @@ describe('the ranges that a host refuses', () => {
     assert.equal(judge('fe80::1%eth0', 'fd00::/8'), true)
   })
 
-  test('a range comes on top of those that are no public internet', () => {
+  test('a range comes on top of the ranges outside the public internet', () => {
     const rules = readDestinationOptions({ refuseAddresses: ['8.8.8.0/24'] })
     assert.deepEqual(
       ['8.8.8.8', '10.0.0.1', '9.9.9.9'].map((address) => judgeAddress(address, rules).allowed),
@@ -454,7 +454,7 @@ describe('the ranges that a host refuses', () => {
     )
   })
 
-  test('parseRange() takes what is written as a range or an address, and nothing else', () => {
+  test('parseRange() takes a range or an address, and nothing else', () => {
     assert.equal(parseRange('10.0.0.0/8', '')?.last, 0x0aff_ffffn)
     for (const text of [
       '',
@@ -494,7 +494,7 @@ describe('judgeDestination()', () => {
       )
   const url = 'https://hooks.example.com./x'
 
-  test('judgeDestination() refuses a name with a refused address, and accepts one with public ones', async () => {
+  test('judgeDestination() refuses a name with a refused address, and accepts a name with public addresses', async () => {
     assert.deepEqual(await judgeDestination(url, { lookup: answering('8.8.8.8', 'fd00::1') }), {
       allowed: false,
       reason: DESTINATION_NOT_ALLOWED,
@@ -516,7 +516,7 @@ describe('judgeDestination()', () => {
     assert.deepEqual(asked, ['hooks.example.com', true])
   })
 
-  test('a name that does not exist is refused as one with a refused address is: nothing tells them apart', async () => {
+  test('a name that does not exist is refused exactly like a name with a refused address', async () => {
     const failing =
       (code: string): Lookup =>
       (_hostname, _options, callback) =>
@@ -530,7 +530,7 @@ describe('judgeDestination()', () => {
     }
   })
 
-  test('a name whose name servers fail is accepted: it is judged again at every attempt', async () => {
+  test('a name with failing name servers is accepted, to be judged again at every attempt', async () => {
     const failing =
       (code: string): Lookup =>
       (_hostname, _options, callback) =>
@@ -543,7 +543,7 @@ describe('judgeDestination()', () => {
     }
   })
 
-  test('a name for a private network is refused without a look-up, whether it exists or not', async () => {
+  test('a name for a private network is refused without a look-up, existing or not', async () => {
     const lookup: Lookup = () => assert.fail('looked up')
     const names = [
       'postgres',
@@ -585,7 +585,7 @@ describe('judgeDestination()', () => {
     assert.equal(verdict.allowed, true)
   })
 
-  test('a URL that is refused as it stands is not looked up, nor any with private networks allowed', async () => {
+  test('a URL that is refused without a look-up is not looked up, nor any URL with private networks allowed', async () => {
     const lookup: Lookup = () => assert.fail('looked up')
     const verdict = await judgeDestination('https://127.1', { lookup })
     assert.equal(verdict.allowed, false)
