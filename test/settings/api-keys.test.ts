@@ -6,6 +6,7 @@ import { SCOPES, type Scope } from '../../lib/access/scopes.ts'
 import { BusinessApiError, INVALID_INPUT, NOT_FOUND } from '../../lib/base/errors.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { createDeveloperSettings, type DeveloperSettingsOptions, type NewApiKey } from '../../lib/settings.ts'
+import { untyped } from './_refusals.ts'
 
 const NOW = Date.UTC(2026, 2, 14, 9, 26, 53, 589)
 const ORG = 'org_1'
@@ -40,11 +41,6 @@ async function assertInvalid(call: Promise<unknown>, action: string, about: RegE
     assert.doesNotMatch(error.message, /Invalid|Expected|received|undefined/)
     return true
   })
-}
-
-/** A value that the compiler would not let through, as JavaScript hosts pass them. */
-function untyped<T>(value: unknown): T {
-  return value as T
 }
 
 describe('apiKeys.create()', () => {

@@ -16,6 +16,7 @@ import {
 } from '../../lib/settings.ts'
 import { makeRequest } from '../../lib/webhooks/attempt.ts'
 import { createSecretSealer } from '../../lib/webhooks/secret-sealing.ts'
+import { untyped } from './_refusals.ts'
 import { claim, describeOnEveryStore, newOrganization, publish } from './_stores.ts'
 
 // The organization's own headers: credentials, sealed like the signing secret and never shown again.
@@ -23,11 +24,6 @@ import { claim, describeOnEveryStore, newOrganization, publish } from './_stores
 const KEY = randomBytes(32)
 const URL = 'https://hooks.example.com/'
 const HEADERS = { Authorization: 'Bearer s3cret', 'X-Tenant': 's3cret-42' }
-
-/** A value that the compiler would not let through, as JavaScript hosts pass them. */
-function untyped<T>(value: unknown): T {
-  return value as T
-}
 
 async function assertRefused(call: Promise<unknown>, code: ErrorCode, message: RegExp): Promise<void> {
   await assert.rejects(call, (error: unknown) => {

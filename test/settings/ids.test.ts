@@ -5,6 +5,7 @@ import { digestApiKey } from '../../lib/access/api-keys.ts'
 import { ALREADY_EXISTS, BusinessApiError, INVALID_INPUT, INVALID_STATE } from '../../lib/base/errors.ts'
 import { createIds } from '../../lib/base/ids.ts'
 import { createDeveloperSettings, type NewApiKey } from '../../lib/settings.ts'
+import { untyped } from './_refusals.ts'
 import { describeOnEveryStore, newOrganization } from './_stores.ts'
 
 // Calls that are sent again with the id of the new record: a form that is submitted twice, a lost answer.
@@ -12,11 +13,6 @@ import { describeOnEveryStore, newOrganization } from './_stores.ts'
 const ids = createIds()
 const URL = 'https://hooks.example.com/t0ken'
 const READER: NewApiKey = { name: 'Reader', scopes: ['clients:read'] }
-
-/** A value that the compiler would not let through, as JavaScript hosts pass them. */
-function untyped<T>(value: unknown): T {
-  return value as T
-}
 
 /** Asserts that a call is refused because its id was used before, with the record of that id and without a secret. */
 async function assertUsed(call: Promise<unknown>, action: string, record: object | null): Promise<void> {

@@ -10,6 +10,7 @@ import {
   type ResealReport,
 } from '../../lib/settings.ts'
 import { createSecretSealer } from '../../lib/webhooks/secret-sealing.ts'
+import { untyped } from './_refusals.ts'
 import { describeOnEveryStore, newOrganization } from './_stores.ts'
 
 // A key ring that changes or comes into being: everything is sealed anew, beside traffic and in parts.
@@ -17,11 +18,6 @@ import { describeOnEveryStore, newOrganization } from './_stores.ts'
 const [OLD, NEW] = [randomBytes(32), randomBytes(32)]
 const URL = 'https://hooks.example.com/'
 const HEADERS = { Authorization: 'Bearer s3cret' }
-
-/** A value that the compiler would not let through, as JavaScript hosts pass them. */
-function untyped<T>(value: unknown): T {
-  return value as T
-}
 
 describeOnEveryStore((open) => {
   function settingsOf(store: BusinessApiStore, options: DeveloperSettingsOptions) {

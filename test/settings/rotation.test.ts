@@ -10,6 +10,7 @@ import {
   NOT_FOUND,
 } from '../../lib/base/errors.ts'
 import { createDeveloperSettings, type DeveloperSettingsOptions, type NewApiKey } from '../../lib/settings.ts'
+import { untyped } from './_refusals.ts'
 import { describeOnEveryStore, newOrganization } from './_stores.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
@@ -26,11 +27,6 @@ async function assertRefused(call: Promise<unknown>, code: ErrorCode, about: Reg
     assert.doesNotMatch(error.message, /Invalid|Expected|received|undefined/)
     return true
   })
-}
-
-/** A value that the compiler would not let through, as JavaScript hosts pass them. */
-function untyped<T>(value: unknown): T {
-  return value as T
 }
 
 describeOnEveryStore((open) => {

@@ -20,15 +20,11 @@ import {
 } from '../sender/_receiver.ts'
 import { CERTIFICATE } from '../sender/_receiver-certificate.ts'
 import { createLocalSender, createSender, resolveTo } from '../sender/_setup.ts'
+import { untyped } from './_refusals.ts'
 import { claim, describeOnEveryStore, newOrganization, publish, record } from './_stores.ts'
 
 const KEY = randomBytes(32)
 const EVENT_ID = /^evt_test_[0-9A-HJKMNP-TV-Z]{26}$/
-
-/** A value that the compiler would not let through, as JavaScript hosts pass them. */
-function untyped<T>(value: unknown): T {
-  return value as T
-}
 
 describeOnEveryStore((open) => {
   /** Settings for a new organization, by default on a development host. */
