@@ -123,3 +123,19 @@ async function start(
     },
   }
 }
+
+/** Reads and says nothing. */
+export function listen(socket: Socket): void {
+  socket.resume()
+}
+
+/** Answers with the start at once, then one drop every 10 ms. */
+export function drip(start: string, drop: string): (socket: Socket) => void {
+  return (socket) => {
+    socket.once('data', () => {
+      socket.write(start)
+      const timer = setInterval(() => socket.write(drop), 10)
+      socket.on('close', () => clearInterval(timer))
+    })
+  }
+}
