@@ -3,7 +3,6 @@ import { describe, test } from 'node:test'
 import { INVALID_INPUT, NOT_FOUND } from '../../lib/base/errors.ts'
 import { createDeveloperSettings, type DeliveryQuery } from '../../lib/settings.ts'
 import { createSetUp, idsOf, makeOfEachState, publishSeveral } from './_deliveries.ts'
-
 import { assertRefused, untyped } from './_refusals.ts'
 import { claim, describeOnEveryStore, publish, record } from './_stores.ts'
 
