@@ -208,7 +208,7 @@ describeOnEveryStore((open) => {
         await assertRefused(cancel, NOT_FOUND, 'Cannot cancel a delivery', about)
       }
       for (const id of [null, 7, undefined]) {
-        const about = / as deliveryId must be a string$/
+        const about = id === undefined ? / as deliveryId must be given$/ : / as deliveryId must be a string$/
         const get = deliveries.get(organizationId, untyped(id))
         await assertRefused(get, INVALID_INPUT, 'Cannot show a delivery', about)
         const redeliver = deliveries.redeliver(organizationId, untyped(id))
