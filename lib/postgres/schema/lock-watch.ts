@@ -83,7 +83,7 @@ export function createLockWatch(pool: Sql): LockWatch {
       if (transactions.length === 0) return false
       const [[left] = []] = await read(`
         select exists (
-          select from pg_catalog.pg_locks l
+          select 1 from pg_catalog.pg_locks l
            where l.locktype = 'virtualxid' and l.granted and l.virtualtransaction in (${transactions.join()})
         )::text`)
       return left === 'true'
