@@ -1,5 +1,6 @@
 -- The clients that businesses become. The foreign key names the organization too, so that a client can never reach into
 -- another organization; the same holds for every table below.
+-- Locks: business_api.businesses against writes, for the moment that the foreign key takes; every other object is new.
 
 create table business_api.clients (
   organization_id text collate "C" not null,

@@ -1,4 +1,5 @@
 -- Leads of existing businesses.
+-- Locks: business_api.businesses against writes, for the moment that the foreign key takes; every other object is new.
 
 create table business_api.leads (
   organization_id text collate "C" not null,

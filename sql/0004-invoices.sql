@@ -1,6 +1,7 @@
 -- Invoices and their payments. Money is numeric and is computed by the database, never in floating point; minor_units keeps
 -- how many decimals the currency had when the invoice was written, so that "900" JPY and "1250.000" TND come out as they
 -- went in.
+-- Locks: nothing in use; every object is new.
 
 create table business_api.invoices (
   organization_id text collate "C" not null,

@@ -1,4 +1,5 @@
 -- Proposals. A revision raises the version of the same proposal; its number stays.
+-- Locks: nothing in use; every object is new.
 
 create table business_api.proposals (
   organization_id text collate "C" not null,

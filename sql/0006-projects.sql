@@ -1,4 +1,5 @@
 -- Projects.
+-- Locks: nothing in use; every object is new.
 
 create table business_api.projects (
   organization_id text collate "C" not null,

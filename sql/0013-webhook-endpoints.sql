@@ -1,4 +1,5 @@
 -- Webhook endpoints with signing secrets, health, and the notices about both.
+-- Locks: nothing in use; every object is new.
 
 create table business_api.webhook_endpoints (
   organization_id text collate "C" not null,

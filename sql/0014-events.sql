@@ -1,5 +1,6 @@
 -- The outbox: an event is written in the transaction that made it happen, with one delivery for each endpoint that wants
 -- the type (fan-out). No NOTIFY here: in a writing transaction it serializes the commits of the whole database.
+-- Locks: nothing in use; every object is new.
 
 create table business_api.events (
   organization_id text collate "C" not null,

@@ -1,5 +1,6 @@
 -- Deliveries and the log of their attempts. A delivery is claimed for as long as its lease lasts, and every later write is
 -- fenced by the claim's token.
+-- Locks: business_api.events against writes, for the moment that the foreign key takes; every other object is new.
 
 create table business_api.deliveries (
   organization_id text collate "C" not null,

@@ -44,7 +44,7 @@ export function createPostgresStore(source: Sql | string, options: DatabaseOptio
     deliveries: createDeliveryStore(database),
     notices: createNoticeStore(database),
     audit: createAuditStore(database),
-    using: (transaction) => createRecordStores(createTransactionDatabase(transaction)),
+    using: (transaction) => createRecordStores(createTransactionDatabase(transaction, database.explain)),
     close: () => database.close(),
   }
 }

@@ -1,5 +1,6 @@
 import type { Fragment, ISql, Sql } from 'postgres'
 import { storeUnavailable } from '../../base/errors.ts'
+import { createSchemaFaults, type ExplainError } from '../schema/schema-fault.ts'
 import { connectLike, connectTo } from './connection.ts'
 import { isConflict, isConnectionLost, isUnavailable } from './driver-faults.ts'
 import { createPool, type RawRows, type Statement } from './pool.ts'
@@ -49,6 +50,8 @@ export interface RecordDatabase {
 /** What the store's slices need of PostgreSQL. */
 export interface Database extends RecordDatabase {
   readonly wakeUp: WakeUpSignal
+  /** Explains errors of statements that a host's transaction has sent. */
+  readonly explain: ExplainError
   /** Ends the store's connections; a pool of the host's stays open. */
   close(): Promise<void>
 }
@@ -97,6 +100,8 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
     }
   }
 
+  const explain = createSchemaFaults((build) => send(build, statementTimeoutMs))
+
   async function row(build: BuildStatement, lockWaitMs = 0): Promise<TextRow> {
     if (pending >= maxPending) {
       throw storeUnavailable(`Cannot use PostgreSQL as ${maxPending} statements are waiting already`)
@@ -107,7 +112,7 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
     } catch (error) {
       throw isUnavailable(error) || isConflict(error)
         ? storeUnavailable('Cannot reach PostgreSQL', error)
-        : error
+        : await explain(error)
     } finally {
       pending--
     }
@@ -125,6 +130,7 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
   return {
     row,
     wakeUp,
+    explain,
     close() {
       wakeUp.close()
       return pool.close()

@@ -1,5 +1,6 @@
 import type { TransactionSql } from 'postgres'
 import { storeUnavailable } from '../../base/errors.ts'
+import type { ExplainError } from '../schema/schema-fault.ts'
 import { type RecordDatabase, readAnswer } from './database.ts'
 import { isConflict, isUnavailable } from './driver-faults.ts'
 
@@ -20,7 +21,10 @@ export interface PostgresTransaction {
  *
  * Nobody is woken when deliveries are due: only the host knows when it commits, and the poll of a delivery loop finds them.
  */
-export function createTransactionDatabase(transaction: PostgresTransaction): RecordDatabase {
+export function createTransactionDatabase(
+  transaction: PostgresTransaction,
+  explain: ExplainError,
+): RecordDatabase {
   checkTransaction(transaction)
   let tags = 0
   return {
@@ -29,7 +33,7 @@ export function createTransactionDatabase(transaction: PostgresTransaction): Rec
         const answerTag = String(++tags)
         return readAnswer(await build(transaction, transaction`${answerTag}::text`).raw(), answerTag)
       } catch (error) {
-        if (!isUnavailable(error) && !isConflict(error)) throw error
+        if (!isUnavailable(error) && !isConflict(error)) throw await explain(error)
         throw storeUnavailable("Cannot go on with the host's transaction", error)
       }
     },

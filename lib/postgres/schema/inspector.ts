@@ -5,7 +5,8 @@ import { createDeliveryStore } from '../deliveries.ts'
 import { deliveriesOf } from '../delivery-log.ts'
 import { type Catalogue, compareCatalogues, readCatalogue, type SchemaDrift } from './catalogue.ts'
 import { SCHEMA_FINGERPRINT } from './fingerprint.ts'
-import { type AppliedMigration, compareMigrations, readMigrations, type SchemaState } from './migrations.ts'
+import type { SchemaState } from './migrations.ts'
+import { readSchemaState } from './schema-fault.ts'
 
 // --- Types ---
 
@@ -103,12 +104,12 @@ export function createInspector(url: string): Inspector {
     JSON.parse((await database.row(build))[0] ?? 'null')
 
   return {
-    schema: () => readSchemaState(looks),
+    schema: () => readSchemaState(looks.row),
     server: () => readServerState(looks),
     catalogue: () => readCatalogue(database),
 
     async drift() {
-      const { current, pending, newer, renamed } = await readSchemaState(looks)
+      const { current, pending, newer, renamed } = await readSchemaState(looks.row)
       const isKnown =
         current === SCHEMA_FINGERPRINT.migration && pending.length + newer.length + renamed.length === 0
       return isKnown ? compareCatalogues(await readCatalogue(database), SCHEMA_FINGERPRINT.objects) : null
@@ -235,26 +236,6 @@ export function createInspector(url: string): Inspector {
 
     close: async () => void (await Promise.all([database.close(), looks.close()])),
   }
-}
-
-async function readSchemaState(database: Database): Promise<SchemaState> {
-  const [migrations, applied] = await Promise.all([readMigrations(), readApplied(database)])
-  return compareMigrations(applied, migrations)
-}
-
-/** Two statements, as one that names a table which is not there is refused whole. */
-async function readApplied(database: Database): Promise<AppliedMigration[]> {
-  const [table] = await database.row(
-    (sql, mark) => sql`select pg_catalog.to_regclass('business_api.migrations')::text, ${mark}`,
-  )
-  if (table === null) return []
-  const [applied] = await database.row(
-    (sql, mark) => sql`
-      select coalesce(pg_catalog.json_agg(item), '[]')::text, ${mark} from (
-        select id, name, breaking from business_api.migrations order by id
-      ) as item`,
-  )
-  return JSON.parse(applied ?? '[]') as AppliedMigration[]
 }
 
 /** The first statement opens the connection and says nothing of how long an answer takes. */
