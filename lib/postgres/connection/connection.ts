@@ -41,7 +41,7 @@ export interface Address {
 
 /** Listens to a connection. */
 export interface ConnectionListener {
-  /** The socket was closed after the server had let the connection in. */
+  /** The socket was closed by the other side, after the server had let the connection in. */
   onClosed(): void
   onNotify?(): void
 }
@@ -80,6 +80,7 @@ export async function openConnection(
   const sql = postgres(read as unknown as Parameters<typeof postgres>[0] & object)
 
   function destroy(): void {
+    isOpen = false
     // Rejects the statement under way.
     sql.end({ timeout: 0 }).catch(() => {})
     sockets.destroy()

@@ -105,8 +105,9 @@ export function createConnections(servers: Servers, maxConnections: number): Con
 
   async function openOne(): Promise<void> {
     dials++
+    let connection: Connection | undefined
     try {
-      const connection = await servers.open({ onClosed: () => drop(connection) }, closing.signal)
+      connection = await servers.open({ onClosed: () => connection && drop(connection) }, closing.signal)
       dials--
       accept(connection)
     } catch (error) {
