@@ -1,20 +1,30 @@
 import type { Fragment, ISql, Sql } from 'postgres'
 import { storeUnavailable } from '../../base/errors.ts'
+import { readWhole } from '../../base/options.ts'
+import { sleep } from '../../base/time.ts'
 import { createSchemaFaults, type ExplainError } from '../schema/schema-fault.ts'
-import { connectLike, connectTo } from './connection.ts'
+import { createConnections } from './connections.ts'
+import { createDrain } from './drain.ts'
 import { isConflict, isConnectionLost, isUnavailable } from './driver-faults.ts'
 import { createPool, type RawRows, type Statement } from './pool.ts'
+import { createServers } from './servers.ts'
+import { readSource } from './source.ts'
 import { createWakeUpSignal, type WakeUpSignal } from './wake-up-signal.ts'
 
 /** The limits of a store's use of its database. */
 export interface DatabaseOptions {
-  /** Connections that the store opens at most, as they are needed. Default 10, or as many as the host's pool. */
+  /** Connections that the store opens at most, as they are needed. Default: as the connection string or the pool says, or 10. */
   maxConnections?: number | undefined
   /**
-   * Whether statements are prepared; false behind a transaction-mode pooler. Default true; beside a pool of the host's
-   * as that pool has it.
+   * Whether statements are prepared: false behind a pooler that cannot, as PgBouncer before 1.21. Default: as the connection
+   * string or the pool says, or true.
    */
   prepare?: boolean | undefined
+  /**
+   * Whether each connection has a session of its own in the server: false behind a pooler in transaction mode. Without
+   * sessions the store sets no time limits in the server, and hears no notifications of other processes. Default true.
+   */
+  sessions?: boolean | undefined
   /** Milliseconds after which a statement counts as unanswered. Default 5000. */
   statementTimeoutMs?: number | undefined
   /** Statements of this process that may be under way or waiting at once; one more is refused at once. Default 1000. */
@@ -52,8 +62,16 @@ export interface Database extends RecordDatabase {
   readonly wakeUp: WakeUpSignal
   /** Explains errors of statements that a host's transaction has sent. */
   readonly explain: ExplainError
-  /** Ends the store's connections; a pool of the host's stays open. */
-  close(): Promise<void>
+  /** See `PostgresStore.beginRequest`. */
+  beginRequest(): () => void
+  /** See `PostgresStore.close`. */
+  close(options?: CloseOptions): Promise<void>
+}
+
+/** Options of closing a store. */
+export interface CloseOptions {
+  /** Milliseconds to wait for the requests and statements under way; those left then are cut off. Default 4000. */
+  timeoutMs?: number | undefined
 }
 
 /**
@@ -63,17 +81,16 @@ export interface Database extends RecordDatabase {
  * @throws `TypeError` for what is neither, `RangeError` for an option out of range
  */
 export function createDatabase(source: Sql | string, options: DatabaseOptions = {}): Database {
-  checkSource(source)
-  const { prepare = true, statementTimeoutMs = 5000, maxPending = 1000 } = options
-  const maxConnections = options.maxConnections ?? (typeof source === 'string' ? 10 : source.options.max)
-  for (const [name, value] of Object.entries({ maxConnections, statementTimeoutMs, maxPending })) {
-    checkPositive(name, value)
-  }
-  const open =
-    typeof source === 'string'
-      ? connectTo(source, { prepare, statementTimeoutMs })
-      : connectLike(source, { statementTimeoutMs })
-  const pool = createPool(open, maxConnections)
+  const readable = readSource(source)
+  const { prepare, sessions = true } = options
+  const maxConnections = readWhole('maxConnections', options.maxConnections, readable.maxConnections)
+  const statementTimeoutMs = readWhole('statementTimeoutMs', options.statementTimeoutMs, 5000)
+  const maxPending = readWhole('maxPending', options.maxPending, 1000)
+  const servers = createServers(readable, { prepare, sessions, statementTimeoutMs })
+  const connections = createConnections(servers, maxConnections)
+  const pool = createPool(connections)
+  const drain = createDrain()
+  let closing: Promise<void> | undefined
   let pending = 0
   let tags = 0
 
@@ -95,7 +112,7 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
       const leftMs = timeoutMs - (performance.now() - begunAt)
       const isWorthwhile = isConflict(error) || (isConnectionLost(error) && attempt === 1)
       if (!isWorthwhile || leftMs <= 0) throw error
-      if (isConflict(error)) await pause(Math.random() * Math.min(attempt, CONFLICT_PAUSE_MAX_MS))
+      if (isConflict(error)) await sleep(Math.random() * Math.min(attempt, CONFLICT_PAUSE_MAX_MS))
       return sendUntil(build, leftMs, attempt + 1)
     }
   }
@@ -107,6 +124,7 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
       throw storeUnavailable(`Cannot use PostgreSQL as ${maxPending} statements are waiting already`)
     }
     pending++
+    const end = drain.beginStatement()
     try {
       return await sendUntil(build, statementTimeoutMs + lockWaitMs)
     } catch (error) {
@@ -115,6 +133,7 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
         : await explain(error)
     } finally {
       pending--
+      end()
     }
   }
 
@@ -124,16 +143,22 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
       (sql, answerTag) =>
         sql`select set_config('synchronous_commit', 'off', true), pg_notify(${channel}::text, '')::text, ${answerTag}`,
     )
-  const hasSessions = typeof source === 'string' ? prepare : source.options.prepare
-  const wakeUp = createWakeUpSignal(notify, hasSessions ? open : null)
+  const wakeUp = createWakeUpSignal(notify, sessions ? servers.open : null)
+
+  async function close(timeoutMs: number): Promise<void> {
+    await drain.finish(timeoutMs)
+    wakeUp.close()
+    await connections.close()
+  }
 
   return {
     row,
     wakeUp,
     explain,
-    close() {
-      wakeUp.close()
-      return pool.close()
+    beginRequest: drain.beginRequest,
+    close({ timeoutMs } = {}) {
+      closing ??= close(readWhole('timeoutMs', timeoutMs, CLOSE_MS, { min: 0 }))
+      return closing
     },
   }
 }
@@ -159,25 +184,8 @@ function mixedUp(): Error {
   })
 }
 
-function checkSource(source: unknown): void {
-  if (typeof source === 'function' && 'options' in source) return
-  if (typeof source === 'string' && /^postgres(ql)?:\/\//.test(source)) return
-  // The value is not repeated: a connection string holds a password.
-  throw new TypeError(
-    "Cannot use PostgreSQL as 'source' must be a postgres.js pool or a connection string like postgres://…",
-  )
-}
-
-function checkPositive(name: string, value: number): void {
-  if (Number.isInteger(value) && value >= 1 && value <= 2 ** 31 - 1) return
-  throw new RangeError(
-    `Cannot use option '${name}' as it must be a whole number from 1 to 2147483647: current value is ${value}`,
-  )
-}
+/** Longer than a request takes that is not held up. */
+const CLOSE_MS = 4000
 
 /** Enough for the statements in the way to end, and to let one of several go first. */
 const CONFLICT_PAUSE_MAX_MS = 20
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms))
-}

@@ -1,6 +1,7 @@
-import postgres from 'postgres'
+import type postgres from 'postgres'
 import { type Logger, mutedLogger } from '../../base/log.ts'
 import { readLogger, readWhole } from '../../base/options.ts'
+import { openPlainPool } from '../connection/plain-pool.ts'
 import { EVENT_BYTES_MAX, EVENT_BYTES_MIN, writeEventLimit } from './event-limit.ts'
 import { createLockWatch } from './lock-watch.ts'
 import { createMigrationStep } from './migration-step.ts'
@@ -46,7 +47,7 @@ export interface MigrationReport {
  *
  * @param source the host's postgres.js connection, with whatever options it has, or a connection string, for which one
  *   connection is opened and closed again; up to two more are opened while a migration waits or builds an index
- * @throws RangeError for an option out of range
+ * @throws RangeError for an option out of range; TypeError for a connection string that cannot be used, without repeating it
  * @throws BusinessApiError `schema_too_new`: this version of the package cannot run against the database;
  *   `store_unavailable`: the time for waiting is over, and the message names the blocking sessions
  * @throws Error naming the file, with PostgreSQL's error as `cause`, when a migration fails, those before it being applied;
@@ -70,7 +71,7 @@ export async function migrate(
   }
 
   if (typeof source !== 'string') return work(source)
-  const sql = postgres(source, { max: 1, prepare: false, fetch_types: false })
+  const sql = await openPlainPool(source)
   try {
     return await work(sql)
   } finally {
