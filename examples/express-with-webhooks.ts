@@ -24,7 +24,7 @@ const platform = createPlatform(store)
 const sender = createWebhookSender({ localDevelopment: LOCAL_DEVELOPMENT === '1' })
 const loop = createDeliveryLoop(store, sender, {
   secretKeys: BUSINESS_API_SECRET_KEYS.split(','),
-  onNotice: (notice) => console.log('Notice:', notice.kind, notice.organizationId),
+  onNotice: (notice) => console.log('Notice:', notice),
 })
 
 const app = express()

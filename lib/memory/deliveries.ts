@@ -2,7 +2,7 @@ import type { Backlog, DeliveryStore } from '../webhooks/deliveries.ts'
 import { release, writeResults } from './attempts.ts'
 import { claim, readClaims } from './claims.ts'
 import { cancelDelivery, getDelivery, listDeliveries, recoverDeliveries } from './delivery-log.ts'
-import { purge } from './retention.ts'
+import { continuePurge, purge } from './retention.ts'
 import type { Memory } from './state.ts'
 
 /** Deliveries in memory. */
@@ -46,6 +46,10 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
 
     async purge(request) {
       return purge(memory, request)
+    },
+
+    async continuePurge(request) {
+      return continuePurge(memory, request)
     },
 
     watch: (onDue) => memory.wakeUp.watch(onDue),

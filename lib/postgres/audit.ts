@@ -1,6 +1,5 @@
 import type { Fragment, ISql as Sql } from 'postgres'
 import type { AuditEntry, AuditRecord, AuditStore } from '../access/audit.ts'
-import type { PurgeEntry } from '../webhooks/deliveries.ts'
 import type { Database } from './connection/database.ts'
 import { isoTimestamp } from './statements/fragments.ts'
 
@@ -68,26 +67,6 @@ export function countInEntry(
     on conflict (organization_id, id) do update set
       details = audit_entries.details || pg_catalog.jsonb_build_object(
         'recovered', (audit_entries.details ->> 'recovered')::int + (excluded.details ->> 'recovered')::int
-      )`
-}
-
-/**
- * The step of a purge that records an entry in each organization that loses events, about the organization itself.
- *
- * @param purged what follows `from`: a row with `organization_id` for each event
- */
-export function recordPurged(sql: Sql, entry: PurgeEntry, purged: Fragment): Fragment {
-  const { id, actor, action, details } = entry
-  return sql`
-    insert into business_api.audit_entries (organization_id, id, changed_at, actor, action, subject_id, details)
-    select
-      organization_id, ${id}::text, clock_timestamp(), ${actor}::text, ${action}::text, organization_id,
-      ${JSON.stringify(details)}::text::jsonb || pg_catalog.jsonb_build_object('events', count(*))
-    from ${purged}
-    group by organization_id
-    on conflict (organization_id, id) do update set
-      details = audit_entries.details || pg_catalog.jsonb_build_object(
-        'events', (audit_entries.details ->> 'events')::int + (excluded.details ->> 'events')::int
       )`
 }
 

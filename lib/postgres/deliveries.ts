@@ -1,7 +1,7 @@
 import type { Backlog, ClaimedDelivery, Claims, DeliveryStore, ResultReport } from '../webhooks/deliveries.ts'
 import type { Database } from './connection/database.ts'
 import { cancelDelivery, getDelivery, listDeliveries, recoverDeliveries } from './delivery-log.ts'
-import { purge } from './retention.ts'
+import { continuePurge, purge } from './retention.ts'
 
 /** Deliveries in PostgreSQL. The verbs of delivery loops are functions of the schema: see sql/0016 to 0018. */
 export function createDeliveryStore(database: Database): DeliveryStore {
@@ -110,6 +110,8 @@ export function createDeliveryStore(database: Database): DeliveryStore {
     },
 
     purge: (request) => purge(database, request),
+
+    continuePurge: (request) => continuePurge(database, request),
 
     watch: (onDue) => database.wakeUp.watch(onDue),
   }

@@ -8,7 +8,8 @@ import { storeUnavailable } from '../../lib/base/errors.ts'
 import { createDeliveryLoop } from '../../lib/delivery/delivery-loop.ts'
 import { repeatTask } from '../../lib/delivery/maintenance.ts'
 import { createPurge } from '../../lib/delivery/retention.ts'
-import type { PurgeRequest } from '../../lib/webhooks/deliveries.ts'
+import type { SharedPurgeReport, SharedPurgeRequest } from '../../lib/webhooks/deliveries.ts'
+import type { Notice } from '../../lib/webhooks/notices.ts'
 import {
   addEndpoint,
   countIn,
@@ -396,29 +397,82 @@ describeOnStores('runOnce()', (under) => {
 // --- Retention ---
 
 describe('repeatTask() of a purge', () => {
-  test('forgets a little at a time, soon again for as long as there is more, and goes on when it fails', async () => {
-    const requests: PurgeRequest[] = []
+  const DONE = { events: 0, idempotencyKeys: 0, isDone: true, waitMs: 0, lagMs: 0 }
+  const MORE = { ...DONE, isDone: false, waitMs: 75 }
+  const FAILED = undefined
+  const HOUR_MS = 3_600_000
+
+  /** Repeats a purge once for each report. @returns what it asked for, waited, notified and reported */
+  async function repeatPurge(reports: readonly (SharedPurgeReport | undefined)[], everyMs = 0) {
+    const requests: SharedPurgeRequest[] = []
     const waits: number[] = []
+    const notices: Notice[] = []
     const errors: unknown[] = []
-    const reports = [
-      { events: 1000, idempotencyKeys: 0 },
-      { events: 0, idempotencyKeys: 1000 },
-      undefined,
-      { events: 999, idempotencyKeys: 999 },
-    ]
     const store = {
-      async purge(request: PurgeRequest) {
+      async continuePurge(request: SharedPurgeRequest) {
         const report = reports[requests.push(request) - 1]
         if (!report) throw storeUnavailable('Not now')
         return report
       },
     }
     const wakeUp = { wake() {}, wait: async (ms: number) => void waits.push(ms) }
+    const task = createPurge(
+      store,
+      1234,
+      (found) => notices.push(...found),
+      () => waits.length * everyMs,
+    )
     const isEnded = () => waits.length === reports.length
-    await repeatTask(createPurge(store, 1234), wakeUp, isEnded, (error) => errors.push(error))
-    assert.deepEqual(requests, Array(4).fill({ eventsAfterMs: 1234, limit: 1000 }))
-    assert.deepEqual(waits, [250, 250, 60_000, 60_000])
+    await repeatTask(task, wakeUp, isEnded, (error) => errors.push(error))
+    return { requests, waits, notices, errors }
+  }
+
+  test('forgets a little at a time, as soon as the store says for as long as there is more, and goes on when it fails', async () => {
+    const { requests, waits, errors } = await repeatPurge([MORE, FAILED, DONE, MORE])
+    assert.deepEqual(
+      requests.map(({ eventsAfterMs, share }) => [eventsAfterMs, share]),
+      Array(4).fill([1234, 0.25]),
+    )
+    assert.deepEqual(waits, [75, 60_000, 60_000, 75])
     assert.equal(errors.length, 1)
+  })
+
+  test('makes smaller parts after one that failed or took more than a second, and larger parts again', async () => {
+    const slow = { ...MORE, waitMs: 3001 }
+    const { requests } = await repeatPurge([FAILED, FAILED, MORE, slow, MORE])
+    const limits = requests.map(({ limit }) => limit)
+    assert.deepEqual(limits.slice(0, 5), [1000, 500, 250, 275, 137])
+    const larger = await repeatPurge([FAILED, ...Array(20).fill(MORE)])
+    assert.equal(larger.requests.at(-1)?.limit, 1000)
+    const least = await repeatPurge(Array(20).fill(FAILED))
+    assert.equal(least.requests.at(-1)?.limit, 10)
+  })
+
+  test('sends a notice when three parts in a row have failed, once until a part succeeds', async () => {
+    const failing = Array(5).fill(FAILED)
+    const { notices } = await repeatPurge([FAILED, FAILED, DONE, ...failing, DONE, ...failing])
+    const notice = {
+      kind: 'retention_behind',
+      reason: 'failing',
+      retentionMs: 1234,
+      lagMs: null,
+      failures: 3,
+    }
+    assert.deepEqual(notices, [notice, notice])
+  })
+
+  test('sends a notice when it has been an hour behind for ten minutes, once until it has caught up', async () => {
+    const behind = { ...MORE, lagMs: HOUR_MS + 1 }
+    const resting = { ...MORE, lagMs: null }
+    const minute = 60_000
+    const short = await repeatPurge([...Array(10).fill(behind), DONE, ...Array(10).fill(behind)], minute)
+    assert.deepEqual(short.notices, [])
+    const { notices } = await repeatPurge([behind, resting, ...Array(20).fill(behind)], minute)
+    assert.deepEqual(notices, [
+      { kind: 'retention_behind', reason: 'slow', retentionMs: 1234, lagMs: HOUR_MS + 1, failures: 0 },
+    ])
+    const again = await repeatPurge([...Array(12).fill(behind), DONE, ...Array(12).fill(behind)], minute)
+    assert.equal(again.notices.length, 2)
   })
 })
 
@@ -426,7 +480,7 @@ describeOnMemory('A running loop', (under) => {
   test('forgets what is old unless it is told not to, and goes on delivering when that fails', async () => {
     const asked: number[] = []
     const store = withDeliveries(under.store, {
-      purge({ eventsAfterMs }) {
+      continuePurge({ eventsAfterMs }) {
         asked.push(eventsAfterMs)
         throw new TypeError('a bug')
       },

@@ -361,7 +361,10 @@ describeOnStores('What will expire', (under) => {
     assert.deepEqual(heard.kinds, [])
     await run({ expiryNoticeMs: { signingSecrets: false } })
     await run({ expiryNoticeMs: { apiKeys: false } })
-    const told = heard.notices.map((notice) => ('keyId' in notice ? notice.keyId : notice.endpointId))
+    const told = heard.notices.map((notice) => {
+      if ('keyId' in notice) return notice.keyId
+      return 'endpointId' in notice ? notice.endpointId : notice.kind
+    })
     assert.deepEqual(told, [keyId, endpointId])
   })
 
@@ -516,11 +519,14 @@ describe('createMaintenance()', () => {
 describeOnMemory('runOnce()', (under) => {
   test('forgets what is old until nothing is left', async () => {
     let purges = 0
-    const purge: DeliveryStore['purge'] = async () => ({
-      events: ++purges < 4 ? 1000 : 0,
+    const continuePurge: DeliveryStore['continuePurge'] = async () => ({
+      events: 0,
       idempotencyKeys: 0,
+      isDone: ++purges === 4,
+      waitMs: 1,
+      lagMs: 0,
     })
-    await under.loop(createTestSender(), {}, withDeliveries(under.store, { purge })).runOnce()
+    await under.loop(createTestSender(), {}, withDeliveries(under.store, { continuePurge })).runOnce()
     assert.equal(purges, 4)
   })
 })

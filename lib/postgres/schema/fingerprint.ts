@@ -9,7 +9,7 @@ export interface SchemaFingerprint {
 
 /** Written by test/postgres/fingerprint.test.ts with UPDATE_SCHEMA=1, and compared by it. */
 export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
-  migration: 18,
+  migration: 19,
   objects: {
     'column api_keys.burst': 'bec111850cf2',
     'column api_keys.created_at': '60019a7f1daa',
@@ -146,6 +146,13 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column proposals.title': 'cafe39a033bf',
     'column proposals.total': '9707b7b7a003',
     'column proposals.version': '3f9165f799b9',
+    'column purge_progress.organization_id': '338b0c07aa42',
+    'column purge_progress.purged_at': 'b93ebeb571bf',
+    'column purge_progress.rests_until': '54ff0ef01fe0',
+    'column purge_progress.retention_ms': '272dbcf4f5f9',
+    'column purge_progress.revisit': '24ef2499b20d',
+    'column purge_progress.revisited_at': '54ff0ef01fe0',
+    'column purge_progress.walk': 'b3d0ff6b4d8e',
     'column rate_buckets.bucket': '0415511659f8',
     'column rate_buckets.full_at': '23a39d65b792',
     'column rate_buckets.organization_id': '0415511659f8',
@@ -213,6 +220,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint proposals.proposals_signed_at_check': '4173969c08c3',
     'constraint proposals.proposals_total_check': '199582c56cc8',
     'constraint proposals.proposals_version_check': '073a21bed5ad',
+    'constraint purge_progress.purge_progress_organization_id_check': '6f34b39d604d',
+    'constraint purge_progress.purge_progress_pkey': 'b56cabea1aae',
     'constraint rate_buckets.rate_buckets_pkey': '01f37d33ed91',
     'constraint settings_turns.settings_turns_pkey': 'b56cabea1aae',
     'constraint webhook_endpoints.webhook_endpoints_pkey': '1a29056265b9',
@@ -221,6 +230,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'f0e60786f823',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
       'b7214640324a',
+    'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
+      '3bec23b6c145',
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
       'd07a3a24d1c4',
     'function describe_bucket(full_in double precision, per_second double precision, burst integer)':
@@ -232,7 +243,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': '3b1ed283f019',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
       '280c7854170b',
-    'function insert_events(organization_id text, events jsonb)': '5a0fceade292',
+    'function insert_events(organization_id text, events jsonb)': '4c2f46f150d0',
     'function is_change_made(organization_id text, subject_id text, change_id text)': '0ddb3e7754f0',
     'function is_recorded(organization_id text, entry_id text)': '0496edc2b512',
     'function likely_organization(digest text, scope text, key_per_second double precision, key_burst integer, organization_per_second double precision, organization_burst integer)':
@@ -242,6 +253,14 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'caae31ebb1e3',
     'function promote_due_retries(at_time timestamp with time zone)': 'befa57c3486c',
     'function publish_event(organization_id text, type text, data jsonb, id text)': '3cf7e6728a9d',
+    'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
+      'e05b37d06ef5',
+    'function purge_idempotency_keys(expired_from timestamp with time zone, key_limit integer, OUT purged integer, OUT latest timestamp with time zone)':
+      'f7945bd92e9b',
+    'function purge_lag(retention_ms double precision, walk jsonb)': '2beaa0ac94a4',
+    'function purge_part(retention_ms double precision, walk jsonb, part_limit integer, has_endpoints boolean, entry jsonb)':
+      'd2bf4f81ba93',
+    'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': 'e845c28d0441',
     'function read_claims(claims jsonb)': '48c4b6cbd94e',
     'function read_deliveries(organizations text[], ids text[])': 'd3161d0db1f8',
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': '5bd7fc938ef8',
@@ -260,15 +279,17 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'index deliveries_backing_off_idx': '8116ad9fa729',
     'index deliveries_event_id_idx': '4bb86cc10703',
     'index deliveries_lease_until_idx': 'f175c024e390',
+    'index deliveries_log_idx': '5d987aa81f61',
     'index deliveries_pending_idx': 'b740cbd27571',
-    'index deliveries_recoverable_idx': '65e68448de0a',
-    'index events_created_at_idx': '532821d57440',
+    'index deliveries_recoverable_idx': 'b34dcb561dda',
+    'index events_created_at_idx': '9a66fffe2e72',
     'index idempotency_keys_expires_at_idx': 'de1891ae967b',
     'index invoices_due_date_idx': '367a9f5e7233',
     'index invoices_organization_id_due_date_idx': '00309a300240',
     'index leads_organization_id_business_id_idx': 'fbeab21e6ed2',
     'index payments_organization_id_invoice_id_idx': '89ef5202b797',
     'index webhook_endpoints_previous_secret_expires_at_idx': '5811d7863811',
+    'index webhook_endpoints_removed_idx': '09f63ce6fecd',
     'table api_keys': 'e7dde70d4645',
     'table audit_entries': 'e7dde70d4645',
     'table businesses': 'e7dde70d4645',
@@ -286,6 +307,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'table payments': 'e7dde70d4645',
     'table projects': 'e7dde70d4645',
     'table proposals': 'e7dde70d4645',
+    'table purge_progress': 'e7dde70d4645',
     'table rate_buckets': 'ea96d5f9c756',
     'table settings_turns': 'e7dde70d4645',
     'table webhook_endpoints': 'e7dde70d4645',

@@ -2,7 +2,7 @@ import type { Backlog, DeliveryFilter } from '../../webhooks/deliveries.ts'
 import type { SealedHeaders } from '../../webhooks/secret-sealing.ts'
 import { createDatabase, type Database } from '../connection/database.ts'
 import { createDeliveryStore } from '../deliveries.ts'
-import { deliveriesOf } from '../delivery-log.ts'
+import { selectRanges } from '../statements/delivery-selection.ts'
 import { type Catalogue, compareCatalogues, readCatalogue, type SchemaDrift } from './catalogue.ts'
 import { SCHEMA_FINGERPRINT } from './fingerprint.ts'
 import type { SchemaState } from './migrations.ts'
@@ -185,12 +185,9 @@ export function createInspector(url: string): Inspector {
       read(
         (sql, mark) => sql`
           select count(*)::text, ${mark} from (
-            select 1 from ${deliveriesOf(sql, organizationId, filter)}
-              and exists (
-                select 1 from business_api.webhook_endpoints endpoint
-                where endpoint.organization_id = delivery.organization_id
-                  and endpoint.id = delivery.endpoint_id and endpoint.state <> 'removed'
-              )
+            select 1 from (
+              ${selectRanges(sql, { organizationId, filter, limit: max, order: 'newest', isRecoverable: true })}
+            ) as delivery
             limit ${max}::int
           ) as counted`,
       ),
@@ -216,6 +213,7 @@ export function createInspector(url: string): Inspector {
               where delivery.organization_id = event.organization_id and delivery.event_id = event.id
             ) as delivered
             where event.created_at < now() - ${eventsAfterMs}::float8 * interval '1 millisecond'
+            order by event.created_at, event.organization_id, event.id
             limit ${max}::int
           ) as judged`,
       ),
