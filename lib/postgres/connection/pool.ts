@@ -1,6 +1,7 @@
 import type { PendingQuery, Row, Sql } from 'postgres'
 import { storeUnavailable } from '../../base/errors.ts'
 import { isUnavailable } from './driver-faults.ts'
+import type { Share, Turns } from './turns.ts'
 
 /** A statement under construction, to be sent. */
 export type Statement = PendingQuery<Row[]>
@@ -13,9 +14,15 @@ export interface Pool {
   /**
    * Sends a statement and gives what `read` makes of its rows, which come as bytes: that leaves out whatever transforms and parsers a pool has.
    *
+   * @param share whose share of the connections it takes
    * @throws `BusinessApiError` with code `store_unavailable` when there is no answer within `timeoutMs`
    */
-  run<T>(build: (sql: Sql) => Statement, timeoutMs: number, read: (rows: RawRows) => T): Promise<T>
+  run<T>(
+    share: Share,
+    build: (sql: Sql) => Statement,
+    timeoutMs: number,
+    read: (rows: RawRows) => T,
+  ): Promise<T>
   close(): Promise<void>
 }
 
@@ -37,48 +44,18 @@ export interface ExtraOptions {
  * a connection that failed is given up whole, a statement that waits can still be withdrawn, and nothing stands behind
  * another's lock.
  */
-export function createPool(open: OpenConnection, maxConnections: number): Pool {
+export function createPool(open: OpenConnection, turns: Turns): Pool {
   const idle: Sql[] = []
   /** On the monotonic clock. */
   const answeredAt = new WeakMap<Sql, number>()
   const connections = new Set<Sql>()
-  const waiting: ((sql: Sql | undefined) => void)[] = []
   let isClosed = false
 
-  async function acquire(timeoutMs: number): Promise<Sql> {
-    const connection = idle.pop() ?? openOne() ?? (await wait(timeoutMs))
-    if (connection === undefined || isClosed) throw closed()
-    return connection
-  }
-
-  function openOne(): Sql | undefined {
-    if (isClosed || connections.size >= maxConnections) return undefined
-    const connection = open()
+  /** A statement that has its turn finds a connection idle, or fewer open than there may be. */
+  function acquire(): Sql {
+    const connection = idle.pop() ?? open()
     connections.add(connection)
     return connection
-  }
-
-  async function wait(timeoutMs: number): Promise<Sql | undefined> {
-    let waiter: (sql: Sql | undefined) => void = () => {}
-    const turn = new Promise<Sql | undefined>((resolve) => {
-      waiter = resolve
-      waiting.push(resolve)
-    })
-    try {
-      return await withTimeout(turn, timeoutMs)
-    } catch (error) {
-      const place = waiting.indexOf(waiter)
-      if (place !== -1) waiting.splice(place, 1)
-      // Its turn came in the same moment: somebody else can have it.
-      else void turn.then((connection) => connection && release(connection))
-      throw error
-    }
-  }
-
-  function release(connection: Sql): void {
-    const next = waiting.shift()
-    if (next) next(connection)
-    else idle.push(connection)
   }
 
   /**
@@ -96,32 +73,44 @@ export function createPool(open: OpenConnection, maxConnections: number): Pool {
     connections.delete(connection)
     // Ended at once: what it may still be doing nobody waits for, and PostgreSQL has a limit of its own.
     connection.end({ timeout: 0 }).catch(() => {})
-    const next = waiting.shift()
-    if (next) next(openOne())
+  }
+
+  async function send<T>(
+    build: (sql: Sql) => Statement,
+    timeoutMs: number,
+    read: (rows: RawRows) => T,
+  ): Promise<T> {
+    if (isClosed) throw closed()
+    const begunAt = performance.now()
+    const connection = acquire()
+    try {
+      const answer = read(await withTimeout(build(connection).raw(), timeoutMs))
+      answeredAt.set(connection, performance.now())
+      idle.push(connection)
+      return answer
+    } catch (error) {
+      if (error === TIMED_OUT) giveUpSilent(begunAt)
+      if (error === TIMED_OUT || isUnavailable(error)) giveUp(connection)
+      else idle.push(connection)
+      throw error
+    }
   }
 
   return {
-    async run(build, timeoutMs, read) {
-      if (isClosed) throw closed()
+    async run(share, build, timeoutMs, read) {
       const begunAt = performance.now()
-      let connection: Sql | undefined
+      if (!(await turns.take(share, timeoutMs))) throw unanswered(timeoutMs)
       try {
-        connection = await acquire(timeoutMs)
-        const rows = await withTimeout(build(connection).raw(), timeoutMs - (performance.now() - begunAt))
-        const answer = read(rows)
-        answeredAt.set(connection, performance.now())
-        release(connection)
-        return answer
+        return await send(build, timeoutMs - (performance.now() - begunAt), read)
       } catch (error) {
-        if (connection && error === TIMED_OUT) giveUpSilent(begunAt)
-        if (connection && (error === TIMED_OUT || isUnavailable(error))) giveUp(connection)
-        else if (connection) release(connection)
         throw error === TIMED_OUT ? unanswered(timeoutMs) : error
+      } finally {
+        turns.end(share)
       }
     },
     async close() {
       isClosed = true
-      for (const waiter of waiting.splice(0)) waiter(undefined)
+      turns.close()
       await Promise.all([...connections].map((connection) => connection.end({ timeout: DRAIN_SECONDS })))
     },
   }
