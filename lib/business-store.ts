@@ -41,4 +41,11 @@ export interface BusinessApiStore extends RecordStore {
   readonly deliveries: DeliveryStore
   readonly notices: NoticeStore
   readonly audit: AuditStore
+  /**
+   * Begins a request of the API. Optional: a store that can be closed waits for the requests under way.
+   *
+   * @returns ends the request
+   * @throws `BusinessApiError` with code `store_unavailable` since the close began
+   */
+  beginRequest?(): () => void
 }

@@ -1,6 +1,7 @@
 import { Router } from 'itty-router/Router'
 import { isStoreUnavailable, storeUnavailable } from '../base/errors.ts'
 import { createIds } from '../base/ids.ts'
+import { withDeadline } from '../base/time.ts'
 import { channels, type RequestTrace, trace } from '../base/tracing.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { ApiReply, ApiRequest } from '../http/message.ts'
@@ -53,6 +54,12 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     return startExchange(request, query, requestId, deadlineMs, peer)
   }
 
+  function answerInTime(path: string, exchange: Exchange): Promise<ApiReply | null> {
+    return withDeadline(answer(path, exchange), deadlineMs, () => {
+      throw lateness(exchange, deadlineMs)
+    })
+  }
+
   function fail(error: unknown, exchange: Exchange): ApiReply {
     return failureReply(error, exchange, report)
   }
@@ -66,11 +73,15 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     const target = splitTarget(request.url, basePath)
     if (target === null) return null
     let exchange: Exchange | undefined
+    let end: (() => void) | undefined
     try {
       exchange = start(request, target.query, remoteAddress)
-      return await withDeadline(answer(target.path, exchange), exchange, deadlineMs)
+      end = store.beginRequest?.()
+      return await answerInTime(target.path, exchange)
     } catch (error) {
       return exchange ? fail(error, exchange) : failWithoutId(error, request)
+    } finally {
+      end?.()
     }
   }
 
@@ -165,18 +176,6 @@ function startExchange(
     deadlineAt: performance.now() + deadlineMs,
     headers: {},
     isReadingBody: false,
-  }
-}
-
-async function withDeadline<T>(answer: Promise<T>, exchange: Exchange, deadlineMs: number): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const deadline = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(lateness(exchange, deadlineMs)), deadlineMs)
-  })
-  try {
-    return await Promise.race([answer, deadline])
-  } finally {
-    clearTimeout(timer)
   }
 }
 

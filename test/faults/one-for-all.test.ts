@@ -49,8 +49,7 @@ test('idle connections that have fallen silent cost one request its time, not on
   t.after(() => database.drop())
   const keys: string[] = []
   // One organization alone is given half of the connections.
-  while (keys.length < CONNECTIONS)
-    keys.push((await makeApiKey(database.url, `org_idle_${keys.length}`)).key)
+  while (keys.length < CONNECTIONS) keys.push((await makeApiKey(database.url, `org_idle_${keys.length}`)).key)
   const proxy = await startProxy(database.url)
   t.after(() => proxy.close())
   const store = createPostgresStore(proxy.url, {

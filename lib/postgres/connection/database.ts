@@ -1,8 +1,13 @@
 import type { Fragment, ISql, Sql } from 'postgres'
 import { storeUnavailable } from '../../base/errors.ts'
-import { connectLike, connectTo } from './connection.ts'
+import { readWhole } from '../../base/options.ts'
+import { sleep } from '../../base/time.ts'
+import { createConnections } from './connections.ts'
+import { createDrain } from './drain.ts'
 import { isConflict, isConnectionLost, isUnavailable } from './driver-faults.ts'
 import { createPool, type RawRows, type Statement } from './pool.ts'
+import { createServers } from './servers.ts'
+import { readSource } from './source.ts'
 import { createTurns, type Share } from './turns.ts'
 import { createWakeUpSignal, type WakeUpSignal } from './wake-up-signal.ts'
 
@@ -10,14 +15,19 @@ import { createWakeUpSignal, type WakeUpSignal } from './wake-up-signal.ts'
 export interface DatabaseOptions {
   /**
    * Connections that the store opens at most, as they are needed. From 4 on, one organization uses at most half of them, and
-   * a quarter is kept for organizations that use none. Default 10, or as many as the host's pool.
+   * a quarter is kept for organizations that use none. Default: as the connection string or the pool says, or 10.
    */
   maxConnections?: number | undefined
   /**
-   * Whether statements are prepared; false behind a transaction-mode pooler. Default true; beside a pool of the host's
-   * as that pool has it.
+   * Whether statements are prepared: false behind a pooler that cannot, as PgBouncer before 1.21. Default: as the connection
+   * string or the pool says, or true.
    */
   prepare?: boolean | undefined
+  /**
+   * Whether each connection has a session of its own in the server: false behind a pooler in transaction mode. Without
+   * sessions the store sets no time limits in the server, and hears no notifications of other processes. Default true.
+   */
+  sessions?: boolean | undefined
   /** Milliseconds after which a statement counts as unanswered. Default 5000. */
   statementTimeoutMs?: number | undefined
   /**
@@ -63,8 +73,16 @@ export interface Database extends RecordDatabase {
   /** Sends a statement of no one organization: see {@link RecordDatabase.rowFor}. */
   row(build: BuildStatement): Promise<TextRow>
   readonly wakeUp: WakeUpSignal
-  /** Ends the store's connections; a pool of the host's stays open. */
-  close(): Promise<void>
+  /** See `PostgresStore.beginRequest`. */
+  beginRequest(): () => void
+  /** See `PostgresStore.close`. */
+  close(options?: CloseOptions): Promise<void>
+}
+
+/** Options of closing a store. */
+export interface CloseOptions {
+  /** Milliseconds to wait for the requests and statements under way; those left then are cut off. Default 4000. */
+  timeoutMs?: number | undefined
 }
 
 /**
@@ -74,17 +92,16 @@ export interface Database extends RecordDatabase {
  * @throws `TypeError` for what is neither, `RangeError` for an option out of range
  */
 export function createDatabase(source: Sql | string, options: DatabaseOptions = {}): Database {
-  checkSource(source)
-  const { prepare = true, statementTimeoutMs = 5000, maxPending = 1000 } = options
-  const maxConnections = options.maxConnections ?? (typeof source === 'string' ? 10 : source.options.max)
-  for (const [name, value] of Object.entries({ maxConnections, statementTimeoutMs, maxPending })) {
-    checkPositive(name, value)
-  }
-  const open =
-    typeof source === 'string'
-      ? connectTo(source, { prepare, statementTimeoutMs })
-      : connectLike(source, { statementTimeoutMs })
-  const pool = createPool(open, createTurns(maxConnections, maxPending))
+  const readable = readSource(source)
+  const { prepare, sessions = true } = options
+  const maxConnections = readWhole('maxConnections', options.maxConnections, readable.maxConnections)
+  const statementTimeoutMs = readWhole('statementTimeoutMs', options.statementTimeoutMs, 5000)
+  const maxPending = readWhole('maxPending', options.maxPending, 1000)
+  const servers = createServers(readable, { prepare, sessions, statementTimeoutMs })
+  const connections = createConnections(servers, maxConnections)
+  const pool = createPool(connections, createTurns(maxConnections, maxPending))
+  const drain = createDrain()
+  let closing: Promise<void> | undefined
   let tags = 0
 
   async function send(share: Share, build: BuildStatement, timeoutMs: number): Promise<TextRow> {
@@ -111,18 +128,21 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
       const leftMs = timeoutMs - (performance.now() - begunAt)
       const isWorthwhile = isConflict(error) || (isConnectionLost(error) && attempt === 1)
       if (!isWorthwhile || leftMs <= 0) throw error
-      if (isConflict(error)) await pause(Math.random() * Math.min(attempt, CONFLICT_PAUSE_MAX_MS))
+      if (isConflict(error)) await sleep(Math.random() * Math.min(attempt, CONFLICT_PAUSE_MAX_MS))
       return sendUntil(share, build, leftMs, attempt + 1)
     }
   }
 
   async function rowFor(share: Share | null, build: BuildStatement, lockWaitMs = 0): Promise<TextRow> {
+    const end = drain.beginStatement()
     try {
       return await sendUntil(share ?? OWN_WORK, build, statementTimeoutMs + lockWaitMs)
     } catch (error) {
       throw isUnavailable(error) || isConflict(error)
         ? storeUnavailable('Cannot reach PostgreSQL', error)
         : error
+    } finally {
+      end()
     }
   }
 
@@ -134,16 +154,22 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
       (sql, answerTag) =>
         sql`select set_config('synchronous_commit', 'off', true), pg_notify(${channel}::text, '')::text, ${answerTag}`,
     )
-  const hasSessions = typeof source === 'string' ? prepare : source.options.prepare
-  const wakeUp = createWakeUpSignal(notify, hasSessions ? open : null)
+  const wakeUp = createWakeUpSignal(notify, sessions ? servers.open : null)
+
+  async function close(timeoutMs: number): Promise<void> {
+    await drain.finish(timeoutMs)
+    wakeUp.close()
+    await connections.close()
+  }
 
   return {
     rowFor,
     row,
     wakeUp,
-    close() {
-      wakeUp.close()
-      return pool.close()
+    beginRequest: drain.beginRequest,
+    close({ timeoutMs } = {}) {
+      closing ??= close(readWhole('timeoutMs', timeoutMs, CLOSE_MS, { min: 0 }))
+      return closing
     },
   }
 }
@@ -169,25 +195,8 @@ function mixedUp(): Error {
   })
 }
 
-function checkSource(source: unknown): void {
-  if (typeof source === 'function' && 'options' in source) return
-  if (typeof source === 'string' && /^postgres(ql)?:\/\//.test(source)) return
-  // The value is not repeated: a connection string holds a password.
-  throw new TypeError(
-    "Cannot use PostgreSQL as 'source' must be a postgres.js pool or a connection string like postgres://…",
-  )
-}
-
-function checkPositive(name: string, value: number): void {
-  if (Number.isInteger(value) && value >= 1 && value <= 2 ** 31 - 1) return
-  throw new RangeError(
-    `Cannot use option '${name}' as it must be a whole number from 1 to 2147483647: current value is ${value}`,
-  )
-}
+/** Longer than a request takes that is not held up. */
+const CLOSE_MS = 4000
 
 /** Enough for the statements in the way to end, and to let one of several go first. */
 const CONFLICT_PAUSE_MAX_MS = 20
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms))
-}

@@ -34,6 +34,7 @@ const UNAVAILABLE = new Set([
   'ENOENT', // a Unix socket that is not there
   '3D000', // invalid_catalog_name: the database is not there
   '25006', // read_only_sql_transaction: a standby, during a failover
+  'ERR_TARGET_SESSION_ATTRS', // no server is what the connection string asks for
   ...CONFLICT,
   '53000', // insufficient_resources
   '53100', // disk_full
@@ -57,7 +58,30 @@ export function isConnectionLost(error: unknown): boolean {
 export function isUnavailable(error: unknown): boolean {
   const code = codeOf(error)
   // Classes: connection exception, invalid authorization.
-  return UNAVAILABLE.has(code) || code.startsWith('08') || code.startsWith('28')
+  return UNAVAILABLE.has(code) || code.startsWith('08') || code.startsWith('28') || isReadOnlyServer(error)
+}
+
+const READ_ONLY = '25006'
+const FEATURE_NOT_SUPPORTED = '0A000'
+
+/**
+ * Whether the server cannot write: a standby, or a former primary during a failover. The rate limits are in an unlogged
+ * table, which cannot even be read in recovery; the routine tells that failure from others of its code, because messages are
+ * translated.
+ */
+export function isReadOnlyServer(error: unknown): boolean {
+  const code = codeOf(error)
+  const isUnloggedInRecovery =
+    code === FEATURE_NOT_SUPPORTED && textOf(error, 'routine') === 'get_relation_info'
+  return code === READ_ONLY || isUnloggedInRecovery
+}
+
+/** Whether a connection can be used again after the failure of a statement: the server has refused that statement only. */
+export function leavesConnectionUsable(error: unknown): boolean {
+  const code = codeOf(error)
+  const isRefusal =
+    textOf(error, 'severity') === 'ERROR' && !code.startsWith('08') && !isConnectionLost(error)
+  return isRefusal && !isReadOnlyServer(error)
 }
 
 /**

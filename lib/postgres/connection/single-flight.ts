@@ -1,3 +1,5 @@
+import { withDeadline } from '../../base/time.ts'
+
 /** Runs work by name: while some of a name is under way, more of that name waits. */
 export interface SingleFlight {
   /**
@@ -35,15 +37,9 @@ export function createSingleFlight(): SingleFlight {
 }
 
 async function isFreeWithin(first: Promise<unknown>, waitMs: number): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined
-  const timeout = new Promise<boolean>((resolve) => {
-    timer = setTimeout(resolve, waitMs, false)
-  })
   const ended = first.then(
     (result) => result !== null,
     () => true,
   )
-  const isFree = await Promise.race([ended, timeout])
-  clearTimeout(timer)
-  return isFree
+  return withDeadline(ended, waitMs, () => false)
 }

@@ -10,12 +10,12 @@ export interface Turns {
    * Waits until a statement of `share` may use a connection, which it does until {@link Turns.end}.
    *
    * @returns false when no connection came free within `timeoutMs`
-   * @throws `BusinessApiError` with code `store_unavailable` when too many statements wait, or after {@link Turns.close}
+   * @throws `BusinessApiError` with code `store_unavailable` when too many statements wait; what
+   *   {@link Turns.rejectWaiting} is given
    */
   take(share: Share, timeoutMs: number): Promise<boolean>
   end(share: Share): void
-  /** Refuses all that wait, and all that come. */
-  close(): void
+  rejectWaiting(error: unknown): void
 }
 
 /** Below so many connections shares would leave one organization with a single connection, or none. */
@@ -23,7 +23,8 @@ const SHARED_FROM = 4
 
 interface Waiter {
   readonly share: Share
-  settle(error?: Error): void
+  begin(): void
+  reject(error: unknown): void
 }
 
 /**
@@ -43,7 +44,6 @@ export function createTurns(connections: number, maxPending: number): Turns {
   /** Statements that have a connection, by share. */
   const underWay = new Map<Share, number>()
   let busy = 0
-  let isClosed = false
 
   function mayBegin(share: Share): boolean {
     if (busy >= connections) return false
@@ -61,17 +61,20 @@ export function createTurns(connections: number, maxPending: number): Turns {
     // Two more, so that two organizations do not take places from each other for ever.
     const gives = waiting.shiftLongest(waiting.countOf(share) + 2)
     if (!gives) throw full(maxPending)
-    gives.settle(full(maxPending))
+    gives.reject(full(maxPending))
   }
 
   function wait(share: Share, timeoutMs: number): Promise<boolean> {
     return new Promise((resolve, reject) => {
       const waiter: Waiter = {
         share,
-        settle(error) {
+        begin() {
           clearTimeout(timer)
-          if (error) reject(error)
-          else resolve(true)
+          resolve(true)
+        },
+        reject(error) {
+          clearTimeout(timer)
+          reject(error)
         },
       }
       const timer = setTimeout(() => {
@@ -84,7 +87,6 @@ export function createTurns(connections: number, maxPending: number): Turns {
 
   return {
     async take(share, timeoutMs) {
-      if (isClosed) throw closed()
       makeRoom(share)
       // No statement that waits is passed over: each of them found no connection that it may have, and finds none now.
       if (!mayBegin(share)) return wait(share, timeoutMs)
@@ -100,20 +102,15 @@ export function createTurns(connections: number, maxPending: number): Turns {
         const next = waiting.shift(mayBegin)
         if (!next) return
         begin(next.share)
-        next.settle()
+        next.begin()
       }
     },
-    close() {
-      isClosed = true
-      for (let next = waiting.shift(); next; next = waiting.shift()) next.settle(closed())
+    rejectWaiting(error) {
+      for (let next = waiting.shift(); next; next = waiting.shift()) next.reject(error)
     },
   }
 }
 
 function full(maxPending: number): Error {
   return storeUnavailable(`Cannot use PostgreSQL as ${maxPending} statements are waiting already`)
-}
-
-function closed(): Error {
-  return storeUnavailable('Cannot use PostgreSQL as the store is closed')
 }

@@ -1,5 +1,6 @@
-import type { Sql } from 'postgres'
-import type { OpenConnection } from './pool.ts'
+import { sleep, withDeadline } from '../../base/time.ts'
+import type { Connection } from './connection.ts'
+import type { Servers } from './servers.ts'
 
 /** Tells delivery loops that something may have become due: at once in this process, soon in others. */
 export interface WakeUpSignal {
@@ -22,7 +23,7 @@ const CHANNEL = 'business_api_deliveries'
  */
 export function createWakeUpSignal(
   notify: (channel: string) => Promise<unknown>,
-  open: OpenConnection | null,
+  open: Servers['open'] | null,
 ): WakeUpSignal {
   const watchers = new Set<() => void>()
   const signalOthers = createCoalesced(() => notify(CHANNEL))
@@ -74,7 +75,7 @@ function createCoalesced(work: () => Promise<unknown>): () => void {
     while (isWanted) {
       isWanted = false
       await work().catch(() => {})
-      await new Promise((resolve) => setTimeout(resolve, QUIET_MS))
+      await sleep(QUIET_MS)
     }
     isBusy = false
   }
@@ -93,41 +94,43 @@ const LISTEN_TIMEOUT_MS = 5000
 const REOPEN_AFTER_MS = 1000
 
 /** Keeps a connection listening, whatever becomes of it, until it is ended. */
-function listen(open: OpenConnection, onNotify: () => void): { end(): void } {
-  let isEnded = false
+function listen(open: Servers['open'], onNotify: () => void): { end(): void } {
+  const ending = new AbortController()
   let wakeUp = (): void => {}
 
   async function pause(ms: number): Promise<void> {
     // Ended while LISTEN was under way: nobody calls any more.
-    if (isEnded) return
-    let timer: NodeJS.Timeout | undefined
-    await new Promise<void>((resolve) => {
+    if (ending.signal.aborted) return
+    const woken = new Promise<void>((resolve) => {
       wakeUp = resolve
-      timer = setTimeout(resolve, ms)
     })
-    clearTimeout(timer)
+    await withDeadline(woken, ms, () => {})
   }
 
-  async function keepListening(connection: Sql): Promise<void> {
-    while (!isEnded) {
-      await Promise.race([connection.unsafe(`listen ${CHANNEL}`), rejectAfter(LISTEN_TIMEOUT_MS)])
+  async function keepListening({ sql }: Connection): Promise<void> {
+    while (!ending.signal.aborted) {
+      await withDeadline(sql.unsafe(`listen ${CHANNEL}`), LISTEN_TIMEOUT_MS, () => {
+        throw new Error('No answer')
+      })
       // What was announced while nobody listened.
       onNotify()
       await pause(LISTEN_EVERY_MS)
     }
   }
 
+  async function listenOnce(): Promise<void> {
+    const connection = await open({ onNotify, onClosed: () => wakeUp() }, ending.signal)
+    try {
+      await keepListening(connection)
+    } finally {
+      connection.destroy()
+    }
+  }
+
   async function run(): Promise<void> {
-    while (!isEnded) {
-      const connection = open({
-        onnotify: onNotify,
-        onclose: () => wakeUp(),
-        idle_timeout: null,
-        max_lifetime: null,
-      })
+    while (!ending.signal.aborted) {
       // Whatever has failed, a new connection is the remedy; the loop's poll covers the time until then.
-      await keepListening(connection).catch(() => {})
-      connection.end({ timeout: 0 }).catch(() => {})
+      await listenOnce().catch(() => {})
       await pause(REOPEN_AFTER_MS)
     }
   }
@@ -135,12 +138,8 @@ function listen(open: OpenConnection, onNotify: () => void): { end(): void } {
   void run()
   return {
     end() {
-      isEnded = true
+      ending.abort()
       wakeUp()
     },
   }
-}
-
-function rejectAfter(ms: number): Promise<never> {
-  return new Promise((_, reject) => setTimeout(reject, ms, new Error('No answer')).unref())
 }

@@ -96,7 +96,7 @@ const COUNTED_MAX = 1_000_000
  */
 export function createInspector(url: string): Inspector {
   const open = (statementTimeoutMs: number): Database =>
-    createDatabase(url, { prepare: false, maxConnections: 1, statementTimeoutMs })
+    createDatabase(url, { prepare: false, sessions: false, maxConnections: 1, statementTimeoutMs })
   const database = open(STATEMENT_TIMEOUT_MS)
   const looks = open(LOOK_TIMEOUT_MS)
   const read = async <Answer>(build: Parameters<Database['row']>[0]): Promise<Answer> =>

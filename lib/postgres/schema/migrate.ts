@@ -1,5 +1,6 @@
-import postgres from 'postgres'
+import type postgres from 'postgres'
 import { readWhole } from '../../base/options.ts'
+import { openPlainPool } from '../connection/plain-pool.ts'
 import { EVENT_BYTES_MAX, EVENT_BYTES_MIN, writeEventLimit } from './event-limit.ts'
 import type { MigrationTexts } from './migration-texts.ts'
 import {
@@ -41,7 +42,7 @@ export interface MigrationReport {
  *
  * @param source the host's postgres.js connection, with whatever options it has, or a connection string, for which one
  *   connection is opened and closed again
- * @throws RangeError for an option out of range
+ * @throws RangeError for an option out of range; TypeError for a connection string that cannot be used, without repeating it
  * @throws BusinessApiError `schema_too_new`: this version of the package cannot run against the database
  * @throws Error naming the file, with PostgreSQL's error as `cause`, when a migration fails; or naming those that the
  *   database does not remember although it remembers later ones, or that it remembers under another name
@@ -55,7 +56,7 @@ export async function migrate(
   }
   if (typeof source !== 'string') return migrateAndLimit(source, maxEventBytes)
 
-  const sql = postgres(source, { max: 1, prepare: false, fetch_types: false })
+  const sql = await openPlainPool(source)
   try {
     return await migrateAndLimit(sql, maxEventBytes)
   } finally {
