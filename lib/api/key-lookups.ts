@@ -1,6 +1,7 @@
 import type { ApiKeyStore } from '../access/api-keys.ts'
 import { storeUnavailable } from '../base/errors.ts'
 import { createFairQueue } from '../base/fair-queue.ts'
+import { sleep } from '../base/time.ts'
 
 /** The organizations of API keys, as far as they are known: for who goes first, never for who may. */
 export interface KeyLookups {
@@ -22,6 +23,8 @@ export interface KeyLookups {
 const REMEMBERED_MAX = 10_000
 /** Digests in one look-up: some milliseconds of the database. */
 const BATCH_MAX = 1000
+/** After a look-up with invented digests the next one waits for more: a flood that comes in drops costs as few as one at once. */
+const GATHER_MS = 5
 /** Look-ups that wait: as many as come while the database takes its time. */
 const WAITING_MAX = 5000
 
@@ -62,19 +65,24 @@ export function createKeyLookups(apiKeys: ApiKeyStore): KeyLookups {
     return batch
   }
 
-  async function lookUp(batch: readonly Lookup[]): Promise<void> {
+  /** @returns whether all were found */
+  async function lookUp(batch: readonly Lookup[]): Promise<boolean> {
     try {
       const found = await apiKeys.identify([...new Set(batch.map(({ digest }) => digest))])
       for (const [digest, organizationId] of found) remember(digest, organizationId)
       for (const { digest, resolve } of batch) resolve(found.get(digest) ?? null)
+      return batch.every(({ digest }) => found.has(digest))
     } catch (error) {
       for (const { reject } of batch) reject(error)
+      return false
     }
   }
 
   async function lookUpAll(): Promise<void> {
     isLookingUp = true
-    while (waiting.size > 0) await lookUp(takeBatch())
+    while (waiting.size > 0) {
+      if (!(await lookUp(takeBatch()))) await sleep(GATHER_MS, { keepsAlive: false })
+    }
     isLookingUp = false
   }
 

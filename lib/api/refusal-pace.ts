@@ -3,11 +3,14 @@ import { createFairQueue } from '../base/fair-queue.ts'
 /** Waits until a caller without a valid key may be told so. */
 export type RefusalPace = (peer: string) => Promise<void>
 
-/** Refusals at once, after a time without any. */
+/** Refusals at once, after a time with few. */
 const BURST = 100
-/** In the long run. Each costs the process a tenth of a millisecond, and the caller's next request as much again. */
-const PER_SECOND = 500
-const TICK_MS = 20
+/** In the long run, while few wait. */
+const PER_SECOND = 200
+/** So short that the refusals of one tick, and the requests that follow them, hold up nothing. */
+const TICK_MS = 5
+/** Of the longest wait, how much is planned for a refusal: with other peers' between, it may take longer. */
+const PLANNED_SHARE = 0.8
 /** Refusals that wait. */
 const WAITING_MAX = 10_000
 
@@ -20,8 +23,9 @@ interface Waiter {
 /**
  * Spaces out the answers 401. A caller that gets one at once sends the next request at once, and a thousand such callers
  * have nearly all of the process's time: callers with a valid key wait behind them in the event loop, however little each
- * refusal costs. Up to 100 at once and 500 a second go out without delay; beyond that they wait for their turn, in round
- * robin of the peers, so that one caller's wrong key is answered soon beside another's flood.
+ * refusal costs. A hundred at once and 200 a second go out without delay. Beyond that refusals wait for their turn, in round
+ * robin of the peers, so that one caller's wrong key is answered soon beside another's flood; the more of them wait, the
+ * faster they go out, so that all do in time, and evenly.
  *
  * @param maxWaitMs after which a refusal goes out whatever waits
  */
@@ -34,7 +38,8 @@ export function createRefusalPace(maxWaitMs: number): RefusalPace {
 
   function addCredit(): void {
     const now = performance.now()
-    credit = Math.min(BURST, credit + ((now - creditedAt) * PER_SECOND) / 1000)
+    const perMs = Math.max(PER_SECOND / 1000, waiting.size / (maxWaitMs * PLANNED_SHARE))
+    credit = Math.min(BURST, credit + (now - creditedAt) * perMs)
     creditedAt = now
   }
 
