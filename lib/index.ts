@@ -3,6 +3,7 @@
 // The handler
 export { type BusinessApi, createBusinessApi } from './api/create-business-api.ts'
 export type { BusinessApiOptions, ErrorContext, RateLimitOptions } from './api/options.ts'
+export type { PeerRequest } from './api/peer-address.ts'
 
 // Access
 export { API_KEY_PATTERN, type ApiKey } from './access/api-keys.ts'

@@ -10,6 +10,11 @@ export interface AdmissionRequest {
   readonly scope: Scope
   /** The limits for keys and organizations without a limit set for them; null to take no token. */
   readonly rateLimits: RateLimits | null
+  /**
+   * The organization that the key belonged to when it was last looked up. A hint for sharing out a store's means among
+   * organizations, never an authorization: the store judges the key by its digest.
+   */
+  readonly organizationHint?: string
 }
 
 /** The API key of a request and the organization that owns the key. */

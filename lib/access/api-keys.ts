@@ -145,6 +145,14 @@ export interface OrganizationLimit extends AuditedRequest {
  * The slice of a store for API keys. A key's state is never cached: the next request on any process must see a change.
  */
 export interface ApiKeyStore {
+  /**
+   * Finds the organizations of keys, for deciding which requests are judged first: in one step for many digests, as most of
+   * them may be invented.
+   *
+   * @returns organization ids by digest, of the keys in force by the store's clock
+   */
+  identify(digests: readonly string[]): Promise<ReadonlyMap<string, string>>
+
   /** Judges a request by its key, the two rate limits and the scope, in that order, as one atomic step. */
   admit(request: AdmissionRequest): Promise<Admission>
 

@@ -1,5 +1,7 @@
-import { digestApiKey, isWellFormedApiKey } from '../access/api-keys.ts'
-import { type Refusal, refusals } from '../http/refusal.ts'
+import { type ApiKeyStore, digestApiKey, isWellFormedApiKey } from '../access/api-keys.ts'
+import { Refusal, refusals } from '../http/refusal.ts'
+import { createKeyLookups } from './key-lookups.ts'
+import { createRefusalPace } from './refusal-pace.ts'
 
 /** RFC 9110: the scheme ignores case, one or more spaces follow it. */
 const BEARER = /^bearer +([^\s,]+)$/i
@@ -7,13 +9,68 @@ const SCHEME = /^bearer\b/i
 /** Longer than any key; what is longer still is not worth a regular expression. */
 const HEADER_MAX = 256
 
+/** The key of a request that has one in force, as far as is known without judging the request. */
+export interface PresentedKey {
+  readonly keyDigest: string
+  readonly organizationHint: string
+}
+
+/** Tells callers with a key from callers without one, before the store judges a request. */
+export interface Authentication {
+  /**
+   * Finds the key that a request presents.
+   *
+   * @param authorization the header of the request
+   * @param peer the callers that count as one
+   * @throws `Refusal` 401, when its turn has come
+   */
+  present(authorization: string | undefined, peer: () => string): Promise<PresentedKey>
+  /**
+   * Forgets a key that the store has refused.
+   *
+   * @returns the refusal
+   */
+  refuse(keyDigest: string): Refusal
+}
+
+/** Of the time of a request, how much a 401 may wait: the rest is for the look-up before it. */
+const REFUSAL_WAIT_SHARE = 0.7
+
+/** Authenticates by keys of a store. @param deadlineMs the time of a request */
+export function createAuthentication(apiKeys: ApiKeyStore, deadlineMs: number): Authentication {
+  const lookups = createKeyLookups(apiKeys)
+  const waitForTurn = createRefusalPace(deadlineMs * REFUSAL_WAIT_SHARE)
+
+  async function find(authorization: string | undefined, peer: () => string): Promise<PresentedKey> {
+    const keyDigest = readKeyDigest(authorization)
+    const organizationHint = lookups.remembered(keyDigest) ?? (await lookups.find(keyDigest, peer()))
+    if (organizationHint === null) throw invalidKey()
+    return { keyDigest, organizationHint }
+  }
+
+  return {
+    async present(authorization, peer) {
+      try {
+        return await find(authorization, peer)
+      } catch (error) {
+        if (error instanceof Refusal) await waitForTurn(peer())
+        throw error
+      }
+    },
+    refuse(keyDigest) {
+      lookups.forget(keyDigest)
+      return invalidKey()
+    },
+  }
+}
+
 /**
  * The digest of the API key that a request presents (specification, section 5). A key of the wrong shape or checksum is
  * refused here, without asking the store; the text is the same for every cause.
  *
  * @throws `Refusal` 401
  */
-export function readKeyDigest(authorization: string | undefined): string {
+function readKeyDigest(authorization: string | undefined): string {
   // RFC 6750, section 3.1: no error code for a request that presents no bearer key at all.
   if (authorization === undefined || !SCHEME.test(authorization)) throw refusals.unauthenticated(false)
   const key = authorization.length <= HEADER_MAX ? BEARER.exec(authorization)?.[1] : undefined
@@ -22,6 +79,6 @@ export function readKeyDigest(authorization: string | undefined): string {
 }
 
 /** The answer to a key that is not in force. */
-export function invalidKey(): Refusal {
+function invalidKey(): Refusal {
   return refusals.unauthenticated(true)
 }

@@ -47,7 +47,7 @@ export function createBusinessApi(store: BusinessApiStore, options: BusinessApiO
 
   async function serveNode(request: NodeRequest, response: ServerResponse, next?: () => void): Promise<void> {
     const seen = fromNode(request, resolved.basePath)
-    const reply = await handler.handle(seen)
+    const reply = await handler.handle(seen, request.socket?.remoteAddress)
     if (reply === null && next) next()
     else writeReply(reply ?? handler.notFound(seen), request, response)
   }

@@ -10,13 +10,18 @@ import { bareReply, jsonReply } from '../http/reply.ts'
 import { createOpenApiReply } from './openapi-reply.ts'
 import { createOperations, type Exchange } from './operations.ts'
 import type { ResolvedOptions } from './options.ts'
+import { peerOf } from './peer-address.ts'
 import { createReport, type Report } from './report.ts'
 import { createRoutes } from './routes.ts'
 
 /** The core, between any two adapters. It never rejects. */
 export interface Handler {
-  /** Answers a request; null when its path is none of ours, so that a host with routes of its own can go on. */
-  handle(request: ApiRequest): Promise<ApiReply | null>
+  /**
+   * Answers a request; null when its path is none of ours, so that a host with routes of its own can go on.
+   *
+   * @param remoteAddress the address at the other end of the socket, if there is one
+   */
+  handle(request: ApiRequest, remoteAddress?: string): Promise<ApiReply | null>
   /** The answer where nobody else could answer: 404 in the API's form. */
   notFound(request: ApiRequest): ApiReply
 }
@@ -27,7 +32,7 @@ export interface Handler {
  */
 export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions): Handler {
   const router = createRouter(store, resolved)
-  const { basePath, deadlineMs } = resolved
+  const { basePath, deadlineMs, peerAddress } = resolved
   const report = createReport(resolved.logger, resolved.onError)
   const spareIds = createIds()
 
@@ -40,11 +45,13 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     return reply ?? null
   }
 
-  function start(request: ApiRequest, query: string): Exchange {
+  function start(request: ApiRequest, query: string, remoteAddress?: string): Exchange {
     const requestId = resolved.ids('req')
     if (!REQUEST_ID.test(requestId))
       throw new TypeError("Cannot use option 'ids' as it made no id for a request")
-    return startExchange(request, query, requestId, deadlineMs)
+    const header = (name: string): string | undefined => request.header(name)
+    const peer = (): string => peerOf(peerAddress({ remoteAddress, header }))
+    return startExchange(request, query, requestId, deadlineMs, peer)
   }
 
   function answerInTime(path: string, exchange: Exchange): Promise<ApiReply | null> {
@@ -62,13 +69,13 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     return fail(error, startExchange(request, '', spareIds('req'), deadlineMs))
   }
 
-  async function handle(request: ApiRequest): Promise<ApiReply | null> {
+  async function handle(request: ApiRequest, remoteAddress?: string): Promise<ApiReply | null> {
     const target = splitTarget(request.url, basePath)
     if (target === null) return null
     let exchange: Exchange | undefined
     let end: (() => void) | undefined
     try {
-      exchange = start(request, target.query)
+      exchange = start(request, target.query, remoteAddress)
       end = store.beginRequest?.()
       return await answerInTime(target.path, exchange)
     } catch (error) {
@@ -79,10 +86,10 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
   }
 
   return {
-    handle(request) {
+    handle(request, remoteAddress) {
       const describe = (): RequestTrace => ({ method: request.method, path: pathOf(request.url) })
       return trace(channels.request, describe, async (traced) => {
-        const reply = await handle(request)
+        const reply = await handle(request, remoteAddress)
         if (traced && reply) traced.status = reply.status
         return reply
       })
@@ -154,10 +161,17 @@ function pathOf(target: string): string {
 /** What can stand in a header. */
 const REQUEST_ID = /^[\w-]{1,64}$/
 
-function startExchange(request: ApiRequest, query: string, requestId: string, deadlineMs: number): Exchange {
+function startExchange(
+  request: ApiRequest,
+  query: string,
+  requestId: string,
+  deadlineMs: number,
+  peer = (): string => '',
+): Exchange {
   return {
     request,
     query,
+    peer,
     requestId,
     deadlineAt: performance.now() + deadlineMs,
     headers: {},

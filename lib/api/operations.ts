@@ -11,7 +11,7 @@ import { readLimit, validate } from '../http/validate.ts'
 import type { CreateRoute, ListRoute } from '../resources/route.ts'
 import type { CreationOutcome, KeyReservation } from '../writes/creation.ts'
 import { fingerprint, IDEMPOTENCY_WINDOW_MS } from '../writes/idempotency.ts'
-import { invalidKey, readKeyDigest } from './authenticate.ts'
+import { createAuthentication } from './authenticate.ts'
 import { createLastUse } from './last-use.ts'
 import { createLocalLimiter } from './local-limiter.ts'
 import type { ResolvedOptions } from './options.ts'
@@ -21,6 +21,8 @@ export interface Exchange {
   readonly request: ApiRequest
   /** What follows the `?`. */
   readonly query: string
+  /** The callers that count as one with the caller. */
+  readonly peer: () => string
   readonly requestId: string
   /** On the monotonic clock, in milliseconds. */
   readonly deadlineAt: number
@@ -46,17 +48,22 @@ export function createOperations(store: BusinessApiStore, resolved: ResolvedOpti
     rateLimits && rateLimitScope === 'process'
       ? createLocalLimiter(rateLimits)
       : (admission: Admission) => admission
+  const authentication = createAuthentication(store.apiKeys, resolved.deadlineMs)
   const lastUse = createLastUse(store.apiKeys, resolved.logger)
 
-  function admissionRequest(scope: Scope, exchange: Exchange): AdmissionRequest {
-    const keyDigest = readKeyDigest(exchange.request.header('authorization'))
-    return { keyDigest, scope, rateLimits: rateLimitScope === 'shared' ? rateLimits : null }
+  async function admissionRequest(scope: Scope, { request, peer }: Exchange): Promise<AdmissionRequest> {
+    const key = await authentication.present(request.header('authorization'), peer)
+    return { ...key, scope, rateLimits: rateLimitScope === 'shared' ? rateLimits : null }
   }
 
   /** Turns a verdict into the caller, or into its refusal. */
-  function enter(verdict: Admission, scope: Scope, exchange: Exchange): { organizationId: string } {
+  function enter(
+    verdict: Admission,
+    { keyDigest, scope }: AdmissionRequest,
+    exchange: Exchange,
+  ): { organizationId: string } {
     const admission = limitLocally(verdict)
-    if (admission.outcome === 'unauthenticated') throw invalidKey()
+    if (admission.outcome === 'unauthenticated') throw authentication.refuse(keyDigest)
     if (admission.lastUseIsStale) lastUse.record(admission.caller)
     if (admission.rateLimit) exchange.headers = rateLimitHeaders(admission.rateLimit)
     if (admission.outcome === 'limited') throw refusals.limited(admission.rateLimit?.retryAfterMs ?? 0)
@@ -66,22 +73,22 @@ export function createOperations(store: BusinessApiStore, resolved: ResolvedOpti
 
   return {
     async list(route, exchange) {
-      const request = admissionRequest(route.scope, exchange)
+      const request = await admissionRequest(route.scope, exchange)
       const limit = tryReadLimit(exchange.query)
       if (typeof limit !== 'number') {
         // The key is judged before the query; only then may the query be refused.
-        enter(await store.apiKeys.admit(request), route.scope, exchange)
+        enter(await store.apiKeys.admit(request), request, exchange)
         throw limit.refusal
       }
       const { admission, page } = await route.admitAndList(request, limit)
-      enter(admission, route.scope, exchange)
+      enter(admission, request, exchange)
       if (page === null) throw new TypeError(`Cannot answer ${route.operationId} as the store gave no page`)
       return jsonReply(200, `{"data":${page}}`, exchange)
     },
 
     async create(route, exchange) {
-      const admission = await store.apiKeys.admit(admissionRequest(route.scope, exchange))
-      const { organizationId } = enter(admission, route.scope, exchange)
+      const request = await admissionRequest(route.scope, exchange)
+      const { organizationId } = enter(await store.apiKeys.admit(request), request, exchange)
       exchange.isReadingBody = true
       const json = await readJson(exchange.request, maxBodyBytes)
       exchange.isReadingBody = false

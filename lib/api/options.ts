@@ -3,6 +3,7 @@ import { isRateLimit, RATE_LIMIT_REQUIREMENT, type RateLimit, type RateLimits } 
 import { type Clock, createIds, type Ids } from '../base/ids.ts'
 import type { Logger } from '../base/log.ts'
 import { readHeaderPrefix, readLogger, readMatching, readWhole } from '../base/options.ts'
+import type { PeerRequest } from './peer-address.ts'
 
 /** The request of an unexpected failure. */
 export interface ErrorContext {
@@ -43,6 +44,12 @@ export interface BusinessApiOptions {
   deadlineMs?: number | undefined
   /** The rate limits; `false` turns rate limits off. */
   rateLimit?: RateLimitOptions | false | undefined
+  /**
+   * Tells the address of a caller, where a proxy stands in front: `({ header }) => header('x-real-ip')`, a header that the
+   * proxy always sets. Requests without a valid API key take turns by it, an IPv6 address by its first 64 bits; nothing else
+   * depends on it. Default the address at the other end of the socket.
+   */
+  peerAddress?: ((request: PeerRequest) => string | undefined) | undefined
   /** The prefix of the platform's API keys, for the OpenAPI document: `bapi` in `bapi_live_…`. Default `bapi`. */
   keyPrefix?: string | undefined
   /** The prefix of the webhook headers, for the OpenAPI document: `X-SERVICE` in `X-SERVICE-Event-Id`. Default `X-SERVICE`. */
@@ -65,6 +72,7 @@ export interface ResolvedOptions {
   readonly deadlineMs: number
   readonly rateLimits: RateLimits | null
   readonly rateLimitScope: 'shared' | 'process'
+  readonly peerAddress: (request: PeerRequest) => string | undefined
   readonly keyPrefix: string
   readonly headerPrefix: string
   readonly logger: Logger
@@ -88,6 +96,7 @@ export function readOptions(options: BusinessApiOptions): ResolvedOptions {
     deadlineMs: readWhole('deadlineMs', options.deadlineMs, 5000),
     rateLimits: rateLimit === false ? null : readRateLimits(rateLimit),
     rateLimitScope: rateLimit === false ? 'shared' : readScope(rateLimit.scope),
+    peerAddress: options.peerAddress ?? (({ remoteAddress }) => remoteAddress),
     keyPrefix: readMatching('keyPrefix', options.keyPrefix, DEFAULT_KEY_PREFIX, API_KEY_PREFIX),
     headerPrefix: readHeaderPrefix(options.headerPrefix),
     logger: readLogger(logger),

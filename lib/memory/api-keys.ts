@@ -8,6 +8,16 @@ import type { KeptApiKey, Memory, Organization } from './state.ts'
 /** API keys in memory, and the admission of requests by API key. */
 export function createApiKeyStore(memory: Memory): ApiKeyStore {
   return {
+    async identify(digests) {
+      const now = memory.clock()
+      const found = new Map<string, string>()
+      for (const digest of digests) {
+        const kept = memory.digests.get(digest)
+        if (kept && isInForce(kept.key, now)) found.set(digest, kept.organization.id)
+      }
+      return found
+    },
+
     async admit(request) {
       return admit(memory, request)
     },

@@ -7,7 +7,8 @@ import { isoTimestamp } from './statements/fragments.ts'
 export function createAuditStore(database: Database): AuditStore {
   return {
     async list(organizationId, { subjectId }, limit, before) {
-      const [entries] = await database.row(
+      const [entries] = await database.rowFor(
+        organizationId,
         (sql, answerTag) => sql`
           select coalesce(pg_catalog.json_agg(item), '[]')::text, ${answerTag} from (
             select
@@ -24,7 +25,8 @@ export function createAuditStore(database: Database): AuditStore {
     },
 
     async record(organizationId, entry) {
-      await database.row(
+      await database.rowFor(
+        organizationId,
         (sql, answerTag) => sql`
           with audited as (${recordEntry(sql, organizationId, entry, sql`(values (1)) as test`)} returning 1)
           select count(*)::text, ${answerTag} from audited`,

@@ -25,7 +25,8 @@ export async function listDeliveries(
   limit: number,
   before: string | null,
 ): Promise<readonly Delivery[]> {
-  const [deliveries] = await database.row(
+  const [deliveries] = await database.rowFor(
+    organizationId,
     (sql, answerTag) => sql`
       select coalesce(pg_catalog.json_agg(item), '[]')::text, ${answerTag} from (
         select ${columns(sql)}
@@ -46,7 +47,8 @@ export async function getDelivery(
   organizationId: string,
   deliveryId: string,
 ): Promise<DeliveryDetails | null> {
-  const [delivery] = await database.row(
+  const [delivery] = await database.rowFor(
+    organizationId,
     (sql, answerTag) => sql`
       select
         (
@@ -85,7 +87,8 @@ export async function recoverDeliveries(
   database: Database,
   { organizationId, ids, filter, limit, entry }: RecoveryRequest,
 ): Promise<readonly string[]> {
-  const [recovered] = await database.row(
+  const [recovered] = await database.rowFor(
+    organizationId,
     (sql, answerTag) => sql`
       with wanted as (
         select delivery.id from business_api.deliveries delivery
@@ -127,7 +130,8 @@ export async function cancelDelivery(
   deliveryId: string,
   entry: AuditRecord,
 ): Promise<boolean> {
-  const [wasPending] = await database.row(
+  const [wasPending] = await database.rowFor(
+    organizationId,
     (sql, answerTag) => sql`
       with locked as (
         select id, state from business_api.deliveries

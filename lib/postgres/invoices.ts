@@ -101,7 +101,8 @@ export function createInvoiceStore(database: RecordDatabase): InvoiceStore {
 
     async markOverdue({ organizationId, asOf, limit, event }) {
       const { type, createdAt, body } = event
-      const [due, marked] = await database.row(
+      const [due, marked] = await database.rowFor(
+        organizationId,
         (sql, answerTag) => sql`
           with due as (
             select organization_id, id from business_api.invoices

@@ -9,11 +9,15 @@ import { isConflict, isConnectionLost, isUnavailable } from './driver-faults.ts'
 import { createPool, type RawRows, type Statement } from './pool.ts'
 import { createServers } from './servers.ts'
 import { readSource } from './source.ts'
+import { createTurns, type Share } from './turns.ts'
 import { createWakeUpSignal, type WakeUpSignal } from './wake-up-signal.ts'
 
 /** The limits of a store's use of its database. */
 export interface DatabaseOptions {
-  /** Connections that the store opens at most, as they are needed. Default: as the connection string or the pool says, or 10. */
+  /**
+   * Connections that the store opens at most, as they are needed. From 4 on, one organization uses at most half of them, and
+   * a quarter is kept for organizations that use none. Default: as the connection string or the pool says, or 10.
+   */
   maxConnections?: number | undefined
   /**
    * Whether statements are prepared: false behind a pooler that cannot, as PgBouncer before 1.21. Default: as the connection
@@ -27,9 +31,15 @@ export interface DatabaseOptions {
   sessions?: boolean | undefined
   /** Milliseconds after which a statement counts as unanswered. Default 5000. */
   statementTimeoutMs?: number | undefined
-  /** Statements of this process that may be under way or waiting at once; one more is refused at once. Default 1000. */
+  /**
+   * Statements of this process that may be under way or waiting at once. One more is refused at once, or takes the place of
+   * a waiting statement of the organization with most of them. Default 1000.
+   */
   maxPending?: number | undefined
 }
+
+/** The share of the statements of no one organization: the delivery loop's, above all. */
+const OWN_WORK = Symbol('own work')
 
 /** One row of text columns, by position. */
 export type TextRow = readonly (string | null)[]
@@ -48,17 +58,21 @@ export interface RecordDatabase {
    * Every statement of the store is safe to send twice, so it is sent once more when the connection was lost under it,
    * and as often as there is time for when others were in its way.
    *
+   * @param share the id of the organization whose share of the connections the statement takes; null when it is for no one
+   *   organization
    * @param lockWaitMs how long the statement may wait for a lock on top of its ordinary time
    * @throws `BusinessApiError` with code `store_unavailable` when the database cannot be reached, does not answer in
    *   time, or too many statements are waiting
    */
-  row(build: BuildStatement, lockWaitMs?: number): Promise<TextRow>
+  rowFor(share: Share | null, build: BuildStatement, lockWaitMs?: number): Promise<TextRow>
   /** For statements that have made deliveries due. */
   readonly wakeUp: Pick<WakeUpSignal, 'signal'>
 }
 
 /** What the store's slices need of PostgreSQL. */
 export interface Database extends RecordDatabase {
+  /** Sends a statement of no one organization: see {@link RecordDatabase.rowFor}. */
+  row(build: BuildStatement): Promise<TextRow>
   readonly wakeUp: WakeUpSignal
   /** Explains errors of statements that a host's transaction has sent. */
   readonly explain: ExplainError
@@ -88,54 +102,56 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
   const maxPending = readWhole('maxPending', options.maxPending, 1000)
   const servers = createServers(readable, { prepare, sessions, statementTimeoutMs })
   const connections = createConnections(servers, maxConnections)
-  const pool = createPool(connections)
+  const pool = createPool(connections, createTurns(maxConnections, maxPending))
   const drain = createDrain()
   let closing: Promise<void> | undefined
-  let pending = 0
   let tags = 0
 
-  async function send(build: BuildStatement, timeoutMs: number): Promise<TextRow> {
+  async function send(share: Share, build: BuildStatement, timeoutMs: number): Promise<TextRow> {
     const answerTag = String(++tags)
     // Judged before the connection is used again: one that has mixed up its answers is given up.
     return await pool.run(
+      share,
       (sql) => build(sql, sql`${answerTag}::text`),
       timeoutMs,
       (rows) => readAnswer(rows, answerTag),
     )
   }
 
-  async function sendUntil(build: BuildStatement, timeoutMs: number, attempt = 1): Promise<TextRow> {
+  async function sendUntil(
+    share: Share,
+    build: BuildStatement,
+    timeoutMs: number,
+    attempt = 1,
+  ): Promise<TextRow> {
     const begunAt = performance.now()
     try {
-      return await send(build, timeoutMs)
+      return await send(share, build, timeoutMs)
     } catch (error) {
       const leftMs = timeoutMs - (performance.now() - begunAt)
       const isWorthwhile = isConflict(error) || (isConnectionLost(error) && attempt === 1)
       if (!isWorthwhile || leftMs <= 0) throw error
       if (isConflict(error)) await sleep(Math.random() * Math.min(attempt, CONFLICT_PAUSE_MAX_MS))
-      return sendUntil(build, leftMs, attempt + 1)
+      return sendUntil(share, build, leftMs, attempt + 1)
     }
   }
 
-  const explain = createSchemaFaults((build) => send(build, statementTimeoutMs))
+  const explain = createSchemaFaults((build) => send(OWN_WORK, build, statementTimeoutMs))
 
-  async function row(build: BuildStatement, lockWaitMs = 0): Promise<TextRow> {
-    if (pending >= maxPending) {
-      throw storeUnavailable(`Cannot use PostgreSQL as ${maxPending} statements are waiting already`)
-    }
-    pending++
+  async function rowFor(share: Share | null, build: BuildStatement, lockWaitMs = 0): Promise<TextRow> {
     const end = drain.beginStatement()
     try {
-      return await sendUntil(build, statementTimeoutMs + lockWaitMs)
+      return await sendUntil(share ?? OWN_WORK, build, statementTimeoutMs + lockWaitMs)
     } catch (error) {
       throw isUnavailable(error) || isConflict(error)
         ? storeUnavailable('Cannot reach PostgreSQL', error)
         : await explain(error)
     } finally {
-      pending--
       end()
     }
   }
+
+  const row = (build: BuildStatement): Promise<TextRow> => rowFor(null, build)
 
   // Without a commit of its own to wait for: the notification is worth nothing after a crash.
   const notify = (channel: string): Promise<unknown> =>
@@ -152,6 +168,7 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
   }
 
   return {
+    rowFor,
     row,
     wakeUp,
     explain,

@@ -4,6 +4,7 @@ import { withDeadline } from '../../base/time.ts'
 import type { Connection } from './connection.ts'
 import type { Connections } from './connections.ts'
 import { leavesConnectionUsable } from './driver-faults.ts'
+import type { Share, Turns } from './turns.ts'
 
 /** A statement under construction, to be sent. */
 export type Statement = PendingQuery<Row[]>
@@ -16,9 +17,16 @@ export interface Pool {
   /**
    * Sends a statement and gives what `read` makes of its rows, which come as bytes.
    *
-   * @throws `BusinessApiError` with code `store_unavailable` when there is no answer within `timeoutMs`
+   * @param share the organization whose share of the connections the statement takes
+   * @throws `BusinessApiError` with code `store_unavailable` when there is no answer within `timeoutMs`, or too many
+   *   statements wait
    */
-  run<T>(build: (sql: Sql) => Statement, timeoutMs: number, read: (rows: RawRows) => T): Promise<T>
+  run<T>(
+    share: Share,
+    build: (sql: Sql) => Statement,
+    timeoutMs: number,
+    read: (rows: RawRows) => T,
+  ): Promise<T>
 }
 
 /**
@@ -27,7 +35,18 @@ export interface Pool {
  * a connection that was broken under it. Here a connection that failed is given up whole, a statement that waits can still
  * be withdrawn, and nothing stands behind another's lock.
  */
-export function createPool(connections: Connections): Pool {
+export function createPool(connections: Connections, turns: Turns): Pool {
+  /** Takes a connection, of which there is one for each turn. */
+  async function take(timeoutMs: number): Promise<Connection | null> {
+    try {
+      return await connections.take(timeoutMs)
+    } catch (error) {
+      // No connection can be opened, or the store is closed: no other statement will get one either.
+      turns.rejectWaiting(error)
+      throw error
+    }
+  }
+
   async function send<T>(
     connection: Connection,
     build: (sql: Sql) => Statement,
@@ -49,17 +68,32 @@ export function createPool(connections: Connections): Pool {
     }
   }
 
+  async function runInTurn<T>(
+    build: (sql: Sql) => Statement,
+    timeoutMs: number,
+    read: (rows: RawRows) => T,
+  ): Promise<T> {
+    const begunAt = performance.now()
+    const connection = await take(timeoutMs)
+    if (connection === null) throw TIMED_OUT
+    try {
+      return await send(connection, build, timeoutMs - (performance.now() - begunAt), read)
+    } catch (error) {
+      if (connections.isClosed) throw storeUnavailable('Cannot use PostgreSQL as the store was closed', error)
+      throw error
+    }
+  }
+
   return {
-    async run(build, timeoutMs, read) {
+    async run(share, build, timeoutMs, read) {
       const begunAt = performance.now()
-      const connection = await connections.take(timeoutMs)
-      if (connection === null) throw unanswered(timeoutMs)
+      if (!(await turns.take(share, timeoutMs))) throw unanswered(timeoutMs)
       try {
-        return await send(connection, build, timeoutMs - (performance.now() - begunAt), read)
+        return await runInTurn(build, timeoutMs - (performance.now() - begunAt), read)
       } catch (error) {
-        if (connections.isClosed)
-          throw storeUnavailable('Cannot use PostgreSQL as the store was closed', error)
         throw error === TIMED_OUT ? unanswered(timeoutMs) : error
+      } finally {
+        turns.end(share)
       }
     },
   }

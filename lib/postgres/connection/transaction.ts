@@ -28,7 +28,7 @@ export function createTransactionDatabase(
   checkTransaction(transaction)
   let tags = 0
   return {
-    async row(build) {
+    async rowFor(_share, build) {
       try {
         const answerTag = String(++tags)
         return readAnswer(await build(transaction, transaction`${answerTag}::text`).raw(), answerTag)

@@ -12,7 +12,8 @@ function admissionArguments(sql: Sql, { keyDigest, scope, rateLimits }: Admissio
 
 /** Judges a request and takes its tokens. */
 export async function admit(database: RecordDatabase, request: AdmissionRequest): Promise<Admission> {
-  const [admission] = await database.row(
+  const [admission] = await database.rowFor(
+    request.organizationHint ?? null,
     (sql, answerTag) =>
       sql`select admission, ${answerTag} from business_api.admit(${admissionArguments(sql, request)})`,
   )
@@ -31,7 +32,8 @@ export async function admitToPage<Item>(
   request: AdmissionRequest,
   rows: (sql: Sql) => Fragment,
 ): Promise<AdmittedPage<Item>> {
-  const [verdict, page] = await database.row(
+  const [verdict, page] = await database.rowFor(
+    request.organizationHint ?? null,
     (sql, answerTag) => sql`
       select verdict.admission, verdict.admitted_page, ${answerTag}
       from (
@@ -51,7 +53,8 @@ async function readPage(
   organizationId: string,
   rows: (sql: Sql) => Fragment,
 ): Promise<string | null> {
-  const [page] = await database.row(
+  const [page] = await database.rowFor(
+    organizationId,
     (sql, answerTag) => sql`
       select (${pageOf(sql, rows)}), ${answerTag} from (values (${organizationId}::text)) as caller (organization_id)`,
   )
