@@ -12,7 +12,11 @@ export interface NodeRequest extends IncomingMessage {
   rawBody?: unknown
 }
 
-/** Adapts a request of node:http to {@link ApiRequest}. */
+/**
+ * Adapts a request of node:http to {@link ApiRequest}.
+ *
+ * @param basePath the mount path in front of the API's paths; may be empty
+ */
 export function fromNode(request: NodeRequest, basePath: string): ApiRequest {
   const { method = 'GET', url = '/', originalUrl } = request
   return {

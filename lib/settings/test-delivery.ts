@@ -55,7 +55,7 @@ export interface TestDeliveryTools {
   readonly makeEntry: MakeEntry
 }
 
-/** Sends an example of an event to an endpoint at once. */
+/** Creates the call `sendTest`, which sends an example of an event to an endpoint at once. */
 export function createTestDelivery(
   store: Pick<BusinessApiStore, 'endpoints' | 'audit'>,
   { sender, sealer, headerPrefix, ids, clock, makeEntry }: TestDeliveryTools,
