@@ -63,7 +63,7 @@ export function createTestDelivery(
   return async (organizationId, endpointId, options) => {
     if (!sender) {
       throw new TypeError(
-        `${ACTION} as option 'sender' is not set: give createDeveloperSettings the one of createWebhookSender()`,
+        `${ACTION} as option 'sender' is not set: give createDeveloperSettings a sender of createWebhookSender()`,
       )
     }
     const call = readSend(organizationId, { ...options, endpointId })
