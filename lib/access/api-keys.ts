@@ -31,7 +31,11 @@ export function isApiKeyPrefix(prefix: string): boolean {
   return API_KEY_PREFIX.test(prefix)
 }
 
-/** Makes a new key. Only the returned value holds the key in full. */
+/**
+ * Makes a new key. Only the returned value holds the key in full.
+ *
+ * @param prefix of the shape of {@link API_KEY_PREFIX}
+ */
 export function generateApiKey(prefix: string): string {
   const unchecked = `${prefix}_live_${toBase62(BigInt(`0x${randomBytes(32).toString('hex')}`), SECRET_DIGITS)}`
   return unchecked + checksum(unchecked)

@@ -43,6 +43,8 @@ const RANDOM_POOL_BYTES = 4096
  * Returns the function that makes the ids of the library. Ids are ULIDs, monotonic also when the clock stands still or
  * goes back, so that "newest first" is the order of the primary key and needs no other index. All ids by the system's
  * clock come from a single sequence for the whole process.
+ *
+ * @param clock milliseconds since 1970 in UTC. Default `Date.now`
  */
 export function createIds(clock: Clock = Date.now): Ids {
   if (clock !== Date.now) return createSequence(clock)

@@ -6,7 +6,12 @@ interface Answered {
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** Makes a reply with JSON text as its body and the headers that every reply carries. */
+/**
+ * Makes a reply with JSON text as its body and the headers that every reply carries.
+ *
+ * @param body JSON text
+ * @param ownHeaders further headers of this reply
+ */
 export function jsonReply(
   status: number,
   body: string,
@@ -28,7 +33,7 @@ export function jsonReply(
   }
 }
 
-/** A reply without a body: 204 and 304. */
+/** Makes a reply without a body: 204 and 304. */
 export function bareReply(
   status: number,
   { requestId }: Answered,

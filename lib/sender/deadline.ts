@@ -10,7 +10,12 @@ export interface Deadline {
   clear(): void
 }
 
-/** Starts the time of an attempt. */
+/**
+ * Starts the time of an attempt.
+ *
+ * @param timeoutMs milliseconds for the whole attempt
+ * @param signal ends the attempt when aborted
+ */
 export function startDeadline(timeoutMs: number, signal: AbortSignal | undefined): Deadline {
   let error: SendError | undefined
   let stop: ((error: SendError) => void) | undefined

@@ -100,7 +100,9 @@ function copy<Value>(headers: Readonly<Record<string, Value>>): Readonly<Record<
 
 // --- Patches ---
 
-/** Applies a patch. The names of headers are compared without regard to case. */
+/**
+ * Applies a patch to headers: a value sets a header, null removes a header. Names are compared without regard to case.
+ */
 export function patchHeaders(present: HeaderValues, patch: HeaderPatch): HeaderValues {
   if (patch === null) return {}
   const patched = new Set(Object.keys(patch).map((name) => name.toLowerCase()))

@@ -55,7 +55,7 @@ export interface TestDeliveryTools {
   readonly makeEntry: MakeEntry
 }
 
-/** Sends an example of an event to an endpoint at once. */
+/** Creates the call `sendTest`, which sends an example of an event to an endpoint at once. */
 export function createTestDelivery(
   store: Pick<BusinessApiStore, 'endpoints' | 'audit'>,
   { sender, sealer, headerPrefix, ids, clock, makeEntry }: TestDeliveryTools,
@@ -63,7 +63,7 @@ export function createTestDelivery(
   return async (organizationId, endpointId, options) => {
     if (!sender) {
       throw new TypeError(
-        `${ACTION} as option 'sender' is not set: give createDeveloperSettings the one of createWebhookSender()`,
+        `${ACTION} as option 'sender' is not set: give createDeveloperSettings a sender of createWebhookSender()`,
       )
     }
     const call = readSend(organizationId, { ...options, endpointId })
