@@ -18,7 +18,8 @@ import type {
   DeliveryState,
   DeliveryStore,
 } from '../webhooks/deliveries.ts'
-import { type Acting, ActorSchema, type MakeEntry } from './audit.ts'
+import type { Acting, MakeEntry } from './audit.ts'
+import { audited, defineCall } from './calls.ts'
 import { type Page, type PageQuery, pageEntries, readPage } from './page.ts'
 
 // --- Types ---
@@ -105,16 +106,15 @@ export const STATES = Object.keys(STATE_WORDS) as readonly DeliveryState[]
 const typeRequirement = `must be one of ${EVENT_TYPES.join(', ')}`
 const statesRequirement = `must be one or more of ${STATES.join(', ')}`
 
-const FilterSchema = v.object({
-  organizationId: OrganizationIdSchema,
+const FILTER = {
   endpointId: v.exactOptional(IdSchema),
   type: v.exactOptional(v.picklist(EVENT_TYPES, typeRequirement)),
   since: v.exactOptional(MomentSchema),
   until: v.exactOptional(MomentSchema),
-})
-const RecoverSchema = v.object({ ...FilterSchema.entries, actor: ActorSchema })
+}
 const ListSchema = v.object({
-  ...FilterSchema.entries,
+  organizationId: OrganizationIdSchema,
+  ...FILTER,
   states: v.exactOptional(
     v.pipe(
       v.array(v.picklist(STATES, statesRequirement), statesRequirement),
@@ -123,8 +123,11 @@ const ListSchema = v.object({
   ),
   ...pageEntries('dlv'),
 })
-const RefSchema = v.object({ organizationId: OrganizationIdSchema, deliveryId: IdSchema })
-const ChangeSchema = v.object({ ...RefSchema.entries, actor: ActorSchema })
+const REF = { deliveryId: IdSchema }
+const readGet = defineCall('Cannot show a delivery', REF)
+const readRedeliver = defineCall('Cannot redeliver a delivery', REF)
+const readCancel = defineCall('Cannot cancel a delivery', REF)
+const readRecover = defineCall('Cannot recover deliveries', FILTER)
 
 // --- Calls ---
 
@@ -151,47 +154,34 @@ export function createDeliverySettings(
     },
 
     async get(organizationId, deliveryId) {
-      const input = read(RefSchema, { organizationId, deliveryId }, 'Cannot show a delivery')
-      return found(
-        await store.deliveries.get(input.organizationId, input.deliveryId),
-        'Cannot show a delivery',
-      )
+      const { organizationId: owner, input, action } = readGet(organizationId, { deliveryId })
+      return found(await store.deliveries.get(owner, input.deliveryId), action)
     },
 
-    async redeliver(organizationId, deliveryId, { actor } = {}) {
-      const action = 'Cannot redeliver a delivery'
-      const input = read(ChangeSchema, { organizationId, deliveryId, actor }, action)
-      const { organizationId: owner, deliveryId: id } = input
-      const entry = makeEntry('delivery.redelivered', id, input.actor)
-      const recovered = await store.deliveries.recover({
-        organizationId: owner,
-        ids: [id],
-        filter: {},
-        limit: 1,
-        entry,
-      })
-      const delivery = found(await store.deliveries.get(owner, id), action)
+    async redeliver(organizationId, deliveryId, options) {
+      const call = readRedeliver(organizationId, { ...options, deliveryId })
+      const { deliveryId: id } = call.input
+      const request = audited(makeEntry, call, 'delivery.redelivered', id)
+      const recovered = await store.deliveries.recover({ ...request, ids: [id], filter: {}, limit: 1 })
+      const delivery = found(await store.deliveries.get(call.organizationId, id), call.action)
       if (recovered.includes(id)) return delivery
-      throw new BusinessApiError(INVALID_STATE, `${action} as ${obstacleOf(delivery)}`)
+      throw new BusinessApiError(INVALID_STATE, `${call.action} as ${obstacleOf(delivery)}`)
     },
 
     async recover(organizationId, { onProgress = () => {}, ...options } = {}) {
-      const given = { ...withoutUndefined(options), organizationId }
-      const {
-        organizationId: owner,
-        actor,
-        ...filter
-      } = read(RecoverSchema, given, 'Cannot recover deliveries')
-      const entry = makeEntry('deliveries.recovered', filter.endpointId ?? owner, actor, { filter })
+      const call = readRecover(organizationId, options)
+      const { organizationId: owner, input: filter } = call
+      const subjectId = filter.endpointId ?? owner
+      const { entry } = audited(makeEntry, call, 'deliveries.recovered', subjectId, { filter })
       const recoverable = { ...filter, states: RECOVERABLE }
       return { recovered: await recover(store.deliveries, owner, recoverable, entry, onProgress) }
     },
 
-    async cancel(organizationId, deliveryId, { actor } = {}) {
-      const action = 'Cannot cancel a delivery'
-      const input = read(ChangeSchema, { organizationId, deliveryId, actor }, action)
-      const { organizationId: owner, deliveryId: id } = input
-      const entry = makeEntry('delivery.cancelled', id, input.actor)
+    async cancel(organizationId, deliveryId, options) {
+      const call = readCancel(organizationId, { ...options, deliveryId })
+      const { organizationId: owner, action } = call
+      const { deliveryId: id } = call.input
+      const { entry } = audited(makeEntry, call, 'delivery.cancelled', id)
       const isCancelled = await store.deliveries.cancel(owner, id, entry)
       const delivery = found(await store.deliveries.get(owner, id), action)
       if (isCancelled) return delivery

@@ -15,8 +15,8 @@ import {
   serve,
   startPlatform,
   type TestServer,
-  watchStrays,
 } from '../api/_api.ts'
+import { watchStrays } from '../api/_strays.ts'
 
 export const strays = watchStrays()
 export const platform = await startPlatform()

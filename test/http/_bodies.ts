@@ -1,15 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, type TestContext } from 'node:test'
 import type { BusinessApiOptions, BusinessApiStore } from '../../lib/index.ts'
-import {
-  type Answer,
-  rawHead,
-  request,
-  serve,
-  startPlatform,
-  type TestServer,
-  watchStrays,
-} from '../api/_api.ts'
+import { type Answer, rawHead, request, serve, startPlatform, type TestServer } from '../api/_api.ts'
+import { watchStrays } from '../api/_strays.ts'
 
 export const strays = watchStrays()
 export const platform = await startPlatform()

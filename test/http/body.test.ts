@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { assertError, assertFields, rawHead, rawRequest, recordOf, request } from '../api/_api.ts'
-
 import {
   api,
   BODY,

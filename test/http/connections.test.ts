@@ -12,9 +12,8 @@ import {
   recordOf,
   request,
   serve,
-  settle,
 } from '../api/_api.ts'
-
+import { settle } from '../api/_strays.ts'
 import {
   api,
   BODY,

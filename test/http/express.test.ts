@@ -4,7 +4,6 @@ import { describe, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import express5 from 'express'
 import { assertError, rawRequest } from '../api/_api.ts'
-
 import {
   assertCreated,
   BODY,

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { FetchBody } from '../../lib/index.ts'
 import { type Answer, assertError } from '../api/_api.ts'
-
 import { assertCreated, BODY, key, PATH, watched } from './_adapters.ts'
 
 describe('fetch', () => {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { describe, test } from 'node:test'
-import { assertError, rawRequest, settle } from '../api/_api.ts'
-
+import { assertError, rawRequest } from '../api/_api.ts'
+import { settle } from '../api/_strays.ts'
 import { assertCreated, BODY, chunkedPost, get, listen, post, strays, watched } from './_adapters.ts'
 
 describe('A body that the host has touched', () => {

@@ -11,7 +11,6 @@ import {
   request,
   seedClients,
 } from '../api/_api.ts'
-
 import { api, BODY, bodyOf, key, MAX, PATH, platform, post, server } from './_bodies.ts'
 
 describe('HEAD', () => {

@@ -5,7 +5,6 @@ import { digestApiKey } from '../../lib/access/api-keys.ts'
 import { BusinessApiError, INVALID_INPUT } from '../../lib/base/errors.ts'
 import type { Acting } from '../../lib/settings.ts'
 import { createSetUp, entriesOf, type Given, URL } from './_audit.ts'
-
 import { untyped } from './_refusals.ts'
 import { claim, describeOnEveryStore, newOrganization, publish, record } from './_stores.ts'
 

@@ -3,7 +3,6 @@ import { describe, test } from 'node:test'
 import { INVALID_INPUT, NOT_FOUND } from '../../lib/base/errors.ts'
 import { createDeveloperSettings, type DeliveryQuery } from '../../lib/settings.ts'
 import { createSetUp, idsOf, makeOfEachState, publishSeveral } from './_deliveries.ts'
-
 import { assertRefused, untyped } from './_refusals.ts'
 import { claim, describeOnEveryStore, publish, record } from './_stores.ts'
 
@@ -209,7 +208,7 @@ describeOnEveryStore((open) => {
         await assertRefused(cancel, NOT_FOUND, 'Cannot cancel a delivery', about)
       }
       for (const id of [null, 7, undefined]) {
-        const about = / as deliveryId must be a string$/
+        const about = id === undefined ? / as deliveryId must be given$/ : / as deliveryId must be a string$/
         const get = deliveries.get(organizationId, untyped(id))
         await assertRefused(get, INVALID_INPUT, 'Cannot show a delivery', about)
         const redeliver = deliveries.redeliver(organizationId, untyped(id))

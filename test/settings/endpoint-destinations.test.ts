@@ -7,7 +7,6 @@ import { createDeveloperSettings } from '../../lib/settings.ts'
 import type { Lookup } from '../../lib/webhooks/dns-lookup.ts'
 import { createWebhookSender } from '../../lib/webhooks.ts'
 import { createSetUp, KEY, URL } from './_endpoints.ts'
-
 import { assertRefused } from './_refusals.ts'
 import { describeOnEveryStore } from './_stores.ts'
 

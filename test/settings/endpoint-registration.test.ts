@@ -5,7 +5,6 @@ import { EVENT_TYPES } from '../../lib/resources/event-catalogue.ts'
 import type { NewEndpoint } from '../../lib/settings.ts'
 import { createSecretSealer } from '../../lib/webhooks/secret-sealing.ts'
 import { createSetUp, KEY, readSigningSecrets, SECRET, URL } from './_endpoints.ts'
-
 import { assertRefused, untyped } from './_refusals.ts'
 import { claim, describeOnEveryStore, publish } from './_stores.ts'
 

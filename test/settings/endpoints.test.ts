@@ -4,7 +4,6 @@ import { describe, test } from 'node:test'
 import { INVALID_INPUT, INVALID_STATE, NOT_FOUND, SECRET_UNAVAILABLE } from '../../lib/base/errors.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createSetUp, DAY_MS, readSigningSecrets, SECRET, URL } from './_endpoints.ts'
-
 import { assertRefused, untyped } from './_refusals.ts'
 import { claim, describeOnEveryStore, newOrganization, publish, record } from './_stores.ts'
 

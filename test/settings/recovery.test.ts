@@ -9,7 +9,6 @@ import {
   publishSeveral,
   skipMany,
 } from './_deliveries.ts'
-
 import { assertRefused, untyped } from './_refusals.ts'
 import { claim, describeOnEveryStore, newOrganization, publish, record } from './_stores.ts'
 
