@@ -76,6 +76,11 @@ export function createConnections(servers: Servers, maxConnections: number): Con
     closeWhenUnused(connection)
   }
 
+  /** Rejects those that wait when no connection is left to serve them: the pause until the next dial would only delay that. */
+  function rejectIfStranded(error: unknown): void {
+    if (connections.size + dials === 0) rejectWaiting(openFailure(error))
+  }
+
   function rejectWaiting(error: unknown): void {
     for (const { reject } of waiting) reject(error)
     waiting.clear()
@@ -113,8 +118,7 @@ export function createConnections(servers: Servers, maxConnections: number): Con
     } catch (error) {
       dials--
       backoff.failed()
-      // Nothing else will serve them.
-      if (connections.size + dials === 0) rejectWaiting(openFailure(error))
+      rejectIfStranded(error)
     }
     dial()
   }
@@ -177,8 +181,10 @@ export function createConnections(servers: Servers, maxConnections: number): Con
     },
     giveUp(connection, error, sentAt) {
       if (sentAt !== undefined) giveUpSilent(sentAt)
-      if (isReadOnlyServer(error)) backoff.failed()
+      const isReadOnly = isReadOnlyServer(error)
+      if (isReadOnly) backoff.failed()
       discard(connection)
+      if (isReadOnly) rejectIfStranded(error)
     },
     get isClosed() {
       return closing.signal.aborted
