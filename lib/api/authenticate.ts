@@ -1,7 +1,6 @@
 import { type ApiKeyStore, digestApiKey, isWellFormedApiKey } from '../access/api-keys.ts'
-import { Refusal, refusals } from '../http/refusal.ts'
+import { type Refusal, refusals } from '../http/refusal.ts'
 import { createKeyLookups } from './key-lookups.ts'
-import { createRefusalPace } from './refusal-pace.ts'
 
 /** RFC 9110: the scheme ignores case, one or more spaces follow it. */
 const BEARER = /^bearer +([^\s,]+)$/i
@@ -22,7 +21,7 @@ export interface Authentication {
    *
    * @param authorization the header of the request
    * @param peer the callers that count as one
-   * @throws `Refusal` 401, when its turn has come
+   * @throws `Refusal` 401; `BusinessApiError` with code `store_unavailable` when the store cannot be reached
    */
   present(authorization: string | undefined, peer: () => string): Promise<PresentedKey>
   /**
@@ -33,29 +32,15 @@ export interface Authentication {
   refuse(keyDigest: string): Refusal
 }
 
-/** Of the time of a request, how much a 401 may wait: the rest is for the look-up before it. */
-const REFUSAL_WAIT_SHARE = 0.7
-
-/** Authenticates by keys of a store. @param deadlineMs the time of a request */
-export function createAuthentication(apiKeys: ApiKeyStore, deadlineMs: number): Authentication {
+/** Authenticates by the keys of a store. */
+export function createAuthentication(apiKeys: ApiKeyStore): Authentication {
   const lookups = createKeyLookups(apiKeys)
-  const waitForTurn = createRefusalPace(deadlineMs * REFUSAL_WAIT_SHARE)
-
-  async function find(authorization: string | undefined, peer: () => string): Promise<PresentedKey> {
-    const keyDigest = readKeyDigest(authorization)
-    const organizationHint = lookups.remembered(keyDigest) ?? (await lookups.find(keyDigest, peer()))
-    if (organizationHint === null) throw invalidKey()
-    return { keyDigest, organizationHint }
-  }
-
   return {
     async present(authorization, peer) {
-      try {
-        return await find(authorization, peer)
-      } catch (error) {
-        if (error instanceof Refusal) await waitForTurn(peer())
-        throw error
-      }
+      const keyDigest = readKeyDigest(authorization)
+      const organizationHint = lookups.remembered(keyDigest) ?? (await lookups.find(keyDigest, peer()))
+      if (organizationHint === null) throw invalidKey()
+      return { keyDigest, organizationHint }
     },
     refuse(keyDigest) {
       lookups.forget(keyDigest)

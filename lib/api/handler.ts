@@ -176,11 +176,13 @@ function startExchange(
     deadlineAt: performance.now() + deadlineMs,
     headers: {},
     isReadingBody: false,
+    refusal: null,
   }
 }
 
 /** A slow caller is nothing that the host has to hear of. */
-function lateness({ isReadingBody }: Exchange, deadlineMs: number): Error {
+function lateness({ isReadingBody, refusal }: Exchange, deadlineMs: number): Error {
+  if (refusal) return refusal
   return isReadingBody
     ? refusals.slowBody()
     : storeUnavailable(`Cannot answer the request as ${deadlineMs} ms have passed`)

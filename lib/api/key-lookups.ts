@@ -41,7 +41,7 @@ interface Lookup {
  * one connection and few statements, and a new key among them waits for no more than two look-ups. The answer "no such
  * key" is not kept: a key that is made is good for the next request.
  */
-export function createKeyLookups(apiKeys: ApiKeyStore): KeyLookups {
+export function createKeyLookups(apiKeys: Pick<ApiKeyStore, 'identify'>): KeyLookups {
   /** Organizations by digest, the key used longest ago first. */
   const remembered = new Map<string, string>()
   const waiting = createFairQueue<string, Lookup>()
@@ -81,7 +81,7 @@ export function createKeyLookups(apiKeys: ApiKeyStore): KeyLookups {
   async function lookUpAll(): Promise<void> {
     isLookingUp = true
     while (waiting.size > 0) {
-      if (!(await lookUp(takeBatch()))) await sleep(GATHER_MS, { keepsAlive: false })
+      if (!(await lookUp(takeBatch()))) await sleep(GATHER_MS)
     }
     isLookingUp = false
   }

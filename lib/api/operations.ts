@@ -5,16 +5,17 @@ import { readJson } from '../http/body.ts'
 import { readIdempotencyKey } from '../http/idempotency-key.ts'
 import type { ApiReply, ApiRequest } from '../http/message.ts'
 import { rateLimitHeaders } from '../http/rate-limit-headers.ts'
-import { refusals } from '../http/refusal.ts'
+import { Refusal, refusals } from '../http/refusal.ts'
 import { jsonReply } from '../http/reply.ts'
 import { readLimit, validate } from '../http/validate.ts'
 import type { CreateRoute, ListRoute } from '../resources/route.ts'
 import type { CreationOutcome, KeyReservation } from '../writes/creation.ts'
 import { fingerprint, IDEMPOTENCY_WINDOW_MS } from '../writes/idempotency.ts'
-import { createAuthentication } from './authenticate.ts'
+import { createAuthentication, type PresentedKey } from './authenticate.ts'
 import { createLastUse } from './last-use.ts'
 import { createLocalLimiter } from './local-limiter.ts'
 import type { ResolvedOptions } from './options.ts'
+import { createRefusalPace } from './refusal-pace.ts'
 
 /** A request on its way. */
 export interface Exchange {
@@ -30,6 +31,8 @@ export interface Exchange {
   headers: Record<string, string>
   /** Whether it is the caller that is waited for, and not the store. */
   isReadingBody: boolean
+  /** The 401 that waits for its turn. */
+  refusal: Refusal | null
 }
 
 /** What the two kinds of routes do. */
@@ -48,12 +51,26 @@ export function createOperations(store: BusinessApiStore, resolved: ResolvedOpti
     rateLimits && rateLimitScope === 'process'
       ? createLocalLimiter(rateLimits)
       : (admission: Admission) => admission
-  const authentication = createAuthentication(store.apiKeys, resolved.deadlineMs)
+  const authentication = createAuthentication(store.apiKeys)
+  const waitToRefuse = createRefusalPace(resolved.deadlineMs)
   const lastUse = createLastUse(store.apiKeys, resolved.logger)
 
-  async function admissionRequest(scope: Scope, { request, peer }: Exchange): Promise<AdmissionRequest> {
-    const key = await authentication.present(request.header('authorization'), peer)
+  async function admissionRequest(scope: Scope, exchange: Exchange): Promise<AdmissionRequest> {
+    const key = await presentedKey(exchange)
     return { ...key, scope, rateLimits: rateLimitScope === 'shared' ? rateLimits : null }
+  }
+
+  async function presentedKey(exchange: Exchange): Promise<PresentedKey> {
+    const { request, peer } = exchange
+    try {
+      return await authentication.present(request.header('authorization'), peer)
+    } catch (error) {
+      if (error instanceof Refusal) {
+        exchange.refusal = error
+        await waitToRefuse(peer())
+      }
+      throw error
+    }
   }
 
   /** Turns a verdict into the caller, or into its refusal. */

@@ -9,59 +9,35 @@ const BURST = 100
 const PER_SECOND = 200
 /** So short that the refusals of one tick, and the requests that follow them, hold up nothing. */
 const TICK_MS = 5
-/** Of the longest wait, how much is planned for a refusal: with other peers' between, it may take longer. */
-const PLANNED_SHARE = 0.8
-/** Refusals that wait. */
+/** Of the time of a request, how long a refusal is meant to wait: some came late, and some are overtaken. */
+const WAIT_SHARE = 0.6
+/** Refusals that wait; the oldest of the peer with most goes out when there is one more. */
 const WAITING_MAX = 10_000
-
-interface Waiter {
-  readonly peer: string
-  readonly since: number
-  go(): void
-}
 
 /**
  * Spaces out the answers 401. A caller that gets one at once sends the next request at once, and a thousand such callers
  * have nearly all of the process's time: callers with a valid key wait behind them in the event loop, however little each
  * refusal costs. A hundred at once and 200 a second go out without delay. Beyond that refusals wait for their turn, in round
  * robin of the peers, so that one caller's wrong key is answered soon beside another's flood; the more of them wait, the
- * faster they go out, so that all do in time, and evenly.
+ * faster they go out, so that they do in time, and evenly.
  *
- * @param maxWaitMs after which a refusal goes out whatever waits
+ * @param deadlineMs the time of a request
  */
-export function createRefusalPace(maxWaitMs: number): RefusalPace {
-  const waiting = createFairQueue<string, Waiter>()
-  /** The same, in the order of arrival. */
-  const arrivals = new Set<Waiter>()
+export function createRefusalPace(deadlineMs: number): RefusalPace {
+  const waiting = createFairQueue<string, { go(): void }>()
   let credit = BURST
   let creditedAt = performance.now()
 
   function addCredit(): void {
     const now = performance.now()
-    const perMs = Math.max(PER_SECOND / 1000, waiting.size / (maxWaitMs * PLANNED_SHARE))
+    const perMs = Math.max(PER_SECOND / 1000, waiting.size / (deadlineMs * WAIT_SHARE))
     credit = Math.min(BURST, credit + (now - creditedAt) * perMs)
     creditedAt = now
   }
 
-  function letGo(waiter: Waiter | undefined): void {
-    if (!waiter) return
-    arrivals.delete(waiter)
-    waiter.go()
-  }
-
-  function letGoLate(): void {
-    const before = performance.now() - maxWaitMs
-    for (const waiter of arrivals) {
-      if (waiter.since > before) return
-      waiting.remove(waiter.peer, waiter)
-      letGo(waiter)
-    }
-  }
-
   function tick(): void {
     addCredit()
-    letGoLate()
-    for (; credit >= 1 && waiting.size > 0; credit--) letGo(waiting.shift())
+    for (; credit >= 1 && waiting.size > 0; credit--) waiting.shift()?.go()
     if (waiting.size > 0) setTimeout(tick, TICK_MS)
   }
 
@@ -74,11 +50,9 @@ export function createRefusalPace(maxWaitMs: number): RefusalPace {
       }
       setTimeout(tick, TICK_MS)
     }
-    if (waiting.size >= WAITING_MAX) letGo(waiting.shiftLongest())
+    if (waiting.size >= WAITING_MAX) waiting.shiftLongest()?.go()
     await new Promise<void>((go) => {
-      const waiter = { peer, since: performance.now(), go }
-      waiting.add(peer, waiter)
-      arrivals.add(waiter)
+      waiting.add(peer, { go })
     })
   }
 }

@@ -60,6 +60,8 @@ export interface KeyOptions {
   readonly scopes?: readonly Scope[]
   readonly rateLimit?: RateLimit
   readonly expiresAt?: string
+  /** Default a new one. */
+  readonly key?: string
 }
 
 export const ids: ReturnType<typeof createIds> = createIds()
@@ -103,7 +105,7 @@ export function record(failures: Failure[]): (error: unknown, context: ErrorCont
 }
 
 async function insertKey(store: BusinessApiStore, organizationId: string, options: KeyOptions = {}) {
-  const key = generateApiKey('bapi')
+  const key = options.key ?? generateApiKey('bapi')
   const stored: ApiKeyRecord = {
     id: ids('key'),
     name: 'Test',
