@@ -1,5 +1,5 @@
 import { randomFillSync } from 'node:crypto'
-import { monotonicFactory } from 'ulid'
+import { encodeTime, monotonicFactory } from 'ulid'
 
 /** Returns milliseconds since 1970 in UTC. `Date.now`, except in tests. */
 export type Clock = () => number
@@ -53,6 +53,18 @@ export function createIds(clock: Clock = Date.now): Ids {
 }
 
 let systemIds: Ids | undefined
+
+/** 48 bits of milliseconds. */
+const ULID_TIME_MAX = 2 ** 48 - 1
+
+/**
+ * Returns the beginning of the ids of a moment, which sorts before every id of the moment and after every earlier id.
+ *
+ * @param milliseconds since 1970 in UTC; a time outside of the range of ULIDs counts as the end of the range
+ */
+export function firstIdAt(kind: IdKind, milliseconds: number): string {
+  return `${kind}_${encodeTime(Math.min(Math.max(Math.trunc(milliseconds), 0), ULID_TIME_MAX), 10)}`
+}
 
 function createSequence(clock: Clock): Ids {
   const ulid = monotonicFactory(createRandom())

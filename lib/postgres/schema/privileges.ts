@@ -215,6 +215,10 @@ const WORKER = merge(BASE, PUBLISHING, {
       update: ['expiry_noticed', 'expiry_noticed_by'],
     },
     invoices: { select: true, update: ['status'] },
+    purge_progress: {
+      select: true,
+      update: ['retention_ms', 'walk', 'revisit', 'revisited_at', 'purged_at', 'rests_until'],
+    },
   },
   functions: [
     'claim_deliveries',
@@ -226,6 +230,12 @@ const WORKER = merge(BASE, PUBLISHING, {
     'release_deliveries',
     'write_attempt_results',
     'recall_attempt_results',
+    'continue_purge',
+    'purge_part',
+    'purge_events',
+    'purge_idempotency_keys',
+    'purge_removed_endpoints',
+    'purge_lag',
     'render_template',
     'new_id',
   ],
