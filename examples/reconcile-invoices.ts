@@ -16,7 +16,7 @@ import { receiveWebhook, WebhookError } from 'business-api-kit/webhooks'
 const PAGE_MAX = 200
 const TIMEOUT_MS = 10_000
 
-/** An invoice's id and number. No amounts: the event is sent only when nothing is due any more. */
+/** An invoice's id and number. No amounts: the event is sent only when nothing more is due. */
 export type Paid = EventData<'invoice.paid'>
 /** Sums of one currency. */
 export type Totals = Pick<Invoice, 'total' | 'amountPaid' | 'amountDue'>

@@ -69,7 +69,7 @@ async function syncOnce(api: Api, copy: Copy): Promise<string> {
   const page = await listClients(api)
   const isGap = page.length === PAGE_MAX && !page.some(({ id }) => copy.clients.has(id))
   const changed = await copy.upsert(page)
-  const gap = isGap ? '; there may be older ones that are not listed any more' : ''
+  const gap = isGap ? '; there may be older clients that are no longer listed' : ''
   return `${changed} of the ${page.length} newest clients are new or have changed, ${copy.clients.size} in the copy${gap}`
 }
 

@@ -6,7 +6,7 @@ import { receiveWebhook } from 'business-api-kit/webhooks'
 
 /** The subscriber of the demo's webhooks, in the place of a customer's server. */
 export interface Subscriber {
-  /** Where an organization's events are to go. */
+  /** Gives the URL for an organization's events. */
   urlOf(organizationId: string): string
   /** Sets the secret that an organization received when registering that URL. */
   setSecret(organizationId: string, secret: string): void

@@ -22,7 +22,7 @@ export function createTimings(): Timings {
   return { dnsMs: null, connectMs: null, tlsMs: null, firstByteMs: null }
 }
 
-/** Where a connection goes. */
+/** The destination of a connection, and the functions that open it. */
 export interface DialTarget {
   readonly hostname: string
   readonly port: number

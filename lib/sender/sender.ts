@@ -168,7 +168,7 @@ function firstOf(value: string | string[] | undefined): string | undefined {
 function fail({ code, message }: SendError, timings: Timings, durationMs: number): WebhookAnswer {
   // The timings of a refused destination are withheld: an existing name takes longer or shorter to resolve than a
   // missing name. Otherwise a copy, because a name that resolves after the deadline still changes the original.
-  const told = code === DESTINATION_REFUSED ? createTimings() : { ...timings }
+  const shown = code === DESTINATION_REFUSED ? createTimings() : { ...timings }
   return {
     status: null,
     error: code,
@@ -176,6 +176,6 @@ function fail({ code, message }: SendError, timings: Timings, durationMs: number
     detail: message,
     bodyExcerpt: '',
     durationMs,
-    timings: told,
+    timings: shown,
   }
 }

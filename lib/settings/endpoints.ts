@@ -62,14 +62,14 @@ export interface EndpointSettings {
   /**
    * Pauses the endpoint: deliveries wait until it is resumed.
    *
-   * @throws `BusinessApiError` with code `invalid_state` when it is disabled
+   * @throws `BusinessApiError` with code `invalid_state` when the endpoint is disabled
    */
   pause(organizationId: string, endpointId: string, options?: Acting): Promise<WebhookEndpoint>
 
   /**
    * Ends a pause: waiting deliveries are sent.
    *
-   * @throws `BusinessApiError` with code `invalid_state` when it is disabled
+   * @throws `BusinessApiError` with code `invalid_state` when the endpoint is disabled
    */
   resume(organizationId: string, endpointId: string, options?: Acting): Promise<WebhookEndpoint>
 

@@ -138,7 +138,7 @@ describe('examples/sync-clients by itself', () => {
     ['no answer', () => HttpResponse.error(), INTERVAL_MS],
     ['half an answer', () => new HttpResponse('{"data":[{"id":"cli_'), INTERVAL_MS],
     ['an answer of another form', () => HttpResponse.json({ data: 'none' }), INTERVAL_MS],
-    ['a page of somebody in between', () => new HttpResponse('<html>', { status: 502 }), INTERVAL_MS],
+    ['a page of a proxy in between', () => new HttpResponse('<html>', { status: 502 }), INTERVAL_MS],
   ]
   for (const [name, failure, waitMs] of failures) {
     test(`examples/sync-clients waits and goes on after ${name}`, async () => {
@@ -225,7 +225,7 @@ describe('examples/sync-clients by itself', () => {
     )
     const { lines } = await poll(api, copy, [() => {}, () => {}])
     assert.deepEqual(
-      lines.map((line) => /not listed any more/.test(line)),
+      lines.map((line) => /no longer listed/.test(line)),
       [false, true, false],
     )
   })

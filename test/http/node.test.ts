@@ -136,7 +136,7 @@ describe('A body that the host has touched', () => {
     assert.deepEqual(strays.splice(0), [], 'a host would have died of it')
   })
 
-  test('A paused stream is read all the same', async (t) => {
+  test('A paused stream is read too', async (t) => {
     const { api } = watched()
     const server = await listen(t, (incoming, response) => {
       incoming.pause()
