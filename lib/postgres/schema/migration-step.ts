@@ -14,12 +14,12 @@ import {
   refuseUnusable,
 } from './migrations.ts'
 
-// One migration at a time, each in a transaction that also remembers it. An advisory lock of that transaction keeps other
-// processes out. Nobody waits for the advisory lock: a session that waits has a snapshot, and CREATE INDEX CONCURRENTLY
-// waits for every snapshot that is older than the index. A process that does not get the lock ends its transaction, and
-// asks again later. Locks of transactions, unlike those of sessions, mean the same behind a transaction-mode pooler.
+// One migration at a time, each in a transaction that also records the migration. An advisory lock of that transaction keeps
+// other processes out. No session waits for the advisory lock: a waiting session has a snapshot, and CREATE INDEX CONCURRENTLY
+// waits for every snapshot older than the index. A process that does not get the lock ends the transaction, and asks again
+// later. Locks of transactions, unlike locks of sessions, mean the same behind a transaction-mode pooler.
 
-/** What one step has done. */
+/** The result of one step. */
 export interface StepReport {
   /** File name of the migration that was applied; null: nothing is pending. */
   readonly name: string | null
@@ -34,7 +34,7 @@ export interface StepOptions {
   readonly logger: Logger
 }
 
-/** A lock that a migration waits for stands in the way of all later statements: so long, and no longer. */
+/** The time in the queue for a lock: all later statements on the table wait behind the migration. */
 export const LOCK_TIMEOUT_MS = 1000
 /** Waits shorter than this are not looked at. */
 const LOOK_EVERY_MS = 300
@@ -111,7 +111,7 @@ export function createMigrationStep(
     await sleep(Math.min(PAUSE_MS * 2 ** count, 1000) * (0.5 + Math.random() / 2))
   }
 
-  /** Another session's transaction is in the way: lets everybody else through, until it has ended. */
+  /** The transaction of another session is in the way: lets all others through until that transaction has ended. */
   async function pauseForLock({ count, migration, wait }: Tries, cause: unknown): Promise<void> {
     const reason = describeWait(wait)
     if (performance.now() >= deadlineAt) {
@@ -134,7 +134,7 @@ interface Tries {
   count: number
   /** The migration of the latest try. */
   migration: string | null
-  /** What the latest try was last seen waiting for. */
+  /** The latest wait that was seen in this try. */
   wait: LockWait | null
 }
 
