@@ -209,7 +209,10 @@ describe('a check that cannot be made', () => {
     const result = cliOn(url)('doctor', '--json')
     const { message, advice } = await diagnose('migrations', result)
     assert.match(message, /permission denied for schema business_api/)
-    assert.match(advice ?? '', /grant this one usage of the schema business_api/)
+    assert.match(
+      advice ?? '',
+      /or grant this one its privileges: business-api-kit grants --administrator ROLE/,
+    )
     assert.match((await cliOn(url)('doctor')).stdout, /^ {18}→ .*grant/m)
     await sql`grant usage on schema business_api to ${sql(role)}`
     await sql`grant select on business_api.migrations to ${sql(role)}`

@@ -70,9 +70,13 @@ describe('grants', () => {
   })
 
   test('gives nothing that a second run changes', async () => {
-    const script = textOf(await cli(['grants', '--api', role('api')]))
+    const readAcls = () => sql`
+      select relname, relacl::text, (select array_agg(attacl::text order by attnum) from pg_attribute where attrelid = c.oid)
+      from pg_class c where relnamespace = 'business_api'::regnamespace order by relname`
+    const before = [...(await readAcls())]
     const owner = database.sql({ max: 1, connection: { role: role('migrator') } })
-    await owner.unsafe(script)
+    await owner.unsafe(textOf(await cli(['grants', '--api', role('api')])))
+    assert.deepEqual([...(await readAcls())], before)
   })
 })
 

@@ -97,7 +97,7 @@ const INSUFFICIENT_PRIVILEGE = '42501'
 /** Advice for a check that could not be carried out. */
 function adviceFor(error: unknown): string {
   if (codeOf(error) === INSUFFICIENT_PRIVILEGE) {
-    return 'name the user who has migrated in DATABASE_URL, or grant this one usage of the schema business_api and privileges on its tables'
+    return 'name the user who has migrated in DATABASE_URL, or grant this one its privileges: business-api-kit grants --administrator ROLE'
   }
   return `${CONNECTION_ADVICE}; if it does, see what its log says`
 }

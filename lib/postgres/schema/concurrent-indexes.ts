@@ -7,7 +7,7 @@ import { describeWait, type LockWait, type LockWatch } from './lock-watch.ts'
 import type { Migration } from './migrations.ts'
 
 // Migrations with the mark `concurrent`: statements that PostgreSQL refuses inside a transaction. They stop neither readers
-// nor writers; they wait for the end of every transaction that is older than they are, and nothing waits for them.
+// nor writers: a build waits for the end of every older transaction, and no other session waits for the build.
 
 /** The limits of a build. */
 export interface BuildOptions {
@@ -19,8 +19,8 @@ export interface BuildOptions {
 const LOOK_EVERY_MS = 500
 
 /**
- * Carries out the statements of a migration, outside a transaction. What an earlier try has finished is left as it is; an
- * index that it left unfinished is dropped and made again. The caller keeps other processes out.
+ * Carries out the statements of a migration, outside a transaction. A finished index of an earlier try stays; an unfinished
+ * index is dropped and built again. The caller keeps other processes out.
  *
  * @throws BusinessApiError `store_unavailable` when an older transaction has not ended by the deadline
  * @throws Error naming the file, with PostgreSQL's error as `cause`

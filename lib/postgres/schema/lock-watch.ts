@@ -13,7 +13,7 @@ export interface Blocker {
   readonly seconds: number | null
 }
 
-/** What a waiting session waits for. */
+/** The wait of a session. */
 export interface LockWait {
   /** Process id of the waiting session. */
   readonly pid: number
@@ -27,7 +27,7 @@ export interface LockWait {
 export interface LockWatch {
   /** @param session a condition on `pg_stat_activity`. @returns null when there is no such session */
   look(session: string): Promise<LockWait | null>
-  /** Whether one of the transactions goes on. */
+  /** Tells if one of the transactions still goes on. */
   areLeft(blockers: readonly Blocker[]): Promise<boolean>
   /** Sends a statement and gives its rows as text. */
   read(statement: string): Promise<readonly (readonly (string | null)[])[]>

@@ -24,7 +24,7 @@ export interface MigrateOptions {
   logger?: Logger | false | undefined
 }
 
-/** What {@link migrate} has done. */
+/** The result of {@link migrate}. */
 export interface MigrationReport {
   /** File names of the migrations applied by this call, in order; empty when the schema was up to date. */
   applied: string[]

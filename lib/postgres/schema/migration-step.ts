@@ -14,12 +14,12 @@ import {
   refuseUnusable,
 } from './migrations.ts'
 
-// One migration at a time, each in a transaction that also remembers it. An advisory lock of that transaction keeps other
-// processes out. Nobody waits for the advisory lock: a session that waits has a snapshot, and CREATE INDEX CONCURRENTLY
-// waits for every snapshot that is older than the index. A process that does not get the lock ends its transaction, and
-// asks again later. Locks of transactions, unlike those of sessions, mean the same behind a transaction-mode pooler.
+// One migration at a time, each in a transaction that also records the migration. An advisory lock of that transaction keeps
+// other processes out. No session waits for the advisory lock: a waiting session has a snapshot, and CREATE INDEX CONCURRENTLY
+// waits for every snapshot older than the index. A process that does not get the lock ends the transaction, and asks again
+// later. Locks of transactions, unlike locks of sessions, mean the same behind a transaction-mode pooler.
 
-/** What one step has done. */
+/** The result of one step. */
 export interface StepReport {
   /** File name of the migration that was applied; null: nothing is pending. */
   readonly name: string | null
@@ -34,7 +34,7 @@ export interface StepOptions {
   readonly logger: Logger
 }
 
-/** A lock that a migration waits for stands in the way of all later statements: so long, and no longer. */
+/** The time in the queue for a lock: all later statements on the table wait behind the migration. */
 export const LOCK_TIMEOUT_MS = 1000
 /** Waits shorter than this are not looked at. */
 const LOOK_EVERY_MS = 300
@@ -53,26 +53,32 @@ export function createMigrationStep(
 ): () => Promise<StepReport> {
   const warn = createWarning(logger)
 
-  async function tryNext(tries: Tries): Promise<StepReport | 'busy'> {
-    // Read committed whatever the database's default is: each statement must see what other processes have committed.
-    return sql.begin('isolation level read committed read write', async (tx) => {
+  // Read committed whatever the database's default is: each statement must see what other processes have committed.
+  const begin = <Result>(work: (tx: TransactionSql) => Promise<Result>): Promise<Result> =>
+    sql.begin('isolation level read committed read write', async (tx) => {
       await prepareTransaction(tx)
-      if ((await readPending(tx, migrations)).next === undefined) return endOf(tx, migrations)
+      return work(tx)
+    }) as Promise<Result>
+
+  async function tryNext(tries: Tries): Promise<StepReport | 'busy'> {
+    const { next: pending, current } = await begin((tx) => readPending(tx, migrations))
+    if (pending === undefined) return { name: null, current }
+    // Another transaction, as this one must not have looked for the table of migrations before it has the lock.
+    return begin(async (tx) => {
       const [[pid, isOurs] = []] = await readText(
         tx,
         `select pg_backend_pid()::text, pg_try_advisory_xact_lock(${MIGRATION_LOCK_KEY})::text`,
       )
       if (isOurs !== 'true') return 'busy'
-      // Again, as another process may have applied it just now.
-      const { next, applied } = await readPending(tx, migrations)
-      if (next === undefined) return endOf(tx, migrations)
+      const { next, current } = await readPending(tx, migrations)
+      if (next === undefined) return { name: null, current }
       tries.migration = next.name
-      if (applied.length === 0) await createMigrationsTable(tx)
+      if (current === 0) await createMigrationsTable(tx)
       if (next.isConcurrent) await buildConcurrently(next, watch, { deadlineAt, warn })
       else await observed(watch, `pid = ${pid}`, tries, () => applyText(tx, next))
       // As text of the statement its values can't be changed by type serializers of the host, which parameters could.
       await tx.unsafe(recordStatement(next))
-      return { name: next.name, current: Math.max(next.id, ...applied.map(({ id }) => id)) }
+      return { name: next.name, current: Math.max(next.id, current) }
     })
   }
 
@@ -105,7 +111,7 @@ export function createMigrationStep(
     await sleep(Math.min(PAUSE_MS * 2 ** count, 1000) * (0.5 + Math.random() / 2))
   }
 
-  /** Another session's transaction is in the way: lets everybody else through, until it has ended. */
+  /** The transaction of another session is in the way: lets all others through until that transaction has ended. */
   async function pauseForLock({ count, migration, wait }: Tries, cause: unknown): Promise<void> {
     const reason = describeWait(wait)
     if (performance.now() >= deadlineAt) {
@@ -128,7 +134,7 @@ interface Tries {
   count: number
   /** The migration of the latest try. */
   migration: string | null
-  /** What the latest try was last seen waiting for. */
+  /** The latest wait that was seen in this try. */
   wait: LockWait | null
 }
 
@@ -175,20 +181,21 @@ async function prepareTransaction(tx: TransactionSql): Promise<void> {
 async function readPending(
   tx: TransactionSql,
   migrations: readonly Migration[],
-): Promise<{ readonly next: Migration | undefined; readonly applied: readonly AppliedMigration[] }> {
-  const applied = await readApplied(tx)
-  const state = compareMigrations(applied, migrations)
+): Promise<{ readonly next: Migration | undefined; readonly current: number }> {
+  const state = compareMigrations(await readApplied(tx), migrations)
   refuseUnusable(state)
-  return { next: state.pending[0], applied }
-}
-
-async function endOf(tx: TransactionSql, migrations: readonly Migration[]): Promise<StepReport> {
-  return { name: null, current: compareMigrations(await readApplied(tx), migrations).current }
+  return { next: state.pending[0], current: state.current }
 }
 
 async function readApplied(tx: TransactionSql): Promise<AppliedMigration[]> {
-  const [table] = await readText(tx, `select to_regclass('business_api.migrations')::text`)
-  if (table?.[0] == null) return []
+  // Not to_regclass: a session remembers that it found nothing, and takes no notice of another one's commit before it locks
+  // a table that it has not locked in this transaction, as reading these catalogs does.
+  const tables = await readText(
+    tx,
+    `select c.relname::text from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+      where n.nspname = 'business_api' and c.relname = 'migrations'`,
+  )
+  if (tables.length === 0) return []
   const rows = await readText(
     tx,
     `select id::text, name, breaking::text from business_api.migrations order by id`,

@@ -14,7 +14,7 @@ export interface AppliedMigration {
 
 /** A migration as the package has it. */
 export interface Migration extends AppliedMigration {
-  /** Whether its statements run outside a transaction: see concurrent-indexes.ts. */
+  /** True for statements that run outside a transaction: see concurrent-indexes.ts. */
   readonly isConcurrent: boolean
   readonly text: string
 }
