@@ -142,9 +142,8 @@ export function checkBacklog({ due, oldestDueMs }: Backlog): Finding {
 }
 
 const UNSEALED_ADVICE =
-  'set BUSINESS_API_SECRET_KEYS, and seal them by settings.secrets.reseal() with allowPlaintextSecrets'
-const RESEAL_ADVICE =
-  'seal them by settings.secrets.reseal() with allowPlaintextSecrets, which lets deliveries use them until then'
+  'set BUSINESS_API_SECRET_KEYS, and run: business-api-kit endpoints reseal --allow-plaintext-secrets'
+const RESEAL_ADVICE = 'run: business-api-kit endpoints reseal --allow-plaintext-secrets'
 
 /** Whether the signing secrets can be opened with the keys that are given here. */
 export function checkSecrets(stored: readonly StoredSecrets[], secretKeys: readonly string[]): Finding {

@@ -187,7 +187,8 @@ function isExpected(line: string): boolean {
   try {
     const { message, error } = JSON.parse(line)
     if (message === 'Webhook endpoint failing') return true
-    return message === 'Webhook deliveries held up' && error.code === 'store_unavailable'
+    const code = error.code ?? error.causeCode
+    return message === 'Webhook deliveries held up' && code === 'store_unavailable'
   } catch {
     return false
   }
