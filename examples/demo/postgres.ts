@@ -67,6 +67,8 @@ const START_TIMEOUT_MS = 60_000
 const STOP_TIMEOUT_MS = 10_000
 const PORT_ATTEMPTS = 10
 const LOG_TAIL_LINES = 15
+/** A standby accepts read-only connections. */
+const READY = /database system is ready to accept (read-only )?connections/
 
 // The data is thrown away, and only a crash of the whole machine could damage it: writes handed to the operating system
 // survive a kill of any process, so tests of crashes stay honest. synchronous_commit stays on for the same reason: a
@@ -262,7 +264,7 @@ function tailOf(child: ChildProcess, onLog: (line: string) => void): LogTail {
       lines.push(line)
       if (lines.length > LOG_TAIL_LINES) lines.shift()
       onLog(line)
-      if (line.includes('database system is ready to accept connections')) resolve()
+      if (READY.test(line)) resolve()
     })
   })
   return { lines, ready }

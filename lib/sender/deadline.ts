@@ -4,6 +4,8 @@ import { INTERRUPTED, SendError, TIMEOUT } from './send-error.ts'
 export interface Deadline {
   /** Sets the action at the end, run at once if the deadline has passed. Replaces the previous action. */
   onEnd(stop: (error: SendError) => void): void
+  /** Ends the attempt. */
+  interrupt(): void
   /** The attempt has ended by itself. */
   clear(): void
 }
@@ -24,6 +26,7 @@ export function startDeadline(timeoutMs: number, signal: AbortSignal | undefined
   else if (signal) listenersOf(signal).add(interrupt)
 
   return {
+    interrupt,
     onEnd(next) {
       stop = next
       if (error) next(error)

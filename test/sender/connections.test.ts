@@ -297,3 +297,25 @@ test('an attempt after close() has an answer at once: sender_failed', async (con
   assertFailed(await sender.send(makeRequest(receiver.origin)), 'sender_failed', /the sender is closed/)
   assert.equal(receiver.requests.length, 1)
 })
+
+test('close() interrupts after its time the attempts that have no answer, also those that wait', async (context) => {
+  const receiver = await startReceiver(context, () => {})
+  const sender = createLocalSender(context, { maxConnectionsPerOrigin: 1 })
+  const accepted = receiver.nextSocket()
+  const attempts = [1, 2].map(() => sender.send(makeRequest(receiver.origin)))
+  await accepted
+  const startedAt = performance.now()
+  await sender.close({ timeoutMs: 200 })
+  const tookMs = performance.now() - startedAt
+  assert.ok(tookMs > 190 && tookMs < 1200, `closed after ${Math.round(tookMs)} ms`)
+  for (const answer of await Promise.all(attempts)) assertFailed(answer, 'interrupted')
+})
+
+test('the end of its scope closes a sender', async (context) => {
+  const receiver = await startReceiver(context)
+  const sender = createWebhookSender({ allowHttp: true, allowPrivateNetworks: true })
+  await sender.send(makeRequest(receiver.origin))
+  await sender[Symbol.asyncDispose]()
+  await Promise.all([...receiver.sockets].map(closed))
+  assertFailed(await sender.send(makeRequest(receiver.origin)), 'sender_failed', /the sender is closed/)
+})

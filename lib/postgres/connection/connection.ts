@@ -1,8 +1,6 @@
-import { once } from 'node:events'
-import { connect, type Socket } from 'node:net'
-import type { Duplex } from 'node:stream'
 import postgres, { type Sql } from 'postgres'
 import { withDeadline } from '../../base/time.ts'
+import { type Address, connectionError, createSocketSource } from './sockets.ts'
 import type { DriverOptions } from './source.ts'
 
 /** A connection to one PostgreSQL server, over a socket that is dialled once. */
@@ -32,16 +30,9 @@ export interface ServerRole {
   readonly isReadOnly: boolean
 }
 
-/** Where a connection leads to: a host and port, or a Unix socket. */
-export interface Address {
-  readonly host: string
-  readonly port: number
-  readonly path: string | null
-}
-
 /** Listens to a connection. */
 export interface ConnectionListener {
-  /** The socket was closed after the server had let the connection in. */
+  /** The socket was closed by the other side, after the server had let the connection in. */
   onClosed(): void
   onNotify?(): void
 }
@@ -79,9 +70,9 @@ export async function openConnection(
   // postgres.js makes its own further pools in this way, for listening: options that it has read are taken as they are.
   const sql = postgres(read as unknown as Parameters<typeof postgres>[0] & object)
 
+  // Not with sql.end(): that would still write to a socket that is being closed, which over TLS ends the process.
   function destroy(): void {
-    // Rejects the statement under way.
-    sql.end({ timeout: 0 }).catch(() => {})
+    isOpen = false
     sockets.destroy()
   }
 
@@ -98,7 +89,7 @@ export async function openConnection(
       openedAt: performance.now(),
       setActive: sockets.setActive,
       async end(graceMs) {
-        await withDeadline(sql.end({ timeout: graceMs / 1000 }), graceMs, () => {}).catch(() => {})
+        await withDeadline(sql.end(), graceMs, () => {}).catch(() => {})
         destroy()
       },
       destroy,
@@ -117,68 +108,6 @@ async function readRole(sql: Sql): Promise<ServerRole> {
   return { isInRecovery: isInRecovery === 'true', isReadOnly: isReadOnly === 'on' }
 }
 
-/** The socket of a connection: the first, and no second one. */
-interface SocketSource {
-  /** For the option `socket` of postgres.js, which calls it again when the socket is closed. */
-  next(): Promise<Duplex>
-  setActive(isActive: boolean): void
-  destroy(): void
-}
-
-function createSocketSource(options: DriverOptions, address: Address): SocketSource {
-  const hostsOwn: unknown = Reflect.get(options, 'socket')
-  let socket: Duplex | undefined
-  let isUsed = false
-  let isDestroyed = false
-
-  async function next(): Promise<Duplex> {
-    if (isUsed) throw closedUnused(address)
-    isUsed = true
-    if (typeof hostsOwn === 'function') {
-      socket = (await hostsOwn({ ...options, host: [address.host], port: [address.port] })) as Duplex
-      if (isDestroyed) socket.destroy()
-      return socket
-    }
-    const own = connect(address.path ? { path: address.path } : { host: address.host, port: address.port })
-    socket = own
-    // Read by postgres.js for the name in the TLS handshake and for messages.
-    Object.assign(own, { host: address.host, port: address.port })
-    await opened(own, address)
-    return own
-  }
-
-  return {
-    next,
-    setActive(isActive) {
-      const { ref, unref } = (socket ?? {}) as Partial<Socket>
-      if (isActive) ref?.call(socket)
-      else unref?.call(socket)
-    },
-    destroy() {
-      isUsed = true
-      isDestroyed = true
-      socket?.destroy()
-    },
-  }
-}
-
-async function opened(socket: Socket, address: Address): Promise<void> {
-  const ended = new AbortController()
-  // Destroyed without an error, when the opening is given up.
-  socket.once('close', () => ended.abort(closedUnused(address)))
-  await once(socket, 'connect', { signal: ended.signal }).catch((error) => {
-    throw ended.signal.aborted ? ended.signal.reason : error
-  })
-}
-
-function closedUnused(address: Address): Error {
-  return connectionError('CONNECTION_CLOSED', 'the connection was closed before it could be used', address)
-}
-
 function noAnswer(address: Address): Error {
   return connectionError('CONNECT_TIMEOUT', 'no connection was made in time', address)
-}
-
-function connectionError(code: string, reason: string, { host, port, path }: Address): Error {
-  return Object.assign(new Error(`${reason}: ${path ?? `${host}:${port}`}`), { code })
 }

@@ -76,6 +76,11 @@ export function createConnections(servers: Servers, maxConnections: number): Con
     closeWhenUnused(connection)
   }
 
+  /** Rejects those that wait when no connection is left to serve them: the pause until the next dial would only delay that. */
+  function rejectIfStranded(error: unknown): void {
+    if (connections.size + dials === 0) rejectWaiting(openFailure(error))
+  }
+
   function rejectWaiting(error: unknown): void {
     for (const { reject } of waiting) reject(error)
     waiting.clear()
@@ -105,15 +110,15 @@ export function createConnections(servers: Servers, maxConnections: number): Con
 
   async function openOne(): Promise<void> {
     dials++
+    let connection: Connection | undefined
     try {
-      const connection = await servers.open({ onClosed: () => drop(connection) }, closing.signal)
+      connection = await servers.open({ onClosed: () => connection && drop(connection) }, closing.signal)
       dials--
       accept(connection)
     } catch (error) {
       dials--
       backoff.failed()
-      // Nothing else will serve them.
-      if (connections.size + dials === 0) rejectWaiting(openFailure(error))
+      rejectIfStranded(error)
     }
     dial()
   }
@@ -176,8 +181,10 @@ export function createConnections(servers: Servers, maxConnections: number): Con
     },
     giveUp(connection, error, sentAt) {
       if (sentAt !== undefined) giveUpSilent(sentAt)
-      if (isReadOnlyServer(error)) backoff.failed()
+      const isReadOnly = isReadOnlyServer(error)
+      if (isReadOnly) backoff.failed()
       discard(connection)
+      if (isReadOnly) rejectIfStranded(error)
     },
     get isClosed() {
       return closing.signal.aborted

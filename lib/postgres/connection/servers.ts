@@ -1,11 +1,6 @@
-import {
-  type Address,
-  type Connection,
-  type ConnectionListener,
-  openConnection,
-  type ServerRole,
-} from './connection.ts'
+import { type Connection, type ConnectionListener, openConnection, type ServerRole } from './connection.ts'
 import { resolveDriverOptions, type SessionOptions } from './driver-options.ts'
+import type { Address } from './sockets.ts'
 import type { DriverOptions, Source, TargetSessionAttributes } from './source.ts'
 
 /** The servers of a source: opens connections to those that `target_session_attrs` allows. */
