@@ -150,8 +150,8 @@ export interface OrganizationLimit extends AuditedRequest {
  */
 export interface ApiKeyStore {
   /**
-   * Finds the organizations of keys, for deciding which requests are judged first: in one step for many digests, as most of
-   * them may be invented.
+   * Finds the organizations of keys, in one step for many digests, most of which may be invented. The answer decides which
+   * requests are judged first, and admits none.
    *
    * @returns organization ids by digest, of the keys in force by the store's clock
    */

@@ -8,19 +8,19 @@ const SCHEME = /^bearer\b/i
 /** Longer than any key; what is longer still is not worth a regular expression. */
 const HEADER_MAX = 256
 
-/** The key of a request that has one in force, as far as is known without judging the request. */
+/** The key of a request, in force at the last look-up. */
 export interface PresentedKey {
   readonly keyDigest: string
   readonly organizationHint: string
 }
 
-/** Tells callers with a key from callers without one, before the store judges a request. */
+/** Tells requests with a valid key from requests without one, before the store judges the former. */
 export interface Authentication {
   /**
    * Finds the key that a request presents.
    *
    * @param authorization the header of the request
-   * @param peer the callers that count as one
+   * @param peer names the group of callers that take turns as one
    * @throws `Refusal` 401; `BusinessApiError` with code `store_unavailable` when the store cannot be reached
    */
   present(authorization: string | undefined, peer: () => string): Promise<PresentedKey>

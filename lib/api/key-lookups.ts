@@ -3,29 +3,29 @@ import { storeUnavailable } from '../base/errors.ts'
 import { createFairQueue } from '../base/fair-queue.ts'
 import { sleep } from '../base/time.ts'
 
-/** The organizations of API keys, as far as they are known: for who goes first, never for who may. */
+/** The organizations of API keys. Look-ups decide which requests are judged first, never which are admitted. */
 export interface KeyLookups {
-  /** The organization of a key that was in force when it was last looked up; undefined for any other. */
+  /** Gives the organization of a key that was in force at the last look-up; undefined for any other digest. */
   remembered(digest: string): string | undefined
   /**
    * Looks up the organization of a key.
    *
-   * @param peer the callers that count as one
-   * @returns null when there is no such key in force
+   * @param peer the group of callers that take turns as one
+   * @returns null when no such key is in force
    * @throws `BusinessApiError` with code `store_unavailable` when the store cannot be reached, or too many look-ups wait
    */
   find(digest: string, peer: string): Promise<string | null>
-  /** The store has refused the key. */
+  /** Forgets a key that the store has refused. */
   forget(digest: string): void
 }
 
-/** Keys that are remembered; of one more, the key that was used longest ago is forgotten. Some 200 bytes each. */
+/** Keys in memory, some 200 bytes each. One key more displaces the key that was used longest ago. */
 const REMEMBERED_MAX = 10_000
-/** Digests in one look-up: some milliseconds of the database. */
+/** Digests in one look-up, which then takes the database some milliseconds. */
 const BATCH_MAX = 1000
-/** After a look-up with invented digests the next one waits for more: a flood that comes in drops costs as few as one at once. */
+/** Pause after a look-up with invented digests, in which more digests gather: a flood in drops costs few statements, too. */
 const GATHER_MS = 5
-/** Look-ups that wait: as many as come while the database takes its time. */
+/** Digests that wait while a look-up is under way. */
 const WAITING_MAX = 5000
 
 interface Lookup {
@@ -35,14 +35,14 @@ interface Lookup {
 }
 
 /**
- * Keeps callers with invented keys away from the store's connections. Keys that were found in force are remembered, and
- * their requests go to the store at once, which judges each of them. All other digests wait for a look-up in common: one
- * statement at a time for up to a thousand of them, in round robin of the peers, so that a flood of invented keys costs
- * one connection and few statements, and a new key among them waits for no more than two look-ups. The answer "no such
- * key" is not kept: a key that is made is good for the next request.
+ * Keeps callers with invented keys away from the store's connections. A request whose key was found in force goes to the
+ * store at once, and the store judges the request. All other digests wait for a common look-up: one statement at a time, for
+ * up to a thousand digests in round robin of the peers. A flood of invented keys costs one connection and few statements,
+ * and a new key among them waits for two look-ups at most. The answer "no such key" is not kept, because the key may be made
+ * before the next request.
  */
 export function createKeyLookups(apiKeys: Pick<ApiKeyStore, 'identify'>): KeyLookups {
-  /** Organizations by digest, the key used longest ago first. */
+  /** Organizations by digest, in the order of the last use. */
   const remembered = new Map<string, string>()
   const waiting = createFairQueue<string, Lookup>()
   let isLookingUp = false
@@ -65,7 +65,7 @@ export function createKeyLookups(apiKeys: Pick<ApiKeyStore, 'identify'>): KeyLoo
     return batch
   }
 
-  /** @returns whether all were found */
+  /** @returns whether all keys are in force */
   async function lookUp(batch: readonly Lookup[]): Promise<boolean> {
     try {
       const found = await apiKeys.identify([...new Set(batch.map(({ digest }) => digest))])

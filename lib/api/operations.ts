@@ -22,7 +22,7 @@ export interface Exchange {
   readonly request: ApiRequest
   /** What follows the `?`. */
   readonly query: string
-  /** The callers that count as one with the caller. */
+  /** Names the group of callers that take turns as one with this caller. */
   readonly peer: () => string
   readonly requestId: string
   /** On the monotonic clock, in milliseconds. */

@@ -2,7 +2,7 @@ import { parseAddress } from '../webhooks/address-ranges.ts'
 
 /** A request as the option `peerAddress` sees it. */
 export interface PeerRequest {
-  /** The address at the other end of the request's socket; undefined for a fetch request, which does not tell it. */
+  /** The address at the other end of the request's socket; undefined for a fetch request, which has none. */
   readonly remoteAddress: string | undefined
   /**
    * The value of a header, repeated ones joined with `, `; `undefined` when absent.
@@ -15,12 +15,12 @@ export interface PeerRequest {
 /** Longer than any address. */
 const TEXT_MAX = 64
 const IPV4_MAPPED = 0xffffn
-/** The bits of an IPv6 address that a subscriber's network leaves to its computers. */
+/** The bits of an IPv6 address that a network gives to its computers. */
 const HOST_BITS = 64n
 
 /**
- * The callers that count as one: those of one IPv4 address, or of one IPv6 network of 64 bits, in which a caller can take
- * any address it likes. Callers without an address count as one, too.
+ * Names the group of callers that take turns as one: the callers of one IPv4 address, or of one IPv6 network of 64 bits, where
+ * a single caller can use every address. All callers without an address are one group.
  */
 export function peerOf(address: string | undefined): string {
   if (typeof address !== 'string') return ''

@@ -1,25 +1,25 @@
 import { createFairQueue } from '../base/fair-queue.ts'
 
-/** Waits until a caller without a valid key may be told so. */
+/** Waits until the answer 401 to a caller may go out. */
 export type RefusalPace = (peer: string) => Promise<void>
 
-/** Refusals at once, after a time with few. */
+/** Answers without delay, after a time with few. */
 const BURST = 100
-/** In the long run, while few wait. */
+/** Answers a second in the long run, while few wait. */
 const PER_SECOND = 200
-/** So short that the refusals of one tick, and the requests that follow them, hold up nothing. */
+/** The answers of one tick, and the requests that follow the answers, take the process less than a millisecond. */
 const TICK_MS = 5
-/** Of the time of a request, how long a refusal is meant to wait: some came late, and some are overtaken. */
+/** The planned wait as a share of a request's time. The look-up before the wait takes time, too, and other peers' turns. */
 const WAIT_SHARE = 0.6
-/** Refusals that wait; the oldest of the peer with most goes out when there is one more. */
+/** Answers that wait. One more lets the oldest answer go out, of the peer with most. */
 const WAITING_MAX = 10_000
 
 /**
- * Spaces out the answers 401. A caller that gets one at once sends the next request at once, and a thousand such callers
- * have nearly all of the process's time: callers with a valid key wait behind them in the event loop, however little each
- * refusal costs. A hundred at once and 200 a second go out without delay. Beyond that refusals wait for their turn, in round
- * robin of the peers, so that one caller's wrong key is answered soon beside another's flood; the more of them wait, the
- * faster they go out, so that they do in time, and evenly.
+ * Spaces out the answers 401. A flooding caller sends the next request as soon as the answer has come, and a thousand such
+ * callers take nearly all of the process's time, however little each answer costs: callers with a valid key wait behind the
+ * flood in the event loop. A hundred answers at once and 200 a second go out without delay. Beyond that, answers wait for
+ * their turns in round robin of the peers, so that one caller's wrong key is answered soon beside another caller's flood. The
+ * pace grows with the number that waits, so that all answers go out in time, and evenly.
  *
  * @param deadlineMs the time of a request
  */

@@ -1,33 +1,32 @@
-/** Items that wait: first come, first served within a group, round robin between the groups. Every item is in it once. */
+/** A queue of items in groups: first come, first served in a group, round robin between groups. No item is added twice. */
 export interface FairQueue<Group, Item extends object> {
   readonly size: number
   /** Counts the items of a group. */
   countOf(group: Group): number
   add(group: Group, item: Item): void
   /**
-   * Takes out the oldest item of the next group, which goes behind all other groups.
+   * Takes out the oldest item of the next group. The group's next turn comes after the turns of all others.
    *
-   * @param isReady passes over a group. Default: none is passed over
-   * @returns undefined when no group that is ready has an item
+   * @param isReady tells whether a group may have a turn. Default: every group may
+   * @returns undefined when no such group has an item
    */
   shift(isReady?: (group: Group) => boolean): Item | undefined
   /**
    * Takes out the oldest item of the group with most items, to make room.
    *
-   * @param atLeast how many items that group must have. Default 1
+   * @param atLeast the number of items that the group must have. Default 1
    * @returns undefined when no group has so many
    */
   shiftLongest(atLeast?: number): Item | undefined
-  /** Takes out an item wherever it stands. */
+  /** Takes out an item from any place in the queue. */
   remove(group: Group, item: Item): void
 }
 
 /**
- * Creates an empty queue. A group exists while it has items, so that the state is bounded by the number of items, however
- * many groups there are.
+ * Creates an empty queue. The queue keeps no group without items, so the number of items bounds the state.
  */
 export function createFairQueue<Group, Item extends object>(): FairQueue<Group, Item> {
-  /** In the order of their turns; the items of each in the order in which they came. */
+  /** The groups in the order of their turns, each with the items in the order of arrival. */
   const groups = new Map<Group, Set<Item>>()
   let size = 0
 
@@ -58,7 +57,7 @@ export function createFairQueue<Group, Item extends object>(): FairQueue<Group, 
       for (const [group, items] of groups) {
         if (!isReady(group)) continue
         const item = takeOldest(group, items)
-        // Its next turn comes after those of all others.
+        // The end of the map is the end of the round.
         if (groups.delete(group)) groups.set(group, items)
         return item
       }

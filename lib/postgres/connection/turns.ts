@@ -1,13 +1,13 @@
 import { storeUnavailable } from '../../base/errors.ts'
 import { createFairQueue } from '../../base/fair-queue.ts'
 
-/** The organization that a statement is for: its id, or a symbol for a kind of work of the library's own. */
+/** The holder of a share of the connections: the id of an organization, or a symbol for work of no single organization. */
 export type Share = string | symbol
 
 /** The turns of statements at the connections of a store. */
 export interface Turns {
   /**
-   * Waits until a statement of `share` may use a connection, which it does until {@link Turns.end}.
+   * Waits until a statement of `share` may use a connection, until {@link Turns.end}.
    *
    * @returns false when no connection came free within `timeoutMs`
    * @throws `BusinessApiError` with code `store_unavailable` when too many statements wait; what
@@ -18,7 +18,7 @@ export interface Turns {
   rejectWaiting(error: unknown): void
 }
 
-/** Below so many connections shares would leave one organization with a single connection, or none. */
+/** With fewer connections, half of them would be a single one. */
 const SHARED_FROM = 4
 
 interface Waiter {
@@ -28,20 +28,20 @@ interface Waiter {
 }
 
 /**
- * Shares the connections out, so that statements of one organization that wait for a lock do not hold up the others: one
- * organization has at most half of the connections, and the last quarter goes to organizations that have none. Statements
- * that wait get their turns in round robin of the organizations. With fewer than four connections only the round robin
- * holds.
+ * Shares the connections out, so that statements of one organization that wait for a lock do not hold up other
+ * organizations: one organization has at most half of the connections, and the last quarter goes to organizations without a
+ * connection. Waiting statements get their turns in round robin of the organizations. With fewer than four connections only
+ * the round robin holds.
  *
- * @param maxPending statements that may have or wait for a connection; one more is refused, or takes the place of the
- *   organization with most that wait
+ * @param maxPending statements that have a connection or wait. One more is refused, or displaces the oldest waiting statement
+ *   of the organization with most
  */
 export function createTurns(connections: number, maxPending: number): Turns {
   const isShared = connections >= SHARED_FROM
   const mostOfOne = isShared ? Math.floor(connections / 2) : connections
   const firstComers = isShared ? Math.ceil(connections / 4) : 0
   const waiting = createFairQueue<Share, Waiter>()
-  /** Statements that have a connection, by share. */
+  /** The numbers of statements with a connection, by share. */
   const underWay = new Map<Share, number>()
   let busy = 0
 
@@ -58,7 +58,7 @@ export function createTurns(connections: number, maxPending: number): Turns {
 
   function makeRoom(share: Share): void {
     if (busy + waiting.size < maxPending) return
-    // Two more, so that two organizations do not take places from each other for ever.
+    // Two more: with one more, two organizations would displace each other's statements for ever.
     const gives = waiting.shiftLongest(waiting.countOf(share) + 2)
     if (!gives) throw full(maxPending)
     gives.reject(full(maxPending))
@@ -88,7 +88,7 @@ export function createTurns(connections: number, maxPending: number): Turns {
   return {
     async take(share, timeoutMs) {
       makeRoom(share)
-      // No statement that waits is passed over: each of them found no connection that it may have, and finds none now.
+      // Passes over no waiting statement: none of them may begin, or `end` would have let it.
       if (!mayBegin(share)) return wait(share, timeoutMs)
       begin(share)
       return true
