@@ -286,7 +286,7 @@ describe('deliveries', () => {
     assert.match(await judge(750), /^fail: /)
     assert.match(
       textOf(await run('status')),
-      /^Old events +purged after 30 d, 1\.\d+ d behind; last not yet$/m,
+      /^Old events +purged after 30 d, 1 d 6 h behind; last not yet$/m,
     )
 
     const store = createPostgresStore(database.url)
