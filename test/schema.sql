@@ -1202,7 +1202,7 @@ begin
   select k.purged, k.latest into keys
     from business_api.purge_idempotency_keys(coalesce((walk ->> 'expiry')::timestamptz, '-infinity'), part_limit) as k;
   if is_done and has_endpoints then
-    endpoint := business_api.purge_removed_endpoints(walk -> 'endpoint', part_limit);
+    endpoint := business_api.purge_removed_endpoints(walk -> 'endpoint', greatest(part_limit, 1000));
   end if;
   return jsonb_build_object(
     'events', events -> 'events',

@@ -36,6 +36,7 @@ export async function listDeliveries(
         join business_api.events event
           on event.organization_id = delivery.organization_id and event.id = delivery.event_id
         order by delivery.id desc
+        limit ${limit}::int
       ) as item`,
   )
   return JSON.parse(deliveries ?? '[]') as Delivery[]

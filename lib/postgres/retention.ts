@@ -37,3 +37,37 @@ export async function continuePurge(
   )
   return JSON.parse(part ?? 'null') as SharedPurgeReport
 }
+
+/** How far the purge of the delivery loops is. */
+export interface RetentionState {
+  /** Age at which events are purged, in milliseconds; null: events are kept for ever. */
+  readonly retentionMs: number | null
+  /** Milliseconds since the latest part of a purge; null: there was none. */
+  readonly purgedAgoMs: number | null
+  /** By how much the oldest event that the purge has not come to is older than `retentionMs`, in milliseconds. */
+  readonly lagMs: number
+}
+
+/** Reads how far the purge of the delivery loops is. */
+export async function readRetention(database: Database): Promise<RetentionState> {
+  const [state] = await database.row(
+    (sql, answerTag) => sql`
+      select
+        coalesce(
+          (
+            select pg_catalog.json_build_object(
+              'retentionMs', case when progress.retention_ms < ${FOREVER_MS}::float8 then progress.retention_ms end,
+              'purgedAgoMs', extract(epoch from now() - progress.purged_at) * 1000,
+              'lagMs', business_api.purge_lag(progress.retention_ms, progress.walk)
+            )
+            from business_api.purge_progress progress where progress.organization_id = ''
+          ),
+          '{"retentionMs": null, "purgedAgoMs": null, "lagMs": 0}'
+        )::text,
+        ${answerTag}`,
+  )
+  return JSON.parse(state ?? 'null') as RetentionState
+}
+
+/** 500 years: what a loop without retention asks for is longer, and no retention of a host is. */
+const FOREVER_MS = 500 * 365 * 24 * 60 * 60 * 1000

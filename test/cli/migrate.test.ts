@@ -149,7 +149,13 @@ describe('a database whose migrations are numbered differently', () => {
     const { schema, ...rest } = jsonOf(await run('status', '--json'))
     const renamed = [{ id: 3, applied: '0003-invoices.sql', known: '0003-leads.sql' }]
     assert.deepEqual(schema, { current: FILES.length, latest: FILES.length, pending: [], newer: [], renamed })
-    assert.deepEqual(rest, { backlog: null, endpoints: null, apiKeys: null, recoverable: null })
+    assert.deepEqual(rest, {
+      backlog: null,
+      retention: null,
+      endpoints: null,
+      apiKeys: null,
+      recoverable: null,
+    })
     assert.match(
       textOf(await run('status')),
       /^Schema {2}\d+; migration 3 is '0003-invoices.sql' there and '0003-leads.sql' here\n$/,
@@ -188,7 +194,13 @@ describe('a database that is not migrated', () => {
   test('is described by status', async () => {
     const { schema, ...rest } = jsonOf(await run('status', '--json'))
     assert.deepEqual(schema, { current: 0, latest: FILES.length, pending: FILES, newer: [], renamed: [] })
-    assert.deepEqual(rest, { backlog: null, endpoints: null, apiKeys: null, recoverable: null })
+    assert.deepEqual(rest, {
+      backlog: null,
+      retention: null,
+      endpoints: null,
+      apiKeys: null,
+      recoverable: null,
+    })
     assert.equal(textOf(await run('status')), 'Schema  not migrated yet; run: business-api-kit migrate\n')
   })
 })

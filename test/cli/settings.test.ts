@@ -627,7 +627,14 @@ describe('purge', () => {
 describe('status', () => {
   test('counts what there is, of all organizations', async () => {
     const now = jsonOf(await run('status', '--json'))
-    assert.deepEqual(Object.keys(now), ['schema', 'backlog', 'endpoints', 'apiKeys', 'recoverable'])
+    assert.deepEqual(Object.keys(now), [
+      'schema',
+      'backlog',
+      'retention',
+      'endpoints',
+      'apiKeys',
+      'recoverable',
+    ])
     const [counts] = await sql`
       select (select count(*)::int from business_api.webhook_endpoints where state = 'enabled') as enabled,
              (select count(*)::int from business_api.api_keys where revoked_at is not null) as revoked,

@@ -259,7 +259,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'f7945bd92e9b',
     'function purge_lag(retention_ms double precision, walk jsonb)': '2beaa0ac94a4',
     'function purge_part(retention_ms double precision, walk jsonb, part_limit integer, has_endpoints boolean, entry jsonb)':
-      'd2bf4f81ba93',
+      'bf37fcfc4f72',
     'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': 'e845c28d0441',
     'function read_claims(claims jsonb)': '48c4b6cbd94e',
     'function read_deliveries(organizations text[], ids text[])': 'd3161d0db1f8',

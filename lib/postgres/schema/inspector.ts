@@ -2,6 +2,7 @@ import type { Backlog, DeliveryFilter } from '../../webhooks/deliveries.ts'
 import type { SealedHeaders } from '../../webhooks/secret-sealing.ts'
 import { createDatabase, type Database } from '../connection/database.ts'
 import { createDeliveryStore } from '../deliveries.ts'
+import { type RetentionState, readRetention } from '../retention.ts'
 import { selectRanges } from '../statements/delivery-selection.ts'
 import { type Catalogue, compareCatalogues, readCatalogue, type SchemaDrift } from './catalogue.ts'
 import { SCHEMA_FINGERPRINT } from './fingerprint.ts'
@@ -67,6 +68,7 @@ export interface Inspector {
   counts(): Promise<RecordCounts>
   backlog(): Promise<Backlog>
   endedLeases(): Promise<EndedLeases>
+  retention(): Promise<RetentionState>
   /** Credentials of endpoints that have not been removed, of at most `limit` endpoints. */
   secrets(limit: number): Promise<readonly StoredSecrets[]>
   /** How many deliveries of an organization the filter lets through, without those of removed endpoints, counted to at most `max`. */
@@ -163,6 +165,8 @@ export function createInspector(url: string): Inspector {
             ${mark}
           from business_api.deliveries where state = 'in_flight' and lease_until <= now()`,
       ),
+
+    retention: () => readRetention(database),
 
     secrets: (limit) =>
       read(
