@@ -1,5 +1,5 @@
-// The least privileges of database roles, in one place. test/store/privileges.test.ts carries out every verb of the store
-// with them, and fails for a table or function of the schema that no role's list mentions.
+// The least privileges of database roles, in one place: one list, and therefore long. test/store/privileges.test.ts carries
+// out every verb of the store with them, and fails for a table or function of the schema that no role's list mentions.
 
 /** A part of an application, with a database role of its own; several parts may share a role. */
 export type Part = 'api' | 'platform' | 'settings' | 'worker' | 'publisher' | 'administrator'
