@@ -1,4 +1,4 @@
-// What PostgreSQL and the way to it can say, by meaning. See https://www.postgresql.org/docs/current/errcodes-appendix.html
+// The errors of PostgreSQL and of the way to PostgreSQL, by meaning. See https://www.postgresql.org/docs/current/errcodes-appendix.html
 
 /** The statement may or may not have run: the connection went away under it. */
 const CONNECTION_LOST = new Set([

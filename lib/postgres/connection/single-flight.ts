@@ -11,8 +11,8 @@ export interface SingleFlight {
 }
 
 /**
- * What waits here needs no connection for it. A hundred requests with one idempotency key would else hold every
- * connection of the process, each waiting for the first one's lock, and nobody else would be answered.
+ * Work that waits here needs no connection. Otherwise a hundred requests with one idempotency key would hold every
+ * connection of the process, each waiting for the lock of the first request, and no other request would be answered.
  */
 export function createSingleFlight(): SingleFlight {
   const firsts = new Map<string, Promise<unknown>>()

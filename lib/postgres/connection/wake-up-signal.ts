@@ -14,12 +14,12 @@ export interface WakeUpSignal {
 const CHANNEL = 'business_api_deliveries'
 
 /**
- * Other processes hear of it by NOTIFY, never inside a writing transaction, where it serializes the commits of the whole
- * database. Many announcements make one notification; none is sent while this process has a loop of its own, which takes
- * the work itself. A notification that is lost costs no more than the time until the loop's next poll.
+ * Other processes are notified by NOTIFY, never inside a writing transaction, where NOTIFY serializes the commits of the
+ * whole database. Many signals make one notification; none is sent while this process has a loop of its own, which takes
+ * the work itself. A lost notification costs no more than the time until the loop's next poll.
  *
  * @param notify sends a notification on a channel
- * @param open opens the connection that listens; null behind a transaction-mode pooler, where nobody can
+ * @param open opens the connection that listens; null without sessions, behind a pooler in transaction mode
  */
 export function createWakeUpSignal(
   notify: (channel: string) => Promise<unknown>,
@@ -34,7 +34,7 @@ export function createWakeUpSignal(
       try {
         onDue()
       } catch {
-        // It is not the publisher's to hear of.
+        // The failure of a watcher is no failure of the publisher.
       }
     }
   }
@@ -99,7 +99,7 @@ function listen(open: Servers['open'], onNotify: () => void): { end(): void } {
   let wakeUp = (): void => {}
 
   async function pause(ms: number): Promise<void> {
-    // Ended while LISTEN was under way: nobody calls any more.
+    // Ended while LISTEN was under way: no further call ends the wait.
     if (ending.signal.aborted) return
     const woken = new Promise<void>((resolve) => {
       wakeUp = resolve
@@ -112,7 +112,7 @@ function listen(open: Servers['open'], onNotify: () => void): { end(): void } {
       await withDeadline(sql.unsafe(`listen ${CHANNEL}`), LISTEN_TIMEOUT_MS, () => {
         throw new Error('No answer')
       })
-      // What was announced while nobody listened.
+      // Deliveries may have become due before LISTEN took effect.
       onNotify()
       await pause(LISTEN_EVERY_MS)
     }
