@@ -1,5 +1,5 @@
 import type { Fragment, ISql as Sql } from 'postgres'
-import { encodeTime } from 'ulid'
+import { idPrefixAt } from '../../base/ids.ts'
 import type { DeliveryFilter, DeliveryState } from '../../webhooks/deliveries.ts'
 import { textArray } from './fragments.ts'
 
@@ -154,18 +154,9 @@ const LATE_ID_MS = 5 * 60 * 1000
  */
 export function matchPeriod(sql: Sql, { since, until }: DeliveryFilter): Fragment {
   return sql`
-    ${since === undefined ? sql`` : sql`and delivery.created_at >= ${since}::text::timestamptz and delivery.id >= ${idAt(since, 0)}::text`}
-    ${until === undefined ? sql`` : sql`and delivery.created_at < ${until}::text::timestamptz and delivery.id < ${idAt(until, LATE_ID_MS)}::text`}`
+    ${since === undefined ? sql`` : sql`and delivery.created_at >= ${since}::text::timestamptz and delivery.id >= ${idPrefixAt('dlv', Date.parse(since))}::text`}
+    ${until === undefined ? sql`` : sql`and delivery.created_at < ${until}::text::timestamptz and delivery.id < ${idPrefixAt('dlv', Date.parse(until) + LATE_ID_MS)}::text`}`
 }
-
-/** The beginning of the ids of a moment. */
-function idAt(moment: string, laterMs: number): string {
-  const ms = Date.parse(moment) + laterMs
-  return `dlv_${encodeTime(Math.min(Math.max(ms, 0), ULID_TIME_MAX), 10)}`
-}
-
-/** 48 bits of milliseconds. */
-const ULID_TIME_MAX = 2 ** 48 - 1
 
 /** The condition that a delivery is of a type of event. */
 export function matchType(sql: Sql, type: string): Fragment {
