@@ -1047,8 +1047,8 @@ declare
   after_time timestamptz := coalesce((place ->> 'createdAt')::timestamptz, '-infinity');
   after_organization text := coalesce(place ->> 'organizationId', '');
   after_id text := coalesce(place ->> 'id', '');
-  -- Also of a small part: it must not stop at events that stay.
-  candidate_limit integer := greatest(event_limit, 1000);
+  -- More than are purged: a few events that stay must not make a part smaller, and many must not stop a small one.
+  candidate_limit integer := greatest(event_limit + 100, 1000);
   -- An event of many endpoints counts for more: a part must not take long.
   delivery_limit bigint := event_limit * 10;
   purged jsonb;

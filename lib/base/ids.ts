@@ -30,6 +30,18 @@ export function isIdOf(kind: IdKind, text: string): boolean {
 /** 128 bits: the first of the 26 digits of five bits has two spare bits. */
 const ULID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/
 
+/**
+ * Returns the text that ids of a kind made at a moment begin with: it sorts before each of them, and after all earlier ids.
+ *
+ * @param ms milliseconds since 1970; beyond the 48 bits of an id, the first or the last moment that an id can have
+ */
+export function idPrefixAt(kind: IdKind, ms: number): string {
+  return `${kind}_${encodeTime(Math.min(Math.max(Math.trunc(ms), 0), ID_TIME_MAX), ID_TIME_DIGITS)}`
+}
+
+const ID_TIME_MAX = 2 ** 48 - 1
+const ID_TIME_DIGITS = 10
+
 /** Makes a new id of a kind: `<kind>_<ulid>`, later ids sorting after earlier ones of the same process. */
 export type Ids = (kind: IdKind) => string
 
@@ -53,18 +65,6 @@ export function createIds(clock: Clock = Date.now): Ids {
 }
 
 let systemIds: Ids | undefined
-
-/** 48 bits of milliseconds. */
-const ULID_TIME_MAX = 2 ** 48 - 1
-
-/**
- * Returns the beginning of the ids of a moment, which sorts before every id of the moment and after every earlier id.
- *
- * @param milliseconds since 1970 in UTC; a time outside of the range of ULIDs counts as the end of the range
- */
-export function firstIdAt(kind: IdKind, milliseconds: number): string {
-  return `${kind}_${encodeTime(Math.min(Math.max(Math.trunc(milliseconds), 0), ULID_TIME_MAX), 10)}`
-}
 
 function createSequence(clock: Clock): Ids {
   const ulid = monotonicFactory(createRandom())

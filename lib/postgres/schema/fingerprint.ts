@@ -254,7 +254,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function promote_due_retries(at_time timestamp with time zone)': 'befa57c3486c',
     'function publish_event(organization_id text, type text, data jsonb, id text)': '3cf7e6728a9d',
     'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
-      'e05b37d06ef5',
+      '7b13fe0b7b28',
     'function purge_idempotency_keys(expired_from timestamp with time zone, key_limit integer, OUT purged integer, OUT latest timestamp with time zone)':
       'f7945bd92e9b',
     'function purge_lag(retention_ms double precision, walk jsonb)': '2beaa0ac94a4',

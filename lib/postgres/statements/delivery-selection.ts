@@ -1,5 +1,5 @@
 import type { Fragment, ISql as Sql } from 'postgres'
-import { firstIdAt } from '../../base/ids.ts'
+import { idPrefixAt } from '../../base/ids.ts'
 import type { DeliveryFilter, DeliveryState } from '../../webhooks/deliveries.ts'
 import { textArray } from './fragments.ts'
 
@@ -154,8 +154,8 @@ const LATE_ID_MS = 5 * 60 * 1000
  */
 export function matchPeriod(sql: Sql, { since, until }: DeliveryFilter): Fragment {
   return sql`
-    ${since === undefined ? sql`` : sql`and delivery.created_at >= ${since}::text::timestamptz and delivery.id >= ${firstIdAt('dlv', Date.parse(since) + 0)}::text`}
-    ${until === undefined ? sql`` : sql`and delivery.created_at < ${until}::text::timestamptz and delivery.id < ${firstIdAt('dlv', Date.parse(until) + LATE_ID_MS)}::text`}`
+    ${since === undefined ? sql`` : sql`and delivery.created_at >= ${since}::text::timestamptz and delivery.id >= ${idPrefixAt('dlv', Date.parse(since))}::text`}
+    ${until === undefined ? sql`` : sql`and delivery.created_at < ${until}::text::timestamptz and delivery.id < ${idPrefixAt('dlv', Date.parse(until) + LATE_ID_MS)}::text`}`
 }
 
 /** The condition that a delivery is of a type of event. */
