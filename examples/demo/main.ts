@@ -67,6 +67,8 @@ async function run({ port, json, help }: Wishes): Promise<void> {
 
   const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   server.removeAllListeners('request').on('request', createBusinessApi(store, { baseUrl }))
+  // Added last, so that it comes first: no new requests, then the loop, the sender and the store.
+  ending.add(() => closeServer(server))
   const ready: Ready = {
     baseUrl,
     databaseUrl,
@@ -88,12 +90,13 @@ async function openServer(port: number): Promise<Server> {
   } catch (error) {
     throw new Mishap(describePortError(error, port))
   }
-  ending.add(async () => {
-    const closed = once(server.close(), 'close')
-    setTimeout(() => server.closeAllConnections(), 1000).unref()
-    await closed
-  })
   return server
+}
+
+async function closeServer(server: Server): Promise<void> {
+  const closed = once(server.close(), 'close')
+  setTimeout(() => server.closeAllConnections(), 1000).unref()
+  await closed
 }
 
 function describePortError(error: unknown, port: number): string {

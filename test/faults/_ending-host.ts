@@ -1,17 +1,14 @@
 // A host with a store, a sender and a loop that closes everything when its standard input ends, and then has to end by
 // itself: it never calls process.exit().
 //
-//   node --import tsx test/faults/_ending-host.ts '{"databaseUrl":"postgres://…","pool":false}'
+//   node --import tsx test/faults/_ending-host.ts postgres://…
 //
 // Prints a line of JSON when it is busy, and one with the milliseconds that closing took.
 
-import postgres from 'postgres'
 import { createPostgresStore } from '../../lib/postgres.ts'
 import { createDeliveryLoop, createWebhookSender } from '../../lib/webhooks.ts'
 
-const { databaseUrl, pool } = JSON.parse(process.argv[2] ?? '{}') as { databaseUrl: string; pool: boolean }
-const hosts = pool ? postgres(databaseUrl) : undefined
-const store = createPostgresStore(hosts ?? databaseUrl)
+const store = createPostgresStore(process.argv[2] ?? '')
 const sender = createWebhookSender()
 const loop = createDeliveryLoop(store, sender, { logger: false })
 loop.start()

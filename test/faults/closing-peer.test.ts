@@ -40,6 +40,23 @@ for (const [name, receive] of Object.entries(HOSTILE)) {
   })
 }
 
+test('a pooler that refuses session parameters: the message names the option', async (t) => {
+  // As PgBouncer answers: an ErrorResponse after the start-up message.
+  const fields = ['SFATAL', 'VFATAL', 'C08P01', 'Munsupported startup parameter: statement_timeout', '']
+  const body = Buffer.from(`${fields.join('\0')}\0`)
+  const head = Buffer.alloc(5, 'E')
+  head.writeInt32BE(body.length + 4, 1)
+  const peer = await startPeer(t, (socket) => {
+    socket.once('data', () => socket.end(Buffer.concat([head, body])))
+  })
+  const store = createPostgresStore(peer.url)
+  t.after(() => store.close())
+  await assert.rejects(store.apiKeys.list('org_a'), {
+    code: 'store_unavailable',
+    message: /'sessions' to false/,
+  })
+})
+
 test('a host of several that closes at once does not stand in the way of the others for long', async (t) => {
   const peers = await Promise.all([
     startPeer(t, HOSTILE['closes at once']),

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chown, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -12,7 +12,8 @@ import { createTestDatabase } from '../_database.ts'
 import { CERTIFICATE, PRIVATE_KEY } from '../sender/_receiver-certificate.ts'
 import { startProxy } from './_proxy.ts'
 
-const PROGRAM = join(import.meta.dirname, '_ending-host.ts')
+const ENDING = join(import.meta.dirname, '_ending-host.ts')
+const IDLE = join(import.meta.dirname, '_idle-host.ts')
 /** The time that each close is given, and a second. */
 const CLOSED_WITHIN_MS = 1500
 const EXITS_WITHIN_MS = 3000
@@ -49,13 +50,31 @@ describe('a process ends in a network that has fallen silent', () => {
   })
 
   test('over TLS', (t) => assertEnds(t, encrypted.url, '?sslmode=require'))
+
+  test('idle connections keep no process alive, with and without TLS', async () => {
+    for (const parameters of ['', '?sslmode=require']) {
+      const child = spawn(process.execPath, ['--import', 'tsx', IDLE, encrypted.url + parameters], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      })
+      const exited = once(child, 'exit')
+      const [line] = await once(createInterface({ input: child.stdout }), 'line')
+      assert.equal(line, '"idle"')
+      await assertExits(child, exited)
+    }
+  })
 })
+
+async function assertExits(child: ChildProcess, exited: Promise<unknown[]>): Promise<void> {
+  const timer = setTimeout(() => child.kill('SIGKILL'), EXITS_WITHIN_MS)
+  const [code] = await exited
+  clearTimeout(timer)
+  assert.equal(code, 0, 'the process did not end by itself')
+}
 
 async function assertEnds(t: TestContext, databaseUrl: string, parameters = ''): Promise<void> {
   const proxy = await startProxy(databaseUrl)
   t.after(() => proxy.close())
-  const config = JSON.stringify({ databaseUrl: proxy.url + parameters })
-  const child = spawn(process.execPath, ['--import', 'tsx', PROGRAM, config], {
+  const child = spawn(process.execPath, ['--import', 'tsx', ENDING, proxy.url + parameters], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   t.after(() => child.kill('SIGKILL'))
@@ -69,9 +88,6 @@ async function assertEnds(t: TestContext, databaseUrl: string, parameters = ''):
   const closedAt = performance.now()
   t.diagnostic(`loop, sender and store closed after ${times} ms`)
   for (const ms of times) assert.ok(ms < CLOSED_WITHIN_MS, `a close took ${ms} ms`)
-  const timer = setTimeout(() => child.kill('SIGKILL'), EXITS_WITHIN_MS)
-  const [code] = await exited
-  clearTimeout(timer)
-  assert.equal(code, 0, 'the process did not end by itself')
+  await assertExits(child, exited)
   t.diagnostic(`the process ended ${Math.round(performance.now() - closedAt)} ms later`)
 }

@@ -49,8 +49,8 @@ test('a connection that fails repeats no password, in its message or in its caus
   for (const host of ['127.0.0.1:1', 'nowhere.invalid', '127.0.0.1:1,127.0.0.1:2']) {
     const url = `postgres://app:${PASSWORD}@${host}/app`
     const store = createPostgresStore(url, { statementTimeoutMs: 1000 })
-    for (const call of [store.apiKeys.list('org_a'), migrate(url)]) {
-      const error = await call.then(
+    for (const call of [() => store.apiKeys.list('org_a'), () => migrate(url)]) {
+      const error = await call().then(
         () => assert.fail('connected'),
         (reason) => reason,
       )
@@ -192,6 +192,26 @@ describe('a store from a connection string and one from a pool behave alike', ()
         await ask(count)
         assert.equal((await ask(count)) !== '0', isPrepared, `${source} ${JSON.stringify([given, options])}`)
       })
+    }
+  })
+
+  test('sessions: false listens to no notifications, and prepared statements go on', async () => {
+    const listeners = async (): Promise<number> => {
+      const [row] = await sql`select count(*)::int as count from pg_stat_activity where query like 'listen %'`
+      return row?.count
+    }
+    for (const [sessions, expected] of [
+      [false, 0],
+      [true, 1],
+    ] as const) {
+      const store = createPostgresStore(database.url, { sessions })
+      const unwatch = store.deliveries.watch(() => {})
+      await store.apiKeys.list('org_a')
+      if (expected > 0) await until('it listens', async () => (await listeners()) === expected, 2000)
+      else await sleep(300)
+      assert.equal(await listeners(), expected)
+      unwatch()
+      await store.close()
     }
   })
 

@@ -2,7 +2,7 @@ import { storeUnavailable } from '../../base/errors.ts'
 import { withDeadline } from '../../base/time.ts'
 import type { Connection } from './connection.ts'
 import { createDialBackoff } from './dial-backoff.ts'
-import { isConnectionLost, isReadOnlyServer } from './driver-faults.ts'
+import { isConnectionLost, isReadOnlyServer, refusesSessions } from './driver-faults.ts'
 import type { Servers } from './servers.ts'
 
 /** The open connections of a store, each taken by one statement at a time. */
@@ -211,6 +211,12 @@ const GOODBYE_MS = 500
 
 /** Left as it is where the statement is worth another try, which it then gets. */
 function openFailure(error: unknown): unknown {
+  if (refusesSessions(error)) {
+    return storeUnavailable(
+      "Cannot use PostgreSQL as its pooler refuses session parameters: set option 'sessions' to false",
+      error,
+    )
+  }
   return isConnectionLost(error) ? error : storeUnavailable('Cannot reach PostgreSQL', error)
 }
 

@@ -76,6 +76,13 @@ export function isReadOnlyServer(error: unknown): boolean {
   return code === READ_ONLY || isUnloggedInRecovery
 }
 
+const PROTOCOL_VIOLATION = '08P01'
+
+/** Whether a pooler in transaction mode has refused a connection because of its session parameters, as PgBouncer does. */
+export function refusesSessions(error: unknown): boolean {
+  return codeOf(error) === PROTOCOL_VIOLATION && /startup parameter/.test(textOf(error, 'message'))
+}
+
 /** Whether a connection can be used again after the failure of a statement: the server has refused that statement only. */
 export function leavesConnectionUsable(error: unknown): boolean {
   const code = codeOf(error)
