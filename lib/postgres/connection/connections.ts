@@ -2,7 +2,7 @@ import { storeUnavailable } from '../../base/errors.ts'
 import { withDeadline } from '../../base/time.ts'
 import type { Connection } from './connection.ts'
 import { createDialBackoff } from './dial-backoff.ts'
-import { isConnectionLost, isReadOnlyServer, refusesSessions } from './driver-faults.ts'
+import { isConnectionLost, isReadOnlyServer, refusesSessions, unavailable } from './driver-faults.ts'
 import type { Servers } from './servers.ts'
 
 /** The open connections of a store, each taken by one statement at a time. */
@@ -217,7 +217,7 @@ function openFailure(error: unknown): unknown {
       error,
     )
   }
-  return isConnectionLost(error) ? error : storeUnavailable('Cannot reach PostgreSQL', error)
+  return isConnectionLost(error) ? error : unavailable(error)
 }
 
 function closed(): Error {

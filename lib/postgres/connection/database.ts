@@ -1,11 +1,10 @@
 import type { Fragment, ISql, Sql } from 'postgres'
-import { storeUnavailable } from '../../base/errors.ts'
 import { readWhole } from '../../base/options.ts'
 import { sleep } from '../../base/time.ts'
 import { createSchemaFaults, type ExplainError } from '../schema/schema-fault.ts'
 import { createConnections } from './connections.ts'
 import { createDrain } from './drain.ts'
-import { isConflict, isConnectionLost, isUnavailable } from './driver-faults.ts'
+import { isConflict, isConnectionLost, isUnavailable, unavailable } from './driver-faults.ts'
 import { createPool, type RawRows, type Statement } from './pool.ts'
 import { createServers } from './servers.ts'
 import { readSource } from './source.ts'
@@ -143,9 +142,7 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
     try {
       return await sendUntil(share ?? OWN_WORK, build, statementTimeoutMs + lockWaitMs)
     } catch (error) {
-      throw isUnavailable(error) || isConflict(error)
-        ? storeUnavailable('Cannot reach PostgreSQL', error)
-        : await explain(error)
+      throw isUnavailable(error) || isConflict(error) ? unavailable(error) : await explain(error)
     } finally {
       end()
     }
