@@ -19,7 +19,11 @@ const failures: Readonly<Record<string, () => Promise<never>>> = {
 
 const [host, failure = ''] = process.argv.slice(2)
 const slice = new Proxy({}, { get: () => failures[failure] })
-const store = new Proxy({}, { get: () => slice }) as BusinessApiStore
+// Beside its slices a store has one optional verb.
+const store = new Proxy(
+  {},
+  { get: (_, name) => (name === 'beginRequest' ? undefined : slice) },
+) as BusinessApiStore
 const api = createBusinessApi(store)
 
 const server = createServer(host === 'express' ? createExpressApp() : createListener())

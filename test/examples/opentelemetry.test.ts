@@ -39,6 +39,7 @@ test('examples/opentelemetry makes a span of a request, with the store calls as 
   assert.deepEqual(
     spans().filter(({ name }) => name !== 'apiKeys.markUsed'),
     [
+      { name: 'apiKeys.identify', attributes: {}, parent: 'GET /api/v1/clients' },
       { name: 'clients.admitAndList', attributes: {}, parent: 'GET /api/v1/clients' },
       { name: 'GET /api/v1/clients', attributes, parent: undefined },
     ],
