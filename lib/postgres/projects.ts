@@ -1,4 +1,3 @@
-import type { Fragment, ISql as Sql } from 'postgres'
 import type { ProjectStore } from '../resources/projects.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { admitToPage, newest } from './statements/admission.ts'
@@ -9,12 +8,15 @@ import {
   isAllowed,
   orBefore,
   publishedOf,
+  represented,
   reservedFor,
-  shown,
   withThisChange,
 } from './statements/change.ts'
 import { begin, outcomeColumns } from './statements/key-reservation.ts'
 import { create } from './statements/write.ts'
+
+const REPRESENTATION =
+  'business_api.project_representation(after.id, after.name, after.status, after.billing_type, after.value)'
 
 /** Projects in PostgreSQL. */
 export function createProjectStore(database: RecordDatabase): ProjectStore {
@@ -24,7 +26,7 @@ export function createProjectStore(database: RecordDatabase): ProjectStore {
         database,
         request,
         (sql) => sql`
-          select ${projectColumns(sql)}
+          select project.representation
           from ${newest(sql, 'business_api.projects')} as project
           order by project.id desc
           limit ${limit}::int`,
@@ -64,7 +66,7 @@ export function createProjectStore(database: RecordDatabase): ProjectStore {
             from before
             where ${isAllowed(sql, given, 'status')}
           ),
-          ${shown(sql, projectColumns(sql), 'project')},
+          ${represented(sql, REPRESENTATION)},
           ${reservedFor(sql, given)},
           written as (
             update business_api.projects project
@@ -77,12 +79,4 @@ export function createProjectStore(database: RecordDatabase): ProjectStore {
       )
     },
   }
-}
-
-/** A project as the API shows it, of a row named `project`. */
-function projectColumns(sql: Sql): Fragment {
-  return sql`
-    project.id, project.name, project.status,
-    project.billing_type as "billingType",
-    trim_scale(project.value) as value`
 }

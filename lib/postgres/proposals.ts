@@ -1,4 +1,3 @@
-import type { Fragment, ISql as Sql } from 'postgres'
 import { minorUnits } from '../resources/currencies.ts'
 import type { Proposal, ProposalChanges, ProposalSignature, ProposalStore } from '../resources/proposals.ts'
 import type { RecordDatabase } from './connection/database.ts'
@@ -10,13 +9,17 @@ import {
   isAllowed,
   orBefore,
   publishedOf,
+  represented,
   reservedFor,
-  shown,
   withThisChange,
 } from './statements/change.ts'
 import { beginNumbered, createNumbered, numberedColumns } from './statements/document-numbers.ts'
 
 const TABLE = 'business_api.proposals'
+
+const REPRESENTATION = `business_api.proposal_representation(
+  after.id, after.number, after.title, after.status, after.version, after.total, after.monthly_total, after.currency
+)`
 
 /** Proposals in PostgreSQL. */
 export function createProposalStore(database: RecordDatabase): ProposalStore {
@@ -26,7 +29,7 @@ export function createProposalStore(database: RecordDatabase): ProposalStore {
         database,
         request,
         (sql) => sql`
-          select ${proposalColumns(sql)}
+          select proposal.representation
           from ${newest(sql, TABLE)} as proposal
           order by proposal.id desc
           limit ${limit}::int`,
@@ -84,7 +87,7 @@ export function createProposalStore(database: RecordDatabase): ProposalStore {
             select * from judged
             where total = round(total, minor_units) and monthly_total = round(monthly_total, minor_units)
           ),
-          ${shown(sql, proposalColumns(sql), 'proposal')},
+          ${represented(sql, REPRESENTATION)},
           ${reservedFor(sql, given)},
           written as (
             update business_api.proposals proposal
@@ -113,13 +116,4 @@ function signature({
 }: ProposalChanges): Partial<Record<keyof ProposalSignature, string | null>> {
   if (given) return given
   return isRevision ? { signedBy: null, signedAt: null } : {}
-}
-
-/** A proposal as the API shows it, of a row named `proposal`. */
-function proposalColumns(sql: Sql): Fragment {
-  return sql`
-    proposal.id, proposal.number, proposal.title, proposal.status, proposal.version,
-    trim_scale(proposal.total) as total,
-    trim_scale(proposal.monthly_total) as "monthlyTotal",
-    proposal.currency`
 }

@@ -1,8 +1,9 @@
-import { after, before } from 'node:test'
+import { after, before, test } from 'node:test'
 import postgres, { type Sql } from 'postgres'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import type { EventRecord } from '../../lib/writes/event-envelope.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { assertRepresentations } from '../postgres/_representations.ts'
 import { describeStore, type StoreHarness } from './_contract.ts'
 
 // The contract on PostgreSQL: once on the store's own pools, once with every pool under row level security for one
@@ -53,6 +54,9 @@ describeStore('PostgreSQL, repeatable read by default,', {
   events: readEvents,
   letTimePass,
 })
+
+// Every verb of the contract has run by now, with values of all kinds.
+test('PostgreSQL stores the representations that are computed anew', () => assertRepresentations(sql))
 
 function storeAt(index: number): PostgresStore {
   const store = stores[index]
