@@ -76,7 +76,7 @@ export function createOperations(store: BusinessApiStore, resolved: ResolvedOpti
       const { admission, page } = await route.admitAndList(request, limit)
       enter(admission, route.scope, exchange)
       if (page === null) throw new TypeError(`Cannot answer ${route.operationId} as the store gave no page`)
-      return jsonReply(200, `{"data":${page}}`, exchange)
+      return jsonReply(200, pageBody(page), exchange)
     },
 
     async create(route, exchange) {
@@ -95,6 +95,14 @@ export function createOperations(store: BusinessApiStore, resolved: ResolvedOpti
       return creationReply(await create({ organizationId, idempotency }), reply, exchange)
     },
   }
+}
+
+const PAGE_START = Buffer.from('{"data":')
+const PAGE_END = Buffer.from('}')
+
+/** The bytes of a page pass through: they never become a string. */
+function pageBody(page: string | Uint8Array): string | Uint8Array {
+  return typeof page === 'string' ? `{"data":${page}}` : Buffer.concat([PAGE_START, page, PAGE_END])
 }
 
 function tryReadLimit(query: string): number | { refusal: unknown } {

@@ -9,7 +9,7 @@ interface Answered {
 /** A reply whose body is JSON text, with the headers that every one of them carries. */
 export function jsonReply(
   status: number,
-  body: string,
+  body: string | Uint8Array,
   { requestId, headers }: Answered,
   ownHeaders: Readonly<Record<string, string>> = {},
 ): ApiReply {

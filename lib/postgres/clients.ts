@@ -1,7 +1,6 @@
 import type { ClientStore } from '../resources/clients.ts'
 import { insertBusiness } from './businesses.ts'
 import type { RecordDatabase } from './connection/database.ts'
-import { admitToPage, newest } from './statements/admission.ts'
 import {
   before,
   change,
@@ -14,22 +13,15 @@ import {
   withThisChange,
 } from './statements/change.ts'
 import { begin, outcomeColumns } from './statements/key-reservation.ts'
+import { admitToPage, defineList } from './statements/list.ts'
 import { create } from './statements/write.ts'
+
+const LIST = defineList('business_api.clients', withBusiness('record.representation', 'record'))
 
 /** Clients and their businesses in PostgreSQL. */
 export function createClientStore(database: RecordDatabase): ClientStore {
   return {
-    admitAndList(request, limit) {
-      return admitToPage(
-        database,
-        request,
-        (sql) => sql`
-          select ${sql.unsafe(withBusiness('client.representation', 'client'))} as representation
-          from ${newest(sql, 'business_api.clients')} as client
-          order by client.id desc
-          limit ${limit}::int`,
-      )
-    },
+    admitAndList: (request, limit) => admitToPage(database, LIST, request, limit),
 
     create(creation) {
       const { organizationId, record } = creation

@@ -2,7 +2,6 @@ import { minorUnits } from '../resources/currencies.ts'
 import type { Invoice, InvoiceRefusal, InvoiceStore } from '../resources/invoices.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { INVOICE_REPRESENTATION, pay } from './payments.ts'
-import { admitToPage, newest } from './statements/admission.ts'
 import {
   before,
   change,
@@ -15,23 +14,16 @@ import {
   withThisChange,
 } from './statements/change.ts'
 import { beginNumbered, createNumbered, numberedColumns } from './statements/document-numbers.ts'
+import { admitToPage, defineList } from './statements/list.ts'
 
 const TABLE = 'business_api.invoices'
+
+const LIST = defineList(TABLE)
 
 /** Invoices in PostgreSQL. Money is computed and rounded there and leaves as text with the currency's decimals. */
 export function createInvoiceStore(database: RecordDatabase): InvoiceStore {
   return {
-    admitAndList(request, limit) {
-      return admitToPage(
-        database,
-        request,
-        (sql) => sql`
-          select invoice.representation
-          from ${newest(sql, TABLE)} as invoice
-          order by invoice.id desc
-          limit ${limit}::int`,
-      )
-    },
+    admitAndList: (request, limit) => admitToPage(database, LIST, request, limit),
 
     create(creation) {
       const { organizationId, record } = creation

@@ -3,7 +3,6 @@ import type { LeadStore } from '../resources/leads.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
 import { clientRepresentation, withBusiness } from './clients.ts'
 import type { RecordDatabase } from './connection/database.ts'
-import { admitToPage, newest } from './statements/admission.ts'
 import {
   before,
   change,
@@ -16,6 +15,7 @@ import {
   withThisChange,
 } from './statements/change.ts'
 import { begin, jsonOf, outcomeColumns } from './statements/key-reservation.ts'
+import { admitToPage, defineList } from './statements/list.ts'
 import { create } from './statements/write.ts'
 
 const TABLE = 'business_api.leads'
@@ -27,20 +27,12 @@ const REPRESENTATION = `business_api.lead_representation(
 const CONVERTED_REPRESENTATION = `
   '{"lead":' || ${REPRESENTATION} || ',"client":' || ${withBusiness(clientRepresentation('client'), 'client')} || '}'`
 
+const LIST = defineList(TABLE)
+
 /** Leads in PostgreSQL. */
 export function createLeadStore(database: RecordDatabase): LeadStore {
   return {
-    admitAndList(request, limit) {
-      return admitToPage(
-        database,
-        request,
-        (sql) => sql`
-          select lead.representation
-          from ${newest(sql, TABLE)} as lead
-          order by lead.id desc
-          limit ${limit}::int`,
-      )
-    },
+    admitAndList: (request, limit) => admitToPage(database, LIST, request, limit),
 
     create(creation) {
       const { organizationId, record } = creation

@@ -1,6 +1,5 @@
 import type { ProjectStore } from '../resources/projects.ts'
 import type { RecordDatabase } from './connection/database.ts'
-import { admitToPage, newest } from './statements/admission.ts'
 import {
   before,
   change,
@@ -13,25 +12,18 @@ import {
   withThisChange,
 } from './statements/change.ts'
 import { begin, outcomeColumns } from './statements/key-reservation.ts'
+import { admitToPage, defineList } from './statements/list.ts'
 import { create } from './statements/write.ts'
 
 const REPRESENTATION =
   'business_api.project_representation(after.id, after.name, after.status, after.billing_type, after.value)'
 
+const LIST = defineList('business_api.projects')
+
 /** Projects in PostgreSQL. */
 export function createProjectStore(database: RecordDatabase): ProjectStore {
   return {
-    admitAndList(request, limit) {
-      return admitToPage(
-        database,
-        request,
-        (sql) => sql`
-          select project.representation
-          from ${newest(sql, 'business_api.projects')} as project
-          order by project.id desc
-          limit ${limit}::int`,
-      )
-    },
+    admitAndList: (request, limit) => admitToPage(database, LIST, request, limit),
 
     create(creation) {
       const { organizationId, record } = creation

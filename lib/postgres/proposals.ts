@@ -1,7 +1,6 @@
 import { minorUnits } from '../resources/currencies.ts'
 import type { Proposal, ProposalChanges, ProposalSignature, ProposalStore } from '../resources/proposals.ts'
 import type { RecordDatabase } from './connection/database.ts'
-import { admitToPage, newest } from './statements/admission.ts'
 import {
   before,
   change,
@@ -14,6 +13,7 @@ import {
   withThisChange,
 } from './statements/change.ts'
 import { beginNumbered, createNumbered, numberedColumns } from './statements/document-numbers.ts'
+import { admitToPage, defineList } from './statements/list.ts'
 
 const TABLE = 'business_api.proposals'
 
@@ -21,20 +21,12 @@ const REPRESENTATION = `business_api.proposal_representation(
   after.id, after.number, after.title, after.status, after.version, after.total, after.monthly_total, after.currency
 )`
 
+const LIST = defineList(TABLE)
+
 /** Proposals in PostgreSQL. */
 export function createProposalStore(database: RecordDatabase): ProposalStore {
   return {
-    admitAndList(request, limit) {
-      return admitToPage(
-        database,
-        request,
-        (sql) => sql`
-          select proposal.representation
-          from ${newest(sql, TABLE)} as proposal
-          order by proposal.id desc
-          limit ${limit}::int`,
-      )
-    },
+    admitAndList: (request, limit) => admitToPage(database, LIST, request, limit),
 
     create(creation) {
       const { organizationId, record } = creation

@@ -97,7 +97,7 @@ describe('stored representations', () => {
     for (const resource of RESOURCES) {
       const request = { keyDigest, scope: `${resource}:read`, rateLimits: null } as const
       const { page } = await store[resource].admitAndList(request, 200)
-      assert.equal(page, await computePage(sql, resource, organizationId), resource)
+      assert.equal(String(page), await computePage(sql, resource, organizationId), resource)
     }
     await store.close()
   })

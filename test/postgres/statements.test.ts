@@ -97,7 +97,7 @@ describe('the statements', () => {
       { keyDigest, scope: 'clients:read', rateLimits: null },
       5,
     )
-    assert.equal(page, '[]')
+    assert.equal(String(page), '[]')
   })
 
   test('a create that waited for a locked table longer than its caller writes nothing afterwards', async () => {

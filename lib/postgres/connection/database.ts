@@ -23,11 +23,16 @@ export interface DatabaseOptions {
 /** One row of text columns, by position. */
 export type TextRow = readonly (string | null)[]
 
+/** The columns of one row as the bytes that came, by position. */
+export type ByteRow = readonly (Buffer | null)[]
+
 /**
  * Builds a statement whose last column is `answerTag`: it tells the statement's own answer from another's. There should never
  * be another's; if there ever were, it would be one organization's data given to another.
+ *
+ * @param tag the text of the answer tag, for a statement of a fixed text
  */
-export type BuildStatement = (sql: ISql, answerTag: Fragment) => Statement
+export type BuildStatement = (sql: ISql, answerTag: Fragment, tag: string) => Statement
 
 /** What the slices of records need of PostgreSQL, be it in a transaction of the host's or not. */
 export interface RecordDatabase {
@@ -42,6 +47,8 @@ export interface RecordDatabase {
    *   time, or too many statements are waiting
    */
   row(build: BuildStatement, lockWaitMs?: number): Promise<TextRow>
+  /** As {@link RecordDatabase.row}, with the columns as bytes. */
+  bytes(build: BuildStatement, lockWaitMs?: number): Promise<ByteRow>
   /** For statements that have made deliveries due. */
   readonly wakeUp: Pick<WakeUpSignal, 'signal'>
 }
@@ -74,17 +81,17 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
   let pending = 0
   let tags = 0
 
-  async function send(build: BuildStatement, timeoutMs: number): Promise<TextRow> {
+  async function send(build: BuildStatement, timeoutMs: number): Promise<ByteRow> {
     const answerTag = String(++tags)
     // Judged before the connection is used again: one that has mixed up its answers is given up.
     return await pool.run(
-      (sql) => build(sql, sql`${answerTag}::text`),
+      (sql) => build(sql, sql`${answerTag}::text`, answerTag),
       timeoutMs,
       (rows) => readAnswer(rows, answerTag),
     )
   }
 
-  async function sendUntil(build: BuildStatement, timeoutMs: number, attempt = 1): Promise<TextRow> {
+  async function sendUntil(build: BuildStatement, timeoutMs: number, attempt = 1): Promise<ByteRow> {
     const begunAt = performance.now()
     try {
       return await send(build, timeoutMs)
@@ -97,7 +104,7 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
     }
   }
 
-  async function row(build: BuildStatement, lockWaitMs = 0): Promise<TextRow> {
+  async function bytes(build: BuildStatement, lockWaitMs = 0): Promise<ByteRow> {
     if (pending >= maxPending) {
       throw storeUnavailable(`Cannot use PostgreSQL as ${maxPending} statements are waiting already`)
     }
@@ -113,6 +120,10 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
     }
   }
 
+  async function row(build: BuildStatement, lockWaitMs = 0): Promise<TextRow> {
+    return toText(await bytes(build, lockWaitMs))
+  }
+
   // Without a commit of its own to wait for: the notification is worth nothing after a crash.
   const notify = (channel: string): Promise<unknown> =>
     row(
@@ -124,6 +135,7 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
 
   return {
     row,
+    bytes,
     wakeUp,
     close() {
       wakeUp.close()
@@ -138,12 +150,16 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
  * @param answerTag what its last column must be
  * @throws an error that counts as a lost connection when it is another statement's
  */
-export function readAnswer(rows: RawRows, answerTag: string): TextRow {
+export function readAnswer(rows: RawRows, answerTag: string): ByteRow {
   // In a host's transaction its pool's transform of rows is at work: most leave the columns where they are.
-  const columns = Object.values(rows[0] ?? [])
-  const row = columns.map((column) => column?.toString('utf8') ?? null)
-  if (row.at(-1) !== answerTag) throw mixedUp()
+  const row = Object.values(rows[0] ?? [])
+  if (row.at(-1)?.toString('latin1') !== answerTag) throw mixedUp()
   return row
+}
+
+/** Reads the columns of a row as text. */
+export function toText(row: ByteRow): TextRow {
+  return row.map((column) => column?.toString('utf8') ?? null)
 }
 
 /** As good as lost with its connection: the statement is sent once more. */
