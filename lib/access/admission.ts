@@ -38,8 +38,8 @@ export type Admission =
     }
 
 /** An admission together with the page that an admitted caller asked for: one round trip instead of two. */
-export interface AdmittedPage<Item> {
+export interface AdmittedPage<Representation> {
   readonly admission: Admission
-  /** The caller's organization's newest items, newest first, as a JSON array; null unless admitted. */
-  readonly page: JsonText<Item[]> | null
+  /** The caller's organization's newest records, newest first, as a JSON array; null unless admitted. */
+  readonly page: JsonText<Representation[]> | null
 }

@@ -89,8 +89,8 @@ export function createOperations(store: BusinessApiStore, resolved: ResolvedOpti
       const input = validate(route.input, json)
       // The caller has had a 503 by now; writing after it would be a create that nobody asked for any more.
       if (performance.now() >= exchange.deadlineAt) throw refusals.unavailable()
-      const { item, create } = route.prepare(input, { ids, now: clock() })
-      const reply = JSON.stringify({ data: item })
+      const { representation, create } = route.prepare(input, { ids, now: clock() })
+      const reply = JSON.stringify({ data: representation })
       const idempotency = key === null ? null : reservationFor(route, key, input, reply, exchange.deadlineAt)
       return creationReply(await create({ organizationId, idempotency }), reply, exchange)
     },

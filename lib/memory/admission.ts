@@ -26,20 +26,22 @@ export function admit(memory: Memory, { keyDigest, scope, rateLimits }: Admissio
 /**
  * Judges a request and, if admitted, gives the caller's page.
  *
- * @param items what the page is of, by id
+ * @param representations the records of the page, by id
  */
-export function admitToPage<Item>(
+export function admitToPage<Representation>(
   memory: Memory,
   request: AdmissionRequest,
   limit: number,
-  items: (organization: Organization) => ReadonlyMap<string, Item>,
-): AdmittedPage<Item> {
+  representations: (organization: Organization) => ReadonlyMap<string, Representation>,
+): AdmittedPage<Representation> {
   const admission = admit(memory, request)
   if (admission.outcome !== 'admitted') return { admission, page: null }
   const organization = memory.organization(admission.caller.organizationId)
   // Ids are ULIDs: newest first is their order backwards.
-  const newest = [...items(organization)].sort(([one], [other]) => (one < other ? 1 : -1)).slice(0, limit)
-  return { admission, page: jsonText(newest.map(([, item]) => item)) }
+  const newest = [...representations(organization)]
+    .sort(([one], [other]) => (one < other ? 1 : -1))
+    .slice(0, limit)
+  return { admission, page: jsonText(newest.map(([, representation]) => representation)) }
 }
 
 /** Whether a key's last use was recorded more than a minute ago, or never. */

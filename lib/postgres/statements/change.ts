@@ -19,13 +19,16 @@ import { write } from './write.ts'
  *
  * @param build answers {@link changeColumns}
  */
-export function change<Item, Reason extends string = never>(
+export function change<Representation, Reason extends string = never>(
   database: RecordDatabase,
   given: Change<unknown>,
   build: BuildStatement,
-): Promise<ChangeOutcome<Item, Reason>> {
+): Promise<ChangeOutcome<Representation, Reason>> {
   return write(database, given, build, {
-    done: ([, , text]) => ({ outcome: 'changed' as const, item: JSON.parse(text ?? 'null') as Item }),
+    done: ([, , text]) => ({
+      outcome: 'changed' as const,
+      representation: JSON.parse(text ?? 'null') as Representation,
+    }),
     refused: (row) => refusalOf<Reason>(row),
   })
 }

@@ -86,12 +86,12 @@ export function defineList(table: string, representation = 'record.representatio
 }
 
 /** Judges a request and, if admitted, gives the caller's page. */
-export async function admitToPage<Item>(
+export async function admitToPage<Representation>(
   database: RecordDatabase,
   statements: ListStatements,
   request: AdmissionRequest,
   limit: number,
-): Promise<AdmittedPage<Item>> {
+): Promise<AdmittedPage<Representation>> {
   const { keyDigest, scope } = request
   if (request.rateLimits === null) {
     const answer = await ask(database, statements.unlimited, { keyDigest, scope, limit })
