@@ -1,8 +1,9 @@
 declare const json: unique symbol
 
 /**
- * A value as JSON text, or the bytes of that text in UTF-8. A store answers with text because a database can build a page as text several times faster
- * than the process can build objects from rows and serialize them again; the type remembers what the text holds.
+ * A value as JSON text, or the bytes of that text in UTF-8, which pass through to the response. A database joins a page of stored
+ * texts several times faster than the process builds objects from rows and serializes them again; the type remembers the
+ * value that the text holds.
  */
 export type JsonText<T> = (string | Uint8Array) & { readonly [json]?: T }
 
