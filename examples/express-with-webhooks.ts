@@ -30,7 +30,7 @@ const loop = createDeliveryLoop(store, sender, {
 const app = express()
 app.use('/platform', createBusinessApi(store))
 
-// A route of the host's own, behind the host's own login: it changes a record, and the loop sends the event.
+// A route of the host, behind the host's own login: the route changes a record, and the loop sends the event.
 app.post('/projects/:id/complete', async (request, response) => {
   const project = await platform.projects.complete('org_1', { projectId: request.params.id })
   response.json(project)

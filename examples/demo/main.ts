@@ -19,7 +19,7 @@ import { createProgress } from './progress.ts'
 import { describeEvent, startSubscriber } from './subscriber.ts'
 import { planYear, type Work } from './year.ts'
 
-/** Something that went wrong outside the demo: its message is all that the reader needs. */
+/** A failure outside the demo: the message is enough for the reader. */
 class Mishap extends Error {}
 
 const ending = createEnding()
@@ -28,7 +28,7 @@ const progress = createProgress(process.stderr)
 try {
   await run(readWishes(process.argv.slice(2)))
 } catch (error) {
-  // What fails while everything is being ended fails because of it.
+  // A failure during the ending is a consequence of the ending.
   if (!ending.hasBegun) {
     progress.clear()
     console.error(error instanceof Mishap ? error.message : error)
@@ -80,7 +80,7 @@ async function run({ port, json, help }: Wishes): Promise<void> {
 
 // --- Steps, each with its own end ---
 
-/** Opens the port before anything else: if it is taken, nothing has been done in vain. */
+/** Opens the port before anything else: if the port is taken, no work was in vain. */
 async function openServer(port: number): Promise<Server> {
   const server = createServer((_, response) => response.writeHead(503, { 'Retry-After': '1' }).end())
   try {
@@ -129,7 +129,7 @@ async function openStore(databaseUrl: string): Promise<BusinessApiStore> {
   return store
 }
 
-/** Where the organizations get their webhooks, and what is to be seen of them. */
+/** Starts the subscriber that receives the webhooks of the organizations and prints each event. */
 async function openSubscriber(
   store: BusinessApiStore,
   filled: readonly Filled[],
@@ -146,13 +146,13 @@ async function openSubscriber(
 
 // --- Data ---
 
-/** An organization of the demo with what it was filled with. */
+/** An organization of the demo with its data. */
 interface Filled {
   readonly organization: DemoOrganization
   readonly work: Work
 }
 
-/** Fills new organizations, at once: a database that has seen the demo before keeps what it holds. */
+/** Fills new organizations at the same time. An organization from an earlier run of the demo keeps its data. */
 async function fill(store: BusinessApiStore): Promise<Filled[]> {
   const now = Date.now()
   const planned = PROFILES.map((profile) => {
@@ -192,7 +192,7 @@ function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : undefined
 }
 
-/** Some errors of the network have only a code. */
+/** Certain errors of the network have only a code. */
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message || String(codeOf(error)) : String(error)
 }

@@ -8,11 +8,11 @@ import { createHandler } from './handler.ts'
 import { type BusinessApiOptions, readOptions } from './options.ts'
 
 /**
- * The request handler, in every form that hosts call handlers in. None of them uses `this` or lets a failure out other
- * than as an answer; all that can reject is what a host's own `next` throws.
+ * The request handler, in every form in which hosts call handlers. No form uses `this`, and every failure becomes an answer;
+ * only an error of the host's own `next` rejects.
  */
 export interface BusinessApi {
-  /** node:http, and Express with `next`: a path that is none of the API's is the host's to answer. */
+  /** node:http, and Express with `next`, which receives every path outside of the API. */
   (request: IncomingMessage, response: ServerResponse, next?: (error?: unknown) => void): Promise<void>
   /** Fetch: Next.js, Hono, Bun, Deno, tests. */
   (request: Request, given: FetchBody): Promise<Response>
@@ -20,19 +20,19 @@ export interface BusinessApi {
   /**
    * The fetch form alone: `export const GET = api.fetch`.
    *
-   * @param given the body, where the host has read it already. What frameworks pass to their handlers instead (Next.js
-   *   `{ params }`, Workers their environment) is ignored
+   * @param given the body, if the host has already read the body. Other second arguments of frameworks (`{ params }` of
+   *   Next.js, the environment of Workers) are ignored
    */
   fetch(this: void, request: Request, given: FetchBody): Promise<Response>
-  // Last, as Next.js' own check of a route's types looks at the last one.
+  // The last overload, because the type check of Next.js routes reads the last one.
   fetch(this: void, request: Request): Promise<Response>
 }
 
 /**
- * Serves the business API (specification, sections 1 to 9) from a store. Opens nothing, sets no timer, reads no
- * environment variable.
+ * Creates the request handler of the business API (specification, sections 1 to 9). Opens no connection, sets no timer,
+ * reads no environment variable.
  *
- * @param store where everything is kept: `createPostgresStore`, `createMemoryStore`, or the host's own
+ * @param store `createPostgresStore(…)`, `createMemoryStore(…)`, or a store of the host's own
  * @param options see {@link BusinessApiOptions}
  * @throws `TypeError` or `RangeError` for an option that cannot be used
  */
@@ -57,7 +57,7 @@ export function createBusinessApi(store: BusinessApiStore, options: BusinessApiO
     second?: ServerResponse | object,
     next?: () => void,
   ): Promise<unknown> {
-    // A fetch handler has a second argument too, so the request tells what is being called.
+    // A fetch handler has a second argument too, so that only the request tells the forms apart.
     return isFetchRequest(request) || second === undefined
       ? serveFetch(request as Request, second)
       : serveNode(request, second as ServerResponse, next)
@@ -66,7 +66,7 @@ export function createBusinessApi(store: BusinessApiStore, options: BusinessApiO
   return Object.assign(api as Omit<BusinessApi, 'fetch'> as BusinessApi, { fetch: serveFetch })
 }
 
-/** A response that the host has broken must not take the process with it, nor leave the caller waiting. */
+/** Ends a response that the host has broken: the process must live on, and the caller must not wait. */
 function writeReply(reply: ApiReply, request: NodeRequest, response: ServerResponse): void {
   try {
     toNode(reply, request, response)

@@ -4,25 +4,26 @@ import { type Clock, createIds, type Ids } from '../base/ids.ts'
 import type { Logger } from '../base/log.ts'
 import { readHeaderPrefix, readLogger, readMatching, readWhole } from '../base/options.ts'
 
-/** Where and to whom an unexpected failure happened. */
+/** The request of an unexpected failure. */
 export interface ErrorContext {
   readonly requestId: string
   readonly method: string
-  /** Without the query. */
+  /** The path, without the query. */
   readonly path: string
-  /** What the caller got: 500 for a bug, 503 when the store could not be used. */
+  /** The status of the answer: 500 for a bug, 503 when the store could not be used. */
   readonly status: number
 }
 
-/** How many requests are let through (specification, section 8). */
+/** The rate limits of requests (specification, section 8). */
 export interface RateLimitOptions {
-  /** Of each API key. Default 10 per second, burst 100. */
+  /** The limit of each API key. Default 10 per second, burst 100. */
   key?: RateLimit | undefined
-  /** Of each organization, all its keys together. Default 20 per second, burst 200. */
+  /** The limit of each organization, all keys together. Default 20 per second, burst 200. */
   organization?: RateLimit | undefined
   /**
-   * Where the buckets are: `shared` in the store, one truth for all processes; `process` in this process's memory,
-   * cheaper and blind to the others. Limits of a single key or organization count in `shared` only. Default `shared`.
+   * The place of the buckets: `shared` in the store, one truth for all processes; `process` in the memory of each process,
+   * cheaper, and blind to other processes. Limits of a single key or organization count with `shared` only. Default
+   * `shared`.
    */
   scope?: 'shared' | 'process' | undefined
 }
@@ -30,17 +31,17 @@ export interface RateLimitOptions {
 /** Options of `createBusinessApi`. Each is read once. */
 export interface BusinessApiOptions {
   /**
-   * Where the host has mounted the handler, when it passes the full path: `/platform`. Under Express, which strips the
-   * mount path itself, either leave it out or give the full one. Default none.
+   * The path of the mount, if the host passes full paths: `/platform`. Express strips the mount path: under Express, leave
+   * the option out, or give the full path. Default none.
    */
   basePath?: string | undefined
-  /** What the OpenAPI document names as its server: `https://app.example.com`. Never taken from a request. Default the basePath. */
+  /** The server in the OpenAPI document: `https://app.example.com`. Never taken from a request. Default the basePath. */
   baseUrl?: string | undefined
   /** Largest request body in bytes. Default 65536. */
   maxBodyBytes?: number | undefined
-  /** Milliseconds until a request is answered 503 whatever happens. Default 5000. */
+  /** Milliseconds until every unfinished request is answered with 503. Default 5000. */
   deadlineMs?: number | undefined
-  /** `false` lets everything through. */
+  /** The rate limits; `false` turns rate limits off. */
   rateLimit?: RateLimitOptions | false | undefined
   /** The prefix of the platform's API keys, for the OpenAPI document: `bapi` in `bapi_live_…`. Default `bapi`. */
   keyPrefix?: string | undefined
@@ -48,9 +49,9 @@ export interface BusinessApiOptions {
   headerPrefix?: string | undefined
   /** pino, or anything of its call form. `false` mutes. Default: warnings and errors to stderr. */
   logger?: Logger | false | undefined
-  /** Hears every failure that a caller saw only as 500 or 503, with its detail. What it throws is logged and dropped, also when it is async. */
+  /** Receives every failure behind an answer of 500 or 503, with its detail. Errors and rejections of the function are logged and dropped. */
   onError?: ((error: unknown, context: ErrorContext) => void) | undefined
-  /** Milliseconds since 1970 in UTC, for ids and timestamps of records; what expires is the store's to say. Default `Date.now`. */
+  /** Milliseconds since 1970 in UTC, for ids and timestamps of records; expiry is judged by the clock of the store. Default `Date.now`. */
   clock?: Clock | undefined
   /** Makes the ids of records, events and requests. Default monotonic ULIDs. */
   ids?: Ids | undefined
@@ -116,7 +117,7 @@ function readBaseUrl(baseUrl: string | undefined): string | undefined {
     url.search !== '' ||
     url.hash !== ''
   ) {
-    // The value is not repeated: it may hold a password.
+    // Without the value, which may hold a password.
     throw new TypeError(
       "Cannot use option 'baseUrl' as it must be an http(s) URL without credentials, query or fragment",
     )

@@ -5,20 +5,20 @@ import { judgeKey, keepReply } from './creation.ts'
 import { keepEvent, refuseLarge } from './events.ts'
 import type { Memory, Organization } from './state.ts'
 
-/** What a change would make of a record: nothing is written yet. */
+/** A judged change that is not written yet. */
 export type Decision<Representation, Reason extends string> =
   | { readonly refused: Reason }
   | {
       /** The representation after the change. */
       readonly representation: Representation
-      /** Writes it. */
+      /** Writes the changed record. */
       write(): void
       readonly events: readonly EventRecord[]
-      /** What the placeholders of the events are filled with, beside the representation's fields. */
+      /** Values for the placeholders of the events, beside the fields of the representation. */
       readonly facts?: Readonly<Record<string, unknown>>
     }
 
-/** Where a change finds its record, and what it does to it. */
+/** The records of a verb, and the judgement of a change. */
 export interface Changing<Kept, Representation, Reason extends string> {
   find(organization: Organization): Kept | undefined
   stateOf(kept: Kept): string
@@ -26,7 +26,7 @@ export interface Changing<Kept, Representation, Reason extends string> {
   decide(kept: Kept, organization: Organization): Decision<Representation, Reason>
 }
 
-/** Judges a change and, if the record allows it, writes all that belongs to it. */
+/** Judges a change and, if the record allows the change, writes the record, the events and the idempotency entry. */
 export function applyChange<Kept, Representation extends object, Reason extends string = never>(
   memory: Memory,
   change: Change<unknown>,

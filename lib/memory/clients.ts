@@ -42,7 +42,7 @@ export function createClientStore(memory: Memory): ClientStore {
   }
 }
 
-/** Adds a client unless there is one of its id. */
+/** Adds a client, unless a client with the same id exists. */
 export function keepClient({ clients, clientsOfBusinesses }: Organization, client: Client): void {
   keepOnce(clients, client.id, client)
   keepOnce(clientsOfBusinesses, client.business.id, client.id)

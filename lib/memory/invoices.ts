@@ -89,7 +89,7 @@ function theInvoice(id: string) {
 
 type Money = Pick<Invoice, 'total' | 'amountPaid' | 'amountDue'>
 
-/** The money of a new invoice in its currency's decimals, and what is due computed of the rest. */
+/** The money of a new invoice in the decimals of the currency, with the amount due computed from the other amounts. */
 function moneyOf(invoice: InvoiceRecord): Money {
   const decimals = invoice.minorUnits ?? minorUnits(invoice.currency)
   const total = withDecimals(invoice.total, decimals)
@@ -144,7 +144,7 @@ function dueBefore(
     .map((invoice) => ({ organization, invoice }))
 }
 
-/** Those due for longest first. */
+/** Sorts by due date, earliest first. */
 function sortKeyOf({ dueDate, id }: Invoice): string {
   return `${dueDate} ${id}`
 }

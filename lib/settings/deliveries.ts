@@ -18,12 +18,13 @@ import type {
   DeliveryState,
   DeliveryStore,
 } from '../webhooks/deliveries.ts'
-import { type Acting, ActorSchema, type MakeEntry } from './audit.ts'
+import type { Acting, MakeEntry } from './audit.ts'
+import { audited, defineCall } from './calls.ts'
 import { type Page, type PageQuery, pageEntries, readPage } from './page.ts'
 
 // --- Types ---
 
-/** Which deliveries are to be recovered; what is absent does not count. */
+/** Selects the deliveries to recover; an absent field selects all. */
 export interface RecoveryFilter {
   readonly endpointId?: string | undefined
   readonly type?: EventType | undefined
@@ -33,62 +34,64 @@ export interface RecoveryFilter {
   readonly until?: Date | string | undefined
 }
 
-/** Which deliveries are to be shown; what is absent does not count. */
+/** Selects the deliveries to show; an absent field selects all. */
 export interface DeliveryQuery extends RecoveryFilter, PageQuery {
-  /** One of these states. */
+  /** The states to show. */
   readonly states?: readonly DeliveryState[] | undefined
 }
 
-/** Which deliveries are to be recovered, and by whom. */
+/** Selects the deliveries to recover, and names the actor. */
 export interface RecoveryOptions extends RecoveryFilter, Acting {
-  /** Hears, after each part of the work, how many have been recovered so far. */
+  /** Receives the number of recovered deliveries so far, after each part of the work. */
   readonly onProgress?: ((recovered: number) => void) | undefined
 }
 
 /** A page of the delivery log. */
 export type DeliveryPage = Page<Delivery>
 
-/** The delivery log of organizations, and sending again what is in it. */
+/** The delivery log of organizations, with the calls that send deliveries again. */
 export interface DeliverySettings {
   /** The newest deliveries that the query lets through. */
   list(organizationId: string, query?: DeliveryQuery): Promise<DeliveryPage>
 
   /**
-   * One delivery with what was sent and all its attempts.
+   * Gives a delivery with the posted body and all attempts.
    *
    * @throws `BusinessApiError` with code `not_found` when the organization has no delivery of that id
    */
   get(organizationId: string, deliveryId: string): Promise<DeliveryDetails>
 
   /**
-   * Has a delivery that has ended sent again now, however it ended: same event id, a new round of attempts.
+   * Sends a delivery in any final state again now: same event id, a new round of attempts.
    *
    * @throws `BusinessApiError` with code `not_found` when the organization has no delivery of that id, `invalid_state`
-   *   while it is pending or in flight and when its endpoint has been removed
+   *   while the delivery is pending or in flight, and when its endpoint has been removed
    */
   redeliver(organizationId: string, deliveryId: string, options?: Acting): Promise<DeliveryDetails>
 
   /**
-   * Has all that was dead-lettered or skipped until now sent again, newest first, each once. What belongs to a removed
-   * endpoint is passed over; what belongs to a disabled one will be skipped again, so enable it first. When it fails
-   * halfway, what has been recovered stays so, and another call does the rest. All of it leaves one audit entry.
+   * Sends all dead-lettered and skipped deliveries until now again, newest first, each once. Deliveries of removed
+   * endpoints are passed over. Deliveries of disabled endpoints would be skipped again, so enable the endpoint first.
+   * After a failure halfway the recovered deliveries stay recovered, and another call recovers the rest. A whole
+   * recovery leaves one audit entry.
    *
-   * @returns how many
+   * @returns the number of recovered deliveries
    */
   recover(organizationId: string, options?: RecoveryOptions): Promise<{ recovered: number }>
 
   /**
-   * Has a delivery not sent that is pending, also one that waits for its next attempt or for a paused endpoint.
+   * Cancels a pending delivery, also a delivery that is backing off or waits for a paused endpoint.
    *
    * @throws `BusinessApiError` with code `not_found` when the organization has no delivery of that id, `invalid_state`
-   *   when it is in flight, as nobody can take back what is being sent, and when it is in a final state
+   *   when the delivery is in flight, because an attempt under way cannot be taken back, and when the delivery is in a
+   *   final state
    */
   cancel(organizationId: string, deliveryId: string, options?: Acting): Promise<DeliveryDetails>
 }
 
 // --- Inputs ---
 
-/** Every state, as messages say it. */
+/** The words of messages for every state. */
 const STATE_WORDS: Readonly<Record<DeliveryState, string>> = {
   pending: 'pending',
   in_flight: 'in flight',
@@ -103,16 +106,15 @@ export const STATES = Object.keys(STATE_WORDS) as readonly DeliveryState[]
 const typeRequirement = `must be one of ${EVENT_TYPES.join(', ')}`
 const statesRequirement = `must be one or more of ${STATES.join(', ')}`
 
-const FilterSchema = v.object({
-  organizationId: OrganizationIdSchema,
+const FILTER = {
   endpointId: v.exactOptional(IdSchema),
   type: v.exactOptional(v.picklist(EVENT_TYPES, typeRequirement)),
   since: v.exactOptional(MomentSchema),
   until: v.exactOptional(MomentSchema),
-})
-const RecoverSchema = v.object({ ...FilterSchema.entries, actor: ActorSchema })
+}
 const ListSchema = v.object({
-  ...FilterSchema.entries,
+  organizationId: OrganizationIdSchema,
+  ...FILTER,
   states: v.exactOptional(
     v.pipe(
       v.array(v.picklist(STATES, statesRequirement), statesRequirement),
@@ -121,17 +123,20 @@ const ListSchema = v.object({
   ),
   ...pageEntries('dlv'),
 })
-const RefSchema = v.object({ organizationId: OrganizationIdSchema, deliveryId: IdSchema })
-const ChangeSchema = v.object({ ...RefSchema.entries, actor: ActorSchema })
+const REF = { deliveryId: IdSchema }
+const readGet = defineCall('Cannot show a delivery', REF)
+const readRedeliver = defineCall('Cannot redeliver a delivery', REF)
+const readCancel = defineCall('Cannot cancel a delivery', REF)
+const readRecover = defineCall('Cannot recover deliveries', FILTER)
 
 // --- Calls ---
 
-/** What can be recovered: the subscriber has not had it, and nobody has decided that it should not. */
+/** The states that can be recovered: not received by the subscriber, and not cancelled by an administrator. */
 export const RECOVERABLE: readonly DeliveryState[] = ['dead_lettered', 'skipped']
-/** Rows that one statement locks, at most. */
+/** The most rows that one statement locks. */
 const RECOVERY_BATCH = 1000
 
-/** The delivery log as administrators see it. */
+/** Creates the calls on the delivery log for administrators. */
 export function createDeliverySettings(
   store: Pick<BusinessApiStore, 'deliveries'>,
   makeEntry: MakeEntry,
@@ -149,63 +154,52 @@ export function createDeliverySettings(
     },
 
     async get(organizationId, deliveryId) {
-      const input = read(RefSchema, { organizationId, deliveryId }, 'Cannot show a delivery')
-      return found(
-        await store.deliveries.get(input.organizationId, input.deliveryId),
-        'Cannot show a delivery',
-      )
+      const { organizationId: owner, input, action } = readGet(organizationId, { deliveryId })
+      return found(await store.deliveries.get(owner, input.deliveryId), action)
     },
 
-    async redeliver(organizationId, deliveryId, { actor } = {}) {
-      const action = 'Cannot redeliver a delivery'
-      const input = read(ChangeSchema, { organizationId, deliveryId, actor }, action)
-      const { organizationId: owner, deliveryId: id } = input
-      const entry = makeEntry('delivery.redelivered', id, input.actor)
-      const recovered = await store.deliveries.recover({
-        organizationId: owner,
-        ids: [id],
-        filter: {},
-        limit: 1,
-        entry,
-      })
-      const delivery = found(await store.deliveries.get(owner, id), action)
+    async redeliver(organizationId, deliveryId, options) {
+      const call = readRedeliver(organizationId, { ...options, deliveryId })
+      const { deliveryId: id } = call.input
+      const request = audited(makeEntry, call, 'delivery.redelivered', id)
+      const recovered = await store.deliveries.recover({ ...request, ids: [id], filter: {}, limit: 1 })
+      const delivery = found(await store.deliveries.get(call.organizationId, id), call.action)
       if (recovered.includes(id)) return delivery
-      throw new BusinessApiError(INVALID_STATE, `${action} as ${obstacleOf(delivery)}`)
+      throw new BusinessApiError(INVALID_STATE, `${call.action} as ${obstacleOf(delivery)}`)
     },
 
     async recover(organizationId, { onProgress = () => {}, ...options } = {}) {
-      const given = { ...withoutUndefined(options), organizationId }
-      const {
-        organizationId: owner,
-        actor,
-        ...filter
-      } = read(RecoverSchema, given, 'Cannot recover deliveries')
-      const entry = makeEntry('deliveries.recovered', filter.endpointId ?? owner, actor, { filter })
+      const call = readRecover(organizationId, options)
+      const { organizationId: owner, input: filter } = call
+      const subjectId = filter.endpointId ?? owner
+      const { entry } = audited(makeEntry, call, 'deliveries.recovered', subjectId, { filter })
       const recoverable = { ...filter, states: RECOVERABLE }
       return { recovered: await recover(store.deliveries, owner, recoverable, entry, onProgress) }
     },
 
-    async cancel(organizationId, deliveryId, { actor } = {}) {
-      const action = 'Cannot cancel a delivery'
-      const input = read(ChangeSchema, { organizationId, deliveryId, actor }, action)
-      const { organizationId: owner, deliveryId: id } = input
-      const entry = makeEntry('delivery.cancelled', id, input.actor)
+    async cancel(organizationId, deliveryId, options) {
+      const call = readCancel(organizationId, { ...options, deliveryId })
+      const { organizationId: owner, action } = call
+      const { deliveryId: id } = call.input
+      const { entry } = audited(makeEntry, call, 'delivery.cancelled', id)
       const isCancelled = await store.deliveries.cancel(owner, id, entry)
       const delivery = found(await store.deliveries.get(owner, id), action)
       if (isCancelled) return delivery
-      throw new BusinessApiError(INVALID_STATE, `${action} as it is ${STATE_WORDS[delivery.state]}`)
+      throw new BusinessApiError(INVALID_STATE, `${action} as the delivery is ${STATE_WORDS[delivery.state]}`)
     },
   }
 }
 
 function obstacleOf({ state }: Delivery): string {
   const isOpen = state === 'pending' || state === 'in_flight'
-  return isOpen ? `it is ${STATE_WORDS[state]}` : 'its endpoint has been removed'
+  return isOpen
+    ? `the delivery is ${STATE_WORDS[state]}: wait until the delivery has ended`
+    : 'the endpoint of the delivery has been removed'
 }
 
 /**
- * Goes down the log page by page and meets each delivery once. Asking again and again for what can be recovered would
- * have no end while a disabled endpoint has it skipped at once, nor while new ones come in.
+ * Goes down the log page by page and meets each delivery once. Repeated queries for recoverable deliveries would have
+ * no end while a disabled endpoint has deliveries skipped at once, or while new deliveries arrive.
  */
 async function recover(
   deliveries: Pick<DeliveryStore, 'list' | 'recover'>,
@@ -220,7 +214,7 @@ async function recover(
     const page: readonly Delivery[] = await deliveries.list(organizationId, filter, RECOVERY_BATCH, before)
     const ids = page.map(({ id }) => id)
     if (ids.length > 0) {
-      // The filter again: what another call has recovered meanwhile may have been delivered by now.
+      // The filter again, because another call may have recovered a delivery meanwhile, which may be delivered by now.
       const request = { organizationId, ids, filter, limit: RECOVERY_BATCH, entry }
       recovered += (await deliveries.recover(request)).length
       onProgress(recovered)

@@ -61,7 +61,7 @@ export function createHeaderSchemas(headerPrefix: string): {
     )
   }
 
-  // Not a record of valibot's, which drops some names, `constructor` for one.
+  // Not a record of valibot, which drops names such as `constructor`.
   const HeadersSchema = v.pipe(
     v.custom<HeaderValues>(
       (value) => isObject(value) && areHeaders(Object.values(value)) && areNames(Object.keys(value)),
@@ -74,7 +74,7 @@ export function createHeaderSchemas(headerPrefix: string): {
       if (!isObject(value)) return false
       const values = Object.values(value)
       const given = values.filter((each) => each !== null)
-      // As many removals as there can be headers.
+      // As many removals as an endpoint can have headers.
       return areHeaders(given) && values.length <= HEADERS_MAX * 2 && areNames(Object.keys(value))
     }, `${requirement}; null removes a header, and null in place of the object all headers`),
     v.transform(copy),
@@ -122,13 +122,13 @@ export function checkHeaderBounds(headers: HeaderValues, action: string): void {
   if (all.length > HEADERS_MAX) {
     throw new BusinessApiError(
       LIMIT_REACHED,
-      `${action} as it would have ${all.length} headers, more than ${HEADERS_MAX}: remove some`,
+      `${action} as the endpoint would have ${all.length} headers, more than ${HEADERS_MAX}: remove some`,
     )
   }
   const bytes = all.reduce((sum, [name, value]) => sum + name.length + value.length + 4, 0)
   if (bytes <= HEADER_BYTES_MAX) return
   throw new BusinessApiError(
     LIMIT_REACHED,
-    `${action} as its headers would take ${bytes} bytes, more than ${HEADER_BYTES_MAX}: remove some, or shorten their values`,
+    `${action} as the headers of the endpoint would take ${bytes} bytes, more than ${HEADER_BYTES_MAX}: remove some, or shorten their values`,
   )
 }

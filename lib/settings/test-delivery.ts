@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { found, IdSchema, OrganizationIdSchema, read } from '../base/host-input.ts'
+import { found, IdSchema } from '../base/host-input.ts'
 import type { Clock, Ids } from '../base/ids.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { EVENT_TYPES, type EventType } from '../resources/event-catalogue.ts'
@@ -9,39 +9,43 @@ import type { DeliveryAttempt } from '../webhooks/deliveries.ts'
 import type { SecretOpener } from '../webhooks/secret-sealing.ts'
 import type { WebhookAnswer, WebhookSender } from '../webhooks/webhook-sender.ts'
 import { toEventRecord } from '../writes/event-envelope.ts'
-import { type Acting, ActorSchema, type MakeEntry } from './audit.ts'
+import type { Acting, MakeEntry } from './audit.ts'
+import { audited, defineCall } from './calls.ts'
 
 // --- Types ---
 
 /** Options of `sendTest`. */
 export interface SendTestOptions extends Acting {
-  /** Also one that the endpoint does not want. Default the first that it wants, `client.created` if it wants all. */
+  /**
+   * Any event type, also a type that the endpoint is not sent. Default: the first of the endpoint's types,
+   * `client.created` if the endpoint is sent every type.
+   */
   readonly type?: EventType | undefined
 }
 
-/** What became of a test: what the delivery log tells of an attempt. */
+/** The result of a test, as the delivery log shows an attempt. */
 export interface TestResult extends Omit<DeliveryAttempt, 'number' | 'startedAt'> {
-  /** Whether it was answered with 2xx. */
+  /** True if the answer was a 2xx. */
   readonly delivered: boolean
-  /** `evt_test_<ulid>`: no other event's id begins so. */
+  /** `evt_test_<ulid>`: only ids of tests begin with `evt_test_`. */
   readonly eventId: string
   readonly type: EventType
 }
 
 // --- Inputs ---
 
-const SendSchema = v.object({
-  organizationId: OrganizationIdSchema,
+const ACTION = 'Cannot send a test webhook'
+
+const readSend = defineCall(ACTION, {
   endpointId: IdSchema,
   type: v.optional(v.picklist(EVENT_TYPES, `must be one of ${EVENT_TYPES.join(', ')}`)),
-  actor: ActorSchema,
 })
 
 // --- Call ---
 
-/** What tests are sent with. */
+/** The parts with which tests are sent. */
 export interface TestDeliveryTools {
-  /** Absent: the host has given none. */
+  /** Absent: the host has given no sender. */
   readonly sender: WebhookSender | undefined
   readonly sealer: SecretOpener
   /** Of the service's own headers: `X-SERVICE`. */
@@ -56,32 +60,30 @@ export function createTestDelivery(
   store: Pick<BusinessApiStore, 'endpoints' | 'audit'>,
   { sender, sealer, headerPrefix, ids, clock, makeEntry }: TestDeliveryTools,
 ): (organizationId: string, endpointId: string, options?: SendTestOptions) => Promise<TestResult> {
-  const action = 'Cannot send a test webhook'
-
-  return async (organizationId, endpointId, { type: wanted, actor } = {}) => {
+  return async (organizationId, endpointId, options) => {
     if (!sender) {
       throw new TypeError(
-        `${action} as option 'sender' is not set: give createDeveloperSettings the one of createWebhookSender()`,
+        `${ACTION} as option 'sender' is not set: give createDeveloperSettings the one of createWebhookSender()`,
       )
     }
-    const input = read(SendSchema, { organizationId, endpointId, type: wanted, actor }, action)
-    const ref = { organizationId: input.organizationId, endpointId: input.endpointId }
-    const target = found(await store.endpoints.getTarget(ref.organizationId, ref.endpointId), action)
-    const type = input.type ?? target.types?.[0] ?? 'client.created'
+    const call = readSend(organizationId, { ...options, endpointId })
+    const ref = { organizationId: call.organizationId, endpointId: call.input.endpointId }
+    const target = found(await store.endpoints.getTarget(ref.organizationId, ref.endpointId), ACTION)
+    const type = call.input.type ?? target.types?.[0] ?? 'client.created'
     const { id: eventId, body } = toEventRecord(ids('evt_test'), type, exampleData(type), clock())
     // By the store's clock, as every delivery is signed.
     const timestamp = Math.floor(target.storeTime / 1000)
     const request = makeRequest({ ...ref, ...target, eventId, type, body }, sealer, headerPrefix, timestamp)
-    // Before it is sent: one that is sent and not recorded would be worse than one that is recorded and not sent.
-    const entry = makeEntry('endpoint.test_sent', ref.endpointId, input.actor, { type, eventId })
+    // Recorded before the test is sent: a test sent without a record would be worse than a record without a test.
+    const { entry } = audited(makeEntry, call, 'endpoint.test_sent', ref.endpointId, { type, eventId })
     await store.audit.record(ref.organizationId, entry)
     const answer = await attempt(sender, request, createInterruption(), rethrow)
-    if (answer.wasMade === false) throw new Error(`${action} as ${answer.detail ?? answer.error}`)
+    if (answer.wasMade === false) throw new Error(`${ACTION} as ${answer.detail ?? answer.error}`)
     return { delivered: isSuccess(answer), eventId, type, ...toResult(answer) }
   }
 }
 
-/** A sender that throws is at fault itself: that is for the host, and nothing to tell a customer of. */
+/** A sender that throws has a fault of its own: an error for the host, not for a customer. */
 function rethrow(error: unknown): never {
   throw error
 }

@@ -155,7 +155,7 @@ describe('keys', () => {
     const [successor, previous] = data
     assert.deepEqual([successor.id, successor.name, successor.scopes], [rotated.id, 'Form', ['leads:read']])
     assert.ok(Math.abs(Date.parse(previous.expiresAt) - (Date.now() + 7_200_000)) < 60_000)
-    assertFailed(await run(...rotate), 1, /Cannot rotate an API key as it has been rotated/)
+    assertFailed(await run(...rotate), 1, /Cannot rotate an API key as the key has been rotated/)
     const again = ['keys', 'rotate', rotated.id, '--organization', org]
     const { stdout, stderr } = await run(...again, '--overlap', '0', '--yes', '--key-prefix', 'acme')
     assert.match(stdout, /^acme_live_[0-9A-Za-z]{49}\n$/)
@@ -361,7 +361,7 @@ describe('endpoints', () => {
     assert.equal(jsonOf(await move('pause', '--json')).state, 'paused')
     assert.equal(textOf(await move('resume')), `${id} is enabled\n`)
     assert.equal(jsonOf(await move('disable', '--yes', '--json')).disabledReason, 'administrator')
-    assertFailed(await move('pause'), 1, /Cannot pause a webhook endpoint as it is disabled/)
+    assertFailed(await move('pause'), 1, /Cannot pause a webhook endpoint as the endpoint is disabled/)
     assert.match(textOf(await run('endpoints', 'list', '--organization', org)), /disabled \(administrator\)/)
     assert.equal(jsonOf(await move('enable', '--json')).state, 'enabled')
     assert.deepEqual(jsonOf(await move('remove', '--yes', '--json')), { id })
@@ -452,7 +452,7 @@ describe('deliveries', () => {
     const { data } = jsonOf(await run('deliveries', 'list', '--organization', org, '--json'))
     const redeliver = ['deliveries', 'redeliver', data[0].id, '--organization', org]
     assert.equal(jsonOf(await run(...redeliver, '--json')).state, 'pending')
-    assertFailed(await run(...redeliver), 1, /Cannot redeliver a delivery as it is pending/)
+    assertFailed(await run(...redeliver), 1, /Cannot redeliver a delivery as the delivery is pending/)
     await sql`update business_api.deliveries set state = 'delivered' where id = ${data[0].id}`
     assert.equal(textOf(await run(...redeliver)), `${data[0].id} is pending\n`)
   })
@@ -501,7 +501,7 @@ describe('deliveries', () => {
     const { data } = jsonOf(await run('deliveries', 'list', '--organization', org, '--json'))
     const cancel = ['deliveries', 'cancel', data[0].id, '--organization', org]
     assert.equal(jsonOf(await run(...cancel, '--json')).state, 'cancelled')
-    assertFailed(await run(...cancel), 1, /Cannot cancel a delivery as it is cancelled/)
+    assertFailed(await run(...cancel), 1, /Cannot cancel a delivery as the delivery is cancelled/)
     await run('deliveries', 'redeliver', data[0].id, '--organization', org)
     assert.equal(textOf(await run(...cancel)), `${data[0].id} is cancelled\n`)
   })

@@ -1,4 +1,4 @@
-// A host with a route of its own and with a store that fails whatever it is asked.
+// A host with another route, and with a store that fails every call.
 //
 //   tsx test/examples/_failing-host.ts node-http|express unavailable|bug|synchronous
 

@@ -136,7 +136,7 @@ function testInvoices(harness: StoreHarness): void {
     assert.deepEqual(await listed(tenant, verbs.invoice, paid.id), paid)
     assert.deepEqual(await change(plain(tenant, unpaid.id, set)), {
       outcome: 'changed',
-      item: { ...unpaid, status: 'void' },
+      representation: { ...unpaid, status: 'void' },
     })
   })
 }
