@@ -28,9 +28,9 @@ type KeyColumn = 'organizationId' | 'keyId' | 'hasScope' | 'isStale'
  * @param representation JSON text, made of a row of the table named `record`
  */
 export function defineList(table: string, representation = 'record.representation'): ListStatements {
-  // PostgreSQL plans a statement anew each time while the values promise a cheaper plan, which takes longer than the list. The
-  // subquery hides the limit from the estimate; the constant is the longest page, without which a tenth of the table would be
-  // the estimate.
+  // PostgreSQL plans a statement anew for every request as long as the bound values promise a cheaper plan, and planning takes
+  // longer than the list. The subquery hides the limit from the estimate. The constant is the longest page; without the
+  // constant, the estimate would be a tenth of the table.
   const pageOf = (organizationId: string, condition = 'true'): string => `
     select '[' || coalesce(pg_catalog.string_agg(newest.representation, ','), '') || ']' as page
     from (
