@@ -42,6 +42,7 @@ create table business_api.businesses (
   city text,
   email text,
   phone text,
+  representation text generated always as (business_api.business_representation(id, name, category, city, email, phone)) stored not null,
   constraint businesses_pkey PRIMARY KEY (organization_id, id)
 );
 
@@ -54,6 +55,7 @@ create table business_api.clients (
   monthly_revenue numeric(15,3) not null,
   converted_at timestamp with time zone not null,
   latest_changes text[] collate "C" default '{}'::text[] not null,
+  representation text generated always as (business_api.client_representation(id, status, total_revenue, monthly_revenue, converted_at)) stored not null,
   constraint clients_pkey PRIMARY KEY (organization_id, id),
   constraint clients_organization_id_business_id_key UNIQUE (organization_id, business_id),
   constraint clients_organization_id_business_id_fkey FOREIGN KEY (organization_id, business_id) REFERENCES business_api.businesses(organization_id, id),
@@ -139,6 +141,7 @@ create table business_api.invoices (
   total numeric not null,
   amount_paid numeric not null,
   latest_changes text[] collate "C" default '{}'::text[] not null,
+  representation text generated always as (business_api.invoice_representation(id, number, status, currency, (minor_units)::integer, issue_date, due_date, total, amount_paid)) stored not null,
   constraint invoices_pkey PRIMARY KEY (organization_id, id),
   constraint invoices_organization_id_number_key UNIQUE (organization_id, number),
   constraint invoices_amount_paid_check CHECK ((((amount_paid >= (0)::numeric) AND (amount_paid <= total)) AND (amount_paid = round(amount_paid, (minor_units)::integer)))),
@@ -156,6 +159,7 @@ create table business_api.leads (
   expected_value numeric(15,3),
   created_at timestamp with time zone not null,
   latest_changes text[] collate "C" default '{}'::text[] not null,
+  representation text generated always as (business_api.lead_representation(id, stage, lead_score, score_band, expected_value, created_at)) stored not null,
   constraint leads_pkey PRIMARY KEY (organization_id, id),
   constraint leads_organization_id_business_id_fkey FOREIGN KEY (organization_id, business_id) REFERENCES business_api.businesses(organization_id, id),
   constraint leads_expected_value_check CHECK ((expected_value <> 'NaN'::numeric)),
@@ -204,6 +208,7 @@ create table business_api.projects (
   billing_type text not null,
   value numeric(15,3) not null,
   latest_changes text[] collate "C" default '{}'::text[] not null,
+  representation text generated always as (business_api.project_representation(id, name, status, billing_type, value)) stored not null,
   constraint projects_pkey PRIMARY KEY (organization_id, id),
   constraint projects_value_check CHECK ((value <> 'NaN'::numeric))
 );
@@ -222,6 +227,7 @@ create table business_api.proposals (
   signed_by text,
   minor_units smallint default 3 not null,
   signed_at timestamp with time zone,
+  representation text generated always as (business_api.proposal_representation(id, number, title, status, version, total, monthly_total, currency)) stored not null,
   constraint proposals_pkey PRIMARY KEY (organization_id, id),
   constraint proposals_organization_id_number_key UNIQUE (organization_id, number),
   constraint proposals_minor_units_check CHECK (((minor_units >= 0) AND (minor_units <= 4))),
@@ -406,6 +412,23 @@ begin
       'lastUseIsStale', caller.last_use_is_stale
     )::text,
     case when wait_seconds = 0 and caller.has_scope then $7 end;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.business_representation(id text, name text, category text, city text, email text, phone text)
+ RETURNS text
+ LANGUAGE plpgsql
+ IMMUTABLE
+ SET search_path TO ''
+AS $function$
+begin
+  return '{"id":' || to_json(id)::text
+    || ',"name":' || to_json(name)::text
+    || ',"category":' || coalesce(to_json(category)::text, 'null')
+    || ',"city":' || coalesce(to_json(city)::text, 'null')
+    || ',"email":' || coalesce(to_json(email)::text, 'null')
+    || ',"phone":' || coalesce(to_json(phone)::text, 'null')
+    || '}';
 end
 $function$;
 
@@ -598,6 +621,24 @@ begin
       then json_build_object('organizationId', here_organization, 'endpointId', here_endpoint)
     end
   )::text;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)
+ RETURNS text
+ LANGUAGE plpgsql
+ IMMUTABLE
+ SET search_path TO ''
+AS $function$
+begin
+  return '{"id":' || to_json(id)::text
+    || ',"status":' || to_json(status)::text
+    || ',"totalRevenue":' || trim_scale(total_revenue)::text
+    || ',"monthlyRevenue":' || trim_scale(monthly_revenue)::text
+    || ',"convertedAt":' || coalesce(
+      to_json(to_char(converted_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))::text, 'null'
+    )
+    || '}';
 end
 $function$;
 
@@ -871,6 +912,30 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION business_api.invoice_representation(id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)
+ RETURNS text
+ LANGUAGE plpgsql
+ IMMUTABLE
+ SET search_path TO ''
+AS $function$
+begin
+  return '{"id":' || to_json(id)::text
+    || ',"number":' || to_json(number)::text
+    || ',"status":' || to_json(status)::text
+    || ',"currency":' || to_json(currency)::text
+    || ',"issueDate":' || coalesce(
+      to_json(to_char(issue_date at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))::text, 'null'
+    )
+    || ',"dueDate":' || coalesce(
+      to_json(to_char(due_date at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))::text, 'null'
+    )
+    || ',"total":"' || round(total, minor_units)::text
+    || '","amountPaid":"' || round(amount_paid, minor_units)::text
+    || '","amountDue":"' || round(total - amount_paid, minor_units)::text
+    || '"}';
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION business_api.is_change_made(organization_id text, subject_id text, change_id text)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -892,6 +957,25 @@ AS $function$
   select exists (
     select 1 from business_api.audit_entries e where e.organization_id = $1 and e.id = $2
   )
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)
+ RETURNS text
+ LANGUAGE plpgsql
+ IMMUTABLE
+ SET search_path TO ''
+AS $function$
+begin
+  return '{"id":' || to_json(id)::text
+    || ',"stage":' || to_json(stage)::text
+    || ',"leadScore":' || coalesce(trim_scale(lead_score)::text, 'null')
+    || ',"scoreBand":' || coalesce(to_json(score_band)::text, 'null')
+    || ',"expectedValue":' || coalesce(trim_scale(expected_value)::text, 'null')
+    || ',"createdAt":' || coalesce(
+      to_json(to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))::text, 'null'
+    )
+    || '}';
+end
 $function$;
 
 CREATE OR REPLACE FUNCTION business_api.likely_organization(digest text, scope text, key_per_second double precision, key_burst integer, organization_per_second double precision, organization_burst integer)
@@ -975,6 +1059,22 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION business_api.project_representation(id text, name text, status text, billing_type text, value numeric)
+ RETURNS text
+ LANGUAGE plpgsql
+ IMMUTABLE
+ SET search_path TO ''
+AS $function$
+begin
+  return '{"id":' || to_json(id)::text
+    || ',"name":' || to_json(name)::text
+    || ',"status":' || to_json(status)::text
+    || ',"billingType":' || to_json(billing_type)::text
+    || ',"value":' || trim_scale(value)::text
+    || '}';
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION business_api.promote_due_retries(at_time timestamp with time zone)
  RETURNS void
  LANGUAGE sql
@@ -994,6 +1094,25 @@ AS $function$
   update business_api.deliveries d set is_backing_off = false
     from due
    where d.organization_id = due.organization_id and d.id = due.id
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.proposal_representation(id text, number text, title text, status text, version integer, total numeric, monthly_total numeric, currency text)
+ RETURNS text
+ LANGUAGE plpgsql
+ IMMUTABLE
+ SET search_path TO ''
+AS $function$
+begin
+  return '{"id":' || to_json(id)::text
+    || ',"number":' || to_json(number)::text
+    || ',"title":' || to_json(title)::text
+    || ',"status":' || to_json(status)::text
+    || ',"version":' || version::text
+    || ',"total":' || trim_scale(total)::text
+    || ',"monthlyTotal":' || trim_scale(monthly_total)::text
+    || ',"currency":' || to_json(currency)::text
+    || '}';
+end
 $function$;
 
 CREATE OR REPLACE FUNCTION business_api.publish_event(organization_id text, type text, data jsonb, id text DEFAULT NULL::text)

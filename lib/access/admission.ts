@@ -43,8 +43,8 @@ export type Admission =
     }
 
 /** An admission together with the page for an admitted caller: one round trip instead of two. */
-export interface AdmittedPage<Item> {
+export interface AdmittedPage<Representation> {
   readonly admission: Admission
-  /** The newest items of the caller's organization, newest first, as a JSON array; null unless admitted. */
-  readonly page: JsonText<Item[]> | null
+  /** The newest records of the caller's organization, newest first, as a JSON array; null unless admitted. */
+  readonly page: JsonText<Representation[]> | null
 }

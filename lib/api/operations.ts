@@ -100,7 +100,7 @@ export function createOperations(store: BusinessApiStore, resolved: ResolvedOpti
       const { admission, page } = await route.admitAndList(request, limit)
       enter(admission, request, exchange)
       if (page === null) throw new TypeError(`Cannot answer ${route.operationId} as the store gave no page`)
-      return jsonReply(200, `{"data":${page}}`, exchange)
+      return jsonReply(200, pageBody(page), exchange)
     },
 
     async create(route, exchange) {
@@ -113,12 +113,20 @@ export function createOperations(store: BusinessApiStore, resolved: ResolvedOpti
       const input = validate(route.input, json)
       // The caller has had a 503 by now; writing after it would be a create that nobody asked for any more.
       if (performance.now() >= exchange.deadlineAt) throw refusals.unavailable()
-      const { item, create } = route.prepare(input, { ids, now: clock() })
-      const reply = JSON.stringify({ data: item })
+      const { representation, create } = route.prepare(input, { ids, now: clock() })
+      const reply = JSON.stringify({ data: representation })
       const idempotency = key === null ? null : reservationFor(route, key, input, reply, exchange.deadlineAt)
       return creationReply(await create({ organizationId, idempotency }), reply, exchange)
     },
   }
+}
+
+const PAGE_START = Buffer.from('{"data":')
+const PAGE_END = Buffer.from('}')
+
+/** The bytes of a page pass through: they never become a string. */
+function pageBody(page: string | Uint8Array): string | Uint8Array {
+  return typeof page === 'string' ? `{"data":${page}}` : Buffer.concat([PAGE_START, page, PAGE_END])
 }
 
 function tryReadLimit(query: string): number | { refusal: unknown } {

@@ -26,20 +26,22 @@ export function admit(memory: Memory, { keyDigest, scope, rateLimits }: Admissio
 /**
  * Judges a request and, if admitted, reads the caller's page.
  *
- * @param items records of the page, by id
+ * @param representations of the records of the page, by id
  */
-export function admitToPage<Item>(
+export function admitToPage<Representation>(
   memory: Memory,
   request: AdmissionRequest,
   limit: number,
-  items: (organization: Organization) => ReadonlyMap<string, Item>,
-): AdmittedPage<Item> {
+  representations: (organization: Organization) => ReadonlyMap<string, Representation>,
+): AdmittedPage<Representation> {
   const admission = admit(memory, request)
   if (admission.outcome !== 'admitted') return { admission, page: null }
   const organization = memory.organization(admission.caller.organizationId)
   // Ids are ULIDs: the reverse of the id order is newest first.
-  const newest = [...items(organization)].sort(([one], [other]) => (one < other ? 1 : -1)).slice(0, limit)
-  return { admission, page: jsonText(newest.map(([, item]) => item)) }
+  const newest = [...representations(organization)]
+    .sort(([one], [other]) => (one < other ? 1 : -1))
+    .slice(0, limit)
+  return { admission, page: jsonText(newest.map(([, representation]) => representation)) }
 }
 
 /** True if the last use of a key was recorded more than a minute ago, or never. */

@@ -28,10 +28,14 @@ export function createClientStore(memory: Memory): ClientStore {
       return applyChange(memory, change, {
         find: ({ clients }) => clients.get(change.recordId),
         stateOf: ({ status }) => status,
-        shown: (client) => client,
+        represent: (client) => client,
         decide(client, { clients }) {
-          const item = { ...client, ...change.set }
-          return { item, write: () => clients.set(item.id, item), events: change.events }
+          const changed = { ...client, ...change.set }
+          return {
+            representation: changed,
+            write: () => clients.set(changed.id, changed),
+            events: change.events,
+          }
         },
       })
     },

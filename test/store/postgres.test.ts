@@ -1,7 +1,8 @@
-import { after, before } from 'node:test'
+import { after, before, test } from 'node:test'
 import postgres, { type Sql } from 'postgres'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { assertRepresentations } from '../postgres/_representations.ts'
 import { describeStore, type StoreHarness } from './_contract.ts'
 import { letTimePass, readEventsOf } from './_postgres.ts'
 
@@ -53,6 +54,9 @@ describeStore('PostgreSQL, repeatable read by default,', {
   events: (organizationId) => readEventsOf(sql, organizationId),
   letTimePass: (organizationId, ms) => letTimePass(sql, organizationId, ms),
 })
+
+// Every verb of the contract has run by now, with values of all kinds.
+test('PostgreSQL stores the representations that are computed anew', () => assertRepresentations(sql))
 
 function storeAt(index: number): PostgresStore {
   const store = stores[index]

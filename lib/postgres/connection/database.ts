@@ -43,11 +43,16 @@ const OWN_WORK = Symbol('own work')
 /** One row of text columns, by position. */
 export type TextRow = readonly (string | null)[]
 
+/** The columns of one row as the bytes that came, by position. */
+export type ByteRow = readonly (Buffer | null)[]
+
 /**
  * Builds a statement whose last column is `answerTag`: it tells the statement's own answer from another's. There should never
  * be another's; if there ever were, it would be one organization's data given to another.
+ *
+ * @param tag the text of the answer tag, for a statement of a fixed text
  */
-export type BuildStatement = (sql: ISql, answerTag: Fragment) => Statement
+export type BuildStatement = (sql: ISql, answerTag: Fragment, tag: string) => Statement
 
 /** What the slices of records need of PostgreSQL, be it in a transaction of the host's or not. */
 export interface RecordDatabase {
@@ -64,6 +69,8 @@ export interface RecordDatabase {
    *   time, or too many statements are waiting
    */
   rowFor(share: Share | null, build: BuildStatement, lockWaitMs?: number): Promise<TextRow>
+  /** As {@link RecordDatabase.rowFor}, with the columns as bytes. */
+  bytesFor(share: Share | null, build: BuildStatement, lockWaitMs?: number): Promise<ByteRow>
   /** For statements that have made deliveries due. */
   readonly wakeUp: Pick<WakeUpSignal, 'signal'>
 }
@@ -106,12 +113,12 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
   let closing: Promise<void> | undefined
   let tags = 0
 
-  async function send(share: Share, build: BuildStatement, timeoutMs: number): Promise<TextRow> {
+  async function send(share: Share, build: BuildStatement, timeoutMs: number): Promise<ByteRow> {
     const answerTag = String(++tags)
     // Judged before the connection is used again: one that has mixed up its answers is given up.
     return await pool.run(
       share,
-      (sql) => build(sql, sql`${answerTag}::text`),
+      (sql) => build(sql, sql`${answerTag}::text`, answerTag),
       timeoutMs,
       (rows) => readAnswer(rows, answerTag),
     )
@@ -122,7 +129,7 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
     build: BuildStatement,
     timeoutMs: number,
     attempt = 1,
-  ): Promise<TextRow> {
+  ): Promise<ByteRow> {
     const begunAt = performance.now()
     try {
       return await send(share, build, timeoutMs)
@@ -135,9 +142,9 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
     }
   }
 
-  const explain = createSchemaFaults((build) => send(OWN_WORK, build, statementTimeoutMs))
+  const explain = createSchemaFaults(async (build) => toText(await send(OWN_WORK, build, statementTimeoutMs)))
 
-  async function rowFor(share: Share | null, build: BuildStatement, lockWaitMs = 0): Promise<TextRow> {
+  async function bytesFor(share: Share | null, build: BuildStatement, lockWaitMs = 0): Promise<ByteRow> {
     const end = drain.beginStatement()
     try {
       return await sendUntil(share ?? OWN_WORK, build, statementTimeoutMs + lockWaitMs)
@@ -146,6 +153,10 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
     } finally {
       end()
     }
+  }
+
+  async function rowFor(share: Share | null, build: BuildStatement, lockWaitMs = 0): Promise<TextRow> {
+    return toText(await bytesFor(share, build, lockWaitMs))
   }
 
   const row = (build: BuildStatement): Promise<TextRow> => rowFor(null, build)
@@ -166,6 +177,7 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
 
   return {
     rowFor,
+    bytesFor,
     row,
     wakeUp,
     explain,
@@ -183,12 +195,16 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
  * @param answerTag what its last column must be
  * @throws an error that counts as a lost connection when it is another statement's
  */
-export function readAnswer(rows: RawRows, answerTag: string): TextRow {
+export function readAnswer(rows: RawRows, answerTag: string): ByteRow {
   // In a host's transaction its pool's transform of rows is at work: most leave the columns where they are.
-  const columns = Object.values(rows[0] ?? [])
-  const row = columns.map((column) => column?.toString('utf8') ?? null)
-  if (row.at(-1) !== answerTag) throw mixedUp()
+  const row = Object.values(rows[0] ?? [])
+  if (row.at(-1)?.toString('latin1') !== answerTag) throw mixedUp()
   return row
+}
+
+/** Reads the columns of a row as text. */
+export function toText(row: ByteRow): TextRow {
+  return row.map((column) => column?.toString('utf8') ?? null)
 }
 
 /** As good as lost with its connection: the statement is sent once more. */

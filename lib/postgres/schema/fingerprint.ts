@@ -41,12 +41,14 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column businesses.name': 'cafe39a033bf',
     'column businesses.organization_id': '0415511659f8',
     'column businesses.phone': 'd06b30f1f1ef',
+    'column businesses.representation': 'f286b6468718',
     'column clients.business_id': '0415511659f8',
     'column clients.converted_at': '60019a7f1daa',
     'column clients.id': '0415511659f8',
     'column clients.latest_changes': 'a0d2d8097a42',
     'column clients.monthly_revenue': '9707b7b7a003',
     'column clients.organization_id': '0415511659f8',
+    'column clients.representation': '6906bad179db',
     'column clients.status': 'cafe39a033bf',
     'column clients.total_revenue': '9707b7b7a003',
     'column deliveries.attempts': '767a7bf880ea',
@@ -100,6 +102,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column invoices.minor_units': '2162cfea635a',
     'column invoices.number': 'cafe39a033bf',
     'column invoices.organization_id': '0415511659f8',
+    'column invoices.representation': '82000d622732',
     'column invoices.status': 'cafe39a033bf',
     'column invoices.total': 'f8d80ff33a75',
     'column leads.business_id': '0415511659f8',
@@ -109,6 +112,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column leads.latest_changes': 'a0d2d8097a42',
     'column leads.lead_score': 'aae5c7ee9a79',
     'column leads.organization_id': '0415511659f8',
+    'column leads.representation': '7e93fe12fb9a',
     'column leads.score_band': 'd06b30f1f1ef',
     'column leads.stage': 'cafe39a033bf',
     'column migrations.applied_at': '1b279d7afa79',
@@ -131,6 +135,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column projects.latest_changes': 'a0d2d8097a42',
     'column projects.name': 'cafe39a033bf',
     'column projects.organization_id': '0415511659f8',
+    'column projects.representation': '4d97cabbc04f',
     'column projects.status': 'cafe39a033bf',
     'column projects.value': '9707b7b7a003',
     'column proposals.currency': 'cafe39a033bf',
@@ -140,6 +145,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column proposals.monthly_total': '9707b7b7a003',
     'column proposals.number': 'cafe39a033bf',
     'column proposals.organization_id': '0415511659f8',
+    'column proposals.representation': '9b9b5656cdc7',
     'column proposals.signed_at': 'b93ebeb571bf',
     'column proposals.signed_by': 'd06b30f1f1ef',
     'column proposals.status': 'cafe39a033bf',
@@ -228,8 +234,12 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint webhook_endpoints.webhook_endpoints_state_check': '389e2a25dc5d',
     'function admit(digest text, scope text, key_per_second double precision, key_burst integer, organization_per_second double precision, organization_burst integer, page text)':
       'f0e60786f823',
+    'function business_representation(id text, name text, category text, city text, email text, phone text)':
+      '31c7049527e9',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
       'b7214640324a',
+    'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)':
+      '4297de468f75',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
       '3bec23b6c145',
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
@@ -244,14 +254,22 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
       '280c7854170b',
     'function insert_events(organization_id text, events jsonb)': '4c2f46f150d0',
+    'function invoice_representation(id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
+      '66cd76e47dfd',
     'function is_change_made(organization_id text, subject_id text, change_id text)': '0ddb3e7754f0',
     'function is_recorded(organization_id text, entry_id text)': '0496edc2b512',
+    'function lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
+      '8a37fc4d0bcd',
     'function likely_organization(digest text, scope text, key_per_second double precision, key_burst integer, organization_per_second double precision, organization_burst integer)':
       '41b08b93ef83',
     'function new_id(kind text)': '89f87babd4e2',
     'function next_number(organization_id text, series text, table_name text, record_id text)':
       'caae31ebb1e3',
+    'function project_representation(id text, name text, status text, billing_type text, value numeric)':
+      '4233ebe63504',
     'function promote_due_retries(at_time timestamp with time zone)': 'befa57c3486c',
+    'function proposal_representation(id text, number text, title text, status text, version integer, total numeric, monthly_total numeric, currency text)':
+      '680c176864ea',
     'function publish_event(organization_id text, type text, data jsonb, id text)': '3cf7e6728a9d',
     'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
       '7b13fe0b7b28',

@@ -74,7 +74,14 @@ const API = merge(BASE, PUBLISHING, IDEMPOTENCY, {
     proposals: { select: true },
     projects: { select: true },
   },
-  functions: ['admit', 'likely_organization', 'describe_bucket'],
+  functions: [
+    'admit',
+    'likely_organization',
+    'describe_bucket',
+    'business_representation',
+    'client_representation',
+    'lead_representation',
+  ],
 })
 
 const PLATFORM = merge(BASE, PUBLISHING, IDEMPOTENCY, {
@@ -118,6 +125,12 @@ const PLATFORM = merge(BASE, PUBLISHING, IDEMPOTENCY, {
     'next_number',
     'first_free_number',
     'new_id',
+    'business_representation',
+    'client_representation',
+    'lead_representation',
+    'invoice_representation',
+    'proposal_representation',
+    'project_representation',
   ],
 })
 
@@ -238,6 +251,7 @@ const WORKER = merge(BASE, PUBLISHING, {
     'purge_lag',
     'render_template',
     'new_id',
+    'invoice_representation',
   ],
 })
 
