@@ -1,14 +1,14 @@
 import { Router } from 'itty-router/Router'
-import { isStoreUnavailable, storeUnavailable } from '../base/errors.ts'
+import { isStoreUnavailable } from '../base/errors.ts'
 import { createIds } from '../base/ids.ts'
-import { withDeadline } from '../base/time.ts'
 import { channels, type RequestTrace, trace } from '../base/tracing.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { ApiReply, ApiRequest } from '../http/message.ts'
 import { Refusal, refusals } from '../http/refusal.ts'
 import { bareReply, jsonReply } from '../http/reply.ts'
+import { beginExchange, type Exchange } from './exchange.ts'
 import { createOpenApiReply } from './openapi-reply.ts'
-import { createOperations, type Exchange } from './operations.ts'
+import { createOperations, type Fail } from './operations.ts'
 import type { ResolvedOptions } from './options.ts'
 import { peerOf } from './peer-address.ts'
 import { createReport, type Report } from './report.ts'
@@ -27,13 +27,13 @@ export interface Handler {
 }
 
 /**
- * One way for every request: route and method, then what the operation does, then the reply. Whatever is thrown on it
- * becomes an answer here and nowhere else.
+ * Creates the core. Every request goes the same way: route and method, then the operation, then the reply. Every error on
+ * the way becomes an answer.
  */
 export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions): Handler {
-  const router = createRouter(store, resolved)
   const { basePath, deadlineMs, peerAddress } = resolved
-  const report = createReport(resolved.logger, resolved.onError)
+  const fail = createFail(createReport(resolved.logger, resolved.onError))
+  const router = createRouter(store, resolved, fail)
   const spareIds = createIds()
 
   async function answer(path: string, exchange: Exchange): Promise<ApiReply | null> {
@@ -45,28 +45,19 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     return reply ?? null
   }
 
-  function start(request: ApiRequest, query: string, remoteAddress?: string): Exchange {
+  function begin(request: ApiRequest, query: string, remoteAddress?: string): Exchange {
     const requestId = resolved.ids('req')
     if (!REQUEST_ID.test(requestId))
-      throw new TypeError("Cannot use option 'ids' as it made no id for a request")
+      throw new TypeError("Cannot use option 'ids' because it made no id for a request")
     const header = (name: string): string | undefined => request.header(name)
     const peer = (): string => peerOf(peerAddress({ remoteAddress, header }))
-    return startExchange(request, query, requestId, deadlineMs, peer)
+    return beginExchange({ request, query, requestId, peer }, deadlineMs)
   }
 
-  function answerInTime(path: string, exchange: Exchange): Promise<ApiReply | null> {
-    return withDeadline(answer(path, exchange), deadlineMs, () => {
-      throw lateness(exchange, deadlineMs)
-    })
-  }
-
-  function fail(error: unknown, exchange: Exchange): ApiReply {
-    return failureReply(error, exchange, report)
-  }
-
-  /** The host's own ids or clock are broken; the answer has an id all the same. */
+  /** For a host whose ids or clock are broken: the answer has an id all the same. */
   function failWithoutId(error: unknown, request: ApiRequest): ApiReply {
-    return fail(error, startExchange(request, '', spareIds('req'), deadlineMs))
+    const requestId = spareIds('req')
+    return fail(error, beginExchange({ request, query: '', requestId, peer: () => '' }, deadlineMs))
   }
 
   async function handle(request: ApiRequest, remoteAddress?: string): Promise<ApiReply | null> {
@@ -75,9 +66,9 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     let exchange: Exchange | undefined
     let end: (() => void) | undefined
     try {
-      exchange = start(request, target.query, remoteAddress)
+      exchange = begin(request, target.query, remoteAddress)
       end = store.beginRequest?.()
-      return await answerInTime(target.path, exchange)
+      return await answer(target.path, exchange)
     } catch (error) {
       return exchange ? fail(error, exchange) : failWithoutId(error, request)
     } finally {
@@ -97,7 +88,7 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     notFound(request) {
       const seen = pathOf(request.url).slice(0, 200)
       try {
-        return fail(refusals.notFound(`No such path: ${seen} (basePath "${basePath}")`), start(request, ''))
+        return fail(refusals.notFound(`No such path: ${seen} (basePath "${basePath}")`), begin(request, ''))
       } catch (error) {
         return failWithoutId(error, request)
       }
@@ -113,8 +104,8 @@ interface RoutedRequest {
   readonly url: string
 }
 
-function createRouter(store: BusinessApiStore, resolved: ResolvedOptions) {
-  const operations = createOperations(store, resolved)
+function createRouter(store: BusinessApiStore, resolved: ResolvedOptions, fail: Fail) {
+  const operations = createOperations(store, resolved, fail)
   const routes = createRoutes(store)
   const describe = createOpenApiReply(routes, resolved)
   const router = Router<RoutedRequest, [Exchange]>()
@@ -156,47 +147,24 @@ function pathOf(target: string): string {
   return target.replace(/[?#].*$/s, '')
 }
 
-// --- The course of a request ---
+// --- Failures ---
 
-/** What can stand in a header. */
+/** The characters of a request id, which stands in a header. */
 const REQUEST_ID = /^[\w-]{1,64}$/
 
-function startExchange(
-  request: ApiRequest,
-  query: string,
-  requestId: string,
-  deadlineMs: number,
-  peer = (): string => '',
-): Exchange {
-  return {
-    request,
-    query,
-    peer,
-    requestId,
-    deadlineAt: performance.now() + deadlineMs,
-    headers: {},
-    isReadingBody: false,
-    refusal: null,
+function createFail(report: Report): Fail {
+  return (error, { request, requestId }, headers = {}) => {
+    const refusal = refusalOf(error)
+    const { status, message } = refusal
+    if (refusal !== error) {
+      report(error, { requestId, method: request.method, path: pathOf(request.url), status })
+    }
+    const body = JSON.stringify({ error: message, requestId })
+    return jsonReply(status, body, { requestId, headers }, refusal.headers)
   }
 }
 
-/** A slow caller is nothing that the host has to hear of. */
-function lateness({ isReadingBody, refusal }: Exchange, deadlineMs: number): Error {
-  if (refusal) return refusal
-  return isReadingBody
-    ? refusals.slowBody()
-    : storeUnavailable(`Cannot answer the request as ${deadlineMs} ms have passed`)
-}
-
-function failureReply(error: unknown, exchange: Exchange, report: Report): ApiReply {
-  if (error instanceof Refusal) return errorReply(error, exchange)
-  const { requestId, request } = exchange
-  const refusal = isStoreUnavailable(error) ? refusals.unavailable() : refusals.internal()
-  report(error, { requestId, method: request.method, path: pathOf(request.url), status: refusal.status })
-  return errorReply(refusal, exchange)
-}
-
-function errorReply({ status, message, headers }: Refusal, exchange: Exchange): ApiReply {
-  const body = JSON.stringify({ error: message, requestId: exchange.requestId })
-  return jsonReply(status, body, exchange, headers)
+function refusalOf(error: unknown): Refusal {
+  if (error instanceof Refusal) return error
+  return isStoreUnavailable(error) ? refusals.unavailable() : refusals.internal()
 }

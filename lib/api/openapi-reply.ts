@@ -3,7 +3,7 @@ import type { ApiReply } from '../http/message.ts'
 import { bareReply, jsonReply } from '../http/reply.ts'
 import { buildOpenApiDocument } from '../openapi/document.ts'
 import type { Route } from '../resources/route.ts'
-import type { Exchange } from './operations.ts'
+import type { Exchange } from './exchange.ts'
 import type { ResolvedOptions } from './options.ts'
 
 interface DocumentHeaders extends Record<string, string> {
@@ -23,7 +23,7 @@ export function createOpenApiReply(
     const { body, headers } = built
     return isKnown(exchange.request.header('if-none-match'), headers.ETag)
       ? bareReply(304, exchange, headers)
-      : jsonReply(200, body, exchange, headers)
+      : jsonReply(200, body, { requestId: exchange.requestId, headers }, {})
   }
 }
 

@@ -37,6 +37,8 @@ export const refusals = {
   notJson: (): Refusal => new Refusal(400, 'Request body is not valid JSON'),
   wrongMediaType: (): Refusal => new Refusal(415, 'Content-Type must be application/json'),
   invalid: (what: string): Refusal => new Refusal(422, what),
+  invalidLimit: (max: number): Refusal =>
+    new Refusal(422, `Validation failed: limit must be one whole number from 1 to ${max}`),
   keyReused: (): Refusal =>
     new Refusal(422, 'Idempotency-Key was already used with a different request body'),
   limited: (retryAfterMs: number): Refusal =>

@@ -37,7 +37,7 @@ export function jsonReply(
 /** Makes a reply without a body: 204 and 304. */
 export function bareReply(
   status: number,
-  { requestId }: Answered,
+  { requestId }: Pick<Answered, 'requestId'>,
   ownHeaders: Readonly<Record<string, string>>,
 ): ApiReply {
   return {

@@ -3,7 +3,7 @@ import type { RateLimits } from '../access/rate-limit.ts'
 import * as field from '../base/fields.ts'
 import { readIdempotencyKey } from '../http/idempotency-key.ts'
 import { Refusal, refusals } from '../http/refusal.ts'
-import { readLimit, validate } from '../http/validate.ts'
+import { LIMIT_MAX, validate } from '../http/validate.ts'
 import type { CreateRoute, Route } from '../resources/route.ts'
 import { headerRefs, rateLimitNames } from './headers.ts'
 import { schemaRef } from './schemas.ts'
@@ -85,7 +85,7 @@ function commonRefusals({ routes, rateLimits }: ResponseOptions): Record<string,
         'another organization has it. A list never answers it: without records it is empty.',
     ),
     InvalidQuery: answer(
-      refusalOf(() => readLimit('limit=0')),
+      refusals.invalidLimit(LIMIT_MAX),
       'Validation failed: `limit` is not one whole number from 1 to 200.',
     ),
     RateLimited: answer(

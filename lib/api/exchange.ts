@@ -1,0 +1,44 @@
+import { storeUnavailable } from '../base/errors.ts'
+import { withDeadline } from '../base/time.ts'
+import type { ApiRequest } from '../http/message.ts'
+
+/** A request with the time that is left to answer it. */
+export interface Exchange {
+  readonly request: ApiRequest
+  /** The part of the target after the `?`. */
+  readonly query: string
+  readonly requestId: string
+  /** On the monotonic clock, in milliseconds. */
+  readonly deadlineAt: number
+  /** Names the group of callers that take turns as one. */
+  peer(): string
+  /**
+   * Waits for work until the deadline. Late work is not stopped, and its result is dropped.
+   *
+   * @param onLate makes the error of late work. Default `store_unavailable`
+   */
+  inTime<T>(work: Promise<T>, onLate?: () => unknown): Promise<T>
+}
+
+/**
+ * Begins an exchange.
+ *
+ * @param deadlineMs milliseconds until the answer is due
+ */
+export function beginExchange(
+  about: Pick<Exchange, 'request' | 'query' | 'requestId' | 'peer'>,
+  deadlineMs: number,
+): Exchange {
+  const deadlineAt = performance.now() + deadlineMs
+  const late = (): unknown =>
+    storeUnavailable(`Cannot answer the request because ${deadlineMs} ms have passed`)
+  return {
+    ...about,
+    deadlineAt,
+    inTime(work, onLate = late) {
+      return withDeadline(work, deadlineAt - performance.now(), () => {
+        throw onLate()
+      })
+    },
+  }
+}
