@@ -2,14 +2,14 @@ import type { Fragment, ISql as Sql } from 'postgres'
 import type { Business, BusinessStore } from '../resources/businesses.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { begin, outcomeColumns } from './statements/key-reservation.ts'
-import { create } from './statements/write.ts'
+import { writeCreation } from './statements/write.ts'
 
 /** Businesses without a client in PostgreSQL. */
 export function createBusinessRecordStore(database: RecordDatabase): BusinessStore {
   return {
     create(creation) {
       const { organizationId, record } = creation
-      return create(
+      return writeCreation(
         database,
         creation,
         (sql, answerTag) => sql`

@@ -1,9 +1,9 @@
-import type { ClientStore } from '../resources/clients.ts'
+import type { Fragment, ISql as Sql } from 'postgres'
+import type { Client, ClientStore } from '../resources/clients.ts'
 import { insertBusiness } from './businesses.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import {
   before,
-  change,
   changeColumns,
   isAllowed,
   orBefore,
@@ -11,12 +11,43 @@ import {
   represented,
   reservedFor,
   withThisChange,
+  writeChange,
 } from './statements/change.ts'
 import { begin, outcomeColumns } from './statements/key-reservation.ts'
 import { admitToPage, defineList } from './statements/list.ts'
-import { create } from './statements/write.ts'
+import { writeCreation } from './statements/write.ts'
 
 const LIST = defineList('business_api.clients', withBusiness('record.representation', 'record'))
+
+const COLUMNS = [
+  'organization_id',
+  'id',
+  'business_id',
+  'status',
+  'total_revenue',
+  'monthly_revenue',
+  'converted_at',
+]
+
+/** The stored columns of a client in the order of {@link newClientRow}. @param of the name of a row, with its dot */
+export function clientColumns(sql: Sql, of = ''): Fragment {
+  return sql.unsafe(COLUMNS.map((column) => of + column).join(', '))
+}
+
+/** The columns of a new client. */
+export function newClientRow(
+  sql: Sql,
+  client: Omit<Client, 'business'>,
+  organizationId: Fragment,
+  businessId: Fragment,
+): Fragment {
+  return sql`
+    ${organizationId} as organization_id, ${client.id}::text as id, ${businessId} as business_id,
+    ${client.status}::text as status,
+    ${String(client.totalRevenue)}::text::numeric(15, 3) as total_revenue,
+    ${String(client.monthlyRevenue)}::text::numeric(15, 3) as monthly_revenue,
+    ${client.convertedAt}::text::timestamptz as converted_at`
+}
 
 /** Clients and their businesses in PostgreSQL. */
 export function createClientStore(database: RecordDatabase): ClientStore {
@@ -26,19 +57,15 @@ export function createClientStore(database: RecordDatabase): ClientStore {
     create(creation) {
       const { organizationId, record } = creation
       const { business } = record
-      return create(
+      return writeCreation(
         database,
         creation,
         (sql, answerTag) => sql`
           with ${begin(sql, creation, record.id)},
           ${insertBusiness(sql, organizationId, business)},
           client as (
-            insert into business_api.clients
-              (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at)
-            select
-              ${organizationId}::text, ${record.id}::text, ${business.id}::text, ${record.status}::text,
-              ${String(record.totalRevenue)}::text::numeric, ${String(record.monthlyRevenue)}::text::numeric,
-              ${record.convertedAt}::text::timestamptz
+            insert into business_api.clients (${clientColumns(sql)})
+            select ${newClientRow(sql, record, sql`${organizationId}::text`, sql`${business.id}::text`)}
             from reserved
             on conflict (organization_id, id) do nothing
           )
@@ -48,7 +75,7 @@ export function createClientStore(database: RecordDatabase): ClientStore {
 
     change(given) {
       const { set } = given
-      return change(
+      return writeChange(
         database,
         given,
         (sql, answerTag) => sql`

@@ -4,7 +4,6 @@ import type { RecordDatabase } from './connection/database.ts'
 import { INVOICE_REPRESENTATION, pay } from './payments.ts'
 import {
   before,
-  change,
   changeColumns,
   isAllowed,
   orBefore,
@@ -12,6 +11,7 @@ import {
   represented,
   reservedFor,
   withThisChange,
+  writeChange,
 } from './statements/change.ts'
 import { beginNumbered, createNumbered, numberedColumns } from './statements/document-numbers.ts'
 import { admitToPage, defineList } from './statements/list.ts'
@@ -52,7 +52,7 @@ export function createInvoiceStore(database: RecordDatabase): InvoiceStore {
       const { set } = given
       const isOnlyIfUnpaid = String(set.isOnlyIfUnpaid ?? false)
       const isDated = String(set.issueDate !== undefined || set.dueDate !== undefined)
-      return change<Invoice, InvoiceRefusal>(
+      return writeChange<Invoice, InvoiceRefusal>(
         database,
         given,
         (sql, answerTag) => sql`

@@ -1,11 +1,10 @@
 import type { Fragment, ISql as Sql } from 'postgres'
 import type { LeadStore } from '../resources/leads.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
-import { clientRepresentation, withBusiness } from './clients.ts'
+import { clientColumns, clientRepresentation, newClientRow, withBusiness } from './clients.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import {
   before,
-  change,
   changeColumns,
   isAllowed,
   orBefore,
@@ -13,10 +12,11 @@ import {
   represented,
   reservedFor,
   withThisChange,
+  writeChange,
 } from './statements/change.ts'
 import { begin, jsonOf, outcomeColumns } from './statements/key-reservation.ts'
 import { admitToPage, defineList } from './statements/list.ts'
-import { create } from './statements/write.ts'
+import { writeCreation } from './statements/write.ts'
 
 const TABLE = 'business_api.leads'
 
@@ -37,7 +37,7 @@ export function createLeadStore(database: RecordDatabase): LeadStore {
     create(creation) {
       const { organizationId, record } = creation
       const { lead, businessId } = record
-      return create(
+      return writeCreation(
         database,
         creation,
         (sql, answerTag) => sql`
@@ -63,7 +63,7 @@ export function createLeadStore(database: RecordDatabase): LeadStore {
 
     change(given) {
       const { set, events } = given
-      return change(
+      return writeChange(
         database,
         given,
         (sql, answerTag) => sql`
@@ -94,7 +94,7 @@ export function createLeadStore(database: RecordDatabase): LeadStore {
     convert(given) {
       const { set, events } = given
       const { client } = set
-      return change(
+      return writeChange(
         database,
         given,
         (sql, answerTag) => sql`
@@ -107,17 +107,13 @@ export function createLeadStore(database: RecordDatabase): LeadStore {
             where ${isAllowed(sql, given, 'stage')}
           ),
           known as (
-            select client.organization_id, client.id, client.business_id, client.status, client.total_revenue,
-                   client.monthly_revenue, client.converted_at
+            select ${clientColumns(sql, 'client.')}
               from after
               join business_api.clients client
                 on client.organization_id = after.organization_id and client.business_id = after.business_id
           ),
           made as (
-            select after.organization_id, ${client.id}::text as id, after.business_id, ${client.status}::text as status,
-                   ${String(client.totalRevenue)}::text::numeric(15, 3) as total_revenue,
-                   ${String(client.monthlyRevenue)}::text::numeric(15, 3) as monthly_revenue,
-                   ${client.convertedAt}::text::timestamptz as converted_at
+            select ${newClientRow(sql, client, sql`after.organization_id`, sql`after.business_id`)}
               from after
              where not exists (select 1 from known)
           ),
@@ -131,12 +127,8 @@ export function createLeadStore(database: RecordDatabase): LeadStore {
              where lead.organization_id = after.organization_id and lead.id = after.id and not before.is_repeat
           ),
           made_client as (
-            insert into business_api.clients
-              (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at)
-            select
-              made.organization_id, made.id, made.business_id, made.status, made.total_revenue, made.monthly_revenue,
-              made.converted_at
-            from made, reserved
+            insert into business_api.clients (${clientColumns(sql)})
+            select made.* from made, reserved
           ),
           ${publishedOf(sql, given, {
             chosen: sql`

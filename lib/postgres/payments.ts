@@ -4,13 +4,13 @@ import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import {
   before,
-  change,
   changeColumns,
   isAllowed,
   publishedOf,
   represented,
   reservedFor,
   withThisChange,
+  writeChange,
 } from './statements/change.ts'
 import { jsonOf } from './statements/key-reservation.ts'
 
@@ -31,7 +31,7 @@ export function pay(
 ): Promise<ChangeOutcome<Invoice, 'too_fine' | 'overpaid'>> {
   const { organizationId, recordId, set } = given
   const { payment } = set
-  return change(
+  return writeChange(
     database,
     given,
     (sql, answerTag) => sql`

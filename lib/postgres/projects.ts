@@ -2,7 +2,6 @@ import type { ProjectStore } from '../resources/projects.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import {
   before,
-  change,
   changeColumns,
   isAllowed,
   orBefore,
@@ -10,10 +9,11 @@ import {
   represented,
   reservedFor,
   withThisChange,
+  writeChange,
 } from './statements/change.ts'
 import { begin, outcomeColumns } from './statements/key-reservation.ts'
 import { admitToPage, defineList } from './statements/list.ts'
-import { create } from './statements/write.ts'
+import { writeCreation } from './statements/write.ts'
 
 const REPRESENTATION =
   'business_api.project_representation(after.id, after.name, after.status, after.billing_type, after.value)'
@@ -27,7 +27,7 @@ export function createProjectStore(database: RecordDatabase): ProjectStore {
 
     create(creation) {
       const { organizationId, record } = creation
-      return create(
+      return writeCreation(
         database,
         creation,
         (sql, answerTag) => sql`
@@ -46,7 +46,7 @@ export function createProjectStore(database: RecordDatabase): ProjectStore {
 
     change(given) {
       const { set } = given
-      return change(
+      return writeChange(
         database,
         given,
         (sql, answerTag) => sql`

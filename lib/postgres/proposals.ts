@@ -3,7 +3,6 @@ import type { Proposal, ProposalChanges, ProposalSignature, ProposalStore } from
 import type { RecordDatabase } from './connection/database.ts'
 import {
   before,
-  change,
   changeColumns,
   isAllowed,
   orBefore,
@@ -11,6 +10,7 @@ import {
   represented,
   reservedFor,
   withThisChange,
+  writeChange,
 } from './statements/change.ts'
 import { beginNumbered, createNumbered, numberedColumns } from './statements/document-numbers.ts'
 import { admitToPage, defineList } from './statements/list.ts'
@@ -53,7 +53,7 @@ export function createProposalStore(database: RecordDatabase): ProposalStore {
 
     change(given) {
       const { set } = given
-      return change<Proposal, 'too_fine'>(
+      return writeChange<Proposal, 'too_fine'>(
         database,
         given,
         (sql, answerTag) => sql`

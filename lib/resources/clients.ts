@@ -92,7 +92,7 @@ export function clientRoutes(store: ClientStore): readonly Route[] {
       inputName: 'CreateClientInput',
       representation: ClientSchema,
       representationName: 'Client',
-      make: newClient,
+      build: newClient,
       create: (creation) => store.create(creation),
     }),
   ]

@@ -153,7 +153,7 @@ export function leadRoutes(store: LeadStore): readonly Route[] {
       inputName: 'CreateLeadInput',
       representation: LeadSchema,
       representationName: 'Lead',
-      make: newLead,
+      build: newLead,
       create: (creation) => store.create(creation),
     }),
   ]

@@ -55,17 +55,17 @@ export function listRoute(route: Omit<ListRoute, 'method'>): ListRoute {
 }
 
 /**
- * Declares a create operation. The result of `make` is tied to the input of `create` here, so that the rest of the API
+ * Declares a create operation. The result of `build` is tied to the input of `create` here, so that the rest of the API
  * can treat all create operations alike.
  */
 export function createRoute<Input extends v.GenericSchema, NewRecord>({
-  make,
+  build,
   create,
   ...declaration
 }: Declaration & {
   readonly input: Input
   readonly inputName: string
-  make(
+  build(
     input: v.InferOutput<Input>,
     context: WriteContext,
   ): { readonly record: NewRecord; readonly representation: unknown; readonly events: readonly EventRecord[] }
@@ -75,7 +75,7 @@ export function createRoute<Input extends v.GenericSchema, NewRecord>({
     method: 'POST',
     ...declaration,
     prepare(input, context) {
-      const { record, representation, events } = make(input as v.InferOutput<Input>, context)
+      const { record, representation, events } = build(input as v.InferOutput<Input>, context)
       return { representation, create: (claim) => create({ ...claim, record, events }) }
     },
   }

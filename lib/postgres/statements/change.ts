@@ -19,7 +19,7 @@ import { write } from './write.ts'
  *
  * @param build answers {@link changeColumns}
  */
-export function change<Representation, Reason extends string = never>(
+export function writeChange<Representation, Reason extends string = never>(
   database: RecordDatabase,
   given: Change<unknown>,
   build: BuildStatement,

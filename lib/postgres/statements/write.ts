@@ -33,7 +33,7 @@ export type KeyVerdict =
   | { readonly outcome: 'mismatch' | 'in_progress' }
 
 /** Sends the statement of a simple creation and tells what became of it: see {@link write}. */
-export function create<Refusal = never>(
+export function writeCreation<Refusal = never>(
   database: RecordDatabase,
   creation: Creation<unknown>,
   build: BuildStatement,
