@@ -11,7 +11,7 @@ import type { DeliveryStore } from './webhooks/deliveries.ts'
 import type { EndpointStore } from './webhooks/endpoints.ts'
 import type { NoticeStore } from './webhooks/notices.ts'
 
-/** Records and events: what the host's own code changes, also in a transaction of its own. */
+/** The slices for records and events, which the host's own code changes, also in a transaction of the host. */
 export interface RecordStore {
   readonly businesses: BusinessStore
   readonly clients: ClientStore
@@ -23,17 +23,17 @@ export interface RecordStore {
 }
 
 /**
- * All state of the library: one slice for each resource, declared in the resource's own file.
+ * All state of the library: one slice for each resource, declared in the file of the resource.
  *
  * Rules of every slice:
  *
- * - A verb is atomic: everything it writes is there afterwards or nothing is, also when the process dies in the middle.
- * - A verb sees and writes data of one organization only. An id of another organization is as absent as an unknown one.
- * - A verb that writes can be called again with the same ids after its answer was lost, and does no more than once.
+ * - A verb is atomic: afterwards everything is written or nothing, also when the process dies in the middle.
+ * - A verb sees and writes data of one organization only. An id of another organization is answered like an unknown id.
+ * - A verb that writes can be called again with the same ids after its answer was lost; the write happens once.
  * - The store's clock decides what is expired, revoked, limited or due; timestamps of records come with the record.
- * - Times carry their unit in their name; timestamps are ISO 8601 in UTC with milliseconds.
- * - A store that cannot be reached throws `storeUnavailable(…)`; anything else thrown is taken for a bug.
- * - Nothing returned is changed by the caller, nothing passed is changed by the store.
+ * - Names of times carry the unit; timestamps are ISO 8601 in UTC with milliseconds.
+ * - A store that cannot be reached throws `storeUnavailable(…)`; any other error counts as a bug.
+ * - The caller changes no returned value, and the store changes no argument.
  */
 export interface BusinessApiStore extends RecordStore {
   readonly apiKeys: ApiKeyStore

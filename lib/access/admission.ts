@@ -2,17 +2,17 @@ import type { JsonText } from '../base/json-text.ts'
 import type { RateLimitState, RateLimits } from './rate-limit.ts'
 import type { Scope } from './scopes.ts'
 
-/** What a store needs to decide whether a request may go on. */
+/** The facts by which a store admits or refuses a request. */
 export interface AdmissionRequest {
   /** SHA-256 of the presented API key, lower-case hex. The key itself never reaches a store. */
   readonly keyDigest: string
-  /** The one scope that the operation requires. */
+  /** The scope that the operation requires. */
   readonly scope: Scope
-  /** The limits to apply where neither the key nor the organization has its own; null to take no token. */
+  /** The limits for keys and organizations without a limit set for them; null to take no token. */
   readonly rateLimits: RateLimits | null
 }
 
-/** Whose key it is. */
+/** The API key of a request and the organization that owns the key. */
 export interface Caller {
   readonly organizationId: string
   readonly keyId: string
@@ -21,8 +21,8 @@ export interface Caller {
 /**
  * The store's verdict, judged in this order by the store's clock (specification, sections 5 and 8):
  *
- * - `unauthenticated`: no such key, or it is revoked or expired. No token is taken.
- * - `limited`: one of the two buckets is empty. No token is taken from either.
+ * - `unauthenticated`: the key is unknown, revoked or expired. No token is taken.
+ * - `limited`: a bucket is empty, of the key or of the organization. No token is taken.
  * - `forbidden`: the key lacks the scope. A token is taken from both.
  * - `admitted`: a token is taken from both.
  */
@@ -37,9 +37,9 @@ export type Admission =
       readonly lastUseIsStale: boolean
     }
 
-/** An admission together with the page that an admitted caller asked for: one round trip instead of two. */
+/** An admission together with the page for an admitted caller: one round trip instead of two. */
 export interface AdmittedPage<Item> {
   readonly admission: Admission
-  /** The caller's organization's newest items, newest first, as a JSON array; null unless admitted. */
+  /** The newest items of the caller's organization, newest first, as a JSON array; null unless admitted. */
   readonly page: JsonText<Item[]> | null
 }

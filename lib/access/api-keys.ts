@@ -8,7 +8,7 @@ import type { Scope } from './scopes.ts'
 
 // --- Form ---
 
-/** How many base62 digits 32 random bytes and a CRC32 need. */
+/** The number of base62 digits that 32 random bytes need, and that a CRC32 needs. */
 const SECRET_DIGITS = 43
 const CHECKSUM_DIGITS = 6
 
@@ -20,29 +20,29 @@ export const API_KEY_PATTERN: RegExp = /\b[a-z][a-z0-9]{0,15}_live_[0-9A-Za-z]{4
 
 const WHOLE_KEY = new RegExp(`^${API_KEY_PATTERN.source}$`)
 
-/** What keys begin with unless the host says otherwise. Not `sk`, which scanners take for another company's. */
+/** The default prefix of keys. Not `sk`, which secret scanners take for a key of another company. */
 export const DEFAULT_KEY_PREFIX = 'bapi'
 
-/** What a key may begin with: a lower-case letter, then at most 15 letters or digits. */
+/** The shape of a key's prefix: a lower-case letter, then at most 15 lower-case letters or digits. */
 export const API_KEY_PREFIX: RegExp = /^[a-z][a-z0-9]{0,15}$/
 
-/** Whether a prefix can start an API key: a lower-case letter, then at most 15 letters or digits. */
+/** Returns whether a text has the shape of {@link API_KEY_PREFIX}. */
 export function isApiKeyPrefix(prefix: string): boolean {
   return API_KEY_PREFIX.test(prefix)
 }
 
-/** Makes a new key. It exists in full only in the value returned. */
+/** Makes a new key. Only the returned value holds the key in full. */
 export function generateApiKey(prefix: string): string {
   const unchecked = `${prefix}_live_${toBase62(BigInt(`0x${randomBytes(32).toString('hex')}`), SECRET_DIGITS)}`
   return unchecked + checksum(unchecked)
 }
 
-/** Whether a text has the shape and the checksum of a key, so that a typing error costs no round trip. */
+/** Returns whether a text has the shape and the checksum of a key, so that a typing error costs no round trip. */
 export function isWellFormedApiKey(text: string): boolean {
   return WHOLE_KEY.test(text) && checksum(text.slice(0, -CHECKSUM_DIGITS)) === text.slice(-CHECKSUM_DIGITS)
 }
 
-/** The only form in which a key is stored or compared: SHA-256, lower-case hex. */
+/** Returns the digest of a key, the only form in which a key is stored or compared: SHA-256, lower-case hex. */
 export function digestApiKey(key: string): string {
   return createHash('sha256').update(key).digest('hex')
 }
@@ -68,18 +68,18 @@ export interface ApiKey {
   readonly id: string
   readonly name: string
   readonly scopes: readonly Scope[]
-  /** What precedes the secret digits: `bapi_live_`. */
+  /** The text before the secret digits: `bapi_live_`. */
   readonly prefix: string
   /** The last four characters, to tell keys apart. */
   readonly lastFour: string
-  /** Instead of the API's limit for keys; null for that one. */
+  /** The rate limit of this key; null: the API's limit for keys. */
   readonly rateLimit: RateLimit | null
   readonly createdAt: string
   /** Null: never. */
   readonly expiresAt: string | null
   /** Null: in force. */
   readonly revokedAt: string | null
-  /** The key that replaces it; null: it has not been rotated. */
+  /** The key that replaces this key; null: not rotated. */
   readonly successorId: string | null
   /** Exact to a minute; null: never used. */
   readonly lastUsedAt: string | null
@@ -90,15 +90,15 @@ export interface ApiKeyRecord extends Omit<ApiKey, 'revokedAt' | 'successorId' |
   readonly digest: string
 }
 
-/** A key that is to replace another one, whose name, scopes and rate limit it has. */
+/** A key that replaces another key, with the name, scopes and rate limit of the replaced key. */
 export interface ApiKeySuccessor
   extends Pick<ApiKeyRecord, 'id' | 'digest' | 'prefix' | 'lastFour' | 'createdAt'> {
-  /** Absent: that of the key before. */
+  /** Absent: the expiry of the replaced key. */
   readonly expiresAt?: string | null
 }
 
 /**
- * The outcome of a rotation, with the previous key as it is now:
+ * The outcome of a rotation, with the present state of the previous key:
  *
  * - `rotated`: `key` is the successor. An earlier attempt of the same rotation, whose answer was lost, counts too.
  * - `already_exists`: the successor's id belongs to another key, which is `key`.
@@ -125,21 +125,25 @@ export interface ApiKeyRevocation extends AuditedRequest {
 export interface ApiKeyReplacement extends AuditedRequest {
   readonly keyId: string
   readonly successor: ApiKeySuccessor
-  /** How long the previous key stays in force too, in milliseconds by the store's clock; 0: not at all. */
+  /**
+   * Milliseconds, by the store's clock, for which the previous key stays in force too; 0: the previous key is revoked.
+   */
   readonly overlapMs: number
-  /** Keys of the organization in force at most, the successor included. A rotation without overlap adds none. */
+  /** Keys of the organization in force at most, the successor included. A rotation without overlap adds no key. */
   readonly limit: number
 }
 
 /** Sets the limit of an organization. */
 export interface OrganizationLimit extends AuditedRequest {
-  /** Null: that of the API. */
+  /** Null: the API's limit. */
   readonly rateLimit: RateLimit | null
 }
 
 // --- Store ---
 
-/** What a store must do for API keys. Nothing may cache a key's state: the next request on any process must see it. */
+/**
+ * The slice of a store for API keys. A key's state is never cached: the next request on any process must see a change.
+ */
 export interface ApiKeyStore {
   /** Judges a request by its key, the two rate limits and the scope, in that order, as one atomic step. */
   admit(request: AdmissionRequest): Promise<Admission>
@@ -148,8 +152,8 @@ export interface ApiKeyStore {
   markUsed(organizationId: string, keyId: string): Promise<void>
 
   /**
-   * Inserts a key, unless its id is taken or the limit reached: exact also among calls at the same time. The record of the
-   * id is the same one when it has the same digest. A limit below the present number of keys ends none of them.
+   * Inserts a key, unless the id is taken or the limit reached: exact also among calls at the same time. A stored key
+   * with the same id and digest is the same key. A limit below the present number of keys ends no key.
    */
   insert(request: ApiKeyInsertion): Promise<Insertion<ApiKey>>
 
@@ -160,13 +164,14 @@ export interface ApiKeyStore {
   revoke(request: ApiKeyRevocation): Promise<ApiKey | null>
 
   /**
-   * Makes the successor of a key that is in force and has none; of two calls at the same time one makes it. The previous
-   * key ends after `overlapMs` by the store's clock, unless it expires earlier; without overlap it is revoked.
+   * Makes the successor of a key that is in force and has no successor; of two calls at the same time only one makes a
+   * successor. The previous key ends after `overlapMs` by the store's clock or at its own expiry, if that is earlier;
+   * without overlap the previous key is revoked.
    *
    * @returns `null` if there is no such key
    */
   rotate(request: ApiKeyReplacement): Promise<ApiKeyRotation | null>
 
-  /** Sets the organization's own limit for all its keys together; `null` returns it to the API's. */
+  /** Sets the limit for all keys of the organization together; `null` returns to the API's limit. */
   limitOrganization(request: OrganizationLimit): Promise<void>
 }

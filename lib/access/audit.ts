@@ -1,22 +1,23 @@
 // --- Types ---
 
 /**
- * Every action of an audit entry, with what is in its `details`. None holds a secret; URLs and headers may hold tokens,
- * so they are named and not repeated.
+ * Every action of an audit entry, with the fields of its `details`. No entry holds a secret; URLs and headers may hold
+ * tokens, so an entry names changed fields and repeats no value.
  *
  * - `api_key.created`: `name`, `scopes`, `expiresAt`, `rateLimit`
  * - `api_key.revoked`: nothing
  * - `api_key.rotated`, of the key that is replaced: `successorId`, `overlapMs`
- * - `rate_limit.set`, of the organization: `rateLimit`, null when it was returned to the API's
+ * - `rate_limit.set`, of the organization: `rateLimit`, null for a return to the API's limit
  * - `endpoint.registered`: `types`
- * - `endpoint.updated`: `fields`, the names of those that have another value now
+ * - `endpoint.updated`: `fields`, the names of the fields with a new value
  * - `endpoint.paused`, `endpoint.resumed`, `endpoint.disabled`, `endpoint.enabled`, `endpoint.removed`: nothing
  * - `endpoint.secret_rotated`: `overlapMs`, and `changeId`, the id of the rotation
  * - `endpoint.test_sent`: `type`, `eventId`
  * - `delivery.redelivered`: `recovered`, which is 1
- * - `deliveries.recovered`, of the filter's endpoint or else of the organization: `filter`, and `recovered`, how many
+ * - `deliveries.recovered`, of the filter's endpoint or else of the organization: `filter`, and `recovered`, the number
+ *   of deliveries
  * - `delivery.cancelled`: nothing
- * - `events.purged`, of the organization, by a purge by hand: `olderThanMs`, and `events`, how many
+ * - `events.purged`, of the organization, by a purge by hand: `olderThanMs`, and `events`, the number of events
  */
 export const AUDIT_ACTIONS = [
   'api_key.created',
@@ -38,34 +39,36 @@ export const AUDIT_ACTIONS = [
   'events.purged',
 ] as const
 
-/** What was done: one of {@link AUDIT_ACTIONS}. */
+/** The action of an entry: a member of {@link AUDIT_ACTIONS}. */
 export type AuditAction = (typeof AUDIT_ACTIONS)[number]
 
-/** Who changed what, and when. */
+/** One change of the settings: the actor, the action, the subject and the time. */
 export interface AuditEntry {
   /** `aud_<ulid>`. */
   readonly id: string
   /** By the store's clock. */
   readonly at: string
-  /** The host's name for who did it; null where it gave none. */
+  /** The host's name for the person or program that made the change; null if the host gave no name. */
   readonly actor: string | null
   readonly action: AuditAction
-  /** The key, the endpoint or the delivery; the organization's own id for what concerns all of it. */
+  /**
+   * The id of the key, endpoint or delivery; of the organization, for a change that concerns the whole organization.
+   */
   readonly subjectId: string
-  /** What else is to be known, by action: see {@link AUDIT_ACTIONS}. */
+  /** Further facts, by action: see {@link AUDIT_ACTIONS}. */
   readonly details: Readonly<Record<string, unknown>>
 }
 
-/** An entry as it is handed to the verb that makes the change. The store adds when. */
+/** An entry as the verb that makes the change takes it. The store adds the time. */
 export type AuditRecord = Omit<AuditEntry, 'at'>
 
-/** What every verb takes that makes a change of the settings and writes the change's entry. */
+/** The request of every verb that changes the settings and writes the audit entry of the change. */
 export interface AuditedRequest {
   readonly organizationId: string
   readonly entry: AuditRecord
 }
 
-/** Which entries; what is absent does not count. */
+/** Selects entries; an absent field selects all. */
 export interface AuditFilter {
   readonly subjectId?: string
 }
@@ -73,14 +76,14 @@ export interface AuditFilter {
 // --- Store ---
 
 /**
- * What a store must do for the audit. Verbs of other slices that take an {@link AuditRecord} write its entry together
- * with their change or not at all: none when there is nothing to change, one however often the verb is sent.
+ * The slice of a store for the audit. Verbs of other slices that take an {@link AuditRecord} write the entry together
+ * with the change or not at all: no entry when nothing changes, a single entry for a verb that is sent several times.
  */
 export interface AuditStore {
   /**
    * The newest entries that the filter lets through, newest id first.
    *
-   * @param before the id of the last entry of the page before; null: from the newest
+   * @param before the id of the last entry of the previous page; null: from the newest
    */
   list(
     organizationId: string,
@@ -89,6 +92,9 @@ export interface AuditStore {
     before: string | null,
   ): Promise<readonly AuditEntry[]>
 
-  /** Records what changes nothing in the store, as a test that is sent. The same id again changes nothing. */
+  /**
+   * Records an action that changes nothing in the store, such as a test delivery. A second call with the same id
+   * changes nothing.
+   */
   record(organizationId: string, entry: AuditRecord): Promise<void>
 }

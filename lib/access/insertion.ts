@@ -1,7 +1,8 @@
 /**
- * The outcome of inserting a record under an id that its maker has chosen:
+ * The outcome of inserting a record under an id that the caller has chosen:
  *
- * - `inserted`: the store holds this record. An earlier attempt of the same insertion, whose answer was lost, counts too.
+ * - `inserted`: the store holds this record. An earlier attempt of the same insertion, whose answer was lost, counts
+ *   too.
  * - `already_exists`: the id belongs to another record, which is `item`; null when that record was removed.
  * - `limit_reached`: the organization already has as many records as the limit allows.
  *

@@ -1,12 +1,15 @@
-/** How much one bucket lets through: `perSecond` (above 0) in the long run, `burst` (a whole number from 1) at once. */
+/**
+ * The size of a bucket: `perSecond` requests (above 0) in the long run, `burst` requests (a whole number from 1) at
+ * once.
+ */
 export interface RateLimit {
   readonly perSecond: number
   readonly burst: number
 }
 
 /**
- * Within these bounds the buckets' arithmetic holds and the numbers fit a database's types. From some 10 000 per second on
- * a bucket is lax: it forgives a hundredth of a millisecond, which is then a good part of the interval.
+ * Within these bounds the buckets' arithmetic holds and the numbers fit a database's types. From about 10 000 per
+ * second on, a bucket is lax: a hundredth of a millisecond is forgiven, and is then a good part of the interval.
  */
 export const RATE_LIMIT_BOUNDS = {
   perSecondMin: 0.001,
@@ -14,12 +17,12 @@ export const RATE_LIMIT_BOUNDS = {
   burstMax: 1_000_000_000,
 } as const
 
-/** What a limit must be, for the text of a refusal. */
+/** The rule for a limit, for the text of a refusal. */
 export const RATE_LIMIT_REQUIREMENT: string =
   `{ perSecond, burst } with perSecond from ${RATE_LIMIT_BOUNDS.perSecondMin} to ${RATE_LIMIT_BOUNDS.perSecondMax} ` +
   `and burst a whole number from 1 to ${RATE_LIMIT_BOUNDS.burstMax}`
 
-/** Whether a limit can be used. */
+/** Returns whether a limit is within {@link RATE_LIMIT_BOUNDS}. */
 export function isRateLimit({ perSecond, burst }: RateLimit): boolean {
   const { perSecondMin, perSecondMax, burstMax } = RATE_LIMIT_BOUNDS
   return (
@@ -31,17 +34,17 @@ export function isRateLimit({ perSecond, burst }: RateLimit): boolean {
   )
 }
 
-/** The two buckets of every request: its API key's and its organization's (specification, section 8). */
+/** The two buckets of every request: of the API key and of the organization (specification, section 8). */
 export interface RateLimits {
   readonly key: RateLimit
   readonly organization: RateLimit
 }
 
-/** A bucket after a request was judged by it. */
+/** A bucket after the judgement of a request. */
 export interface BucketState extends RateLimit {
-  /** How many requests it would let through right now. */
+  /** Requests that the bucket would let through right now. */
   readonly remaining: number
-  /** Milliseconds until it is full again. */
+  /** Milliseconds until the bucket is full again. */
   readonly resetMs: number
 }
 
@@ -49,21 +52,22 @@ export interface BucketState extends RateLimit {
 export interface RateLimitState {
   readonly key: BucketState
   readonly organization: BucketState
-  /** 0 when the request was let through, else the milliseconds after which one would be. */
+  /** 0 when the request was let through, else the milliseconds until a request would be let through. */
   readonly retryAfterMs: number
 }
 
-/** When each bucket will be full again, in milliseconds of the deciding clock; 0 for one never used. */
+/** The time at which each bucket is full again, in milliseconds of the deciding clock; 0 for a bucket never used. */
 export interface BucketTimes {
   readonly key: number
   readonly organization: number
 }
 
 /**
- * GCRA: a bucket is one number, the time at which it will be full again. A request moves it one interval on and is
- * refused when that would be more than a burst ahead of now. Both buckets give or neither does.
+ * Judges a request by both buckets with GCRA: a bucket is a number, the time at which the bucket is full again. A
+ * request moves that time one interval on, and is refused when the time would be more than a burst ahead of now. Both
+ * buckets give a token, or neither does.
  *
- * @returns the new times (unchanged when refused) and what to tell the caller
+ * @returns the new times (unchanged when refused) and the state of both buckets for the caller
  */
 export function takeToken(
   times: BucketTimes,
@@ -89,7 +93,8 @@ function spend(fullAt: number, limit: RateLimit, now: number): { fullAtAfter: nu
   // A bucket is never more than empty, so that a limit that was raised counts at once.
   const fullAtAfter = Math.max(now, Math.min(fullAt, now + limit.burst * intervalMs)) + intervalMs
   const waitMs = fullAtAfter - now - limit.burst * intervalMs
-  // A hundredth of a millisecond forgives what floating point adds; without it a full bucket can refuse its last token.
+  // A hundredth of a millisecond forgives the error of floating point; otherwise a full bucket can refuse its last
+  // token.
   return { fullAtAfter, waitMs: waitMs > 0.01 ? waitMs : 0 }
 }
 

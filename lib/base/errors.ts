@@ -13,13 +13,16 @@ export const ALREADY_EXISTS = 'already_exists'
 /** No record of that id belongs to the organization. Thrown by the typed calls, never by the API. */
 export const NOT_FOUND = 'not_found'
 
-/** The `data` of an event is not what its type's schema says. Thrown by `publish`. */
+/** The `data` of an event breaks the schema of the event's type. Thrown by `publish`. */
 export const INVALID_EVENT = 'invalid_event'
 
-/** The record's present state does not allow what was asked for; nothing was changed. Thrown by the typed calls. */
+/** The present state of the record does not allow the change; nothing was changed. Thrown by the typed calls. */
 export const INVALID_STATE = 'invalid_state'
 
-/** The organization has as many records of the kind as its limit allows; nothing was changed. Thrown by the typed calls of the settings. */
+/**
+ * The organization has as many records of the kind as the limit allows; nothing was changed. Thrown by the typed calls
+ * of the settings.
+ */
 export const LIMIT_REACHED = 'limit_reached'
 
 /** More was paid than is due; nothing was changed. Thrown by `invoices.recordPayment`. */
@@ -31,7 +34,10 @@ export const IDEMPOTENCY_KEY_REUSED = 'idempotency_key_reused'
 /** Another call with that idempotency key has not ended: try again soon. Thrown by the typed calls; the API answers 409. */
 export const IDEMPOTENCY_KEY_IN_USE = 'idempotency_key_in_use'
 
-/** The keys given by the host seal no signing secret, or do not open this one. Thrown by the typed calls and by the delivery loop. */
+/**
+ * The host's sealing keys cannot seal a signing secret, or cannot open the secret in question. Thrown by the typed
+ * calls and by the delivery loop.
+ */
 export const SECRET_UNAVAILABLE = 'secret_unavailable'
 
 /** The database holds a schema that this version cannot run against. Thrown by `migrate`. */
@@ -53,8 +59,8 @@ export type ErrorCode =
   | typeof SCHEMA_TOO_NEW
 
 /**
- * Every error that the library expects and a host may want to tell apart, by its `code`. Misuse by the programmer
- * (a bad option, a wrong argument) is a `TypeError` or `RangeError` instead.
+ * Every error that the library expects; `code` tells a host the kind. Misuse by the programmer (a bad option, a wrong
+ * argument) is a `TypeError` or `RangeError` instead.
  */
 export class BusinessApiError extends Error {
   override readonly name = 'BusinessApiError'
@@ -72,14 +78,17 @@ export class BusinessApiError extends Error {
     this.#record = record
   }
 
-  /** With {@link ALREADY_EXISTS}, the record that has the id, as the calls show it; null when it was removed. Else null. */
+  /**
+   * The record that has the id, as the calls show the record, with {@link ALREADY_EXISTS}; null when that record was
+   * removed, and with every other code.
+   */
   get record(): object | null {
     return this.#record
   }
 }
 
 /**
- * What a store throws when it cannot be reached, so that the caller gets 503 and not 500.
+ * Makes the error that a store throws when its database cannot be reached: the caller gets 503, not 500.
  *
  * @param message the action, then the state: "Cannot list clients as the connection was refused"
  */
@@ -87,7 +96,7 @@ export function storeUnavailable(message: string, cause?: unknown): BusinessApiE
   return new BusinessApiError(STORE_UNAVAILABLE, message, { cause })
 }
 
-/** Whether a value thrown by a store means "not now" rather than "a bug". */
+/** Returns whether a value thrown by a store means that the store cannot be reached now, rather than a bug. */
 export function isStoreUnavailable(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === STORE_UNAVAILABLE
 }

@@ -1,22 +1,29 @@
 import * as v from 'valibot'
 
 // The building blocks of every schema. A schema is the one source of validation, of the TypeScript type and of the
-// OpenAPI document, so each block carries all three: the rule, the words of a refusal, and what JSON Schema can say.
+// OpenAPI document, so each block carries all three: the rule, the words of a refusal, and keywords that JSON Schema
+// knows.
 
 /** The longest id that the API hands out or a host may bring; a prefix and a ULID need 31. */
 const ID_MAX = 64
 /** Statuses, stages, providers: words, not prose. */
 const WORD_MAX = 64
-/** Longest decimal string: numeric(15,3) has twelve digits before the point, and some currencies four after it. */
+/**
+ * The longest decimal string: numeric(15,3) has twelve digits before the point, and a currency up to four after the
+ * point.
+ */
 const DECIMAL_MAX = 20
 /** The largest number of a numeric(15,3). */
 export const AMOUNT_MAX = 999_999_999_999.999
 
 const EMAIL_MAX = 254
-/** One @, at most 64 characters before it, a dot in the domain, no empty label, no white space or control character. */
+/**
+ * A single @, at most 64 characters before the @, a dot in the domain, no empty label, no white space or control
+ * character.
+ */
 const EMAIL_PATTERN = /^[^\s@\p{Cc}]{1,64}@[^\s@.\p{Cc}]+(?:\.[^\s@.\p{Cc}]+)+$/u
 
-/** Whether a string can be stored unchanged: PostgreSQL refuses NUL and silently replaces a lone surrogate. */
+/** Returns whether a string can be stored unchanged: PostgreSQL refuses NUL and silently replaces a lone surrogate. */
 export function isStorable(text: string): boolean {
   return text.isWellFormed() && !text.includes('\0')
 }
@@ -35,7 +42,7 @@ export function text(min: number, max: number) {
   )
 }
 
-/** An email address as decided: lenient, never with white space; stored as given. */
+/** An email address: checked leniently, never with white space, stored as given. */
 export function email() {
   const requirement = `must be an email address of at most ${EMAIL_MAX} characters`
   return v.pipe(
@@ -46,7 +53,7 @@ export function email() {
   )
 }
 
-/** Whether a string has the shape of an email address. */
+/** Returns whether a string has the shape of an email address. */
 export function isEmail(text: string): boolean {
   return EMAIL_PATTERN.test(text)
 }
@@ -61,7 +68,7 @@ export function id(kind: string, description: string) {
   )
 }
 
-/** A word whose usual values are listed; the type stays string, as a host may have values of its own. */
+/** A word whose usual values are listed; the type stays string, because a host may have more values. */
 export function word(description: string, ...usual: [string, ...string[]]) {
   return v.pipe(
     v.string(),

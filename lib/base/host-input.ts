@@ -6,7 +6,7 @@ import { type IdKind, isIdOf } from './ids.ts'
 /** The host's name for an organization: any text that a database can keep. */
 export const OrganizationIdSchema: v.GenericSchema<string> = field.text(1, 64)
 
-/** An id to look for. One that no store could hold is as unknown as the empty one. */
+/** An id to look for. An id that no store can hold becomes the empty id, which no record has. */
 export const IdSchema: v.GenericSchema<string> = v.pipe(
   v.string('must be a string'),
   v.transform((id) => (field.isStorable(id) ? id : '')),
@@ -21,7 +21,7 @@ export function newIdOf(kind: IdKind): v.GenericSchema<string> {
   )
 }
 
-/** With a time zone, as the same text without one means another moment on each machine. */
+/** With a time zone, because the same text without a time zone means another moment on each machine. */
 const ISO_MOMENT = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)$/
 
 /** A moment as a host gives it: a `Date`, or ISO 8601 with a time zone. */
@@ -48,7 +48,7 @@ const momentRequirement = 'must be a Date, or ISO 8601 with a time zone, from 19
 /** A moment as a host gives it, as a timestamp. */
 export const MomentSchema: v.GenericSchema<Date | string, string> = v.pipe(
   moment(momentRequirement),
-  // Elsewhere a year has another number of digits, or is none that every database knows.
+  // Outside these bounds a year has another number of digits, or is unknown to some database.
   v.check((time) => time.getTime() >= 0 && time.getTime() < Date.UTC(10_000), momentRequirement),
   v.transform((time) => time.toISOString()),
 )
@@ -62,10 +62,10 @@ function isIsoMoment(text: string): boolean {
 }
 
 /**
- * Checks an input of the host's code. The text of a refusal names the fields and what they must be and repeats no
- * value: one of them may be a key that was passed in the wrong place.
+ * Checks an input of the host's code. A refusal names each wrong field and the rule that the field breaks, and repeats
+ * no value: a value may be a key that was passed in the wrong place.
  *
- * @param action what is being done: "Cannot create an API key"
+ * @param action the start of the error's message: "Cannot create an API key"
  * @returns a copy with the known fields only
  * @throws `BusinessApiError` with code `invalid_input`
  */
@@ -80,19 +80,23 @@ export function read<Schema extends v.GenericSchema>(
   throw new BusinessApiError(INVALID_INPUT, `${action} as ${[...reasons].join('; ')}`)
 }
 
-/** The library's own schemas say what they require; valibot's own messages, for what is left, name what was received. */
+/**
+ * The messages of the library's schemas are requirements. Valibot's own messages repeat the received value, so the
+ * expected type stands in for them.
+ */
 function requirementOf({ message, expected }: v.BaseIssue<unknown>): string {
   if (message.startsWith('Invalid key')) return 'must be given'
   return message.startsWith('Invalid ') ? `must be ${expected}` : message
 }
 
-/** What a caller has given: a field left `undefined` is one left out. */
+/** Returns a copy of an input without the fields that are `undefined`. */
 export function withoutUndefined(input: object): Record<string, unknown> {
   return Object.fromEntries(Object.entries(input).filter(([, value]) => value !== undefined))
 }
 
 /**
- * What a store has found. The id is not repeated: it may be a key that was passed in the wrong place.
+ * Returns the record that a store has found. The error does not repeat the id: the id may be a key that was passed in
+ * the wrong place.
  *
  * @param action what is being done: "Cannot revoke an API key"
  * @throws `BusinessApiError` with code `not_found` for `null`

@@ -1,10 +1,10 @@
 import { randomFillSync } from 'node:crypto'
 import { monotonicFactory } from 'ulid'
 
-/** Milliseconds since 1970 in UTC. `Date.now` unless a test says otherwise. */
+/** Returns milliseconds since 1970 in UTC. `Date.now`, except in tests. */
 export type Clock = () => number
 
-/** The prefix of an id says what it names: `cli_…` is a client. */
+/** The prefix of an id, which names the kind of record: `cli_…` is a client. */
 export type IdKind =
   | 'biz'
   | 'cli'
@@ -22,7 +22,7 @@ export type IdKind =
   | 'evt_test'
   | 'req'
 
-/** Whether a text is an id of a kind: `<kind>_<ulid>`. */
+/** Returns whether a text is an id of a kind: `<kind>_<ulid>`. */
 export function isIdOf(kind: IdKind, text: string): boolean {
   return text.startsWith(`${kind}_`) && ULID.test(text.slice(kind.length + 1))
 }
@@ -33,13 +33,16 @@ const ULID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/
 /** Makes a new id of a kind: `<kind>_<ulid>`, later ids sorting after earlier ones of the same process. */
 export type Ids = (kind: IdKind) => string
 
-/** Enough for 256 ids between two calls into the kernel; one call for each character costs more than all the rest. */
+/**
+ * Enough for 256 ids between two calls into the kernel; a call for each character would cost more than the rest of an
+ * id.
+ */
 const RANDOM_POOL_BYTES = 4096
 
 /**
- * The ids of the library: ULIDs, monotonic also when the clock stands still or goes back, so that "newest first" is the
- * order of the key and needs no other index. All ids by the system's clock come from one sequence, however many pieces
- * of a process make them.
+ * Returns the function that makes the ids of the library. Ids are ULIDs, monotonic also when the clock stands still or
+ * goes back, so that "newest first" is the order of the primary key and needs no other index. All ids by the system's
+ * clock come from a single sequence for the whole process.
  */
 export function createIds(clock: Clock = Date.now): Ids {
   if (clock !== Date.now) return createSequence(clock)

@@ -1,7 +1,7 @@
-/** One line of a log in pino's call form: what it is about, then what happened. */
+/** Writes one line of a log, called as pino's methods are: first the details, then the message. */
 export type LogLine = (details: object, message: string) => void
 
-/** What the library needs of a logger; pino, Fastify's and most others have it. */
+/** The methods of a logger that the library calls; pino, Fastify's logger and most other loggers have these. */
 export interface Logger {
   debug: LogLine
   info: LogLine
@@ -21,7 +21,7 @@ function writeLine(level: 'warn' | 'error'): LogLine {
   return (details, message) => console.error(JSON.stringify({ level, message, ...details }))
 }
 
-/** A host's logger, whose failures are nobody's business here. */
+/** Wraps a host's logger so that a failure of the logger fails no work of the library. */
 export function guardLogger(logger: Logger): Logger {
   const guard =
     (level: keyof Logger): LogLine =>
@@ -29,25 +29,25 @@ export function guardLogger(logger: Logger): Logger {
       try {
         logger[level](details, message)
       } catch {
-        // There is nobody left to tell.
+        // No place is left to report the failure of the log itself.
       }
     }
   return { debug: guard('debug'), info: guard('info'), warn: guard('warn'), error: guard('error') }
 }
 
-/** What of an error is logged. */
+/** The parts of an error that are logged. */
 export interface ErrorDescription {
   readonly name: string
   readonly message: string
   readonly code?: string
-  /** Of what it was caused by: `ECONNREFUSED`, a state of SQL. */
+  /** The code of the error's cause: `ECONNREFUSED`, an SQLSTATE. */
   readonly causeCode?: string
   readonly stack?: string
 }
 
 /**
- * What of an error may be logged: never the detail or the parameters of a statement, which hold customers' data. The
- * whole error goes to `onError` only.
+ * Returns the parts of an error that may be logged: never the detail or the parameters of a statement, which hold
+ * customers' data. The whole error goes to `onError` only.
  */
 export function describeError(error: unknown): ErrorDescription {
   try {

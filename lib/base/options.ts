@@ -1,13 +1,13 @@
 import { defaultLogger, guardLogger, type Logger, mutedLogger } from './log.ts'
 
-// How options are read that several factories have: checked at construction, in one wording.
+// Readers of the options that several factories share: checked at construction, with the same wording.
 
-/** The longest timer of Node in milliseconds; a longer one fires at once. */
+/** The longest timer of Node in milliseconds; a longer timer fires at once. */
 export const TIMER_MAX = 2 ** 31 - 1
 
 /**
- * @param value what the host has given; `undefined` for the default
- * @throws `RangeError` for what is no whole number from `min` to `max`
+ * @param value the host's value; `undefined` for the default
+ * @throws `RangeError` unless the value is a whole number from `min` to `max`
  */
 export function readWhole(
   name: string,
@@ -24,7 +24,7 @@ export function readWhole(
   return value
 }
 
-/** @throws `TypeError` for what the pattern does not match */
+/** @throws `TypeError` for a value that the pattern does not match */
 export function readMatching(
   name: string,
   value: string | undefined,
@@ -50,12 +50,15 @@ export function readFlag(name: string, value: boolean | undefined = false): bool
   return value
 }
 
-/** What the webhook headers begin with: `X-SERVICE` in `X-SERVICE-Event-Id`. @throws `TypeError` */
+/** Reads the prefix of the webhook headers: `X-SERVICE` in `X-SERVICE-Event-Id`. @throws `TypeError` */
 export function readHeaderPrefix(value: string | undefined): string {
   return readMatching('headerPrefix', value, 'X-SERVICE', /^[A-Za-z][A-Za-z0-9-]{0,63}$/)
 }
 
-/** A logger whose failures are nobody's business here. @throws `TypeError` for what is none */
+/**
+ * Reads a host's logger and guards the library against its failures. @throws `TypeError` for a value that is not a
+ * logger
+ */
 export function readLogger(logger: Logger | false = defaultLogger): Logger {
   if (logger === false) return mutedLogger
   const levels = ['debug', 'info', 'warn', 'error'] as const

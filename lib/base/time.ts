@@ -1,10 +1,10 @@
 // The one sleep and the one deadline of the library.
 
 /**
- * Waits.
+ * Waits for a time.
  *
  * @param ms milliseconds
- * @param options.keepsAlive whether the process stays alive for the wait. Default true
+ * @param options.keepsAlive true if the process stays alive for the wait. Default true
  */
 export function sleep(ms: number, { keepsAlive = true }: { keepsAlive?: boolean } = {}): Promise<void> {
   return new Promise((resolve) => {
@@ -14,9 +14,9 @@ export function sleep(ms: number, { keepsAlive = true }: { keepsAlive?: boolean 
 }
 
 /**
- * Settles as the work does, or as `onLate` does when the work has not settled within a time. The work itself goes on.
+ * Settles as the work does, or as `onLate` does when the work has not settled within a time. Late work is not stopped.
  *
- * @param ms milliseconds; 0 and less leave only what has settled already
+ * @param ms milliseconds; with 0 or less only work that has settled already counts
  * @param onLate gives the answer instead of the work's, or throws
  */
 export async function withDeadline<T, Late>(

@@ -1,19 +1,18 @@
 import { type Channel, channel, type TracingChannel, tracingChannel } from 'node:diagnostics_channel'
 
-// Signals for whoever wants to measure: tracing channels of node:diagnostics_channel, which cost next to nothing while
-// nobody listens. Each publishes one object that is filled as the work goes on; examples/opentelemetry.ts makes spans of
-// them.
+// Tracing channels of node:diagnostics_channel, which cost next to nothing without a subscriber. Each piece of work
+// publishes one object, which is filled as the work goes on; examples/opentelemetry.ts makes spans of these objects.
 
-/** What the channel `business-api:request` publishes: one request of the API. */
+/** One request of the API, published on the channel `business-api:request`. */
 export interface RequestTrace {
   readonly method: string
   /** Without the query. */
   readonly path: string
-  /** Known at the end; absent for a path that is none of the API's. */
+  /** Known at the end; absent for a path that the API does not have. */
   status?: number
 }
 
-/** What the channel `business-api:store` publishes: one call of a store's verb. */
+/** One call of a store's verb, published on the channel `business-api:store`. */
 export interface StoreTrace {
   /** The slice: `clients`. */
   readonly slice: string
@@ -21,14 +20,14 @@ export interface StoreTrace {
   readonly verb: string
 }
 
-/** What the channel `business-api:attempt` publishes: one attempt of a webhook delivery. */
+/** One attempt of a webhook delivery, published on the channel `business-api:attempt`. */
 export interface AttemptTrace {
   readonly organizationId: string
   readonly deliveryId: string
   readonly endpointId: string
   readonly eventId: string
   readonly type: string
-  /** Which attempt of its round, from 1. */
+  /** The number of the attempt in the delivery's present round, from 1. */
   readonly attempt: number
   /** Known at the end: the HTTP status, or null when no answer came. */
   status?: number | null
@@ -41,7 +40,7 @@ export const channels: {
   readonly request: TracingChannel<object, RequestTrace>
   readonly store: TracingChannel<object, StoreTrace>
   readonly attempt: TracingChannel<object, AttemptTrace>
-  /** Publishes each `Notice`: a plain channel, as a notice is no work that begins and ends. */
+  /** Publishes each `Notice`: a plain channel, because a notice is not work that begins and ends. */
   readonly notice: Channel
 } = {
   request: tracingChannel('business-api:request'),
@@ -51,10 +50,10 @@ export const channels: {
 }
 
 /**
- * Does work, and publishes it to whoever listens.
+ * Does work and publishes a trace of the work to the channel's subscribers.
  *
- * @param describe makes the object to publish; not called while nobody listens
- * @param work gets that object, to add what becomes known; undefined while nobody listens
+ * @param describe makes the object to publish; called only when the channel has a subscriber
+ * @param work gets that object, to add values as they become known; undefined without a subscriber
  */
 export function trace<Trace extends object, T>(
   channel: TracingChannel<object, Trace>,
@@ -69,16 +68,20 @@ async function traceWork<Trace extends object, T>(
   context: Trace,
   work: (trace: Trace) => Promise<T>,
 ): Promise<T> {
-  // tracePromise() publishes what its promise resolves with, so it gets one of nothing: answers hold customers' data.
+  // tracePromise() publishes the value of its promise. Answers hold customers' data, so the promise given to
+  // tracePromise() resolves with nothing.
   const answers: T[] = []
   await channel.tracePromise(async () => void answers.push(await work(context)), context)
   return answers[0] as T
 }
 
-/** The one kind of verb that does not answer with a promise. */
+/** The only verb that does not answer with a promise. */
 const SYNCHRONOUS_VERB = 'watch'
 
-/** A store whose calls are published. A slice may be an instance of a class: its verbs are looked up when called. */
+/**
+ * Wraps a store so that its calls are published. A slice may be an instance of a class, so verbs are looked up when
+ * called.
+ */
 export function traceStore<Store extends object>(store: Store): Store {
   const traced = new WeakMap<object, object>()
   return new Proxy(store, {

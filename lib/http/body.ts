@@ -5,10 +5,10 @@ import { refusals } from './refusal.ts'
  * Reads a JSON body (specification, section 4).
  *
  * @throws `Refusal` 501 for a transfer coding other than `chunked`; 415 for another media type, charset or any content
- *   coding; 413 for more than `maxBytes`; 400 for what is not JSON in UTF-8
+ *   coding; 413 for more than `maxBytes`; 400 for a body that is not JSON in UTF-8
  */
 export async function readJson(request: ApiRequest, maxBytes: number): Promise<unknown> {
-  // `gzip, chunked` reaches a handler of node:http with its chunks joined and the rest as it was.
+  // A body sent with `gzip, chunked` reaches a handler of node:http with its chunks joined, but still compressed.
   if (!/^(chunked)?$/i.test(request.header('transfer-encoding') ?? '')) throw refusals.unknownCoding()
   checkMediaType(request.header('content-type'))
   if (request.header('content-encoding') !== undefined) {
@@ -16,7 +16,7 @@ export async function readJson(request: ApiRequest, maxBytes: number): Promise<u
   }
   const declared = request.header('content-length')
   if (Number(declared) > maxBytes) throw refusals.tooLarge(maxBytes)
-  // Judged here, as a body parser makes an empty object of it.
+  // Judged by the declared length, because a body parser makes an empty object of an empty body.
   if (declared === '0') throw refusals.empty()
   const body = await request.body(maxBytes)
   if (body.kind === 'bytes') return parseJson(body.bytes, maxBytes)
@@ -24,7 +24,10 @@ export async function readJson(request: ApiRequest, maxBytes: number): Promise<u
   return body.value
 }
 
-/** How long a body of unknown length was that the host has parsed. One nested too deep to be written again is too large. */
+/**
+ * Returns the length of a body that the host has parsed, when the length was not declared: the bytes of the value as
+ * JSON. A value nested too deep for JSON counts as too large.
+ */
 function measure(value: unknown): number {
   try {
     return Buffer.byteLength(JSON.stringify(value))

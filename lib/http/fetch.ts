@@ -2,26 +2,26 @@ import type { IncomingMessage } from 'node:http'
 import type { ApiReply, ApiRequest, RequestBody } from './message.ts'
 import { Refusal, refusals } from './refusal.ts'
 
-/** Whether a request is a fetch `Request`, and not one of node:http. */
+/** Returns whether a request is a fetch `Request` and not a request of node:http. */
 export function isFetchRequest(request: IncomingMessage | Request): request is Request {
   return typeof request.headers.get === 'function'
 }
 
 /**
- * The body of a request that the host has read before the API could. Next.js, Bun, Deno and Workers pass second arguments
- * of their own to a fetch handler; what is none of these two is ignored.
+ * The body of a request that the host has read before the API could. Next.js, Bun, Deno and Workers pass second
+ * arguments of their own to a fetch handler; an argument without these two properties is ignored.
  */
 export interface FetchBody {
-  /** The body as it came. Counts before the request's own. */
+  /** The body as received, read in place of the request's own body. */
   readonly rawBody?: string | Uint8Array | undefined
   /** The value that a parser has made of the body; a string is a JSON string. Counts once the request's own was read. */
   readonly body?: unknown
 }
 
 /**
- * Sees a `Request` as the core does.
+ * Adapts a fetch `Request` to {@link ApiRequest}.
  *
- * @param given a {@link FetchBody}, or whatever else the host's framework passes
+ * @param given a {@link FetchBody}, or another second argument of the host's framework
  */
 export function fromFetch(request: Request, given?: unknown): ApiRequest {
   return {
@@ -32,7 +32,7 @@ export function fromFetch(request: Request, given?: unknown): ApiRequest {
   }
 }
 
-/** Path and query as they stand in the URL: what follows the authority. */
+/** Returns the path and query of a URL as written: all after the authority. */
 function targetOf(url: string): string {
   const authority = url.indexOf('://') + 3
   const path = url.indexOf('/', authority)

@@ -2,9 +2,9 @@ import { IDEMPOTENCY_KEY_MAX, isIdempotencyKey } from '../writes/idempotency.ts'
 import { refusals } from './refusal.ts'
 
 /**
- * The idempotency key of a request; null when it has none.
+ * Reads the idempotency key of a request; null without the header.
  *
- * @throws `Refusal` 422 for one that is empty, longer than 200 characters, not visible ASCII, or given twice
+ * @throws `Refusal` 422 for a key that is empty, longer than 200 characters, not visible ASCII, or given twice
  */
 export function readIdempotencyKey(header: string | undefined): string | null {
   if (header === undefined) return null

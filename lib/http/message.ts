@@ -1,6 +1,6 @@
 /**
- * A request as the core sees it, whoever received it. No framework's request and no `Request` is built for it: that
- * alone would cost several times what the rest of the way through the core does.
+ * A request as the handlers of the library see the request, received by node:http, a framework or fetch. Building a
+ * framework's request or a `Request` would cost several times as much as the rest of the way through the handler.
  */
 export interface ApiRequest {
   /** As sent: `GET`. */
@@ -8,20 +8,20 @@ export interface ApiRequest {
   /** Path and query as sent, never resolved against a host: `/api/v1/clients?limit=10`. */
   readonly url: string
   /**
-   * The value of a header, repeated ones joined with `, `; `undefined` when absent.
+   * Returns the value of a header, the values of a repeated header joined with `, `; `undefined` when absent.
    *
    * @param name in lower case
    */
   header(name: string): string | undefined
   /**
-   * Reads the body; called at most once, and only when it is needed.
+   * Reads the body; called at most once, and only when the body is needed.
    *
    * @throws `Refusal` 413 as soon as more than `maxBytes` have come
    */
   body(maxBytes: number): Promise<RequestBody>
 }
 
-/** A body: the bytes, or what the host's own middleware has already parsed from them. */
+/** A body: the bytes, or the value that the host's own middleware has already parsed. */
 export type RequestBody =
   | { readonly kind: 'bytes'; readonly bytes: Uint8Array }
   | { readonly kind: 'parsed'; readonly value: unknown }

@@ -2,17 +2,17 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ApiReply, ApiRequest, RequestBody } from './message.ts'
 import { refusals } from './refusal.ts'
 
-/** A request of node:http, with what Express and other hosts' middleware may have added to it. */
+/** A request of node:http, with the properties that Express and other middleware of a host may have added. */
 export interface NodeRequest extends IncomingMessage {
   /** The full path, when the host has stripped its mount path from `url`. */
   originalUrl?: string
-  /** What a body parser has made of the body: a value, bytes, or text as long as `Content-Length` says. */
+  /** The result of a body parser: a value, bytes, or text with the length of `Content-Length`. */
   body?: unknown
-  /** The body as it came, bytes or text, that a body parser has kept. */
+  /** The body as received, bytes or text, kept by a body parser. */
   rawBody?: unknown
 }
 
-/** Sees a node:http request as the core does. */
+/** Adapts a request of node:http to {@link ApiRequest}. */
 export function fromNode(request: NodeRequest, basePath: string): ApiRequest {
   const { method = 'GET', url = '/', originalUrl } = request
   return {
@@ -23,12 +23,15 @@ export function fromNode(request: NodeRequest, basePath: string): ApiRequest {
   }
 }
 
-/** Path and query of a target in absolute form (RFC 9112, section 3.2.2), whose authority is never used. */
+/** Returns the path and query of a target in absolute form (RFC 9112, section 3.2.2). The authority is never used. */
 function toOriginForm(target: string): string {
   return target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?#]+/i, '') || '/'
 }
 
-/** `headers` keeps only the first of a repeated Authorization; a caller who sends two must not pass for one of them. */
+/**
+ * `headers` keeps only the first of several Authorization headers; a caller who sends two keys must not pass with the
+ * first.
+ */
 function readHeader({ rawHeaders, headers }: NodeRequest, name: string): string | undefined {
   if (rawHeaders === undefined || rawHeaders.length === 0) {
     const value = headers[name]
@@ -45,7 +48,7 @@ function readHeader({ rawHeaders, headers }: NodeRequest, name: string): string 
   return found
 }
 
-/** Whatever a host's middleware has done with the body before us, it is read exactly once and never waited for in vain. */
+/** Reads the body exactly once, also after a host's middleware, and never waits for a body that has been consumed. */
 async function readBody(request: NodeRequest, maxBytes: number): Promise<RequestBody> {
   const { rawBody, body } = request
   if (rawBody instanceof Uint8Array) return { kind: 'bytes', bytes: rawBody }
@@ -63,8 +66,8 @@ async function readBody(request: NodeRequest, maxBytes: number): Promise<Request
 }
 
 /**
- * Tells the text of a body from a JSON string that a parser has decoded, which must not be decoded again. A decoded one is
- * shorter than what was sent, by its quotes at least; where no length was declared, text counts as decoded.
+ * Tells the text of a body from a JSON string that a parser has decoded, which must not be decoded again. A decoded
+ * string is shorter than the body, by the quotes at least; without a declared length, text counts as decoded.
  */
 function isWholeText(body: string, { headers }: NodeRequest): boolean {
   return Number(headers['content-length']) === Buffer.byteLength(body)
@@ -72,7 +75,7 @@ function isWholeText(body: string, { headers }: NodeRequest): boolean {
 
 function readStream(request: NodeRequest, maxBytes: number): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
-    // A caller who left while the key was judged has had its 'close' already; nothing more would ever come.
+    // If the caller left during admission, 'close' was emitted before this listener and no event would follow.
     if (request.destroyed) {
       reject(refusals.malformed('Request body ended early'))
       return
@@ -102,12 +105,12 @@ function readStream(request: NodeRequest, maxBytes: number): Promise<Uint8Array>
       reject(refusals.malformed('Request body ended early'))
     }
     request.on('data', onData).on('end', onEnd).on('error', onGone).on('close', onGone)
-    // The host may have paused it.
+    // The host may have paused the stream.
     request.resume()
   })
 }
 
-/** How long a caller whose request was answered early may go on sending before the connection is cut. */
+/** Milliseconds for which a caller may go on sending after an early answer; then the connection is cut. */
 const LINGER_MS = 2000
 
 /** Writes a reply, unless the host has answered already or the caller is gone. */
@@ -119,8 +122,8 @@ export function toNode(reply: ApiReply, request: NodeRequest, response: ServerRe
 }
 
 /**
- * Reads and drops what is left of a body that nobody wants. Cutting the connection at once could destroy the reply on its
- * way; never cutting it would let a body without end hold the connection.
+ * Reads and drops the rest of a body that is not needed. Cutting the connection at once could destroy the reply on its
+ * way; never cutting the connection would let a body without end hold it.
  */
 function drain(request: NodeRequest): void {
   request.on('error', () => {})

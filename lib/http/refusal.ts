@@ -1,4 +1,4 @@
-/** Ends a request with an error answer. The message is for the caller and goes into the body as it is. */
+/** Ends a request with an error answer. The message is for the caller and goes into the body unchanged. */
 export class Refusal extends Error {
   override readonly name = 'Refusal'
   readonly status: number
@@ -11,7 +11,10 @@ export class Refusal extends Error {
   }
 }
 
-/** The specification's five, and the ones that decisions add. One place for the words a caller sees. */
+/**
+ * All refusals of the API: the five of the specification and those that decisions add. All words that a caller reads
+ * stand here.
+ */
 export const refusals = {
   malformed: (what: string): Refusal => new Refusal(400, what),
   unauthenticated: (presented: boolean): Refusal =>

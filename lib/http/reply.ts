@@ -1,12 +1,12 @@
 import type { ApiReply } from './message.ts'
 
-/** What a reply takes from the request that it answers. */
+/** The facts about the request that a reply repeats. */
 interface Answered {
   readonly requestId: string
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** A reply whose body is JSON text, with the headers that every one of them carries. */
+/** Makes a reply with JSON text as its body and the headers that every reply carries. */
 export function jsonReply(
   status: number,
   body: string,

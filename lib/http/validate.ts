@@ -2,9 +2,10 @@ import * as v from 'valibot'
 import { refusals } from './refusal.ts'
 
 /**
- * The validated input: known fields only, copied, so that nothing a caller adds can travel on.
+ * Validates an input and returns a copy with the known fields only, so that an unknown field of a caller travels no
+ * further.
  *
- * @throws `Refusal` 422 naming each field and what it must be
+ * @throws `Refusal` 422 naming each wrong field and the field's rule
  */
 export function validate(schema: v.GenericSchema, value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
@@ -24,7 +25,7 @@ function describe(schema: v.GenericSchema, issue: v.GenericIssue): string {
     : `${path} ${issue.message}`
 }
 
-/** What a missing field must be is said by the schema of the field, not by that of the object that misses it. */
+/** Returns the rule for a missing field. The schema of the field states the rule; the schema of the object does not. */
 function requirementOf(schema: v.GenericSchema, field: string): string {
   const entries = 'entries' in schema ? (schema.entries as Record<string, { message?: unknown }>) : {}
   const message = entries[field]?.message
@@ -37,10 +38,10 @@ export const LIMIT_DEFAULT = 50
 export const LIMIT_MAX = 200
 
 /**
- * The `limit` of a list (specification, section 4): 1 to 200 without leading zeros, 50 when absent.
+ * Reads the `limit` of a list (specification, section 4): 1 to 200 without leading zeros, 50 when absent.
  *
- * @param query what follows the `?`, or nothing
- * @throws `Refusal` 422 for anything else, also when it is given more than once
+ * @param query the text after the `?`; may be empty
+ * @throws `Refusal` 422 for any other value, and for a limit given more than once
  */
 export function readLimit(query: string): number {
   if (!query.includes('limit') && !query.includes('%')) return LIMIT_DEFAULT

@@ -19,8 +19,9 @@ export interface ReceiveWebhookOptions extends VerifyWebhookOptions {
   /** The signing secret of the endpoint, taken literally, `whsec_` included; during a rotation both secrets. */
   secret: string | readonly string[]
   /**
-   * Says of an event id whether the event was received before, from a table of the subscriber. Every attempt of a delivery
-   * carries the same event id, and an attempt is repeated when its answer was lost. Default: no event was.
+   * Returns whether an event was received before, by its id, from a table of the subscriber. Every attempt of a
+   * delivery carries the same event id, and an attempt is repeated when its answer was lost. Default: every event is
+   * new.
    */
   isSeen?: ((eventId: string) => boolean | Promise<boolean>) | undefined
   /** Bytes of a body at most. Default 1,048,576: four times the largest event. */
@@ -33,7 +34,7 @@ export interface ReceiveWebhookOptions extends VerifyWebhookOptions {
 export interface ReceivedWebhook {
   /** `switch (event.type)` knows the data of each type. */
   readonly event: Event
-  /** Whether `isSeen` knew the event: answer 2xx and do nothing. */
+  /** True if `isSeen` knew the event: answer 2xx and do nothing. */
   readonly isRepeat: boolean
   /** The time of the attempt, in Unix seconds. */
   readonly timestamp: number
@@ -91,7 +92,7 @@ function parseEvent(body: Uint8Array): Event {
     const event: Event | null = JSON.parse(Buffer.from(body).toString())
     if (typeof event?.id === 'string' && typeof event.type === 'string') return event
   } catch {
-    // Refused like any other text that is no event.
+    // Refused like any other text that is not an event.
   }
   throw new WebhookError(WEBHOOK_MALFORMED, 'its body is no event')
 }

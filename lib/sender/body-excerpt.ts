@@ -1,21 +1,22 @@
 import { StringDecoder } from 'node:string_decoder'
 
-/** How much of an answer's body is read and kept, in bytes. */
+/** The part of an answer's body that is read and kept, in bytes. */
 export const EXCERPT_MAX_BYTES = 4096
 
-/** All but what text is made of: PostgreSQL takes no NUL, and a terminal obeys some of the others. */
+/** Control characters except tab and line ends: PostgreSQL takes no NUL, and a terminal obeys several others. */
 const CONTROL_CHARACTER = /(?![\t\n\r])\p{Cc}/gu
 
 /**
- * The beginning of an answer's body as text that any store can keep: read as UTF-8, and U+FFFD for what is not. A
- * character that the end cuts through is left out.
+ * Returns the beginning of an answer's body as text that any store can keep: read as UTF-8, with U+FFFD for invalid
+ * bytes. A character cut in two at the end is left out.
  *
- * @param contentEncoding a body that is compressed is not read: it may be a bomb, and part of it says nothing. Empty then
+ * @param contentEncoding the answer's Content-Encoding. A compressed body gives an empty excerpt: such a body may be a
+ *   bomb, and a part of a compressed body says nothing
  */
 export function readExcerpt(chunks: readonly Uint8Array[], contentEncoding: string | undefined): string {
   if (chunks.length === 0 || !isPlain(contentEncoding)) return ''
   const bytes = Buffer.concat(chunks).subarray(0, EXCERPT_MAX_BYTES)
-  // It holds the beginning of a character back for the rest of it.
+  // `write` holds an incomplete last character back.
   return new StringDecoder('utf8').write(bytes).replace(CONTROL_CHARACTER, '\uFFFD')
 }
 

@@ -5,14 +5,17 @@ import { SENDER_FAILED, SendError } from './send-error.ts'
 /** The connections of a sender. */
 export interface ConnectionPool {
   /**
-   * Takes a connection: the one that was used last, a new one, or the next that becomes free.
+   * Takes a connection: the idle connection used last, or a new connection, or the next connection that becomes free.
    *
-   * @throws `SendError` when the deadline comes first, or when they are closed
+   * @throws `SendError` when the deadline comes first, or when the pool is closed
    */
   take(origin: string, deadline: Deadline): Connection | Promise<Connection>
-  /** Gives a connection back, in whatever state it is. */
+  /** Gives a connection back, open or closed. */
   giveBack(connection: Connection): void
-  /** Closes the idle ones at once and the others when they are given back. Resolves when none is left. Called once. */
+  /**
+   * Closes idle connections at once and other connections when they are given back. Resolves when every connection is
+   * closed. Called once.
+   */
   close(): Promise<void>
 }
 
@@ -20,23 +23,26 @@ export interface ConnectionPool {
 interface OriginState {
   /** Idle or taken. */
   size: number
-  /** The one used last at the end. */
+  /** The connection used last comes last. */
   readonly idle: Connection[]
   readonly waiting: ((connection: Connection) => void)[]
 }
 
-/** Idle connections of all origins: together with those in use below what systems allow a process. */
+/**
+ * The most idle connections of all origins: with the connections in use, fewer than an operating system allows a
+ * process.
+ */
 const MAX_IDLE = 512
 
 /**
- * Keeps connections open from one attempt to the next. An origin that nothing is connected to leaves nothing behind, as
- * endpoints come and go by the thousands.
+ * Keeps connections open from one attempt to the next. An origin without connections is forgotten, because endpoints
+ * come and go by the thousands.
  */
 export function createConnectionPool(open: OpenConnection, maxPerOrigin: number): ConnectionPool {
   const states = new Map<string, OriginState>()
-  /** Of all origins, the one unused for longest first. */
+  /** Of all origins, the connection unused for longest first. */
   const idle = new Set<Connection>()
-  /** Also those that are being closed. */
+  /** Connections that are being closed included. */
   const alive = new Set<Connection>()
   let isClosed = false
   let reportEmpty = () => {}
@@ -92,7 +98,7 @@ export function createConnectionPool(open: OpenConnection, maxPerOrigin: number)
     take(origin, deadline) {
       if (isClosed) throw new SendError(SENDER_FAILED, 'the sender is closed')
       const state = stateOf(origin)
-      // The one used last is the least likely to be closed by the other side in this moment.
+      // The connection used last is the least likely to be closed by the other side at this moment.
       const connection = state.idle.pop()
       if (connection) idle.delete(connection)
       return connection ?? (state.size < maxPerOrigin ? add(origin) : wait(state, deadline))

@@ -17,18 +17,18 @@ import {
 } from './send-error.ts'
 import { loadUndici } from './undici.ts'
 
-/** One POST, and what is known of it so far. */
+/** One POST, with the timings known so far. */
 export interface Exchange {
   readonly path: string
   /** Names and values in turn. */
   readonly headers: string[]
   readonly body: string
   readonly deadline: Deadline
-  /** Filled in as the parts happen. */
+  /** Filled in as the exchange goes on. */
   readonly timings: Timings
 }
 
-/** An answer, its body as far as it was read. */
+/** An answer, with the part of the body that was read. */
 export interface Answer {
   readonly status: number
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
@@ -38,25 +38,34 @@ export interface Answer {
 /** A connection that stays open from one exchange to the next. The first exchange opens it. */
 export interface Connection {
   readonly origin: string
-  /** Whether a further exchange finds it open. */
+  /** True if a further exchange finds the connection open. */
   readonly isOpen: boolean
-  /** Makes one exchange; never two at once. Rejects with a {@link SendError} and nothing else. */
+  /** Makes one exchange; never two at once. Rejects with a {@link SendError} only. */
   exchange(exchange: Exchange): Promise<Answer>
-  /** Resolves when it is closed. */
+  /** Closes the connection. Resolves when the connection is closed. */
   destroy(): Promise<void>
 }
 
-/** Makes a connection, not opened yet. `onClosed` hears that the socket was closed, by whatever side. */
+/** Makes a connection, not opened yet. `onClosed` is called when either side has closed the socket. */
 export type OpenConnection = (origin: string, onClosed: () => void) => Connection
 
-/** Of an idle connection when the other side does not say how long it keeps it: Node and uvicorn close theirs after 5 s. */
+/**
+ * The life of an idle connection in milliseconds, if the other side announces none: Node and uvicorn close idle
+ * connections after 5 s.
+ */
 const KEEP_ALIVE_MS = 4000
-/** However long the other side offers: with thousands of endpoints not all can stay open. */
+/**
+ * The longest life of an idle connection, also when the other side announces more: with thousands of endpoints, not all
+ * connections can stay open.
+ */
 const KEEP_ALIVE_MAX_MS = 30_000
-/** How long before the other side this one closes: an event must not set out to a connection that is being closed. */
+/**
+ * Milliseconds by which this side closes earlier than the other side: an attempt must not start on a connection that is
+ * being closed.
+ */
 const KEEP_ALIVE_MARGIN_MS = 1000
 
-/** Answers of 1xx before the answer itself. One or two are usual. */
+/** Answers with a 1xx status before the answer itself. One or two are usual. */
 const INTERIM_ANSWERS_MAX = 16
 
 const CLIENT_OPTIONS: Client.Options = {
@@ -70,10 +79,11 @@ const CLIENT_OPTIONS: Client.Options = {
 }
 
 /**
- * Loads undici and readies what all connections share.
+ * Loads undici and prepares the TLS context that all connections share.
  *
- * Each connection is an undici `Client`. undici's pools are not used: they do not tell which exchange dialled and which
- * found a connection open, and on that depends what a broken one means, and where an attempt's time went.
+ * Each connection is an undici `Client`. undici's pools are not used, because a pool does not tell an exchange that
+ * dialled from an exchange on an open connection. The meaning of a broken connection and the timings of an attempt
+ * depend on that difference.
  */
 export async function loadConnections(
   guard: AddressGuard,
@@ -81,9 +91,9 @@ export async function loadConnections(
 ): Promise<OpenConnection> {
   const undici = await loadUndici()
   const turns = createReadingTurns()
-  // A further handshake on a connection would cost this side more than the other.
+  // A renegotiation would cost this side more than the other side.
   const secureContext = createSecureContext({ secureOptions: constants.SSL_OP_NO_RENEGOTIATION, ca })
-  // rejectUnauthorized is said, as an environment variable can turn it off otherwise.
+  // rejectUnauthorized is explicit, because an environment variable can turn the default off.
   const encrypt = undici.buildConnector({ timeout: 0, rejectUnauthorized: true, secureContext })
 
   return (origin, onClosed) => {
@@ -102,7 +112,7 @@ export async function loadConnections(
         if (error) return callback(error, null)
         stream = opened
         dialled?.meterAnswers(opened)
-        // A Socket to the types; a Duplex has all that undici needs of one.
+        // The types ask for a Socket; undici needs no more than a Duplex has.
         callback(null, opened as Socket)
       })
     }
@@ -135,7 +145,7 @@ export async function loadConnections(
           return await post(exchange)
         } catch (error) {
           if (hasDialled || !wasClosedUnused(error, timings)) throw error
-          // The client has lost its connection and opens another one.
+          // The client has lost its connection and opens another connection.
           return await post(exchange)
         }
       },
@@ -150,7 +160,7 @@ function readTarget(
 ): Omit<DialTarget, 'connect'> {
   const { hostname, port, protocol } = target
   if (protocol !== 'https:') return { hostname, port: Number(port || 80), secure: null }
-  // A name in the handshake has no dot at its end, even if the URL has one.
+  // A name in the handshake never ends with a dot, even if the name in the URL does.
   const servername = isIP(hostname) ? '' : hostname.replace(/\.+$/, '')
   return {
     hostname,
@@ -160,15 +170,15 @@ function readTarget(
 }
 
 /**
- * Whether the other side closed an idle connection in the moment in which we wrote on it. That is nobody's failure, and
- * as the attempt would wait 30 seconds for the next one, it is made again at once. Should the request have been read all
- * the same, then it arrives twice with the same event id, as any webhook may.
+ * Returns whether the other side closed an idle connection at the moment of the write. Neither side has failed, and the
+ * next attempt would be 30 seconds later, so the exchange is made again at once. A request that was read nevertheless
+ * arrives twice with the same event id, as any webhook may.
  */
 function wasClosedUnused(error: unknown, { firstByteMs }: Timings): boolean {
   return error instanceof SendError && error.code === CONNECTION_RESET && firstByteMs === null
 }
 
-/** Takes in an answer, and no more of its body than is kept. */
+/** Receives an answer, and only the part of the body that is kept. */
 function receive(
   timings: Timings,
   meter: () => MeteredSocket | undefined,
@@ -206,7 +216,8 @@ function receive(
       size += chunk.length
       if (size < EXCERPT_MAX_BYTES) return
       resolve({ status, headers, chunks })
-      // It may go on for ever. Closing costs the next attempt a handshake; reading on costs as much as they like to send.
+      // The body may have no end. Closing costs the next attempt a handshake; reading on costs as much as the other
+      // side sends.
       controller.abort(new Error('enough was read'))
     },
     onResponseEnd() {

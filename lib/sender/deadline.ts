@@ -1,8 +1,8 @@
 import { INTERRUPTED, SendError, TIMEOUT } from './send-error.ts'
 
-/** What can end an attempt from outside, at any moment: its time, or its caller. */
+/** The end of an attempt from outside, at any moment: by its time limit or by its caller. */
 export interface Deadline {
-  /** What is to be done when it ends: at once if it has. Replaces what was to be done before. */
+  /** Sets the action at the end, run at once if the deadline has passed. Replaces the previous action. */
   onEnd(stop: (error: SendError) => void): void
   /** The attempt has ended by itself. */
   clear(): void
@@ -39,8 +39,9 @@ export function startDeadline(timeoutMs: number, signal: AbortSignal | undefined
 const listeners = new WeakMap<AbortSignal, Set<() => void>>()
 
 /**
- * Who hears of a signal. It gets one listener of ours, as a loop gives all its attempts the same signal: Node warns of a
- * leak at the 11th listener, and looks through all of them whenever one is added or removed.
+ * Returns the callbacks of a signal. A signal gets only one listener from here, because a loop gives all its attempts
+ * the same signal: Node warns of a leak at the 11th listener, and searches all listeners whenever a listener is added
+ * or removed.
  */
 function listenersOf(signal: AbortSignal): Set<() => void> {
   const known = listeners.get(signal)

@@ -14,7 +14,7 @@ import {
   toSendError,
 } from './send-error.ts'
 
-/** What is known of an attempt's time so far. */
+/** The timings of an attempt, as far as known. */
 export type Timings = { -readonly [Part in keyof AttemptTimings]: AttemptTimings[Part] }
 
 /** Nothing has happened yet. */
@@ -32,10 +32,13 @@ export interface DialTarget {
   readonly secure: ((stream: Duplex, done: DialResult) => void) | null
 }
 
-/** Called once with what became of a connection, unless it was destroyed meanwhile: with what HTTP reads and writes. */
+/**
+ * Receives the result of dialling once, unless the connection was destroyed meanwhile: the stream that HTTP reads and
+ * writes, or the error.
+ */
 export type DialResult = (...result: [error: null, stream: Duplex] | [error: Error, stream: null]) => void
 
-/** What stands between a name and a connection. */
+/** The checks between a host name and a connection. */
 export interface AddressGuard {
   resolve(hostname: string): Promise<readonly LookupAddress[]>
   judge(addresses: readonly Pick<LookupAddress, 'address'>[]): DestinationVerdict
@@ -46,17 +49,17 @@ export interface AddressGuard {
 const SOCKET_OPTIONS = {
   noDelay: true,
   autoSelectFamily: true,
-  // Node gives an address up when it tries the next, by default after 250 ms: too early for the far side of the earth,
-  // and for a first packet that is lost, which is sent again after a second.
+  // Node abandons an address when it tries the next, by default after 250 ms: too early for the far side of the earth,
+  // and for a lost first packet, which is sent again after a second.
   autoSelectFamilyAttemptTimeout: 2000,
 }
 
 /**
- * Opens a connection, if its address may be connected to. The verdict falls on the addresses that the socket itself will
- * use, never on those of an earlier look-up: a name that is vetted and then resolved again is a name that has changed its
- * mind in between. It falls once more on the address at the other end, before a byte is written.
+ * Opens a connection to an allowed address. The addresses that the socket itself will use are judged, never the
+ * addresses of an earlier look-up: a name that is resolved a second time may have other addresses by then. The address
+ * at the other end is judged once more, before a byte is written.
  *
- * @returns the connection, so that dialling can be given up; `undefined` if it was refused before
+ * @returns the connection, so that dialling can be stopped; `undefined` if the address was refused before dialling
  */
 export function dial(
   target: DialTarget,
@@ -99,7 +102,7 @@ export function dial(
   return connection
 }
 
-/** The first result counts: a connection that came about and breaks later is not a failed one. */
+/** Passes the first result on only: a connection that breaks after it was opened has not failed to open. */
 function once(done: DialResult): DialResult {
   let isDone = false
   return (...result) => {
@@ -110,7 +113,7 @@ function once(done: DialResult): DialResult {
   }
 }
 
-/** All the addresses of a name, of which the socket tries one after the other. */
+/** Resolves a name to all its addresses, which the socket tries one after the other. */
 async function vet(hostname: string, guard: AddressGuard): Promise<LookupAddress[]> {
   const addresses = await guard.resolve(hostname).catch((error) => {
     const verdict = guard.judgeUnresolved(hostname, error)
@@ -136,7 +139,7 @@ function encrypt(
   })
 }
 
-/** @returns why the addresses of a host may not be connected to; `null` if they may */
+/** @returns the reason why an address of the host is refused; `null` if all are allowed */
 function judgeAll(
   host: string,
   addresses: readonly Pick<LookupAddress, 'address'>[],
@@ -146,12 +149,12 @@ function judgeAll(
   return verdict.allowed ? null : new SendError(DESTINATION_REFUSED, `${host}: ${verdict.detail}`)
 }
 
-/** After this a look-up is taken for lost: no attempt can still be waiting for it. */
+/** Milliseconds after which a look-up counts as lost: by then no attempt can be waiting for it. */
 const LOST_AFTER_MS = 10_000
 
 /**
- * Look-ups of which one at a time is made for each name: the system resolves only a few at once, and an endpoint whose
- * name server is silent would take all the places with a few attempts.
+ * Makes at most one look-up at a time for each name (single flight). The system resolves only a few names at once, and
+ * an endpoint with a silent name server would take all these places with a few attempts.
  */
 export function shareLookups(lookup: Lookup, lostAfterMs: number = LOST_AFTER_MS): AddressGuard['resolve'] {
   const underWay = new Map<string, { readonly answer: Promise<LookupAddress[]>; readonly begunAt: number }>()

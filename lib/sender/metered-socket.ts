@@ -3,15 +3,18 @@ import { Duplex } from 'node:stream'
 import type { ReadingTurns } from './reading-turns.ts'
 import { INVALID_RESPONSE, SendError } from './send-error.ts'
 
-/** A TCP connection of which no more is read, and no faster, than an answer to a webhook needs. */
+/** A TCP connection with a limit on the amount and the speed of reading: as much as an answer to a webhook needs. */
 export interface MeteredSocket {
-  /** The connection itself: for its events and its end, not for its data. */
+  /** The connection itself: for its events and its end, never for its data. */
   readonly socket: Socket
   /** The connection's data, for HTTP or for TLS. Closes together with the socket. */
   readonly stream: Duplex
-  /** Bounds the reading of answers from `stream`, or from the TLS over it. Called once, before the first reading. */
+  /**
+   * Bounds the reading of answers from `stream`, or from the TLS stream above it. Called once, before the first
+   * reading.
+   */
   meterAnswers(stream: Duplex): void
-  /** An exchange begins: the process stays alive for it. */
+  /** Begins an exchange: from now on the connection keeps the process alive. */
   begin(): void
   /** A part of the answer was understood. */
   advance(): void
@@ -20,36 +23,36 @@ export interface MeteredSocket {
 }
 
 /**
- * How much may be received from the end of one answer to the end of the next one, in bytes: with the handshake of TLS
- * and all that TLS says for itself, as only the socket can count it.
+ * The most bytes received from the end of one answer to the end of the next, counted at the socket: the handshake and
+ * the other messages of TLS included.
  */
 export const EXCHANGE_MAX_BYTES = 1024 * 1024
 
 /**
- * How much HTTP may read without getting on, in bytes: the headers of an answer, of an interim one or at its end, a
- * reason phrase, the extension of a chunk, blank lines.
+ * The most bytes that HTTP may read without completing a part of an answer: headers, headers of an interim answer,
+ * trailers, a reason phrase, the extension of a chunk, blank lines.
  */
 export const STEP_MAX_BYTES = 16 * 1024
 
 /**
- * How much is read at a time, in bytes: a whole answer of the usual size. Parsing stops between two pieces only, and an
- * answer that fails at each of its headers costs the more the larger the piece is.
+ * The bytes read at a time: a whole answer of the usual size. Parsing stops between two pieces only, so an answer with
+ * an error in every header costs more with a larger piece.
  */
 const PIECE_BYTES = 2048
 
 /**
- * Opens a connection that bounds its reading below TLS and HTTP: both read some things without end in loops of their
- * own, without telling (one session ticket after the other, one blank line after the other).
+ * Opens a connection that bounds its reading below TLS and HTTP: both read without end and without a callback in loops
+ * of their own, such as session ticket after session ticket, or blank line after blank line.
  *
- * The first piece of an answer is handed on at once. All others, of all connections, take turns; until then nothing
- * more is read from the system, so that the other side has to wait.
+ * The first piece of an answer is handed on at once. All later pieces, of all connections, take turns; a connection
+ * reads nothing from the system before its turn, so that the other side has to wait.
  */
 export function connectMetered(options: TcpNetConnectOpts, turns: ReadingTurns): MeteredSocket {
   let received = 0
   let withoutAdvance = 0
   let isFirst = true
   let isIdle = false
-  /** Read, and its turn has not come. */
+  /** The piece that was read and waits for its turn. */
   let waiting: Buffer | undefined
   let top: Duplex | undefined
 
@@ -62,12 +65,12 @@ export function connectMetered(options: TcpNetConnectOpts, turns: ReadingTurns):
   const stream = createStream(socket, () => waiting !== undefined)
 
   function close(message: string): void {
-    // An attempt that is given the connection at this moment opens another one, unless there is an error.
+    // Without an error, an attempt that takes the idle connection at this moment opens another connection.
     const error = isIdle ? undefined : new SendError(INVALID_RESPONSE, message)
     ;(top ?? socket).destroy(error)
   }
 
-  /** @returns whether to read on */
+  /** @returns true to read on */
   function take(size: number, buffer: Uint8Array): boolean {
     received += size
     if (received > EXCHANGE_MAX_BYTES) {
@@ -126,7 +129,7 @@ export function connectMetered(options: TcpNetConnectOpts, turns: ReadingTurns):
   }
 }
 
-/** The data of a socket that gives it to a callback. */
+/** Makes a stream of the data that a socket gives to a callback. */
 function createStream(socket: Socket, isWaiting: () => boolean): Duplex {
   const stream = new Duplex({
     allowHalfOpen: true,
@@ -141,11 +144,11 @@ function createStream(socket: Socket, isWaiting: () => boolean): Duplex {
       socket.once('close', () => done(error)).destroy()
     },
   })
-  // Only reading is metered. A second queue of writes would cost a tenth of what an exchange does.
+  // Only reading is metered. A second queue of writes would cost a tenth as much as the whole exchange.
   stream.write = socket.write.bind(socket) as Duplex['write']
   stream.cork = () => socket.cork()
   stream.uncork = () => socket.uncork()
-  // Reported to the dialler and to the reader. Without a listener an error that comes before them would end the process.
+  // The dialler and the reader report errors. Without this listener an earlier error would end the process.
   stream.on('error', () => {})
   socket
     .on('end', () => stream.push(null))

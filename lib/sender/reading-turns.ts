@@ -1,15 +1,15 @@
 /** Shares the event loop between connections that have much to read. */
 export interface ReadingTurns {
-  /** Runs a piece of reading when its turn has come, never at once. Each must be short; they run in the order given. */
+  /** Runs a piece of reading at its turn, never at once, in the order of the calls. A piece must be short. */
   wait(read: () => void): void
 }
 
-/** How long the turns of one pass of the event loop last together, in milliseconds; one is always taken. */
+/** The milliseconds of all turns of one pass of the event loop together; at least one turn is taken. */
 const PASS_MS = 1
 
 /**
- * Makes a queue of reading that takes at most a millisecond of each pass of the event loop: however many connections
- * are flooded, everything else in the process goes on between two of their turns.
+ * Makes a queue of reading that takes at most a millisecond of each pass of the event loop: also when many connections
+ * are flooded, the rest of the process goes on between two turns.
  */
 export function createReadingTurns(): ReadingTurns {
   const queue: (() => void)[] = []
@@ -26,7 +26,8 @@ export function createReadingTurns(): ReadingTurns {
 
   function takeTurns(until: number): void {
     queue.shift()?.()
-    // Streams hand their data on in the next tick: by the time of this one it has been parsed, and shows in the clock.
+    // Streams hand data on in the next tick. By this later tick the data has been parsed, so the clock includes the
+    // parsing.
     process.nextTick(() => {
       if (queue.length > 0 && performance.now() < until) takeTurns(until)
       else plan()

@@ -1,14 +1,14 @@
-/** The one form of an HTTP date that anybody still writes; `Date.parse` alone takes nearly anything for a date. */
+/** The only form of an HTTP date in use; `Date.parse` alone takes nearly any text for a date. */
 const HTTP_DATE = /^[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT$/
 /** More digits than a wait of 300 years has. */
 const SECONDS = /^\d{1,10}$/
 
 /**
- * How long a `Retry-After` header asks to wait.
+ * Reads the time to wait from a `Retry-After` header.
  *
- * @param date the answer's own `Date` header: a moment by the other side's clock is measured against that clock
+ * @param date the answer's `Date` header: a moment by the other side's clock is measured against that clock
  * @param now milliseconds since 1970, for an answer without a date
- * @returns milliseconds, 0 for a moment that has passed; `null` if there is no header or it makes no sense
+ * @returns milliseconds, 0 for a moment that has passed; `null` without a header, or for a header that cannot be read
  */
 export function readRetryAfter(
   value: string | undefined,

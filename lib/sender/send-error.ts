@@ -1,4 +1,4 @@
-/** The attempt took longer than it may, wherever it was: waiting for a connection, DNS, connect, TLS, headers or body. */
+/** The attempt exceeded its time limit in any part: waiting for a connection, DNS, connect, TLS, headers or body. */
 export const TIMEOUT = 'timeout'
 
 /** Nothing listens there. */
@@ -17,24 +17,27 @@ export const DNS_FAILED = 'dns_failed'
 export const TLS_FAILED = 'tls_failed'
 
 /**
- * The URL or an address is one that no webhook is sent to, or the name does not exist: see `judgeUrl` and
- * `judgeUnresolved`. The customer is not told which.
+ * The URL or an address is refused, or the name does not exist: see `judgeUrl` and `judgeUnresolved`. The customer does
+ * not learn the difference.
  */
 export const DESTINATION_REFUSED = 'destination_not_allowed'
 
-/** A header cannot be written as HTTP: it has a line break, or a character that is not in Latin-1. Nothing was sent. */
+/** A header with a line break or a character outside Latin-1, which HTTP cannot carry. Nothing was sent. */
 export const INVALID_REQUEST = 'invalid_request'
 
 /**
- * No answer that can be used: not HTTP/1.1, a switch of protocols, or one without end (headers or anything else but a
- * body of more than 16 KiB, more than 16 interim answers, more than 1 MiB in all).
+ * No usable answer: not HTTP/1.1, a switch of protocols, or an answer without end (headers, or any other part except
+ * the body, of more than 16 KiB, more than 16 interim answers, more than 1 MiB in all).
  */
 export const INVALID_RESPONSE = 'invalid_response'
 
 /** The caller's signal ended the attempt. */
 export const INTERRUPTED = 'interrupted'
 
-/** The fault is this side's: the sender is closed, undici cannot be loaded, or there is a bug. Nobody need have been asked. */
+/**
+ * A fault of this side: the sender is closed, undici cannot be loaded, or a bug. The subscriber may not have been
+ * contacted.
+ */
 export const SENDER_FAILED = 'sender_failed'
 
 /** Every `error` of an answer of `createWebhookSender`. */
@@ -51,7 +54,7 @@ export type SendErrorCode =
   | typeof INTERRUPTED
   | typeof SENDER_FAILED
 
-/** Why an attempt had no answer. Its message is for the operator. Never leaves the sender. */
+/** The reason why an attempt had no answer. The message is for the operator. The error never leaves the sender. */
 export class SendError extends Error {
   override readonly name = 'SendError'
   readonly code: SendErrorCode
@@ -62,7 +65,7 @@ export class SendError extends Error {
   }
 }
 
-/** The codes of Node and undici that have one meaning wherever they come up. */
+/** The codes of Node and undici that have the same meaning in every part of an attempt. */
 const MEANINGS: Readonly<Record<string, SendErrorCode>> = {
   ECONNREFUSED: CONNECTION_REFUSED,
   ECONNRESET: CONNECTION_RESET,
@@ -75,14 +78,14 @@ const MEANINGS: Readonly<Record<string, SendErrorCode>> = {
   UND_ERR_NOT_SUPPORTED: INVALID_REQUEST,
   UND_ERR_HEADERS_OVERFLOW: INVALID_RESPONSE,
   UND_ERR_RES_CONTENT_LENGTH_MISMATCH: CONNECTION_RESET,
-  // What undici comes to when a status is below 100.
+  // Thrown by undici for a status below 100.
   ERR_ASSERTION: INVALID_RESPONSE,
 }
 
 /**
- * What an error of Node or undici means.
+ * Translates an error of Node or undici.
  *
- * @param otherwise for an error that means nothing by itself
+ * @param otherwise the code for an error without a meaning of its own
  */
 export function toSendError(error: unknown, otherwise: SendErrorCode): SendError {
   if (error instanceof SendError) return error
@@ -90,7 +93,7 @@ export function toSendError(error: unknown, otherwise: SendErrorCode): SendError
   return new SendError(readMeaning(error) ?? otherwise, describe(error), { cause: error })
 }
 
-/** Several addresses were tried. One that refused has answered; of the others it is not known that anybody is there. */
+/** Several addresses were tried. A refused connection is an answer; from the other addresses nothing was received. */
 function mostTelling(error: AggregateError, otherwise: SendErrorCode): SendError {
   const meanings = error.errors.map(readMeaning)
   const meaning = meanings.includes(CONNECTION_REFUSED) ? CONNECTION_REFUSED : meanings.find(Boolean)
@@ -100,14 +103,14 @@ function mostTelling(error: AggregateError, otherwise: SendErrorCode): SendError
 function readMeaning(error: unknown): SendErrorCode | undefined {
   if (error instanceof Error && error.name === 'HTTPParserError') return readParserMeaning(error)
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  // undici has one code for a connection that was closed and for an answer that it does not want.
+  // undici has the same code for a closed connection and for an answer that undici refuses.
   if (code === 'UND_ERR_SOCKET' && /^bad /.test(describe(error))) return INVALID_RESPONSE
   if (MEANINGS[code]) return MEANINGS[code]
   if (code.startsWith('ERR_TLS_') || code.startsWith('ERR_SSL_')) return TLS_FAILED
   return undefined
 }
 
-/** undici's parser errors should have a code of llhttp's, but it is `undefined` (7.30). */
+/** undici's parser errors should have a code of llhttp, but the code is `undefined` (7.30). */
 function readParserMeaning({ message }: Error): SendErrorCode {
   return message.includes('Invalid EOF state') ? CONNECTION_RESET : INVALID_RESPONSE
 }

@@ -9,27 +9,30 @@ import { type Lookup, readLookup } from '../webhooks/dns-lookup.ts'
 
 /** Options of `createWebhookSender`. Each is read once. */
 export interface WebhookSenderOptions extends DestinationOptions {
-  /** Milliseconds that an attempt takes at most, from the name look-up to the last byte. Default 10,000, which is the longest. */
+  /**
+   * Milliseconds that an attempt takes at most, from the name look-up to the last byte. Default and maximum: 10,000.
+   */
   timeoutMs?: number | undefined
   /**
-   * Connections to one origin at once: further attempts wait for one to become free, and their time runs. Default 256: as
-   * many as a delivery loop makes attempts, so that no endpoint waits for another one of the same provider.
+   * Connections to one origin at once: further attempts wait for a free connection, and the wait counts as part of the
+   * attempt. Default 256: as many as a delivery loop makes attempts, so that no endpoint waits for another endpoint of
+   * the same provider.
    */
   maxConnectionsPerOrigin?: number | undefined
-  /** What the requests name as their sender. Default `business-api-kit/<version> (webhooks)`. */
+  /** The User-Agent header of every request. Default `business-api-kit/<version> (webhooks)`. */
   userAgent?: string | undefined
   /**
-   * Resolves names, once at a time for each name, and must call back. Default `publicLookup`, which asks the name servers
-   * from this process, as names come from strangers; with `allowPrivateNetworks` `dns.lookup`, which sees what the system
-   * sees.
+   * Resolves names, once at a time for each name, and must call back. Default `publicLookup`, which asks the name
+   * servers from this process, because names come from strangers; with `allowPrivateNetworks`, `dns.lookup`, which
+   * resolves as the system does.
    */
   lookup?: Lookup | undefined
-  /** Certificate authorities to trust, in PEM, instead of those that Node trusts. Default those. */
+  /** Certificate authorities to trust, in PEM, instead of the authorities that Node trusts. Default: those of Node. */
   ca?: string | readonly string[] | undefined
 }
 
 /** The options with their defaults, checked. */
-export interface SenderSettings {
+export interface ResolvedSenderOptions {
   readonly destinations: DestinationRules
   readonly timeoutMs: number
   readonly maxConnectionsPerOrigin: number
@@ -43,7 +46,7 @@ const TIMEOUT_MAX_MS = 10_000
 const CONNECTIONS_MAX = 65_535
 
 /** @throws `TypeError` or `RangeError` naming the option that cannot be used */
-export function readSenderOptions(options: WebhookSenderOptions): SenderSettings {
+export function readSenderOptions(options: WebhookSenderOptions): ResolvedSenderOptions {
   const destinations = readDestinationOptions(options)
   return {
     destinations,

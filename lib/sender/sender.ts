@@ -18,10 +18,10 @@ import { readSenderOptions, type WebhookSenderOptions } from './sender-options.t
 /**
  * Sends webhooks over HTTP/1.1 on connections that are kept open, to the public internet only (see `judgeUrl`): no
  * redirect is followed, no proxy of the environment used, nothing decompressed. Opens nothing before the first attempt;
- * undici is loaded by that or by `prepare`. Closing waits for the attempts under way.
+ * the first attempt or `prepare` loads undici. Closing waits for the attempts under way.
  *
- * The `error` of an answer is one of {@link SendErrorCode}. A 2xx counts although its body is longer than what is kept;
- * one whose body neither ends nor reaches that length in time is a `timeout`.
+ * The `error` of an answer is a {@link SendErrorCode}. A 2xx counts although the body is longer than the part that is
+ * kept; a body that neither ends nor reaches that length in time is a `timeout`.
  *
  * @throws `TypeError` or `RangeError` for an option that cannot be used
  */
@@ -46,7 +46,7 @@ export function createWebhookSender(options: WebhookSenderOptions = {}): Webhook
     try {
       return createConnectionPool(await loadConnections(guard, ca), maxConnectionsPerOrigin)
     } catch (error) {
-      // Tried again by the next attempt: it may have been for want of a file descriptor.
+      // The next attempt loads again: the cause may have been a lack of file descriptors.
       pool = undefined
       throw error
     }
@@ -71,7 +71,7 @@ export function createWebhookSender(options: WebhookSenderOptions = {}): Webhook
       try {
         const { origin, pathname, search } = readUrl(url, destinations)
         const { take, giveBack } = await open()
-        // What it takes to load undici is not the subscriber's time.
+        // The time for loading undici does not count as the subscriber's.
         startedAt = performance.now()
         deadline = startDeadline(timeoutMs, signal)
         const connection = await take(origin, deadline)
@@ -93,14 +93,14 @@ export function createWebhookSender(options: WebhookSenderOptions = {}): Webhook
   }
 }
 
-/** @throws `SendError` for a URL that is refused as it stands */
+/** @throws `SendError` for a URL that is refused without a look-up */
 function readUrl(text: string, destinations: DestinationRules): URL {
   const verdict = judgeUrl(text, destinations)
   if (verdict.allowed) return verdict.url
   throw new SendError(DESTINATION_REFUSED, verdict.detail)
 }
 
-/** Headers that are the connection's business and the sender's name: a request's own of these are left out. */
+/** Headers that only the connection and the sender set. The same headers of a request are left out. */
 const SENDERS_OWN = new Set([
   'host',
   'content-length',
@@ -115,7 +115,7 @@ const SENDERS_OWN = new Set([
   'user-agent',
 ])
 
-/** @returns names and values in turn; of two names that differ in case only, the later one */
+/** @returns names and values in turn; of two names that differ in case only, the later counts */
 function writeHeaders(own: WebhookRequest['headers'], userAgent: string): string[] {
   const names = ['user-agent']
   const headers = ['User-Agent', userAgent]
@@ -147,8 +147,8 @@ function firstOf(value: string | string[] | undefined): string | undefined {
 }
 
 function fail({ code, message }: SendError, timings: Timings, durationMs: number): WebhookAnswer {
-  // Of a refused destination no time is told: a name that exists takes another one to resolve than one that does not.
-  // Otherwise a copy: a name that resolves after the deadline is still noted in the original.
+  // The timings of a refused destination are withheld: an existing name takes longer or shorter to resolve than a
+  // missing name. Otherwise a copy, because a name that resolves after the deadline still changes the original.
   const told = code === DESTINATION_REFUSED ? createTimings() : { ...timings }
   return {
     status: null,

@@ -1,8 +1,8 @@
 /**
- * Loads undici, which most hosts never need. The name is written out in one plain `import()`: bundlers and tracers of
- * files (webpack, Turbopack, esbuild, Next.js' standalone output) take along only what they can see.
+ * Loads undici, which most hosts never need. The name stands in a plain `import()`: bundlers and tracers of files
+ * (webpack, Turbopack, esbuild, Next.js' standalone output) include only modules with a literal name.
  *
- * @throws Error when it is not there to be loaded
+ * @throws Error when undici is not installed
  */
 export async function loadUndici(): Promise<typeof import('undici')> {
   try {

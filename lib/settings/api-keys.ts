@@ -21,41 +21,45 @@ import { RateLimitSchema } from './rate-limits.ts'
 
 // --- Types ---
 
-/** What an administrator decides about a new API key. */
+/** An administrator's decisions about a new API key. */
 export interface NewApiKey extends Acting {
   /**
-   * The id of the key that the call makes, `key_<ulid>`: the same call sent again makes no other key. Default a new id.
+   * The id of the key that the call makes, `key_<ulid>`: the same call sent again makes no second key. Default a new
+   * id.
    */
   readonly id?: string | undefined
   /** 1 to 100 characters, for people. */
   readonly name: string
-  /** At least one, each once. */
+  /** One scope at least, each scope once. */
   readonly scopes: readonly Scope[]
-  /** A moment to come, as a `Date` or as ISO 8601 with a time zone. Default null: never. */
+  /** A moment in the future, as a `Date` or as ISO 8601 with a time zone. Default null: never. */
   readonly expiresAt?: Date | string | null | undefined
-  /** Instead of the API's limit for keys. Default null: that one. */
+  /** The rate limit of this key. Default null: the API's limit for keys. */
   readonly rateLimit?: RateLimit | null | undefined
 }
 
-/** A new key together with what is shown of it later. */
+/** A new key, with the facts that later calls show. */
 export interface CreatedApiKey extends ApiKey {
-  /** The key itself, shown this once: no store keeps it and nothing can bring it back. */
+  /** The key itself, shown only now: no store keeps the key, and no call can show the key again. */
   readonly key: string
 }
 
 /** Options of `rotate`. */
 export interface RotateApiKeyOptions extends Acting {
-  /** The id of the successor, as of a new key. */
+  /** The id of the successor, as for a new key. */
   readonly id?: string | undefined
-  /** Milliseconds for which the key before stays in force too; 0: not at all. Default 24 hours, at most 30 days. */
+  /**
+   * Milliseconds for which the previous key stays in force too; 0: the previous key is revoked. Default 24 hours, at
+   * most 30 days.
+   */
   readonly overlapMs?: number | undefined
-  /** As of a new key; null: never. Default when the key before would have expired. */
+  /** As for a new key; null: never. Default: the expiry of the previous key. */
   readonly expiresAt?: Date | string | null | undefined
 }
 
-/** The key that replaces another one, shown this once as every new key is. */
+/** A key that replaces another key, shown only now like every new key. */
 export interface RotatedApiKey extends CreatedApiKey {
-  /** The key before as it is now: it expires when the overlap ends, or has been revoked. */
+  /** The present state of the previous key: revoked, or in force until the overlap ends. */
   readonly previous: ApiKey
 }
 
@@ -64,9 +68,9 @@ export interface ApiKeySettings {
   /**
    * Makes a key. Two calls make two keys, unless they have the same `id`.
    *
-   * @throws `BusinessApiError` with code `already_exists` when the id was used before: the error's `record` is the key of
-   *   that id as it is now, as `get` gives it, and no call can show that key again; `limit_reached` when the organization
-   *   has as many keys in force as `maxApiKeys` allows
+   * @throws `BusinessApiError` with code `already_exists` when the id was used before: the error's `record` is the
+   *   present state of that key, as `get` gives it, without the key itself; `limit_reached` when the organization has
+   *   as many keys in force as `maxApiKeys` allows
    */
   create(organizationId: string, newKey: NewApiKey): Promise<CreatedApiKey>
 
@@ -81,13 +85,14 @@ export interface ApiKeySettings {
   revoke(organizationId: string, keyId: string, options?: Acting): Promise<ApiKey>
 
   /**
-   * Makes a key with the name, the scopes and the rate limit of another one, which ends after the overlap, by the store's
-   * clock, or when it would have expired anyway. A key is rotated once, also by two calls at the same time; from then on
-   * it is its successor that can be.
+   * Makes a key with the name, the scopes and the rate limit of another key. The previous key ends after the overlap,
+   * by the store's clock, or at its own expiry, if that is earlier. A key is rotated once, also by two calls at the
+   * same time; afterwards rotate the successor.
    *
-   * @throws `BusinessApiError` with code `not_found` when the organization has no key of that id, `invalid_state` when it
-   *   is revoked, has expired or has been rotated; `already_exists` when the successor's id was used before, as of `create`;
-   *   `limit_reached` when overlaps of rotations have doubled the number of keys in force that `maxApiKeys` allows
+   * @throws `BusinessApiError` with code `not_found` when the organization has no key of that id, `invalid_state` when
+   *   the key is revoked, has expired or has been rotated; `already_exists` when the successor's id was used before, as
+   *   for `create`; `limit_reached` when overlaps of rotations have doubled the number of keys in force that
+   *   `maxApiKeys` allows
    */
   rotate(organizationId: string, keyId: string, options?: RotateApiKeyOptions): Promise<RotatedApiKey>
 }
@@ -134,7 +139,7 @@ const ScopesSchema = v.pipe(
 
 // --- Calls ---
 
-/** What API keys are managed with. */
+/** The parts with which API keys are managed. */
 export interface ApiKeyTools {
   readonly keyPrefix: string
   readonly maxApiKeys: number
@@ -199,7 +204,7 @@ export function createApiKeySettings(
       const successor = { ...generated, ...chosen }
       const details = { successorId: successor.id, overlapMs }
       const request = audited(makeEntry, call, 'api_key.rotated', previousId, details)
-      // Each key that the bound allows may have one in its overlap.
+      // Each key that the bound allows may have a successor in its overlap.
       const limit = maxApiKeys * 2
       const rotation = await apiKeys.rotate({ ...request, keyId: previousId, successor, overlapMs, limit })
       return { key, ...rotatedKeys(call, found(rotation, call.action), limit) }

@@ -8,29 +8,32 @@ import { type Page, type PageQuery, pageEntries, readPage } from './page.ts'
 
 // --- Types ---
 
-/** What every call takes in its last options that changes something. */
+/** The last options of every call that changes something. */
 export interface Acting {
   /**
-   * Who does it, for the audit: 1 to 200 characters that mean something to the host, a user's id for instance. Nothing is
-   * allowed or refused by it. Default null.
+   * The host's name for the person or program that makes the change, for the audit: 1 to 200 characters, a user's id
+   * for instance. The actor allows or refuses nothing. Default null.
    */
   readonly actor?: string | null | undefined
 }
 
-/** Which entries are to be shown. */
+/** Selects the entries to show. */
 export interface AuditQuery extends PageQuery {
-  /** Of one key, endpoint or delivery, or of the organization itself by its own id. Default all. */
+  /**
+   * The id of a key, an endpoint or a delivery, or the organization's own id for changes of the whole organization.
+   * Default: all entries.
+   */
   readonly subjectId?: string | undefined
 }
 
 /** A page of the audit. */
 export type AuditPage = Page<AuditEntry>
 
-/** Who changed what in an organization's settings. */
+/** The changes of an organization's settings, with the actors. */
 export interface AuditSettings {
   /**
-   * The newest entries that the query lets through. There is one for every call that has changed something, and they are
-   * kept for good: no purge removes one.
+   * Lists the newest entries that the query selects. Every call that has changed something leaves an entry, and entries
+   * are kept for good: no purge removes an entry.
    */
   list(organizationId: string, query?: AuditQuery): Promise<AuditPage>
 }
@@ -68,7 +71,7 @@ export function createMakeEntry(ids: Ids): MakeEntry {
   return (action, subjectId, actor, details = {}) => ({ id: ids('aud'), actor, action, subjectId, details })
 }
 
-/** The audit as administrators see it. */
+/** Creates the calls that show the audit to administrators. */
 export function createAuditSettings(store: Pick<BusinessApiStore, 'audit'>): AuditSettings {
   return {
     async list(organizationId, query = {}) {

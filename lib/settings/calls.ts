@@ -5,7 +5,7 @@ import { ALREADY_EXISTS, BusinessApiError, LIMIT_REACHED } from '../base/errors.
 import { OrganizationIdSchema, read, withoutUndefined } from '../base/host-input.ts'
 import { ActorSchema, type MakeEntry } from './audit.ts'
 
-// Each call is made in the same way: the input is checked, one verb of the store makes the change together with its audit
+// Each call goes the same way: the input is checked, one verb of the store makes the change together with its audit
 // entry, and the outcome becomes the record or a typed error.
 
 /** A call with its checked input. */
@@ -32,7 +32,7 @@ export function defineCall<Entries extends v.ObjectEntries>(
   action: string,
   entries: Entries,
 ): ReadCall<Fields<Entries>> {
-  // One schema, so that a refusal names every field that cannot be used.
+  // A single schema, so that a refusal names every field that cannot be used.
   const schema = v.object({ organizationId: OrganizationIdSchema, ...entries, actor: ActorSchema })
   return (organizationId, given) => {
     const fields = { ...withoutUndefined(Object(given)), organizationId }

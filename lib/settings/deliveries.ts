@@ -23,7 +23,7 @@ import { type Page, type PageQuery, pageEntries, readPage } from './page.ts'
 
 // --- Types ---
 
-/** Which deliveries are to be recovered; what is absent does not count. */
+/** Selects the deliveries to recover; an absent field selects all. */
 export interface RecoveryFilter {
   readonly endpointId?: string | undefined
   readonly type?: EventType | undefined
@@ -33,62 +33,64 @@ export interface RecoveryFilter {
   readonly until?: Date | string | undefined
 }
 
-/** Which deliveries are to be shown; what is absent does not count. */
+/** Selects the deliveries to show; an absent field selects all. */
 export interface DeliveryQuery extends RecoveryFilter, PageQuery {
-  /** One of these states. */
+  /** The states to show. */
   readonly states?: readonly DeliveryState[] | undefined
 }
 
-/** Which deliveries are to be recovered, and by whom. */
+/** Selects the deliveries to recover, and names the actor. */
 export interface RecoveryOptions extends RecoveryFilter, Acting {
-  /** Hears, after each part of the work, how many have been recovered so far. */
+  /** Receives the number of recovered deliveries so far, after each part of the work. */
   readonly onProgress?: ((recovered: number) => void) | undefined
 }
 
 /** A page of the delivery log. */
 export type DeliveryPage = Page<Delivery>
 
-/** The delivery log of organizations, and sending again what is in it. */
+/** The delivery log of organizations, with the calls that send deliveries again. */
 export interface DeliverySettings {
   /** The newest deliveries that the query lets through. */
   list(organizationId: string, query?: DeliveryQuery): Promise<DeliveryPage>
 
   /**
-   * One delivery with what was sent and all its attempts.
+   * Gives a delivery with the posted body and all attempts.
    *
    * @throws `BusinessApiError` with code `not_found` when the organization has no delivery of that id
    */
   get(organizationId: string, deliveryId: string): Promise<DeliveryDetails>
 
   /**
-   * Has a delivery that has ended sent again now, however it ended: same event id, a new round of attempts.
+   * Sends a delivery in any final state again now: same event id, a new round of attempts.
    *
    * @throws `BusinessApiError` with code `not_found` when the organization has no delivery of that id, `invalid_state`
-   *   while it is pending or in flight and when its endpoint has been removed
+   *   while the delivery is pending or in flight, and when its endpoint has been removed
    */
   redeliver(organizationId: string, deliveryId: string, options?: Acting): Promise<DeliveryDetails>
 
   /**
-   * Has all that was dead-lettered or skipped until now sent again, newest first, each once. What belongs to a removed
-   * endpoint is passed over; what belongs to a disabled one will be skipped again, so enable it first. When it fails
-   * halfway, what has been recovered stays so, and another call does the rest. All of it leaves one audit entry.
+   * Sends all dead-lettered and skipped deliveries until now again, newest first, each once. Deliveries of removed
+   * endpoints are passed over. Deliveries of disabled endpoints would be skipped again, so enable the endpoint first.
+   * After a failure halfway the recovered deliveries stay recovered, and another call recovers the rest. A whole
+   * recovery leaves one audit entry.
    *
-   * @returns how many
+   * @returns the number of recovered deliveries
    */
   recover(organizationId: string, options?: RecoveryOptions): Promise<{ recovered: number }>
 
   /**
-   * Has a delivery not sent that is pending, also one that waits for its next attempt or for a paused endpoint.
+   * Cancels a pending delivery, also a delivery that is backing off or waits for a paused endpoint.
    *
    * @throws `BusinessApiError` with code `not_found` when the organization has no delivery of that id, `invalid_state`
-   *   when it is in flight, as nobody can take back what is being sent, and when it is in a final state
+   *   when the delivery is in flight, because an attempt under way cannot be taken back, and when the delivery is in a
+   *   final state
    */
   cancel(organizationId: string, deliveryId: string, options?: Acting): Promise<DeliveryDetails>
 }
 
 // --- Inputs ---
 
-/** Every state, as messages say it. */
+/** The words of messages for every state. */
 const STATE_WORDS: Readonly<Record<DeliveryState, string>> = {
   pending: 'pending',
   in_flight: 'in flight',
@@ -126,12 +128,12 @@ const ChangeSchema = v.object({ ...RefSchema.entries, actor: ActorSchema })
 
 // --- Calls ---
 
-/** What can be recovered: the subscriber has not had it, and nobody has decided that it should not. */
+/** The states that can be recovered: not received by the subscriber, and not cancelled by an administrator. */
 export const RECOVERABLE: readonly DeliveryState[] = ['dead_lettered', 'skipped']
-/** Rows that one statement locks, at most. */
+/** The most rows that one statement locks. */
 const RECOVERY_BATCH = 1000
 
-/** The delivery log as administrators see it. */
+/** Creates the calls on the delivery log for administrators. */
 export function createDeliverySettings(
   store: Pick<BusinessApiStore, 'deliveries'>,
   makeEntry: MakeEntry,
@@ -204,8 +206,8 @@ function obstacleOf({ state }: Delivery): string {
 }
 
 /**
- * Goes down the log page by page and meets each delivery once. Asking again and again for what can be recovered would
- * have no end while a disabled endpoint has it skipped at once, nor while new ones come in.
+ * Goes down the log page by page and meets each delivery once. Repeated queries for recoverable deliveries would have
+ * no end while a disabled endpoint has deliveries skipped at once, or while new deliveries arrive.
  */
 async function recover(
   deliveries: Pick<DeliveryStore, 'list' | 'recover'>,
@@ -220,7 +222,7 @@ async function recover(
     const page: readonly Delivery[] = await deliveries.list(organizationId, filter, RECOVERY_BATCH, before)
     const ids = page.map(({ id }) => id)
     if (ids.length > 0) {
-      // The filter again: what another call has recovered meanwhile may have been delivered by now.
+      // The filter again, because another call may have recovered a delivery meanwhile, which may be delivered by now.
       const request = { organizationId, ids, filter, limit: RECOVERY_BATCH, entry }
       recovered += (await deliveries.recover(request)).length
       onProgress(recovered)

@@ -18,39 +18,45 @@ import { createEndpointSettings, type EndpointSettings } from './endpoints.ts'
 import { createRateLimitSettings, type RateLimitSettings } from './rate-limits.ts'
 import { createSecretSettings, type SecretSettings } from './resealing.ts'
 
-/** Options of `createDeveloperSettings`. Each is read once; API keys alone need none of them. */
+/** Options of `createDeveloperSettings`, read once. A host that manages only API keys needs no option. */
 export interface DeveloperSettingsOptions extends SecretSealingOptions, DestinationOptions {
-  /** What new API keys begin with: `bapi` in `bapi_live_…`. A lower-case letter, then at most 15 letters or digits. Default `bapi`. */
+  /**
+   * The prefix of new API keys: `bapi` in `bapi_live_…`. A lower-case letter, then at most 15 letters or digits.
+   * Default `bapi`.
+   */
   keyPrefix?: string | undefined
-  /** As the delivery loop has it: no endpoint may have headers `X-SERVICE-…` of its own. Default `X-SERVICE`. */
+  /** The same prefix as the delivery loop's: an endpoint's own headers may not begin with it. Default `X-SERVICE`. */
   headerPrefix?: string | undefined
   /** API keys in force of one organization at most; rotations may double their number for their overlap. Default 100. */
   maxApiKeys?: number | undefined
-  /** Webhook endpoints of one organization at most, paused and disabled ones included. Default 50. */
+  /** Webhook endpoints of one organization at most, paused and disabled endpoints included. Default 50. */
   maxEndpoints?: number | undefined
   /**
-   * Resolves names when an endpoint is registered. Default that of the `sender`; without one `publicLookup`, and
-   * `dns.lookup` with `allowPrivateNetworks`.
+   * Resolves names when an endpoint is registered. Default: the look-up of the `sender`; without a sender
+   * `publicLookup`, or `dns.lookup` with `allowPrivateNetworks`.
    */
   lookup?: Lookup | undefined
   /**
-   * Makes the attempts of `endpoints.sendTest`, and judges destinations at registration unless one of the options about
-   * destinations is given: `createWebhookSender()`. The host closes it. Default none.
+   * Makes the attempts of `endpoints.sendTest`, and judges destinations at registration unless an option about
+   * destinations is given: `createWebhookSender()`. The host closes the sender. Default: no sender.
    */
   sender?: WebhookSender | undefined
-  /** Milliseconds since 1970 in UTC, for when a record was created; when it expires is the store's to say. Default `Date.now`. */
+  /**
+   * Returns milliseconds since 1970 in UTC, for the creation time of records; the store's clock decides on expiry.
+   * Default `Date.now`.
+   */
   clock?: Clock | undefined
   /** Makes the ids of keys, endpoints, audit entries and tests. Default monotonic ULIDs. */
   ids?: Ids | undefined
 }
 
 /**
- * What an administrator of an organization does in the developer settings of the host's web application. Who may do it
- * is the host's to check; so is that the `organizationId` is that administrator's. Every call that changes something
- * takes an `actor` and leaves an entry in the audit, in the same statement; one that changes nothing leaves none.
+ * The calls for the developer settings in the host's web application. The host checks that the user is an administrator
+ * of the organization with that `organizationId`. Every call that changes something takes an `actor` and leaves an
+ * audit entry, in the same statement; a call that changes nothing leaves no entry.
  *
- * Every call throws `BusinessApiError` with code `invalid_input` for an input that cannot be used, and what the store
- * throws.
+ * Every call throws `BusinessApiError` with code `invalid_input` for an input that cannot be used, and the errors of
+ * the store.
  */
 export interface DeveloperSettings {
   readonly apiKeys: ApiKeySettings
@@ -98,7 +104,9 @@ export function createDeveloperSettings(
   }
 }
 
-/** Registration judges by the options, and without any of them as the sender judges each attempt. */
+/**
+ * Registration judges by the options about destinations, and without these options as the sender judges each attempt.
+ */
 function createJudge(
   options: DeveloperSettingsOptions,
   sender: WebhookSender | undefined,

@@ -61,7 +61,7 @@ export function createHeaderSchemas(headerPrefix: string): {
     )
   }
 
-  // Not a record of valibot's, which drops some names, `constructor` for one.
+  // Not a record of valibot, which drops names such as `constructor`.
   const HeadersSchema = v.pipe(
     v.custom<HeaderValues>(
       (value) => isObject(value) && areHeaders(Object.values(value)) && areNames(Object.keys(value)),
@@ -74,7 +74,7 @@ export function createHeaderSchemas(headerPrefix: string): {
       if (!isObject(value)) return false
       const values = Object.values(value)
       const given = values.filter((each) => each !== null)
-      // As many removals as there can be headers.
+      // As many removals as an endpoint can have headers.
       return areHeaders(given) && values.length <= HEADERS_MAX * 2 && areNames(Object.keys(value))
     }, `${requirement}; null removes a header, and null in place of the object all headers`),
     v.transform(copy),

@@ -19,18 +19,18 @@ const TypesSchema = v.nullable(
 )
 const UrlSchema = v.pipe(
   field.text(1, URL_MAX_LENGTH),
-  // A parser of URLs takes it out without a word: the log would show another text than was meant.
+  // A URL parser removes such characters silently: the log would show another URL than the given text.
   v.check((url) => !/[\s\p{Cc}]/u.test(url), 'must not contain white space or control characters'),
 )
 const DescriptionSchema = field.text(0, 200)
 
-/** Says whether events may be sent to a URL. */
+/** Judges whether events may be sent to a URL. */
 export type JudgeUrl = (url: string) => Promise<DestinationVerdict>
 
 /** @throws `BusinessApiError` with code `invalid_input` for a URL to which no event may be sent */
 export async function checkUrl(judge: JudgeUrl, url: string, action: string): Promise<void> {
   const verdict = await judge(url)
-  // The verdict's detail is for operators: it would show a customer the inside of the host's network.
+  // The verdict's detail is for operators and would show a customer the inside of the host's network.
   if (verdict.allowed) return
   throw new BusinessApiError(INVALID_INPUT, `${action} as url was refused: ${verdict.reason}`)
 }

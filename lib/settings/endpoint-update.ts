@@ -14,26 +14,26 @@ import { checkUrl, type JudgeUrl, type ReadUpdate } from './endpoint-inputs.ts'
 export interface EndpointUpdate extends Acting {
   /** Where to: https, public, on port 443 or from 1024 on. Judged now and again at every attempt. */
   readonly url?: string | undefined
-  /** The types it wants, at least one, each once; null: every type, also those to come. */
+  /** The event types to be sent, one at least, each once; null: every type, also types added later. */
   readonly types?: readonly EventType[] | null | undefined
   /** At most 200 characters, for people. */
   readonly description?: string | undefined
   /**
-   * Changes of the organization's own headers, which are sent with every attempt: a value is set, null removes, other headers
-   * stay; null in place of the object removes all. At most 20, 8 KiB in all, none that the service sets itself. The values
-   * are sealed, and no call shows them again.
+   * Changes of the organization's own headers, which are sent with every attempt: a value is set, null removes, other
+   * headers stay; null in place of the object removes all. At most 20 headers and 8 KiB in all, and no header that the
+   * service sets itself. The values are sealed, and no call shows a value again.
    */
   readonly headers?: HeaderPatch | undefined
 }
 
-/** What endpoints are changed with. */
+/** The parts with which endpoints are changed. */
 export interface EndpointUpdateTools {
   readonly sealer: SecretSealer
   readonly judge: JudgeUrl
   readonly makeEntry: MakeEntry
 }
 
-/** A change of headers that met so many others at the same time is refused. */
+/** The most attempts at a change of headers that meets other changes at the same time; then the change is refused. */
 const ATTEMPTS_MAX = 20
 
 /** Creates the call `update`. */
@@ -61,7 +61,7 @@ export function createEndpointUpdate(
   }
 }
 
-/** Seals the present headers with a patch applied; undefined when the patch changes none. */
+/** Seals the present headers with a patch applied; undefined when the patch changes nothing. */
 async function changeHeaders(
   { endpoints, sealer }: { readonly endpoints: EndpointStore; readonly sealer: SecretSealer },
   { organizationId, action }: Call<unknown>,
@@ -71,7 +71,7 @@ async function changeHeaders(
   const target = found(await endpoints.getTarget(organizationId, endpointId), action)
   const { sealedHeaders: replaces } = target
   const ref = { organizationId, endpointId }
-  // Without opening them: the way out for headers whose key is lost.
+  // Removes all headers without opening the sealed form: the way out after the loss of the key.
   if (patch === null) return replaces === null ? undefined : { ...sealer.sealHeaders({}, ref), replaces }
   const present = sealer.unsealHeaders(target, ref)
   const headers = patchHeaders(present, patch)

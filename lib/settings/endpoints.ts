@@ -20,31 +20,31 @@ import {
 
 // --- Types ---
 
-/** What an administrator decides about a new webhook endpoint. Default: every type, no description, no headers. */
+/** An administrator's decisions about a new webhook endpoint. Default: every type, no description, no headers. */
 export interface NewEndpoint extends Omit<EndpointUpdate, 'headers'> {
   /**
-   * The id of the endpoint that the call makes, `we_<ulid>`: the same call sent again makes no other endpoint. Default a new
-   * id.
+   * The id of the endpoint that the call makes, `we_<ulid>`: the same call sent again makes no second endpoint. Default
+   * a new id.
    */
   readonly id?: string | undefined
   readonly url: string
-  /** Headers of the organization's own, as of {@link EndpointUpdate}. */
+  /** The organization's own headers, as in {@link EndpointUpdate}. */
   readonly headers?: HeaderValues | undefined
 }
 
 /**
- * The webhook endpoints of organizations. Every call about one of them throws `BusinessApiError` with code `not_found`
+ * The webhook endpoints of organizations. Every call about an endpoint throws `BusinessApiError` with code `not_found`
  * when the organization has no endpoint of that id.
  */
 export interface EndpointSettings {
   /**
-   * Registers an endpoint, enabled. Two calls make two endpoints, each with a secret of its own, unless they have the same
-   * `id`.
+   * Registers an endpoint, enabled. Two calls make two endpoints, each with its own secret, unless the calls have the
+   * same `id`.
    *
    * @throws `BusinessApiError` with code `secret_unavailable` when the host has given no key to seal the secret with;
-   *   `already_exists` when the id was used before: the error's `record` is the endpoint of that id as it is now, null when
-   *   it was removed, and no call can show its secret again; `limit_reached` when the organization has as many endpoints as
-   *   `maxEndpoints` allows
+   *   `already_exists` when the id was used before: the error's `record` is the present state of that endpoint, without
+   *   the secret, and null when the endpoint was removed; `limit_reached` when the organization has as many endpoints
+   *   as `maxEndpoints` allows
    */
   register(organizationId: string, endpoint: NewEndpoint): Promise<EndpointWithSecret>
 
@@ -60,38 +60,41 @@ export interface EndpointSettings {
   update(organizationId: string, endpointId: string, changes: EndpointUpdate): Promise<WebhookEndpoint>
 
   /**
-   * Lets deliveries wait until it is resumed.
+   * Pauses the endpoint: deliveries wait until it is resumed.
    *
    * @throws `BusinessApiError` with code `invalid_state` when it is disabled
    */
   pause(organizationId: string, endpointId: string, options?: Acting): Promise<WebhookEndpoint>
 
   /**
-   * Ends a pause: what has been waiting is sent.
+   * Ends a pause: waiting deliveries are sent.
    *
    * @throws `BusinessApiError` with code `invalid_state` when it is disabled
    */
   resume(organizationId: string, endpointId: string, options?: Acting): Promise<WebhookEndpoint>
 
   /**
-   * Claims nothing for it from now on: deliveries, those that wait too, are skipped and can be recovered later. What a
-   * process has claimed before is still sent, some seconds long at most.
+   * Disables the endpoint: from now on nothing is claimed. Waiting and new deliveries are skipped and can be recovered
+   * later. Deliveries that a process has already claimed are still sent, within seconds.
    */
   disable(organizationId: string, endpointId: string, options?: Acting): Promise<WebhookEndpoint>
 
-  /** Sends again, whoever had disabled it, and forgets its failures. What was skipped stays so until it is recovered. */
+  /**
+   * Enables the endpoint after any reason for disabling, and forgets the failures. Skipped deliveries stay skipped
+   * until recovered.
+   */
   enable(organizationId: string, endpointId: string, options?: Acting): Promise<WebhookEndpoint>
 
-  /** Removes the endpoint and its secrets for good. Its delivery log stays until it is purged. */
+  /** Removes the endpoint and its secrets for good. The delivery log stays until the purge. */
   remove(organizationId: string, endpointId: string, options?: Acting): Promise<void>
 
   /**
-   * Makes a new secret the current one. The one before signs too for the overlap, so that the subscriber can change
-   * over in its own time; one from an earlier rotation does not sign any more.
+   * Makes a new secret the current secret. The previous secret signs too for the overlap, so that the subscriber can
+   * change over within that time; a secret from an earlier rotation no longer signs.
    *
-   * @throws `BusinessApiError` with code `secret_unavailable` when the host has given no key to seal the secret with, and
-   *   when its keys do not open the present secret: then the delivery loop's are others, and it could not send with what
-   *   is sealed here. An overlap of 0 does without the present secret, for one whose key is lost
+   * @throws `BusinessApiError` with code `secret_unavailable` when the host has given no key to seal the secret with,
+   *   and when the host's keys do not open the present secret: then the delivery loop has other keys and could not open
+   *   a new secret. With an overlap of 0 the present secret is not opened, for a secret with a lost key
    */
   rotateSecret(
     organizationId: string,
@@ -100,19 +103,20 @@ export interface EndpointSettings {
   ): Promise<EndpointWithSecret>
 
   /**
-   * Makes one attempt now, signed as every delivery, with an example of an event, and tells what became of it. It is in
-   * no log, counts neither for nor against the endpoint, and is made also while that is paused or disabled. Subscribers
-   * tell it by its id: `evt_test_…`.
+   * Makes one attempt now, signed as every delivery, with an example of an event, and gives the result. A test is in no
+   * log, counts neither for nor against the endpoint, and is also sent to a paused or disabled endpoint. Subscribers
+   * know a test by the event id: `evt_test_…`.
    *
    * @throws `BusinessApiError` with code `secret_unavailable` when the host's keys do not open the signing secret;
-   *   `TypeError` when the host has given no `sender`; `Error` when that could not send at all, as it is closed
+   *   `TypeError` when the host has given no `sender`; `Error` when the sender could not send at all, for instance
+   *   after its close
    */
   sendTest(organizationId: string, endpointId: string, options?: SendTestOptions): Promise<TestResult>
 }
 
 // --- Calls ---
 
-/** What endpoints are managed with. */
+/** The parts with which endpoints are managed. */
 export interface EndpointTools extends EndpointUpdateTools, Omit<TestDeliveryTools, 'sealer'> {
   readonly maxEndpoints: number
 }

@@ -2,11 +2,11 @@ import * as v from 'valibot'
 import { whole } from '../base/host-input.ts'
 import { type IdKind, isIdOf } from '../base/ids.ts'
 
-/** Which part of a log is to be shown. */
+/** Selects the part of a log to show. */
 export interface PageQuery {
   /** 1 to 200. Default 50. */
   readonly limit?: number | undefined
-  /** The `next` of the page before. Default null: from the newest. */
+  /** The `next` of the previous page. Default null: from the newest. */
   readonly before?: string | null | undefined
 }
 
@@ -14,13 +14,13 @@ export interface PageQuery {
 export interface Page<Item> {
   /** Newest first. */
   readonly data: readonly Item[]
-  /** What to pass as `before` for the page that follows; null: there is none. */
+  /** The `before` of the following page; null: this page is the last. */
   readonly next: string | null
 }
 
 /**
- * The fields of a {@link PageQuery}. What is no id is refused, not looked for: any text sorts somewhere, and many sort
- * after every id, so that a mistaken cursor would give the first page again and again.
+ * The fields of a {@link PageQuery}. A text that is not an id is refused, not looked for: any text sorts somewhere,
+ * often after every id, so that a mistaken cursor would give the first page again and again.
  *
  * @param kind of the items
  */
@@ -39,9 +39,9 @@ export function pageEntries(kind: IdKind) {
 }
 
 /**
- * Makes a page of one item more than it shows, which tells whether another follows.
+ * Makes a page from a list with one item more than the page shows; the additional item tells that another page follows.
  *
- * @param list gives that many items at most
+ * @param list gives at most as many items as its argument says
  */
 export async function readPage<Item extends { readonly id: string }>(
   limit: number,

@@ -17,8 +17,8 @@ const readSet = defineCall('Cannot set a rate limit', { rateLimit: v.nullable(Ra
 /** The limits of organizations. */
 export interface RateLimitSettings {
   /**
-   * Sets the organization's own limit for all its API keys together, from the next request on; `null` returns it to the
-   * API's.
+   * Sets the limit for all API keys of the organization together, from the next request on; `null` returns to the API's
+   * limit.
    *
    * @param rateLimit within {@link RATE_LIMIT_BOUNDS}
    */

@@ -17,15 +17,15 @@ export interface ResealOptions {
   readonly after?: EndpointRef | null | undefined
 }
 
-/** The work of one part. */
+/** The counts of one part of the work. */
 export interface ResealReport {
   /** Endpoints examined. */
   readonly examined: number
-  /** Endpoints of which a signing secret or the headers were sealed anew. */
+  /** Endpoints with a signing secret or headers that were sealed anew. */
   readonly resealed: number
-  /** Endpoints with a credential that the host's keys do not open: it was left as it is. */
+  /** Endpoints with a credential that the host's keys do not open; left unchanged. */
   readonly unopened: number
-  /** Endpoints whose credentials another call changed at the same moment: they are left to the next round. */
+  /** Endpoints with credentials that another call changed at the same moment; left to the next round. */
   readonly changed: number
   /** The beginning of the next part; null after the last endpoint. */
   readonly next: EndpointRef | null
@@ -34,14 +34,15 @@ export interface ResealReport {
 /** The sealed credentials of endpoints, for operators. */
 export interface SecretSettings {
   /**
-   * Seals signing secrets and headers under the first of the `secretKeys`, of all organizations that the store's connection
-   * can see, one part after another: call it with the `next` of the previous part until that is null, and repeat the round
-   * while a report counts endpoints as changed. It can be stopped at any time, repeated, and run beside deliveries,
-   * rotations and other calls of its kind. Previous secrets whose overlap has ended are dropped. It changes no secret and
-   * no header, and so leaves no audit entry.
+   * Seals signing secrets and headers under the first of the `secretKeys`, of all organizations that the store's
+   * connection can see, one part after another: call `reseal` with the `next` of the previous part until `next` is
+   * null, and repeat the round while a report counts endpoints as changed. A round can be stopped at any time,
+   * repeated, and run beside deliveries, rotations and other rounds. Previous secrets are dropped after their overlap.
+   * No secret and no header changes, so no audit entry is left.
    *
-   * Before the first call every process needs the new key in its ring: old processes cannot open what is sealed anew.
-   * Secrets that are stored open are sealed where `allowPlaintextSecrets` is set, else counted as unopened.
+   * Before the first call every process needs the new key in its ring: old processes cannot open a form sealed under
+   * the new key. Secrets that are stored open are sealed where `allowPlaintextSecrets` is set, else counted as
+   * unopened.
    *
    * @throws `BusinessApiError` with code `secret_unavailable` without `secretKeys`
    */

@@ -12,17 +12,20 @@ import { readRotateSecret } from './endpoint-inputs.ts'
 export interface RotateSecretOptions extends Acting {
   /** The id of this rotation, `chg_<ulid>`: the same call sent again rotates no second time. Default a new id. */
   readonly id?: string | undefined
-  /** Milliseconds for which the previous secret signs too; 0: not at all. Default 24 hours, at most 30 days. */
+  /**
+   * Milliseconds for which the previous secret signs too; 0: only the new secret signs. Default 24 hours, at most 30
+   * days.
+   */
   readonly overlapMs?: number | undefined
 }
 
 /** An endpoint with its new signing secret. */
 export interface EndpointWithSecret extends WebhookEndpoint {
-  /** Shown this once: the secret is stored sealed, and no call gives it again. */
+  /** The signing secret, shown only now: the store keeps a sealed form, and no call shows the secret again. */
   readonly secret: string
 }
 
-/** What secrets are rotated with. */
+/** The parts with which secrets are rotated. */
 export interface SecretRotationTools {
   readonly sealer: SecretSealer
   readonly ids: Ids
@@ -45,7 +48,8 @@ export function createSecretRotation(
     const secret = generateSigningSecret()
     const sealedSecret = sealer.seal(secret, ref)
     if (overlapMs > 0) {
-      // Keys that do not open the present secret are not those of the delivery loop, which could not open the new one.
+      // Keys that do not open the present secret are not the delivery loop's keys, and the loop could not open the new
+      // secret.
       const target = found(await endpoints.getTarget(ref.organizationId, id), call.action)
       for (const present of target.sealedSecrets.slice(0, 1)) sealer.unseal(present, ref)
     }

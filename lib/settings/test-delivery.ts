@@ -15,15 +15,18 @@ import { type Acting, ActorSchema, type MakeEntry } from './audit.ts'
 
 /** Options of `sendTest`. */
 export interface SendTestOptions extends Acting {
-  /** Also one that the endpoint does not want. Default the first that it wants, `client.created` if it wants all. */
+  /**
+   * Any event type, also a type that the endpoint is not sent. Default: the first of the endpoint's types,
+   * `client.created` if the endpoint is sent every type.
+   */
   readonly type?: EventType | undefined
 }
 
-/** What became of a test: what the delivery log tells of an attempt. */
+/** The result of a test, as the delivery log shows an attempt. */
 export interface TestResult extends Omit<DeliveryAttempt, 'number' | 'startedAt'> {
-  /** Whether it was answered with 2xx. */
+  /** True if the answer was a 2xx. */
   readonly delivered: boolean
-  /** `evt_test_<ulid>`: no other event's id begins so. */
+  /** `evt_test_<ulid>`: only ids of tests begin with `evt_test_`. */
   readonly eventId: string
   readonly type: EventType
 }
@@ -39,9 +42,9 @@ const SendSchema = v.object({
 
 // --- Call ---
 
-/** What tests are sent with. */
+/** The parts with which tests are sent. */
 export interface TestDeliveryTools {
-  /** Absent: the host has given none. */
+  /** Absent: the host has given no sender. */
   readonly sender: WebhookSender | undefined
   readonly sealer: SecretOpener
   /** Of the service's own headers: `X-SERVICE`. */
@@ -72,7 +75,7 @@ export function createTestDelivery(
     // By the store's clock, as every delivery is signed.
     const timestamp = Math.floor(target.storeTime / 1000)
     const request = makeRequest({ ...ref, ...target, eventId, type, body }, sealer, headerPrefix, timestamp)
-    // Before it is sent: one that is sent and not recorded would be worse than one that is recorded and not sent.
+    // Recorded before the test is sent: a test sent without a record would be worse than a record without a test.
     const entry = makeEntry('endpoint.test_sent', ref.endpointId, input.actor, { type, eventId })
     await store.audit.record(ref.organizationId, entry)
     const answer = await attempt(sender, request, createInterruption(), rethrow)
@@ -81,7 +84,7 @@ export function createTestDelivery(
   }
 }
 
-/** A sender that throws is at fault itself: that is for the host, and nothing to tell a customer of. */
+/** A sender that throws has a fault of its own: an error for the host, not for a customer. */
 function rethrow(error: unknown): never {
   throw error
 }

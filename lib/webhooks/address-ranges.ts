@@ -4,29 +4,30 @@ import { isIPv4, isIPv6 } from 'node:net'
 export interface AddressRange {
   /** `10.0.0.0/8`, `fc00::/7`. */
   readonly cidr: string
-  /** What the range is for. */
+  /** The purpose of the range, as the registry names it. */
   readonly purpose: string
   readonly family: 4 | 6
   readonly first: bigint
   readonly last: bigint
 }
 
-/** An IP address as a number, so that it has one spelling. */
+/** An IP address as a number, so that every spelling is the same value. */
 export interface ParsedAddress {
   readonly family: 4 | 6
   readonly bits: bigint
 }
 
 /**
- * What is not the public internet, and what leads back from it into a private network: the special-purpose registries
- * of IANA, the relays that carry an IPv4 address inside an IPv6 one, and an address that one cloud gives to its hosts.
+ * The ranges outside the public internet, and the ranges that lead back into a private network: the special-purpose
+ * registries of IANA, the relays that carry an IPv4 address inside an IPv6 address, and an address that a cloud gives
+ * to its hosts.
  */
 export const REFUSED_RANGES: readonly AddressRange[] = [
   range('0.0.0.0/8', 'this host'),
   range('10.0.0.0/8', 'private network'),
   range('100.64.0.0/10', 'shared by a carrier'),
   range('127.0.0.0/8', 'loopback'),
-  // The metadata service of most clouds, which hands out credentials, is 169.254.169.254.
+  // Holds 169.254.169.254, the metadata service of most clouds, which hands out credentials.
   range('169.254.0.0/16', 'link-local'),
   range('172.16.0.0/12', 'private network'),
   range('192.0.0.0/24', 'protocol assignments'),
@@ -38,10 +39,11 @@ export const REFUSED_RANGES: readonly AddressRange[] = [
   range('203.0.113.0/24', 'documentation'),
   range('224.0.0.0/4', 'multicast'),
   range('240.0.0.0/4', 'reserved and broadcast'),
-  // Public by number, but Azure answers its virtual machines there with their configuration and certificates.
+  // A public number, but Azure answers virtual machines there with their configuration and certificates.
   range('168.63.129.16/32', 'Azure host'),
   range('64:ff9b:1::/48', 'NAT64 of a local network'),
-  // Whole, so that no form of an IPv4 address inside an IPv6 one needs to be recognised: ::1, ::ffff:a.b.c.d, ::a.b.c.d …
+  // The whole range, so that no form of an IPv4 address inside an IPv6 address needs to be recognised: ::1,
+  // ::ffff:a.b.c.d, ::a.b.c.d … …
   range('::/8', 'unspecified, loopback and embedded IPv4'),
   range('100::/64', 'discard-only'),
   range('2001::/23', 'protocol assignments, Teredo'),
@@ -55,20 +57,20 @@ export const REFUSED_RANGES: readonly AddressRange[] = [
   range('ff00::/8', 'multicast'),
 ]
 
-/** Where a NAT64 gateway maps the IPv4 internet to: as good or bad as the IPv4 address in the last 32 bits. */
+/** The range to which a NAT64 gateway maps the IPv4 internet: judged by the IPv4 address in the last 32 bits. */
 const NAT64 = range('64:ff9b::/96', 'NAT64')
 const IPV4_BITS = 0xffff_ffffn
 
 /** An IPv4 address as a socket for IPv6 sees it. */
 const MAPPED = range('::ffff:0:0/96', 'IPv4-mapped')
 
-/** The refused range that an address lies in; `undefined` if it lies in none. */
+/** Finds the refused range of an address; `undefined` for a public address. */
 export function findRefusedRange(address: ParsedAddress): AddressRange | undefined {
   const judged = lies(address, NAT64) ? readEmbedded(address) : address
   return REFUSED_RANGES.find((candidate) => lies(judged, candidate))
 }
 
-/** The first of some ranges that an address lies in, as it is written or by the IPv4 address inside. */
+/** Finds the first range that contains an address, or the IPv4 address inside an IPv6 address. */
 export function findRange(address: ParsedAddress, ranges: readonly AddressRange[]): AddressRange | undefined {
   const isEmbedding = lies(address, NAT64) || lies(address, MAPPED)
   const forms = isEmbedding ? [address, readEmbedded(address)] : [address]
@@ -86,7 +88,8 @@ function lies({ family, bits }: ParsedAddress, { family: rangeFamily, first, las
 /**
  * Reads an address as the system writes it.
  *
- * @returns `undefined` for anything else: other spellings of IPv4, and IPv6 with a zone, which is never a public address
+ * @returns `undefined` for any other text: other spellings of IPv4, and IPv6 with a zone, which is never a public
+ *   address
  */
 export function parseAddress(text: string): ParsedAddress | undefined {
   if (isIPv4(text)) return { family: 4, bits: joinGroups(text.split('.'), 10, 8n) }
@@ -103,7 +106,7 @@ function expand(text: string): string[] {
   return [...left, ...Array<string>(8 - left.length - right.length).fill('0'), ...right]
 }
 
-/** The dotted end of an IPv6 address as its last two groups. */
+/** Writes the dotted end of an IPv6 address as the last two groups. */
 function writeAsGroups(dotted: string): string {
   const bits = joinGroups(dotted.split('.'), 10, 8n)
   return `${(bits >> 16n).toString(16)}:${(bits & 0xffffn).toString(16)}`
@@ -120,9 +123,9 @@ function range(cidr: string, purpose: string): AddressRange {
 }
 
 /**
- * Reads a range in CIDR notation, or an address as a range of one.
+ * Reads a range in CIDR notation, or an address as a range of a single address.
  *
- * @returns `undefined` for anything else, also for an address with bits outside its prefix, as `10.1.2.3/8`
+ * @returns `undefined` for any other text, and for an address with bits outside the prefix, such as `10.1.2.3/8`
  */
 export function parseRange(cidr: string, purpose: string): AddressRange | undefined {
   const [address = '', prefix, ...rest] = cidr.split('/')

@@ -53,7 +53,10 @@ export const INTERRUPT_MAX_MS = 500
 export interface Interruption {
   /** For senders. */
   readonly signal: AbortSignal
-  /** Called before senders have ended. Not listeners of the signal: Node searches all of them whenever one is added or removed. */
+  /**
+   * Called before senders have ended. Not listeners of the signal: Node searches all listeners whenever a listener is
+   * added or removed.
+   */
   readonly listeners: Set<() => void>
   interrupt(): void
 }
@@ -75,7 +78,8 @@ export function createInterruption(): Interruption {
 }
 
 /**
- * Makes one attempt. A sender that throws, never answers or answers nonsense makes a failed attempt as well.
+ * Makes one attempt. The attempt also fails if the sender throws, never answers or returns a value that is not an
+ * answer.
  *
  * @param onError receives the errors of a faulty sender
  */
@@ -99,7 +103,7 @@ export async function attempt(
   }
 }
 
-/** Whether an answer is a success: any 2xx (specification, section 6, rule 1 of delivery). */
+/** Returns whether an answer is a success: any 2xx (specification, section 6, rule 1 of delivery). */
 export function isSuccess({ status }: Pick<WebhookAnswer, 'status'>): boolean {
   return status !== null && status >= 200 && status < 300
 }
@@ -108,7 +112,7 @@ function failed(error: string, durationMs: number): WebhookAnswer {
   return { status: null, error, bodyExcerpt: '', durationMs }
 }
 
-/** Ends an attempt whose sender does not: after its longest duration, or soon after an interruption. */
+/** Ends an attempt that the sender does not end: after {@link ATTEMPT_MAX_MS}, or soon after an interruption. */
 function startOverdue({ listeners }: Interruption): { readonly error: Promise<string>; clear(): void } {
   let timer: NodeJS.Timeout | undefined
   let interrupt = (): void => {}

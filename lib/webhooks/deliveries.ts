@@ -6,12 +6,12 @@ import type { EndpointState } from './endpoints.ts'
 // --- Types ---
 
 /**
- * - `pending`: waits for its due time, and for its endpoint to be enabled.
+ * - `pending`: waits for the due time, and for the endpoint to be enabled.
  * - `in_flight`: claimed by a process, until the end of its lease.
  * - `delivered`: answered with 2xx.
  * - `dead_lettered`: not attempted again; `reason` says why.
- * - `skipped`: its endpoint was disabled or removed.
- * - `cancelled`: an administrator has cancelled it.
+ * - `skipped`: the endpoint was disabled or removed.
+ * - `cancelled`: cancelled by an administrator.
  *
  * All but `pending` and `in_flight` are final until an administrator redelivers or recovers the delivery.
  */
@@ -29,10 +29,13 @@ export interface Delivery {
   readonly attempts: number
   /** When the next attempt may be made; null unless pending. */
   readonly dueAt: string | null
-  /** Why it was dead-lettered or skipped: `http_500`, `timeout`, `gone`, `unreadable`, `endpoint_disabled` …; else null. */
+  /**
+   * The reason for a dead letter or a skipped delivery: `http_500`, `timeout`, `gone`, `unreadable`,
+   * `endpoint_disabled` …; else null.
+   */
   readonly reason: string | null
   readonly createdAt: string
-  /** When it reached its final state; null before. */
+  /** The time of the final state; null before. */
   readonly finishedAt: string | null
 }
 
@@ -51,8 +54,8 @@ export interface DeliveryAttempt {
   /** The HTTP status; null when no answer came. */
   readonly status: number | null
   /**
-   * Why no answer came; null with a status. `interrupted`: the attempt ended with its process. `unreadable`: the delivery
-   * could not be read, and nothing was sent.
+   * The reason for a missing answer; null with a status. `interrupted`: the attempt ended with its process.
+   * `unreadable`: the delivery could not be read, and nothing was sent.
    */
   readonly error: string | null
   /** The beginning of the answer's body. */
@@ -61,7 +64,7 @@ export interface DeliveryAttempt {
 
 /** A delivery with its event's body and all its attempts, oldest first. */
 export interface DeliveryDetails extends Delivery {
-  /** The envelope as it is sent, byte for byte. */
+  /** The envelope as sent, byte for byte. */
   readonly body: string
   readonly attemptLog: readonly DeliveryAttempt[]
 }
@@ -99,15 +102,15 @@ export interface Capacity {
 
 /** Asks for deliveries to attempt. */
 export interface ClaimRequest {
-  /** A name that no other claim has: it fences every later write. */
+  /** A name that no other claim has. The token fences every later write. */
   readonly token: string
   /** True if this claim was sent before and the answer was lost: the deliveries claimed then come first. */
   readonly isRepeat: boolean
   /** Deliveries at most. */
   readonly limit: number
   /**
-   * Bytes of bodies at most. A delivery whose body alone is larger is claimed without its content: see `Claims.unread`. 0:
-   * every delivery is.
+   * Bytes of bodies at most. A delivery with a larger body is claimed without its content: see `Claims.unread`. 0:
+   * every delivery is claimed without content.
    */
   readonly maxBytes: number
   readonly capacity: Capacity
@@ -136,7 +139,7 @@ export interface ClaimedDelivery {
   readonly sealedHeaders: string | null
   /** As sealed, the current one first; two while a rotation's overlap lasts. */
   readonly sealedSecrets: readonly string[]
-  /** The number of this attempt in its round, from 1; it is counted already. */
+  /** The number of this attempt in the round, from 1; already counted. */
   readonly attempt: number
 }
 
@@ -157,7 +160,7 @@ export interface DeadLetter extends EndpointRef {
 /** The answer to a claim. */
 export interface Claims {
   readonly deliveries: readonly ClaimedDelivery[]
-  /** Deliveries claimed without their content, because their body alone is larger than `maxBytes`. */
+  /** Deliveries claimed without their content, because the body alone is larger than `maxBytes`. */
   readonly unread: readonly UnreadDelivery[]
   /** Deliveries that this claim has dead-lettered, because the lease of the last attempt had expired. A repeated claim does not list them again. */
   readonly deadLetters: readonly DeadLetter[]
@@ -180,11 +183,11 @@ export interface AttemptResult extends ClaimRef, Omit<DeliveryAttempt, 'number' 
   readonly outcome: 'delivered' | 'retry' | 'dead_lettered'
   /** Of a dead letter; else null. */
   readonly reason: string | null
-  /** True if the endpoint answered 410: it is disabled, with the reason `gone`. */
+  /** True if the endpoint answered 410, which disables the endpoint with the reason `gone`. */
   readonly isGone: boolean
   /** Of a retry: milliseconds from the end of this attempt to the next; else 0. */
   readonly delayMs: number
-  /** Milliseconds since the attempt began, and since it ended. */
+  /** Milliseconds since the attempt began, and since the attempt ended. */
   readonly startedAgoMs: number
   readonly endedAgoMs: number
 }
@@ -202,11 +205,11 @@ export interface EndpointHealth extends EndpointRef {
   readonly state: EndpointState
   readonly failures: number
   readonly failingSince: string | null
-  /** `gone`, `failing`, `administrator`; null while it is not disabled. */
+  /** `gone`, `failing`, `administrator`; null unless the endpoint is disabled. */
   readonly disabledReason: string | null
   /**
-   * True if these results, without disabling the endpoint, brought it to half of the failures that disable it, for the
-   * first time since its last success.
+   * True if the endpoint, still enabled, reached half of the failures that disable it with these results, for the first
+   * time since the last success.
    */
   readonly isNewlyFailing: boolean
   /** True if these results disabled the endpoint. */
@@ -215,7 +218,7 @@ export interface EndpointHealth extends EndpointRef {
 
 /** The consequences of the results of attempts. */
 export interface ResultReport {
-  /** Results that were dropped, because their claim was no longer in force. */
+  /** Results that were dropped, because the claim was no longer in force. */
   readonly lost: readonly ClaimRef[]
   /** Endpoints with a failed attempt, except removed endpoints. */
   readonly endpoints: readonly EndpointHealth[]
@@ -232,7 +235,7 @@ export interface Backlog {
   readonly inFlight: number
 }
 
-/** The audit entry of a purge by hand: its subject is each organization that loses events. */
+/** The audit entry of a purge by hand, written for each organization that loses events. */
 export type PurgeEntry = Omit<AuditRecord, 'subjectId'>
 
 /** Asks for a part of a purge. */
@@ -242,8 +245,9 @@ export interface PurgeRequest {
   /** Rows of each kind at most, so that no part takes long. */
   readonly limit: number
   /**
-   * Left in each organization that loses events, with the organization as its subject. Its details get `events`: how many
-   * the organization has lost in all purges that have this entry in common. Absent, as for the purge of a loop: none.
+   * The audit entry left in each organization that loses events, with the organization as the subject. `details.events`
+   * gets the number of events that the organization has lost in all purges with this entry. Absent, as for the purge of
+   * a loop: no entry.
    */
   readonly entry?: PurgeEntry
 }
@@ -259,8 +263,8 @@ export interface PurgeReport {
  * Asks for deliveries in a final state to be sent again. Deliveries of removed endpoints are left out.
  *
  * `recover` answers the ids of the deliveries that are pending now, and adds the number of these deliveries to
- * `details.recovered` of the entry, which calls with the same entry share. An entry whose subject is a delivery recovers
- * that delivery once, however often the call is sent, and each answer has the id of the delivery.
+ * `details.recovered` of the entry, which calls with the same entry share. An entry with a delivery as its subject
+ * recovers that delivery once, even if the call is sent several times, and each answer has the id of the delivery.
  */
 export interface RecoveryRequest {
   readonly organizationId: string
@@ -274,39 +278,42 @@ export interface RecoveryRequest {
 
 // --- Store ---
 
-/** The deliveries of a store. Each delivery is written together with its event: see `Creation` and `EventStore`. */
+/** The deliveries of a store. A delivery is written together with the event: see `Creation` and `EventStore`. */
 export interface DeliveryStore {
   /**
-   * Claims due deliveries of enabled endpoints, each for one process only: a claimed delivery is in flight, and its attempt
-   * is counted. Within an endpoint first attempts come before retries, then deliveries that have been due for longer.
+   * Claims due deliveries of enabled endpoints, each for one process only: a claimed delivery is in flight, and the
+   * attempt is counted. Of one endpoint, first attempts come before retries, then deliveries that have been due for
+   * longer.
    *
-   * Endpoints are taken by round robin in the order of (organization id, endpoint id), beginning after the cursor, each as
-   * far as its capacity allows. Pending deliveries of disabled and removed endpoints become skipped, some with each claim.
+   * Endpoints are taken by round robin in the order of (organization id, endpoint id), beginning after the cursor, each
+   * up to the endpoint's capacity. Pending deliveries of disabled and removed endpoints become skipped, some with each
+   * claim.
    *
-   * The bodies of the answer have at most `maxBytes` together: deliveries beyond that are left for the next claim. Sizes are
-   * known without reading a body, so that a claim costs the same however large bodies are.
+   * The bodies of the answer have at most `maxBytes` together: deliveries beyond that are left for the next claim.
+   * Sizes are known without reading a body, so that a claim costs the same however large bodies are.
    *
-   * A repeated claim first gives the deliveries that it claimed before: they take capacity too, deliveries of endpoints
-   * removed since are left out, and deliveries beyond `maxBytes` are released.
+   * A repeated claim first gives the deliveries that the earlier call claimed. These take capacity too, deliveries of
+   * endpoints removed since are left out, and deliveries beyond `maxBytes` are released.
    *
-   * Before the claim, deliveries whose lease has expired are reclaimed: the attempt counts and is logged as `interrupted`,
-   * and the delivery is due at once, or dead-lettered with the reason `interrupted` after the last attempt of its round.
+   * Before the claim, deliveries whose lease has expired are reclaimed: the attempt counts and is logged as
+   * `interrupted`, and the delivery is due at once, or dead-lettered with the reason `interrupted` after the last
+   * attempt of its round.
    */
   claim(request: ClaimRequest): Promise<Claims>
 
   /**
-   * Reads the content of claimed deliveries. Deliveries whose claim is no longer in force, or whose endpoint was removed,
-   * are left out.
+   * Reads the content of claimed deliveries. Deliveries without a claim in force, or with a removed endpoint, are left
+   * out.
    */
   read(claims: readonly ClaimRef[]): Promise<readonly ClaimedDelivery[]>
 
   /**
-   * Writes the results of attempts: the log, the next state of each delivery, and the health of its endpoint, in the order
-   * in which the attempts ended. Attempts with the error `interrupted` or `unreadable` count, but not against their
-   * endpoint. A result whose claim is no longer in force is dropped as a whole, and is `lost` in the report.
+   * Writes the results of attempts: the log, the next state of each delivery, and the health of each endpoint, in the
+   * order in which the attempts ended. Attempts with the error `interrupted` or `unreadable` count, but not against the
+   * endpoint. A result without a claim in force is dropped as a whole, and is `lost` in the report.
    *
-   * The same results again change nothing and are not lost, and the answer lists again, as of now, the deliveries that they
-   * have dead-lettered and the endpoints that they have made failing or disabled, because the previous answer may be lost.
+   * The same results again change nothing and are not lost, and the answer lists again, as of now, the resulting dead
+   * letters and the endpoints that became failing or disabled, because the previous answer may be lost.
    */
   writeResults(results: readonly AttemptResult[], limit: FailureLimit): Promise<ResultReport>
 
@@ -341,15 +348,17 @@ export interface DeliveryStore {
   /** Counts the deliveries of all organizations that are due or in flight. */
   measure(): Promise<Backlog>
 
-  /** Purges a bounded part of the old rows. A report below the limit of both kinds says that none is left. */
+  /**
+   * Purges a bounded part of the old rows. A report below the limit of both kinds says that nothing is left to purge.
+   */
   purge(request: PurgeRequest): Promise<PurgeReport>
 
   /**
-   * Calls `onDue` soon after deliveries have been written: at once for writes that this process has committed through this
-   * store, within some milliseconds for other processes where the store can know of them. Calls can be superfluous, and can
-   * be lost: a loop polls as well. An `onDue` that throws disturbs nothing.
+   * Calls `onDue` soon after deliveries have been written: at once for writes that this process has committed through
+   * this store, within some milliseconds for writes of other processes where the store can know of these. Calls can be
+   * superfluous, and can be lost: a loop polls as well. An `onDue` that throws disturbs nothing.
    *
-   * @returns ends the calls
+   * @returns a function that ends the calls
    */
   watch(onDue: () => void): () => void
 }

@@ -1,24 +1,25 @@
 import { type LookupAddress, NODATA } from 'node:dns'
 import { readFlag } from '../base/options.ts'
+import { withDeadline } from '../base/time.ts'
 import { type AddressRange, findRange, findRefusedRange, parseAddress, parseRange } from './address-ranges.ts'
 import { isNotThere, type Lookup, publicLookup } from './dns-lookup.ts'
 
-// The verdict on where a webhook may go. It falls twice: when an endpoint is registered, so that the customer hears of a
-// mistake at once, and at every attempt, as a name can mean another address by then.
+// The verdict on the destination of a webhook. A destination is judged when an endpoint is registered, so that the
+// customer learns of a mistake at once, and again at every attempt, because a name can mean another address by then.
 
-/** Where webhooks may go. Read by the developer settings and by the sender, which should be given the same. */
+/** The allowed destinations of webhooks. Give the developer settings and the sender the same options. */
 export interface DestinationOptions {
   /**
-   * Ranges of addresses that no webhook is sent to, beside those that are no public internet: `198.51.100.0/24`,
-   * `fd12::/16`, `203.0.113.7`. They hold with `allowPrivateNetworks` too. Default none.
+   * Ranges of addresses that no webhook is sent to, beside the ranges outside the public internet: `198.51.100.0/24`,
+   * `fd12::/16`, `203.0.113.7`. Refused with `allowPrivateNetworks` too. Default none.
    */
   refuseAddresses?: readonly string[] | undefined
   /**
-   * Whether addresses of private networks are allowed, and names that do not resolve are told from those that are not
-   * allowed: endpoints on this machine and in this network get webhooks, for development. Default `false`.
+   * Allows addresses of private networks, so that endpoints on this machine and in this network get webhooks: for
+   * development. A name that does not resolve then has an error of its own. Default `false`.
    */
   allowPrivateNetworks?: boolean | undefined
-  /** Whether `http:` is allowed beside `https:`, and port 80 with it. Default `false`. */
+  /** Allows `http:` beside `https:`, and port 80. Default `false`. */
   allowHttp?: boolean | undefined
   /** Allows both `http:` and private networks: never in production. Default `false`. */
   localDevelopment?: boolean | undefined
@@ -34,21 +35,21 @@ export interface DestinationRules {
 /** No webhook goes there. */
 export interface RefusedDestination {
   readonly allowed: false
-  /** What the customer may read: {@link DESTINATION_NOT_ALLOWED}, or what the URL must be. */
+  /** The reason for the customer: {@link DESTINATION_NOT_ALLOWED}, or the rule that the URL breaks. */
   readonly reason: string
-  /** What only the operator may read, as it tells what the network looks like from inside: which address, which range. */
+  /** The reason for the operator only, with the address and the range, because these show the inside of the network. */
   readonly detail: string
 }
 
-/** Whether a webhook may go there. */
+/** The verdict on a destination. */
 export type DestinationVerdict = { readonly allowed: true } | RefusedDestination
 
-/** Whether a webhook may go there, with the URL as it was read. */
+/** The verdict on a URL, with the URL as parsed. */
 export type UrlVerdict = { readonly allowed: true; readonly url: URL } | RefusedDestination
 
 /**
- * All that a customer is told of a refused address, and of a name that does not exist: more would be a map of the network
- * that the service runs in, which may have names of its own.
+ * The only reason that a customer reads for a refused address and for a name that does not exist. Any more would map
+ * the service's own network, which may have private names.
  */
 export const DESTINATION_NOT_ALLOWED = 'destination not allowed'
 
@@ -81,13 +82,10 @@ function readRanges(ranges: readonly string[] = []): AddressRange[] {
   })
 }
 
-/**
- * Judges a URL as far as it can be without asking for its addresses: a name that is allowed here may still resolve to an
- * address that is not.
- */
+/** Judges a URL without a look-up: an allowed name may still resolve to an address that is refused. */
 export function judgeUrl(text: string, options: DestinationRules = {}): UrlVerdict {
   const url = text.length <= URL_MAX_LENGTH ? parseUrl(text) : null
-  // Measured again: what is written in another script grows when it is encoded.
+  // Measured again, because text in another script grows when encoded.
   if (!url || url.href.length > URL_MAX_LENGTH) {
     return refuseUrl(`must be a URL of at most ${URL_MAX_LENGTH} characters`)
   }
@@ -114,7 +112,7 @@ function parseUrl(text: string): URL | null {
 const FREE_PORTS_FROM = 1024
 
 function isAllowedPort({ port }: URL, { allowHttp }: DestinationRules): boolean {
-  // None is the protocol's own.
+  // An empty port is the default port of the protocol.
   if (port === '' || port === '443') return true
   return Number(port) >= FREE_PORTS_FROM || (port === '80' && allowHttp === true)
 }
@@ -126,7 +124,7 @@ export function readHost({ hostname }: URL): string {
 
 /**
  * The last label of names that the public DNS never has and private networks use (RFC 6762, appendix G, and RFC 8375).
- * Other names of a private network are known by what they resolve to.
+ * Other names of a private network are found by their addresses.
  */
 const PRIVATE_DOMAINS = new Set(
   'localhost local localdomain internal intranet private corp home lan arpa'.split(' '),
@@ -134,7 +132,7 @@ const PRIVATE_DOMAINS = new Set(
 
 function judgeHost(host: string, options: DestinationRules): DestinationVerdict {
   if (host === '') return refuse('the URL has no host')
-  // The URL parser has made one spelling of all: 0x7f.1, 2130706433, 127。0。0。1 and %31%32%37.1 are 127.0.0.1 by now.
+  // The URL parser has normalized every spelling: 0x7f.1, 2130706433, 127。0。0。1 and %31%32%37.1 are 127.0.0.1 by now.
   if (parseAddress(host)) return judgeAddress(host, options)
   if (options.allowPrivateNetworks) return ALLOWED
   const labels = host.split('.')
@@ -142,12 +140,12 @@ function judgeHost(host: string, options: DestinationRules): DestinationVerdict 
   return isPrivate ? refuse(`${host} is a name for a private network`) : ALLOWED
 }
 
-/** Judges an address as the system writes it. Anything else is refused. */
+/** Judges an address in the system's spelling. Any other text is refused. */
 export function judgeAddress(
   address: string,
   { allowPrivateNetworks, refusedRanges = [] }: DestinationRules = {},
 ): DestinationVerdict {
-  // With a zone it is an address of the link, which only `allowPrivateNetworks` can allow.
+  // An address with a zone is an address of the local link, which only `allowPrivateNetworks` can allow.
   const parsed = parseAddress(allowPrivateNetworks ? address.replace(/%.*$/, '') : address)
   if (!parsed) return refuse(`'${address}' is not an address`)
   const range =
@@ -156,8 +154,9 @@ export function judgeAddress(
 }
 
 /**
- * Judges all the addresses of a name: one that is refused refuses the name. A name with a public and a private address
- * is a mistake at best; at worst it waits for the connection to the public one to fail and for us to try the other.
+ * Judges all addresses of a name: a single refused address refuses the name. A name with a public and a private address
+ * is a mistake at best, and at worst an attack that lets the connection to the public address fail so that the private
+ * address is tried next.
  */
 export function judgeAddresses(
   addresses: readonly Pick<LookupAddress, 'address'>[],
@@ -171,8 +170,9 @@ export function judgeAddresses(
 }
 
 /**
- * Judges a name that failed to resolve. A name that does not exist is refused like one with a refused address: told
- * apart, the two would show strangers which names the network of the service has. A name server that fails shows nothing.
+ * Judges a name that failed to resolve. A name that does not exist is refused like a name with a refused address: a
+ * difference would show strangers the names in the network of the service. A failing name server shows nothing, so the
+ * name is allowed.
  */
 export function judgeUnresolved(
   hostname: string,
@@ -183,19 +183,19 @@ export function judgeUnresolved(
   return refuse(`${hostname} does not resolve: ${error instanceof Error ? error.message : error}`)
 }
 
-/** How long a name may take to resolve when an endpoint is registered: an administrator waits for it. */
+/** Milliseconds for resolving a name when an endpoint is registered, because an administrator waits. */
 const REGISTRATION_LOOKUP_MS = 2000
 
 /**
- * Judges where an endpoint is when it is registered. A name that does not resolve in time, or whose name servers fail, is
- * accepted: it is judged again at every attempt.
+ * Judges the URL of an endpoint at registration. A name that does not resolve in time, or with failing name servers, is
+ * accepted: every attempt judges the name again.
  */
 export async function judgeDestination(
   text: string,
   options: DestinationRules & {
     /** Default `publicLookup`. */
     lookup?: Lookup | undefined
-    /** Milliseconds until a name is accepted that does not resolve. Default 2000. */
+    /** Milliseconds until a name that does not resolve is accepted. Default 2000. */
     lookupTimeoutMs?: number | undefined
   } = {},
 ): Promise<DestinationVerdict> {
@@ -205,15 +205,11 @@ export async function judgeDestination(
   const { lookup = publicLookup, lookupTimeoutMs = REGISTRATION_LOOKUP_MS } = options
   const hostname = readHost(verdict.url)
   if (parseAddress(hostname)) return ALLOWED
-  let timer: NodeJS.Timeout | undefined
-  const overdue = new Promise<DestinationVerdict>((resolve) => {
-    timer = setTimeout(resolve, lookupTimeoutMs, ALLOWED)
-  })
   const resolved = resolveAddresses(hostname, lookup).then(
     (addresses) => judgeAddresses(addresses, options),
     (error) => judgeUnresolved(hostname, error, options),
   )
-  return Promise.race([resolved, overdue]).finally(() => clearTimeout(timer))
+  return withDeadline(resolved, lookupTimeoutMs, () => ALLOWED)
 }
 
 /** Of the addresses of a name no more are tried: an answer of the DNS has room for thousands, and each is judged. */
@@ -224,7 +220,7 @@ export function resolveAddresses(hostname: string, lookup: Lookup): Promise<Look
   return new Promise((resolve, reject) => {
     lookup(hostname, { all: true, verbatim: true }, (error, addresses) => {
       if (error) reject(error)
-      // A look-up that knows only the short form of the call gives one address, as text.
+      // A look-up that knows only the short form of the call gives a single address, as text.
       else if (!Array.isArray(addresses)) reject(new Error(`the look-up of ${hostname} gave no list`))
       else if (addresses.length === 0)
         reject(Object.assign(new Error(`${hostname} has no address`), { code: NODATA }))

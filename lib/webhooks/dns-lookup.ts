@@ -7,18 +7,19 @@ import {
   lookup as systemLookup,
 } from 'node:dns'
 import { Resolver } from 'node:dns/promises'
+import { sleep } from '../base/time.ts'
 
-/** What {@link createPublicLookup} asks, and for how long. */
+/** The options of {@link createPublicLookup}. */
 export interface PublicLookupOptions {
-  /** Addresses of name servers. Default those of the system. */
+  /** Addresses of name servers. Default: the name servers of the system. */
   readonly servers?: readonly string[] | undefined
-  /** Milliseconds that a name server may take; it is asked twice. Default 2000. */
+  /** Milliseconds that a name server may take for each of two tries. Default 2000. */
   readonly timeoutMs?: number | undefined
   /** Asks the system. Default `dns.lookup`. */
   readonly system?: Lookup | undefined
 }
 
-/** Resolves a name to all its addresses: `dns.lookup`, or anything of its call form. */
+/** Resolves a name to all its addresses: `dns.lookup`, or another function with the same parameters. */
 export type Lookup = (
   hostname: string,
   options: LookupAllOptions,
@@ -28,17 +29,17 @@ export type Lookup = (
 /** The codes of a name that does not exist, or has no address. */
 const NOT_THERE = new Set<unknown>([NOTFOUND, NODATA])
 
-/** Whether a look-up has failed because there is no such name. */
+/** Returns whether a look-up has failed because the name does not exist. */
 export function isNotThere(error: unknown): boolean {
   return error instanceof Error && 'code' in error && NOT_THERE.has(error.code)
 }
 
 /**
- * Resolves names that strangers have given, by asking the name servers from this process. `dns.lookup` asks the system,
- * which uses one of the four threads that Node has for files and all else: a few endpoints whose name servers are silent
- * would hold up every other endpoint, and the host.
+ * Makes a look-up for names that strangers have given, which asks the name servers from this process. `dns.lookup` asks
+ * the system on a thread of Node's pool of four, which files and other work share: a few endpoints with silent name
+ * servers would hold up every other endpoint, and the host.
  *
- * A name that no server has may still be in the hosts file: the system is asked for those, one at a time.
+ * A name that no server has may still be in the hosts file: the system is asked for such names, one at a time.
  */
 export function createPublicLookup({
   servers,
@@ -67,8 +68,8 @@ export function createPublicLookup({
 
   function askSystem(hostname: string): Promise<LookupAddress[]> {
     const asked = lastAsked.then(() => lookUp(hostname, system))
-    // A system that is silent has the others wait for one turn of a few seconds, and not for ever.
-    lastAsked = Promise.race([asked.catch(() => {}), pause(timeoutMs)])
+    // A silent system holds the next name up for a few seconds, not for ever.
+    lastAsked = Promise.race([asked.catch(() => {}), sleep(timeoutMs, { keepsAlive: false })])
     return asked
   }
 
@@ -80,11 +81,12 @@ export function createPublicLookup({
   }
 }
 
-/** The look-up of everything that goes to addresses that strangers have given. */
+/** The look-up for every name that a stranger has given. */
 export const publicLookup: Lookup = createPublicLookup()
 
 /**
- * The host's look-up, or one that suits where webhooks may go: with private networks it is that of the system.
+ * Reads the host's look-up. Default: {@link publicLookup}, or the look-up of the system if private networks are
+ * allowed.
  *
  * @throws `TypeError` unless it is a function
  */
@@ -95,7 +97,10 @@ export function readLookup(given: Lookup | undefined, allowPrivateNetworks: bool
   throw new TypeError(`Cannot use option 'lookup' as it must be a function: current value is ${lookup}`)
 }
 
-/** How long the addresses of one family wait for those of the other: some name servers never answer for IPv6. */
+/**
+ * Milliseconds for which the addresses of one family wait for the other family: certain name servers never answer for
+ * IPv6.
+ */
 const OTHER_FAMILY_MS = 200
 
 async function settleBoth(
@@ -104,22 +109,18 @@ async function settleBoth(
 ): Promise<[PromiseSettledResult<string[]>, PromiseSettledResult<string[]>]> {
   const isFound = (addresses: string[]): boolean => addresses.length > 0
   const first = Promise.any([four, six].map(async (family) => isFound(await family) || Promise.reject()))
-  const enough = first.then(() => pause(OTHER_FAMILY_MS)).then(() => [])
+  const enough = first.then(() => sleep(OTHER_FAMILY_MS, { keepsAlive: false })).then(() => [])
   const both = Promise.allSettled([Promise.race([four, enough]), Promise.race([six, enough])])
-  // Where neither family is found there is nothing to have enough of.
+  // Rejects when neither family is found; `both` carries that error.
   enough.catch(() => {})
   return both
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms).unref())
 }
 
 function addressesOf(result: PromiseSettledResult<string[]>, family: 4 | 6): LookupAddress[] {
   return result.status === 'fulfilled' ? result.value.map((address) => ({ address, family })) : []
 }
 
-/** Whether no name server has the name, or there is no name server. */
+/** Returns whether no name server has the name, or no name server can be reached. */
 function isForSystem(result: PromiseSettledResult<string[]>): boolean {
   return result.status === 'fulfilled' || isNotThere(result.reason) || result.reason?.code === CONNREFUSED
 }

@@ -6,30 +6,32 @@ import type { EventType } from '../resources/event-catalogue.ts'
 
 /**
  * - `enabled`: events are sent.
- * - `paused`: deliveries are recorded and wait until it is resumed.
- * - `disabled`: deliveries are recorded as skipped, so that they can be sent after all.
+ * - `paused`: deliveries are recorded and wait until the endpoint is resumed.
+ * - `disabled`: deliveries are recorded as skipped, and can be recovered later.
  */
 export type EndpointState = 'enabled' | 'paused' | 'disabled'
 
-/** A webhook endpoint as an administrator sees it: neither its signing secret nor the values of its headers. */
+/**
+ * A webhook endpoint as an administrator sees the endpoint: without the signing secret and the values of the headers.
+ */
 export interface WebhookEndpoint {
   /** `we_<ulid>`. */
   readonly id: string
   readonly url: string
-  /** What the administrator calls it; may be empty. */
+  /** The administrator's name for the endpoint; may be empty. */
   readonly description: string
-  /** The types it wants; null: every type, also those to come. */
+  /** The event types to be sent; null: every type, also types added later. */
   readonly types: readonly EventType[] | null
   /** The names of the organization's own headers, sent with every attempt. */
   readonly headerNames: readonly string[]
   readonly state: EndpointState
-  /** Why it is disabled: `administrator`, `gone` (it answered 410), `failing`; null while it is not. */
+  /** The reason for state `disabled`: `administrator`, `gone` (answered 410), `failing`; else null. */
   readonly disabledReason: string | null
-  /** When the first of the failures since its last success happened; null: none has. */
+  /** The time of the first failure since the last success; null: no failure. */
   readonly failingSince: string | null
-  /** Failed attempts since its last success. */
+  /** Failed attempts since the last success. */
   readonly failures: number
-  /** Until when the secret of before the last rotation signs too; null: one secret signs. */
+  /** The end of the overlap in which the previous secret signs too; null: only one secret signs. */
   readonly previousSecretExpiresAt: string | null
   readonly createdAt: string
 }
@@ -39,11 +41,11 @@ export interface EndpointRecord
   extends Pick<WebhookEndpoint, 'id' | 'url' | 'description' | 'types' | 'headerNames' | 'createdAt'> {
   /** The headers with their values, sealed; null: none. */
   readonly sealedHeaders: string | null
-  /** The signing secret, sealed: the store never sees it open. */
+  /** The signing secret, sealed: a store never holds the open secret. */
   readonly sealedSecret: string
 }
 
-/** What is needed to send to an endpoint at once. */
+/** The facts for sending to an endpoint at once. */
 export interface EndpointTarget
   extends Pick<EndpointRecord, 'url' | 'types' | 'headerNames' | 'sealedHeaders'> {
   /** As sealed, the current one first; two while a rotation's overlap lasts. */
@@ -54,7 +56,7 @@ export interface EndpointTarget
 
 /** New headers of an endpoint. */
 export interface HeaderChange extends Pick<EndpointRecord, 'headerNames' | 'sealedHeaders'> {
-  /** The sealed headers on which the change is based: while the endpoint has others, nothing is changed. */
+  /** The sealed headers on which the change is based: if the endpoint has other headers, nothing is changed. */
   readonly replaces: string | null
 }
 
@@ -64,7 +66,7 @@ export interface EndpointChanges extends Partial<Pick<WebhookEndpoint, 'url' | '
 }
 
 /**
- * The outcome of a change, with the endpoint as it is afterwards:
+ * The outcome of a change, with the endpoint after the change:
  *
  * - `changed`: the given values are the present ones, or were before a later change.
  * - `conflict`: the headers are not those on which the change is based; nothing was changed.
@@ -103,18 +105,18 @@ export interface EndpointMove extends AuditedRequest {
 /** Makes a secret the current one of an endpoint. */
 export interface SecretReplacement extends AuditedRequest {
   readonly endpointId: string
-  /** The id of this rotation, which an endpoint accepts once: it is kept in the entry's `details.changeId`. */
+  /** The id of this rotation, which an endpoint accepts once. Kept in the entry's `details.changeId`. */
   readonly changeId: string
   readonly sealedSecret: string
-  /** How long the previous secret signs too, in milliseconds by the store's clock; 0: not at all. */
+  /** Milliseconds, by the store's clock, for which the previous secret signs too; 0: only the new secret signs. */
   readonly overlapMs: number
 }
 
 /**
- * The outcome of a rotation, with the endpoint as it is afterwards:
+ * The outcome of a rotation, with the endpoint after the rotation:
  *
- * - `rotated`: the given secret is the current one. An earlier attempt of the same rotation, whose answer was lost, counts
- *   too.
+ * - `rotated`: the given secret is the current one. An earlier attempt of the same rotation, whose answer was lost,
+ *   counts too.
  * - `already_exists`: a rotation of the same id was made before, with another secret; nothing was changed.
  */
 export interface SecretRotation {
@@ -122,7 +124,7 @@ export interface SecretRotation {
   readonly endpoint: WebhookEndpoint
 }
 
-/** The credentials of an endpoint as they are stored. */
+/** The credentials of an endpoint as stored. */
 export interface SealedForms {
   readonly sealedSecret: string
   /** The secret before the last rotation, also after its overlap; null: none. */
@@ -136,7 +138,7 @@ export interface SealedEndpoint extends SealedForms {
   readonly endpointId: string
   /** Beside these names alone the headers open. */
   readonly headerNames: readonly string[]
-  /** Whether the previous secret signs no longer, by the store's clock; false without one. */
+  /** True if the overlap of the previous secret has ended, by the store's clock; false without a previous secret. */
   readonly isPreviousExpired: boolean
 }
 
@@ -151,42 +153,42 @@ export interface SealedExchange {
 
 // --- Store ---
 
-/** What a store must do for webhook endpoints. */
+/** The slice of a store for webhook endpoints. */
 export interface EndpointStore {
   /**
-   * Inserts an endpoint, enabled, unless its id is taken or the limit reached: exact also among calls at the same time.
-   * Removed endpoints do not count; their ids stay taken. The record of the id is the same one when its current secret has
-   * the same sealed form. A limit below the present number of endpoints ends none of them.
+   * Inserts an endpoint, enabled, unless the id is taken or the limit reached: exact also among calls at the same time.
+   * Removed endpoints do not count, but their ids stay taken. A stored endpoint with the same id and the same sealed
+   * form of the current secret is the same endpoint. A limit below the present number of endpoints removes no endpoint.
    */
   insert(request: EndpointInsertion): Promise<Insertion<WebhookEndpoint>>
 
   /** All endpoints of the organization that have not been removed, newest first. */
   list(organizationId: string): Promise<readonly WebhookEndpoint[]>
 
-  /** What a test of the endpoint is sent with, whatever its state; `null` if there is no such endpoint. */
+  /** Gives the facts for a test delivery, in every state of the endpoint; `null` if there is no such endpoint. */
   getTarget(organizationId: string, endpointId: string): Promise<EndpointTarget | null>
 
   /**
-   * Changes the given fields, all or none. The entry gets `details.fields`, the names of the fields that have another value
-   * then; where none has, no entry is written.
+   * Changes the given fields, all or none. The entry gets `details.fields`, the names of the fields with a new value;
+   * if no value is new, no entry is written.
    *
    * @returns `null` if there is no such endpoint
    */
   update(request: EndpointChange): Promise<EndpointChangeOutcome | null>
 
   /**
-   * Moves the endpoint to a state if it is in one of `from` now; enabling forgets its failures, and disabling has the
+   * Moves the endpoint to a state if the present state is in `from`. Enabling forgets the failures; disabling has the
    * reason `administrator`.
    *
-   * @returns the endpoint as it is afterwards, moved or not; `null` if there is no such endpoint
+   * @returns the endpoint after the call, moved or not; `null` if there is no such endpoint
    */
   setState(request: EndpointMove): Promise<WebhookEndpoint | null>
 
   /**
-   * Removes the endpoint and its secrets: it is not listed any more and gets nothing any more. Its delivery log stays
-   * until it is purged; what was waiting for it is skipped.
+   * Removes the endpoint and its secrets: the endpoint is no longer listed and nothing more is sent. The delivery log
+   * stays until the purge; waiting deliveries become skipped.
    *
-   * @returns whether there was such an endpoint; true again for the same entry
+   * @returns true if there was such an endpoint; true again for the same entry
    */
   remove(request: EndpointRemoval): Promise<boolean>
 
@@ -211,11 +213,11 @@ export interface EndpointStore {
   ): Promise<readonly SealedEndpoint[]>
 
   /**
-   * Exchanges the sealed credentials of an endpoint, while they are still those that the request names. No audit entry is
-   * written, because no administrator has changed anything.
+   * Exchanges the sealed credentials of an endpoint, if the request names the present forms. No audit entry is written,
+   * because no administrator has changed anything.
    *
-   * @returns whether the endpoint has the new forms: true again for the same request; false when another call has changed
-   *   one of the forms, and when there is no such endpoint
+   * @returns true if the endpoint has the new forms, also for the same request again; false when another call has
+   *   changed a form, and when there is no such endpoint
    */
   exchangeSealed(request: SealedExchange): Promise<boolean>
 }

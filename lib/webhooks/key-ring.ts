@@ -19,11 +19,11 @@ export interface KeyRing {
   seal(text: string, binding: readonly string[]): string
   /** Opens a sealed form. */
   open(sealed: string, binding: readonly string[]): Opening
-  /** Whether a form is sealed under the first key. */
+  /** Returns whether a form is sealed under the first key. */
   isCurrent(sealed: string): boolean
 }
 
-/** An opened text, or the reason why it does not open: the end of a message after "as". */
+/** An opened text, or the reason why the form does not open: the end of a message after "as". */
 export type Opening = { readonly text: string } | { readonly obstacle: string }
 
 /** `v1.<key id>.<nonce>.<ciphertext>.<tag>`, each in base64url. */
@@ -32,7 +32,7 @@ const SEALED = /^v1\.([\w-]{8})\.([\w-]{16})\.([\w-]*)\.([\w-]{22})$/
 /**
  * Reads the option `secretKeys`.
  *
- * @throws `TypeError` for a key that cannot be used, whose value the message does not repeat
+ * @throws `TypeError` for a key that cannot be used; the message does not repeat the key
  */
 export function createKeyRing(secretKeys: readonly (string | Uint8Array)[]): KeyRing {
   const ring = readKeys(secretKeys)
@@ -90,13 +90,13 @@ function readKeys(secretKeys: readonly (string | Uint8Array)[]): Map<string, Key
 function decodeKey(text: string): Uint8Array | null {
   const isHex = /^[0-9a-f]{64}$/i.test(text)
   const bytes = Buffer.from(text, isHex ? 'hex' : 'base64')
-  // A decoder ignores characters that it does not know: a key with a typing error would be another key.
+  // A decoder ignores unknown characters: a key with a typing error would be another key.
   const unpadded = text.replace(/=$/, '')
   const isExact = [bytes.toString('base64').replace(/=$/, ''), bytes.toString('base64url')].includes(unpadded)
   return isHex || isExact ? bytes : null
 }
 
-/** Tells keys apart and says nothing about the bytes of a random key. */
+/** Makes the id of a key, which tells keys apart and reveals nothing about the bytes of a random key. */
 function identify(key: Uint8Array): string {
   return createHash('sha256').update(key).digest().subarray(0, 6).toString('base64url')
 }

@@ -11,7 +11,7 @@ import type { DeadLetter, EndpointRef } from './deliveries.ts'
  */
 export interface EndpointFailingNotice extends EndpointRef {
   readonly kind: 'endpoint_failing'
-  /** Failed attempts since its last success. */
+  /** Failed attempts since the last success. */
   readonly failures: number
   /** When the first of these failures ended; null after a later success. */
   readonly failingSince: string | null
@@ -22,7 +22,7 @@ export interface EndpointDisabledNotice extends EndpointRef {
   readonly kind: 'endpoint_disabled'
   /** `failing`: too many failures for too long. `gone`: the endpoint answered 410. */
   readonly reason: 'failing' | 'gone'
-  /** As of {@link EndpointFailingNotice}. */
+  /** As in {@link EndpointFailingNotice}. */
   readonly failures: number
   readonly failingSince: string | null
 }
@@ -42,7 +42,7 @@ export interface SecretExpiringNotice extends EndpointRef {
   readonly expiresAt: string
 }
 
-/** An API key will soon expire. Sent once for each key, and again after its expiry was changed. */
+/** An API key will soon expire. Sent once for each key, and again after a change of the expiry. */
 export interface ApiKeyExpiringNotice {
   readonly kind: 'api_key_expiring'
   readonly organizationId: string
@@ -63,10 +63,10 @@ export interface SecretUnsealedNotice extends EndpointRef {
 export type ExpiryNotice = SecretExpiringNotice | ApiKeyExpiringNotice
 
 /**
- * A notice for operators. Each is sent after its cause has been written, by the process that has written it: "once" counts
- * over all processes. A notice is lost when that process dies at the same moment, and sent again after a crash of the
- * database that undoes some attempts. The list of endpoints, the delivery log and the list of keys always show the present
- * state.
+ * A notice for operators. The process that has written the cause sends the notice after the write: "once" counts over
+ * all processes. A notice is lost when that process dies at the same moment, and sent again after a crash of the
+ * database that undoes some attempts. The list of endpoints, the delivery log and the list of keys always show the
+ * present state.
  */
 export type Notice =
   | EndpointFailingNotice
@@ -92,11 +92,11 @@ export interface ExpiryRequest {
 /** The notices of a store that are caused by time alone. */
 export interface NoticeStore {
   /**
-   * Claims the notices of secrets and keys about to expire, of all organizations, by expiry: each expiry is claimed once, by
-   * one process. A secret that is rotated again and a key with another expiry are claimed anew. Expired secrets and keys,
-   * revoked keys and secrets of removed endpoints are left out.
+   * Claims the notices of secrets and keys about to expire, of all organizations, by expiry: each expiry is claimed
+   * once, by one process. A secret that is rotated again and a key with another expiry are claimed anew. Expired
+   * secrets and keys, revoked keys and secrets of removed endpoints are left out.
    *
-   * The same token again answers the same notices as far as they still hold, and more up to the limit.
+   * The same token again answers the same notices that still hold, and more up to the limit.
    */
   claimExpiring(request: ExpiryRequest): Promise<readonly ExpiryNotice[]>
 }

@@ -8,26 +8,27 @@ export function generateSigningSecret(): string {
   return `whsec_${randomBytes(32).toString('base64url')}`
 }
 
-/** How the credentials of endpoints are kept at rest: their signing secrets, and the headers of their own. */
+/** The options for the credentials of endpoints at rest: signing secrets and the endpoints' own headers. */
 export interface SecretSealingOptions {
   /**
-   * Keys of 32 random bytes: the first one seals, all of them open, so a new key is put in front and the old one stays until
-   * `secrets.reseal` has sealed everything anew. Bytes, or text in base64, base64url or hex. Default none.
+   * Keys of 32 random bytes. The first key seals and all keys open, so put a new key in front and keep the old key
+   * until `secrets.reseal` has sealed every credential anew. Bytes, or text in base64, base64url or hex. Default: no
+   * keys.
    */
   secretKeys?: readonly (string | Uint8Array)[] | undefined
   /**
-   * Whether secrets may be stored open where there is no key, and used beside keys until they are sealed. Default `false`:
-   * without keys none can be stored, and beside keys a secret that is stored open is refused, because any program that can
-   * write the row could have put it there.
+   * Allows secrets to be stored open without keys, and open secrets to be used beside keys until they are sealed.
+   * Default `false`: without keys no secret can be stored, and beside keys an open secret is refused, because any
+   * program that can write the row could have written the secret.
    */
   allowPlaintextSecrets?: boolean | undefined
 }
 
-/** The headers of an endpoint's own as a store keeps them. */
+/** An endpoint's own headers as a store keeps them. */
 export interface SealedHeaders {
   /** In the order in which they were sealed. */
   readonly headerNames: readonly string[]
-  /** Null: there are none. */
+  /** Null: no headers. */
   readonly sealedHeaders: string | null
 }
 
@@ -36,10 +37,10 @@ export interface SealedHeaders {
  * beside the names with which they were sealed only.
  */
 export interface SecretSealer {
-  /** Whether there is a key. */
+  /** True if the sealer has a key. */
   readonly hasKeys: boolean
 
-  /** Whether a form is sealed under the first key, as a new one would be. */
+  /** Returns whether a form is sealed under the first key, as a new form would be. */
   isCurrent(sealed: string): boolean
 
   /**
@@ -52,8 +53,9 @@ export interface SecretSealer {
   /**
    * Opens a signing secret.
    *
-   * @throws `BusinessApiError` with code `secret_unavailable` when its key is not in the ring, when it was changed, when it
-   *   was sealed for another endpoint, and when it is stored open although there are keys and plain text is not allowed
+   * @throws `BusinessApiError` with code `secret_unavailable` when the key of the form is not in the ring, when the
+   *   form was changed or sealed for another endpoint, and when the secret is stored open although there are keys and
+   *   plain text is not allowed
    */
   unseal(sealed: string, ref: EndpointRef): string
 
@@ -73,7 +75,7 @@ const STORED_OPEN =
   "its stored form is not sealed although option 'secretKeys' is set: seal it by secrets.reseal(), and set " +
   "'allowPlaintextSecrets' until then"
 
-/** One of the two kinds of credentials. */
+/** A kind of credentials, with the endpoint that they are sealed for. */
 interface Credential extends EndpointRef {
   /** For messages. */
   readonly name: 'signing secret' | 'headers'
@@ -82,10 +84,10 @@ interface Credential extends EndpointRef {
 }
 
 /**
- * Seals under a ring of keys.
+ * Makes a sealer with a ring of keys.
  *
  * @param onUnsealed is called once for each endpoint with a credential that is stored open beside keys and was opened
- * @throws `TypeError` for a key that cannot be used, whose value the message does not repeat
+ * @throws `TypeError` for a key that cannot be used; the message does not repeat the key
  */
 export function createSecretSealer(
   { secretKeys = [], allowPlaintextSecrets = false }: SecretSealingOptions = {},

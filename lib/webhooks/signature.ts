@@ -5,10 +5,10 @@ import { createHmac, type Hmac, timingSafeEqual } from 'node:crypto'
 /** The request carries no signature header. Thrown by `verifyWebhook`. */
 export const SIGNATURE_MISSING = 'signature_missing'
 
-/** The header is not one `t` of digits and at least one `v1`. Thrown by `verifyWebhook`. */
+/** The header is not a single `t` of digits with at least one `v1`. Thrown by `verifyWebhook`. */
 export const SIGNATURE_MALFORMED = 'signature_malformed'
 
-/** No `v1` was made with one of the secrets over this body and this `t`. Thrown by `verifyWebhook`. */
+/** No `v1` was made with a given secret over this body and this `t`. Thrown by `verifyWebhook`. */
 export const SIGNATURE_MISMATCH = 'signature_mismatch'
 
 /** Signed with a secret, but too long ago or too far ahead: perhaps a replay. Thrown by `verifyWebhook`. */
@@ -33,7 +33,7 @@ export type WebhookErrorCode =
   | typeof WEBHOOK_TOO_LARGE
   | typeof WEBHOOK_MALFORMED
 
-/** A request that is not to be trusted. Its `code` says which check failed, its `status` is the answer to give. */
+/** A request that is not to be trusted. `code` names the check that failed, `status` is the answer to give. */
 export class WebhookError extends Error {
   override readonly name = 'WebhookError'
   readonly code: WebhookErrorCode
@@ -49,10 +49,11 @@ export class WebhookError extends Error {
 // --- Signing ---
 
 /**
- * The value of the signature header (specification, section 6): `t=<unix seconds>,v1=<hex>[,v1=<hex>]`.
+ * Makes the value of the signature header (specification, section 6): `t=<unix seconds>,v1=<hex>[,v1=<hex>]`.
  *
- * @param body what is sent, byte for byte
- * @param secrets the current one first; during a rotation the one before follows. Taken literally, `whsec_` included
+ * @param body the request's body, byte for byte
+ * @param secrets the current secret, and during a rotation's overlap the previous secret after it. Taken literally,
+ *   `whsec_` included
  * @param timestamp Unix seconds. Default now
  * @throws `TypeError` without a secret or a raw body, `RangeError` for a timestamp that is not in whole seconds
  */
@@ -77,7 +78,7 @@ export function signWebhook(
 
 /** Options of `verifyWebhook`. */
 export interface VerifyWebhookOptions {
-  /** How many seconds `t` may be away from the clock, before it or after it. Default 300. */
+  /** Seconds that `t` may differ from the clock, earlier or later. Default 300. */
   toleranceSeconds?: number | undefined
   /** Milliseconds since 1970 in UTC. Default `Date.now`. */
   clock?: (() => number) | undefined
@@ -87,15 +88,15 @@ export interface VerifyWebhookOptions {
 const TOLERANCE_SECONDS = 300
 
 /**
- * Checks that a request was sent by who has a secret, and lately (specification, section 6). The signature is judged
- * before the time, so whoever has no secret learns nothing about the clock.
+ * Checks that a request was signed with a secret, and recently (specification, section 6). The signature is judged
+ * before the time, so a sender without the secret learns nothing about the clock.
  *
  * @param body exactly as received: no parsed body can be checked
  * @param header the value of the signature header, as `request.headers` has it
- * @param secrets the endpoint's signing secret, or all that may sign now
- * @returns when it was signed, in Unix seconds
- * @throws `WebhookError` for a request that is not to be trusted; `TypeError` or `RangeError` for arguments
- *   that could not verify any
+ * @param secrets the endpoint's signing secret, or all secrets that may sign now
+ * @returns the time of the signature, in Unix seconds
+ * @throws `WebhookError` for a request that is not to be trusted; `TypeError` or `RangeError` for arguments that could
+ *   not verify any request
  */
 export function verifyWebhook(
   body: string | Uint8Array,
@@ -119,7 +120,7 @@ export function verifyWebhook(
 }
 
 interface SignatureHeader {
-  /** The digits as they came: they are what was signed. */
+  /** The digits as received, because the signature covers these digits. */
   readonly timestamp: string
   readonly signatures: readonly string[]
 }
@@ -141,32 +142,32 @@ function parseHeader(header: string | readonly string[] | null | undefined): Sig
 }
 
 /**
- * Values of other schemes, v0 or a v2 to come, are passed over. Trimmed, as Node.js joins a header that came twice with
- * ", ": its second `t` must be seen.
+ * Values of other schemes, v0 or a v2 to come, are passed over. Trimmed, because Node.js joins a repeated header with
+ * ", ", and the second `t` must be seen.
  */
 function valuesOf(header: string, scheme: string): string[] {
   const parts = header.split(',').map((part) => part.trim())
   return parts.filter((part) => part.startsWith(`${scheme}=`)).map((part) => part.slice(scheme.length + 1))
 }
 
-/** SHA-256 in hex. The length must be right before `timingSafeEqual`, which throws for another. */
+/** SHA-256 in hex. The length is checked before `timingSafeEqual`, which throws for any other length. */
 const SIGNATURE = /^[0-9a-f]{64}$/i
 
 function hasMatch(signatures: readonly string[], expected: readonly Uint8Array[]): boolean {
   let isMatch = false
   for (const signature of signatures) {
-    // A decoder of hex stops without a word at what is no digit, so the text is judged, not the bytes.
+    // A decoder of hex stops silently at the first character that is not a digit, so the text is judged, not the bytes.
     if (!SIGNATURE.test(signature)) continue
     const bytes = Buffer.from(signature, 'hex')
-    // Never left early: the time taken must not tell which secret matched, or whether one did.
+    // Never left early: the duration must not reveal the matching secret, or that a secret matched.
     for (const one of expected) isMatch = timingSafeEqual(bytes, one) || isMatch
   }
   return isMatch
 }
 
 /**
- * Compared in whole seconds: `t` has lost its fraction when it was made, so the clock's is dropped too. A difference of
- * exactly the tolerance passes in both directions, one second more does not.
+ * Compared in whole seconds: `t` has no fraction, so the fraction of the clock is dropped too. A difference of exactly
+ * the tolerance passes in both directions, one second more does not.
  */
 function checkTime(timestamp: number, toleranceSeconds: number, clock: () => number): void {
   const difference = Math.abs(Math.floor(clock() / 1000) - timestamp)

@@ -2,38 +2,41 @@ import type { DestinationVerdict } from './destination.ts'
 
 /** One POST to a subscriber, complete and signed. */
 export interface WebhookRequest {
-  /** Where to: as registered by the organization. */
+  /** The URL as registered by the organization. */
   readonly url: string
   /** Content-Type, event id, event type and signature (specification, section 6), and the endpoint's own. */
   readonly headers: Readonly<Record<string, string>>
-  /** The event's envelope, to be sent byte for byte: the signature covers it. */
+  /** The event's envelope, to be sent byte for byte, because the signature covers these bytes. */
   readonly body: string
 }
 
-/** What became of one attempt. */
+/** The result of one attempt. */
 export interface WebhookAnswer {
   /** The HTTP status; null when no complete answer came. */
   readonly status: number | null
   /** Why no answer came: `timeout`, `connection_refused`, `destination_not_allowed` …; null with a status. */
   readonly error: string | null
   /**
-   * False when nothing was sent through no fault of the subscriber's, as the sender is closed or not complete: no attempt
-   * is counted then. Default true.
+   * False when nothing was sent because the sender is closed or not complete, without a fault of the subscriber: no
+   * attempt is counted then. Default true.
    */
   readonly wasMade?: boolean
-  /** What only the operator may know of a failure, the address refused for instance; never kept in the log. */
+  /** The part of a failure that only the operator may know, such as the refused address; never kept in the log. */
   readonly detail?: string | null
   /** At most the first 4 KiB of the answer's body, for the delivery log. */
   readonly bodyExcerpt: string
-  /** Milliseconds that the answer's `Retry-After` asks to wait; null or absent when it asks for nothing. */
+  /** Milliseconds to wait by the answer's `Retry-After`; null or absent without the header. */
   readonly retryAfterMs?: number | null
   /** The whole attempt in milliseconds, from the name look-up to the last byte read. */
   readonly durationMs: number
-  /** Where the time went; absent when the sender does not measure it. */
+  /** The parts of the duration; absent when the sender does not measure them. */
   readonly timings?: AttemptTimings
 }
 
-/** The parts of an attempt's duration in milliseconds; null for what did not happen, as on a connection that was open. */
+/**
+ * The parts of an attempt's duration in milliseconds; null for a part that did not happen, such as `connectMs` on an
+ * open connection.
+ */
 export interface AttemptTimings {
   readonly dnsMs: number | null
   readonly connectMs: number | null
@@ -43,24 +46,24 @@ export interface AttemptTimings {
 }
 
 /**
- * Sends one webhook. A sender makes one attempt and tells what happened: it never retries, follows no redirect, takes
- * at most 10 seconds in all, and never throws for anything the subscriber or the network does.
+ * Sends one webhook. A sender makes one attempt and reports the result: no retry, no redirect followed, at most 10
+ * seconds in all, and no error thrown for a fault of the subscriber or the network.
  */
 export interface WebhookSender {
   /**
-   * Readies what attempts need. A delivery loop calls it before it claims, and claims nothing while it fails: a sender
-   * that is not complete should be found when a host starts, not with every attempt.
+   * Prepares the sender. A delivery loop calls `prepare` before a claim, and claims nothing while `prepare` fails: an
+   * incomplete sender should be found when a host starts, not with every attempt.
    *
-   * @throws Error saying what is missing, why, and what to do
+   * @throws Error naming the missing part, the reason, and the remedy
    */
   prepare?(): Promise<void>
   /**
-   * Judges a destination as every attempt will. The developer settings ask it when an endpoint is registered, unless they
-   * have rules of their own.
+   * Judges a destination as every attempt will. The developer settings call `judge` when an endpoint is registered,
+   * unless the settings have rules of their own.
    */
   judge?(url: string): Promise<DestinationVerdict>
   /** @param signal ends the attempt at once, with the error `interrupted` */
   send(request: WebhookRequest, signal?: AbortSignal): Promise<WebhookAnswer>
-  /** Releases the connections that are kept open. Resolves when none is left. */
+  /** Closes the connections that are kept open. Resolves when all are closed. */
   close(): Promise<void>
 }
