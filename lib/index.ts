@@ -2,7 +2,8 @@
 
 // The handler
 export { type BusinessApi, createBusinessApi } from './api/create-business-api.ts'
-export type { BusinessApiOptions, ErrorContext, RateLimitOptions } from './api/options.ts'
+export type { BusinessApiOptions, RateLimitOptions } from './api/options.ts'
+export type { ErrorContext } from './http/report.ts'
 
 // Access
 export { API_KEY_PATTERN, type ApiKey } from './access/api-keys.ts'

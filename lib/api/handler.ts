@@ -4,27 +4,27 @@ import { createIds } from '../base/ids.ts'
 import { channels, type RequestTrace, trace } from '../base/tracing.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { ApiReply, ApiRequest } from '../http/message.ts'
+import type { Handler } from '../http/mount.ts'
 import { Refusal, refusals } from '../http/refusal.ts'
 import { bareReply, jsonReply } from '../http/reply.ts'
+import { createReport, type Report } from '../http/report.ts'
+import { buildOpenApiDocument } from '../openapi/document.ts'
 import { createOpenApiReply } from './openapi-reply.ts'
 import { createOperations, type Exchange } from './operations.ts'
 import type { ResolvedOptions } from './options.ts'
-import { createReport, type Report } from './report.ts'
 import { createRoutes } from './routes.ts'
 
-/** The core, between any two adapters. It never rejects. */
-export interface Handler {
-  /** Answers a request; null when its path is none of ours, so that a host with routes of its own can go on. */
-  handle(request: ApiRequest): Promise<ApiReply | null>
-  /** The answer where nobody else could answer: 404 in the API's form. */
-  notFound(request: ApiRequest): ApiReply
+/** The API between any two adapters, and its description. */
+export interface ApiHandler extends Handler {
+  /** Returns the OpenAPI document. */
+  describe(): object
 }
 
 /**
  * One way for every request: route and method, then what the operation does, then the reply. Whatever is thrown on it
  * becomes an answer here and nowhere else.
  */
-export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions): Handler {
+export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions): ApiHandler {
   const router = createRouter(store, resolved)
   const { basePath, deadlineMs } = resolved
   const report = createReport(resolved.logger, resolved.onError)
@@ -84,6 +84,7 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
         return failWithoutId(error, request)
       }
     },
+    describe: () => buildOpenApiDocument({ routes: createRoutes(store), ...resolved }),
   }
 }
 

@@ -3,16 +3,7 @@ import { isRateLimit, RATE_LIMIT_REQUIREMENT, type RateLimit, type RateLimits } 
 import { type Clock, createIds, type Ids } from '../base/ids.ts'
 import type { Logger } from '../base/log.ts'
 import { readHeaderPrefix, readLogger, readMatching, readWhole } from '../base/options.ts'
-
-/** Where and to whom an unexpected failure happened. */
-export interface ErrorContext {
-  readonly requestId: string
-  readonly method: string
-  /** Without the query. */
-  readonly path: string
-  /** What the caller got: 500 for a bug, 503 when the store could not be used. */
-  readonly status: number
-}
+import type { ErrorContext } from '../http/report.ts'
 
 /** How many requests are let through (specification, section 8). */
 export interface RateLimitOptions {

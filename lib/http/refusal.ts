@@ -35,7 +35,8 @@ export const refusals = {
   unsupported: (what: string): Refusal => new Refusal(415, what),
   empty: (): Refusal => new Refusal(400, 'Request body is empty: send a JSON object'),
   notJson: (): Refusal => new Refusal(400, 'Request body is not valid JSON'),
-  wrongMediaType: (): Refusal => new Refusal(415, 'Content-Type must be application/json'),
+  wrongMediaType: (expected = 'application/json'): Refusal =>
+    new Refusal(415, `Content-Type must be ${expected}`),
   invalid: (what: string): Refusal => new Refusal(422, what),
   keyReused: (): Refusal =>
     new Refusal(422, 'Idempotency-Key was already used with a different request body'),

@@ -25,6 +25,22 @@ export async function listDeliveries(
   return JSON.parse(deliveries ?? '[]') as Delivery[]
 }
 
+/** Counts deliveries of an organization, to at most `max`. */
+export async function countDeliveries(
+  database: Database,
+  organizationId: string,
+  filter: DeliveryFilter,
+  max: number,
+): Promise<number> {
+  const [count] = await database.row(
+    (sql, answerTag) => sql`
+      select count(*)::text, ${answerTag} from (
+        select 1 from ${deliveriesOf(sql, organizationId, filter)} limit ${max}::int
+      ) as found`,
+  )
+  return Number(count)
+}
+
 /** Gives a delivery with its event's body and its attempts. */
 export async function getDelivery(
   database: Database,
@@ -135,13 +151,14 @@ export async function cancelDelivery(
 
 /** The text after `from`, with a `where` that can be narrowed further. */
 export function deliveriesOf(sql: Sql, organizationId: string, filter: DeliveryFilter): Fragment {
-  const { endpointId, type, states, since, until } = filter
+  const { endpointId, eventId, type, states, since, until } = filter
   return sql`
     business_api.deliveries delivery
     join business_api.events event
       on event.organization_id = delivery.organization_id and event.id = delivery.event_id
     where delivery.organization_id = ${organizationId}::text
       ${endpointId === undefined ? sql`` : sql`and delivery.endpoint_id = ${endpointId}::text`}
+      ${eventId === undefined ? sql`` : sql`and delivery.event_id = ${eventId}::text`}
       ${type === undefined ? sql`` : sql`and event.type = ${type}::text`}
       ${states === undefined ? sql`` : sql`and delivery.state = any (${textArray(sql, states)})`}
       ${since === undefined ? sql`` : sql`and delivery.created_at >= ${since}::text::timestamptz`}
@@ -155,5 +172,17 @@ function columns(sql: Sql): Fragment {
     case when delivery.state = 'pending' then ${isoTimestamp(sql, 'delivery.due_at')} end as "dueAt",
     delivery.reason,
     ${isoTimestamp(sql, 'delivery.created_at')} as "createdAt",
-    ${isoTimestamp(sql, 'delivery.finished_at')} as "finishedAt"`
+    ${isoTimestamp(sql, 'delivery.finished_at')} as "finishedAt",
+    ${lastAttempt(sql, sql`status`)} as "lastStatus", ${lastAttempt(sql, sql`error`)} as "lastError"`
+}
+
+/** A field of a delivery's last attempt: one descent of the primary key for each delivery shown. */
+function lastAttempt(sql: Sql, field: Fragment): Fragment {
+  return sql`
+    (
+      select attempt.${field} from business_api.delivery_attempts attempt
+      where attempt.organization_id = delivery.organization_id and attempt.delivery_id = delivery.id
+      order by attempt.number desc
+      limit 1
+    )`
 }

@@ -48,6 +48,9 @@ export interface EndpointSettings {
    */
   register(organizationId: string, endpoint: NewEndpoint): Promise<EndpointWithSecret>
 
+  /** Gives an endpoint. */
+  get(organizationId: string, endpointId: string): Promise<WebhookEndpoint>
+
   /** All endpoints of the organization that have not been removed, newest first. */
   list(organizationId: string): Promise<readonly WebhookEndpoint[]>
 
@@ -137,6 +140,7 @@ export function createEndpointSettings(
   const { endpoints } = store
   const { sealer, judge, maxEndpoints, headerPrefix, ids, clock, makeEntry } = tools
   const { readRegister, readUpdate } = defineEndpointCalls(headerPrefix)
+  const readGet = defineRef('show')
   const readRemove = defineRef('remove')
 
   function move({ verb, to, from, action }: Move): EndpointSettings['pause'] {
@@ -173,6 +177,11 @@ export function createEndpointSettings(
       const request = audited(makeEntry, call, 'endpoint.registered', id, { types: endpoint.types })
       const insertion = await endpoints.insert({ ...request, endpoint, limit: maxEndpoints })
       return { secret, ...insertedItem(call, insertion, refusals) }
+    },
+
+    async get(organizationId, endpointId) {
+      const call = readGet(organizationId, { endpointId })
+      return found(await endpoints.get(call.organizationId, call.input.endpointId), call.action)
     },
 
     async list(organizationId) {

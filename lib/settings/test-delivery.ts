@@ -1,4 +1,6 @@
 import * as v from 'valibot'
+import type { RateLimit } from '../access/rate-limit.ts'
+import { BusinessApiError, LIMIT_REACHED } from '../base/errors.ts'
 import { found, IdSchema, OrganizationIdSchema, read } from '../base/host-input.ts'
 import type { Clock, Ids } from '../base/ids.ts'
 import type { BusinessApiStore } from '../business-store.ts'
@@ -54,6 +56,9 @@ export interface TestDeliveryTools {
   readonly makeEntry: MakeEntry
 }
 
+/** Of an organization, so that no signed-in person makes the service a cannon: 10 at once, 10 a minute. */
+const TESTS: RateLimit = { perSecond: 10 / 60, burst: 10 }
+
 /** Sends an example of an event to an endpoint at once. */
 export function createTestDelivery(
   store: Pick<BusinessApiStore, 'endpoints' | 'audit'>,
@@ -77,7 +82,12 @@ export function createTestDelivery(
     const request = makeRequest({ ...ref, ...target, eventId, type, body }, sealer, headerPrefix, timestamp)
     // Recorded before the test is sent: a test sent without a record would be worse than a record without a test.
     const entry = makeEntry('endpoint.test_sent', ref.endpointId, input.actor, { type, eventId })
-    await store.audit.record(ref.organizationId, entry)
+    if (!(await store.audit.record(ref.organizationId, entry, TESTS))) {
+      throw new BusinessApiError(
+        LIMIT_REACHED,
+        `${action} as the organization has sent 10 within a minute: wait a little`,
+      )
+    }
     const answer = await attempt(sender, request, createInterruption(), rethrow)
     if (answer.wasMade === false) throw new Error(`${action} as ${answer.detail ?? answer.error}`)
     return { delivered: isSuccess(answer), eventId, type, ...toResult(answer) }
