@@ -1,0 +1,2 @@
+// Makes the page better where JavaScript runs; everything works without it.
+export {}
