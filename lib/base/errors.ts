@@ -58,6 +58,12 @@ export type ErrorCode =
   | typeof SECRET_UNAVAILABLE
   | typeof SCHEMA_TOO_NEW
 
+interface ErrorDetails {
+  readonly cause?: unknown
+  readonly record?: object | null
+  readonly fields?: readonly string[]
+}
+
 /**
  * Every error that the library expects; `code` tells a host the kind. Misuse by the programmer (a bad option, a wrong
  * argument) is a `TypeError` or `RangeError` instead.
@@ -67,15 +73,18 @@ export class BusinessApiError extends Error {
   readonly code: ErrorCode
   // Private, so that no log of the error repeats the fields of the record: a URL may hold a token.
   readonly #record: object | null
+  /** With {@link INVALID_INPUT}, the names of the fields that cannot be used, as far as they are known. Else empty. */
+  readonly fields: readonly string[]
 
   constructor(
     code: ErrorCode,
     message: string,
-    { record = null, ...options }: { cause?: unknown; record?: object | null } = {},
+    { record = null, fields = [], ...options }: ErrorDetails = {},
   ) {
     super(message, options)
     this.code = code
     this.#record = record
+    this.fields = fields
   }
 
   /**

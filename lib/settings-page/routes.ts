@@ -1,9 +1,17 @@
 import type { Ability } from './access.ts'
 import type { Show } from './context.ts'
+import * as audit from './screens/audit.ts'
+import * as deliveries from './screens/deliveries.ts'
+import * as delivery from './screens/delivery.ts'
+import * as endpoint from './screens/endpoint.ts'
+import { change, registration } from './screens/endpoint-form.ts'
+import { disabling, removal, secretRotation } from './screens/endpoint-questions.ts'
+import * as endpoints from './screens/endpoints.ts'
 import * as key from './screens/key.ts'
 import * as keys from './screens/keys.ts'
 import * as newKey from './screens/new-key.ts'
 import * as overview from './screens/overview.ts'
+import { recovery } from './screens/recovery.ts'
 
 /** One kind of request that the page answers. */
 interface Route {
@@ -34,12 +42,39 @@ const ROUTES: readonly Route[] = [
   { method: 'GET', path: '/keys/:id', reads: 'keys:read', show: key.show },
   ...both('/keys/:id/rotate', 'keys', key.rotation),
   ...both('/keys/:id/revoke', 'keys', key.revocation),
+
+  ...both('/endpoints/new', 'endpoints', registration),
+  { method: 'GET', path: '/endpoints', reads: 'endpoints:read', show: endpoints.show },
+  { method: 'GET', path: '/endpoints/:id', reads: 'endpoints:read', show: endpoint.show },
+  ...both('/endpoints/:id/edit', 'endpoints', change),
+  ...both('/endpoints/:id/disable', 'endpoints', disabling),
+  ...both('/endpoints/:id/remove', 'endpoints', removal),
+  ...both('/endpoints/:id/rotate', 'endpoints', secretRotation),
+  act('/endpoints/:id/test', 'endpoints', endpoint.sendTest),
+  act('/endpoints/:id/pause', 'endpoints', endpoint.moves.pause),
+  act('/endpoints/:id/resume', 'endpoints', endpoint.moves.resume),
+  act('/endpoints/:id/enable', 'endpoints', endpoint.moves.enable),
+
+  ...both('/deliveries/recover', 'deliveries', recovery),
+  { method: 'GET', path: '/deliveries', reads: 'deliveries:read', show: deliveries.show },
+  { method: 'GET', path: '/deliveries/:id', reads: 'deliveries:read', show: delivery.show },
+  ...both('/deliveries/:id/cancel', 'deliveries', delivery.cancellation),
+  act('/deliveries/:id/redeliver', 'deliveries', delivery.redeliver),
+
+  { method: 'GET', path: '/audit', reads: 'audit:read', show: audit.show },
 ]
+
+/** An act without a question. */
+function act(path: string, subject: Subject, show: Show): Route {
+  return { method: 'POST', path, reads: `${subject}:read`, writes: `${subject}:write`, show }
+}
+
+type Subject = 'keys' | 'endpoints' | 'deliveries'
 
 /** A form, or a question before an act, and the act at the same path: a reload of the answer asks again. */
 function both(
   path: string,
-  subject: 'keys' | 'endpoints' | 'deliveries',
+  subject: Subject,
   { ask, act }: { readonly ask: Show; readonly act: Show },
 ): readonly Route[] {
   const abilities = { reads: `${subject}:read`, writes: `${subject}:write` } as const

@@ -77,6 +77,8 @@ export interface Capabilities {
   readonly tests: boolean
   /** Whether signing secrets can be stored: there are `secretKeys`, or `allowPlaintextSecrets`. */
   readonly signing: boolean
+  /** The beginning of the names of the service's headers: `X-SERVICE`. */
+  readonly headerPrefix: string
 }
 
 /** Of the bounds per organization: each list gives all records at once. */
@@ -117,6 +119,7 @@ export function createDeveloperSettings(
     capabilities: {
       tests: sender !== undefined,
       signing: sealer.hasKeys || options.allowPlaintextSecrets === true,
+      headerPrefix: readHeaderPrefix(options.headerPrefix),
     },
   }
 }

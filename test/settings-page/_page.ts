@@ -13,6 +13,7 @@ import {
   type SettingsPage,
   type SettingsPageOptions,
 } from '../../lib/settings-page.ts'
+import { resolveTo } from '../sender/_setup.ts'
 
 // A page on a memory store, called in its fetch form.
 
@@ -63,7 +64,7 @@ export function setUp({
   const settings = createDeveloperSettings(store, {
     secretKeys: [randomBytes(32)],
     localDevelopment: true,
-    lookup: async () => [{ address: '127.0.0.1', family: 4 }],
+    lookup: resolveTo('127.0.0.1'),
     ...settingsOptions,
   })
   const errors: unknown[] = []
