@@ -22,7 +22,7 @@ export interface Context {
   readonly form: FormFields
   readonly newId: Ids
   /** Null without option `api`. */
-  readonly reference: Reference | null
+  readonly reference: (() => Reference) | null
   /** Returns a path of the page with its mount path: `link('/keys', { show: 'all' })`. */
   link(path: string, query?: Readonly<Record<string, string | null | undefined>>): string
 }

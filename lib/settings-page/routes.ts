@@ -12,6 +12,7 @@ import * as keys from './screens/keys.ts'
 import * as newKey from './screens/new-key.ts'
 import * as overview from './screens/overview.ts'
 import { recovery } from './screens/recovery.ts'
+import * as reference from './screens/reference.ts'
 
 /** One kind of request that the page answers. */
 interface Route {
@@ -62,6 +63,11 @@ const ROUTES: readonly Route[] = [
   act('/deliveries/:id/redeliver', 'deliveries', delivery.redeliver),
 
   { method: 'GET', path: '/audit', reads: 'audit:read', show: audit.show },
+
+  { method: 'GET', path: '/reference', reads: null, show: reference.show },
+  { method: 'GET', path: '/reference/openapi.json', reads: null, show: reference.download },
+  { method: 'GET', path: '/reference/webhooks', reads: null, show: reference.showWebhooks },
+  { method: 'GET', path: '/reference/:id', reads: null, show: reference.showOperation },
 ]
 
 /** An act without a question. */

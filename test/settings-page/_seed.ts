@@ -120,5 +120,9 @@ export function screensOf(seeded: Seeded): readonly string[] {
     `/deliveries/${pendingDelivery}/cancel`,
     '/audit',
     `/audit?subject=${endpoint}`,
+    '/reference',
+    '/reference/webhooks',
+    '/reference/createClient',
+    '/reference/onInvoicePaid',
   ]
 }

@@ -60,7 +60,7 @@ export function showSecret(context: Context, created: CreatedApiKey, title: stri
   const { t, link, reference } = context
   const [example] = created.scopes.filter((scope) => scope.endsWith(':read'))
   const path = `/api/v1/${(example ?? 'clients:read').replace(':read', '')}`
-  const curl = `curl ${reference?.server ?? 'https://api.example.com'}${path} \\\n  -H 'Authorization: Bearer ${created.key}'`
+  const curl = `curl ${reference?.().server ?? 'https://api.example.com'}${path} \\\n  -H 'Authorization: Bearer ${created.key}'`
   const content = html`${notice('wait', t`Copy it now. It cannot be shown again.`, html`<p>${t`Keep it where your program keeps its other secrets, never in its source.`}</p>`)}
 ${secretField(t, t`API key`, created.key)}
 <h2>${t`Try it`}</h2>

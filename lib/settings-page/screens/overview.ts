@@ -73,7 +73,7 @@ function troublesOf(
 
 function steps(context: Context, { hasApiKey, hasUsedApiKey, hasEndpoint }: Overview): Content {
   const { t, link, access, reference } = context
-  const curl = `curl ${reference?.server ?? 'https://api.example.com'}/api/v1/clients \\\n  -H 'Authorization: Bearer …'`
+  const curl = `curl ${reference?.().server ?? 'https://api.example.com'}/api/v1/clients \\\n  -H 'Authorization: Bearer …'`
   const mayKeys = access.can('keys:write')
   const mayEndpoints = access.can('endpoints:write')
   return html`<h2>${t`First steps`}</h2>

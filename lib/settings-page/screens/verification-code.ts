@@ -22,7 +22,7 @@ ${blocks.map(([name, code], index) =>
 function node(header: string): string {
   return `import { createHmac, timingSafeEqual } from 'node:crypto'
 
-export function isGenuine(rawBody, headers, secret) {
+function isGenuine(rawBody, headers, secret) {
   const parts = headers['${header.toLowerCase()}'].split(',').map((part) => part.split('='))
   const time = parts.find(([name]) => name === 't')[1]
   const expected = createHmac('sha256', secret).update(\`\${time}.\`).update(rawBody).digest()
