@@ -8,7 +8,10 @@ export interface Html {
 /** A value in a template: markup stays as it is, text is escaped, `null`, `undefined` and `false` give nothing. */
 export type Content = Html | string | number | false | null | undefined | readonly Content[]
 
-/** Builds markup. Every value that is not markup is escaped, for elements and for quoted attributes alike. */
+/**
+ * Builds markup. Every value that is not markup is escaped, for elements and for quoted attributes alike, and control and
+ * direction characters in it are made visible: text of others could otherwise pass for other text.
+ */
 export function html(strings: TemplateStringsArray, ...values: readonly Content[]): Html {
   let markup = strings[0] ?? ''
   values.forEach((value, index) => {
@@ -20,9 +23,14 @@ export function html(strings: TemplateStringsArray, ...values: readonly Content[
 /** Gives the text of markup, with everything else escaped. */
 export function toMarkup(content: Content): string {
   if (content === null || content === undefined || content === false) return ''
-  if (typeof content === 'string') return escapeText(content)
+  if (typeof content === 'string') return escapeText(content.replace(UNSEEN, name))
   if (typeof content === 'number') return String(content)
   return MARKUP in content ? content[MARKUP] : content.map(toMarkup).join('')
+}
+
+/** Text with every character as it is, for values that are copied or sent back. */
+export function exact(text: string): Html {
+  return { [MARKUP]: escapeText(text) }
 }
 
 /** Values of attributes: `true` gives the name alone, `false`, `null` and `undefined` give nothing. */
@@ -36,6 +44,14 @@ export function attributes(all: Attributes): Html {
     markup += value === true ? ` ${name}` : ` ${name}="${escapeText(String(value))}"`
   }
   return { [MARKUP]: markup }
+}
+
+/** Controls except tab and line break, zero-width spaces, and the characters that turn the direction of text. */
+const UNSEEN = /[\p{Cc}\u061C\u200B\u2028-\u202E\u2060-\u206F\uFEFF]/gu
+
+function name(character: string): string {
+  if (character === '\n' || character === '\t') return character
+  return `\u27e8${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}\u27e9`
 }
 
 const ENTITIES: Readonly<Record<string, string>> = {

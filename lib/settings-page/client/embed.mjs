@@ -17,6 +17,8 @@ function shortenCss(text) {
     .replace(/ ?([{};]) ?/g, '$1')
     .replace(/([:,]) /g, '$1')
     .replaceAll(';}', '}')
+    .replace(/([ :,(])0\./g, '$1.')
+    .replaceAll(' > ', '>')
     .trim()
 }
 

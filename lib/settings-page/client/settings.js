@@ -23,6 +23,24 @@ function enhance(root) {
   for (const button of all('[data-copy]', root)) button.hidden = false
   for (const list of all('[data-types]', root)) addTypeTools(list)
   for (const live of all('[data-live=yes]', root)) addPause(live)
+  addRoles(root)
+}
+
+// The narrow layout shows rows as lists, and some browsers then forget that they are rows.
+const ROLES = {
+  table: 'table',
+  thead: 'rowgroup',
+  tbody: 'rowgroup',
+  tr: 'row',
+  td: 'cell',
+  'th[scope=col]': 'columnheader',
+  'th[scope=row]': 'rowheader',
+}
+
+/** @type {(root: ParentNode) => void} */
+function addRoles(root) {
+  for (const [selector, role] of Object.entries(ROLES))
+    for (const each of all(selector, root)) each.setAttribute('role', role)
 }
 
 /** @type {(time: HTMLTimeElement) => void} */
@@ -231,6 +249,7 @@ setInterval(async () => {
   if (!next || !live.isConnected || live.contains(document.activeElement)) return
   live.replaceWith(document.adoptNode(next))
   for (const time of next.querySelectorAll('time')) localize(time)
+  addRoles(next)
   if (next.getAttribute('data-live') === 'no') for (const button of all('[data-pause]')) button.remove()
 }, REFRESH_MS)
 

@@ -1,7 +1,7 @@
 import type { DeliveryAttempt } from '../../webhooks/deliveries.ts'
 import type { Context } from '../context.ts'
 import { type Html, html } from '../html.ts'
-import { codeBlock, foreignText } from '../views/copyable.ts'
+import { codeBlock } from '../views/copyable.ts'
 import { facts } from '../views/facts.ts'
 import { answerText } from './delivery-words.ts'
 
@@ -21,5 +21,5 @@ export function attemptFacts(
   return html`${facts([
     [t`Answer`, answerText(t, status, error)],
     [t`Took`, `${format.duration(durationMs)}${parts.length > 0 ? ` (${parts.join(', ')})` : ''}`],
-  ])}${bodyExcerpt !== '' && codeBlock(t, foreignText(bodyExcerpt), t`The beginning of the answer`)}`
+  ])}${bodyExcerpt !== '' && codeBlock(t, bodyExcerpt, t`The beginning of the answer`)}`
 }

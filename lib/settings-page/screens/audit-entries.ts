@@ -2,7 +2,6 @@ import type { AuditAction, AuditEntry } from '../../access/audit.ts'
 import type { Context } from '../context.ts'
 import { type Content, type Html, html } from '../html.ts'
 import type { Texts } from '../texts.ts'
-import { foreignText } from '../views/copyable.ts'
 
 /** The newest audit entries of one subject, under a heading; nothing for a person who may not see the audit. */
 export async function auditOf(context: Context, subjectId: string): Promise<Content> {
@@ -21,7 +20,7 @@ export function entryList(context: Context, entries: readonly AuditEntry[], hasS
   return html`<ul class="ba-log">
 ${entries.map(
   (entry) => html`<li><span class="ba-log-time">${format.time(entry.at)}</span> <span><strong>${
-    entry.actor === null ? t`The operator` : foreignText(entry.actor)
+    entry.actor === null ? t`The operator` : entry.actor
   }</strong> ${sentence(t, entry)}${hasSubjects && html` ${subjectOf(context, entry)}`}</span></li>
 `,
 )}</ul>`
@@ -56,7 +55,7 @@ function sentence(t: Texts, { action, details }: AuditEntry): string {
 /** What else an entry says: names and numbers, never a secret. */
 function detailText(t: Texts, action: AuditAction, details: AuditEntry['details']): string {
   const { name, type, fields, recovered, events, overlapMs } = details
-  if (action === 'api_key.created' && typeof name === 'string') return foreignText(name)
+  if (action === 'api_key.created' && typeof name === 'string') return name
   if (action === 'endpoint.updated' && Array.isArray(fields)) return fields.map(String).join(', ')
   if (action === 'endpoint.test_sent' && typeof type === 'string') return type
   if (action === 'deliveries.recovered' && typeof recovered === 'number') {
@@ -80,7 +79,7 @@ function subjectOf({ link, t, access }: Context, { subjectId }: AuditEntry): Con
   }
   const [path, isSeen] = paths[kind ?? ''] ?? []
   if (path === undefined) return null
-  const id = html`<code>${foreignText(subjectId)}</code>`
+  const id = html`<code>${subjectId}</code>`
   const filter = html`<a class="ba-quiet-link" href="${link('/audit', { subject: subjectId })}">${t`only this`}</a>`
   return html`${isSeen && /^\w{1,64}$/.test(subjectId) ? html`<a href="${link(`${path}/${subjectId}`)}">${id}</a>` : id} ${filter}`
 }

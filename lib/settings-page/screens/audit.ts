@@ -1,7 +1,7 @@
 import { isIdOf } from '../../base/ids.ts'
 import type { Context, Page } from '../context.ts'
 import { html } from '../html.ts'
-import { foreignText, quietLink } from '../views/copyable.ts'
+import { quietLink } from '../views/copyable.ts'
 import { empty } from '../views/notice.ts'
 import { entryList } from './audit-entries.ts'
 
@@ -15,7 +15,7 @@ export async function show(context: Context): Promise<Page> {
   const content = html`<p class="ba-lead">${t`Every change of these settings, and who made it. Entries are kept for good.`}</p>
 ${
   subject !== undefined &&
-  html`<p>${t`Only changes of`} <code>${foreignText(subject)}</code>. ${quietLink(link('/audit'), t`Show all`)}</p>`
+  html`<p>${t`Only changes of`} <code>${subject}</code>. ${quietLink(link('/audit'), t`Show all`)}</p>`
 }
 ${data.length === 0 ? empty(subject === undefined ? t`Nothing was changed yet.` : t`Nothing matches.`) : entryList(context, data, true)}
 <p class="ba-pages">${before !== null && html`<a href="${link('/audit', { subject })}">${t`Newest`}</a>`}${

@@ -16,22 +16,16 @@ export function deliveryTable(
   deliveries: readonly Delivery[],
   endpoints: readonly WebhookEndpoint[] | null,
 ): Html {
-  const { t, link, format, access } = context
+  const { t, link, format } = context
   const names = new Map(endpoints?.map((endpoint) => [endpoint.id, nameOf(endpoint)]))
-  const endpointCell = ({ endpointId }: Delivery) => {
-    const name = names.get(endpointId)
-    if (name === undefined) return t`Removed`
-    return access.can('endpoints:read')
-      ? html`<a href="${link(`/endpoints/${endpointId}`)}">${name}</a>`
-      : name
-  }
+  const endpointCell = ({ endpointId }: Delivery) => names.get(endpointId) ?? t`Removed`
   return table<Delivery>(
     t`Deliveries`,
     [
       { head: t`Event`, cell: ({ id, type }) => html`<a href="${link(`/deliveries/${id}`)}">${type}</a>` },
-      { head: t`Created`, cell: ({ createdAt }) => format.time(createdAt) },
-      ...(endpoints === null ? [] : [{ head: t`Endpoint`, cell: endpointCell }]),
-      { head: t`State`, cell: (delivery: Delivery) => deliveryState(t, delivery) },
+      { head: t`Created`, isPlain: true, cell: ({ createdAt }) => format.time(createdAt) },
+      ...(endpoints === null ? [] : [{ head: t`Endpoint`, isPlain: true, cell: endpointCell }]),
+      { head: t`State`, isPlain: true, cell: (delivery: Delivery) => deliveryState(t, delivery) },
       { head: t`Attempts`, cell: ({ attempts }: Delivery) => format.number(attempts) },
       {
         head: t`Last answer`,

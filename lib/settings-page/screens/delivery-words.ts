@@ -2,7 +2,6 @@ import type { Delivery, DeliveryState } from '../../webhooks/deliveries.ts'
 import type { Html } from '../html.ts'
 import type { Texts } from '../texts.ts'
 import { badge, type Tone } from '../views/badge.ts'
-import type { IconName } from '../views/icon.ts'
 
 /** Every state of a delivery, in the order of the filter. */
 export const DELIVERY_STATES = [
@@ -27,18 +26,18 @@ export function stateText(t: Texts, state: DeliveryState): string {
   return texts[state]
 }
 
-const LOOKS: Readonly<Record<DeliveryState, readonly [Tone, IconName]>> = {
-  pending: ['wait', 'clock'],
-  in_flight: ['wait', 'arrow'],
-  delivered: ['good', 'check'],
-  dead_lettered: ['bad', 'cross'],
-  skipped: ['quiet', 'skip'],
-  cancelled: ['quiet', 'skip'],
+const TONES: Readonly<Record<DeliveryState, Tone>> = {
+  pending: 'wait',
+  in_flight: 'wait',
+  delivered: 'good',
+  dead_lettered: 'bad',
+  skipped: 'quiet',
+  cancelled: 'quiet',
 }
 
 /** The state of a delivery with its icon. */
 export function deliveryState(t: Texts, { state }: Delivery): Html {
-  return badge(...LOOKS[state], stateText(t, state))
+  return badge(TONES[state], stateText(t, state))
 }
 
 /** What came of an attempt, in words: the status, or why there is none. */

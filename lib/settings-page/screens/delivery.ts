@@ -1,9 +1,9 @@
 import { BusinessApiError, INVALID_STATE } from '../../base/errors.ts'
 import type { DeliveryDetails } from '../../webhooks/deliveries.ts'
 import type { Context, Page, Screen } from '../context.ts'
-import { type Content, html } from '../html.ts'
+import { type Content, exact, html } from '../html.ts'
 import { confirmationPage } from '../views/confirmation.ts'
-import { codeBlock, foreignText } from '../views/copyable.ts'
+import { codeBlock } from '../views/copyable.ts'
 import { facts } from '../views/facts.ts'
 import { buttonForm } from '../views/form.ts'
 import { questionLink } from '../views/link.ts'
@@ -110,8 +110,8 @@ ${attemptFacts(context, attempt)}</section>
 `,
 )}</div>
 <h2>${t`Body`}</h2>
-${codeBlock(t, foreignText(pretty(body)), t`The body of the event`)}
-<details><summary>${t`As it is sent, byte for byte`}</summary>${codeBlock(t, body, t`The body as it is sent`)}</details>
+${codeBlock(t, pretty(body), t`The body of the event`)}
+<details><summary>${t`As it is sent, byte for byte`}</summary>${codeBlock(t, exact(body), t`The body as it is sent`)}</details>
 ${await auditOf(context, id)}`
   const isOpen = state === 'pending' || state === 'in_flight'
   const acts = access.can('deliveries:write') && [

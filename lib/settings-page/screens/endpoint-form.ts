@@ -1,7 +1,7 @@
 import { BusinessApiError, INVALID_INPUT, LIMIT_REACHED } from '../../base/errors.ts'
 import type { EndpointWithSecret } from '../../settings/secret-rotation.ts'
 import type { Context, Page, Screen } from '../context.ts'
-import { type Content, html } from '../html.ts'
+import { attributes, type Content, html } from '../html.ts'
 import { alreadyMade } from '../views/already-made.ts'
 import { secretField } from '../views/copyable.ts'
 import { checkbox, fieldset, form, input, type Problems, problemSummary, radios } from '../views/form.ts'
@@ -171,7 +171,10 @@ function headerFields({ t }: Context, { known, added }: EndpointWish): Content {
   // The values of a form that was refused are not sent back: they are secrets.
   const fresh = [...added.map(({ name }) => ({ name })), ...spare]
   return html`${known.map(
-    ({ name, act }, index) => html`<div class="ba-headers"><input type="hidden" name="known" value="${name}">
+    (
+      { name, act },
+      index,
+    ) => html`<div class="ba-headers"><input type="hidden"${attributes({ name: 'known', value: name })}>
 <label for="known-${index}"><code>${name}</code></label><span><select class="ba-input" id="known-${index}" name="known-act">${[
       ['keep', t`Keep its value`],
       ['replace', t`Replace its value`],

@@ -3,18 +3,17 @@ import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import type { Html } from '../html.ts'
 import type { Texts } from '../texts.ts'
 import { badge } from '../views/badge.ts'
-import { foreignText } from '../views/copyable.ts'
 
 /** The name of an endpoint for people: its description, else its URL. */
 export function nameOf({ description, url }: Pick<WebhookEndpoint, 'description' | 'url'>): string {
-  return foreignText(description || url)
+  return description || url
 }
 
 /** The state of an endpoint as a word. */
 export function endpointState(t: Texts, { state, failures }: WebhookEndpoint): Html {
-  if (state === 'paused') return badge('wait', 'pause', t`Paused`)
-  if (state === 'disabled') return badge('bad', 'cross', t`Disabled`)
-  return failures > 0 ? badge('wait', 'warning', t`Failing`) : badge('good', 'check', t`Enabled`)
+  if (state === 'paused') return badge('wait', t`Paused`)
+  if (state === 'disabled') return badge('bad', t`Disabled`)
+  return failures > 0 ? badge('wait', t`Failing`) : badge('good', t`Enabled`)
 }
 
 /** Why an endpoint is disabled; empty while it is not. */

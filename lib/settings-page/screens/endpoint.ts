@@ -5,7 +5,6 @@ import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import type { Context, Page, Screen, Show } from '../context.ts'
 import { choiceOf } from '../form-values.ts'
 import { type Content, html } from '../html.ts'
-import { foreignText } from '../views/copyable.ts'
 import { facts } from '../views/facts.ts'
 import { buttonForm, form, select } from '../views/form.ts'
 import { buttonLink, questionLink } from '../views/link.ts'
@@ -65,7 +64,7 @@ async function showEndpoint(context: Context, endpoint: WebhookEndpoint, message
   const content = html`${message}
 ${trouble(context, endpoint)}
 ${facts([
-  [t`URL`, html`<code>${foreignText(url)}</code>`],
+  [t`URL`, html`<code>${url}</code>`],
   [t`State`, endpointState(t, endpoint)],
   [t`Events`, types === null ? t`All events, also types to come` : types.join(', ')],
   headerNames.length === 0

@@ -1,7 +1,6 @@
 import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import type { Context, Page } from '../context.ts'
 import { html } from '../html.ts'
-import { foreignText } from '../views/copyable.ts'
 import { buttonLink } from '../views/link.ts'
 import { empty, notice } from '../views/notice.ts'
 import { table } from '../views/table.ts'
@@ -25,7 +24,7 @@ ${
             cell: (endpoint) => html`<a href="${link(`/endpoints/${endpoint.id}`)}">${nameOf(endpoint)}</a>`,
           },
           // Text and no link: a click would be a request that the page has no say in.
-          { head: t`URL`, cell: ({ url }) => html`<code>${foreignText(url)}</code>` },
+          { head: t`URL`, cell: ({ url }) => html`<code>${url}</code>` },
           { head: t`Events`, cell: ({ types }) => typesText(t, types) },
           { head: t`State`, cell: (endpoint) => endpointState(t, endpoint) },
           {

@@ -13,10 +13,10 @@ export function isInForce({ revokedAt, expiresAt }: ApiKey, now: number): boolea
 
 /** The state of a key as a word. */
 export function keyState(t: Texts, key: ApiKey, now: number): Html {
-  if (key.revokedAt !== null) return badge('bad', 'cross', t`Revoked`)
-  if (!isInForce(key, now)) return badge('quiet', 'clock', t`Expired`)
-  if (key.successorId !== null) return badge('wait', 'clock', t`Replaced`)
-  return badge('good', 'check', t`Active`)
+  if (key.revokedAt !== null) return badge('bad', t`Revoked`)
+  if (!isInForce(key, now)) return badge('quiet', t`Expired`)
+  if (key.successorId !== null) return badge('wait', t`Replaced`)
+  return badge('good', t`Active`)
 }
 
 /** A resource of the API with the scopes that it has. */

@@ -2,7 +2,7 @@ import { attributes, type Content, type Html, html } from '../html.ts'
 import type { Texts } from '../texts.ts'
 
 /** Text in a block, with a button that copies it. The button is hidden until a script can do so. */
-export function codeBlock(t: Texts, code: string, label: string): Html {
+export function codeBlock(t: Texts, code: Content, label: string): Html {
   return html`<div class="ba-code"><pre tabindex="0" aria-label="${label}"><code>${code}</code></pre><button class="ba-button ba-copy" type="button" data-copy hidden>${t`Copy`}</button></div>`
 }
 
@@ -10,14 +10,6 @@ export function codeBlock(t: Texts, code: string, label: string): Html {
 export function secretField(t: Texts, label: string, secret: string): Html {
   return html`<div class="ba-secret" data-secret><label for="secret">${label}</label>
 <div class="ba-code"><input class="ba-input" id="secret" readonly spellcheck="false" autocomplete="off" value="${secret}"><button class="ba-button ba-button-main ba-copy" type="button" data-copy data-focus hidden>${t`Copy`}</button></div></div>`
-}
-
-/** Text of others: control and direction characters are made visible. */
-export function foreignText(text: string): string {
-  return text.replace(/[\p{Cc}\p{Cf}]/gu, (character) => {
-    if (character === '\n' || character === '\t') return character
-    return `\u27e8${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}\u27e9`
-  })
 }
 
 /** A link to the same page in another view. */

@@ -19,7 +19,7 @@ export function form(
   buttons: Content,
 ): Html {
   return html`<form class="ba-form" method="post" action="${action}" data-form novalidate>
-${Object.entries(hidden).map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)}
+${Object.entries(hidden).map(([name, value]) => html`<input type="hidden"${attributes({ name, value })}>`)}
 ${content}
 <p class="ba-buttons">${buttons}</p>
 </form>`
@@ -32,7 +32,7 @@ export function buttonForm(
   hidden: Readonly<Record<string, string>> = {},
 ): Html {
   return html`<form method="post" action="${action}" data-form>${Object.entries(hidden).map(
-    ([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`,
+    ([name, value]) => html`<input type="hidden"${attributes({ name, value })}>`,
   )}<button class="ba-button">${text}</button></form>`
 }
 

@@ -1,18 +1,10 @@
 import { type Content, type Html, html } from '../html.ts'
 import type { Tone } from './badge.ts'
-import { type IconName, icon } from './icon.ts'
-
-const ICONS: Readonly<Record<Tone, IconName>> = {
-  good: 'check',
-  bad: 'cross',
-  wait: 'warning',
-  quiet: 'clock',
-}
 
 /** A message that stands out. Bad news is announced at once. */
 export function notice(tone: Tone, title: string, content: Content = null): Html {
   const role = tone === 'bad' ? 'alert' : 'status'
-  return html`<div class="ba-notice ba-${tone}" role="${role}">${icon(ICONS[tone])}<div><p><strong>${title}</strong></p>${content}</div></div>`
+  return html`<div class="ba-notice ba-${tone}" role="${role}"><div><p><strong>${title}</strong></p>${content}</div></div>`
 }
 
 /** A list that has nothing in it, with the one next act. */
