@@ -17,6 +17,8 @@ export function sectionsFor({ access, t, reference }: Frame): readonly Section[]
     { path: '/audit', text: t`Audit log`, ability: 'audit:read' },
     { path: '/reference', text: t`Reference`, ability: null },
   ]
+  // Without a session there is no section.
+  if (access.organizationId === '') return []
   return all.filter(
     ({ path, ability }) =>
       (ability === null || access.can(ability)) && (path !== '/reference' || reference !== null),
