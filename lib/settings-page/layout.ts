@@ -51,6 +51,7 @@ function renderOwnDocument({ lang, head, body }: LayoutParts): string {
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="robots" content="noindex">
+<link rel="icon" href="data:,">
 ${head}
 </head>
 <body class="ba-document">
