@@ -64,6 +64,19 @@ describe('in a browser', { skip: missingBrowser, concurrency: false }, () => {
               wrong.push(...(await violationsOf(page)).map((violation) => `${path} ${violation}`))
               const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
               if (overflow > 0) wrong.push(`${path} is ${overflow} px too wide`)
+            } else if (width === 1280) {
+              // Between the layouts of the two widths.
+              for (const between of [640, 960, 1040]) {
+                await page.setViewportSize({ width: between, height: 800 })
+                const { width: wide = 0 } = (await page.locator('.ba').boundingBox()) ?? {}
+                const { width: main = 0, x = 0 } = (await page.locator('.ba-main').boundingBox()) ?? {}
+                const tables = await page.locator('.ba-table').all()
+                for (const table of tables) {
+                  const box = await table.boundingBox()
+                  if (box && box.x + box.width > Math.max(wide, x + main))
+                    wrong.push(`${path} at ${between} px: a table is too wide`)
+                }
+              }
             }
           }
           assert.deepEqual([...new Set(wrong)], [])
