@@ -20,8 +20,8 @@ export const INVALID_EVENT = 'invalid_event'
 export const INVALID_STATE = 'invalid_state'
 
 /**
- * The organization has as many records of the kind as the limit allows; nothing was changed. Thrown by the typed calls
- * of the settings.
+ * The organization has as many records of the kind, or has sent as many tests, as the limit allows; nothing was changed.
+ * Thrown by the typed calls of the settings.
  */
 export const LIMIT_REACHED = 'limit_reached'
 

@@ -110,7 +110,8 @@ export interface EndpointSettings {
    * log, counts neither for nor against the endpoint, and is also sent to a paused or disabled endpoint. Subscribers
    * know a test by the event id: `evt_test_…`.
    *
-   * @throws `BusinessApiError` with code `secret_unavailable` when the host's keys do not open the signing secret;
+   * @throws `BusinessApiError` with code `secret_unavailable` when the host's keys do not open the signing secret,
+   *   `limit_reached` when the organization has sent ten at once or ten within a minute;
    *   `TypeError` when the host has given no `sender`; `Error` when the sender could not send at all, for instance
    *   after its close
    */
