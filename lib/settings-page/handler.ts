@@ -43,6 +43,7 @@ export function createHandler(settings: DeveloperSettings, options: ResolvedOpti
   const report = createReport(options.logger, options.onError)
   const reference = createReference(options.api)
   const spareIds = createIds()
+  let isWarned = settings.capabilities.signing
 
   async function handle(request: ApiRequest, received: Received): Promise<ApiReply | null> {
     const target = splitTarget(request.url, received.basePath)
@@ -67,6 +68,13 @@ export function createHandler(settings: DeveloperSettings, options: ResolvedOpti
       return redirectReply(readRedirect(given.redirect), replyContext(exchange))
     }
     exchange.access = readAccess(given as Access)
+    if (!isWarned) {
+      isWarned = true
+      options.logger.warn(
+        {},
+        "Settings page without signing: give createDeveloperSettings the option 'secretKeys'",
+      )
+    }
     const route = allowed(findRoute(request.method, path), exchange.access)
     const isPost = request.method === 'POST'
     if (isPost && !isSameOrigin(request, options.origins)) throw new Refusal(403, 'another origin')

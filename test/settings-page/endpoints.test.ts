@@ -181,9 +181,21 @@ test('POST /endpoints/:id/rotate shows the new secret once; the same form again 
 })
 
 test('without a sender there is no test, and without keys to seal with no endpoint, but a word why', async () => {
-  const under = setUp({ settings: { secretKeys: [] } })
+  const lines: string[] = []
+  const silent = () => {}
+  const logger = {
+    debug: silent,
+    info: silent,
+    error: silent,
+    warn: (_: object, line: string) => void lines.push(line),
+  }
+  const under = setUp({ settings: { secretKeys: [] }, logger })
   assert.match((await under.get('/endpoints/new')).words, /Ask the operator to set up signing/)
   assert.equal((await under.post('/endpoints/new', BILLING)).status, 501)
+  assert.deepEqual(
+    lines.filter((line) => line.includes('signing')),
+    ["Settings page without signing: give createDeveloperSettings the option 'secretKeys'"],
+  )
   const withKeys = setUp()
   assert.doesNotMatch((await withKeys.get(`/endpoints/${await register(withKeys)}`)).text, /Send test/)
 })

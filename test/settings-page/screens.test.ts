@@ -238,6 +238,7 @@ test('a page of 50 deliveries costs two statements, the overview and each detail
   assert.equal(await count('/deliveries'), 2)
   assert.equal(await count('/'), 1)
   assert.equal(await count('/keys'), 1)
-  assert.equal(await count(`/deliveries/${under.seeded.failedDelivery}`), 2)
+  assert.equal(await count(`/deliveries/${under.seeded.failedDelivery}`), 3)
+  assert.equal(await count('/audit'), 3)
   assert.equal(await count(`/endpoints/${under.seeded.endpoint}`), 3)
 })

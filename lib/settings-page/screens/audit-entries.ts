@@ -10,18 +10,26 @@ export async function auditOf(context: Context, subjectId: string): Promise<Cont
   const { data, next } = await settings.audit.list(access.organizationId, { subjectId, limit: 10 })
   if (data.length === 0) return null
   return html`<h2>${t`Changes`}</h2>
-${entryList(context, data, false)}
+${entryList(context, data, null)}
 ${next !== null && html`<p><a href="${link('/audit', { subject: subjectId })}">${t`All changes`}</a></p>`}`
 }
 
-/** Entries as sentences, newest first. */
-export function entryList(context: Context, entries: readonly AuditEntry[], hasSubjects: boolean): Html {
+/**
+ * Entries as sentences, newest first.
+ *
+ * @param names of subjects by id, which are shown then; null: the page is about one subject
+ */
+export function entryList(
+  context: Context,
+  entries: readonly AuditEntry[],
+  names: ReadonlyMap<string, string> | null,
+): Html {
   const { t, format } = context
   return html`<ul class="ba-log">
 ${entries.map(
   (entry) => html`<li><span class="ba-log-time">${format.time(entry.at)}</span> <span><strong>${
     entry.actor === null ? t`The operator` : entry.actor
-  }</strong> ${sentence(t, entry)}${hasSubjects && html` ${subjectOf(context, entry)}`}</span></li>
+  }</strong> ${sentence(t, entry)}${names && html` ${subjectOf(context, entry, names)}`}</span></li>
 `,
 )}</ul>`
 }
@@ -70,7 +78,11 @@ function detailText(t: Texts, action: AuditAction, details: AuditEntry['details'
   return ''
 }
 
-function subjectOf({ link, t, access }: Context, { subjectId }: AuditEntry): Content {
+function subjectOf(
+  { link, t, access }: Context,
+  { subjectId }: AuditEntry,
+  names: ReadonlyMap<string, string>,
+): Content {
   const [kind] = subjectId.split('_', 1)
   const paths: Readonly<Record<string, readonly [path: string, isSeen: boolean]>> = {
     key: ['/keys', access.can('keys:read')],
@@ -79,7 +91,7 @@ function subjectOf({ link, t, access }: Context, { subjectId }: AuditEntry): Con
   }
   const [path, isSeen] = paths[kind ?? ''] ?? []
   if (path === undefined) return null
-  const id = html`<code>${subjectId}</code>`
+  const id = names.get(subjectId) ?? html`<code>${subjectId}</code>`
   const filter = html`<a class="ba-quiet-link" href="${link('/audit', { subject: subjectId })}">${t`only this`}</a>`
   return html`${isSeen && /^\w{1,64}$/.test(subjectId) ? html`<a href="${link(`${path}/${subjectId}`)}">${id}</a>` : id} ${filter}`
 }

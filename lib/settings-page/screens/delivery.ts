@@ -1,4 +1,4 @@
-import { BusinessApiError, INVALID_STATE } from '../../base/errors.ts'
+import { BusinessApiError, INVALID_STATE, NOT_FOUND } from '../../base/errors.ts'
 import type { DeliveryDetails } from '../../webhooks/deliveries.ts'
 import type { Context, Page, Screen } from '../context.ts'
 import { type Content, exact, html } from '../html.ts'
@@ -12,6 +12,7 @@ import { attemptFacts } from './attempt.ts'
 import { auditOf } from './audit-entries.ts'
 import { dueText, isMoving } from './delivery-table.ts'
 import { deliveryState, reasonText } from './delivery-words.ts'
+import { nameOf } from './endpoint-words.ts'
 
 /** `/deliveries/:id`. */
 export async function show(context: Context): Promise<Page> {
@@ -84,7 +85,7 @@ async function showDelivery(context: Context, delivery: DeliveryDetails, message
   const { t, link, format, access } = context
   const { id, eventId, endpointId, type, state, reason, attempts, dueAt, createdAt, finishedAt, body } =
     delivery
-  const endpoint = html`<code>${endpointId}</code>`
+  const endpoint = await findEndpointName(context, endpointId)
   const content = html`${message}
 <div data-live="${isMoving([delivery]) ? 'yes' : 'no'}">
 ${facts([
@@ -93,9 +94,9 @@ ${facts([
   [t`Event id`, html`<a href="${link('/deliveries', { event: eventId })}"><code>${eventId}</code></a>`],
   [
     t`Endpoint`,
-    access.can('endpoints:read')
-      ? html`<a href="${link(`/endpoints/${endpointId}`)}">${endpoint}</a>`
-      : endpoint,
+    endpoint === null
+      ? html`<code>${endpointId}</code>`
+      : html`<a href="${link(`/endpoints/${endpointId}`)}">${endpoint}</a>`,
   ],
   [t`Created`, format.time(createdAt)],
   finishedAt === null ? null : [t`Ended`, format.time(finishedAt)],
@@ -119,6 +120,17 @@ ${await auditOf(context, id)}`
     state === 'pending' && questionLink(link(`/deliveries/${id}/cancel`), t`Cancel`, 'danger'),
   ]
   return { title: type, content, acts, up: { href: link('/deliveries'), text: t`Deliveries` } }
+}
+
+/** The name of a delivery's endpoint; null after its removal, and for a person who may not see endpoints. */
+async function findEndpointName({ settings, access }: Context, endpointId: string): Promise<string | null> {
+  if (!access.can('endpoints:read')) return null
+  try {
+    return nameOf(await settings.endpoints.get(access.organizationId, endpointId))
+  } catch (error) {
+    if (error instanceof BusinessApiError && error.code === NOT_FOUND) return null
+    throw error
+  }
 }
 
 function pretty(body: string): string {

@@ -44,7 +44,7 @@ export async function act(context: Context): Promise<Screen> {
       expiresAt,
       actor: access.actor,
     })
-    return showSecret(context, created, t`${name} was made`)
+    return showSecret(context, created, t`The key ${name} was made`)
   } catch (error) {
     const made = alreadyMade(error, context, 'key')
     if (made) return made

@@ -4,7 +4,7 @@ import { type Content, html } from '../html.ts'
 import type { Operation, Reference } from '../reference.ts'
 import { codeBlock } from '../views/copyable.ts'
 import { buttonLink } from '../views/link.ts'
-import { prose } from '../views/prose.ts'
+import { inlineProse, prose } from '../views/prose.ts'
 import { type Column, table } from '../views/table.ts'
 import { fieldsOf, type SchemaField } from './schema-fields.ts'
 import { verificationCode } from './verification-code.ts'
@@ -55,9 +55,9 @@ ${answers.map(([status, answer]) => {
   const media = answer.content?.['application/json']
   const title = html`<strong>${status === 'default' ? t`Other` : status}</strong>`
   if (status !== '200' || !media)
-    return html`<p>${title} ${answer.description}</p>
+    return html`<p>${title} ${inlineProse(answer.description ?? '')}</p>
 `
-  return html`<p>${title} ${answer.description}</p>${codeBlock(t, JSON.stringify(media.example, null, 2), t`Answer`)}
+  return html`<p>${title} ${inlineProse(answer.description ?? '')}</p>${codeBlock(t, JSON.stringify(media.example, null, 2), t`Answer`)}
 <details><summary>${t`Fields of the answer`}</summary>${media.schema && fieldTable(context, fieldsOf(media.schema, reference))}</details>`
 })}`
   const up = isWebhook
@@ -99,7 +99,7 @@ ${table(
   [
     { head: t`Name`, cell: ({ name }) => html`<code>${name}</code>` },
     { head: t`In`, cell: (parameter) => parameter.in },
-    { head: t`Meaning`, cell: ({ description }) => prose(description ?? '') },
+    { head: t`Meaning`, cell: ({ description }) => inlineProse(description ?? '') },
   ],
   parameters,
 )}`
@@ -111,7 +111,7 @@ function fieldTable({ t }: Context, fields: readonly SchemaField[]): Content {
     [
       { head: t`Field`, cell: ({ path }) => html`<code>${path}</code>` },
       { head: t`Type`, cell: ({ type, isRequired }) => (isRequired ? type : t`${type}, optional`) },
-      { head: t`Meaning`, cell: ({ description }) => prose(description) },
+      { head: t`Meaning`, cell: ({ description }) => inlineProse(description) },
     ],
     fields,
   )

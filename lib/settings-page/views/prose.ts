@@ -6,11 +6,12 @@ export function prose(text: string): Content {
     paragraph.startsWith('## ')
       ? html`<h2>${paragraph.slice(3)}</h2>
 `
-      : html`<p>${inline(paragraph)}</p>
+      : html`<p>${inlineProse(paragraph)}</p>
 `,
   )
 }
 
-function inline(text: string): Content {
+/** One paragraph of such a text, without its element. */
+export function inlineProse(text: string): Content {
   return text.split(/`([^`]+)`/).map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : part))
 }
