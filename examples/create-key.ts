@@ -1,5 +1,5 @@
-// Makes an API key for an organization: without one every operation answers 401. In a host this is a button in its
-// developer settings.
+// Makes an API key for an organization: without one every operation answers 401. In a host, a button of the developer
+// settings does this.
 //
 //   DATABASE_URL=postgres://… npx tsx examples/create-key.ts ORGANIZATION_ID
 
@@ -19,7 +19,7 @@ const settings = createDeveloperSettings(store)
 
 const [organizationId = 'org_example'] = process.argv.slice(2)
 const { key } = await settings.apiKeys.create(organizationId, { name: 'From the example', scopes: SCOPES })
-// The only time that the key is seen: what is stored is its digest.
+// The key is shown only now: the store keeps a digest.
 console.log(key)
 
 await store.close()

@@ -1,6 +1,6 @@
 // A store of the host's own: projects come from the host's project tracker, another service with an HTTP API, and
-// everything else stays in PostgreSQL. A store is an object of slices, so one of them can be anybody's; a store with no
-// slice of ours is written the same way, and the package's memory store is one to read.
+// everything else stays in PostgreSQL. A store is an object of slices, so a host can replace a single slice. A store
+// without any slice of this package is written the same way; the package's memory store is a whole store to read.
 //
 //   TRACKER_URL=http://tracker.internal DATABASE_URL=postgres://… PORT=3000 npx tsx examples/custom-store.ts
 
@@ -37,7 +37,7 @@ function createTrackerProjects(trackerUrl: string, apiKeys: ApiKeyStore): Projec
   return {
     async admitAndList(request, limit) {
       const admission = await apiKeys.admit(request)
-      // Nobody but an admitted caller may learn anything, not even that the tracker is down.
+      // Only an admitted caller may learn anything, even that the tracker is down.
       if (admission.outcome !== 'admitted') return { admission, page: null }
       const projects = await fetchProjects(trackerUrl, admission.caller.organizationId, limit)
       return { admission, page: jsonText(projects) }
@@ -48,7 +48,7 @@ function createTrackerProjects(trackerUrl: string, apiKeys: ApiKeyStore): Projec
   }
 }
 
-/** The organization's newest projects as the tracker answers them, in the form of the API already. */
+/** Fetches the organization's newest projects from the tracker, which answers in the form of the API. */
 async function fetchProjects(trackerUrl: string, organizationId: string, limit: number): Promise<Project[]> {
   const url = new URL(
     `/organizations/${encodeURIComponent(organizationId)}/projects?limit=${limit}`,

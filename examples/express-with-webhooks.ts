@@ -24,13 +24,13 @@ const platform = createPlatform(store)
 const sender = createWebhookSender({ localDevelopment: LOCAL_DEVELOPMENT === '1' })
 const loop = createDeliveryLoop(store, sender, {
   secretKeys: BUSINESS_API_SECRET_KEYS.split(','),
-  onNotice: (notice) => console.log('Notice:', notice.kind, notice.organizationId),
+  onNotice: (notice) => console.log('Notice:', notice),
 })
 
 const app = express()
 app.use('/platform', createBusinessApi(store))
 
-// A route of the host's own, behind the host's own login: it changes a record, and the loop sends the event.
+// A route of the host, behind the host's own login: the route changes a record, and the loop sends the event.
 app.post('/projects/:id/complete', async (request, response) => {
   const project = await platform.projects.complete('org_1', { projectId: request.params.id })
   response.json(project)

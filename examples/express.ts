@@ -20,7 +20,7 @@ const app = express()
 app.use(express.json())
 app.use('/platform', createBusinessApi(store))
 
-// What the API does not serve goes on to the host's own routes, also below the prefix.
+// A path that the API does not serve goes on to the host's own routes, also below the prefix.
 app.get('/platform/about', (_request, response) => {
   response.send("The host's own page\n")
 })

@@ -17,7 +17,7 @@ const store = createPostgresStore(DATABASE_URL)
 const api = createBusinessApi(store, { basePath: BASE_PATH })
 
 const server = createServer((request, response) => {
-  // A path that is none of the API's is the host's. Where the host has no paths of its own: createServer(api).
+  // A path that the API does not serve is the host's. A host without paths of its own: createServer(api).
   api(request, response, () => response.end("The host's own page\n"))
 })
 server.listen(Number(PORT), () => console.log('Listening on', server.address()))

@@ -1,5 +1,5 @@
-// Makes OpenTelemetry spans of what the library publishes: each request of the API with the store calls it made, and
-// each attempt of a webhook. Call it once, where the process sets up its tracing:
+// Makes OpenTelemetry spans of the library's tracing channels: each request of the API with its store calls, and each
+// attempt of a webhook. Call traceBusinessApi once, where the process sets up tracing:
 //
 //   import { trace } from '@opentelemetry/api'
 //   const stop = traceBusinessApi(trace.getTracer('business-api-kit'))
@@ -17,9 +17,9 @@ import {
 } from '@opentelemetry/api'
 import type { AttemptTrace, RequestTrace, StoreTrace } from 'business-api-kit'
 
-/** Makes spans with a tracer from now on. Gives the function that ends it. */
+/** Makes spans with a tracer from now on. Returns the function that ends this. */
 export function traceBusinessApi(tracer: Tracer): () => void {
-  // The span around what is going on, so that a store call becomes a child of its request.
+  // The span of the present request, so that a store call becomes its child.
   const around = new AsyncLocalStorage<Context>()
   const stops = [
     bridge<RequestTrace>('request', ({ method, path }) => `${method} ${path}`, describeRequest),

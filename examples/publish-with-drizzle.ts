@@ -1,5 +1,6 @@
 // A host with tickets of its own opens one and publishes support.ticket_created in the same transaction, with Drizzle
-// and the SQL function. Committed, the event goes to every endpoint that wants it; rolled back, nothing is sent.
+// and the SQL function. Committed, the event goes to every endpoint with the event's type; rolled back, nothing is
+// sent.
 //
 //   DATABASE_URL=postgres://… npx tsx examples/publish-with-drizzle.ts ORGANIZATION_ID 'Cannot download my invoice'
 
@@ -20,18 +21,18 @@ export const tickets = pgTable('tickets', {
   status: text().notNull(),
 })
 
-/** What a ticket is opened with. */
+/** The fields of a new ticket. */
 export type Ticket = Pick<typeof tickets.$inferSelect, 'id' | 'organizationId' | 'subject'>
 /** The database, or a transaction on it. */
 export type Queries = Pick<NodePgDatabase, 'insert' | 'execute'>
 
 /**
- * Opens a ticket and publishes that. Of a transaction whose commit was not answered nobody knows whether it was made:
- * it may be run again with the same ticket, as neither the row nor the event of one id is made twice.
+ * Opens a ticket and publishes the event. If the answer to a commit was lost, run the transaction again with the same
+ * ticket: neither the row nor the event of an id is made twice.
  */
 export async function openTicket(tx: Queries, { id, organizationId, subject }: Ticket): Promise<void> {
   await tx.insert(tickets).values({ id, organizationId, subject, status: 'open' }).onConflictDoNothing()
-  // The function checks the type of the event, the compiler what belongs to it.
+  // The SQL function checks the type of the event, and the compiler its data.
   const data: EventData<'support.ticket_created'> = { ticketId: id, subject, status: 'open' }
   await tx.execute(sql`
     select business_api.publish_event(
@@ -43,15 +44,15 @@ export async function openTicket(tx: Queries, { id, organizationId, subject }: T
 export function createPool(url: string): pg.Pool {
   // Without a limit, a query on a network that has fallen silent waits for good.
   const pool = new pg.Pool({ connectionString: url, query_timeout: 10_000 })
-  // An 'error' that nobody listens to ends the process. An idle connection tells the pool of its death, one in use
-  // (of a transaction between two statements, say) only its own listeners, and Drizzle adds none.
+  // An 'error' without a listener ends the process. An idle connection emits 'error' on the pool; a connection in use
+  // (between two statements of a transaction, say) emits 'error' only on itself, and Drizzle adds no listener.
   const report = ({ message }: Error): void => console.error(`Lost a connection: ${message}`)
   pool.on('error', report)
   pool.on('connect', (client) => client.on('error', report))
   return pool
 }
 
-/** What was to be expected needs no stack: one line. */
+/** An expected failure needs no stack: one line. */
 function fail(line: string, exitCode = 2): never {
   console.error(line)
   process.exit(exitCode)
@@ -63,14 +64,12 @@ async function main(): Promise<void> {
   if (!DATABASE_URL || !organizationId || !subject) {
     fail('Usage: DATABASE_URL=… npx tsx examples/publish-with-drizzle.ts ORGANIZATION_ID SUBJECT')
   }
-  await migrate(DATABASE_URL).catch((error) => {
-    // A database that is not there, or that does not take us in. Whatever else it is keeps its stack.
-    if (!/^(E|CONNECT|28|3D)/.test(error.code)) throw error
-    fail(`Cannot use the database: ${error.message || error.code}`, 1)
-  })
+  await migrate(DATABASE_URL).catch((error) =>
+    fail(`Cannot use the database: ${error.message || error.code}`, 1),
+  )
   const pool = createPool(DATABASE_URL)
   const db = drizzle(pool)
-  // A host with Drizzle makes its tables with drizzle-kit.
+  // A host makes tables with drizzle-kit; this example makes its table here.
   await db.execute(sql`
     create table if not exists tickets (
       id text primary key, organization_id text not null, subject text not null, status text not null

@@ -1,6 +1,6 @@
 // A host with tickets of its own opens one and publishes support.ticket_created in the same transaction, with the SQL
-// function. Committed, the event goes to every endpoint that wants it; rolled back, nothing is sent. The same works from
-// any language and driver; with postgres.js and for the platform's own records see the README.
+// function. Committed, the event goes to every endpoint with the event's type; rolled back, nothing is sent. The same
+// works from any language and driver; with postgres.js and for the platform's own records see the README.
 //
 //   DATABASE_URL=postgres://… npx tsx examples/publish-with-pg.ts ORGANIZATION_ID 'Cannot download my invoice'
 
@@ -27,8 +27,8 @@ export const TICKETS_TABLE = `
   )`
 
 /**
- * Opens a ticket and publishes that. Of a transaction whose commit was not answered nobody knows whether it was made:
- * it may be run again with the same ticket, as neither the row nor the event of one id is made twice.
+ * Opens a ticket and publishes the event. If the answer to a commit was lost, run the transaction again with the same
+ * ticket: neither the row nor the event of an id is made twice.
  */
 export async function openTicket(client: pg.ClientBase, ticket: Ticket): Promise<void> {
   const { id, organizationId, subject } = ticket
@@ -37,7 +37,7 @@ export async function openTicket(client: pg.ClientBase, ticket: Ticket): Promise
      on conflict (id) do nothing`,
     [id, organizationId, subject],
   )
-  // The function checks the type of the event, the compiler what belongs to it.
+  // The SQL function checks the type of the event, and the compiler its data.
   const data: EventData<'support.ticket_created'> = { ticketId: id, subject, status: 'open' }
   await client.query(`select business_api.publish_event($1, 'support.ticket_created', $2::jsonb, $3)`, [
     organizationId,
@@ -46,7 +46,7 @@ export async function openTicket(client: pg.ClientBase, ticket: Ticket): Promise
   ])
 }
 
-/** Runs work in a transaction: all of it is done or, when it throws, nothing. */
+/** Runs work in a transaction: when the work throws, nothing is written. */
 export async function inTransaction<Result>(
   pool: pg.Pool,
   work: (client: pg.ClientBase) => Promise<Result>,
@@ -59,7 +59,7 @@ export async function inTransaction<Result>(
     await client.query('commit')
     return result
   } catch (error) {
-    // What failed may be the connection. Released as broken it is closed, and that rolls back too.
+    // The connection itself may have failed. A connection released as broken is closed, which also rolls back.
     await client.query('rollback').catch((reason) => {
       broken = reason
     })
@@ -73,15 +73,15 @@ export async function inTransaction<Result>(
 export function createPool(url: string): pg.Pool {
   // Without a limit, a query on a network that has fallen silent waits for good.
   const pool = new pg.Pool({ connectionString: url, query_timeout: 10_000 })
-  // An 'error' that nobody listens to ends the process. An idle connection tells the pool of its death, one in use
-  // (of a transaction between two statements, say) only its own listeners.
+  // An 'error' without a listener ends the process. An idle connection emits 'error' on the pool; a connection in use
+  // (between two statements of a transaction, say) emits 'error' only on itself.
   const report = ({ message }: Error): void => console.error(`Lost a connection: ${message}`)
   pool.on('error', report)
   pool.on('connect', (client) => client.on('error', report))
   return pool
 }
 
-/** What was to be expected needs no stack: one line. */
+/** An expected failure needs no stack: one line. */
 function fail(line: string, exitCode = 2): never {
   console.error(line)
   process.exit(exitCode)
@@ -93,11 +93,9 @@ async function main(): Promise<void> {
   if (!DATABASE_URL || !organizationId || !subject) {
     fail('Usage: DATABASE_URL=… npx tsx examples/publish-with-pg.ts ORGANIZATION_ID SUBJECT')
   }
-  await migrate(DATABASE_URL).catch((error) => {
-    // A database that is not there, or that does not take us in. Whatever else it is keeps its stack.
-    if (!/^(E|CONNECT|28|3D)/.test(error.code)) throw error
-    fail(`Cannot use the database: ${error.message || error.code}`, 1)
-  })
+  await migrate(DATABASE_URL).catch((error) =>
+    fail(`Cannot use the database: ${error.message || error.code}`, 1),
+  )
   const pool = createPool(DATABASE_URL)
   await pool.query(TICKETS_TABLE)
   const ticket: Ticket = { id: `tic_${randomUUID()}`, organizationId, subject }

@@ -1,5 +1,6 @@
-// A subscriber on plain node:http: verifies each webhook, answers at once, works afterwards, and does nothing twice. The
-// secret is the one that registering the endpoint has shown; during a rotation give both, separated by a comma.
+// A subscriber on plain node:http: verifies each webhook, answers at once, works afterwards, and does nothing twice.
+// SIGNING_SECRET is the secret shown when the endpoint was registered; during a rotation give both secrets, separated
+// by a comma.
 //
 //   SIGNING_SECRET=whsec_… PORT=4000 npx tsx examples/receive-webhook.ts
 
@@ -17,8 +18,8 @@ if (secrets.length === 0) {
 /** A retry comes within minutes, a delivery that an administrator has sent again perhaps much later. */
 const IDS_KEPT = 100_000
 
-// A subscriber with a database writes the event down there under its id before it answers: then nothing is lost and
-// nothing is done twice, whenever the process ends.
+// A subscriber with a database writes the event there, under the event's id, before the answer: then no event is lost
+// or handled twice, whenever the process ends.
 const seen = new Set<string>()
 
 const server = createServer((request, response) => {
@@ -58,7 +59,7 @@ function take(event: Event): void {
   setImmediate(work, event)
 }
 
-/** What the subscriber does with an event, when the answer is on its way. The type tells what the data is. */
+/** Handles an event after the answer was sent. The event's type determines the type of its data. */
 function work(event: Event): void {
   const about = event.type === 'invoice.paid' ? ` number ${event.data.number}` : ''
   console.log(`${event.createdAt} ${event.type} ${event.id}${about}`)

@@ -1,6 +1,6 @@
-// Reconciles the platform's invoices: what is open, what is paid, and the totals of each currency, from the list and
-// from invoice.paid. The list shows the newest invoices; the event tells of older ones too. Money stays in decimal
-// strings and is added as whole minor units: floating point makes 0.30000000000000004 of 0.1 and 0.2.
+// Reconciles the platform's invoices from the list and from invoice.paid: the open invoices, the paid invoices, and the
+// totals of each currency. The list shows the newest invoices; the event also reports older invoices. Money stays in
+// decimal strings and is added as whole minor units: floating point makes 0.30000000000000004 of 0.1 and 0.2.
 //
 //   API_URL=https://app.example API_KEY=bapi_live_… SIGNING_SECRET=whsec_… PORT=4000 \
 //     npx tsx examples/reconcile-invoices.ts paid-invoices.ndjson
@@ -16,22 +16,22 @@ import { receiveWebhook, WebhookError } from 'business-api-kit/webhooks'
 const PAGE_MAX = 200
 const TIMEOUT_MS = 10_000
 
-/** An invoice's id and number. No amounts: the event is sent only when nothing is due any more. */
+/** An invoice's id and number. No amounts: the event is sent only when nothing more is due. */
 export type Paid = EventData<'invoice.paid'>
 /** Sums of one currency. */
 export type Totals = Pick<Invoice, 'total' | 'amountPaid' | 'amountDue'>
 
-/** How the invoices stand. Drafts and void ones are left out, as nobody owes them. */
+/** The state of the invoices. Drafts and void invoices are left out, because nothing is owed for them. */
 export interface Report {
   readonly open: readonly Invoice[]
   readonly paid: readonly Invoice[]
-  /** Paid, but too old for the list: their amounts are in one's own books, under the number. */
+  /** Paid, but too old for the list: the amounts are in your own books, under the number. */
   readonly unlisted: readonly Paid[]
   /** By currency. */
   readonly totals: ReadonlyMap<string, Totals>
 }
 
-/** Joins the list with what the events have told, however often and in whatever order they came. */
+/** Joins the list with the events, repeated or in any order. */
 export function reconcile(page: readonly Invoice[], events: readonly Paid[]): Report {
   const told = new Map(events.map((paid) => [paid.invoiceId, paid]))
   const invoices = page
@@ -78,7 +78,7 @@ function toDecimal(units: bigint, decimals: number): string {
   return decimals === 0 ? digits : `${digits.slice(0, -decimals)}.${digits.slice(-decimals)}`
 }
 
-/** A page of the newest invoices, or how long the API asks us to wait. */
+/** Gets a page of the newest invoices, or the milliseconds that the API asks to wait. */
 export async function listInvoices(url: string, key: string): Promise<Invoice[] | { retryAfterMs: number }> {
   const response = await fetch(`${url}/api/v1/invoices?limit=${PAGE_MAX}`, {
     headers: { Authorization: `Bearer ${key}` },
@@ -94,7 +94,10 @@ export async function listInvoices(url: string, key: string): Promise<Invoice[] 
   return data
 }
 
-/** Answers 2xx when an invoice.paid has been kept, 5xx when it could not be, 4xx to what is no event. */
+/**
+ * Answers 2xx when an invoice.paid was kept, 5xx when the event could not be kept, 4xx to a request that is not a
+ * verified event.
+ */
 export function createSubscriber(secret: string, keep: (paid: Paid) => Promise<void>): Server {
   return createServer(async (request, response) => {
     const status = await receive(request, secret, keep).catch((error) => {
@@ -111,12 +114,12 @@ async function receive(
   keep: (paid: Paid) => Promise<void>,
 ): Promise<number> {
   const { event } = await receiveWebhook(request, { secret })
-  // Kept twice, it is paid all the same: an event that is sent again needs no care here.
+  // An invoice that is kept twice is still paid once, so a repeated event needs no care here.
   if (event.type === 'invoice.paid') await keep(event.data)
   return 204
 }
 
-/** Keeps one on the disk. A new line first, so that one that was cut short does not spoil the next. */
+/** Appends a payment to the file. The line break comes first, so that a line cut short does not spoil the next line. */
 export async function keepPaid(path: string, paid: Paid): Promise<void> {
   await appendFile(path, `\n${JSON.stringify(paid)}`, { flush: true })
 }
@@ -127,7 +130,7 @@ export async function readPaid(path: string): Promise<Paid[]> {
   return text.split('\n').flatMap(parseLine)
 }
 
-/** Nothing for a line that a crash has cut short: it was never answered, so its event comes again. */
+/** Gives nothing for a line that a crash has cut short: its event had no answer and is sent again. */
 function parseLine(line: string): [Paid] | [] {
   try {
     return [JSON.parse(line)]
@@ -136,7 +139,7 @@ function parseLine(line: string): [Paid] | [] {
   }
 }
 
-/** What was to be expected needs no stack: one line. */
+/** An expected failure needs no stack: one line. */
 function fail(line: string): never {
   console.error(line)
   process.exit(2)
@@ -145,7 +148,7 @@ function fail(line: string): never {
 async function main(): Promise<void> {
   const { API_URL, API_KEY = '', SIGNING_SECRET, PORT = '4000' } = process.env
   const [path, intervalMs = 60_000] = process.argv.slice(2)
-  // The key is checked here, as an error about a header that cannot be sent would show it.
+  // The key is checked here, because an error about an invalid header would show the key.
   if (!API_URL || !/^[!-~]+$/.test(API_KEY) || !SIGNING_SECRET || !path || !(Number(intervalMs) > 0)) {
     fail(
       'Usage: API_URL=… API_KEY=… SIGNING_SECRET=… npx tsx examples/reconcile-invoices.ts FILE [INTERVAL_MS]',
@@ -161,14 +164,14 @@ async function main(): Promise<void> {
       if (Array.isArray(page)) print(reconcile(page, await readPaid(path)))
       else waitMs = Math.max(waitMs, page.retryAfterMs)
     } catch (error) {
-      // Whatever it is, the key refused too: what is paid meanwhile is kept all the same.
+      // After any failure, a refused key included, the subscriber goes on keeping payments.
       console.error(`Cannot reconcile, next try in ${waitMs} ms: ${describe(error)}`)
     }
     await sleep(waitMs)
   }
 }
 
-/** The reason behind "fetch failed" is in its cause. */
+/** The reason behind "fetch failed" is in the error's cause. */
 function describe(error: unknown): string {
   const { cause } = error as { cause?: { code?: string } }
   return cause?.code ?? String(error)

@@ -1,6 +1,6 @@
-// Starts the work that a signed proposal and a completed project ask for, each once. An event is written into a log
-// before it is answered, so it is known when it comes again and not lost when the process ends; the work is started
-// afterwards, under the event's id, until whoever does it has taken or refused it.
+// Starts a workflow once for each signed proposal and each completed project. An event is written to a log before the
+// answer, so that a repeated event is recognized and no event is lost when the process ends. The workflow is started
+// afterwards, under the event's id, again and again until the workflow service has taken or refused the request.
 //
 //   SIGNING_SECRET=whsec_… WORKFLOWS_URL=https://tracker.example/workflows PORT=4000 \
 //     npx tsx examples/start-delivery.ts deliveries.ndjson
@@ -14,10 +14,10 @@ import { receiveWebhook, WebhookError } from 'business-api-kit/webhooks'
 
 const TIMEOUT_MS = 10_000
 const PAUSE_MS = 10_000
-/** Refusals that are none for good: too slow, still busy with the same key, too early, too often. */
+/** Refusals that may not last: too slow, still busy with the same key, too early, too often. */
 const TRANSIENT: readonly number[] = [408, 409, 425, 429]
 
-/** What is to be started. */
+/** A workflow to start. */
 export interface Workflow {
   readonly kind: 'kick-off' | 'handover'
   /** The proposal or project. */
@@ -25,7 +25,7 @@ export interface Workflow {
   readonly title: string
 }
 
-/** What an event starts, if anything. */
+/** Gives the workflow that an event starts; null: no workflow. */
 export function workflowOf(event: Event): Workflow | null {
   if (event.type === 'proposal.accepted') {
     const { proposalId, number, proposal } = event.data
@@ -37,17 +37,23 @@ export function workflowOf(event: Event): Workflow | null {
   return null
 }
 
-/** The events that were taken, one line each, and one more when the work was started or refused. Or a table. */
+/**
+ * A log with a line for each received event, and another line when the workflow was started or refused. With a
+ * database: a table.
+ */
 export interface Log {
-  /** What was not started when the log was opened, by event id. */
+  /** The workflows that were not yet started when the log was opened, by event id. */
   readonly unfinished: ReadonlyMap<string, Workflow>
-  /** Resolves when the event is on the disk. False: it was taken before, or another attempt is taking it. */
+  /**
+   * Resolves when the event is on the disk. False: the event was received before, or is being written for another
+   * attempt.
+   */
   take(eventId: string, workflow: Workflow): Promise<boolean>
   /** Notes that the work was started or, with the status of the answer, refused: neither is begun again. */
   finish(eventId: string, refusedWith?: number): Promise<void>
 }
 
-/** Opens a log, which need not exist yet. For one process at a time. */
+/** Opens a log, or makes a new log. For one process at a time. */
 export async function openLog(path: string): Promise<Log> {
   const taken = new Map<string, Promise<void>>()
   const unfinished = new Map<string, Workflow>()
@@ -57,7 +63,7 @@ export async function openLog(path: string): Promise<Log> {
     if (workflow) unfinished.set(eventId, workflow)
     else unfinished.delete(eventId)
   }
-  // A new line first, so that one that was cut short does not spoil the next.
+  // The line break comes first, so that a line cut short does not spoil the next line.
   const write = (line: Line) => appendFile(path, `\n${JSON.stringify(line)}`, { flush: true })
   return {
     unfinished,
@@ -79,13 +85,13 @@ export async function openLog(path: string): Promise<Log> {
 
 interface Line {
   readonly eventId: string
-  /** Left out in the line that says what has become of it. */
+  /** Left out in the second line of an event, which holds the outcome. */
   readonly workflow?: Workflow
-  /** The status that it was refused with, if it was. */
+  /** The status of a refusal. */
   readonly refusedWith?: number | undefined
 }
 
-/** Nothing for a line that a crash has cut short: it was never answered, so its event comes again. */
+/** Gives nothing for a line that a crash has cut short: its event had no answer and is sent again. */
 function parseLine(line: string): [Line] | [] {
   try {
     return [JSON.parse(line)]
@@ -95,9 +101,10 @@ function parseLine(line: string): [Line] | [] {
 }
 
 /**
- * Starts a workflow, again and again until it was taken, then notes that it was. A crash between the two starts it
- * again under the same key. A service that knows no such key has to be asked first whether it has the event's id.
- * What it refuses would be refused again: that is noted too, for somebody to look at.
+ * Starts a workflow, again and again until the service has taken the request, then notes the start. After a crash
+ * between the two, the workflow is started again under the same key. A service without idempotency keys has to be asked
+ * first for a workflow with the event's id. A refused request would be refused again, so the refusal is noted too, for
+ * an operator to look at.
  */
 export async function start(
   log: Log,
@@ -112,7 +119,7 @@ export async function start(
         method: 'POST',
         headers: { 'Content-Type': 'application/json', 'Idempotency-Key': eventId },
         body: JSON.stringify(workflow),
-        // Followed, a redirect would make a GET of it.
+        // A followed redirect would turn the POST into a GET.
         redirect: 'manual',
         signal: AbortSignal.timeout(TIMEOUT_MS),
       })
@@ -130,7 +137,10 @@ export async function start(
   }
 }
 
-/** Answers 2xx when an event is in the log, 5xx when it could not be written, 4xx to what is no event. */
+/**
+ * Answers 2xx when an event is in the log, 5xx when the event could not be written, 4xx to a request that is not a
+ * verified event.
+ */
 export function createSubscriber(
   secret: string,
   log: Log,
@@ -157,7 +167,7 @@ async function receive(
   return 204
 }
 
-/** What was to be expected needs no stack: one line. */
+/** An expected failure needs no stack: one line. */
 function fail(line: string): never {
   console.error(line)
   process.exit(2)
@@ -174,7 +184,7 @@ async function main(): Promise<void> {
     void start(log, WORKFLOWS_URL, eventId, workflow)
   const server = createSubscriber(SIGNING_SECRET, log, onTaken)
   server.listen(Number(PORT), () => console.log('Listening on', server.address()))
-  // What was not started is in the log.
+  // Workflows that were not started are in the log.
   process.once('SIGTERM', () => server.close(() => process.exit()))
   for (const [eventId, workflow] of log.unfinished) onTaken(eventId, workflow)
 }

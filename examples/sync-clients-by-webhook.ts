@@ -1,5 +1,5 @@
-// Keeps a copy of the platform's clients by being told: upserts the client of each client.created by its id, and knows
-// the events it has had. What there was before is for its twin to fetch, examples/sync-clients.ts.
+// Keeps a copy of the platform's clients by webhooks: upserts the client of each client.created by its id, and
+// remembers the received events. Clients created before are fetched by the polling twin, examples/sync-clients.ts.
 //
 //   SIGNING_SECRET=whsec_… PORT=4000 npx tsx examples/sync-clients-by-webhook.ts clients-by-webhook.json
 
@@ -9,23 +9,23 @@ import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { Client, Event } from 'business-api-kit'
 import { receiveWebhook, WebhookError } from 'business-api-kit/webhooks'
 
-/** A retry comes within minutes. One that has been forgotten still changes nothing that is newer: see `asOf`. */
+/** A retry comes within minutes. A repeated event whose id was forgotten still overwrites nothing newer: see `asOf`. */
 const EVENT_IDS_KEPT = 10_000
 
-/** The clients with the events they came by: what belongs together is written together. */
+/** The clients with the ids of the received events: both are written together. */
 export interface Copy {
   readonly clients: Readonly<Record<string, { readonly asOf: string; readonly client: Client }>>
   readonly eventIds: readonly string[]
 }
 
-/** A copy that is kept as one JSON file. With a database: two tables and one transaction. */
+/** A copy in one JSON file. With a database: two tables and one transaction. */
 export interface CopyFile {
   read(): Copy
   /** Takes an event into the copy. Rejects when that could not be written, and then nothing has changed. */
   take(event: Event): Promise<void>
 }
 
-/** Opens the file, which need not exist yet. */
+/** Opens the file, or begins a new file. */
 export async function openCopy(path: string): Promise<CopyFile> {
   let copy: Copy = JSON.parse(await readText(path, '{"clients":{},"eventIds":[]}'))
   let last: Promise<void> = Promise.resolve()
@@ -36,14 +36,15 @@ export async function openCopy(path: string): Promise<CopyFile> {
     // Another file first: whenever this process ends, the copy is whole.
     await writeFile(`${path}.new`, JSON.stringify(next, null, 2), { flush: true })
     await rename(`${path}.new`, path)
-    // Only now: an event that is known before it is written would be lost with a failing disk.
+    // Set after the write: an event remembered before the write would be lost with a failing disk.
     copy = next
   }
 
   return {
     read: () => copy,
     take(event) {
-      // One at a time, so that none is written over. A second attempt of an event waits for what becomes of the first.
+      // One write at a time, so that no write is overwritten. A second attempt of an event waits for the result of the
+      // first.
       const taken = last.then(() => write(event))
       last = taken.catch(() => {})
       return taken
@@ -56,7 +57,7 @@ function withEvent(copy: Copy, event: Event): Copy {
   if (event.type !== 'client.created' || copy.eventIds.includes(event.id)) return copy
   const { client } = event.data
   const eventIds = [...copy.eventIds, event.id].slice(-EVENT_IDS_KEPT)
-  // Events may overtake each other: the one that happened last stands.
+  // Events may overtake each other: the event created last stands.
   const isStale = event.createdAt < (copy.clients[client.id]?.asOf ?? '')
   const entry = { [client.id]: { asOf: event.createdAt, client } }
   return { clients: isStale ? copy.clients : { ...copy.clients, ...entry }, eventIds }
@@ -69,7 +70,10 @@ async function readText(path: string, fallback: string): Promise<string> {
   })
 }
 
-/** Answers 2xx when the event is in the copy, 5xx when it could not be written, 4xx to what is no event. */
+/**
+ * Answers 2xx when the event is in the copy, 5xx when the event could not be written, 4xx to a request that is not a
+ * verified event.
+ */
 export function createSubscriber(secret: string, copy: Pick<CopyFile, 'take'>): Server {
   return createServer(async (request, response) => {
     const status = await receive(request, secret, copy).catch((error) => {
@@ -90,7 +94,7 @@ async function receive(
   return 204
 }
 
-/** What was to be expected needs no stack: one line. */
+/** An expected failure needs no stack: one line. */
 function fail(line: string): never {
   console.error(line)
   process.exit(2)

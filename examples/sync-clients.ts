@@ -1,5 +1,5 @@
-// Keeps a copy of the platform's clients by polling: asks for the newest, upserts each by its id, waits, asks again.
-// What has an address of its own need not ask: see its push twin, examples/sync-clients-by-webhook.ts.
+// Keeps a copy of the platform's clients by polling: gets the newest clients, upserts each by its id, waits, and begins
+// again. A program with a public address need not poll: see the push twin, examples/sync-clients-by-webhook.ts.
 //
 //   API_URL=https://app.example API_KEY=bapi_live_… npx tsx examples/sync-clients.ts clients.json
 
@@ -9,33 +9,33 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import type { Client } from 'business-api-kit'
 
-/** The longest page that there is. It has no next one: what 200 newer clients have pushed out is not listed any more. */
+/** The longest page. No page follows: a client with 200 newer clients is no longer listed. */
 const PAGE_MAX = 200
 const TIMEOUT_MS = 10_000
-/** A longer wait than anybody means; a timer holds at most 24 days and takes more for nothing. */
+/** The longest wait: one day. A timer holds at most 24 days and fires at once for more. */
 const WAIT_MAX_MS = 86_400_000
 
-/** Whom to ask, and the key to ask with. The key goes into one header and nowhere else. */
+/** The API's address and key. The key goes into a single header and nowhere else. */
 export interface Api {
   readonly url: string
   readonly key: string
 }
 
-/** The clients that we know, by their id. With a database: a table with `id` as its primary key. */
+/** The known clients, by id. With a database: a table with `id` as its primary key. */
 export interface Copy {
   readonly clients: ReadonlyMap<string, Client>
-  /** Inserts the clients whose id is new, updates the others. Gives how many are not as they were. */
+  /** Inserts clients with a new id and updates the rest. Returns the number of clients that are new or changed. */
   upsert(clients: readonly Client[]): Promise<number>
 }
 
-/** What the API said instead of an answer. */
+/** An error answer of the API. */
 export class ApiError extends Error {
   override readonly name = 'ApiError'
   readonly status: number
   readonly retryAfterMs: number
 
   constructor(response: Response, reason: string) {
-    // Of what may be a whole page of somebody in between, one line.
+    // One line only, because a proxy in between may have answered with a whole page.
     super(`The API answered ${response.status}: ${reason.replaceAll(/\s+/g, ' ').slice(0, 200)}`)
     this.status = response.status
     this.retryAfterMs = Number(response.headers.get('retry-after')) * 1000 || 0
@@ -43,8 +43,8 @@ export class ApiError extends Error {
 }
 
 /**
- * Polls until the signal is aborted. A key that is refused ends it with an `ApiError`, as asking again would not help;
- * whatever else fails is tried again when the next poll is due, or later where the API asks for that.
+ * Polls until the signal is aborted. A refused key ends the polling with an `ApiError`, because another poll would not
+ * help; after any other failure the next poll comes when due, or later if the API asks for that.
  */
 export async function syncClients(
   api: Api,
@@ -69,7 +69,7 @@ async function syncOnce(api: Api, copy: Copy): Promise<string> {
   const page = await listClients(api)
   const isGap = page.length === PAGE_MAX && !page.some(({ id }) => copy.clients.has(id))
   const changed = await copy.upsert(page)
-  const gap = isGap ? '; there may be older ones that are not listed any more' : ''
+  const gap = isGap ? '; there may be older clients that are no longer listed' : ''
   return `${changed} of the ${page.length} newest clients are new or have changed, ${copy.clients.size} in the copy${gap}`
 }
 
@@ -85,7 +85,7 @@ async function listClients({ url, key }: Api): Promise<Client[]> {
   return data
 }
 
-/** Opens a copy that is kept as one JSON file. */
+/** Opens a copy in one JSON file. */
 export async function openCopy(path: string): Promise<Copy> {
   const kept: Client[] = JSON.parse(await readText(path, '[]'))
   let clients = new Map(kept.map((client) => [client.id, client]))
@@ -98,10 +98,10 @@ export async function openCopy(path: string): Promise<Copy> {
       if (changed.length === 0) return 0
       const next = new Map(clients)
       for (const client of changed) next.set(client.id, client)
-      // Another file first: whoever reads, and whenever this process ends, the copy is whole.
+      // Written to another file first: the copy is whole for every reader, and whenever this process ends.
       await writeFile(`${path}.new`, JSON.stringify([...next.values()], null, 2))
       await rename(`${path}.new`, path)
-      // Only now, so that what could not be written counts as changed in the next poll too.
+      // Set after the write, so that clients that could not be written count as changed in the next poll too.
       clients = next
       return changed.length
     },
@@ -115,13 +115,13 @@ async function readText(path: string, fallback: string): Promise<string> {
   })
 }
 
-/** The reason behind "fetch failed" is in its cause. */
+/** The reason behind "fetch failed" is in the error's cause. */
 function describe(error: unknown): string {
   const { cause } = error as { cause?: { code?: string } }
   return cause?.code ?? String(error)
 }
 
-/** What was to be expected needs no stack: one line. */
+/** An expected failure needs no stack: one line. */
 function fail(line: string, exitCode = 2): never {
   console.error(line)
   process.exit(exitCode)
@@ -130,7 +130,7 @@ function fail(line: string, exitCode = 2): never {
 async function main(): Promise<void> {
   const { API_URL, API_KEY = '' } = process.env
   const [path, intervalMs = 60_000] = process.argv.slice(2)
-  // The key is checked here, as an error about a header that cannot be sent would show it.
+  // The key is checked here, because an error about an invalid header would show the key.
   if (!API_URL || !/^[!-~]+$/.test(API_KEY) || !path || !(Number(intervalMs) > 0)) {
     fail('Usage: API_URL=… API_KEY=… npx tsx examples/sync-clients.ts FILE [INTERVAL_MS]')
   }

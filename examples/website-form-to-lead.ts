@@ -1,6 +1,6 @@
-// Turns what a visitor has sent with a website's form into a client and a lead of it. Whatever fails on the way, and
-// however often it is run for a submission, there is one client and one lead: the idempotency key comes from the
-// submission's id, and the platform replays what it has done under a key already (for 7 days).
+// Turns the submission of a website's form into a client and a lead of that client. After any failure, and after any
+// number of runs for a submission, there is one client and one lead: the idempotency key comes from the submission's
+// id, and the platform replays the stored answer of a key (for 7 days).
 //
 //   API_URL=https://app.example API_KEY=bapi_live_… npx tsx examples/website-form-to-lead.ts submission.json
 //
@@ -12,12 +12,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client, CreateClientInput, Lead } from 'business-api-kit'
 
 const TIMEOUT_MS = 10_000
-/** Between the attempts, at least. With all of them gone the job fails, and whoever runs it runs it again later. */
+/** The shortest pauses between attempts. After the last pause and attempt the job fails, to be run again later. */
 const PAUSES_MS: readonly number[] = [500, 1000, 2000, 4000, 8000]
-/** Who asks for a longer wait is not waited for here: the job is run again later. */
+/** If the API asks for a longer wait, the job fails, to be run again later. */
 const WAIT_MAX_MS = 60_000
 
-/** Where to send it and with what. The key needs the scopes clients:write and leads:write. */
+/** The API's address and key. The key needs the scopes clients:write and leads:write. */
 export interface Api {
   readonly url: string
   readonly key: string
@@ -25,7 +25,7 @@ export interface Api {
   readonly wait?: (ms: number) => Promise<unknown>
 }
 
-/** What the form gives us. Its id was made with the form, so it is the same however often the visitor clicks. */
+/** The fields of the form. The id was made with the form, so every click of the visitor sends the same id. */
 export interface Submission {
   readonly id: string
   readonly name: string
@@ -38,7 +38,7 @@ export interface Submission {
 /** Why a submission could not be pushed. */
 export class PushError extends Error {
   override readonly name = 'PushError'
-  /** Whether the same may succeed later: true for everything but a refusal of the content or of the key. */
+  /** True if another attempt may succeed later: for every failure but a refusal of the content or of the key. */
   readonly isTransient: boolean
   readonly retryAfterMs: number
 
@@ -52,7 +52,7 @@ export class PushError extends Error {
 const REQUIRED = ['id', 'name'] as const
 const OPTIONAL = ['category', 'city', 'email', 'phone'] as const
 
-/** Reads a submission from a file. Throws a `PushError` that names the field for one that cannot be pushed. */
+/** Reads a submission from a file. Throws a `PushError` that names the missing field. */
 export function readSubmission(path: string): Submission {
   const submission = parse(readText(path)) as Submission | null | undefined
   if (typeof submission !== 'object' || submission === null) throw refusal(`${path} is no JSON object`)
@@ -60,7 +60,7 @@ export function readSubmission(path: string): Submission {
     const value: unknown = submission[field] ?? ''
     if (typeof value !== 'string') throw refusal(`its field ${field} is no text`)
   }
-  // Without an id it could not be run twice.
+  // A submission without an id could not be run twice.
   for (const field of REQUIRED) if (!submission[field]?.trim()) throw refusal(`its field ${field} is missing`)
   return submission
 }
@@ -77,12 +77,14 @@ function refusal(reason: string): PushError {
   return new PushError(reason, { isTransient: false })
 }
 
-/** Makes the client and its lead, or finds that they are there already. */
+/** Makes the client and its lead, or gets both if they exist already. */
 export async function pushLead(api: Api, submission: Submission): Promise<{ client: Client; lead: Lead }> {
-  // A key belongs to its route, so the same one serves both. Hashed, as a key is visible ASCII, 200 characters at most.
+  // An idempotency key belongs to a route, so the same key serves both routes. Hashed, because a key is at most 200
+  // visible ASCII characters.
   const idempotencyKey = createHash('sha256').update(`website-form:${submission.id}`).digest('hex')
   const client = await post<Client>(api, '/api/v1/clients', idempotencyKey, toClientInput(submission))
-  // Between these two is no dangerous point: run again, the first answers as it did, with the same business.
+  // A crash between the two requests does no harm: in the next run the first request answers again with the same
+  // business.
   const lead = await post<Lead>(api, '/api/v1/leads', idempotencyKey, { businessId: client.business.id })
   return { client, lead }
 }
@@ -112,7 +114,7 @@ async function attempt<Item>(api: Api, path: string, idempotencyKey: string, inp
   const body = parse(text) as { data?: Item & object; error?: string; requestId?: string } | undefined
   if (response.ok && body?.data) return body.data
   const { status, headers } = response
-  // A 200 that cannot be read is as good as a lost answer.
+  // A 200 that cannot be read counts as a lost answer.
   const isTransient = status >= 500 || [200, 408, 409, 425, 429].includes(status)
   const retryAfterMs = Number(headers.get('retry-after')) * 1000 || 0
   const reason = `${path} answered ${status}: ${body?.error ?? 'not what the API says'} (${body?.requestId ?? 'no request id'})`
@@ -134,18 +136,18 @@ async function send(
         'Idempotency-Key': idempotencyKey,
       },
       body: JSON.stringify(input),
-      // Followed, a redirect would make a GET of it.
+      // A followed redirect would turn the POST into a GET.
       redirect: 'manual',
       signal: AbortSignal.timeout(TIMEOUT_MS),
     })
     return { response, text: await response.text() }
   } catch (cause) {
-    // Lost on its way there or on its way back: nobody knows whether it was done. The next attempt finds out.
+    // The request or the answer was lost, so the record may exist. The next attempt finds out.
     throw new PushError(`${path} has not answered (${describe(cause)})`, { isTransient: true, cause })
   }
 }
 
-/** The reason behind "fetch failed" is in its cause. */
+/** The reason behind "fetch failed" is in the error's cause. */
 function describe(error: unknown): string {
   const { cause } = error as { cause?: { code?: string } }
   return cause?.code ?? String(error)
@@ -159,7 +161,7 @@ function parse(json: string): unknown {
   }
 }
 
-/** What was to be expected needs no stack: one line, and 1 when running it again later may help. */
+/** An expected failure needs no stack: one line, and exit code 1 when another run later may help. */
 function fail(line: string, exitCode: 1 | 2 = 2): never {
   console.error(line)
   process.exit(exitCode)
@@ -168,7 +170,7 @@ function fail(line: string, exitCode: 1 | 2 = 2): never {
 async function main(): Promise<void> {
   const { API_URL, API_KEY = '' } = process.env
   const [path] = process.argv.slice(2)
-  // The key is checked here, as an error about a header that cannot be sent would show it.
+  // The key is checked here, because an error about an invalid header would show the key.
   if (!API_URL || !/^[!-~]+$/.test(API_KEY) || !path) {
     fail('Usage: API_URL=… API_KEY=… npx tsx examples/website-form-to-lead.ts FILE')
   }

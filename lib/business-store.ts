@@ -43,4 +43,11 @@ export interface BusinessApiStore extends RecordStore {
   readonly notices: NoticeStore
   readonly audit: AuditStore
   readonly overview: OverviewStore
+  /**
+   * Begins a request of the API. Optional: a store that can be closed waits for the requests under way.
+   *
+   * @returns ends the request
+   * @throws `BusinessApiError` with code `store_unavailable` since the close began
+   */
+  beginRequest?(): () => void
 }

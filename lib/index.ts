@@ -4,6 +4,7 @@
 export { type BusinessApi, createBusinessApi } from './api/create-business-api.ts'
 export type { BusinessApiOptions, RateLimitOptions } from './api/options.ts'
 export type { ErrorContext } from './http/report.ts'
+export type { PeerRequest } from './api/peer-address.ts'
 
 // Access
 export { API_KEY_PATTERN, type ApiKey } from './access/api-keys.ts'
@@ -33,6 +34,8 @@ export {
   LIMIT_REACHED,
   NOT_FOUND,
   OVERPAYMENT,
+  SCHEMA_MISSING,
+  SCHEMA_OUTDATED,
   SCHEMA_TOO_NEW,
   SECRET_UNAVAILABLE,
   STORE_UNAVAILABLE,

@@ -1,5 +1,5 @@
 export type { BusinessApiStore, RecordStore } from './business-store.ts'
-export type { DatabaseOptions } from './postgres/connection/database.ts'
+export type { CloseOptions, DatabaseOptions } from './postgres/connection/database.ts'
 export type { PostgresTransaction } from './postgres/connection/transaction.ts'
 export { type MigrateOptions, type MigrationReport, migrate } from './postgres/schema/migrate.ts'
 export { createPostgresStore, type PostgresStore } from './postgres/store.ts'

@@ -65,6 +65,8 @@ export type {
   PurgeRequest,
   RecoveryRequest,
   ResultReport,
+  SharedPurgeReport,
+  SharedPurgeRequest,
   UnreadDelivery,
 } from './webhooks/deliveries.ts'
 export type {

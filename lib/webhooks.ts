@@ -34,6 +34,7 @@ export type {
   EndpointDisabledNotice,
   EndpointFailingNotice,
   Notice,
+  RetentionBehindNotice,
   SecretExpiringNotice,
   SecretUnsealedNotice,
 } from './webhooks/notices.ts'

@@ -1,6 +1,30 @@
 -- Businesses. Ids are ULIDs, so the primary key read backwards gives the newest first and every list is one scan of one
 -- index; collation "C" compares ids as bytes. Every key begins with organization_id: the second line of tenant isolation,
 -- and the column that the tables can be distributed by.
+-- Locks: nothing in use; every object is new.
+
+-- Every record is stored together with its representation: the JSON text that the API shows. The text is a generated column
+-- and therefore right for every row, also for a row written by SQL; a list only joins texts. The functions of the
+-- representations are immutable although to_json and to_char are only stable: texts, numerics, integers and timestamps read in
+-- UTC are written alike under every setting of a session.
+
+-- Writes the representation of a business.
+create function business_api.business_representation(
+  id text, name text, category text, city text, email text, phone text
+) returns text
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  return '{"id":' || to_json(id)::text
+    || ',"name":' || to_json(name)::text
+    || ',"category":' || coalesce(to_json(category)::text, 'null')
+    || ',"city":' || coalesce(to_json(city)::text, 'null')
+    || ',"email":' || coalesce(to_json(email)::text, 'null')
+    || ',"phone":' || coalesce(to_json(phone)::text, 'null')
+    || '}';
+end
+$$;
 
 create table business_api.businesses (
   organization_id text collate "C" not null,
@@ -10,5 +34,7 @@ create table business_api.businesses (
   city text,
   email text,
   phone text,
+  representation text not null
+    generated always as (business_api.business_representation(id, name, category, city, email, phone)) stored,
   constraint businesses_pkey primary key (organization_id, id)
 );

@@ -1,4 +1,25 @@
 -- Leads of existing businesses.
+-- Locks: business_api.businesses against writes, for the moment that the foreign key takes; every other object is new.
+
+-- Writes the representation of a lead.
+create function business_api.lead_representation(
+  id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamptz
+) returns text
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  return '{"id":' || to_json(id)::text
+    || ',"stage":' || to_json(stage)::text
+    || ',"leadScore":' || coalesce(trim_scale(lead_score)::text, 'null')
+    || ',"scoreBand":' || coalesce(to_json(score_band)::text, 'null')
+    || ',"expectedValue":' || coalesce(trim_scale(expected_value)::text, 'null')
+    || ',"createdAt":' || coalesce(
+      to_json(to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))::text, 'null'
+    )
+    || '}';
+end
+$$;
 
 create table business_api.leads (
   organization_id text collate "C" not null,
@@ -10,6 +31,9 @@ create table business_api.leads (
   expected_value numeric(15, 3),
   created_at timestamptz not null,
   latest_changes text[] collate "C" not null default '{}',
+  representation text not null generated always as (
+    business_api.lead_representation(id, stage, lead_score, score_band, expected_value, created_at)
+  ) stored,
   constraint leads_expected_value_check check (expected_value <> 'NaN'),
   constraint leads_lead_score_check check (lead_score between 0 and 100),
   constraint leads_pkey primary key (organization_id, id),

@@ -1,6 +1,33 @@
 -- Invoices and their payments. Money is numeric and is computed by the database, never in floating point; minor_units keeps
 -- how many decimals the currency had when the invoice was written, so that "900" JPY and "1250.000" TND come out as they
 -- went in.
+-- Locks: nothing in use; every object is new.
+
+-- Writes the representation of an invoice.
+create function business_api.invoice_representation(
+  id text, number text, status text, currency text, minor_units integer, issue_date timestamptz, due_date timestamptz,
+  total numeric, amount_paid numeric
+) returns text
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  return '{"id":' || to_json(id)::text
+    || ',"number":' || to_json(number)::text
+    || ',"status":' || to_json(status)::text
+    || ',"currency":' || to_json(currency)::text
+    || ',"issueDate":' || coalesce(
+      to_json(to_char(issue_date at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))::text, 'null'
+    )
+    || ',"dueDate":' || coalesce(
+      to_json(to_char(due_date at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))::text, 'null'
+    )
+    || ',"total":"' || round(total, minor_units)::text
+    || '","amountPaid":"' || round(amount_paid, minor_units)::text
+    || '","amountDue":"' || round(total - amount_paid, minor_units)::text
+    || '"}';
+end
+$$;
 
 create table business_api.invoices (
   organization_id text collate "C" not null,
@@ -14,6 +41,11 @@ create table business_api.invoices (
   total numeric not null,
   amount_paid numeric not null,
   latest_changes text[] collate "C" not null default '{}',
+  representation text not null generated always as (
+    business_api.invoice_representation(
+      id, number, status, currency, minor_units, issue_date, due_date, total, amount_paid
+    )
+  ) stored,
   constraint invoices_pkey primary key (organization_id, id),
   constraint invoices_organization_id_number_key unique (organization_id, number),
   constraint invoices_minor_units_check check (minor_units between 0 and 4),

@@ -1,4 +1,25 @@
 -- Proposals. A revision raises the version of the same proposal; its number stays.
+-- Locks: nothing in use; every object is new.
+
+-- Writes the representation of a proposal.
+create function business_api.proposal_representation(
+  id text, number text, title text, status text, version integer, total numeric, monthly_total numeric, currency text
+) returns text
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  return '{"id":' || to_json(id)::text
+    || ',"number":' || to_json(number)::text
+    || ',"title":' || to_json(title)::text
+    || ',"status":' || to_json(status)::text
+    || ',"version":' || version::text
+    || ',"total":' || trim_scale(total)::text
+    || ',"monthlyTotal":' || trim_scale(monthly_total)::text
+    || ',"currency":' || to_json(currency)::text
+    || '}';
+end
+$$;
 
 create table business_api.proposals (
   organization_id text collate "C" not null,
@@ -15,6 +36,9 @@ create table business_api.proposals (
   -- Decimals of the currency.
   minor_units smallint not null default 3,
   signed_at timestamptz,
+  representation text not null generated always as (
+    business_api.proposal_representation(id, number, title, status, version, total, monthly_total, currency)
+  ) stored,
   constraint proposals_total_check check (total <> 'NaN'),
   constraint proposals_monthly_total_check check (monthly_total <> 'NaN'),
   constraint proposals_pkey primary key (organization_id, id),

@@ -1,4 +1,22 @@
 -- Projects.
+-- Locks: nothing in use; every object is new.
+
+-- Writes the representation of a project.
+create function business_api.project_representation(
+  id text, name text, status text, billing_type text, value numeric
+) returns text
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  return '{"id":' || to_json(id)::text
+    || ',"name":' || to_json(name)::text
+    || ',"status":' || to_json(status)::text
+    || ',"billingType":' || to_json(billing_type)::text
+    || ',"value":' || trim_scale(value)::text
+    || '}';
+end
+$$;
 
 create table business_api.projects (
   organization_id text collate "C" not null,
@@ -8,6 +26,8 @@ create table business_api.projects (
   billing_type text not null,
   value numeric(15, 3) not null,
   latest_changes text[] collate "C" not null default '{}',
+  representation text not null
+    generated always as (business_api.project_representation(id, name, status, billing_type, value)) stored,
   constraint projects_value_check check (value <> 'NaN'),
   constraint projects_pkey primary key (organization_id, id)
 );

@@ -1,5 +1,6 @@
 -- The numbers of invoices and proposals, in series. Not a sequence of PostgreSQL: a value taken from a sequence is gone even
 -- when the transaction is rolled back, and the numbers of invoices must have no gaps.
+-- Locks: nothing in use; every object is new.
 
 create table business_api.number_series (
   organization_id text collate "C" not null,

@@ -1,4 +1,5 @@
 -- Templates, which the statement that writes a record renders with values that only the store knows.
+-- Locks: nothing in use; every object is new.
 
 -- Replaces the placeholders of a JSON text with values of the record, or of `more`: see lib/writes/placeholders.ts. A
 -- placeholder is a JSON string that begins with NUL; no stored text can contain NUL, so nothing else in a JSON text can be

@@ -3,6 +3,7 @@
 --
 -- Every function of the schema empties search_path: a function in `public` with the name of one of PostgreSQL's own, taking
 -- any type, would win over it, and could say which organization a request belongs to.
+-- Locks: nothing in use; every object is new.
 
 create table business_api.api_keys (
   organization_id text collate "C" not null,

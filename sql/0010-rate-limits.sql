@@ -1,4 +1,5 @@
 -- The rate limits, and the function that admits a request by its key and both limits.
+-- Locks: nothing in use; every object is new.
 
 -- The limit of one organization, all its keys together, instead of the API's default.
 create table business_api.organization_limits (

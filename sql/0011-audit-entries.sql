@@ -1,5 +1,6 @@
 -- Audit entries: each change of the developer settings, and the person who made it. The statement that makes a change also
 -- writes the entry, so that neither exists alone.
+-- Locks: nothing in use; every object is new.
 
 create table business_api.audit_entries (
   organization_id text collate "C" not null,

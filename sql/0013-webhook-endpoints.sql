@@ -1,4 +1,5 @@
 -- Webhook endpoints with signing secrets, health, and the notices about both.
+-- Locks: nothing in use; every object is new.
 
 create table business_api.webhook_endpoints (
   organization_id text collate "C" not null,
@@ -30,6 +31,9 @@ create table business_api.webhook_endpoints (
 
 create index webhook_endpoints_previous_secret_expires_at_idx
   on business_api.webhook_endpoints (previous_secret_expires_at) where previous_secret_expires_at is not null;
+-- Their rows go with the last of their deliveries.
+create index webhook_endpoints_removed_idx
+  on business_api.webhook_endpoints (organization_id, id) where state = 'removed';
 
 -- Inserts an endpoint: see EndpointStore.insert in lib/webhooks/endpoints.ts. Returns the endpoint of that id, a removed one
 -- too, and whether this call has inserted it; no row when the organization has reached its limit.

@@ -1,5 +1,6 @@
 -- Deliveries and the log of their attempts. A delivery is claimed for as long as its lease lasts, and every later write is
 -- fenced by the claim's token.
+-- Locks: business_api.events against writes, for the moment that the foreign key takes; every other object is new.
 
 create table business_api.deliveries (
   organization_id text collate "C" not null,
@@ -36,13 +37,19 @@ create index deliveries_pending_idx
   where state = 'pending' and not is_backing_off;
 create index deliveries_backing_off_idx on business_api.deliveries (due_at) where state = 'pending' and is_backing_off;
 create index deliveries_lease_until_idx on business_api.deliveries (lease_until) where state = 'in_flight';
--- The deliveries that can be recovered, and the deliveries of an event. There is no index of all deliveries by endpoint: with
--- one more index on organization_id or id, a plan that a session made while the table was small may look for a delivery
--- there, past thousands of others. Partial indexes are safe, because the writes of claims and results name no state.
+-- The delivery log by state and endpoint, newest first: the deliveries that can be recovered, and the others. Those in flight
+-- have the index above. A claim writes to neither; a delivery that succeeds at once is in the second one twice, which adds a
+-- quarter to the log records of publishing, claiming and delivering (466 bytes a delivery), and nothing measurable to their
+-- time. There is no index of all deliveries by endpoint: with one more index on organization_id or id, a plan that a session
+-- made while the table was small may look for a delivery there, past thousands of others. Partial indexes are safe, because
+-- the writes of claims and results name no state.
 create index deliveries_recoverable_idx
-  on business_api.deliveries (organization_id, endpoint_id, id)
+  on business_api.deliveries (organization_id, state, endpoint_id, id)
   where state in ('dead_lettered', 'skipped');
--- Not unique: an event is inserted once, together with its deliveries, so no endpoint can get it twice.
+create index deliveries_log_idx
+  on business_api.deliveries (organization_id, state, endpoint_id, id)
+  where state in ('pending', 'delivered', 'cancelled');
+-- The deliveries of an event. Not unique: an event is inserted once, together with its deliveries, so no endpoint can get it twice.
 create index deliveries_event_id_idx on business_api.deliveries (event_id);
 
 -- No foreign key to deliveries: it would lock and so write the delivery's row once more for each attempt.
@@ -60,4 +67,4 @@ create table business_api.delivery_attempts (
   error text,
   body_excerpt text not null,
   constraint delivery_attempts_pkey primary key (organization_id, delivery_id, number)
-);
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);

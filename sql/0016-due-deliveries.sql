@@ -6,6 +6,7 @@
 -- would be planned anew: that took six times as long as the call.) For the same reason the writes name their rows by primary
 -- key and claim token alone: a condition on the state would invite a partial index to be read from end to end. A delivery has
 -- a token for as long as its claim is in force.
+-- Locks: nothing in use; every object is new.
 
 -- Frees the deliveries that processes had claimed before they died: the attempt counts, because it may have reached the
 -- subscriber. Returns, as JSON, the deliveries that it dead-lettered.

@@ -1,5 +1,6 @@
 -- Claims: how delivery loops take deliveries and give them back. 0016-due-deliveries.sql says why each function limits the
 -- planner.
+-- Locks: nothing in use; every object is new.
 
 -- Claims deliveries: see DeliveryStore.claim in lib/webhooks/deliveries.ts. It walks over the pending deliveries from
 -- endpoint to endpoint (round robin), each step one descent of the index however many deliveries are pending, so that a claim

@@ -1,4 +1,5 @@
 -- The results of attempts: what they make of deliveries, the attempt log, and the health of endpoints.
+-- Locks: nothing in use; every object is new.
 
 -- Writes the results of attempts: see DeliveryStore.writeResults in lib/webhooks/deliveries.ts. Returns, as JSON, the results
 -- whose claim was no longer in force, the endpoints with a failed attempt, and the deliveries that were dead-lettered. An endpoint is judged failing or disabled while its row

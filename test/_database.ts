@@ -117,7 +117,9 @@ async function schemaHash(): Promise<string> {
   const directory = join(ROOT, 'sql')
   const files = (await readdir(directory)).sort().map((name) => join(directory, name))
   const hash = createHash('sha256')
-  const code = ['migrate.ts', 'migrations.ts'].map((name) => join(ROOT, 'lib/postgres/schema', name))
+  const code = ['migrate.ts', 'migration-step.ts', 'migrations.ts'].map((name) =>
+    join(ROOT, 'lib/postgres/schema', name),
+  )
   for (const file of [...files, ...code]) hash.update(await readFile(file))
   return hash.digest('hex').slice(0, 12)
 }

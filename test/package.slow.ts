@@ -62,11 +62,12 @@ export const rotated = await settings.apiKeys.rotate('org_package', 'key_1')
  * through cannot be named where packages see only their own dependencies (TS2742).
  */
 const FACTORIES = `
-import { createBusinessApi, createIds, formatNumber, jsonText, storeUnavailable, takeToken } from 'business-api-kit'
+import { createBusinessApi, createIds } from 'business-api-kit'
 import { createMemoryStore } from 'business-api-kit/memory'
 import { createPlatform } from 'business-api-kit/platform'
 import { createPostgresStore, migrate } from 'business-api-kit/postgres'
 import { createDeveloperSettings } from 'business-api-kit/settings'
+import { formatNumber, jsonText, storeUnavailable, takeToken } from 'business-api-kit/store'
 import { createDeliveryLoop, createPublicLookup, createWebhookSender, signWebhook, verifyWebhook } from 'business-api-kit/webhooks'
 
 export const store = createPostgresStore('postgres://localhost/app')
@@ -189,7 +190,7 @@ describe('the package, packed and installed into an empty project', () => {
       'test',
     ]
     assert.deepEqual((await readdir(installed)).sort(), top)
-    assert.deepEqual(await readdir(join(installed, 'test')), ['schema.sql'])
+    assert.deepEqual((await readdir(join(installed, 'test'))).sort(), ['README.md', 'schema.sql'])
     const sources = await readdir(join(ROOT, 'lib'), { recursive: true })
     const read = sources.filter((file) => /\.(ts|md)$/.test(file)).sort()
     const shipped = await readdir(join(installed, 'lib'), { recursive: true })

@@ -12,7 +12,7 @@ const run = promisify(execFile)
 
 /** The names that the pieces of code take from their surroundings. */
 const SURROUNDINGS = `
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, Server } from 'node:http'
 import type { BusinessApi } from 'business-api-kit'
 import type { PostgresStore, PostgresTransaction } from 'business-api-kit/postgres'
 import type { DeveloperSettings } from 'business-api-kit/settings'
@@ -36,6 +36,7 @@ declare global {
   const authorization: string, secret: string, rawBody: string
   const since: Date, dueDate: Date
   const request: IncomingMessage
+  const server: Server
   function mailAdministrators(organizationId: string, notice: Notice): void
 }
 `

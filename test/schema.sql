@@ -42,6 +42,7 @@ create table business_api.businesses (
   city text,
   email text,
   phone text,
+  representation text generated always as (business_api.business_representation(id, name, category, city, email, phone)) stored not null,
   constraint businesses_pkey PRIMARY KEY (organization_id, id)
 );
 
@@ -54,6 +55,7 @@ create table business_api.clients (
   monthly_revenue numeric(15,3) not null,
   converted_at timestamp with time zone not null,
   latest_changes text[] collate "C" default '{}'::text[] not null,
+  representation text generated always as (business_api.client_representation(id, status, total_revenue, monthly_revenue, converted_at)) stored not null,
   constraint clients_pkey PRIMARY KEY (organization_id, id),
   constraint clients_organization_id_business_id_key UNIQUE (organization_id, business_id),
   constraint clients_organization_id_business_id_fkey FOREIGN KEY (organization_id, business_id) REFERENCES business_api.businesses(organization_id, id),
@@ -97,7 +99,7 @@ create table business_api.delivery_attempts (
   error text,
   body_excerpt text not null,
   constraint delivery_attempts_pkey PRIMARY KEY (organization_id, delivery_id, number)
-);
+) with (autovacuum_vacuum_scale_factor=0.02, autovacuum_analyze_scale_factor=0.02);
 
 create table business_api.event_limits (
   organization_id text collate "C" default ''::text not null,
@@ -114,7 +116,7 @@ create table business_api.events (
   created_at timestamp with time zone not null,
   body text not null,
   constraint events_pkey PRIMARY KEY (organization_id, id)
-);
+) with (autovacuum_vacuum_scale_factor=0.02, autovacuum_analyze_scale_factor=0.02);
 
 create table business_api.idempotency_keys (
   organization_id text collate "C" not null,
@@ -139,6 +141,7 @@ create table business_api.invoices (
   total numeric not null,
   amount_paid numeric not null,
   latest_changes text[] collate "C" default '{}'::text[] not null,
+  representation text generated always as (business_api.invoice_representation(id, number, status, currency, (minor_units)::integer, issue_date, due_date, total, amount_paid)) stored not null,
   constraint invoices_pkey PRIMARY KEY (organization_id, id),
   constraint invoices_organization_id_number_key UNIQUE (organization_id, number),
   constraint invoices_amount_paid_check CHECK ((((amount_paid >= (0)::numeric) AND (amount_paid <= total)) AND (amount_paid = round(amount_paid, (minor_units)::integer)))),
@@ -156,6 +159,7 @@ create table business_api.leads (
   expected_value numeric(15,3),
   created_at timestamp with time zone not null,
   latest_changes text[] collate "C" default '{}'::text[] not null,
+  representation text generated always as (business_api.lead_representation(id, stage, lead_score, score_band, expected_value, created_at)) stored not null,
   constraint leads_pkey PRIMARY KEY (organization_id, id),
   constraint leads_organization_id_business_id_fkey FOREIGN KEY (organization_id, business_id) REFERENCES business_api.businesses(organization_id, id),
   constraint leads_expected_value_check CHECK ((expected_value <> 'NaN'::numeric)),
@@ -204,6 +208,7 @@ create table business_api.projects (
   billing_type text not null,
   value numeric(15,3) not null,
   latest_changes text[] collate "C" default '{}'::text[] not null,
+  representation text generated always as (business_api.project_representation(id, name, status, billing_type, value)) stored not null,
   constraint projects_pkey PRIMARY KEY (organization_id, id),
   constraint projects_value_check CHECK ((value <> 'NaN'::numeric))
 );
@@ -222,6 +227,7 @@ create table business_api.proposals (
   signed_by text,
   minor_units smallint default 3 not null,
   signed_at timestamp with time zone,
+  representation text generated always as (business_api.proposal_representation(id, number, title, status, version, total, monthly_total, currency)) stored not null,
   constraint proposals_pkey PRIMARY KEY (organization_id, id),
   constraint proposals_organization_id_number_key UNIQUE (organization_id, number),
   constraint proposals_minor_units_check CHECK (((minor_units >= 0) AND (minor_units <= 4))),
@@ -229,6 +235,18 @@ create table business_api.proposals (
   constraint proposals_signed_at_check CHECK (((signed_by IS NULL) = (signed_at IS NULL))),
   constraint proposals_total_check CHECK ((total <> 'NaN'::numeric)),
   constraint proposals_version_check CHECK ((version >= 1))
+);
+
+create table business_api.purge_progress (
+  organization_id text collate "C" default ''::text not null,
+  retention_ms double precision default '2592000000'::bigint not null,
+  walk jsonb default '{}'::jsonb not null,
+  revisit jsonb,
+  revisited_at timestamp with time zone default '-infinity'::timestamp with time zone not null,
+  rests_until timestamp with time zone default '-infinity'::timestamp with time zone not null,
+  purged_at timestamp with time zone,
+  constraint purge_progress_pkey PRIMARY KEY (organization_id),
+  constraint purge_progress_organization_id_check CHECK ((organization_id = ''::text))
 );
 
 create unlogged table business_api.rate_buckets (
@@ -277,11 +295,13 @@ CREATE INDEX deliveries_event_id_idx ON business_api.deliveries USING btree (eve
 
 CREATE INDEX deliveries_lease_until_idx ON business_api.deliveries USING btree (lease_until) WHERE (state = 'in_flight'::text);
 
+CREATE INDEX deliveries_log_idx ON business_api.deliveries USING btree (organization_id, state, endpoint_id, id) WHERE (state = ANY (ARRAY['pending'::text, 'delivered'::text, 'cancelled'::text]));
+
 CREATE INDEX deliveries_pending_idx ON business_api.deliveries USING btree (organization_id, endpoint_id, is_retry, due_at) WHERE ((state = 'pending'::text) AND (NOT is_backing_off));
 
-CREATE INDEX deliveries_recoverable_idx ON business_api.deliveries USING btree (organization_id, endpoint_id, id) WHERE (state = ANY (ARRAY['dead_lettered'::text, 'skipped'::text]));
+CREATE INDEX deliveries_recoverable_idx ON business_api.deliveries USING btree (organization_id, state, endpoint_id, id) WHERE (state = ANY (ARRAY['dead_lettered'::text, 'skipped'::text]));
 
-CREATE INDEX events_created_at_idx ON business_api.events USING brin (created_at);
+CREATE INDEX events_created_at_idx ON business_api.events USING btree (created_at, organization_id, id);
 
 CREATE INDEX idempotency_keys_expires_at_idx ON business_api.idempotency_keys USING btree (expires_at);
 
@@ -294,6 +314,8 @@ CREATE INDEX leads_organization_id_business_id_idx ON business_api.leads USING b
 CREATE INDEX payments_organization_id_invoice_id_idx ON business_api.payments USING btree (organization_id, invoice_id);
 
 CREATE INDEX webhook_endpoints_previous_secret_expires_at_idx ON business_api.webhook_endpoints USING btree (previous_secret_expires_at) WHERE (previous_secret_expires_at IS NOT NULL);
+
+CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USING btree (organization_id, id) WHERE (state = 'removed'::text);
 
 CREATE OR REPLACE FUNCTION business_api.admit(digest text, scope text, key_per_second double precision, key_burst integer, organization_per_second double precision, organization_burst integer, page text DEFAULT NULL::text)
  RETURNS TABLE(admission text, admitted_page text)
@@ -390,6 +412,23 @@ begin
       'lastUseIsStale', caller.last_use_is_stale
     )::text,
     case when wait_seconds = 0 and caller.has_scope then $7 end;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.business_representation(id text, name text, category text, city text, email text, phone text)
+ RETURNS text
+ LANGUAGE plpgsql
+ IMMUTABLE
+ SET search_path TO ''
+AS $function$
+begin
+  return '{"id":' || to_json(id)::text
+    || ',"name":' || to_json(name)::text
+    || ',"category":' || coalesce(to_json(category)::text, 'null')
+    || ',"city":' || coalesce(to_json(city)::text, 'null')
+    || ',"email":' || coalesce(to_json(email)::text, 'null')
+    || ',"phone":' || coalesce(to_json(phone)::text, 'null')
+    || '}';
 end
 $function$;
 
@@ -585,6 +624,82 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION business_api.client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)
+ RETURNS text
+ LANGUAGE plpgsql
+ IMMUTABLE
+ SET search_path TO ''
+AS $function$
+begin
+  return '{"id":' || to_json(id)::text
+    || ',"status":' || to_json(status)::text
+    || ',"totalRevenue":' || trim_scale(total_revenue)::text
+    || ',"monthlyRevenue":' || trim_scale(monthly_revenue)::text
+    || ',"convertedAt":' || coalesce(
+      to_json(to_char(converted_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))::text, 'null'
+    )
+    || '}';
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.continue_purge(retention_ms double precision, part_limit integer, share double precision)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+#variable_conflict use_variable
+declare
+  begun_at timestamptz := clock_timestamp();
+  progress business_api.purge_progress;
+  part jsonb;
+  second jsonb;
+  is_done boolean;
+begin
+  select p.* into progress from business_api.purge_progress p where p.organization_id = '' for update skip locked;
+  if not found and exists (select 1 from business_api.purge_progress) then
+    -- Another process purges.
+    return jsonb_build_object('events', 0, 'idempotencyKeys', 0, 'isDone', true, 'waitMs', 0, 'lagMs', null);
+  end if;
+  -- A clock that was set back must not stop the purge.
+  if progress.rests_until > begun_at and progress.rests_until < begun_at + interval '5 minutes' then
+    return jsonb_build_object(
+      'events', 0, 'idempotencyKeys', 0, 'isDone', false,
+      'waitMs', extract(epoch from progress.rests_until - begun_at) * 1000, 'lagMs', null
+    );
+  end if;
+
+  -- Row level security may hide the row: the purge then begins with the oldest event each time.
+  part := business_api.purge_part(retention_ms, coalesce(progress.walk, '{}'), part_limit, false, null);
+  is_done := (part ->> 'isDone')::boolean;
+  if is_done and progress.revisit is null and coalesce(progress.revisited_at, '-infinity') <= begun_at - interval '1 hour' then
+    progress.revisit := '{}';
+    progress.revisited_at := begun_at;
+  end if;
+  if is_done and progress.revisit is not null then
+    second := business_api.purge_part(retention_ms, progress.revisit, part_limit, true, null);
+    is_done := (second ->> 'isDone')::boolean;
+    progress.revisit := case when not is_done then second -> 'walk' end;
+  end if;
+
+  update business_api.purge_progress p
+     set retention_ms = retention_ms, walk = part -> 'walk',
+         revisit = progress.revisit, revisited_at = progress.revisited_at,
+         purged_at = clock_timestamp(),
+         rests_until = case
+           when is_done then '-infinity'
+           else clock_timestamp() + (clock_timestamp() - begun_at) * (1 / share - 1)
+         end
+   where p.organization_id = '';
+  return jsonb_build_object(
+    'events', (part ->> 'events')::bigint + coalesce((second ->> 'events')::bigint, 0),
+    'idempotencyKeys', (part ->> 'idempotencyKeys')::bigint + coalesce((second ->> 'idempotencyKeys')::bigint, 0),
+    'isDone', is_done,
+    'waitMs', extract(epoch from clock_timestamp() - begun_at) * 1000 * (1 / share - 1),
+    'lagMs', business_api.purge_lag(retention_ms, part -> 'walk')
+  );
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION business_api.count_api_keys_in_force(organization_id text, at_time timestamp with time zone)
  RETURNS bigint
  LANGUAGE plpgsql
@@ -742,6 +857,7 @@ CREATE OR REPLACE FUNCTION business_api.insert_events(organization_id text, even
 AS $function$
 declare
   written bigint;
+  at_time timestamptz := clock_timestamp();
   id_prefix text;
   largest record;
   max_bytes integer;
@@ -766,7 +882,7 @@ begin
            '' order by place
          )
     into id_prefix
-    from (select floor(extract(epoch from clock_timestamp()) * 1000)::bigint as milliseconds) as clock,
+    from (select floor(extract(epoch from at_time) * 1000)::bigint as milliseconds) as clock,
          generate_series(0, 9) as place;
 
   with inserted as (
@@ -781,9 +897,9 @@ begin
     select $1,
            id_prefix || upper(substr(replace(gen_random_uuid()::text, '-', ''), 17)),
            inserted.id, endpoint.id,
-           case when endpoint.state = 'disabled' then 'skipped' else 'pending' end, now(), now(),
+           case when endpoint.state = 'disabled' then 'skipped' else 'pending' end, at_time, at_time,
            case when endpoint.state = 'disabled' then 'endpoint_disabled' end,
-           case when endpoint.state = 'disabled' then now() end
+           case when endpoint.state = 'disabled' then at_time end
       from inserted
       join business_api.webhook_endpoints endpoint
         on endpoint.organization_id = $1
@@ -793,6 +909,30 @@ begin
   )
   select count(*) filter (where state = 'pending') into written from fanned_out;
   return written;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.invoice_representation(id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)
+ RETURNS text
+ LANGUAGE plpgsql
+ IMMUTABLE
+ SET search_path TO ''
+AS $function$
+begin
+  return '{"id":' || to_json(id)::text
+    || ',"number":' || to_json(number)::text
+    || ',"status":' || to_json(status)::text
+    || ',"currency":' || to_json(currency)::text
+    || ',"issueDate":' || coalesce(
+      to_json(to_char(issue_date at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))::text, 'null'
+    )
+    || ',"dueDate":' || coalesce(
+      to_json(to_char(due_date at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))::text, 'null'
+    )
+    || ',"total":"' || round(total, minor_units)::text
+    || '","amountPaid":"' || round(amount_paid, minor_units)::text
+    || '","amountDue":"' || round(total - amount_paid, minor_units)::text
+    || '"}';
 end
 $function$;
 
@@ -817,6 +957,25 @@ AS $function$
   select exists (
     select 1 from business_api.audit_entries e where e.organization_id = $1 and e.id = $2
   )
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)
+ RETURNS text
+ LANGUAGE plpgsql
+ IMMUTABLE
+ SET search_path TO ''
+AS $function$
+begin
+  return '{"id":' || to_json(id)::text
+    || ',"stage":' || to_json(stage)::text
+    || ',"leadScore":' || coalesce(trim_scale(lead_score)::text, 'null')
+    || ',"scoreBand":' || coalesce(to_json(score_band)::text, 'null')
+    || ',"expectedValue":' || coalesce(trim_scale(expected_value)::text, 'null')
+    || ',"createdAt":' || coalesce(
+      to_json(to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))::text, 'null'
+    )
+    || '}';
+end
 $function$;
 
 CREATE OR REPLACE FUNCTION business_api.likely_organization(digest text, scope text, key_per_second double precision, key_burst integer, organization_per_second double precision, organization_burst integer)
@@ -900,6 +1059,22 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION business_api.project_representation(id text, name text, status text, billing_type text, value numeric)
+ RETURNS text
+ LANGUAGE plpgsql
+ IMMUTABLE
+ SET search_path TO ''
+AS $function$
+begin
+  return '{"id":' || to_json(id)::text
+    || ',"name":' || to_json(name)::text
+    || ',"status":' || to_json(status)::text
+    || ',"billingType":' || to_json(billing_type)::text
+    || ',"value":' || trim_scale(value)::text
+    || '}';
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION business_api.promote_due_retries(at_time timestamp with time zone)
  RETURNS void
  LANGUAGE sql
@@ -919,6 +1094,25 @@ AS $function$
   update business_api.deliveries d set is_backing_off = false
     from due
    where d.organization_id = due.organization_id and d.id = due.id
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.proposal_representation(id text, number text, title text, status text, version integer, total numeric, monthly_total numeric, currency text)
+ RETURNS text
+ LANGUAGE plpgsql
+ IMMUTABLE
+ SET search_path TO ''
+AS $function$
+begin
+  return '{"id":' || to_json(id)::text
+    || ',"number":' || to_json(number)::text
+    || ',"title":' || to_json(title)::text
+    || ',"status":' || to_json(status)::text
+    || ',"version":' || version::text
+    || ',"total":' || trim_scale(total)::text
+    || ',"monthlyTotal":' || trim_scale(monthly_total)::text
+    || ',"currency":' || to_json(currency)::text
+    || '}';
+end
 $function$;
 
 CREATE OR REPLACE FUNCTION business_api.publish_event(organization_id text, type text, data jsonb, id text DEFAULT NULL::text)
@@ -955,6 +1149,233 @@ begin
     )
   )));
   return event_id;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ SET search_path TO ''
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+declare
+  after_time timestamptz := coalesce((place ->> 'createdAt')::timestamptz, '-infinity');
+  after_organization text := coalesce(place ->> 'organizationId', '');
+  after_id text := coalesce(place ->> 'id', '');
+  -- More than are purged: a few events that stay must not make a part smaller, and many must not stop a small one.
+  candidate_limit integer := greatest(event_limit + 100, 1000);
+  -- An event of many endpoints counts for more: a part must not take long.
+  delivery_limit bigint := event_limit * 10;
+  purged jsonb;
+  next_place jsonb;
+  candidates integer;
+  inspections integer;
+begin
+  with candidate as materialized (
+    select e.organization_id, e.id, e.created_at from business_api.events e
+     where e.created_at < old_before
+       and (e.created_at, e.organization_id, e.id) > (after_time, after_organization, after_id)
+     order by e.created_at, e.organization_id, e.id
+     limit candidate_limit
+  ), counted as materialized (
+    select c.organization_id, c.id, c.created_at, delivered.total, delivered.unsent,
+           row_number() over in_order as number,
+           count(*) filter (where delivered.unsent = 0) over in_order as events_so_far,
+           sum(delivered.total) filter (where delivered.unsent = 0) over in_order as deliveries_so_far
+      from candidate c, lateral (
+        select count(*) as total, count(*) filter (where d.state in ('pending', 'in_flight')) as unsent
+          from business_api.deliveries d
+         where d.event_id = c.id and d.organization_id = c.organization_id
+      ) as delivered
+    window in_order as (order by c.created_at, c.organization_id, c.id rows unbounded preceding)
+  ), inspected as materialized (
+    select c.* from counted c
+     where c.number = 1 or c.events_so_far <= event_limit and coalesce(c.deliveries_so_far, 0) <= delivery_limit
+  ), old_event as materialized (
+    select e.organization_id, e.id, i.total
+      from inspected i
+      join business_api.events e on e.organization_id = i.organization_id and e.id = i.id
+     where i.unsent = 0
+       for update of e skip locked
+  ), final_delivery as materialized (
+    select d.organization_id, d.event_id, o.total
+      from old_event o
+      join business_api.deliveries d on d.event_id = o.id and d.organization_id = o.organization_id
+     where d.state not in ('pending', 'in_flight')
+       for update of d skip locked
+  ), purgeable as materialized (
+    select f.organization_id, f.event_id as id from final_delivery f group by f.organization_id, f.event_id, f.total
+    having count(*) = f.total
+    union all
+    select o.organization_id, o.id from old_event o where o.total = 0
+  ), purged_delivery as (
+    delete from business_api.deliveries d using purgeable p
+     where d.event_id = p.id and d.organization_id = p.organization_id
+    returning d.organization_id, d.id
+  ), purged_attempt as (
+    delete from business_api.delivery_attempts a using purged_delivery p
+     where a.organization_id = p.organization_id and a.delivery_id = p.id
+  ), purged_event as (
+    delete from business_api.events e using purgeable p
+     where e.organization_id = p.organization_id and e.id = p.id
+    returning e.organization_id
+  )
+  select (
+           select coalesce(jsonb_object_agg(o.organization_id, o.events), '{}')
+             from (select p.organization_id, count(*) as events from purged_event p group by p.organization_id) as o
+         ),
+         (
+           select jsonb_build_object('createdAt', i.created_at, 'organizationId', i.organization_id, 'id', i.id)
+             from inspected i order by i.number desc limit 1
+         ),
+         (select count(*) from candidate),
+         (select count(*) from inspected)
+    into purged, next_place, candidates, inspections;
+
+  if entry is not null then
+    insert into business_api.audit_entries as audit
+      (organization_id, id, changed_at, actor, action, subject_id, details)
+    select o.key, entry ->> 'id', clock_timestamp(), entry ->> 'actor', entry ->> 'action', o.key,
+           (entry -> 'details') || jsonb_build_object('events', o.value::bigint)
+      from jsonb_each_text(purged) as o
+    on conflict (organization_id, id) do update set
+      details = audit.details || jsonb_build_object(
+        'events', (audit.details ->> 'events')::bigint + (excluded.details ->> 'events')::bigint
+      );
+  end if;
+  return jsonb_build_object(
+    'events', (select coalesce(sum(o.value::bigint), 0) from jsonb_each_text(purged) as o),
+    'place', coalesce(next_place, place),
+    'isDone', candidates < candidate_limit and inspections = candidates
+  );
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.purge_idempotency_keys(expired_from timestamp with time zone, key_limit integer, OUT purged integer, OUT latest timestamp with time zone)
+ RETURNS record
+ LANGUAGE plpgsql
+ SET search_path TO ''
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+begin
+  with expired as materialized (
+    select k.organization_id, k.operation, k.key from business_api.idempotency_keys k
+     where k.expires_at <= now() and k.expires_at >= expired_from
+     order by k.expires_at
+     limit key_limit
+       for update skip locked
+  ), gone as (
+    delete from business_api.idempotency_keys k using expired
+     where k.organization_id = expired.organization_id and k.operation = expired.operation and k.key = expired.key
+    returning k.expires_at
+  )
+  select count(*), coalesce(max(gone.expires_at), expired_from) into purged, latest from gone;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.purge_lag(retention_ms double precision, walk jsonb)
+ RETURNS double precision
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO ''
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+declare
+  place jsonb := walk -> 'event';
+  oldest timestamptz;
+begin
+  select e.created_at into oldest from business_api.events e
+   where (e.created_at, e.organization_id, e.id) > (
+           coalesce((place ->> 'createdAt')::timestamptz, '-infinity'),
+           coalesce(place ->> 'organizationId', ''), coalesce(place ->> 'id', '')
+         )
+   order by e.created_at, e.organization_id, e.id
+   limit 1;
+  return greatest(0, coalesce(extract(epoch from now() - oldest) * 1000 - retention_ms, 0));
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.purge_part(retention_ms double precision, walk jsonb, part_limit integer, has_endpoints boolean, entry jsonb)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  events jsonb := business_api.purge_events(
+    now() - retention_ms * interval '1 millisecond', walk -> 'event', part_limit, entry
+  );
+  keys record;
+  endpoint jsonb;
+  is_done boolean := (events ->> 'isDone')::boolean;
+begin
+  select k.purged, k.latest into keys
+    from business_api.purge_idempotency_keys(coalesce((walk ->> 'expiry')::timestamptz, '-infinity'), part_limit) as k;
+  if is_done and has_endpoints then
+    endpoint := business_api.purge_removed_endpoints(walk -> 'endpoint', greatest(part_limit, 1000));
+  end if;
+  return jsonb_build_object(
+    'events', events -> 'events',
+    'idempotencyKeys', keys.purged,
+    'walk', jsonb_build_object('event', events -> 'place', 'expiry', keys.latest, 'endpoint', endpoint),
+    'isDone', is_done and keys.purged < part_limit and endpoint is null
+  );
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.purge_removed_endpoints(place jsonb, endpoint_limit integer)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ SET search_path TO ''
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+declare
+  inspections integer;
+  next_place jsonb;
+begin
+  with removed as materialized (
+    select e.organization_id, e.id from business_api.webhook_endpoints e
+     where e.state = 'removed'
+       and (e.organization_id, e.id) > (coalesce(place ->> 'organizationId', ''), coalesce(place ->> 'id', ''))
+     order by e.organization_id, e.id
+     limit endpoint_limit
+  ), in_flight as materialized (
+    select distinct d.organization_id, d.endpoint_id from business_api.deliveries d where d.state = 'in_flight'
+  ), purged as (
+    delete from business_api.webhook_endpoints e using removed r
+     where e.organization_id = r.organization_id and e.id = r.id and e.state = 'removed'
+       and not exists (
+         select 1 from business_api.deliveries d
+          where d.organization_id = r.organization_id and d.endpoint_id = r.id
+            and d.state in ('pending', 'delivered', 'cancelled')
+       )
+       and not exists (
+         select 1 from business_api.deliveries d
+          where d.organization_id = r.organization_id and d.endpoint_id = r.id
+            and d.state in ('dead_lettered', 'skipped')
+       )
+       and not exists (
+         select 1 from in_flight f where f.organization_id = r.organization_id and f.endpoint_id = r.id
+       )
+  )
+  select count(*), (array_agg(jsonb_build_object('organizationId', r.organization_id, 'id', r.id)
+                    order by r.organization_id desc, r.id desc))[1]
+    into inspections, next_place
+    from removed r;
+  return case when inspections = endpoint_limit then next_place end;
 end
 $function$;
 

@@ -1,8 +1,8 @@
 import { parseArgs } from 'node:util'
 
-/** What the demo was asked for on its command line. */
+/** The options of the demo's command line. */
 export interface Wishes {
-  /** 0: a free one. */
+  /** 0: a free port. */
   readonly port: number
   /** One line of JSON on stdout instead of words. */
   readonly json: boolean
@@ -30,7 +30,7 @@ pid or to npm, ends everything too, and so does the end of npm.
 /**
  * Reads the command line.
  *
- * @throws Error saying which argument cannot be used
+ * @throws Error naming the argument that cannot be used
  */
 export function readCommandLine(args: readonly string[]): Wishes {
   const { values } = parseArgs({

@@ -5,10 +5,10 @@ import { createDeliveryLoop, createWebhookSender } from 'business-api-kit/webhoo
 import type { Ending } from './ending.ts'
 import type { Subscriber } from './subscriber.ts'
 
-/** A development host: its subscribers are on this machine and speak plain HTTP. */
+/** A development host, with subscribers on this machine that speak plain HTTP. */
 const DEVELOPMENT = { allowHttp: true, allowPrivateNetworks: true }
 
-/** The keys that signing secrets are sealed with: those of the environment, or one of this run's own. */
+/** Reads the keys that seal signing secrets from the environment, or makes a key for this run. */
 export function readSecretKeys(): readonly string[] {
   const given = process.env.BUSINESS_API_SECRET_KEYS
   return given ? given.split(',') : [randomBytes(32).toString('base64')]
@@ -30,7 +30,7 @@ export async function subscribe(
   subscriber.setSecret(organizationId, secret)
 }
 
-/** Delivers what is published until the demo ends. */
+/** Delivers published events until the demo ends. */
 export function deliver(store: BusinessApiStore, secretKeys: readonly string[], ending: Ending): void {
   const sender = createWebhookSender(DEVELOPMENT)
   const loop = createDeliveryLoop(store, sender, { secretKeys })

@@ -1,19 +1,19 @@
-/** Ends what has been begun, in reverse order, whether the program ends by itself or is told to. */
+/** Ends everything that the program has begun, in reverse order, at the program's end or at a signal. */
 export interface Ending {
-  /** True from the first signal on: what fails after it fails because of it. */
+  /** True from the first signal on: later failures are consequences of the ending. */
   readonly hasBegun: boolean
   /** Something to do at the end, before everything that was added earlier. */
   add(work: () => Promise<void> | void): void
-  /** Does it all and exits the process. */
+  /** Runs all ends and exits the process. */
   exit(code: number): Promise<never>
 }
 
 const SIGNAL_NUMBERS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const
 
 /**
- * Takes over the signals that ask a program to end. The first one ends everything in order, a second one exits at once;
- * the PostgreSQL of the demo ends by itself then. Either way the exit code is that of a program ended by the signal: 130
- * for Ctrl-C, which is also what npm makes of it.
+ * Takes over the signals that ask a program to end. The first signal ends everything in order, a second signal exits at
+ * once, and the PostgreSQL of the demo then ends by itself. In both cases the exit code is the code of a program ended
+ * by the signal, as npm reports it too: 130 for Ctrl-C.
  */
 export function createEnding(): Ending {
   const works: (() => Promise<void> | void)[] = []

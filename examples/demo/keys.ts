@@ -2,7 +2,7 @@ import { type BusinessApiStore, SCOPES } from 'business-api-kit'
 import { createDeveloperSettings } from 'business-api-kit/settings'
 import { DAY_MS } from './year.ts'
 
-/** One API key of each kind that there is something to see with. */
+/** API keys of an organization, one for each kind of answer to try. */
 export interface DemoKeys {
   /** Every scope. */
   readonly all: string
@@ -16,7 +16,7 @@ export interface DemoKeys {
 export async function createDemoKeys(store: BusinessApiStore, organizationId: string): Promise<DemoKeys> {
   const { apiKeys } = createDeveloperSettings(store)
   const readScopes = SCOPES.filter((scope) => scope.endsWith(':read'))
-  // Settings refuse a time that has passed, so this key was made when its time had not.
+  // Settings refuse an expiry in the past, so this key is made with yesterday's clock.
   const yesterday = createDeveloperSettings(store, { clock: () => Date.now() - DAY_MS })
   const expiresAt = new Date(Date.now() - DAY_MS / 2)
   const [all, readOnly, revoked, expired] = await Promise.all([

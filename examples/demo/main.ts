@@ -20,7 +20,7 @@ import { serveSettings } from './settings.ts'
 import { describeEvent, startSubscriber } from './subscriber.ts'
 import { planYear, type Work } from './year.ts'
 
-/** Something that went wrong outside the demo: its message is all that the reader needs. */
+/** A failure outside the demo: the message is enough for the reader. */
 class Mishap extends Error {}
 
 const ending = createEnding()
@@ -29,7 +29,7 @@ const progress = createProgress(process.stderr)
 try {
   await run(readWishes(process.argv.slice(2)))
 } catch (error) {
-  // What fails while everything is being ended fails because of it.
+  // A failure during the ending is a consequence of the ending.
   if (!ending.hasBegun) {
     progress.clear()
     console.error(error instanceof Mishap ? error.message : error)
@@ -74,6 +74,8 @@ async function run({ port, json, help }: Wishes): Promise<void> {
   server.removeAllListeners('request').on('request', (request, response) => {
     void settings(request, response, () => void api(request, response))
   })
+  // Added last, so that it comes first: no new requests, then the loop, the sender and the store.
+  ending.add(() => closeServer(server))
   const ready: Ready = {
     baseUrl,
     databaseUrl,
@@ -87,7 +89,7 @@ async function run({ port, json, help }: Wishes): Promise<void> {
 
 // --- Steps, each with its own end ---
 
-/** Opens the port before anything else: if it is taken, nothing has been done in vain. */
+/** Opens the port before anything else: if the port is taken, no work was in vain. */
 async function openServer(port: number): Promise<Server> {
   const server = createServer((_, response) => response.writeHead(503, { 'Retry-After': '1' }).end())
   try {
@@ -95,12 +97,13 @@ async function openServer(port: number): Promise<Server> {
   } catch (error) {
     throw new Mishap(describePortError(error, port))
   }
-  ending.add(async () => {
-    const closed = once(server.close(), 'close')
-    setTimeout(() => server.closeAllConnections(), 1000).unref()
-    await closed
-  })
   return server
+}
+
+async function closeServer(server: Server): Promise<void> {
+  const closed = once(server.close(), 'close')
+  setTimeout(() => server.closeAllConnections(), 1000).unref()
+  await closed
 }
 
 function describePortError(error: unknown, port: number): string {
@@ -136,7 +139,7 @@ async function openStore(databaseUrl: string): Promise<BusinessApiStore> {
   return store
 }
 
-/** Where the organizations get their webhooks, and what is to be seen of them. */
+/** Starts the subscriber that receives the webhooks of the organizations and prints each event. */
 async function openSubscriber(
   store: BusinessApiStore,
   filled: readonly Filled[],
@@ -153,13 +156,13 @@ async function openSubscriber(
 
 // --- Data ---
 
-/** An organization of the demo with what it was filled with. */
+/** An organization of the demo with its data. */
 interface Filled {
   readonly organization: DemoOrganization
   readonly work: Work
 }
 
-/** Fills new organizations, at once: a database that has seen the demo before keeps what it holds. */
+/** Fills new organizations at the same time. An organization from an earlier run of the demo keeps its data. */
 async function fill(store: BusinessApiStore): Promise<Filled[]> {
   const now = Date.now()
   const planned = PROFILES.map((profile) => {
@@ -199,7 +202,7 @@ function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : undefined
 }
 
-/** Some errors of the network have only a code. */
+/** Certain errors of the network have only a code. */
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message || String(codeOf(error)) : String(error)
 }

@@ -1,12 +1,12 @@
-// Who the two organizations of the demo are and what their customers are called. All of them are made up; their
-// addresses end in .example, their telephone numbers are of ranges that belong to nobody.
+// The two organizations of the demo and the names of their customers. All are made up: addresses end in .example,
+// telephone numbers are in ranges without subscribers.
 
-/** What makes the data of one organization its own. */
+/** The facts in which the data of an organization differs from another's. */
 export interface Profile {
   readonly name: string
   readonly seed: number
   readonly clients: number
-  /** The currency of most customers, and that of the others. */
+  /** The currency of most customers, and the currency of the rest. */
   readonly currency: Currency
   readonly foreignCurrency: Currency
   readonly phonePrefix: string
@@ -16,13 +16,13 @@ export interface Profile {
   readonly services: readonly [string, ...string[]]
 }
 
-/** ISO 4217 code, and how many decimals its amounts have. */
+/** ISO 4217 code, and the number of decimals. */
 export interface Currency {
   readonly code: string
   readonly decimals: number
 }
 
-/** The second half of a customer's name, and what such a business does. */
+/** The second half of a customer's name, and the work of such a business. */
 export interface Trade {
   readonly suffix: string
   readonly category: string

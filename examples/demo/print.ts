@@ -1,14 +1,14 @@
 import type { DemoKeys } from './keys.ts'
 import { SETTINGS_PATH } from './settings.ts'
 
-/** The demo once it is ready: what `--json` prints. */
+/** The facts about the running demo, as `--json` prints them. */
 export interface Ready {
   readonly baseUrl: string
   readonly databaseUrl: string
-  /** The process that serves: ending it ends everything that it has started. */
+  /** The process that serves; its end ends every process of the demo. */
   readonly pid: number
   readonly organizations: readonly DemoOrganization[]
-  /** What a program beside the demo needs in its environment, besides DATABASE_URL. */
+  /** The environment variables for a program beside the demo, besides DATABASE_URL. */
   readonly env: { readonly BUSINESS_API_SECRET_KEYS: string }
 }
 
@@ -18,15 +18,15 @@ export interface DemoOrganization {
   readonly keys: DemoKeys
 }
 
-/** Ids that exist, for commands that need one. */
+/** Ids of existing records, for commands that need an id. */
 export interface Samples {
   /** A business of the first organization. */
   readonly businessId: string
-  /** A business of another one. */
+  /** A business of another organization. */
   readonly foreignBusinessId: string
 }
 
-/** What to try, in words: every operation of the API and a few of its errors as commands to copy. */
+/** Describes the running demo: every operation of the API and a few errors as commands to copy. */
 export function describeReady(ready: Ready, samples: Samples, isOwnDatabase: boolean): string {
   const [first] = ready.organizations
   if (first === undefined) throw new TypeError('Cannot describe a demo without an organization')
@@ -69,9 +69,9 @@ function describeOrganization({ id, name, keys }: DemoOrganization): string {
 interface Command {
   readonly title: string
   readonly path: string
-  /** None for what needs none. */
+  /** Absent for a command without a key. */
   readonly key?: string
-  /** Makes it a POST. */
+  /** Makes the request a POST. */
   readonly body?: object
   readonly idempotencyKey?: string
 }
@@ -131,7 +131,7 @@ function describeCommands(commands: readonly Command[], baseUrl: string): string
   return commands.map((command) => `  # ${command.title}\n  ${toCurl(command, baseUrl)}`).join('\n')
 }
 
-/** One line for a POSIX shell; -w ends the answer's line, which has no end of its own. */
+/** Writes one line for a POSIX shell. -w adds the line break that an answer lacks. */
 function toCurl({ path, key, body, idempotencyKey }: Command, baseUrl: string): string {
   const parts = [`curl -isw '\\n' '${baseUrl}${path}'`]
   if (key !== undefined) parts.push(`-H 'Authorization: Bearer ${key}'`)

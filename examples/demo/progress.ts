@@ -1,14 +1,14 @@
-/** Tells on stderr what is being done, so that stdout holds nothing but the result. */
+/** Shows the present step on stderr, so that stdout holds only the result. */
 export interface Progress {
   /** A new step begins. */
   step(text: string): void
-  /** How far the step has come; shown on a terminal only. */
+  /** Shows the progress of the step; on a terminal only. */
   count(done: number, total: number): void
   /** Leaves an empty line behind on a terminal. */
   clear(): void
 }
 
-/** One line that is written over again on a terminal; a line for each step where the output is kept. */
+/** Shows a single line that is overwritten on a terminal, and a line for each step in other output. */
 export function createProgress(stream: NodeJS.WriteStream): Progress {
   if (!stream.isTTY) {
     return { step: (text) => stream.write(`${text}\n`), count: () => {}, clear: () => {} }

@@ -5,7 +5,7 @@ export interface Random {
   /** True with the given probability. */
   chance(probability: number): boolean
   pick<T>(items: readonly [T, ...T[]]): T
-  /** One of the outcomes, each as likely as its weight says. */
+  /** Draws an outcome by the weights. */
   weigh<T>(outcomes: readonly [readonly [T, number], ...(readonly [T, number])[]]): T
   /** The same items in another order. */
   shuffle<T>(items: readonly T[]): T[]

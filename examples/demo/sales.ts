@@ -2,9 +2,9 @@ import type { LeadStage } from 'business-api-kit/platform'
 import type { Currency } from './organizations.ts'
 import { type Customer, DAY_MS, type Work } from './year.ts'
 
-// What the people of an organization do with a customer, as far as the time since then makes likely.
+// The dealings of an organization with a customer, as far along as their age makes likely.
 
-/** A lead that has been won or lost unless it is recent. */
+/** Makes a lead, which has been won or lost unless recent. */
 export async function followLead(work: Work, { client }: Customer): Promise<void> {
   const { organizationId, platform, random, time, now } = work
   const { id: leadId } = await platform.leads.create(organizationId, {
@@ -28,7 +28,7 @@ export async function followLead(work: Work, { client }: Customer): Promise<void
   else if (stage !== 'new') await platform.leads.setStage(organizationId, { leadId, stage })
 }
 
-/** A proposal that the customer has answered unless it is recent. */
+/** Makes a proposal, which the customer has answered unless recent. */
 export async function makeOffer(work: Work, { client, currency }: Customer): Promise<void> {
   const { organizationId, profile, platform, random, time, now } = work
   const { proposals } = platform
@@ -61,7 +61,7 @@ export async function makeOffer(work: Work, { client, currency }: Customer): Pro
   if (status === 'rejected') await proposals.reject(organizationId, { proposalId })
 }
 
-/** A project that has ended if it began long ago. */
+/** Makes a project, which has ended if begun long ago. */
 export async function buildProject(work: Work, { client }: Customer): Promise<void> {
   const { organizationId, profile, platform, random, time, now } = work
   const { projects } = platform
@@ -80,7 +80,7 @@ export async function buildProject(work: Work, { client }: Customer): Promise<vo
   if (end !== null) await projects[end](organizationId, { projectId })
 }
 
-/** An invoice that has been settled as far as its age makes likely. What was paid counts as the customer's revenue. */
+/** Makes an invoice, settled as far as its age makes likely. Payments count as the customer's revenue. */
 export async function chaseInvoice(work: Work, customer: Customer): Promise<void> {
   const { organizationId, platform, random, time, now } = work
   const { invoices } = platform
@@ -108,7 +108,7 @@ function someAmount({ random }: Work, { decimals }: Currency): number {
   return random.between(120, 9800) * unit + (random.chance(0.4) ? random.between(1, unit - 1) : 0)
 }
 
-/** How much of it has come in; null: it was given up. */
+/** Draws the amount paid so far; null: the invoice was written off. */
 function amountPaid({ random, now }: Work, total: number, dueAt: number): number | null {
   const part = Math.floor((total * random.between(2, 8)) / 10)
   if (dueAt < now) {
@@ -126,7 +126,7 @@ function amountPaid({ random, now }: Work, total: number, dueAt: number): number
   ])
 }
 
-/** An amount of the smallest unit as the API writes it. */
+/** Writes an amount of the smallest unit as the API does. */
 export function toDecimal(amount: number, { decimals }: Currency): string {
   const digits = String(amount).padStart(decimals + 1, '0')
   return `${digits.slice(0, -decimals)}.${digits.slice(-decimals)}`

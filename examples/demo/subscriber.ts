@@ -4,19 +4,19 @@ import type { AddressInfo } from 'node:net'
 import type { Event } from 'business-api-kit'
 import { receiveWebhook } from 'business-api-kit/webhooks'
 
-/** Who gets the demo's webhooks: a customer's server, as far as the demo knows. */
+/** The subscriber of the demo's webhooks, in the place of a customer's server. */
 export interface Subscriber {
-  /** Where an organization's events are to go. */
+  /** Gives the URL for an organization's events. */
   urlOf(organizationId: string): string
-  /** The secret that an organization was shown when it registered that URL. */
+  /** Sets the secret that an organization received when registering that URL. */
   setSecret(organizationId: string, secret: string): void
   close(): Promise<void>
 }
 
 /**
- * Starts a subscriber on a free port of this machine. A whole one to copy is examples/receive-webhook.ts.
+ * Starts a subscriber on a free port of this machine. A subscriber to copy is examples/receive-webhook.ts.
  *
- * @param onEvent called with each event whose signature is right
+ * @param onEvent called with each verified event
  */
 export async function startSubscriber(onEvent: (event: Event) => void): Promise<Subscriber> {
   const secrets = new Map<string, string>()
@@ -52,7 +52,7 @@ export function describeEvent({ id, type, createdAt, data }: Event): string {
   return `${createdAt.slice(11, 19)} received ${type} ${id}${name === undefined ? '' : ` (${name})`}`
 }
 
-/** A client has its name in its business. */
+/** The name of a client is in the client's business. */
 function nameOf(value: unknown): string | undefined {
   if (typeof value !== 'object' || value === null) return undefined
   if ('name' in value && typeof value.name === 'string') return value.name

@@ -4,15 +4,15 @@ import type { Currency, Profile, Trade } from './organizations.ts'
 import { createRandom, type Random } from './random.ts'
 import { buildProject, chaseInvoice, followLead, makeOffer } from './sales.ts'
 
-/** A customer, with what the demo alone knows of it. */
+/** A customer, with facts that only the demo knows. */
 export interface Customer {
   readonly client: Client
   readonly currency: Currency
-  /** What has come in, in the currency's smallest unit. */
+  /** The money received, in the currency's smallest unit. */
   revenue: number
 }
 
-/** An organization at work: what its web application would do, at the time that its calendar shows. */
+/** An organization at work: the calls of its web application, at the time of the demo's calendar. */
 export interface Work {
   readonly organizationId: string
   readonly profile: Profile
@@ -21,15 +21,15 @@ export interface Work {
   readonly customers: [Customer, ...Customer[]]
   /** Milliseconds since 1970. */
   readonly time: () => number
-  /** The present, which decides how far things have come. */
+  /** The present, in milliseconds since 1970, against which ages are measured. */
   readonly now: number
 }
 
 /** A year of an organization, to be lived. */
 export interface Year {
-  /** How many days of business it has; each is one call of `onDay`. */
+  /** The number of days of business; each is one call of `onDay`. */
   readonly days: number
-  /** Lives it through the platform's own calls, the oldest first. */
+  /** Lives the year through the platform's calls, the oldest day first. */
   live(onDay: () => void): Promise<Work>
 }
 
@@ -37,8 +37,8 @@ export const DAY_MS: number = 24 * 60 * 60 * 1000
 const YEAR_MS = 365 * DAY_MS
 
 /**
- * The year before `now`: one customer after the other, and what is done with those there are. Everything is made with the
- * clock of its day, so ids, dates and numbers are of that day.
+ * Plans the year before `now`: new customers one after the other, and the dealings with present customers. Every record
+ * is made with the clock of its day, so ids, dates and numbers are of that day.
  */
 export function planYear(
   store: BusinessApiStore,
@@ -63,7 +63,8 @@ export function planYear(
       await Promise.all(
         HAPPENINGS.map((happening, place) => {
           time += random.between(1, Math.floor(stepMs / 6))
-          // Chance of its own: at the same time, who comes first is not for the seed to say.
+          // A random sequence for each happening: these run at the same time, and the order of their draws must not
+          // depend on timing.
           const ownRandom = createRandom(profile.seed + index * HAPPENINGS.length + place)
           return happening({ ...work, random: ownRandom }, random.pick(work.customers))
         }),
@@ -79,7 +80,7 @@ export function planYear(
   return { days: names.length, live }
 }
 
-/** What may happen on every day of business. */
+/** The possible happenings of every day of business. */
 const HAPPENINGS: readonly ((work: Work, customer: Customer) => Promise<void>)[] = [
   async (work, customer) => {
     if (work.random.chance(0.7)) await followLead(work, customer)
@@ -98,7 +99,7 @@ const HAPPENINGS: readonly ((work: Work, customer: Customer) => Promise<void>)[]
   },
 ]
 
-/** At the end of the year: what has come in, who has left, and who has not paid in time. */
+/** Closes the year: writes the revenue of customers, makes departed customers inactive, and marks late invoices overdue. */
 async function closeBooks({ organizationId, platform, random, customers }: Work): Promise<void> {
   for (const { client, currency, revenue } of customers) {
     const clientId = client.id
@@ -122,7 +123,7 @@ function nameBusinesses(profile: Profile, random: Random): { name: string; trade
   return random.shuffle(all).slice(0, profile.clients)
 }
 
-/** A new customer, as the web application or the API would create it. */
+/** Creates a new customer, as the web application or the API would. */
 export async function win(
   { organizationId, profile, platform, random }: Omit<Work, 'customers'>,
   name: string,

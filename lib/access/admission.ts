@@ -10,6 +10,11 @@ export interface AdmissionRequest {
   readonly scope: Scope
   /** The limits for keys and organizations without a limit set for them; null to take no token. */
   readonly rateLimits: RateLimits | null
+  /**
+   * The organization that the key belonged to when it was last looked up. A hint for sharing out a store's means among
+   * organizations, never an authorization: the store judges the key by its digest.
+   */
+  readonly organizationHint?: string
 }
 
 /** The API key of a request and the organization that owns the key. */
@@ -38,8 +43,8 @@ export type Admission =
     }
 
 /** An admission together with the page for an admitted caller: one round trip instead of two. */
-export interface AdmittedPage<Item> {
+export interface AdmittedPage<Representation> {
   readonly admission: Admission
-  /** The newest items of the caller's organization, newest first, as a JSON array; null unless admitted. */
-  readonly page: JsonText<Item[]> | null
+  /** The newest records of the caller's organization, newest first, as a JSON array; null unless admitted. */
+  readonly page: JsonText<Representation[]> | null
 }

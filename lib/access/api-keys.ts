@@ -31,7 +31,11 @@ export function isApiKeyPrefix(prefix: string): boolean {
   return API_KEY_PREFIX.test(prefix)
 }
 
-/** Makes a new key. Only the returned value holds the key in full. */
+/**
+ * Makes a new key. Only the returned value holds the key in full.
+ *
+ * @param prefix of the shape of {@link API_KEY_PREFIX}
+ */
 export function generateApiKey(prefix: string): string {
   const unchecked = `${prefix}_live_${toBase62(BigInt(`0x${randomBytes(32).toString('hex')}`), SECRET_DIGITS)}`
   return unchecked + checksum(unchecked)
@@ -145,6 +149,14 @@ export interface OrganizationLimit extends AuditedRequest {
  * The slice of a store for API keys. A key's state is never cached: the next request on any process must see a change.
  */
 export interface ApiKeyStore {
+  /**
+   * Finds the organizations of keys, in one step for many digests, most of which may be invented. The answer decides which
+   * requests are judged first, and admits none.
+   *
+   * @returns organization ids by digest, of the keys in force by the store's clock
+   */
+  identify(digests: readonly string[]): Promise<ReadonlyMap<string, string>>
+
   /** Judges a request by its key, the two rate limits and the scope, in that order, as one atomic step. */
   admit(request: AdmissionRequest): Promise<Admission>
 

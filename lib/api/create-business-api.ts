@@ -11,10 +11,10 @@ export interface BusinessApi extends Mounted {
 }
 
 /**
- * Serves the business API (specification, sections 1 to 9) from a store. Opens nothing, sets no timer, reads no
- * environment variable.
+ * Creates the request handler of the business API (specification, sections 1 to 9). Opens no connection, sets no timer,
+ * reads no environment variable.
  *
- * @param store where everything is kept: `createPostgresStore`, `createMemoryStore`, or the host's own
+ * @param store `createPostgresStore(…)`, `createMemoryStore(…)`, or a store of the host's own
  * @param options see {@link BusinessApiOptions}
  * @throws `TypeError` or `RangeError` for an option that cannot be used
  */

@@ -1,6 +1,7 @@
 import { Router } from 'itty-router/Router'
 import { isStoreUnavailable, storeUnavailable } from '../base/errors.ts'
 import { createIds } from '../base/ids.ts'
+import { withDeadline } from '../base/time.ts'
 import { channels, type RequestTrace, trace } from '../base/tracing.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { ApiReply, ApiRequest } from '../http/message.ts'
@@ -12,6 +13,7 @@ import { buildOpenApiDocument } from '../openapi/document.ts'
 import { createOpenApiReply } from './openapi-reply.ts'
 import { createOperations, type Exchange } from './operations.ts'
 import type { ResolvedOptions } from './options.ts'
+import { peerOf } from './peer-address.ts'
 import { createRoutes } from './routes.ts'
 
 /** The API between any two adapters, and its description. */
@@ -26,7 +28,7 @@ export interface ApiHandler extends Handler {
  */
 export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions): ApiHandler {
   const router = createRouter(store, resolved)
-  const { basePath, deadlineMs } = resolved
+  const { basePath, deadlineMs, peerAddress } = resolved
   const report = createReport(resolved.logger, resolved.onError)
   const spareIds = createIds()
 
@@ -39,11 +41,19 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     return reply ?? null
   }
 
-  function start(request: ApiRequest, query: string): Exchange {
+  function start(request: ApiRequest, query: string, remoteAddress?: string): Exchange {
     const requestId = resolved.ids('req')
     if (!REQUEST_ID.test(requestId))
       throw new TypeError("Cannot use option 'ids' as it made no id for a request")
-    return startExchange(request, query, requestId, deadlineMs)
+    const header = (name: string): string | undefined => request.header(name)
+    const peer = (): string => peerOf(peerAddress({ remoteAddress, header }))
+    return startExchange(request, query, requestId, deadlineMs, peer)
+  }
+
+  function answerInTime(path: string, exchange: Exchange): Promise<ApiReply | null> {
+    return withDeadline(answer(path, exchange), deadlineMs, () => {
+      throw lateness(exchange, deadlineMs)
+    })
   }
 
   function fail(error: unknown, exchange: Exchange): ApiReply {
@@ -55,23 +65,27 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     return fail(error, startExchange(request, '', spareIds('req'), deadlineMs))
   }
 
-  async function handle(request: ApiRequest): Promise<ApiReply | null> {
+  async function handle(request: ApiRequest, remoteAddress: string | undefined): Promise<ApiReply | null> {
     const target = splitTarget(request.url, basePath)
     if (target === null) return null
     let exchange: Exchange | undefined
+    let end: (() => void) | undefined
     try {
-      exchange = start(request, target.query)
-      return await withDeadline(answer(target.path, exchange), exchange, deadlineMs)
+      exchange = start(request, target.query, remoteAddress)
+      end = store.beginRequest?.()
+      return await answerInTime(target.path, exchange)
     } catch (error) {
       return exchange ? fail(error, exchange) : failWithoutId(error, request)
+    } finally {
+      end?.()
     }
   }
 
   return {
-    handle(request) {
+    handle(request, { remoteAddress }) {
       const describe = (): RequestTrace => ({ method: request.method, path: pathOf(request.url) })
       return trace(channels.request, describe, async (traced) => {
-        const reply = await handle(request)
+        const reply = await handle(request, remoteAddress)
         if (traced && reply) traced.status = reply.status
         return reply
       })
@@ -144,31 +158,28 @@ function pathOf(target: string): string {
 /** What can stand in a header. */
 const REQUEST_ID = /^[\w-]{1,64}$/
 
-function startExchange(request: ApiRequest, query: string, requestId: string, deadlineMs: number): Exchange {
+function startExchange(
+  request: ApiRequest,
+  query: string,
+  requestId: string,
+  deadlineMs: number,
+  peer = (): string => '',
+): Exchange {
   return {
     request,
     query,
+    peer,
     requestId,
     deadlineAt: performance.now() + deadlineMs,
     headers: {},
     isReadingBody: false,
-  }
-}
-
-async function withDeadline<T>(answer: Promise<T>, exchange: Exchange, deadlineMs: number): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const deadline = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(lateness(exchange, deadlineMs)), deadlineMs)
-  })
-  try {
-    return await Promise.race([answer, deadline])
-  } finally {
-    clearTimeout(timer)
+    refusal: null,
   }
 }
 
 /** A slow caller is nothing that the host has to hear of. */
-function lateness({ isReadingBody }: Exchange, deadlineMs: number): Error {
+function lateness({ isReadingBody, refusal }: Exchange, deadlineMs: number): Error {
+  if (refusal) return refusal
   return isReadingBody
     ? refusals.slowBody()
     : storeUnavailable(`Cannot answer the request as ${deadlineMs} ms have passed`)

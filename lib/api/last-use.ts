@@ -7,7 +7,7 @@ export interface LastUse {
   record(caller: Caller): void
 }
 
-/** One write at a time for a key: while it is under way every further request still finds the last use stale. */
+/** One write at a time for a key: during the write every further request still finds the last use stale. */
 export function createLastUse(apiKeys: ApiKeyStore, logger: Logger): LastUse {
   const underWay = new Set<string>()
 
@@ -15,7 +15,7 @@ export function createLastUse(apiKeys: ApiKeyStore, logger: Logger): LastUse {
     try {
       await apiKeys.markUsed(organizationId, keyId)
     } catch (error) {
-      // No caller waits for this; the next request tries again.
+      // No caller waits for the write, and the next request repeats a failed write.
       logger.warn({ keyId, error: describeError(error) }, 'Last use of an API key not recorded')
     } finally {
       underWay.delete(keyId)

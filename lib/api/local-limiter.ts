@@ -1,13 +1,13 @@
 import type { Admission } from '../access/admission.ts'
 import { type RateLimits, takeToken } from '../access/rate-limit.ts'
 
-/** Buckets kept by a process-local limiter; one that has filled up again is as good as none and is dropped. */
+/** Buckets of a process-local limiter at most, before the full buckets are dropped: a full bucket is as good as none. */
 const MAX_BUCKETS = 10_000
 
-/** Judges an admission that took no token from the store by buckets in this process's memory. */
+/** Judges an admission that took no token from the store, by buckets in the memory of this process. */
 export type LocalLimiter = (admission: Admission) => Admission
 
-/** A limiter for hosts that would rather not share the buckets between processes. */
+/** Creates a limiter for hosts that prefer buckets of each process to shared buckets. */
 export function createLocalLimiter(limits: RateLimits): LocalLimiter {
   const fullAt = new Map<string, number>()
   let sweepAt = MAX_BUCKETS
@@ -26,7 +26,7 @@ export function createLocalLimiter(limits: RateLimits): LocalLimiter {
     fullAt.set(keyBucket, times.key).set(organizationBucket, times.organization)
     if (fullAt.size > sweepAt) {
       dropFull(fullAt, now)
-      // Twice what is in use, so that a sweep is rare however many callers there are.
+      // Twice the buckets in use, so that sweeps are rare for any number of callers.
       sweepAt = Math.max(MAX_BUCKETS, fullAt.size * 2)
     }
     return { ...admission, rateLimit: state, outcome: state.retryAfterMs > 0 ? 'limited' : admission.outcome }

@@ -11,7 +11,7 @@ interface DocumentHeaders extends Record<string, string> {
   ETag: string
 }
 
-/** Answers `GET /openapi.json`: needs no key, and is cacheable. The document is built once, by the first who asks. */
+/** Answers `GET /openapi.json`, cacheable and without a key. The first request builds the document, once. */
 export function createOpenApiReply(
   routes: readonly Route[],
   resolved: ResolvedOptions,

@@ -4,16 +4,18 @@ import { type Clock, createIds, type Ids } from '../base/ids.ts'
 import type { Logger } from '../base/log.ts'
 import { readHeaderPrefix, readLogger, readMatching, readWhole } from '../base/options.ts'
 import type { ErrorContext } from '../http/report.ts'
+import type { PeerRequest } from './peer-address.ts'
 
-/** How many requests are let through (specification, section 8). */
+/** The rate limits of requests (specification, section 8). */
 export interface RateLimitOptions {
-  /** Of each API key. Default 10 per second, burst 100. */
+  /** The limit of each API key. Default 10 per second, burst 100. */
   key?: RateLimit | undefined
-  /** Of each organization, all its keys together. Default 20 per second, burst 200. */
+  /** The limit of each organization, all keys together. Default 20 per second, burst 200. */
   organization?: RateLimit | undefined
   /**
-   * Where the buckets are: `shared` in the store, one truth for all processes; `process` in this process's memory,
-   * cheaper and blind to the others. Limits of a single key or organization count in `shared` only. Default `shared`.
+   * The place of the buckets: `shared` in the store, one truth for all processes; `process` in the memory of each process,
+   * cheaper, and blind to other processes. Limits of a single key or organization count with `shared` only. Default
+   * `shared`.
    */
   scope?: 'shared' | 'process' | undefined
 }
@@ -21,27 +23,33 @@ export interface RateLimitOptions {
 /** Options of `createBusinessApi`. Each is read once. */
 export interface BusinessApiOptions {
   /**
-   * Where the host has mounted the handler, when it passes the full path: `/platform`. Under Express, which strips the
-   * mount path itself, either leave it out or give the full one. Default none.
+   * The path of the mount, if the host passes full paths: `/platform`. Express strips the mount path: under Express, leave
+   * the option out, or give the full path. Default none.
    */
   basePath?: string | undefined
-  /** What the OpenAPI document names as its server: `https://app.example.com`. Never taken from a request. Default the basePath. */
+  /** The server in the OpenAPI document: `https://app.example.com`. Never taken from a request. Default the basePath. */
   baseUrl?: string | undefined
   /** Largest request body in bytes. Default 65536. */
   maxBodyBytes?: number | undefined
-  /** Milliseconds until a request is answered 503 whatever happens. Default 5000. */
+  /** Milliseconds until every unfinished request is answered with 503. Default 5000. */
   deadlineMs?: number | undefined
-  /** `false` lets everything through. */
+  /** The rate limits; `false` turns rate limits off. */
   rateLimit?: RateLimitOptions | false | undefined
+  /**
+   * Tells the address of a caller, where a proxy stands in front: `({ header }) => header('x-real-ip')`, a header that the
+   * proxy always sets. Requests without a valid API key take turns by it, an IPv6 address by its first 64 bits; nothing else
+   * depends on it. Default the address at the other end of the socket.
+   */
+  peerAddress?: ((request: PeerRequest) => string | undefined) | undefined
   /** The prefix of the platform's API keys, for the OpenAPI document: `bapi` in `bapi_live_…`. Default `bapi`. */
   keyPrefix?: string | undefined
   /** The prefix of the webhook headers, for the OpenAPI document: `X-SERVICE` in `X-SERVICE-Event-Id`. Default `X-SERVICE`. */
   headerPrefix?: string | undefined
   /** pino, or anything of its call form. `false` mutes. Default: warnings and errors to stderr. */
   logger?: Logger | false | undefined
-  /** Hears every failure that a caller saw only as 500 or 503, with its detail. What it throws is logged and dropped, also when it is async. */
+  /** Receives every failure behind an answer of 500 or 503, with its detail. Errors and rejections of the function are logged and dropped. */
   onError?: ((error: unknown, context: ErrorContext) => void) | undefined
-  /** Milliseconds since 1970 in UTC, for ids and timestamps of records; what expires is the store's to say. Default `Date.now`. */
+  /** Milliseconds since 1970 in UTC, for ids and timestamps of records; expiry is judged by the clock of the store. Default `Date.now`. */
   clock?: Clock | undefined
   /** Makes the ids of records, events and requests. Default monotonic ULIDs. */
   ids?: Ids | undefined
@@ -55,6 +63,7 @@ export interface ResolvedOptions {
   readonly deadlineMs: number
   readonly rateLimits: RateLimits | null
   readonly rateLimitScope: 'shared' | 'process'
+  readonly peerAddress: (request: PeerRequest) => string | undefined
   readonly keyPrefix: string
   readonly headerPrefix: string
   readonly logger: Logger
@@ -78,6 +87,7 @@ export function readOptions(options: BusinessApiOptions): ResolvedOptions {
     deadlineMs: readWhole('deadlineMs', options.deadlineMs, 5000),
     rateLimits: rateLimit === false ? null : readRateLimits(rateLimit),
     rateLimitScope: rateLimit === false ? 'shared' : readScope(rateLimit.scope),
+    peerAddress: options.peerAddress ?? (({ remoteAddress }) => remoteAddress),
     keyPrefix: readMatching('keyPrefix', options.keyPrefix, DEFAULT_KEY_PREFIX, API_KEY_PREFIX),
     headerPrefix: readHeaderPrefix(options.headerPrefix),
     logger: readLogger(logger),
@@ -107,7 +117,7 @@ function readBaseUrl(baseUrl: string | undefined): string | undefined {
     url.search !== '' ||
     url.hash !== ''
   ) {
-    // The value is not repeated: it may hold a password.
+    // Without the value, which may hold a password.
     throw new TypeError(
       "Cannot use option 'baseUrl' as it must be an http(s) URL without credentials, query or fragment",
     )

@@ -40,7 +40,16 @@ export const IDEMPOTENCY_KEY_IN_USE = 'idempotency_key_in_use'
  */
 export const SECRET_UNAVAILABLE = 'secret_unavailable'
 
-/** The database holds a schema that this version cannot run against. Thrown by `migrate`. */
+/** The database was never migrated: call `migrate`. Thrown by every call of the PostgreSQL store; the API answers 500. */
+export const SCHEMA_MISSING = 'schema_missing'
+
+/** Migrations of this version are pending: call `migrate`. Thrown by calls that need them; the API answers 500. */
+export const SCHEMA_OUTDATED = 'schema_outdated'
+
+/**
+ * The database holds a schema that this version cannot run against. Thrown by `migrate`, and by calls that fail because of
+ * it; the API answers 500.
+ */
 export const SCHEMA_TOO_NEW = 'schema_too_new'
 
 /** Every code of a {@link BusinessApiError}. */
@@ -56,6 +65,8 @@ export type ErrorCode =
   | typeof IDEMPOTENCY_KEY_REUSED
   | typeof IDEMPOTENCY_KEY_IN_USE
   | typeof SECRET_UNAVAILABLE
+  | typeof SCHEMA_MISSING
+  | typeof SCHEMA_OUTDATED
   | typeof SCHEMA_TOO_NEW
 
 interface ErrorDetails {

@@ -28,7 +28,9 @@ export function isStorable(text: string): boolean {
   return text.isWellFormed() && !text.includes('\0')
 }
 
-/** A string of `min` to `max` Unicode code points, as JSON Schema counts them (specification, section 8). */
+/**
+ * Makes the schema of a string of `min` to `max` Unicode code points, as JSON Schema counts (specification, section 8).
+ */
 export function text(min: number, max: number) {
   const requirement =
     min > 0
@@ -42,7 +44,7 @@ export function text(min: number, max: number) {
   )
 }
 
-/** An email address: checked leniently, never with white space, stored as given. */
+/** Makes the schema of an email address: checked leniently, never with white space, stored as given. */
 export function email() {
   const requirement = `must be an email address of at most ${EMAIL_MAX} characters`
   return v.pipe(
@@ -58,7 +60,11 @@ export function isEmail(text: string): boolean {
   return EMAIL_PATTERN.test(text)
 }
 
-/** The id of a record. */
+/**
+ * Makes the schema of a record's id.
+ *
+ * @param kind the prefix of the example: `cli`
+ */
 export function id(kind: string, description: string) {
   return v.pipe(
     v.string(),
@@ -68,7 +74,10 @@ export function id(kind: string, description: string) {
   )
 }
 
-/** A word whose usual values are listed; the type stays string, because a host may have more values. */
+/**
+ * Makes the schema of a word. The usual values are examples; the type stays string, because a host may have more
+ * values.
+ */
 export function word(description: string, ...usual: [string, ...string[]]) {
   return v.pipe(
     v.string(),
@@ -79,7 +88,11 @@ export function word(description: string, ...usual: [string, ...string[]]) {
   )
 }
 
-/** Free text in an answer or an event. */
+/**
+ * Makes the schema of free text in an answer or an event.
+ *
+ * @param max Unicode code points
+ */
 export function prose(max: number, description: string, example: string) {
   return v.pipe(
     v.string(),
@@ -90,7 +103,7 @@ export function prose(max: number, description: string, example: string) {
   )
 }
 
-/** ISO 8601 in UTC with milliseconds. */
+/** Makes the schema of a timestamp: ISO 8601 in UTC with milliseconds. */
 export function timestamp(description: string) {
   return v.pipe(
     v.string(),
@@ -101,7 +114,10 @@ export function timestamp(description: string) {
   )
 }
 
-/** Money as a decimal string with exactly the currency's decimals (specification, section 2, invoices, rule 1). */
+/**
+ * Makes the schema of money as a decimal string with exactly the currency's decimals (specification, section 2,
+ * invoices, rule 1).
+ */
 export function money(description: string, example: string) {
   return v.pipe(
     v.string(),
@@ -112,7 +128,7 @@ export function money(description: string, example: string) {
   )
 }
 
-/** An ISO 4217 code. */
+/** Makes the schema of an ISO 4217 code. */
 export function currency() {
   return v.pipe(
     v.string(),
@@ -123,7 +139,7 @@ export function currency() {
   )
 }
 
-/** A JSON number with at most three decimals. */
+/** Makes the schema of a JSON number with at most three decimals. */
 export function amount(description: string, example: number) {
   return v.pipe(
     v.number(),
@@ -134,7 +150,7 @@ export function amount(description: string, example: number) {
   )
 }
 
-/** A whole number from `min` on. */
+/** Makes the schema of a whole number from `min` on. */
 export function count(min: number, description: string, example: number) {
   return v.pipe(
     v.number(),

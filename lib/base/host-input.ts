@@ -12,7 +12,7 @@ export const IdSchema: v.GenericSchema<string> = v.pipe(
   v.transform((id) => (field.isStorable(id) ? id : '')),
 )
 
-/** The id that a caller has chosen for a new record, as `createIds()` makes them. */
+/** Makes the schema of an id that a caller has chosen for a new record, in the form of `createIds()`. */
 export function newIdOf(kind: IdKind): v.GenericSchema<string> {
   const requirement = `must be ${kind}_ and a ULID, 26 digits and capital letters`
   return v.pipe(
@@ -24,7 +24,11 @@ export function newIdOf(kind: IdKind): v.GenericSchema<string> {
 /** With a time zone, because the same text without a time zone means another moment on each machine. */
 const ISO_MOMENT = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)$/
 
-/** A moment as a host gives it: a `Date`, or ISO 8601 with a time zone. */
+/**
+ * Makes the schema of a moment as a host gives it: a `Date`, or ISO 8601 with a time zone.
+ *
+ * @param requirement the text of a refusal: "must be …"
+ */
 export function moment(requirement: string): v.GenericSchema<Date | string, Date> {
   const text = v.pipe(
     v.string(),
@@ -34,7 +38,7 @@ export function moment(requirement: string): v.GenericSchema<Date | string, Date
   return v.union([v.date(), text], requirement)
 }
 
-/** A whole number from `min` to `max`. */
+/** Makes the schema of a whole number from `min` to `max`, both included. */
 export function whole(min: number, max: number): v.GenericSchema<number, number> {
   const requirement = `must be a whole number from ${min} to ${max}`
   return v.pipe(
@@ -45,7 +49,7 @@ export function whole(min: number, max: number): v.GenericSchema<number, number>
 
 const momentRequirement = 'must be a Date, or ISO 8601 with a time zone, from 1970 to 9999'
 
-/** A moment as a host gives it, as a timestamp. */
+/** The schema of a moment as a host gives it; the output is a timestamp. */
 export const MomentSchema: v.GenericSchema<Date | string, string> = v.pipe(
   moment(momentRequirement),
   // Outside these bounds a year has another number of digits, or is unknown to some database.

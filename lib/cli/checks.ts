@@ -1,3 +1,4 @@
+import type { RetentionState } from '../postgres/retention.ts'
 import type { SchemaDrift } from '../postgres/schema/catalogue.ts'
 import type { EndedLeases, ServerState, StoredSecrets } from '../postgres/schema/inspector.ts'
 import {
@@ -139,6 +140,30 @@ export function checkBacklog({ due, oldestDueMs }: Backlog): Finding {
     advice:
       'see that a delivery loop runs (business-api-kit deliver), and run more of them where one is not enough',
   }
+}
+
+const LAG_WARN_MS = 60 * 60_000
+const LAG_FAIL_MS = 24 * 60 * 60_000
+
+/** Whether old events are purged in time. */
+export function checkRetention({ retentionMs, purgedAgoMs, lagMs }: RetentionState): Finding {
+  if (retentionMs === null) return { level: 'ok', message: 'events are kept for ever' }
+  const kept = formatDuration(retentionMs)
+  const last = purgedAgoMs === null ? 'never ran' : `last succeeded ${formatDuration(purgedAgoMs)} ago`
+  if (lagMs < LAG_WARN_MS) {
+    return { level: 'ok', message: `events are kept for ${kept}; the purge ${last}` }
+  }
+  return {
+    level: lagMs < LAG_FAIL_MS ? 'warn' : 'fail',
+    message: `events are kept for ${formatDuration(lagMs)} longer than ${kept}; the purge ${last}`,
+    advice: `see that a delivery loop runs (business-api-kit deliver), and whether its log says why purges fail; by hand: business-api-kit purge --older-than ${wholeSeconds(retentionMs)}`,
+  }
+}
+
+/** A duration that the purge takes as it stands. */
+function wholeSeconds(ms: number): string {
+  const days = ms / 86_400_000
+  return Number.isInteger(days) ? `${days}d` : `${Math.ceil(ms / 1000)}s`
 }
 
 const UNSEALED_ADVICE =

@@ -4,6 +4,7 @@ import { deliver } from './commands/deliver.ts'
 import { deliveries } from './commands/deliveries.ts'
 import { doctor } from './commands/doctor.ts'
 import { endpoints } from './commands/endpoints.ts'
+import { grants } from './commands/grants.ts'
 import { keys } from './commands/keys.ts'
 import { limits } from './commands/limits.ts'
 import { migrateCommand } from './commands/migrate.ts'
@@ -13,6 +14,7 @@ import { status } from './commands/status.ts'
 /** All commands, in the order of a newcomer's needs. */
 export const COMMANDS: readonly (Command | Group)[] = [
   migrateCommand,
+  grants,
   status,
   doctor,
   keys,

@@ -36,6 +36,7 @@ export async function withStore<Result>(
   await requireSchema(url)
   const store = createPostgresStore(url, {
     prepare: false,
+    sessions: false,
     maxConnections: 2,
     statementTimeoutMs: STATEMENT_TIMEOUT_MS,
   })

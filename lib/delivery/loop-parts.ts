@@ -68,7 +68,7 @@ export function createLoopParts(
     [
       ...(options.markOverdue ? [createOverdueMarking(invoices)] : []),
       createExpiryWatch(notices, options.expiryTimes, notifier.notify),
-      createPurge(deliveries, options.retentionMs),
+      createPurge(deliveries, options.retentionMs, notifier.notify),
     ],
     notifier.reportFailure,
   )

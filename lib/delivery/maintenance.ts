@@ -1,7 +1,11 @@
 import { createWakeUp, type WakeUp } from './wake-up.ts'
 
-/** A bounded part of a longer piece of work. @returns whether all of the work is done */
-export type MaintenanceTask = () => Promise<boolean>
+/**
+ * A bounded part of a longer piece of work.
+ *
+ * @returns whether all of the work is done, or the milliseconds until the next part may begin
+ */
+export type MaintenanceTask = () => Promise<boolean | number>
 
 /** The tasks of a loop beside its deliveries. */
 export interface Maintenance {
@@ -17,7 +21,7 @@ export interface Maintenance {
 }
 
 const EVERY_MS = 60_000
-/** Between two parts of a long task: deliveries go first. */
+/** Between two parts of a long task that asks for no pause of its own: deliveries go first. */
 const PAUSE_MS = 250
 /** Parts of one task in `runOnce`: a scheduler waits for the end of the run, and runs it again. */
 const PARTS_MAX = 100
@@ -49,13 +53,15 @@ export function createMaintenance(
 
     async runOnce() {
       let isStopped = false
+      const wakeUp = createWakeUp()
       stop = () => {
         isStopped = true
+        wakeUp.wake()
       }
       const failures: unknown[] = []
       for (const task of tasks) {
         // A failing task must not keep the other tasks from running, time after time.
-        await runParts(task, () => isStopped).catch((error) => failures.push(error))
+        await runParts(task, wakeUp, () => isStopped).catch((error) => failures.push(error))
       }
       for (const failure of failures.slice(1)) onError(failure)
       if (failures.length > 0) throw failures[0]
@@ -65,8 +71,12 @@ export function createMaintenance(
   }
 }
 
-async function runParts(task: MaintenanceTask, isStopped: () => boolean): Promise<void> {
-  for (let parts = 0; parts < PARTS_MAX && !isStopped(); parts++) if (await task()) break
+async function runParts(task: MaintenanceTask, wakeUp: WakeUp, isStopped: () => boolean): Promise<void> {
+  for (let parts = 1; parts <= PARTS_MAX && !isStopped(); parts++) {
+    const answer = await task()
+    if (answer === true) break
+    if (typeof answer === 'number' && parts < PARTS_MAX && !isStopped()) await wakeUp.wait(answer)
+  }
 }
 
 /**
@@ -81,10 +91,11 @@ export async function repeatTask(
   onError: (error: unknown) => void,
 ): Promise<void> {
   while (!isStopped()) {
-    const isDone = await task().catch((error) => {
+    const answer = await task().catch((error) => {
       onError(error)
       return true
     })
-    if (!isStopped()) await wakeUp.wait(isDone ? EVERY_MS : PAUSE_MS)
+    const pauseMs = typeof answer === 'number' ? answer : PAUSE_MS
+    if (!isStopped()) await wakeUp.wait(answer === true ? EVERY_MS : pauseMs)
   }
 }

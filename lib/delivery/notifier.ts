@@ -17,6 +17,7 @@ const LINES = {
   endpoint_failing: ['warn', 'Webhook endpoint failing'],
   endpoint_disabled: ['warn', 'Webhook endpoint disabled'],
   delivery_dead_lettered: ['info', 'Webhook delivery dead-lettered'],
+  retention_behind: ['warn', 'Old events not purged in time'],
   secret_unsealed: ['warn', 'Signing secret or headers stored unsealed'],
   secret_expiring: ['info', 'Signing secret about to expire'],
   api_key_expiring: ['warn', 'API key about to expire'],

@@ -1,25 +1,76 @@
 import type { DeliveryStore } from '../webhooks/deliveries.ts'
+import type { Notice, RetentionBehindNotice } from '../webhooks/notices.ts'
 import type { MaintenanceTask } from './maintenance.ts'
 
-/** Rows of each kind in one part of a purge. */
+/** Rows of each kind in one part of a purge; fewer after a part that has failed or taken too long. */
 const PURGE_LIMIT = 1000
+const PURGE_LIMIT_MIN = 10
+const PART_MAX_MS = 1000
+
+/** Parts of all processes together take a quarter of the time of one connection. */
+const PURGE_SHARE = 0.25
 
 /** 1,000 years: longer than any host keeps events. */
 const FOREVER_MS = 1000 * 365 * 24 * 60 * 60 * 1000
 
+/** Failed parts in a row that are worth a notice. */
+const FAILURES_MAX = 3
+/** Greatest lag without a notice, and the time that a purge gets to catch up: after a pause of all loops it needs some. */
+const LAG_MAX_MS = 60 * 60 * 1000
+const CATCH_UP_MS = 10 * 60 * 1000
+
 /**
- * Creates the task that purges old events and expired idempotency keys, part by part.
+ * Creates the task that purges old events and expired idempotency keys, part by part, and sends a notice when the purge fails
+ * again and again or does not keep up: once, until a part succeeds or the purge has caught up.
  *
  * @param retentionMs age of the events to purge in milliseconds; `false` keeps every event and purges expired idempotency
  *   keys only
+ * @param now milliseconds of a monotonic clock
  */
 export function createPurge(
-  store: Pick<DeliveryStore, 'purge'>,
+  store: Pick<DeliveryStore, 'continuePurge'>,
   retentionMs: number | false,
+  notify: (notices: readonly Notice[]) => void,
+  now: () => number = () => performance.now(),
 ): MaintenanceTask {
   const eventsAfterMs = retentionMs === false ? FOREVER_MS : retentionMs
-  return async () => {
-    const { events, idempotencyKeys } = await store.purge({ eventsAfterMs, limit: PURGE_LIMIT })
-    return events < PURGE_LIMIT && idempotencyKeys < PURGE_LIMIT
+  let limit = PURGE_LIMIT
+  let failures = 0
+  let laggingSince: number | undefined
+  let hasNotifiedOfLag = false
+
+  function send(notice: Pick<RetentionBehindNotice, 'reason' | 'lagMs' | 'failures'>): void {
+    notify([{ kind: 'retention_behind', retentionMs: eventsAfterMs, ...notice }])
   }
+
+  function judgeLag(lagMs: number): void {
+    if (lagMs <= LAG_MAX_MS) {
+      laggingSince = undefined
+      hasNotifiedOfLag = false
+      return
+    }
+    laggingSince ??= now()
+    if (hasNotifiedOfLag || now() - laggingSince < CATCH_UP_MS) return
+    hasNotifiedOfLag = true
+    send({ reason: 'slow', lagMs, failures })
+  }
+
+  return async () => {
+    const report = await store
+      .continuePurge({ eventsAfterMs, limit, share: PURGE_SHARE })
+      .catch((error: unknown) => {
+        limit = halve(limit)
+        if (++failures === FAILURES_MAX) send({ reason: 'failing', lagMs: null, failures })
+        throw error
+      })
+    if (report.lagMs !== null) judgeLag(report.lagMs)
+    failures = 0
+    const partMs = report.waitMs * (PURGE_SHARE / (1 - PURGE_SHARE))
+    limit = partMs > PART_MAX_MS ? halve(limit) : Math.min(PURGE_LIMIT, Math.ceil(limit * 1.1))
+    return report.isDone || report.waitMs
+  }
+}
+
+function halve(limit: number): number {
+  return Math.max(PURGE_LIMIT_MIN, Math.floor(limit / 2))
 }

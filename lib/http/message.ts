@@ -31,5 +31,5 @@ export interface ApiReply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   /** Empty for a HEAD request, 204 and 304. */
-  readonly body: string
+  readonly body: string | Uint8Array
 }

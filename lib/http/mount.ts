@@ -28,6 +28,8 @@ export interface Mounted {
 export interface Received {
   /** The host's own object: middleware leaves sessions on it. */
   readonly raw: IncomingMessage | Request
+  /** The address at the other end of the socket, if there is one. */
+  readonly remoteAddress?: string | undefined
   /** The path in front of the handler's own paths; empty for none. */
   readonly basePath: string
 }
@@ -55,7 +57,11 @@ export function mount(handler: Handler, basePath: string | undefined): Mounted {
   async function serveNode(request: NodeRequest, response: ServerResponse, next?: () => void): Promise<void> {
     const base = basePath ?? request.baseUrl ?? ''
     const seen = fromNode(request, base)
-    const reply = await handler.handle(seen, { raw: request, basePath: base })
+    const reply = await handler.handle(seen, {
+      raw: request,
+      basePath: base,
+      remoteAddress: request.socket?.remoteAddress,
+    })
     if (reply === null && next) next()
     else writeReply(reply ?? handler.notFound(seen), request, response)
   }

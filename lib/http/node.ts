@@ -14,7 +14,11 @@ export interface NodeRequest extends IncomingMessage {
   rawBody?: unknown
 }
 
-/** Adapts a request of node:http to {@link ApiRequest}. */
+/**
+ * Adapts a request of node:http to {@link ApiRequest}.
+ *
+ * @param basePath the mount path in front of the API's paths; may be empty
+ */
 export function fromNode(request: NodeRequest, basePath: string): ApiRequest {
   const { method = 'GET', url = '/', originalUrl } = request
   return {
@@ -63,7 +67,8 @@ async function readBody(request: NodeRequest, maxBytes: number): Promise<Request
     return { kind: 'bytes', bytes: Buffer.from(body) }
   if (body !== undefined) return { kind: 'parsed', value: body }
   throw new TypeError(
-    'Cannot read the request body as it was consumed before this handler without leaving req.rawBody or req.body',
+    'Cannot read the request body as it was consumed before this handler without leaving req.rawBody or req.body: ' +
+      'keep the bytes in req.rawBody, or mount the API before the code that reads the body',
   )
 }
 

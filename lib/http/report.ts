@@ -10,12 +10,12 @@ export interface ErrorContext {
   readonly status: number
 }
 
-/** Tells the host of a failure whose caller sees only 500 or 503. Never throws. */
+/** Reports a failure to the host: the caller sees only 500 or 503. Never throws. */
 export type Report = (error: unknown, context: ErrorContext) => void
 
 /**
- * Logs what may be logged, and gives the whole error to `onError` alone. Neither may cost the caller the answer, or the
- * process its life.
+ * Creates the report: a log line without secrets, and the whole error for `onError` alone. A failure of either never costs
+ * the caller the answer, and never ends the process.
  */
 export function createReport(
   logger: Logger,
@@ -30,7 +30,7 @@ export function createReport(
       'Request failed',
     )
     try {
-      // It may be async, whatever its type says.
+      // The host's function may be async, in spite of the type.
       Promise.resolve(onError(error, context)).catch((failure) => logFailure(failure, context))
     } catch (failure) {
       logFailure(failure, context)

@@ -3,7 +3,7 @@ import { type RateLimitState, type RateLimits, takeToken } from '../access/rate-
 import { jsonText } from '../base/json-text.ts'
 import type { KeptApiKey, Memory, Organization } from './state.ts'
 
-/** How exact a key's last use is. */
+/** Precision of the time of a key's last use. */
 const LAST_USE_MS = 60_000
 
 /** Judges a request and takes its tokens. */
@@ -24,30 +24,32 @@ export function admit(memory: Memory, { keyDigest, scope, rateLimits }: Admissio
 }
 
 /**
- * Judges a request and, if admitted, gives the caller's page.
+ * Judges a request and, if admitted, reads the caller's page.
  *
- * @param items what the page is of, by id
+ * @param representations of the records of the page, by id
  */
-export function admitToPage<Item>(
+export function admitToPage<Representation>(
   memory: Memory,
   request: AdmissionRequest,
   limit: number,
-  items: (organization: Organization) => ReadonlyMap<string, Item>,
-): AdmittedPage<Item> {
+  representations: (organization: Organization) => ReadonlyMap<string, Representation>,
+): AdmittedPage<Representation> {
   const admission = admit(memory, request)
   if (admission.outcome !== 'admitted') return { admission, page: null }
   const organization = memory.organization(admission.caller.organizationId)
-  // Ids are ULIDs: newest first is their order backwards.
-  const newest = [...items(organization)].sort(([one], [other]) => (one < other ? 1 : -1)).slice(0, limit)
-  return { admission, page: jsonText(newest.map(([, item]) => item)) }
+  // Ids are ULIDs: the reverse of the id order is newest first.
+  const newest = [...representations(organization)]
+    .sort(([one], [other]) => (one < other ? 1 : -1))
+    .slice(0, limit)
+  return { admission, page: jsonText(newest.map(([, representation]) => representation)) }
 }
 
-/** Whether a key's last use was recorded more than a minute ago, or never. */
+/** True if the last use of a key was recorded more than a minute ago, or never. */
 export function isLastUseStale({ lastUsedAt }: KeptApiKey, now: number): boolean {
   return lastUsedAt === null || now - Date.parse(lastUsedAt) > LAST_USE_MS
 }
 
-/** Whether a key has neither been revoked nor expired. */
+/** True for a key that is neither revoked nor expired. */
 export function isInForce({ record, revokedAt }: KeptApiKey, now: number): boolean {
   return revokedAt === null && (record.expiresAt === null || Date.parse(record.expiresAt) > now)
 }

@@ -5,9 +5,19 @@ import { admit, isInForce, isLastUseStale } from './admission.ts'
 import { isRecorded, recordEntry } from './audit.ts'
 import type { KeptApiKey, Memory, Organization } from './state.ts'
 
-/** API keys, and the admission of requests by them, in memory. */
+/** API keys in memory, and the admission of requests by API key. */
 export function createApiKeyStore(memory: Memory): ApiKeyStore {
   return {
+    async identify(digests) {
+      const now = memory.clock()
+      const found = new Map<string, string>()
+      for (const digest of digests) {
+        const kept = memory.digests.get(digest)
+        if (kept && isInForce(kept.key, now)) found.set(digest, kept.organization.id)
+      }
+      return found
+    },
+
     async admit(request) {
       return admit(memory, request)
     },
@@ -95,7 +105,7 @@ function countInForce({ apiKeys }: Organization, now: number): number {
 }
 
 function insert(memory: Memory, organization: Organization, record: ApiKeyRecord): KeptApiKey {
-  // Two keys never share a digest; a second owner would take the key away from the first.
+  // Two keys never share a digest: a second owner would take the key away from the first owner.
   if (memory.digests.has(record.digest)) throw new Error('Cannot insert an API key as its digest is taken')
   const key: KeptApiKey = { record, revokedAt: null, successorId: null, lastUsedAt: null, bucketFullAt: 0 }
   organization.apiKeys.set(record.id, key)
@@ -103,13 +113,13 @@ function insert(memory: Memory, organization: Organization, record: ApiKeyRecord
   return key
 }
 
-/** Lets a key be in force for the overlap only, or not even that. */
+/** Ends a key after the overlap, or at once for an overlap of 0. */
 function end(key: KeptApiKey, now: number, overlapMs: number): void {
   if (overlapMs === 0) key.revokedAt = toTimestamp(now)
   else key.record = { ...key.record, expiresAt: earlier(key.record.expiresAt, toTimestamp(now + overlapMs)) }
 }
 
-/** Timestamps of one form sort as their times do. */
+/** The earlier of two timestamps: timestamps of one form sort like the times. */
 function earlier(one: string | null, other: string): string {
   return one !== null && one < other ? one : other
 }

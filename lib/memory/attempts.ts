@@ -10,7 +10,7 @@ import { toTimestamp } from '../writes/write-context.ts'
 import { judge, recall } from './health.ts'
 import type { DeliveryProgress, KeptDelivery, KeptEndpoint, Memory } from './state.ts'
 
-// How a claim ends: with the result of its attempt, by its release, or with its lease.
+// The three ends of a claim: the result of the attempt, the release, the end of the lease.
 
 /** Writes the results of attempts: see `DeliveryStore.writeResults`. */
 export function writeResults(
@@ -55,7 +55,7 @@ export function release(memory: Memory, claims: readonly ClaimRef[]): void {
 /**
  * Reclaims deliveries whose lease has expired: the attempt counts, because it may have reached the subscriber.
  *
- * @returns those that were dead-lettered
+ * @returns the dead-lettered deliveries
  */
 export function reclaimExpiredLeases(
   memory: Memory,
@@ -85,7 +85,7 @@ function claimRefOf({ organizationId, deliveryId, token }: ClaimRef): ClaimRef {
   return { organizationId, deliveryId, token }
 }
 
-/** True if an earlier call has written the result, and its answer was lost. */
+/** True if an earlier call whose answer was lost has written the result. */
 function isLogged({ attemptLog }: KeptDelivery, { durationMs, status, error }: AttemptResult): boolean {
   return attemptLog.some(
     (attempt) => attempt.durationMs === durationMs && attempt.status === status && attempt.error === error,
@@ -138,7 +138,7 @@ function log(
   attemptLog.push(Object.freeze(entry))
 }
 
-/** Whether a result has dead-lettered its delivery, now or when it was written before; a late result has not. */
+/** True if a result has dead-lettered the delivery, now or in an earlier call; false for a late result. */
 function isDeadLetterOf({ state, reason }: KeptDelivery, result: AttemptResult): boolean {
   return state === 'dead_lettered' && result.outcome === 'dead_lettered' && reason === result.reason
 }

@@ -27,25 +27,25 @@ export function createAuditStore(memory: Memory): AuditStore {
   }
 }
 
-/** Whether the change of this entry has been made by an earlier attempt, whose answer was lost. */
+/** True if an earlier call whose answer was lost has made the change of this entry. */
 export function isRecorded({ audit }: Organization, { id }: AuditRecord): boolean {
   return audit.has(id)
 }
 
-/** Whether a subject has an entry of a change of this id. */
+/** True if a subject has an entry of a change with this id. */
 export function isChangeMade({ audit }: Organization, subjectId: string, changeId: string): boolean {
   return [...audit.values()].some(
     (entry) => entry.subjectId === subjectId && entry.details.changeId === changeId,
   )
 }
 
-/** Records an entry, unless there is one of its id. */
+/** Records an entry, unless an entry with the same id exists. */
 export function recordEntry(memory: Memory, { audit }: Organization, entry: AuditRecord): void {
   if (audit.has(entry.id)) return
   audit.set(entry.id, keep(memory, entry))
 }
 
-/** Records an entry that several verbs have in common, and adds up one of its details. */
+/** Records an entry that several calls share, and adds up one of the details. */
 export function countInEntry(
   memory: Memory,
   { audit }: Organization,

@@ -5,33 +5,33 @@ import { judgeKey, keepReply } from './creation.ts'
 import { keepEvent, refuseLarge } from './events.ts'
 import type { Memory, Organization } from './state.ts'
 
-/** What a change would make of a record: nothing is written yet. */
-export type Decision<Item, Reason extends string> =
+/** A judged change that is not written yet. */
+export type Decision<Representation, Reason extends string> =
   | { readonly refused: Reason }
   | {
-      /** The record as the API shows it afterwards. */
-      readonly item: Item
-      /** Writes it. */
+      /** The representation after the change. */
+      readonly representation: Representation
+      /** Writes the changed record. */
       write(): void
       readonly events: readonly EventRecord[]
-      /** What the placeholders of the events are filled with, beside the item's fields. */
+      /** Values for the placeholders of the events, beside the fields of the representation. */
       readonly facts?: Readonly<Record<string, unknown>>
     }
 
-/** Where a change finds its record, and what it does to it. */
-export interface Changing<Kept, Item, Reason extends string> {
+/** The records of a verb, and the judgement of a change. */
+export interface Changing<Kept, Representation, Reason extends string> {
   find(organization: Organization): Kept | undefined
   stateOf(kept: Kept): string
-  shown(kept: Kept, organization: Organization): Item
-  decide(kept: Kept, organization: Organization): Decision<Item, Reason>
+  represent(kept: Kept, organization: Organization): Representation
+  decide(kept: Kept, organization: Organization): Decision<Representation, Reason>
 }
 
-/** Judges a change and, if the record allows it, writes all that belongs to it. */
-export function applyChange<Kept, Item extends object, Reason extends string = never>(
+/** Judges a change and, if the record allows the change, writes the record, the events and the idempotency entry. */
+export function applyChange<Kept, Representation extends object, Reason extends string = never>(
   memory: Memory,
   change: Change<unknown>,
-  { find, stateOf, shown, decide }: Changing<Kept, Item, Reason>,
-): ChangeOutcome<Item, Reason> {
+  { find, stateOf, represent, decide }: Changing<Kept, Representation, Reason>,
+): ChangeOutcome<Representation, Reason> {
   const { id, recordId, from, idempotency } = change
   const organization = memory.organization(change.organizationId)
   const keyHolder = { memory, organization, recordId: id, idempotency, now: memory.clock() }
@@ -40,7 +40,7 @@ export function applyChange<Kept, Item extends object, Reason extends string = n
   const kept = find(organization)
   if (kept === undefined) return { outcome: 'not_found' }
   const changes = organization.changes.get(recordId) ?? new Set()
-  if (changes.has(id)) return changed(shown(kept, organization))
+  if (changes.has(id)) return changed(represent(kept, organization))
   const state = stateOf(kept)
   if (from !== null && !from.includes(state)) return { outcome: 'refused', state, reason: 'state' }
   const decision = decide(kept, organization)
@@ -50,23 +50,26 @@ export function applyChange<Kept, Item extends object, Reason extends string = n
   refuseLarge(memory, events)
   decision.write()
   organization.changes.set(recordId, changes.add(id))
-  keepReply(keyHolder, JSON.stringify(decision.item))
+  keepReply(keyHolder, JSON.stringify(decision.representation))
   for (const event of events) keepEvent(memory, organization, event)
-  return changed(decision.item)
+  return changed(decision.representation)
 }
 
 function renderAll({
-  item,
+  representation,
   events,
   facts,
 }: {
-  readonly item: object
+  readonly representation: object
   readonly events: readonly EventRecord[]
   readonly facts?: object
 }): readonly EventRecord[] {
-  return events.map((event) => ({ ...event, body: render(event.body, { ...item }, { ...facts }) }))
+  return events.map((event) => ({ ...event, body: render(event.body, { ...representation }, { ...facts }) }))
 }
 
-function changed<Item>(item: Item): { readonly outcome: 'changed'; readonly item: Item } {
-  return { outcome: 'changed', item: structuredClone(item) }
+function changed<Representation>(representation: Representation): {
+  readonly outcome: 'changed'
+  readonly representation: Representation
+} {
+  return { outcome: 'changed', representation: structuredClone(representation) }
 }

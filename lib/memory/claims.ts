@@ -7,7 +7,7 @@ import type { KeptDelivery, KeptEndpoint, Memory } from './state.ts'
 /** The position before the first endpoint. */
 const START: EndpointRef = { organizationId: '', endpointId: '' }
 
-/** Claims deliveries that are due: see `DeliveryStore.claim`. */
+/** Claims due deliveries: see `DeliveryStore.claim`. */
 export function claim(memory: Memory, request: ClaimRequest): Claims {
   const now = memory.clock()
   const deadLetters = reclaimExpiredLeases(memory, request.maxAttempts, now)
@@ -36,7 +36,7 @@ export function readClaims(memory: Memory, claims: readonly ClaimRef[]): readonl
   })
 }
 
-/** Finds due deliveries by round robin, beside those of a repeated claim. @returns the cursor of the next claim as well */
+/** Finds due deliveries by round robin, beside the deliveries of a repeated claim. @returns the deliveries and the cursor of the next claim */
 function findDue(
   memory: Memory,
   repeated: readonly KeptDelivery[],
@@ -57,7 +57,7 @@ function findDue(
   return { found, next: null }
 }
 
-/** The deliveries whose bodies fit, and those whose body alone does not. */
+/** The deliveries with bodies that fit together, and the deliveries with a body that is too large alone. */
 function cutToBytes(
   deliveries: readonly KeptDelivery[],
   maxBytes: number,
@@ -84,7 +84,7 @@ function cutToBytes(
   return { whole, unread, last: null }
 }
 
-/** The deliveries of a claim whose answer was lost. A removed endpoint has no secret to sign with. */
+/** The deliveries of a claim with a lost answer. A removed endpoint has no secret to sign with. */
 function findClaimed(memory: Memory, token: string): KeptDelivery[] {
   return [...memory.inFlight].filter((delivery) => {
     return delivery.claim?.token === token && !delivery.endpoint.isRemoved
@@ -156,7 +156,7 @@ function take(memory: Memory, delivery: KeptDelivery, { token, leaseMs }: ClaimR
   })
 }
 
-/** First attempts before retries, then deliveries that have been due for longer. */
+/** Sorts first attempts before retries, then by the time since the delivery is due, longest first. */
 function byTurn(one: KeptDelivery, other: KeptDelivery): number {
   return Number(isRetry(one)) - Number(isRetry(other)) || one.dueAt - other.dueAt
 }
@@ -180,7 +180,7 @@ function capacityFor(
   return Math.max(0, left)
 }
 
-/** Own properties only: an organization's id may be `constructor`. */
+/** Reads own properties only: an organization's id may be `constructor`. */
 function listed(capacities: Readonly<Record<string, number>>, id: string, otherwise: number): number {
   return (Object.hasOwn(capacities, id) ? capacities[id] : undefined) ?? otherwise
 }

@@ -28,17 +28,21 @@ export function createClientStore(memory: Memory): ClientStore {
       return applyChange(memory, change, {
         find: ({ clients }) => clients.get(change.recordId),
         stateOf: ({ status }) => status,
-        shown: (client) => client,
+        represent: (client) => client,
         decide(client, { clients }) {
-          const item = { ...client, ...change.set }
-          return { item, write: () => clients.set(item.id, item), events: change.events }
+          const changed = { ...client, ...change.set }
+          return {
+            representation: changed,
+            write: () => clients.set(changed.id, changed),
+            events: change.events,
+          }
         },
       })
     },
   }
 }
 
-/** Adds a client unless there is one of its id. */
+/** Adds a client, unless a client with the same id exists. */
 export function keepClient({ clients, clientsOfBusinesses }: Organization, client: Client): void {
   keepOnce(clients, client.id, client)
   keepOnce(clientsOfBusinesses, client.business.id, client.id)

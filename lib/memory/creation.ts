@@ -4,21 +4,21 @@ import { render } from '../writes/placeholders.ts'
 import { keepEvent, refuseLarge } from './events.ts'
 import type { Memory, Organization } from './state.ts'
 
-/** Who claims an idempotency key, and where. */
+/** The reservation of an idempotency key, and the organization of the reservation. */
 export interface KeyHolder {
   readonly memory: Memory
   readonly organization: Organization
-  /** Lets an attempt whose answer was lost recognize its own entry. */
+  /** Identifies the entry of an earlier call whose answer was lost. */
   readonly recordId: string
   readonly idempotency: Omit<KeyReservation, 'reply'> | null
-  /** The moment of the claim by the store's clock. */
+  /** The moment of the reservation by the store's clock. */
   readonly now: number
 }
 
-/** A creation as the store keeps it, and where. */
+/** A creation as the store keeps the record, and the organization of the creation. */
 export interface Draft<NewRecord> extends Creation<NewRecord>, Omit<KeyHolder, 'idempotency'> {}
 
-/** Copies a creation, so that what the caller changes afterwards does not change what is kept. */
+/** Copies a creation, so that later changes by the caller do not change the stored record. */
 export function draft<NewRecord>(
   memory: Memory,
   creation: Creation<NewRecord>,
@@ -34,7 +34,7 @@ export function draft<NewRecord>(
   }
 }
 
-/** NaN and the infinities are no numbers of JSON. */
+/** Refuses NaN and the infinities, which are no numbers of JSON. */
 export function refuseOddNumbers(record: unknown): void {
   if (typeof record === 'number' && !Number.isFinite(record)) {
     throw new BusinessApiError(INVALID_INPUT, `Cannot write the record as ${record} is no amount`)
@@ -43,8 +43,8 @@ export function refuseOddNumbers(record: unknown): void {
 }
 
 /**
- * What the idempotency key of a creation says about it; null when it may go on: there is no key, its entry has expired,
- * or the entry is of this very record, by an earlier attempt whose answer was lost.
+ * The outcome that the entry of an idempotency key gives a creation. Null if the creation may go on: without a key, with an
+ * expired entry, or with an entry of the same record, written by an earlier call whose answer was lost.
  */
 export function judgeKey({ organization, idempotency, recordId, now }: KeyHolder): KeyVerdict | null {
   const entry = idempotency && organization.idempotency.get(entryName(idempotency))
@@ -53,17 +53,17 @@ export function judgeKey({ organization, idempotency, recordId, now }: KeyHolder
   return { outcome: 'replayed', reply: entry.reply }
 }
 
-/** What an idempotency key that has a live entry says. */
+/** The outcome that a live entry of an idempotency key gives. */
 export type KeyVerdict =
   | { readonly outcome: 'mismatch' }
   | { readonly outcome: 'replayed'; readonly reply: string }
 
 /**
- * Writes the idempotency entry, the events with their deliveries and, by `write`, the record. What an earlier attempt of
- * this very creation has written stands.
+ * Writes the idempotency entry, the events with the deliveries and, by `write`, the record. Everything that an earlier
+ * call of the same creation has written stays.
  *
- * @param write throws only before it has written anything
- * @param facts what the placeholders of the reply and the events are filled with
+ * @param write throws only before the first change
+ * @param facts values for the placeholders of the reply and the events
  */
 export function commit(
   creation: Draft<unknown>,
@@ -80,23 +80,23 @@ export function commit(
   return { outcome: 'created' }
 }
 
-/** Adds a record unless there is one of its id. */
+/** Adds a record, unless a record with the same id exists. */
 export function keepOnce<T>(records: Map<string, T>, id: string, record: T): void {
   if (!records.has(id)) records.set(id, record)
 }
 
-/** Writes the idempotency entry, if there is a key. */
+/** Writes the idempotency entry of a call with a key. */
 export function keepReply({ organization, idempotency, recordId, now }: KeyHolder, reply: string): void {
   if (!idempotency) return
   const name = entryName(idempotency)
   const entry = organization.idempotency.get(name)
-  // The window counts from the creation, not from a second attempt of it.
+  // The window begins with the creation, and not with a repeated call.
   if (entry && entry.recordId === recordId && entry.expiresAt > now) return
   const { fingerprint, windowMs } = idempotency
   organization.idempotency.set(name, { fingerprint, recordId, reply, expiresAt: now + windowMs })
 }
 
-/** JSON, so that no operation and key can be mistaken for another pair. */
+/** The name of an entry. JSON keeps every pair of operation and key apart from every other pair. */
 function entryName({ operation, key }: Pick<KeyReservation, 'operation' | 'key'>): string {
   return JSON.stringify([operation, key])
 }

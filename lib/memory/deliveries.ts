@@ -8,7 +8,7 @@ import {
   listDeliveries,
   recoverDeliveries,
 } from './delivery-log.ts'
-import { purge } from './retention.ts'
+import { continuePurge, purge } from './retention.ts'
 import type { Memory } from './state.ts'
 
 /** Deliveries in memory. */
@@ -56,6 +56,10 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
 
     async purge(request) {
       return purge(memory, request)
+    },
+
+    async continuePurge(request) {
+      return continuePurge(memory, request)
     },
 
     watch: (onDue) => memory.wakeUp.watch(onDue),

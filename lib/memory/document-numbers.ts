@@ -2,14 +2,14 @@ import { ALREADY_EXISTS, BusinessApiError } from '../base/errors.ts'
 import { formatNumber, type NewNumber } from '../resources/document-numbers.ts'
 import type { Organization } from './state.ts'
 
-/** Records that have a number each, by id. */
+/** Numbered records, by id. */
 type Numbered = ReadonlyMap<string, { readonly number: string }>
 
 /**
- * The number of a new record: the one it comes with, or the next of its series that nobody has. A record that is there
- * already keeps its own.
+ * Finds the number of a new record: the given number, or the next free number of the series. An existing record keeps its
+ * number.
  *
- * @throws `BusinessApiError` with code `already_exists` when another record has the number it comes with
+ * @throws `BusinessApiError` with code `already_exists` if another record has the given number
  */
 export function numberOf(
   { numbers }: Organization,

@@ -162,7 +162,7 @@ function formsOf({ record, previousSecret }: KeptEndpoint): SealedForms {
   return { sealedSecret, previousSealedSecret: previousSecret?.sealed ?? null, sealedHeaders }
 }
 
-/** As sealed, the current one first. */
+/** The sealed secrets, the current secret first. */
 export function sealedSecretsOf(endpoint: KeptEndpoint, now: number): readonly string[] {
   const { sealedSecret } = endpoint.record
   const previous = previousSecretOf(endpoint, now)
@@ -177,7 +177,7 @@ const CHANGEABLE = [
   ['headers', 'sealedHeaders'],
 ] as const
 
-/** The secret of before the last rotation, as long as it signs too. */
+/** The secret before the last rotation, while the overlap lasts. */
 function previousSecretOf({ previousSecret }: KeptEndpoint, now: number): KeptEndpoint['previousSecret'] {
   return previousSecret !== null && previousSecret.expiresAt > now ? previousSecret : null
 }
@@ -199,7 +199,7 @@ function insert({ id, endpoints }: Organization, record: EndpointRecord): KeptEn
   return endpoint
 }
 
-/** Sorts by organization, then by endpoint: NUL is in no id and before every other character. */
+/** Sorts by organization, then by endpoint: NUL is in no id, and comes before every other character. */
 function placeOf({
   organizationId,
   endpointId,
@@ -207,7 +207,7 @@ function placeOf({
   return `${organizationId}\0${endpointId}`
 }
 
-/** One that has been removed is as absent as one that never was. */
+/** Finds an endpoint; a removed endpoint counts as absent. */
 function find({ endpoints }: Organization, endpointId: string): KeptEndpoint | null {
   const endpoint = endpoints.get(endpointId)
   return endpoint && !endpoint.isRemoved ? endpoint : null
@@ -216,7 +216,7 @@ function find({ endpoints }: Organization, endpointId: string): KeptEndpoint | n
 function enable(memory: Memory, endpoint: KeptEndpoint): void {
   endpoint.failures = 0
   endpoint.failingSince = null
-  // What has been waiting for it may be due.
+  // Deliveries that waited for the endpoint may be due.
   memory.wakeUp.signal()
 }
 

@@ -3,7 +3,7 @@ import type { EventStore } from '../resources/publishing.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
 import type { DeliveryProgress, KeptDelivery, KeptEndpoint, Memory, Organization } from './state.ts'
 
-/** Why a delivery is skipped. */
+/** The reason of a skipped delivery. */
 export const ENDPOINT_DISABLED = 'endpoint_disabled'
 
 /** Events without a record of this library, in memory. */
@@ -17,7 +17,7 @@ export function createEventStore(memory: Memory): EventStore {
 }
 
 /**
- * Refuses events whose body is too large, before anything is written.
+ * Refuses events with a body that is too large, before the first change.
  *
  * @throws `BusinessApiError` with code `invalid_event`
  */
@@ -33,7 +33,7 @@ export function refuseLarge({ maxEventBytes }: Memory, events: readonly EventRec
   }
 }
 
-/** Keeps an event with one delivery for each endpoint that it goes to, unless there is one of its id. */
+/** Stores an event with one delivery for each matching endpoint, unless an event with the same id exists. */
 export function keepEvent(memory: Memory, organization: Organization, event: EventRecord): void {
   if (organization.events.has(event.id)) return
   const record = Object.freeze(event)
@@ -59,7 +59,7 @@ function fanOut(
   const progress = startingAt(endpoint, now)
   const delivery: KeptDelivery = { id, event, endpoint, createdAt: now, attemptLog: [], ...progress }
   organization.deliveries.set(id, delivery)
-  // Nothing of it changes, but it is kept where its state says.
+  // Changes no field, and puts the delivery into the collection of its state.
   memory.move(delivery, {})
   return delivery
 }

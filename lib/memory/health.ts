@@ -2,9 +2,9 @@ import type { AttemptResult, ClaimRef, EndpointHealth, FailureLimit } from '../w
 import { toTimestamp } from '../writes/write-context.ts'
 import type { KeptEndpoint } from './state.ts'
 
-// How an endpoint does by its attempts.
+// The health of endpoints, judged by the results of attempts.
 
-/** How an endpoint stands after some attempts of it; null when none of them failed, or when there is no endpoint any more. */
+/** Judges an endpoint after some attempts; null if no attempt failed, or if the endpoint no longer exists. */
 export function judge(
   endpoint: KeptEndpoint,
   results: readonly AttemptResult[],
@@ -12,7 +12,7 @@ export function judge(
   now: number,
 ): EndpointHealth | null {
   if (endpoint.isRemoved) return null
-  // In the order in which they ended: a success ends a row of failures.
+  // In the order in which the attempts ended: a success ends a row of failures.
   for (const result of results.toSorted((one, other) => other.endedAgoMs - one.endedAgoMs)) {
     count(endpoint, result, now)
   }
@@ -26,17 +26,17 @@ export function judge(
   return { ...healthOf(endpoint), isNewlyFailing, isNewlyDisabled }
 }
 
-/** How an endpoint stands that a result has made failing or disabled which was recorded before; null for any other. */
+/** The health of an endpoint that an already written result has made failing or disabled; null for every other endpoint. */
 export function recall(endpoint: KeptEndpoint, result: ClaimRef, limit: FailureLimit): EndpointHealth | null {
   const { isRemoved, noticedAttempt, state, disabledReason } = endpoint
   if (isRemoved || noticedAttempt !== nameOf(result)) return null
-  // An administrator may have enabled or disabled it since.
+  // An administrator may have enabled or disabled the endpoint since.
   const isNewlyFailing = state !== 'disabled' && hasHalfFailed(endpoint, limit)
   const isNewlyDisabled = state === 'disabled' && disabledReason !== 'administrator'
   return { ...healthOf(endpoint), isNewlyFailing, isNewlyDisabled }
 }
 
-/** An attempt by name. */
+/** The name of an attempt. */
 function nameOf({ token, deliveryId }: ClaimRef): string {
   return `${token} ${deliveryId}`
 }
@@ -52,7 +52,7 @@ function count(endpoint: KeptEndpoint, result: AttemptResult, now: number): void
   }
 }
 
-/** An attempt that this side has interrupted, or never made, proves nothing about the endpoint. */
+/** True for an attempt that says something about the endpoint: interrupted attempts and attempts that were never made do not. */
 function isFailure({ outcome, error }: AttemptResult): boolean {
   return outcome !== 'delivered' && error !== 'interrupted' && error !== 'unreadable'
 }
@@ -61,7 +61,7 @@ function isFailing({ failures, failingSince }: KeptEndpoint, limit: FailureLimit
   return failingSince !== null && failures >= limit.failures && now - failingSince >= limit.failingMs
 }
 
-/** Whether it is failing and nobody has been told. */
+/** True for a failing endpoint without a notice so far. */
 function isNewsOf(endpoint: KeptEndpoint, limit: FailureLimit): boolean {
   return endpoint.state !== 'disabled' && endpoint.noticedAttempt === null && hasHalfFailed(endpoint, limit)
 }

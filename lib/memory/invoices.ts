@@ -43,10 +43,14 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
         decide(invoice, { invoices }) {
           const { isOnlyIfUnpaid = false, ...changes } = change.set
           if (isOnlyIfUnpaid && !isZero(invoice.amountPaid)) return { refused: 'paid' }
-          const item = { ...invoice, ...changes }
+          const changed = { ...invoice, ...changes }
           const isDated = changes.issueDate !== undefined || changes.dueDate !== undefined
-          if (isDated && item.dueDate < item.issueDate) return { refused: 'due_before_issue' }
-          return { item, write: () => invoices.set(item.id, item), events: change.events }
+          if (isDated && changed.dueDate < changed.issueDate) return { refused: 'due_before_issue' }
+          return {
+            representation: changed,
+            write: () => invoices.set(changed.id, changed),
+            events: change.events,
+          }
         },
       })
     },
@@ -77,7 +81,7 @@ function theInvoice(id: string) {
   return {
     find: ({ invoices }: Organization) => invoices.get(id),
     stateOf: ({ status }: Invoice) => status,
-    shown: (invoice: Invoice) => invoice,
+    represent: (invoice: Invoice) => invoice,
   }
 }
 
@@ -85,7 +89,7 @@ function theInvoice(id: string) {
 
 type Money = Pick<Invoice, 'total' | 'amountPaid' | 'amountDue'>
 
-/** The money of a new invoice in its currency's decimals, and what is due computed of the rest. */
+/** The money of a new invoice in the decimals of the currency, with the amount due computed from the other amounts. */
 function moneyOf(invoice: InvoiceRecord): Money {
   const decimals = invoice.minorUnits ?? minorUnits(invoice.currency)
   const total = withDecimals(invoice.total, decimals)
@@ -117,12 +121,12 @@ function pay(
   if (!amountDue || !amountPaid) return { refused: 'overpaid' }
   const isSettled = isZero(amountDue)
   const status = isSettled ? set.settledStatus : (set.unsettledStatus[invoice.status] ?? invoice.status)
-  const item = { ...invoice, status, amountPaid, amountDue }
+  const paid = { ...invoice, status, amountPaid, amountDue }
   return {
-    item,
+    representation: paid,
     write() {
-      invoices.set(item.id, item)
-      payments.set(set.payment.id, { ...set.payment, amount, invoiceId: item.id })
+      invoices.set(paid.id, paid)
+      payments.set(set.payment.id, { ...set.payment, amount, invoiceId: paid.id })
     },
     events: isSettled ? [...events, ...set.settledEvents] : events,
     facts: { amount },
@@ -140,7 +144,7 @@ function dueBefore(
     .map((invoice) => ({ organization, invoice }))
 }
 
-/** Those due for longest first. */
+/** Sorts by due date, earliest first. */
 function sortKeyOf({ dueDate, id }: Invoice): string {
   return `${dueDate} ${id}`
 }

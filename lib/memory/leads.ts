@@ -12,7 +12,7 @@ import type { Memory, Organization } from './state.ts'
 export function createLeadStore(memory: Memory): LeadStore {
   return {
     async admitAndList(request, limit) {
-      return admitToPage(memory, request, limit, shownLeads)
+      return admitToPage(memory, request, limit, leadRepresentations)
     },
 
     async create(creation) {
@@ -29,13 +29,13 @@ export function createLeadStore(memory: Memory): LeadStore {
       return applyChange(memory, change, {
         find: ({ leads }) => leads.get(change.recordId),
         stateOf: ({ lead }) => lead.stage,
-        shown: ({ lead }) => lead,
+        represent: ({ lead }) => lead,
         decide(kept, { leads }) {
-          const item = { ...kept.lead, ...change.set }
+          const lead = { ...kept.lead, ...change.set }
           return {
-            item,
-            write: () => leads.set(item.id, { ...kept, lead: item }),
-            events: item.stage === kept.lead.stage ? [] : change.events,
+            representation: lead,
+            write: () => leads.set(lead.id, { ...kept, lead }),
+            events: lead.stage === kept.lead.stage ? [] : change.events,
             facts: { businessId: kept.businessId, previousStage: kept.lead.stage },
           }
         },
@@ -46,7 +46,7 @@ export function createLeadStore(memory: Memory): LeadStore {
       return applyChange<LeadRecord, ConvertedLead>(memory, change, {
         find: ({ leads }) => leads.get(change.recordId),
         stateOf: ({ lead }) => lead.stage,
-        shown: ({ lead, businessId }, organization) => ({
+        represent: ({ lead, businessId }, organization) => ({
           lead,
           client: clientOf(organization, businessId) ?? newClient(organization, businessId, change.set),
         }),
@@ -56,7 +56,7 @@ export function createLeadStore(memory: Memory): LeadStore {
   }
 }
 
-function shownLeads({ leads }: Organization): ReadonlyMap<string, Lead> {
+function leadRepresentations({ leads }: Organization): ReadonlyMap<string, Lead> {
   return new Map([...leads].map(([id, { lead }]) => [id, lead] as const))
 }
 
@@ -74,7 +74,7 @@ function convert(
     ...(known ? [] : set.clientEvents),
   ]
   return {
-    item: { lead, client },
+    representation: { lead, client },
     write() {
       organization.leads.set(lead.id, { ...kept, lead })
       keepClient(organization, client)

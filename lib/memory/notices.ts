@@ -2,17 +2,17 @@ import type { ExpiryNotice, ExpiryRequest, NoticeStore } from '../webhooks/notic
 import { toTimestamp } from '../writes/write-context.ts'
 import type { KeptApiKey, KeptEndpoint, Memory } from './state.ts'
 
-/** Which expiry of something was given last, and under which token. */
+/** The expiry in the latest notice, and the token of the call that received the notice. */
 type Given = WeakMap<object, { readonly expiresAt: number; readonly token: string }>
 
-/** Something with an end. */
+/** A record with an expiry. */
 interface Ending {
   readonly of: KeptEndpoint | KeptApiKey
   readonly expiresAt: number
   readonly notice: ExpiryNotice
 }
 
-/** What will soon expire, in memory. */
+/** Records that will soon expire, in memory. */
 export function createNoticeStore(memory: Memory): NoticeStore {
   const given: Given = new WeakMap()
   return {
@@ -55,7 +55,7 @@ interface Claim extends Pick<ExpiryRequest, 'token' | 'limit'> {
   readonly now: number
 }
 
-/** What was given under this token comes first, so that the limit cuts off nothing of it. */
+/** Puts the records of this token first, so that the limit cuts off none of them. */
 function claimSome(given: Given, endings: readonly Ending[], claim: Claim): readonly Ending[] {
   const { token, withinMs, limit, now } = claim
   if (withinMs === null) return []

@@ -21,10 +21,14 @@ export function createProjectStore(memory: Memory): ProjectStore {
       return applyChange(memory, change, {
         find: ({ projects }) => projects.get(change.recordId),
         stateOf: ({ status }) => status,
-        shown: (project) => project,
+        represent: (project) => project,
         decide(project, { projects }) {
-          const item = { ...project, ...change.set }
-          return { item, write: () => projects.set(item.id, item), events: change.events }
+          const changed = { ...project, ...change.set }
+          return {
+            representation: changed,
+            write: () => projects.set(changed.id, changed),
+            events: change.events,
+          }
         },
       })
     },

@@ -11,7 +11,7 @@ import type { KeptProposal, Memory, Organization } from './state.ts'
 export function createProposalStore(memory: Memory): ProposalStore {
   return {
     async admitAndList(request, limit) {
-      return admitToPage(memory, request, limit, shownProposals)
+      return admitToPage(memory, request, limit, proposalRepresentations)
     },
 
     async create(creation) {
@@ -30,12 +30,12 @@ export function createProposalStore(memory: Memory): ProposalStore {
       return applyChange<KeptProposal, Proposal, 'too_fine'>(memory, change, {
         find: ({ proposals }) => proposals.get(change.recordId),
         stateOf: ({ status }) => status,
-        shown: shownProposal,
+        represent: proposalRepresentation,
         decide(proposal, organization) {
           const kept = changed(proposal, change.set)
           if (!isFineEnough(kept)) return { refused: 'too_fine' }
           const write = (): void => keep(organization, kept, change.set)
-          return { item: shownProposal(kept), write, events: change.events }
+          return { representation: proposalRepresentation(kept), write, events: change.events }
         },
       })
     },
@@ -49,11 +49,11 @@ function withDecimals({
   return { ...proposal, decimals: given ?? minorUnits(proposal.currency) }
 }
 
-function shownProposals({ proposals }: Organization): ReadonlyMap<string, Proposal> {
-  return new Map([...proposals].map(([id, kept]) => [id, shownProposal(kept)] as const))
+function proposalRepresentations({ proposals }: Organization): ReadonlyMap<string, Proposal> {
+  return new Map([...proposals].map(([id, kept]) => [id, proposalRepresentation(kept)] as const))
 }
 
-function shownProposal({ decimals: _, ...proposal }: KeptProposal): Proposal {
+function proposalRepresentation({ decimals: _, ...proposal }: KeptProposal): Proposal {
   return proposal
 }
 

@@ -13,11 +13,11 @@ import type { EndpointRecord, EndpointState } from '../webhooks/endpoints.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
 import { createWakeUpSignal, type WakeUpSignal } from './wake-up-signal.ts'
 
-// Moments are in milliseconds of the store's clock, and timestamps where they came with the record.
+// Moments are in milliseconds of the store's clock; timestamps of records are strings.
 
-/** An API key with what has happened to it. */
+/** An API key with the state that changes. */
 export interface KeptApiKey {
-  /** Replaced as a whole when something of it changes. */
+  /** Replaced as a whole with every change. */
   record: ApiKeyRecord
   revokedAt: string | null
   successorId: string | null
@@ -26,40 +26,40 @@ export interface KeptApiKey {
   bucketFullAt: number
 }
 
-/** A proposal with what the API does not show of it. */
+/** A proposal with the fields that the API does not show. */
 export interface KeptProposal extends Proposal {
-  /** Of its currency. */
+  /** Decimals of the currency. */
   readonly decimals: number
 }
 
-/** What was answered under an idempotency key. */
+/** The answer under an idempotency key. */
 export interface IdempotencyEntry {
   readonly fingerprint: string
-  /** Lets an attempt whose answer was lost recognize its own entry. */
+  /** Identifies the entry of an earlier call whose answer was lost. */
   readonly recordId: string
   readonly reply: string
   readonly expiresAt: number
 }
 
-/** A webhook endpoint with what has happened to it. */
+/** A webhook endpoint with the state that changes. */
 export interface KeptEndpoint {
   readonly organizationId: string
-  /** Replaced as a whole when something of it changes. */
+  /** Replaced as a whole with every change. */
   record: EndpointRecord
   state: EndpointState
   disabledReason: string | null
   failures: number
   failingSince: number | null
-  /** The attempt whose result has made it failing or disabled it, so that the answer can be given again. */
+  /** The attempt with the result that made the endpoint failing or disabled, for repeated calls. */
   noticedAttempt: string | null
   previousSecret: { readonly sealed: string; readonly expiresAt: number } | null
-  /** It is kept for the log of its deliveries only. */
+  /** True for an endpoint that is kept for the log of its deliveries only. */
   isRemoved: boolean
-  /** Those of its deliveries that wait, so that no claim has to look through all that were ever made. */
+  /** Pending deliveries, so that no claim searches all deliveries of the past. */
   readonly pending: Set<KeptDelivery>
 }
 
-/** An event with its way to each endpoint that it goes to. */
+/** An event with its deliveries. */
 export interface KeptEvent {
   readonly record: EventRecord
   readonly deliveries: readonly KeptDelivery[]
@@ -74,21 +74,21 @@ export interface KeptDelivery extends Readonly<DeliveryProgress> {
   readonly attemptLog: DeliveryAttempt[]
 }
 
-/** What of a delivery changes: see {@link Memory.move}. */
+/** The fields of a delivery that change: see {@link Memory.move}. */
 export interface DeliveryProgress {
   state: DeliveryState
   dueAt: number
-  /** Of all rounds, counted when claimed. */
+  /** Attempts of all rounds, counted when claimed. */
   attempts: number
-  /** Those of earlier rounds. */
+  /** Attempts of earlier rounds. */
   attemptsBefore: number
   reason: string | null
   finishedAt: number | null
-  /** Whose it is while it is in flight, else null. */
+  /** The claim of a delivery in flight, else null. */
   claim: { readonly token: string; readonly claimedAt: number; readonly leaseUntil: number } | null
 }
 
-/** Everything of one organization, by id. Whoever holds this can reach no other organization. */
+/** All records of one organization, by id. No other organization can be reached from here. */
 export interface Organization {
   readonly id: string
   readonly apiKeys: Map<string, KeptApiKey>
@@ -99,21 +99,21 @@ export interface Organization {
   readonly proposals: Map<string, KeptProposal>
   readonly signatures: Map<string, ProposalSignature>
   readonly payments: Map<string, Payment & { readonly invoiceId: string }>
-  /** Which client a business has become. */
+  /** The client of each business that became a client. */
   readonly clientsOfBusinesses: Map<string, string>
   /** The last number given in each series. */
   readonly numbers: Map<string, number>
-  /** The changes of a record, so that an attempt whose answer was lost is known. */
+  /** The ids of changes of each record, for repeated calls whose first answer was lost. */
   readonly changes: Map<string, Set<string>>
   readonly projects: Map<string, Project>
   /** By operation and key: see `creation.ts`. */
   readonly idempotency: Map<string, IdempotencyEntry>
-  /** In the order in which they were recorded. */
+  /** Entries in the order of recording. */
   readonly events: Map<string, KeptEvent>
   readonly endpoints: Map<string, KeptEndpoint>
   readonly deliveries: Map<string, KeptDelivery>
   readonly audit: Map<string, AuditEntry>
-  /** Instead of the API's limit for organizations; null for that one. */
+  /** The limit of this organization; null for the default of the API. */
   rateLimit: RateLimit | null
   /** When the organization's bucket will be full again. */
   bucketFullAt: number
@@ -121,21 +121,21 @@ export interface Organization {
   testsFullAt: number
 }
 
-/** The state behind all slices of one store. */
+/** The state that all slices of one store share. */
 export interface Memory {
   readonly clock: Clock
-  /** For what the store itself makes. */
+  /** Makes the ids of records that the store itself adds. */
   readonly ids: Ids
   /** The greatest size of an event's body. */
   readonly maxEventBytes: number
-  /** The organization of that id, empty when nothing was ever written for it. */
+  /** The organization with an id; empty before the first write. */
   organization(id: string): Organization
   organizations(): Iterable<Organization>
-  /** Whose key has a digest: the one look-up that cannot begin with the organization. */
+  /** The owner of each key's digest: the one look-up that cannot begin with the organization. */
   readonly digests: Map<string, { readonly organization: Organization; readonly key: KeptApiKey }>
-  /** Of all organizations, in the order in which they were claimed. */
+  /** Deliveries in flight of all organizations, in the order of claiming. */
   readonly inFlight: Set<KeptDelivery>
-  /** Changes a delivery, and keeps it where its state says: with its endpoint's pending ones, in flight, or neither. */
+  /** Changes a delivery, and moves the delivery into the collection of its state: pending, in flight, or neither. */
   move(delivery: KeptDelivery, changes: Partial<DeliveryProgress>): void
   readonly wakeUp: WakeUpSignal
 }

@@ -18,22 +18,22 @@ import { createMemory } from './state.ts'
 
 /** Options of `createMemoryStore`. */
 export interface MemoryStoreOptions {
-  /** The store's clock: what is expired, revoked, limited or due is decided by it. Default `Date.now`. */
+  /** The store's clock decides what is expired, revoked, limited or due. Milliseconds since 1970. Default `Date.now`. */
   clock?: Clock | undefined
   /** The greatest size of an event's body in bytes. Default 262,144. */
   maxEventBytes?: number | undefined
 }
 
-/** A store that forgets everything with the process. */
+/** A store that ends with the process. */
 export interface MemoryStore extends BusinessApiStore {
-  /** The events that have been recorded for an organization and not been purged, oldest first. */
+  /** The events of an organization that were recorded and not purged, oldest first. */
   recordedEvents(organizationId: string): readonly EventRecord[]
 }
 
 /**
- * Keeps everything in this process: for a host's tests, and for reading, as it is the contract of {@link BusinessApiStore}
- * in the fewest lines. It never answers `in_progress`: a verb runs to its end before another one begins, which is also
- * what makes every verb atomic here.
+ * Creates a store in this process: for a host's tests, and for reading, because no other code shows the contract of
+ * {@link BusinessApiStore} in fewer lines. Every verb runs to its end before another verb begins, and so every verb is
+ * atomic, and no verb answers `in_progress`.
  */
 export function createMemoryStore({
   clock = Date.now,

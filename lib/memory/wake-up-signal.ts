@@ -1,12 +1,12 @@
 /** Tells delivery loops that something may have become due. */
 export interface WakeUpSignal {
-  /** Deliveries have been recorded: watchers hear of it when the verb that says so has ended. */
+  /** Announces recorded deliveries: watchers are called after the calling verb has ended. */
   signal(): void
-  /** @returns ends it */
+  /** Calls a function at each signal. @returns a function that ends the watch */
   watch(onDue: () => void): () => void
 }
 
-/** A signal that nobody watches yet. */
+/** Creates a signal without watchers. */
 export function createWakeUpSignal(): WakeUpSignal {
   const watchers = new Set<() => void>()
   let isAnnounced = false
@@ -18,12 +18,12 @@ export function createWakeUpSignal(): WakeUpSignal {
 
   return {
     signal() {
-      // Not within the verb: a watcher may call the next one, and a verb runs to its end before another begins.
+      // After the verb: a watcher may call the next verb, and every verb runs to its end before another begins.
       if (!isAnnounced) queueMicrotask(tellAll)
       isAnnounced = true
     },
     watch(onDue) {
-      // The same function may watch twice, and ends one of the two then.
+      // The same function may watch twice, and ends one of the two watches then.
       const watcher = (): void => onDue()
       watchers.add(watcher)
       return () => watchers.delete(watcher)
@@ -35,6 +35,6 @@ function tell(onDue: () => void): void {
   try {
     onDue()
   } catch {
-    // It is not the other watchers' business, nor that of the verb, which has ended.
+    // A failing watcher must not disturb the other watchers or the verb, which has ended.
   }
 }

@@ -44,10 +44,12 @@ export function buildOpenApiDocument(options: OpenApiOptions): object {
 
 /** Names the schemas: those of the routes, the business, and the error. */
 function nameSchemas({ routes, maxBodyBytes }: OpenApiOptions): Schemas {
-  const items = routes.map(({ itemName, item }) => [itemName, item] as const)
+  const representations = routes.map(
+    ({ representationName, representation }) => [representationName, representation] as const,
+  )
   const inputs = routes.flatMap(inputOf)
   const named: Record<string, v.GenericSchema> = {
-    ...Object.fromEntries([...items, ['Business', BusinessSchema] as const, ...inputs]),
+    ...Object.fromEntries([...representations, ['Business', BusinessSchema] as const, ...inputs]),
     Error: ErrorSchema,
   }
   const schemas = createSchemas(named, envelopeSchemas)

@@ -61,16 +61,16 @@ function buildRequestBody({ inputName }: CreateRoute, { exampleOf }: Schemas): o
 }
 
 function buildSuccess(route: ListRoute | CreateRoute, { exampleOf }: Schemas): object {
-  const item = schemaRef(route.itemName)
-  const example = exampleOf(item)
+  const representation = schemaRef(route.representationName)
+  const example = exampleOf(representation)
   return route.method === 'GET'
     ? {
         description: 'At most `limit` items, newest first; none is an empty list.',
-        content: jsonContent({ type: 'array', maxItems: LIMIT_MAX, items: item }, [example]),
+        content: jsonContent({ type: 'array', maxItems: LIMIT_MAX, items: representation }, [example]),
       }
     : {
         description: 'The record that was created, now or by the first request with this Idempotency-Key.',
-        content: jsonContent(item, example),
+        content: jsonContent(representation, example),
       }
 }
 

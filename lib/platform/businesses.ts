@@ -5,7 +5,7 @@ import {
   CreateBusinessInputSchema,
   newBusiness,
 } from '../resources/businesses.ts'
-import { type CallOptions, type CallTools, createdItem, defineCall, withReply } from './calls.ts'
+import { type CallOptions, type CallTools, createdRepresentation, defineCall, withReply } from './calls.ts'
 
 /** A business to be created. */
 export interface NewBusiness extends CallOptions, Optional<CreateBusinessInput> {
@@ -32,10 +32,10 @@ export function createBusinessCalls(store: Pick<RecordStore, 'businesses'>, tool
   return {
     async create(organizationId, business) {
       const call = readCreate(organizationId, business)
-      const { record, item, events } = newBusiness(call.input, call.context)
-      const idempotency = withReply(call.reservation, item)
+      const { record, representation, events } = newBusiness(call.input, call.context)
+      const idempotency = withReply(call.reservation, representation)
       const creation = { organizationId: call.organizationId, record, events, idempotency }
-      return createdItem(call, await store.businesses.create(creation), item)
+      return createdRepresentation(call, await store.businesses.create(creation), representation)
     },
   }
 }

@@ -99,17 +99,20 @@ export function defineCall<Schema extends v.GenericSchema<object, object>>(
 }
 
 /** Reserves the key of a creation, with the record as the reply. */
-export function withReply(reservation: ChangeKeyReservation | null, item: unknown): KeyReservation | null {
-  return reservation && { ...reservation, reply: JSON.stringify(item) }
+export function withReply(
+  reservation: ChangeKeyReservation | null,
+  representation: unknown,
+): KeyReservation | null {
+  return reservation && { ...reservation, reply: JSON.stringify(representation) }
 }
 
 /** Builds the representation of a new record, with a placeholder for a number that the store has to find. */
-export function numberedItem<NewRecord extends { readonly number: NewNumber; readonly minorUnits?: number }>(
-  record: NewRecord,
-): Omit<NewRecord, 'minorUnits'> & { readonly number: string } {
-  const { minorUnits: _, ...shown } = record
+export function numberedRepresentation<
+  NewRecord extends { readonly number: NewNumber; readonly minorUnits?: number },
+>(record: NewRecord): Omit<NewRecord, 'minorUnits'> & { readonly number: string } {
+  const { minorUnits: _, ...fields } = record
   return {
-    ...shown,
+    ...fields,
     number: typeof record.number === 'string' ? record.number : placeholder<NewRecord>('number'),
   }
 }
@@ -123,12 +126,14 @@ export function changeOf<Changes>(
 }
 
 /** Gives the created record, of this call or of the first call with its idempotency key. */
-export function createdItem<Item>(
+export function createdRepresentation<Representation extends object>(
   { action }: Call<unknown>,
   outcome: CreationOutcome | NumberedOutcome,
-  item: Item,
-): Item {
-  if (outcome.outcome === 'created') return 'number' in outcome ? { ...item, number: outcome.number } : item
+  representation: Representation,
+): Representation {
+  if (outcome.outcome === 'created') {
+    return 'number' in outcome ? { ...representation, number: outcome.number } : representation
+  }
   return replayed(action, outcome)
 }
 
@@ -141,16 +146,16 @@ export type Refusal = readonly [code: ErrorCode, text: string]
  * @param refusals the meanings of the verb's own reasons
  * @throws `BusinessApiError` `not_found`, `invalid_state`, or that of the reason
  */
-export function changedItem<Item, Reason extends string = never>(
+export function changedRepresentation<Representation, Reason extends string = never>(
   { action }: Call<unknown>,
-  outcome: ChangeOutcome<Item, Reason>,
+  outcome: ChangeOutcome<Representation, Reason>,
   refusals: Readonly<Record<Reason, Refusal>>,
-): Item {
+): Representation {
   switch (outcome.outcome) {
     case 'changed':
-      return outcome.item
+      return outcome.representation
     case 'not_found':
-      return found<Item>(null, action)
+      return found<Representation>(null, action)
     case 'refused': {
       const { reason, state } = outcome
       const refusal: Refusal = reason === 'state' ? [INVALID_STATE, `it is ${state}`] : refusals[reason]
@@ -162,11 +167,11 @@ export function changedItem<Item, Reason extends string = never>(
   }
 }
 
-function replayed<Item>(
+function replayed<Representation>(
   action: string,
   outcome: Exclude<CreationOutcome, { readonly outcome: 'created' }> | { readonly outcome: string },
-): Item {
-  if ('reply' in outcome) return JSON.parse(outcome.reply) as Item
+): Representation {
+  if ('reply' in outcome) return JSON.parse(outcome.reply) as Representation
   throw outcome.outcome === 'in_progress'
     ? new BusinessApiError(
         IDEMPOTENCY_KEY_IN_USE,

@@ -8,9 +8,9 @@ import {
   type Call,
   type CallOptions,
   type CallTools,
-  changedItem,
+  changedRepresentation,
   changeOf,
-  createdItem,
+  createdRepresentation,
   defineCall,
   withReply,
 } from './calls.ts'
@@ -80,16 +80,16 @@ export function createClientCalls(store: Pick<RecordStore, 'clients'>, tools: Ca
     from: readonly string[] | null,
   ): Promise<Client> {
     const outcome = await store.clients.change(changeOf(call, { recordId, from, set, events: [] }))
-    return changedItem(call, outcome, {})
+    return changedRepresentation(call, outcome, {})
   }
 
   return {
     async create(organizationId, client) {
       const call = readCreate(organizationId, client)
-      const { record, item, events } = newClient(call.input, call.context)
-      const idempotency = withReply(call.reservation, item)
+      const { record, representation, events } = newClient(call.input, call.context)
+      const idempotency = withReply(call.reservation, representation)
       const creation = { organizationId: call.organizationId, record, events, idempotency }
-      return createdItem(call, await store.clients.create(creation), item)
+      return createdRepresentation(call, await store.clients.create(creation), representation)
     },
     async setStatus(organizationId, given) {
       const call = readStatus(organizationId, given)

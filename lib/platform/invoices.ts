@@ -19,11 +19,11 @@ import {
   type Call,
   type CallOptions,
   type CallTools,
-  changedItem,
+  changedRepresentation,
   changeOf,
-  createdItem,
+  createdRepresentation,
   defineCall,
-  numberedItem,
+  numberedRepresentation,
   type Refusal,
   withReply,
 } from './calls.ts'
@@ -163,10 +163,10 @@ export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: 
     async create(organizationId, invoice) {
       const call = readCreate(organizationId, invoice)
       const record = newInvoice(call, minorUnits(call.input.currency))
-      const item = numberedItem(record)
-      const idempotency = withReply(call.reservation, item)
+      const representation = numberedRepresentation(record)
+      const idempotency = withReply(call.reservation, representation)
       const creation = { organizationId: call.organizationId, record, events: [], idempotency }
-      return createdItem(call, await store.invoices.create(creation), item)
+      return createdRepresentation(call, await store.invoices.create(creation), representation)
     },
 
     async issue(organizationId, given) {
@@ -178,7 +178,7 @@ export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: 
         set: { status: ISSUE.to, ...dates },
         events: [invoiceIssued(invoiceId, call.context)],
       })
-      return changedItem(call, await store.invoices.change(change), REFUSALS)
+      return changedRepresentation(call, await store.invoices.change(change), REFUSALS)
     },
 
     async recordPayment(organizationId, given) {
@@ -191,7 +191,7 @@ export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: 
       const set = { payment, settledStatus: PAY.settled, unsettledStatus: PAY.unsettled, settledEvents }
       const change = changeOf(call, { recordId: invoiceId, from: PAY.from, set, events })
       const outcome = await store.invoices.pay(change)
-      return changedItem(call, outcome, {
+      return changedRepresentation(call, outcome, {
         too_fine: [INVALID_INPUT, 'its amount must be no finer than the currency of the invoice'],
         overpaid: [OVERPAYMENT, 'its amount is more than is due'],
       })
@@ -202,7 +202,7 @@ export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: 
       const { invoiceId } = call.input
       const set = { status: VOID.to, isOnlyIfUnpaid: true }
       const change = changeOf(call, { recordId: invoiceId, from: VOID.from, set, events: [] })
-      return changedItem(call, await store.invoices.change(change), REFUSALS)
+      return changedRepresentation(call, await store.invoices.change(change), REFUSALS)
     },
 
     async markOverdue(organizationId, options = {}) {

@@ -21,9 +21,9 @@ import {
   type Call,
   type CallOptions,
   type CallTools,
-  changedItem,
+  changedRepresentation,
   changeOf,
-  createdItem,
+  createdRepresentation,
   defineCall,
   withReply,
 } from './calls.ts'
@@ -110,8 +110,8 @@ export function createLeadCalls(store: Pick<RecordStore, 'leads'>, tools: CallTo
   return {
     async create(organizationId, lead) {
       const call = readCreate(organizationId, lead)
-      const { record, item, events } = newLead(call.input, call.context)
-      const idempotency = withReply(call.reservation, item)
+      const { record, representation, events } = newLead(call.input, call.context)
+      const idempotency = withReply(call.reservation, representation)
       const outcome = await store.leads.create({
         organizationId: call.organizationId,
         record,
@@ -121,7 +121,7 @@ export function createLeadCalls(store: Pick<RecordStore, 'leads'>, tools: CallTo
       if (outcome.outcome === 'no_business') {
         throw new BusinessApiError(NOT_FOUND, `${call.action} as the organization has no business of that id`)
       }
-      return createdItem(call, outcome, item)
+      return createdRepresentation(call, outcome, representation)
     },
 
     async setStage(organizationId, given) {
@@ -129,7 +129,7 @@ export function createLeadCalls(store: Pick<RecordStore, 'leads'>, tools: CallTo
       const { leadId, stage } = call.input
       const events = [stageChanged(call, leadId, stage)]
       const change = changeOf(call, { recordId: leadId, from: OPEN_STAGES, set: { stage }, events })
-      return changedItem(call, await store.leads.change(change), {})
+      return changedRepresentation(call, await store.leads.change(change), {})
     },
 
     async setScore(organizationId, given) {
@@ -137,7 +137,7 @@ export function createLeadCalls(store: Pick<RecordStore, 'leads'>, tools: CallTo
       const { leadId, leadScore } = call.input
       const set = { leadScore, scoreBand: scoreBand(leadScore) }
       const change = changeOf(call, { recordId: leadId, from: null, set, events: [] })
-      return changedItem(call, await store.leads.change(change), {})
+      return changedRepresentation(call, await store.leads.change(change), {})
     },
 
     async convert(organizationId, given) {
@@ -146,7 +146,7 @@ export function createLeadCalls(store: Pick<RecordStore, 'leads'>, tools: CallTo
       const events = [stageChanged(call, leadId, 'won')]
       const from = [...OPEN_STAGES, 'won']
       const change = changeOf(call, { recordId: leadId, from, set: conversion(call), events })
-      return changedItem(call, await store.leads.convert(change), {})
+      return changedRepresentation(call, await store.leads.convert(change), {})
     },
   }
 }

@@ -8,9 +8,9 @@ import type { WriteContext } from '../writes/write-context.ts'
 import {
   type CallOptions,
   type CallTools,
-  changedItem,
+  changedRepresentation,
   changeOf,
-  createdItem,
+  createdRepresentation,
   defineCall,
   withReply,
 } from './calls.ts'
@@ -107,7 +107,7 @@ export function createProjectCalls(store: Pick<RecordStore, 'projects'>, tools: 
         set: { status: to },
         events: events(projectId, call.context),
       })
-      return changedItem(call, await store.projects.change(change), {})
+      return changedRepresentation(call, await store.projects.change(change), {})
     }
   }
 
@@ -118,7 +118,7 @@ export function createProjectCalls(store: Pick<RecordStore, 'projects'>, tools: 
       const record: Project = { id: call.context.ids('proj'), name, status: 'active', billingType, value }
       const idempotency = withReply(call.reservation, record)
       const creation = { organizationId: call.organizationId, record, events: [], idempotency }
-      return createdItem(call, await store.projects.create(creation), record)
+      return createdRepresentation(call, await store.projects.create(creation), record)
     },
     hold: transition('hold'),
     resume: transition('resume'),

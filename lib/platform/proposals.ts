@@ -17,11 +17,11 @@ import {
   type Call,
   type CallOptions,
   type CallTools,
-  changedItem,
+  changedRepresentation,
   changeOf,
-  createdItem,
+  createdRepresentation,
   defineCall,
-  numberedItem,
+  numberedRepresentation,
   withReply,
 } from './calls.ts'
 import { AmountSchema, CurrencySchema, NumberSchema, TitleSchema } from './inputs.ts'
@@ -137,7 +137,7 @@ export function createProposalCalls(store: Pick<RecordStore, 'proposals'>, tools
     const events = event === null ? [] : [proposalEvent(event, proposalId, call.context)]
     const set = { ...changes, status: to }
     const outcome = await store.proposals.change(changeOf(call, { recordId: proposalId, from, set, events }))
-    return changedItem(call, outcome, { too_fine: TOO_FINE })
+    return changedRepresentation(call, outcome, { too_fine: TOO_FINE })
   }
 
   return {
@@ -183,14 +183,14 @@ export function createProposalCalls(store: Pick<RecordStore, 'proposals'>, tools
   }
 
   async function create(call: Call<unknown>, record: ProposalRecord): Promise<Proposal> {
-    const item = numberedItem(record)
+    const representation = numberedRepresentation(record)
     const outcome = await store.proposals.create({
       organizationId: call.organizationId,
       record,
-      events: [proposalCreated(item, call.context)],
-      idempotency: withReply(call.reservation, item),
+      events: [proposalCreated(representation, call.context)],
+      idempotency: withReply(call.reservation, representation),
     })
-    return createdItem(call, outcome, item)
+    return createdRepresentation(call, outcome, representation)
   }
 }
 

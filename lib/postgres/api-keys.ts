@@ -3,15 +3,31 @@ import type { ApiKey, ApiKeyRotation, ApiKeyStore } from '../access/api-keys.ts'
 import { isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './connection/database.ts'
 import { admit } from './statements/admission.ts'
-import { isoTimestamp } from './statements/fragments.ts'
+import { isoTimestamp, textArray } from './statements/fragments.ts'
+
+/** The share of the look-ups of keys, whose organizations are not known yet. */
+const IDENTIFICATION = Symbol('identification of API keys')
 
 /** API keys, and the admission of requests by them, in PostgreSQL. */
 export function createApiKeyStore(database: Database): ApiKeyStore {
   return {
+    async identify(digests) {
+      const [found] = await database.rowFor(
+        IDENTIFICATION,
+        (sql, answerTag) => sql`
+          select coalesce(pg_catalog.json_object_agg(digest, organization_id), '{}')::text, ${answerTag}
+          from business_api.api_keys
+          where digest = any (${textArray(sql, digests)})
+            and (revoked_at is null or revoked_at > now()) and (expires_at is null or expires_at > now())`,
+      )
+      return new Map(Object.entries(JSON.parse(found ?? '{}') as Record<string, string>))
+    },
+
     admit: (request) => admit(database, request),
 
     async markUsed(organizationId, keyId) {
-      await database.row(
+      await database.rowFor(
+        organizationId,
         (sql, answerTag) => sql`
           with used as (
             update business_api.api_keys set last_used_at = now()
@@ -24,7 +40,8 @@ export function createApiKeyStore(database: Database): ApiKeyStore {
     },
 
     async insert({ organizationId, key, limit, entry }) {
-      const [item, digest] = await database.row(
+      const [item, digest] = await database.rowFor(
+        organizationId,
         (sql, answerTag) => sql`
           with inserted as (
             select * from business_api.insert_api_key(
@@ -45,7 +62,8 @@ export function createApiKeyStore(database: Database): ApiKeyStore {
     },
 
     async get(organizationId, keyId) {
-      const [key] = await database.row(
+      const [key] = await database.rowFor(
+        organizationId,
         (sql, answerTag) => sql`
           with present as (
             select * from business_api.api_keys
@@ -57,7 +75,8 @@ export function createApiKeyStore(database: Database): ApiKeyStore {
     },
 
     async list(organizationId) {
-      const [keys] = await database.row(
+      const [keys] = await database.rowFor(
+        organizationId,
         (sql, answerTag) => sql`
           select coalesce(pg_catalog.json_agg(item), '[]')::text, ${answerTag} from (
             select ${apiKeyColumns(sql)} from business_api.api_keys
@@ -69,7 +88,8 @@ export function createApiKeyStore(database: Database): ApiKeyStore {
     },
 
     async revoke({ organizationId, keyId, entry }) {
-      const [key] = await database.row(
+      const [key] = await database.rowFor(
+        organizationId,
         (sql, answerTag) => sql`
           with before as (
             select organization_id, id, revoked_at from business_api.api_keys
@@ -88,7 +108,8 @@ export function createApiKeyStore(database: Database): ApiKeyStore {
     },
 
     async rotate({ organizationId, keyId, successor, overlapMs, limit, entry }) {
-      const [rotation] = await database.row(
+      const [rotation] = await database.rowFor(
+        organizationId,
         (sql, answerTag) => sql`
           with rotated as (
             select * from business_api.rotate_api_key(
@@ -113,7 +134,7 @@ export function createApiKeyStore(database: Database): ApiKeyStore {
     },
 
     async limitOrganization({ organizationId, rateLimit, entry }) {
-      await database.row((sql, answerTag) =>
+      await database.rowFor(organizationId, (sql, answerTag) =>
         rateLimit === null
           ? sql`
               with removed as (

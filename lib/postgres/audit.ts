@@ -1,6 +1,5 @@
 import type { Fragment, ISql as Sql } from 'postgres'
 import type { AuditEntry, AuditRecord, AuditStore } from '../access/audit.ts'
-import type { PurgeEntry } from '../webhooks/deliveries.ts'
 import type { Database } from './connection/database.ts'
 import { isoTimestamp } from './statements/fragments.ts'
 
@@ -8,7 +7,8 @@ import { isoTimestamp } from './statements/fragments.ts'
 export function createAuditStore(database: Database): AuditStore {
   return {
     async list(organizationId, { subjectId }, limit, before) {
-      const [entries] = await database.row(
+      const [entries] = await database.rowFor(
+        organizationId,
         (sql, answerTag) => sql`
           select coalesce(pg_catalog.json_agg(item), '[]')::text, ${answerTag} from (
             select
@@ -26,7 +26,8 @@ export function createAuditStore(database: Database): AuditStore {
 
     async record(organizationId, entry, { perSecond, burst }) {
       // GCRA, as in business_api.admit: the bucket is the time at which it will be full again.
-      const [isIn] = await database.row(
+      const [isIn] = await database.rowFor(
+        organizationId,
         (sql, answerTag) => sql`
           with present as (
             select ${isRecorded(sql, organizationId, entry)} as is_recorded, extract(epoch from clock_timestamp()) as at
@@ -82,26 +83,6 @@ export function countInEntry(
     on conflict (organization_id, id) do update set
       details = audit_entries.details || pg_catalog.jsonb_build_object(
         'recovered', (audit_entries.details ->> 'recovered')::int + (excluded.details ->> 'recovered')::int
-      )`
-}
-
-/**
- * The step of a purge that records an entry in each organization that loses events, about the organization itself.
- *
- * @param purged what follows `from`: a row with `organization_id` for each event
- */
-export function recordPurged(sql: Sql, entry: PurgeEntry, purged: Fragment): Fragment {
-  const { id, actor, action, details } = entry
-  return sql`
-    insert into business_api.audit_entries (organization_id, id, changed_at, actor, action, subject_id, details)
-    select
-      organization_id, ${id}::text, clock_timestamp(), ${actor}::text, ${action}::text, organization_id,
-      ${JSON.stringify(details)}::text::jsonb || pg_catalog.jsonb_build_object('events', count(*))
-    from ${purged}
-    group by organization_id
-    on conflict (organization_id, id) do update set
-      details = audit_entries.details || pg_catalog.jsonb_build_object(
-        'events', (audit_entries.details ->> 'events')::int + (excluded.details ->> 'events')::int
       )`
 }
 

@@ -1,8 +1,6 @@
-import type { Fragment, ISql as Sql } from 'postgres'
 import type { ClientStore } from '../resources/clients.ts'
 import { insertBusiness } from './businesses.ts'
 import type { RecordDatabase } from './connection/database.ts'
-import { admitToPage, newest } from './statements/admission.ts'
 import {
   before,
   change,
@@ -10,28 +8,20 @@ import {
   isAllowed,
   orBefore,
   publishedOf,
+  represented,
   reservedFor,
-  shown,
   withThisChange,
 } from './statements/change.ts'
-import { isoTimestamp } from './statements/fragments.ts'
 import { begin, outcomeColumns } from './statements/key-reservation.ts'
+import { admitToPage, defineList } from './statements/list.ts'
 import { create } from './statements/write.ts'
+
+const LIST = defineList('business_api.clients', withBusiness('record.representation', 'record'))
 
 /** Clients and their businesses in PostgreSQL. */
 export function createClientStore(database: RecordDatabase): ClientStore {
   return {
-    admitAndList(request, limit) {
-      return admitToPage(
-        database,
-        request,
-        (sql) => sql`
-          select ${clientColumns(sql)}
-          from ${newest(sql, 'business_api.clients')} as client
-          order by client.id desc
-          limit ${limit}::int`,
-      )
-    },
+    admitAndList: (request, limit) => admitToPage(database, LIST, request, limit),
 
     create(creation) {
       const { organizationId, record } = creation
@@ -72,7 +62,7 @@ export function createClientStore(database: RecordDatabase): ClientStore {
             from before
             where ${isAllowed(sql, given, 'status')}
           ),
-          ${shown(sql, clientColumns(sql), 'client')},
+          ${represented(sql, withBusiness(clientRepresentation('after'), 'after'))},
           ${reservedFor(sql, given)},
           written as (
             update business_api.clients client
@@ -88,19 +78,18 @@ export function createClientStore(database: RecordDatabase): ClientStore {
   }
 }
 
-/** A client as the API shows it, of a row named `client`. */
-export function clientColumns(sql: Sql): Fragment {
-  return sql`
-    client.id, client.status,
-    trim_scale(client.total_revenue) as "totalRevenue",
-    trim_scale(client.monthly_revenue) as "monthlyRevenue",
-    ${isoTimestamp(sql, 'client.converted_at')} as "convertedAt",
-    (
-      -- One look-up for each row that is shown: a join is planned badly while the tables have no statistics.
-      select nested from (
-        select business.id, business.name, business.category, business.city, business.email, business.phone
-        from business_api.businesses business
-        where business.organization_id = client.organization_id and business.id = client.business_id
-      ) as nested
-    ) as business`
+/** The stored representation of a row of clients: that of a client without its business. */
+export function clientRepresentation(row: string): string {
+  return `business_api.client_representation(
+    ${row}.id, ${row}.status, ${row}.total_revenue, ${row}.monthly_revenue, ${row}.converted_at
+  )`
+}
+
+/** The representation of a client: the stored one with that of the business of `row` as its last field. */
+export function withBusiness(stored: string, row: string): string {
+  // One look-up for each client of a page: a join is planned badly while the tables have no statistics.
+  return `pg_catalog.left(${stored}, -1) || ',"business":' || (
+    select business.representation from business_api.businesses business
+    where business.organization_id = ${row}.organization_id and business.id = ${row}.business_id
+  ) || '}'`
 }

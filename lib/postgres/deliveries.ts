@@ -7,7 +7,7 @@ import {
   listDeliveries,
   recoverDeliveries,
 } from './delivery-log.ts'
-import { purge } from './retention.ts'
+import { continuePurge, purge } from './retention.ts'
 
 /** Deliveries in PostgreSQL. The verbs of delivery loops are functions of the schema: see sql/0016 to 0018. */
 export function createDeliveryStore(database: Database): DeliveryStore {
@@ -118,6 +118,8 @@ export function createDeliveryStore(database: Database): DeliveryStore {
     },
 
     purge: (request) => purge(database, request),
+
+    continuePurge: (request) => continuePurge(database, request),
 
     watch: (onDue) => database.wakeUp.watch(onDue),
   }

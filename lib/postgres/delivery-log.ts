@@ -1,8 +1,21 @@
 import type { Fragment, ISql as Sql } from 'postgres'
 import type { AuditRecord } from '../access/audit.ts'
-import type { Delivery, DeliveryDetails, DeliveryFilter, RecoveryRequest } from '../webhooks/deliveries.ts'
+import type {
+  Delivery,
+  DeliveryDetails,
+  DeliveryFilter,
+  DeliveryState,
+  RecoveryRequest,
+} from '../webhooks/deliveries.ts'
 import { countInEntry, isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './connection/database.ts'
+import {
+  matchKeptEndpoint,
+  matchPeriod,
+  matchType,
+  selectDeliveries,
+  selectRanges,
+} from './statements/delivery-selection.ts'
 import { isoTimestamp, textArray } from './statements/fragments.ts'
 
 /** Lists the newest deliveries of an organization, from `before` on. */
@@ -13,11 +26,16 @@ export async function listDeliveries(
   limit: number,
   before: string | null,
 ): Promise<readonly Delivery[]> {
-  const [deliveries] = await database.row(
+  const [deliveries] = await database.rowFor(
+    organizationId,
     (sql, answerTag) => sql`
       select coalesce(pg_catalog.json_agg(item), '[]')::text, ${answerTag} from (
-        select ${columns(sql)} from ${deliveriesOf(sql, organizationId, filter)}
-        ${before === null ? sql`` : sql`and delivery.id < ${before}::text`}
+        select ${columns(sql)}
+        from (${selectDeliveries(sql, { organizationId, filter, limit, before, order: 'newest' })}) as selected
+        join business_api.deliveries delivery
+          on delivery.organization_id = ${organizationId}::text and delivery.id = selected.id
+        join business_api.events event
+          on event.organization_id = delivery.organization_id and event.id = delivery.event_id
         order by delivery.id desc
         limit ${limit}::int
       ) as item`,
@@ -32,10 +50,12 @@ export async function countDeliveries(
   filter: DeliveryFilter,
   max: number,
 ): Promise<number> {
-  const [count] = await database.row(
+  const selection = { organizationId, filter, limit: max, order: 'newest' } as const
+  const [count] = await database.rowFor(
+    organizationId,
     (sql, answerTag) => sql`
       select count(*)::text, ${answerTag} from (
-        select 1 from ${deliveriesOf(sql, organizationId, filter)} limit ${max}::int
+        select 1 from (${selectRanges(sql, selection)}) as selected limit ${max}::int
       ) as found`,
   )
   return Number(count)
@@ -47,7 +67,8 @@ export async function getDelivery(
   organizationId: string,
   deliveryId: string,
 ): Promise<DeliveryDetails | null> {
-  const [delivery] = await database.row(
+  const [delivery] = await database.rowFor(
+    organizationId,
     (sql, answerTag) => sql`
       select
         (
@@ -70,7 +91,10 @@ export async function getDelivery(
                 ),
                 '[]'
               ) as "attemptLog"
-            from ${deliveriesOf(sql, organizationId, {})} and delivery.id = ${deliveryId}::text
+            from business_api.deliveries delivery
+            join business_api.events event
+              on event.organization_id = delivery.organization_id and event.id = delivery.event_id
+            where delivery.organization_id = ${organizationId}::text and delivery.id = ${deliveryId}::text
           ) as item
         ),
         ${answerTag}`,
@@ -83,17 +107,16 @@ export async function recoverDeliveries(
   database: Database,
   { organizationId, ids, filter, limit, entry }: RecoveryRequest,
 ): Promise<readonly string[]> {
-  const [recovered] = await database.row(
+  const [recovered] = await database.rowFor(
+    organizationId,
     (sql, answerTag) => sql`
       with wanted as (
-        select delivery.id from ${deliveriesOf(sql, organizationId, filter)}
+        select delivery.id from business_api.deliveries delivery
+        where delivery.organization_id = ${organizationId}::text
+          and delivery.id = any (${ids === null ? oldestOf(sql, organizationId, filter, limit) : textArray(sql, ids)})
           and delivery.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
-          and exists (
-            select 1 from business_api.webhook_endpoints endpoint
-            where endpoint.organization_id = delivery.organization_id
-              and endpoint.id = delivery.endpoint_id and endpoint.state <> 'removed'
-          )
-          ${ids === null ? sql`` : sql`and delivery.id = any (${textArray(sql, ids)})`}
+          ${matchFilter(sql, filter)}
+          ${matchKeptEndpoint(sql)}
           and not (delivery.id = ${entry.subjectId}::text and ${isRecorded(sql, organizationId, entry)})
         order by delivery.id
         limit ${limit}::int
@@ -127,7 +150,8 @@ export async function cancelDelivery(
   deliveryId: string,
   entry: AuditRecord,
 ): Promise<boolean> {
-  const [wasPending] = await database.row(
+  const [wasPending] = await database.rowFor(
+    organizationId,
     (sql, answerTag) => sql`
       with locked as (
         select id, state from business_api.deliveries
@@ -149,20 +173,31 @@ export async function cancelDelivery(
   return wasPending === 'true'
 }
 
-/** The text after `from`, with a `where` that can be narrowed further. */
-export function deliveriesOf(sql: Sql, organizationId: string, filter: DeliveryFilter): Fragment {
-  const { endpointId, eventId, type, states, since, until } = filter
+/** The final states: of deliveries that can be sent again. */
+const FINAL_STATES: readonly DeliveryState[] = ['delivered', 'dead_lettered', 'skipped', 'cancelled']
+
+/** The ids of the oldest deliveries that a recovery by a filter can be about, as an array. */
+function oldestOf(sql: Sql, organizationId: string, filter: DeliveryFilter, limit: number): Fragment {
+  const states = FINAL_STATES.filter((state) => filter.states?.includes(state) ?? true)
+  const selection = {
+    organizationId,
+    filter: { ...filter, states },
+    limit,
+    order: 'oldest',
+    isRecoverable: true,
+  } as const
+  return sql`array(${selectDeliveries(sql, selection)})`
+}
+
+/** The conditions of a filter, for deliveries found by their ids. */
+function matchFilter(sql: Sql, filter: DeliveryFilter): Fragment {
+  const { endpointId, eventId, type, states } = filter
   return sql`
-    business_api.deliveries delivery
-    join business_api.events event
-      on event.organization_id = delivery.organization_id and event.id = delivery.event_id
-    where delivery.organization_id = ${organizationId}::text
-      ${endpointId === undefined ? sql`` : sql`and delivery.endpoint_id = ${endpointId}::text`}
-      ${eventId === undefined ? sql`` : sql`and delivery.event_id = ${eventId}::text`}
-      ${type === undefined ? sql`` : sql`and event.type = ${type}::text`}
-      ${states === undefined ? sql`` : sql`and delivery.state = any (${textArray(sql, states)})`}
-      ${since === undefined ? sql`` : sql`and delivery.created_at >= ${since}::text::timestamptz`}
-      ${until === undefined ? sql`` : sql`and delivery.created_at < ${until}::text::timestamptz`}`
+    ${endpointId === undefined ? sql`` : sql`and delivery.endpoint_id = ${endpointId}::text`}
+    ${eventId === undefined ? sql`` : sql`and delivery.event_id = ${eventId}::text`}
+    ${states === undefined ? sql`` : sql`and delivery.state = any (${textArray(sql, states)})`}
+    ${matchPeriod(sql, filter)}
+    ${type === undefined ? sql`` : matchType(sql, type)}`
 }
 
 function columns(sql: Sql): Fragment {

@@ -16,7 +16,7 @@ export async function rotateSecret(
   database: Database,
   { organizationId, endpointId, changeId, sealedSecret, overlapMs, entry }: SecretReplacement,
 ): Promise<SecretRotation | null> {
-  const [endpoint, current] = await database.row((sql, answerTag) => {
+  const [endpoint, current] = await database.rowFor(organizationId, (sql, answerTag) => {
     const overlap = sql`now() + ${overlapMs}::float8 * interval '1 millisecond'`
     const isRepeat = sql`
           ${isRecorded(sql, organizationId, entry)}
@@ -77,7 +77,8 @@ export async function exchangeSealed(
   database: Database,
   { organizationId, endpointId, from, to }: SealedExchange,
 ): Promise<boolean> {
-  const [isExchanged] = await database.row(
+  const [isExchanged] = await database.rowFor(
+    organizationId,
     (sql, answerTag) => sql`
       with exchanged as (
         update business_api.webhook_endpoints set

@@ -9,7 +9,8 @@ import { textArray } from './statements/fragments.ts'
 export function createEndpointStore(database: Database): EndpointStore {
   return {
     async insert({ organizationId, endpoint, limit, entry }) {
-      const [item, sealedSecret, state] = await database.row(
+      const [item, sealedSecret, state] = await database.rowFor(
+        organizationId,
         (sql, answerTag) => sql`
           with inserted as (
             select * from business_api.insert_endpoint(
@@ -29,7 +30,8 @@ export function createEndpointStore(database: Database): EndpointStore {
     },
 
     async get(organizationId, endpointId) {
-      const [endpoint] = await database.row(
+      const [endpoint] = await database.rowFor(
+        organizationId,
         (sql, answerTag) => sql`
           select
             ${one(sql, sql`business_api.webhook_endpoints where ${isEndpoint(sql, organizationId, endpointId)}`)},
@@ -39,7 +41,8 @@ export function createEndpointStore(database: Database): EndpointStore {
     },
 
     async list(organizationId) {
-      const [endpoints] = await database.row(
+      const [endpoints] = await database.rowFor(
+        organizationId,
         (sql, answerTag) => sql`
           select coalesce(pg_catalog.json_agg(item), '[]')::text, ${answerTag} from (
             select ${columns(sql)} from business_api.webhook_endpoints
@@ -51,7 +54,8 @@ export function createEndpointStore(database: Database): EndpointStore {
     },
 
     async getTarget(organizationId, endpointId) {
-      const [target] = await database.row(
+      const [target] = await database.rowFor(
+        organizationId,
         (sql, answerTag) => sql`
           select
             (
@@ -74,7 +78,8 @@ export function createEndpointStore(database: Database): EndpointStore {
 
     async update({ organizationId, endpointId, changes, entry }) {
       const { url, description, types, headers } = changes
-      const [endpoint, hasConflict] = await database.row(
+      const [endpoint, hasConflict] = await database.rowFor(
+        organizationId,
         (sql, answerTag) => sql`
           with ${before(sql, organizationId, endpointId, isRecorded(sql, organizationId, entry))}, changed as (
             update business_api.webhook_endpoints endpoint set
@@ -118,7 +123,8 @@ export function createEndpointStore(database: Database): EndpointStore {
     },
 
     async setState({ organizationId, endpointId, state, from, entry }) {
-      const [endpoint] = await database.row(
+      const [endpoint] = await database.rowFor(
+        organizationId,
         (sql, answerTag) => sql`
           with ${before(sql, organizationId, endpointId, isRecorded(sql, organizationId, entry))}, moved as (
             update business_api.webhook_endpoints endpoint set
@@ -142,7 +148,8 @@ export function createEndpointStore(database: Database): EndpointStore {
     },
 
     async remove({ organizationId, endpointId, entry }) {
-      const [wasThere] = await database.row(
+      const [wasThere] = await database.rowFor(
+        organizationId,
         (sql, answerTag) => sql`
           with removed as (
             update business_api.webhook_endpoints set

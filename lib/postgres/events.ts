@@ -9,7 +9,7 @@ export function createEventStore(database: RecordDatabase): EventStore {
       const build: BuildStatement = (sql, answerTag) => sql`
         select
           business_api.insert_events(${organizationId}::text, ${JSON.stringify([event])}::text::jsonb)::text, ${answerTag}`
-      const [pending] = await database.row(build).catch((error) => {
+      const [pending] = await database.rowFor(organizationId, build).catch((error) => {
         throw meaningOf(error)
       })
       if (pending !== '0') database.wakeUp.signal()

@@ -1,8 +1,7 @@
 import { minorUnits } from '../resources/currencies.ts'
 import type { Invoice, InvoiceRefusal, InvoiceStore } from '../resources/invoices.ts'
 import type { RecordDatabase } from './connection/database.ts'
-import { pay } from './payments.ts'
-import { admitToPage, newest } from './statements/admission.ts'
+import { INVOICE_REPRESENTATION, pay } from './payments.ts'
 import {
   before,
   change,
@@ -10,29 +9,21 @@ import {
   isAllowed,
   orBefore,
   publishedOf,
+  represented,
   reservedFor,
-  shown,
   withThisChange,
 } from './statements/change.ts'
 import { beginNumbered, createNumbered, numberedColumns } from './statements/document-numbers.ts'
-import { invoiceColumns } from './statements/invoice-columns.ts'
+import { admitToPage, defineList } from './statements/list.ts'
 
 const TABLE = 'business_api.invoices'
+
+const LIST = defineList(TABLE)
 
 /** Invoices in PostgreSQL. Money is computed and rounded there and leaves as text with the currency's decimals. */
 export function createInvoiceStore(database: RecordDatabase): InvoiceStore {
   return {
-    admitAndList(request, limit) {
-      return admitToPage(
-        database,
-        request,
-        (sql) => sql`
-          select ${invoiceColumns(sql)}
-          from ${newest(sql, TABLE)} as invoice
-          order by invoice.id desc
-          limit ${limit}::int`,
-      )
-    },
+    admitAndList: (request, limit) => admitToPage(database, LIST, request, limit),
 
     create(creation) {
       const { organizationId, record } = creation
@@ -81,7 +72,7 @@ export function createInvoiceStore(database: RecordDatabase): InvoiceStore {
             select * from judged
             where is_repeat or (is_unpaid and not (${isDated}::text::boolean and due_date < issue_date))
           ),
-          ${shown(sql, invoiceColumns(sql), 'invoice')},
+          ${represented(sql, INVOICE_REPRESENTATION)},
           ${reservedFor(sql, given)},
           written as (
             update business_api.invoices invoice
@@ -101,7 +92,8 @@ export function createInvoiceStore(database: RecordDatabase): InvoiceStore {
 
     async markOverdue({ organizationId, asOf, limit, event }) {
       const { type, createdAt, body } = event
-      const [due, marked] = await database.row(
+      const [due, marked] = await database.rowFor(
+        organizationId,
         (sql, answerTag) => sql`
           with due as (
             select organization_id, id from business_api.invoices
@@ -119,24 +111,27 @@ export function createInvoiceStore(database: RecordDatabase): InvoiceStore {
              where invoice.organization_id = due.organization_id and invoice.id = due.id
             returning invoice.*
           ),
-          shown as (
-            select
-              invoice.organization_id, invoice.due_date, business_api.new_id('evt') as event_id,
-              (select pg_catalog.row_to_json(item) from (select ${invoiceColumns(sql)}) as item) as item
-            from marked as invoice
+          represented as (
+            select organization_id, id, due_date, representation, business_api.new_id('evt') as event_id from marked
           ),
           events as (
             select organization_id, pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object(
               'id', event_id, 'type', ${type}::text, 'createdAt', ${createdAt}::text,
-              'body', business_api.render_template(${body}::text, item, json_build_object('eventId', event_id))
+              'body', business_api.render_template(
+                ${body}::text, representation::json, pg_catalog.json_build_object('eventId', event_id)
+              )
             ) order by event_id) as events
-            from shown
+            from represented
             group by organization_id
           ),
           published as (select business_api.insert_events(organization_id, events) as due from events)
           select
             (select coalesce(sum(due), 0) from published)::text,
-            (select coalesce(pg_catalog.json_agg(item order by due_date, item ->> 'id'), '[]') from shown)::text, ${answerTag}`,
+            (
+              select '[' || coalesce(pg_catalog.string_agg(representation, ',' order by due_date, id), '') || ']'
+              from represented
+            ),
+            ${answerTag}`,
       )
       if (due !== '0') database.wakeUp.signal()
       return JSON.parse(marked ?? '[]') as Invoice[]

@@ -1,9 +1,8 @@
 import type { Fragment, ISql as Sql } from 'postgres'
 import type { LeadStore } from '../resources/leads.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
-import { clientColumns } from './clients.ts'
+import { clientRepresentation, withBusiness } from './clients.ts'
 import type { RecordDatabase } from './connection/database.ts'
-import { admitToPage, newest } from './statements/admission.ts'
 import {
   before,
   change,
@@ -11,30 +10,29 @@ import {
   isAllowed,
   orBefore,
   publishedOf,
+  represented,
   reservedFor,
-  shown,
   withThisChange,
 } from './statements/change.ts'
-import { isoTimestamp } from './statements/fragments.ts'
 import { begin, jsonOf, outcomeColumns } from './statements/key-reservation.ts'
+import { admitToPage, defineList } from './statements/list.ts'
 import { create } from './statements/write.ts'
 
 const TABLE = 'business_api.leads'
 
+const REPRESENTATION = `business_api.lead_representation(
+  after.id, after.stage, after.lead_score, after.score_band, after.expected_value, after.created_at
+)`
+
+const CONVERTED_REPRESENTATION = `
+  '{"lead":' || ${REPRESENTATION} || ',"client":' || ${withBusiness(clientRepresentation('client'), 'client')} || '}'`
+
+const LIST = defineList(TABLE)
+
 /** Leads in PostgreSQL. */
 export function createLeadStore(database: RecordDatabase): LeadStore {
   return {
-    admitAndList(request, limit) {
-      return admitToPage(
-        database,
-        request,
-        (sql) => sql`
-          select ${leadColumns(sql)}
-          from ${newest(sql, TABLE)} as lead
-          order by lead.id desc
-          limit ${limit}::int`,
-      )
-    },
+    admitAndList: (request, limit) => admitToPage(database, LIST, request, limit),
 
     create(creation) {
       const { organizationId, record } = creation
@@ -79,7 +77,7 @@ export function createLeadStore(database: RecordDatabase): LeadStore {
             from before
             where ${isAllowed(sql, given, 'stage')}
           ),
-          ${shown(sql, leadColumns(sql), 'lead')},
+          ${represented(sql, REPRESENTATION)},
           ${reservedFor(sql, given)},
           written as (
             update business_api.leads lead
@@ -117,26 +115,14 @@ export function createLeadStore(database: RecordDatabase): LeadStore {
           ),
           made as (
             select after.organization_id, ${client.id}::text as id, after.business_id, ${client.status}::text as status,
-                   ${String(client.totalRevenue)}::text::numeric as total_revenue,
-                   ${String(client.monthlyRevenue)}::text::numeric as monthly_revenue,
+                   ${String(client.totalRevenue)}::text::numeric(15, 3) as total_revenue,
+                   ${String(client.monthlyRevenue)}::text::numeric(15, 3) as monthly_revenue,
                    ${client.convertedAt}::text::timestamptz as converted_at
               from after
              where not exists (select 1 from known)
           ),
-          shown as (
-            select pg_catalog.row_to_json(item) as item
-              from (
-                select
-                  (select shown_lead from (select ${leadColumns(sql)} from after as lead) as shown_lead) as lead,
-                  (
-                    select shown_client
-                      from (
-                        select ${clientColumns(sql)} from (select * from known union all select * from made) as client
-                      ) as shown_client
-                  ) as client
-                from after
-              ) as item
-          ),
+          client as (select * from known union all select * from made),
+          ${represented(sql, CONVERTED_REPRESENTATION, 'after, client')},
           ${reservedFor(sql, given)},
           written as (
             update business_api.leads lead
@@ -162,16 +148,6 @@ export function createLeadStore(database: RecordDatabase): LeadStore {
       )
     },
   }
-}
-
-/** A lead as the API shows it, of a row named `lead`. */
-function leadColumns(sql: Sql): Fragment {
-  return sql`
-    lead.id, lead.stage,
-    trim_scale(lead.lead_score) as "leadScore",
-    lead.score_band as "scoreBand",
-    trim_scale(lead.expected_value) as "expectedValue",
-    ${isoTimestamp(sql, 'lead.created_at')} as "createdAt"`
 }
 
 /** The events of a lead whose stage is another one than before. */

@@ -9,7 +9,8 @@ export function createOverviewStore(database: Database): OverviewStore {
     async read(organizationId, { keysWithinMs, deadLettersWithinMs, limit }) {
       // Dead letters are counted endpoint by endpoint along deliveries_recoverable_idx, from the first id of the period on:
       // ids begin with the time of creation, and the index has no other.
-      const [overview] = await database.row(
+      const [overview] = await database.rowFor(
+        organizationId,
         (sql, answerTag) => sql`
           with keys as materialized (
             select * from business_api.api_keys where organization_id = ${organizationId}::text

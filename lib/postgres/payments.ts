@@ -8,12 +8,17 @@ import {
   changeColumns,
   isAllowed,
   publishedOf,
+  represented,
   reservedFor,
-  shown,
   withThisChange,
 } from './statements/change.ts'
-import { invoiceColumns } from './statements/invoice-columns.ts'
 import { jsonOf } from './statements/key-reservation.ts'
+
+/** The representation of an invoice after a change. */
+export const INVOICE_REPRESENTATION = `business_api.invoice_representation(
+  after.id, after.number, after.status, after.currency, after.minor_units, after.issue_date, after.due_date,
+  after.total, after.amount_paid
+)`
 
 /**
  * Adds a payment to an invoice, all of it in numeric. A payment that is there already, as the answer to an earlier
@@ -53,7 +58,7 @@ export function pay(
         from judged
         where is_there or (is_allowed and amount = round(amount, minor_units) and amount_paid + amount <= total)
       ),
-      ${shown(sql, invoiceColumns(sql), 'invoice')},
+      ${represented(sql, INVOICE_REPRESENTATION)},
       ${reservedFor(sql, given)},
       written as (
         update business_api.invoices invoice

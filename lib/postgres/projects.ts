@@ -1,7 +1,5 @@
-import type { Fragment, ISql as Sql } from 'postgres'
 import type { ProjectStore } from '../resources/projects.ts'
 import type { RecordDatabase } from './connection/database.ts'
-import { admitToPage, newest } from './statements/admission.ts'
 import {
   before,
   change,
@@ -9,27 +7,23 @@ import {
   isAllowed,
   orBefore,
   publishedOf,
+  represented,
   reservedFor,
-  shown,
   withThisChange,
 } from './statements/change.ts'
 import { begin, outcomeColumns } from './statements/key-reservation.ts'
+import { admitToPage, defineList } from './statements/list.ts'
 import { create } from './statements/write.ts'
+
+const REPRESENTATION =
+  'business_api.project_representation(after.id, after.name, after.status, after.billing_type, after.value)'
+
+const LIST = defineList('business_api.projects')
 
 /** Projects in PostgreSQL. */
 export function createProjectStore(database: RecordDatabase): ProjectStore {
   return {
-    admitAndList(request, limit) {
-      return admitToPage(
-        database,
-        request,
-        (sql) => sql`
-          select ${projectColumns(sql)}
-          from ${newest(sql, 'business_api.projects')} as project
-          order by project.id desc
-          limit ${limit}::int`,
-      )
-    },
+    admitAndList: (request, limit) => admitToPage(database, LIST, request, limit),
 
     create(creation) {
       const { organizationId, record } = creation
@@ -64,7 +58,7 @@ export function createProjectStore(database: RecordDatabase): ProjectStore {
             from before
             where ${isAllowed(sql, given, 'status')}
           ),
-          ${shown(sql, projectColumns(sql), 'project')},
+          ${represented(sql, REPRESENTATION)},
           ${reservedFor(sql, given)},
           written as (
             update business_api.projects project
@@ -77,12 +71,4 @@ export function createProjectStore(database: RecordDatabase): ProjectStore {
       )
     },
   }
-}
-
-/** A project as the API shows it, of a row named `project`. */
-function projectColumns(sql: Sql): Fragment {
-  return sql`
-    project.id, project.name, project.status,
-    project.billing_type as "billingType",
-    trim_scale(project.value) as value`
 }

@@ -1,8 +1,6 @@
-import type { Fragment, ISql as Sql } from 'postgres'
 import { minorUnits } from '../resources/currencies.ts'
 import type { Proposal, ProposalChanges, ProposalSignature, ProposalStore } from '../resources/proposals.ts'
 import type { RecordDatabase } from './connection/database.ts'
-import { admitToPage, newest } from './statements/admission.ts'
 import {
   before,
   change,
@@ -10,28 +8,25 @@ import {
   isAllowed,
   orBefore,
   publishedOf,
+  represented,
   reservedFor,
-  shown,
   withThisChange,
 } from './statements/change.ts'
 import { beginNumbered, createNumbered, numberedColumns } from './statements/document-numbers.ts'
+import { admitToPage, defineList } from './statements/list.ts'
 
 const TABLE = 'business_api.proposals'
+
+const REPRESENTATION = `business_api.proposal_representation(
+  after.id, after.number, after.title, after.status, after.version, after.total, after.monthly_total, after.currency
+)`
+
+const LIST = defineList(TABLE)
 
 /** Proposals in PostgreSQL. */
 export function createProposalStore(database: RecordDatabase): ProposalStore {
   return {
-    admitAndList(request, limit) {
-      return admitToPage(
-        database,
-        request,
-        (sql) => sql`
-          select ${proposalColumns(sql)}
-          from ${newest(sql, TABLE)} as proposal
-          order by proposal.id desc
-          limit ${limit}::int`,
-      )
-    },
+    admitAndList: (request, limit) => admitToPage(database, LIST, request, limit),
 
     create(creation) {
       const { organizationId, record } = creation
@@ -84,7 +79,7 @@ export function createProposalStore(database: RecordDatabase): ProposalStore {
             select * from judged
             where total = round(total, minor_units) and monthly_total = round(monthly_total, minor_units)
           ),
-          ${shown(sql, proposalColumns(sql), 'proposal')},
+          ${represented(sql, REPRESENTATION)},
           ${reservedFor(sql, given)},
           written as (
             update business_api.proposals proposal
@@ -113,13 +108,4 @@ function signature({
 }: ProposalChanges): Partial<Record<keyof ProposalSignature, string | null>> {
   if (given) return given
   return isRevision ? { signedBy: null, signedAt: null } : {}
-}
-
-/** A proposal as the API shows it, of a row named `proposal`. */
-function proposalColumns(sql: Sql): Fragment {
-  return sql`
-    proposal.id, proposal.number, proposal.title, proposal.status, proposal.version,
-    trim_scale(proposal.total) as total,
-    trim_scale(proposal.monthly_total) as "monthlyTotal",
-    proposal.currency`
 }

@@ -1,106 +1,73 @@
-import type { PurgeEntry, PurgeReport, PurgeRequest } from '../webhooks/deliveries.ts'
-import { recordPurged } from './audit.ts'
+import type {
+  PurgeReport,
+  PurgeRequest,
+  SharedPurgeReport,
+  SharedPurgeRequest,
+} from '../webhooks/deliveries.ts'
 import type { Database } from './connection/database.ts'
 
-/**
- * Forgets what is old, a bounded part of it; see `DeliveryStore.purge`. Three statements, so that one which takes too long
- * does not keep the others from being done.
- */
+// The parts of a purge are functions of the schema: see sql/0019-retention.sql.
+
+/** Purges a bounded part of the old rows: see `DeliveryStore.purge`. */
 export async function purge(
   database: Database,
-  { eventsAfterMs, limit, entry }: PurgeRequest,
+  { eventsAfterMs, limit, cursor = null, entry }: PurgeRequest,
 ): Promise<PurgeReport> {
-  const idempotencyKeys = await purgeIdempotencyKeys(database, limit)
-  const events = await purgeEvents(database, eventsAfterMs, limit, entry)
-  if (events < limit) await purgeRemovedEndpoints(database)
-  return { events, idempotencyKeys }
-}
-
-async function purgeIdempotencyKeys(database: Database, limit: number): Promise<number> {
-  const [purged] = await database.row(
+  const [part] = await database.row(
     (sql, answerTag) => sql`
-      with expired as (
-        select organization_id, operation, key from business_api.idempotency_keys
-        where expires_at <= now()
-        order by expires_at
-        limit ${limit}::int
-        for update skip locked
-      ), purged as (
-        delete from business_api.idempotency_keys entry using expired
-        where entry.organization_id = expired.organization_id
-          and entry.operation = expired.operation and entry.key = expired.key
-        returning 1
-      )
-      select count(*)::text, ${answerTag} from purged`,
+      select
+        business_api.purge_part(
+          ${eventsAfterMs}::float8, ${cursor ?? '{}'}::text::jsonb, ${limit}::int, true,
+          ${entry === undefined ? null : JSON.stringify(entry)}::text::jsonb
+        )::text,
+        ${answerTag}`,
   )
-  return Number(purged)
+  const { events, idempotencyKeys, walk, isDone } = JSON.parse(part ?? 'null')
+  return { events, idempotencyKeys, next: isDone ? null : JSON.stringify(walk) }
 }
 
-/** A delivery that is being sent again in this moment keeps its event: all of an event's are locked before it goes. */
-async function purgeEvents(
+/** Purges the next part for all processes: see `DeliveryStore.continuePurge`. */
+export async function continuePurge(
   database: Database,
-  eventsAfterMs: number,
-  limit: number,
-  entry: PurgeEntry | undefined,
-): Promise<number> {
-  const [purged] = await database.row(
+  { eventsAfterMs, limit, share }: SharedPurgeRequest,
+): Promise<SharedPurgeReport> {
+  const [part] = await database.row(
     (sql, answerTag) => sql`
-      with old_event as (
-        select event.organization_id, event.id from business_api.events event
-        where event.created_at < now() - ${eventsAfterMs}::float8 * interval '1 millisecond'
-          and not exists (
-            select 1 from business_api.deliveries delivery
-            where delivery.organization_id = event.organization_id and delivery.event_id = event.id
-              and delivery.state in ('pending', 'in_flight')
-          )
-        limit ${limit}::int
-        for update skip locked
-      ), final_delivery as (
-        select delivery.organization_id, delivery.id, delivery.event_id from business_api.deliveries delivery
-        join old_event
-          on old_event.organization_id = delivery.organization_id and old_event.id = delivery.event_id
-        where delivery.state not in ('pending', 'in_flight')
-        for update of delivery skip locked
-      ), purgeable as (
-        select old_event.organization_id, old_event.id from old_event
-        where (
-          select count(*) from business_api.deliveries delivery
-          where delivery.organization_id = old_event.organization_id and delivery.event_id = old_event.id
-        ) = (
-          select count(*) from final_delivery
-          where final_delivery.organization_id = old_event.organization_id
-            and final_delivery.event_id = old_event.id
-        )
-      ), purged_delivery as (
-        delete from business_api.deliveries delivery using purgeable
-        where delivery.organization_id = purgeable.organization_id and delivery.event_id = purgeable.id
-        returning delivery.organization_id, delivery.id
-      ), purged_attempt as (
-        delete from business_api.delivery_attempts attempt using purged_delivery
-        where attempt.organization_id = purged_delivery.organization_id
-          and attempt.delivery_id = purged_delivery.id
-      ), purged_event as (
-        delete from business_api.events event using purgeable
-        where event.organization_id = purgeable.organization_id and event.id = purgeable.id
-        returning event.organization_id
-      )
-      ${entry === undefined ? sql`` : sql`, audited as (${recordPurged(sql, entry, sql`purged_event`)})`}
-      select count(*)::text, ${answerTag} from purged_event`,
+      select business_api.continue_purge(${eventsAfterMs}::float8, ${limit}::int, ${share}::float8)::text, ${answerTag}`,
   )
-  return Number(purged)
+  return JSON.parse(part ?? 'null') as SharedPurgeReport
 }
 
-async function purgeRemovedEndpoints(database: Database): Promise<void> {
-  await database.row(
-    (sql, answerTag) => sql`
-      with purged as (
-        delete from business_api.webhook_endpoints endpoint
-        where endpoint.state = 'removed' and not exists (
-          select 1 from business_api.deliveries delivery
-          where delivery.organization_id = endpoint.organization_id and delivery.endpoint_id = endpoint.id
-        )
-        returning 1
-      )
-      select count(*)::text, ${answerTag} from purged`,
-  )
+/** How far the purge of the delivery loops is. */
+export interface RetentionState {
+  /** Age at which events are purged, in milliseconds; null: events are kept for ever. */
+  readonly retentionMs: number | null
+  /** Milliseconds since the latest part of a purge; null: there was none. */
+  readonly purgedAgoMs: number | null
+  /** By how much the oldest event that the purge has not come to is older than `retentionMs`, in milliseconds. */
+  readonly lagMs: number
 }
+
+/** Reads how far the purge of the delivery loops is. */
+export async function readRetention(database: Database): Promise<RetentionState> {
+  const [state] = await database.row(
+    (sql, answerTag) => sql`
+      select
+        coalesce(
+          (
+            select pg_catalog.json_build_object(
+              'retentionMs', case when progress.retention_ms < ${FOREVER_MS}::float8 then progress.retention_ms end,
+              'purgedAgoMs', extract(epoch from now() - progress.purged_at) * 1000,
+              'lagMs', business_api.purge_lag(progress.retention_ms, progress.walk)
+            )
+            from business_api.purge_progress progress where progress.organization_id = ''
+          ),
+          '{"retentionMs": null, "purgedAgoMs": null, "lagMs": 0}'
+        )::text,
+        ${answerTag}`,
+  )
+  return JSON.parse(state ?? 'null') as RetentionState
+}
+
+/** 500 years: what a loop without retention asks for is longer, and no retention of a host is. */
+const FOREVER_MS = 500 * 365 * 24 * 60 * 60 * 1000

@@ -4,7 +4,12 @@ import { createApiKeyStore } from './api-keys.ts'
 import { createAuditStore } from './audit.ts'
 import { createBusinessRecordStore } from './businesses.ts'
 import { createClientStore } from './clients.ts'
-import { createDatabase, type DatabaseOptions, type RecordDatabase } from './connection/database.ts'
+import {
+  type CloseOptions,
+  createDatabase,
+  type DatabaseOptions,
+  type RecordDatabase,
+} from './connection/database.ts'
 import { createTransactionDatabase, type PostgresTransaction } from './connection/transaction.ts'
 import { createDeliveryStore } from './deliveries.ts'
 import { createEndpointStore } from './endpoints.ts'
@@ -17,24 +22,31 @@ import { createProjectStore } from './projects.ts'
 import { createProposalStore } from './proposals.ts'
 
 /** The reference store. */
-export interface PostgresStore extends BusinessApiStore {
+export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
   /**
    * The slices of records and events, in a transaction of the host's (postgres.js): what they write is there when the
    * host commits, and never was when it rolls back. Nothing is sent again here: a failed statement has ended the
    * transaction.
    */
   using(transaction: PostgresTransaction): RecordStore
-  /** Ends the store's connections; a host's own pool stays open. */
-  close(): Promise<void>
+  /**
+   * Closes the store, once requests and statements under way have ended: new requests get 503 meanwhile, and statements go on
+   * being sent, because they may belong to requests under way. Then every statement is refused. A host's own pool stays open.
+   * Call it last, after the HTTP server, the delivery loop and the sender have been closed.
+   *
+   * @param options.timeoutMs how long to wait, in milliseconds; what is left then is cut off with `store_unavailable`.
+   *   Default 4000. The close ends half a second after that time at the latest, also when the network is silent
+   */
+  close(options?: CloseOptions): Promise<void>
 }
 
 /**
  * Keeps everything in the schema `business_api` of a PostgreSQL database, which `migrate` has prepared. Opens nothing
  * until it is first used.
  *
- * @param source a connection string, or the host's own postgres.js pool, whatever its options (`prepare: false`
- *   included): the store then opens connections with the same options, at most as many, and closes them when idle
- * @throws `TypeError` or `RangeError` for what cannot be used
+ * @param source a connection string, or the host's own postgres.js pool: the store opens connections of its own, to the
+ *   same server with the same user, TLS and session parameters. An idle connection does not keep the process alive
+ * @throws `TypeError` or `RangeError` for what cannot be used, without a part of the connection string
  */
 export function createPostgresStore(source: Sql | string, options: DatabaseOptions = {}): PostgresStore {
   const database = createDatabase(source, options)
@@ -46,8 +58,10 @@ export function createPostgresStore(source: Sql | string, options: DatabaseOptio
     notices: createNoticeStore(database),
     audit: createAuditStore(database),
     overview: createOverviewStore(database),
-    using: (transaction) => createRecordStores(createTransactionDatabase(transaction)),
-    close: () => database.close(),
+    using: (transaction) => createRecordStores(createTransactionDatabase(transaction, database.explain)),
+    beginRequest: database.beginRequest,
+    close: database.close,
+    [Symbol.asyncDispose]: () => database.close(),
   }
 }
 

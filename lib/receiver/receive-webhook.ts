@@ -60,7 +60,7 @@ export async function receiveWebhook(
   const maxBodyBytes = readWhole('maxBodyBytes', options.maxBodyBytes, MAX_BODY_BYTES)
   const signatureHeader = `${readHeaderPrefix(options.headerPrefix)}-signature`.toLowerCase()
   const message = isFetchRequest(request) ? fromFetch(request) : fromNode(request, '')
-  if (message.method !== 'POST') throw new WebhookError(WEBHOOK_METHOD, 'its method is not POST', 405)
+  if (message.method !== 'POST') throw new WebhookError(WEBHOOK_METHOD, 'the method is not POST', 405)
   const body = await readRawBody(message, maxBodyBytes)
   const { timestamp } = verifyWebhook(body, message.header(signatureHeader), secret, options)
   const event = parseEvent(body)
@@ -82,8 +82,8 @@ async function readRawBody(message: ApiRequest, maxBytes: number): Promise<Uint8
 
 function webhookErrorOf({ status }: Refusal, maxBytes: number): WebhookError {
   return status === 413
-    ? new WebhookError(WEBHOOK_TOO_LARGE, `its body is larger than ${maxBytes} bytes`, 413)
-    : new WebhookError(WEBHOOK_MALFORMED, 'its body ended early')
+    ? new WebhookError(WEBHOOK_TOO_LARGE, `the body is larger than ${maxBytes} bytes`, 413)
+    : new WebhookError(WEBHOOK_MALFORMED, 'the body ended early')
 }
 
 /** A signed text that is no event comes from another service with the same secret. */
@@ -94,5 +94,5 @@ function parseEvent(body: Uint8Array): Event {
   } catch {
     // Refused like any other text that is not an event.
   }
-  throw new WebhookError(WEBHOOK_MALFORMED, 'its body is no event')
+  throw new WebhookError(WEBHOOK_MALFORMED, 'the body is not an event')
 }

@@ -77,7 +77,7 @@ export interface BusinessStore {
 export function newBusiness(
   input: CreateBusinessInput,
   context: WriteContext,
-): { record: Business; item: Business; events: readonly EventRecord[] } {
+): { record: Business; representation: Business; events: readonly EventRecord[] } {
   const business: Business = {
     id: context.ids('biz'),
     name: input.name,
@@ -87,5 +87,5 @@ export function newBusiness(
     phone: input.phone ?? null,
   }
   const event = buildEvent(businessEvents, 'business.created', { businessId: business.id, business }, context)
-  return { record: business, item: business, events: [event] }
+  return { record: business, representation: business, events: [event] }
 }

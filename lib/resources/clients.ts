@@ -76,8 +76,8 @@ export function clientRoutes(store: ClientStore): readonly Route[] {
       scope: 'clients:read',
       summary: 'List clients',
       description: 'The newest clients of the organization, newest first.',
-      item: ClientSchema,
-      itemName: 'Client',
+      representation: ClientSchema,
+      representationName: 'Client',
       admitAndList: (request, limit) => store.admitAndList(request, limit),
     }),
     createRoute({
@@ -90,8 +90,8 @@ export function clientRoutes(store: ClientStore): readonly Route[] {
         'Creates a client and its business. Two identical requests without an Idempotency-Key make two clients.',
       input: CreateClientInputSchema,
       inputName: 'CreateClientInput',
-      item: ClientSchema,
-      itemName: 'Client',
+      representation: ClientSchema,
+      representationName: 'Client',
       make: newClient,
       create: (creation) => store.create(creation),
     }),
@@ -102,7 +102,7 @@ export function clientRoutes(store: ClientStore): readonly Route[] {
 export function newClient(
   input: CreateClientInput,
   context: WriteContext,
-): { record: Client; item: Client; events: readonly EventRecord[] } {
+): { record: Client; representation: Client; events: readonly EventRecord[] } {
   const { record: business, events } = newBusiness(input, context)
   const client: Client = {
     id: context.ids('cli'),
@@ -114,7 +114,7 @@ export function newClient(
   }
   return {
     record: client,
-    item: client,
+    representation: client,
     events: [
       ...events,
       buildEvent(

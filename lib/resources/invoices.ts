@@ -192,8 +192,8 @@ export function invoiceRoutes(store: InvoiceStore): readonly Route[] {
       scope: 'invoices:read',
       summary: 'List invoices',
       description: 'The newest invoices of the organization, newest first. Money is in decimal strings.',
-      item: InvoiceSchema,
-      itemName: 'Invoice',
+      representation: InvoiceSchema,
+      representationName: 'Invoice',
       admitAndList: (request, limit) => store.admitAndList(request, limit),
     }),
   ]

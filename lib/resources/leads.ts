@@ -137,8 +137,8 @@ export function leadRoutes(store: LeadStore): readonly Route[] {
       scope: 'leads:read',
       summary: 'List leads',
       description: 'The newest leads of the organization, newest first.',
-      item: LeadSchema,
-      itemName: 'Lead',
+      representation: LeadSchema,
+      representationName: 'Lead',
       admitAndList: (request, limit) => store.admitAndList(request, limit),
     }),
     createRoute({
@@ -151,8 +151,8 @@ export function leadRoutes(store: LeadStore): readonly Route[] {
         'Creates a lead in stage `new`. A business of another organization is as unknown as none: 404.',
       input: CreateLeadInputSchema,
       inputName: 'CreateLeadInput',
-      item: LeadSchema,
-      itemName: 'Lead',
+      representation: LeadSchema,
+      representationName: 'Lead',
       make: newLead,
       create: (creation) => store.create(creation),
     }),
@@ -163,7 +163,7 @@ export function leadRoutes(store: LeadStore): readonly Route[] {
 export function newLead(
   input: CreateLeadInput & Partial<Pick<Lead, 'leadScore' | 'expectedValue'>>,
   context: WriteContext,
-): { record: LeadRecord; item: Lead; events: readonly EventRecord[] } {
+): { record: LeadRecord; representation: Lead; events: readonly EventRecord[] } {
   const lead: Lead = {
     id: context.ids('lead'),
     stage: 'new',
@@ -176,7 +176,7 @@ export function newLead(
   const businessId = field.isStorable(input.businessId) ? input.businessId : ''
   return {
     record: { lead, businessId },
-    item: lead,
+    representation: lead,
     events: [buildEvent(leadEvents, 'lead.created', { leadId: lead.id, businessId, lead }, context)],
   }
 }

@@ -60,8 +60,8 @@ export function projectRoutes(store: ProjectStore): readonly Route[] {
       scope: 'projects:read',
       summary: 'List projects',
       description: 'The newest projects of the organization, newest first.',
-      item: ProjectSchema,
-      itemName: 'Project',
+      representation: ProjectSchema,
+      representationName: 'Project',
       admitAndList: (request, limit) => store.admitAndList(request, limit),
     }),
   ]

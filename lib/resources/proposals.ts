@@ -118,8 +118,8 @@ export function proposalRoutes(store: ProposalStore): readonly Route[] {
       scope: 'proposals:read',
       summary: 'List proposals',
       description: 'The newest proposals of the organization, newest first.',
-      item: ProposalSchema,
-      itemName: 'Proposal',
+      representation: ProposalSchema,
+      representationName: 'Proposal',
       admitAndList: (request, limit) => store.admitAndList(request, limit),
     }),
   ]

@@ -14,9 +14,10 @@ interface Declaration {
   readonly scope: Scope
   readonly summary: string
   readonly description: string
-  readonly item: v.GenericSchema
+  /** The schema of a record as the operation answers it. */
+  readonly representation: v.GenericSchema
   /** The name of that schema in the document. */
-  readonly itemName: string
+  readonly representationName: string
 }
 
 /** `GET`: the newest records as one page. */
@@ -39,7 +40,7 @@ export interface CreateRoute extends Declaration {
 /** A creation that waits only for the organization and the idempotency key of its request. */
 export interface PreparedCreation {
   /** The `data` of the answer. */
-  readonly item: unknown
+  readonly representation: unknown
   create(
     claim: Pick<Creation<unknown>, 'organizationId' | 'idempotency'>,
   ): Promise<CreationOutcome | { readonly outcome: 'no_business' }>
@@ -67,15 +68,15 @@ export function createRoute<Input extends v.GenericSchema, NewRecord>({
   make(
     input: v.InferOutput<Input>,
     context: WriteContext,
-  ): { readonly record: NewRecord; readonly item: unknown; readonly events: readonly EventRecord[] }
+  ): { readonly record: NewRecord; readonly representation: unknown; readonly events: readonly EventRecord[] }
   create(creation: Creation<NewRecord>): Promise<CreationOutcome | { readonly outcome: 'no_business' }>
 }): CreateRoute {
   return {
     method: 'POST',
     ...declaration,
     prepare(input, context) {
-      const { record, item, events } = make(input as v.InferOutput<Input>, context)
-      return { item, create: (claim) => create({ ...claim, record, events }) }
+      const { record, representation, events } = make(input as v.InferOutput<Input>, context)
+      return { representation, create: (claim) => create({ ...claim, record, events }) }
     },
   }
 }

@@ -37,6 +37,9 @@ const MAX_IDLE = 512
 /**
  * Keeps connections open from one attempt to the next. An origin without connections is forgotten, because endpoints
  * come and go by the thousands.
+ *
+ * @param open makes a connection to an origin
+ * @param maxPerOrigin connections to an origin at once
  */
 export function createConnectionPool(open: OpenConnection, maxPerOrigin: number): ConnectionPool {
   const states = new Map<string, OriginState>()

@@ -84,6 +84,8 @@ const CLIENT_OPTIONS: Client.Options = {
  * Each connection is an undici `Client`. undici's pools are not used, because a pool does not tell an exchange that
  * dialled from an exchange on an open connection. The meaning of a broken connection and the timings of an attempt
  * depend on that difference.
+ *
+ * @param ca certificate authorities in PEM; `undefined` for Node's
  */
 export async function loadConnections(
   guard: AddressGuard,

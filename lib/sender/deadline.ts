@@ -4,11 +4,18 @@ import { INTERRUPTED, SendError, TIMEOUT } from './send-error.ts'
 export interface Deadline {
   /** Sets the action at the end, run at once if the deadline has passed. Replaces the previous action. */
   onEnd(stop: (error: SendError) => void): void
+  /** Ends the attempt. */
+  interrupt(): void
   /** The attempt has ended by itself. */
   clear(): void
 }
 
-/** Starts the time of an attempt. */
+/**
+ * Starts the time of an attempt.
+ *
+ * @param timeoutMs milliseconds for the whole attempt
+ * @param signal ends the attempt when aborted
+ */
 export function startDeadline(timeoutMs: number, signal: AbortSignal | undefined): Deadline {
   let error: SendError | undefined
   let stop: ((error: SendError) => void) | undefined
@@ -24,6 +31,7 @@ export function startDeadline(timeoutMs: number, signal: AbortSignal | undefined
   else if (signal) listenersOf(signal).add(interrupt)
 
   return {
+    interrupt,
     onEnd(next) {
       stop = next
       if (error) next(error)

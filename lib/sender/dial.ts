@@ -17,12 +17,12 @@ import {
 /** The timings of an attempt, as far as known. */
 export type Timings = { -readonly [Part in keyof AttemptTimings]: AttemptTimings[Part] }
 
-/** Nothing has happened yet. */
+/** Makes the timings of an attempt before its start: every part null. */
 export function createTimings(): Timings {
   return { dnsMs: null, connectMs: null, tlsMs: null, firstByteMs: null }
 }
 
-/** Where a connection goes. */
+/** The destination of a connection, and the functions that open it. */
 export interface DialTarget {
   readonly hostname: string
   readonly port: number
@@ -155,6 +155,8 @@ const LOST_AFTER_MS = 10_000
 /**
  * Makes at most one look-up at a time for each name (single flight). The system resolves only a few names at once, and
  * an endpoint with a silent name server would take all these places with a few attempts.
+ *
+ * @param lostAfterMs milliseconds after which a look-up that never calls back no longer holds its name
  */
 export function shareLookups(lookup: Lookup, lostAfterMs: number = LOST_AFTER_MS): AddressGuard['resolve'] {
   const underWay = new Map<string, { readonly answer: Promise<LookupAddress[]>; readonly begunAt: number }>()

@@ -46,6 +46,8 @@ const PIECE_BYTES = 2048
  *
  * The first piece of an answer is handed on at once. All later pieces, of all connections, take turns; a connection
  * reads nothing from the system before its turn, so that the other side has to wait.
+ *
+ * @param turns the queue of all connections' pieces
  */
 export function connectMetered(options: TcpNetConnectOpts, turns: ReadingTurns): MeteredSocket {
   let received = 0

@@ -1,3 +1,5 @@
+import { readWhole } from '../base/options.ts'
+import { withDeadline } from '../base/time.ts'
 import {
   type DestinationRules,
   judgeAddresses,
@@ -18,14 +20,15 @@ import { readSenderOptions, type WebhookSenderOptions } from './sender-options.t
 /**
  * Sends webhooks over HTTP/1.1 on connections that are kept open, to the public internet only (see `judgeUrl`): no
  * redirect is followed, no proxy of the environment used, nothing decompressed. Opens nothing before the first attempt;
- * the first attempt or `prepare` loads undici. Closing waits for the attempts under way.
+ * the first attempt or `prepare` loads undici. Closing waits for the attempts in flight, by default as long as an attempt may
+ * take, and ends a second after that time at the latest, also when the network is silent.
  *
  * The `error` of an answer is a {@link SendErrorCode}. A 2xx counts although the body is longer than the part that is
  * kept; a body that neither ends nor reaches that length in time is a `timeout`.
  *
  * @throws `TypeError` or `RangeError` for an option that cannot be used
  */
-export function createWebhookSender(options: WebhookSenderOptions = {}): WebhookSender {
+export function createWebhookSender(options: WebhookSenderOptions = {}): WebhookSender & AsyncDisposable {
   const { destinations, timeoutMs, maxConnectionsPerOrigin, userAgent, lookup, ca } =
     readSenderOptions(options)
   const guard: AddressGuard = {
@@ -33,6 +36,7 @@ export function createWebhookSender(options: WebhookSenderOptions = {}): Webhook
     judge: (addresses) => judgeAddresses(addresses, destinations),
     judgeUnresolved: (hostname, error) => judgeUnresolved(hostname, error, destinations),
   }
+  const inFlight = new Set<Deadline>()
   let pool: Promise<ConnectionPool> | undefined
   let closing: Promise<void> | undefined
 
@@ -52,12 +56,20 @@ export function createWebhookSender(options: WebhookSenderOptions = {}): Webhook
     }
   }
 
-  async function close(): Promise<void> {
+  async function closePool(): Promise<void> {
     const opened = await pool?.catch(() => undefined)
     await opened?.close()
   }
 
-  return {
+  async function close(waitMs: number): Promise<void> {
+    const closed = closePool()
+    await withDeadline(closed, waitMs, () => {
+      for (const deadline of inFlight) deadline.interrupt()
+    })
+    await withDeadline(closed, CLOSE_GRACE_MS, () => {})
+  }
+
+  const sender: WebhookSender & AsyncDisposable = {
     judge: (url) => judgeDestination(url, { ...destinations, lookup }),
     async prepare() {
       await open().catch((cause) => {
@@ -74,6 +86,7 @@ export function createWebhookSender(options: WebhookSenderOptions = {}): Webhook
         // The time for loading undici does not count as the subscriber's.
         startedAt = performance.now()
         deadline = startDeadline(timeoutMs, signal)
+        inFlight.add(deadline)
         const connection = await take(origin, deadline)
         const path = pathname + search
         const answer = await connection
@@ -84,14 +97,20 @@ export function createWebhookSender(options: WebhookSenderOptions = {}): Webhook
         return fail(toSendError(error, SENDER_FAILED), timings, performance.now() - startedAt)
       } finally {
         deadline?.clear()
+        if (deadline) inFlight.delete(deadline)
       }
     },
-    close() {
-      closing ??= close()
+    close(given = {}) {
+      closing ??= close(readWhole('timeoutMs', given.timeoutMs, timeoutMs, { min: 0 }))
       return closing
     },
+    [Symbol.asyncDispose]: () => sender.close(),
   }
+  return sender
 }
+
+/** For interrupted attempts to close their sockets. */
+const CLOSE_GRACE_MS = 500
 
 /** @throws `SendError` for a URL that is refused without a look-up */
 function readUrl(text: string, destinations: DestinationRules): URL {
@@ -149,7 +168,7 @@ function firstOf(value: string | string[] | undefined): string | undefined {
 function fail({ code, message }: SendError, timings: Timings, durationMs: number): WebhookAnswer {
   // The timings of a refused destination are withheld: an existing name takes longer or shorter to resolve than a
   // missing name. Otherwise a copy, because a name that resolves after the deadline still changes the original.
-  const told = code === DESTINATION_REFUSED ? createTimings() : { ...timings }
+  const shown = code === DESTINATION_REFUSED ? createTimings() : { ...timings }
   return {
     status: null,
     error: code,
@@ -157,6 +176,6 @@ function fail({ code, message }: SendError, timings: Timings, durationMs: number
     detail: message,
     bodyExcerpt: '',
     durationMs,
-    timings: told,
+    timings: shown,
   }
 }

@@ -248,11 +248,13 @@ function rotatedKeys(
           'rotate without overlap, or revoke a key',
       )
     case 'refused':
-      throw new BusinessApiError(INVALID_STATE, `${action} as it ${obstacleOf(previous)}`)
+      throw new BusinessApiError(INVALID_STATE, `${action} as the key ${obstacleOf(previous)}`)
   }
 }
 
 function obstacleOf({ revokedAt, successorId }: ApiKey): string {
-  if (revokedAt !== null) return 'is revoked'
-  return successorId === null ? 'has expired' : 'has been rotated'
+  if (revokedAt !== null) return 'is revoked: create a new key'
+  return successorId === null
+    ? 'has expired: create a new key'
+    : `has been rotated: rotate its successor ${successorId}`
 }

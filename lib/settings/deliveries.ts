@@ -19,7 +19,8 @@ import type {
   DeliveryState,
   DeliveryStore,
 } from '../webhooks/deliveries.ts'
-import { type Acting, ActorSchema, type MakeEntry } from './audit.ts'
+import type { Acting, MakeEntry } from './audit.ts'
+import { audited, defineCall } from './calls.ts'
 import { type Page, type PageQuery, pageEntries, readPage } from './page.ts'
 
 // --- Types ---
@@ -138,21 +139,14 @@ export const STATES = Object.keys(STATE_WORDS) as readonly DeliveryState[]
 const typeRequirement = `must be one of ${EVENT_TYPES.join(', ')}`
 const statesRequirement = `must be one or more of ${STATES.join(', ')}`
 
-const FilterSchema = v.object({
-  organizationId: OrganizationIdSchema,
+const FILTER = {
   endpointId: v.exactOptional(IdSchema),
   type: v.exactOptional(v.picklist(EVENT_TYPES, typeRequirement)),
   since: v.exactOptional(MomentSchema),
   until: v.exactOptional(MomentSchema),
-})
-const RecoverSchema = v.object({ ...FilterSchema.entries, actor: ActorSchema })
-const RecoverPartSchema = v.object({
-  ...RecoverSchema.entries,
-  ...pageEntries('dlv'),
-  limit: v.optional(whole(1, PART_MAX), PART_MAX),
-})
-const CountSchema = v.object({
-  ...FilterSchema.entries,
+}
+const COUNT = {
+  ...FILTER,
   eventId: v.exactOptional(IdSchema),
   states: v.exactOptional(
     v.pipe(
@@ -160,10 +154,19 @@ const CountSchema = v.object({
       v.minLength(1, statesRequirement),
     ),
   ),
-})
+}
+const CountSchema = v.object({ organizationId: OrganizationIdSchema, ...COUNT })
 const ListSchema = v.object({ ...CountSchema.entries, ...pageEntries('dlv') })
-const RefSchema = v.object({ organizationId: OrganizationIdSchema, deliveryId: IdSchema })
-const ChangeSchema = v.object({ ...RefSchema.entries, actor: ActorSchema })
+const REF = { deliveryId: IdSchema }
+const readGet = defineCall('Cannot show a delivery', REF)
+const readRedeliver = defineCall('Cannot redeliver a delivery', REF)
+const readCancel = defineCall('Cannot cancel a delivery', REF)
+const readRecover = defineCall('Cannot recover deliveries', FILTER)
+const readRecoverPart = defineCall('Cannot recover deliveries', {
+  ...FILTER,
+  ...pageEntries('dlv'),
+  limit: v.optional(whole(1, PART_MAX), PART_MAX),
+})
 
 // --- Calls ---
 
@@ -190,59 +193,39 @@ export function createDeliverySettings(
     },
 
     async get(organizationId, deliveryId) {
-      const input = read(RefSchema, { organizationId, deliveryId }, 'Cannot show a delivery')
-      return found(
-        await store.deliveries.get(input.organizationId, input.deliveryId),
-        'Cannot show a delivery',
-      )
+      const { organizationId: owner, input, action } = readGet(organizationId, { deliveryId })
+      return found(await store.deliveries.get(owner, input.deliveryId), action)
     },
 
-    async redeliver(organizationId, deliveryId, { actor } = {}) {
-      const action = 'Cannot redeliver a delivery'
-      const input = read(ChangeSchema, { organizationId, deliveryId, actor }, action)
-      const { organizationId: owner, deliveryId: id } = input
-      const entry = makeEntry('delivery.redelivered', id, input.actor)
-      const recovered = await store.deliveries.recover({
-        organizationId: owner,
-        ids: [id],
-        filter: {},
-        limit: 1,
-        entry,
-      })
-      const delivery = found(await store.deliveries.get(owner, id), action)
+    async redeliver(organizationId, deliveryId, options) {
+      const call = readRedeliver(organizationId, { ...options, deliveryId })
+      const { deliveryId: id } = call.input
+      const request = audited(makeEntry, call, 'delivery.redelivered', id)
+      const recovered = await store.deliveries.recover({ ...request, ids: [id], filter: {}, limit: 1 })
+      const delivery = found(await store.deliveries.get(call.organizationId, id), call.action)
       if (recovered.includes(id)) return delivery
-      throw new BusinessApiError(INVALID_STATE, `${action} as ${obstacleOf(delivery)}`)
+      throw new BusinessApiError(INVALID_STATE, `${call.action} as ${obstacleOf(delivery)}`)
     },
 
     async recover(organizationId, { onProgress = () => {}, ...options } = {}) {
-      const given = { ...withoutUndefined(options), organizationId }
-      const {
-        organizationId: owner,
-        actor,
-        ...filter
-      } = read(RecoverSchema, given, 'Cannot recover deliveries')
-      const entry = makeEntry('deliveries.recovered', filter.endpointId ?? owner, actor, { filter })
+      const call = readRecover(organizationId, options)
+      const { organizationId: owner, input: filter } = call
+      const { entry } = audited(makeEntry, call, 'deliveries.recovered', filter.endpointId ?? owner, {
+        filter,
+      })
       const part = { filter: { ...filter, states: RECOVERABLE }, entry, onProgress }
-      const { recovered } = await recover(store.deliveries, owner, part)
-      return { recovered }
+      return { recovered: (await recover(store.deliveries, owner, part)).recovered }
     },
 
-    async recoverPart(organizationId, options = {}) {
-      const given = { ...withoutUndefined(options), organizationId }
-      const {
-        organizationId: owner,
-        actor,
-        limit,
-        before,
-        ...filter
-      } = read(RecoverPartSchema, given, 'Cannot recover deliveries')
-      const entry = makeEntry('deliveries.recovered', filter.endpointId ?? owner, actor, { filter })
-      return recover(store.deliveries, owner, {
-        filter: { ...filter, states: RECOVERABLE },
-        entry,
-        limit,
-        before,
+    async recoverPart(organizationId, options) {
+      const call = readRecoverPart(organizationId, options)
+      const { organizationId: owner } = call
+      const { limit, before, ...filter } = call.input
+      const { entry } = audited(makeEntry, call, 'deliveries.recovered', filter.endpointId ?? owner, {
+        filter,
       })
+      const part = { filter: { ...filter, states: RECOVERABLE }, entry, limit, before }
+      return recover(store.deliveries, owner, part)
     },
 
     async count(organizationId, query = {}) {
@@ -251,22 +234,24 @@ export function createDeliverySettings(
       return store.deliveries.count(owner, filter, COUNT_MAX)
     },
 
-    async cancel(organizationId, deliveryId, { actor } = {}) {
-      const action = 'Cannot cancel a delivery'
-      const input = read(ChangeSchema, { organizationId, deliveryId, actor }, action)
-      const { organizationId: owner, deliveryId: id } = input
-      const entry = makeEntry('delivery.cancelled', id, input.actor)
+    async cancel(organizationId, deliveryId, options) {
+      const call = readCancel(organizationId, { ...options, deliveryId })
+      const { organizationId: owner, action } = call
+      const { deliveryId: id } = call.input
+      const { entry } = audited(makeEntry, call, 'delivery.cancelled', id)
       const isCancelled = await store.deliveries.cancel(owner, id, entry)
       const delivery = found(await store.deliveries.get(owner, id), action)
       if (isCancelled) return delivery
-      throw new BusinessApiError(INVALID_STATE, `${action} as it is ${STATE_WORDS[delivery.state]}`)
+      throw new BusinessApiError(INVALID_STATE, `${action} as the delivery is ${STATE_WORDS[delivery.state]}`)
     },
   }
 }
 
 function obstacleOf({ state }: Delivery): string {
   const isOpen = state === 'pending' || state === 'in_flight'
-  return isOpen ? `it is ${STATE_WORDS[state]}` : 'its endpoint has been removed'
+  return isOpen
+    ? `the delivery is ${STATE_WORDS[state]}: wait until the delivery has ended`
+    : 'the endpoint of the delivery has been removed'
 }
 
 /**

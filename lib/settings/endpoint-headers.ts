@@ -100,7 +100,9 @@ function copy<Value>(headers: Readonly<Record<string, Value>>): Readonly<Record<
 
 // --- Patches ---
 
-/** Applies a patch. The names of headers are compared without regard to case. */
+/**
+ * Applies a patch to headers: a value sets a header, null removes a header. Names are compared without regard to case.
+ */
 export function patchHeaders(present: HeaderValues, patch: HeaderPatch): HeaderValues {
   if (patch === null) return {}
   const patched = new Set(Object.keys(patch).map((name) => name.toLowerCase()))
@@ -122,13 +124,13 @@ export function checkHeaderBounds(headers: HeaderValues, action: string): void {
   if (all.length > HEADERS_MAX) {
     throw new BusinessApiError(
       LIMIT_REACHED,
-      `${action} as it would have ${all.length} headers, more than ${HEADERS_MAX}: remove some`,
+      `${action} as the endpoint would have ${all.length} headers, more than ${HEADERS_MAX}: remove some`,
     )
   }
   const bytes = all.reduce((sum, [name, value]) => sum + name.length + value.length + 4, 0)
   if (bytes <= HEADER_BYTES_MAX) return
   throw new BusinessApiError(
     LIMIT_REACHED,
-    `${action} as its headers would take ${bytes} bytes, more than ${HEADER_BYTES_MAX}: remove some, or shorten their values`,
+    `${action} as the headers of the endpoint would take ${bytes} bytes, more than ${HEADER_BYTES_MAX}: remove some, or shorten their values`,
   )
 }

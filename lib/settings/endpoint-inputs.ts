@@ -43,7 +43,11 @@ const REF = { endpointId: IdSchema }
 /** Reads the input of `list`. */
 export const readList = defineCall('Cannot list webhook endpoints', {})
 
-/** Reads the input of a call about one endpoint: `pause`. */
+/**
+ * Defines a call about one endpoint without further fields.
+ *
+ * @param verb the verb of the call, for messages: `pause`
+ */
 export function defineRef(verb: string) {
   return defineCall(`Cannot ${verb} a webhook endpoint`, REF)
 }

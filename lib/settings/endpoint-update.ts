@@ -12,7 +12,7 @@ import { checkUrl, type JudgeUrl, type ReadUpdate } from './endpoint-inputs.ts'
 
 /** Changes of a webhook endpoint; absent fields stay. */
 export interface EndpointUpdate extends Acting {
-  /** Where to: https, public, on port 443 or from 1024 on. Judged now and again at every attempt. */
+  /** The URL of the endpoint: https, public, on port 443 or from 1024 on. Judged now and again at every attempt. */
   readonly url?: string | undefined
   /** The event types to be sent, one at least, each once; null: every type, also types added later. */
   readonly types?: readonly EventType[] | null | undefined
@@ -56,7 +56,7 @@ export function createEndpointUpdate(
     }
     throw new BusinessApiError(
       INVALID_STATE,
-      `${call.action} as other calls change its headers at the same time: try again`,
+      `${call.action} as other calls change the headers of the endpoint at the same time: try again`,
     )
   }
 }

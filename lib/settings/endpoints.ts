@@ -65,14 +65,14 @@ export interface EndpointSettings {
   /**
    * Pauses the endpoint: deliveries wait until it is resumed.
    *
-   * @throws `BusinessApiError` with code `invalid_state` when it is disabled
+   * @throws `BusinessApiError` with code `invalid_state` when the endpoint is disabled
    */
   pause(organizationId: string, endpointId: string, options?: Acting): Promise<WebhookEndpoint>
 
   /**
    * Ends a pause: waiting deliveries are sent.
    *
-   * @throws `BusinessApiError` with code `invalid_state` when it is disabled
+   * @throws `BusinessApiError` with code `invalid_state` when the endpoint is disabled
    */
   resume(organizationId: string, endpointId: string, options?: Acting): Promise<WebhookEndpoint>
 
@@ -153,7 +153,10 @@ export function createEndpointSettings(
       const moved = await endpoints.setState({ ...request, endpointId: id, state: to, from })
       const endpoint = found(moved, call.action)
       if (endpoint.state === to) return endpoint
-      throw new BusinessApiError(INVALID_STATE, `${call.action} as it is ${endpoint.state}`)
+      throw new BusinessApiError(
+        INVALID_STATE,
+        `${call.action} as the endpoint is ${endpoint.state}: enable the endpoint first`,
+      )
     }
   }
 

@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import type { RateLimit } from '../access/rate-limit.ts'
 import { BusinessApiError, LIMIT_REACHED } from '../base/errors.ts'
-import { found, IdSchema, OrganizationIdSchema, read } from '../base/host-input.ts'
+import { found, IdSchema } from '../base/host-input.ts'
 import type { Clock, Ids } from '../base/ids.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { EVENT_TYPES, type EventType } from '../resources/event-catalogue.ts'
@@ -11,7 +11,8 @@ import type { DeliveryAttempt } from '../webhooks/deliveries.ts'
 import type { SecretOpener } from '../webhooks/secret-sealing.ts'
 import type { WebhookAnswer, WebhookSender } from '../webhooks/webhook-sender.ts'
 import { toEventRecord } from '../writes/event-envelope.ts'
-import { type Acting, ActorSchema, type MakeEntry } from './audit.ts'
+import type { Acting, MakeEntry } from './audit.ts'
+import { audited, defineCall } from './calls.ts'
 
 // --- Types ---
 
@@ -35,11 +36,11 @@ export interface TestResult extends Omit<DeliveryAttempt, 'number' | 'startedAt'
 
 // --- Inputs ---
 
-const SendSchema = v.object({
-  organizationId: OrganizationIdSchema,
+const ACTION = 'Cannot send a test webhook'
+
+const readSend = defineCall(ACTION, {
   endpointId: IdSchema,
   type: v.optional(v.picklist(EVENT_TYPES, `must be one of ${EVENT_TYPES.join(', ')}`)),
-  actor: ActorSchema,
 })
 
 // --- Call ---
@@ -59,37 +60,35 @@ export interface TestDeliveryTools {
 /** Of an organization, so that no signed-in person makes the service a cannon: 10 at once, 10 a minute. */
 const TESTS: RateLimit = { perSecond: 10 / 60, burst: 10 }
 
-/** Sends an example of an event to an endpoint at once. */
+/** Creates the call `sendTest`, which sends an example of an event to an endpoint at once. */
 export function createTestDelivery(
   store: Pick<BusinessApiStore, 'endpoints' | 'audit'>,
   { sender, sealer, headerPrefix, ids, clock, makeEntry }: TestDeliveryTools,
 ): (organizationId: string, endpointId: string, options?: SendTestOptions) => Promise<TestResult> {
-  const action = 'Cannot send a test webhook'
-
-  return async (organizationId, endpointId, { type: wanted, actor } = {}) => {
+  return async (organizationId, endpointId, options) => {
     if (!sender) {
       throw new TypeError(
-        `${action} as option 'sender' is not set: give createDeveloperSettings the one of createWebhookSender()`,
+        `${ACTION} as option 'sender' is not set: give createDeveloperSettings a sender of createWebhookSender()`,
       )
     }
-    const input = read(SendSchema, { organizationId, endpointId, type: wanted, actor }, action)
-    const ref = { organizationId: input.organizationId, endpointId: input.endpointId }
-    const target = found(await store.endpoints.getTarget(ref.organizationId, ref.endpointId), action)
-    const type = input.type ?? target.types?.[0] ?? 'client.created'
+    const call = readSend(organizationId, { ...options, endpointId })
+    const ref = { organizationId: call.organizationId, endpointId: call.input.endpointId }
+    const target = found(await store.endpoints.getTarget(ref.organizationId, ref.endpointId), ACTION)
+    const type = call.input.type ?? target.types?.[0] ?? 'client.created'
     const { id: eventId, body } = toEventRecord(ids('evt_test'), type, exampleData(type), clock())
     // By the store's clock, as every delivery is signed.
     const timestamp = Math.floor(target.storeTime / 1000)
     const request = makeRequest({ ...ref, ...target, eventId, type, body }, sealer, headerPrefix, timestamp)
     // Recorded before the test is sent: a test sent without a record would be worse than a record without a test.
-    const entry = makeEntry('endpoint.test_sent', ref.endpointId, input.actor, { type, eventId })
+    const { entry } = audited(makeEntry, call, 'endpoint.test_sent', ref.endpointId, { type, eventId })
     if (!(await store.audit.record(ref.organizationId, entry, TESTS))) {
       throw new BusinessApiError(
         LIMIT_REACHED,
-        `${action} as the organization has sent 10 within a minute: wait a little`,
+        `${ACTION} as the organization has sent 10 within a minute: wait a little`,
       )
     }
     const answer = await attempt(sender, request, createInterruption(), rethrow)
-    if (answer.wasMade === false) throw new Error(`${action} as ${answer.detail ?? answer.error}`)
+    if (answer.wasMade === false) throw new Error(`${ACTION} as ${answer.detail ?? answer.error}`)
     return { delivered: isSuccess(answer), eventId, type, ...toResult(answer) }
   }
 }

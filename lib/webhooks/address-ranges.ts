@@ -70,7 +70,11 @@ export function findRefusedRange(address: ParsedAddress): AddressRange | undefin
   return REFUSED_RANGES.find((candidate) => lies(judged, candidate))
 }
 
-/** Finds the first range that contains an address, or the IPv4 address inside an IPv6 address. */
+/**
+ * Finds the first range that contains an address, or the IPv4 address inside an IPv6 address.
+ *
+ * @returns `undefined` if no range does
+ */
 export function findRange(address: ParsedAddress, ranges: readonly AddressRange[]): AddressRange | undefined {
   const isEmbedding = lies(address, NAT64) || lies(address, MAPPED)
   const forms = isEmbedding ? [address, readEmbedded(address)] : [address]

@@ -247,8 +247,10 @@ export type PurgeEntry = Omit<AuditRecord, 'subjectId'>
 export interface PurgeRequest {
   /** Age of the events to purge, with their deliveries and attempts, in milliseconds. Events with a pending delivery or a delivery in flight stay. */
   readonly eventsAfterMs: number
-  /** Rows of each kind at most, so that no part takes long. */
+  /** Rows of each kind at most, so that no part takes long; of deliveries ten times as many, or those of a single event. */
   readonly limit: number
+  /** The `next` of the previous part. Default null: the purge begins with the oldest event. */
+  readonly cursor?: string | null
   /**
    * The audit entry left in each organization that loses events, with the organization as the subject. `details.events`
    * gets the number of events that the organization has lost in all purges with this entry. Absent, as for the purge of
@@ -262,6 +264,27 @@ export interface PurgeReport {
   readonly events: number
   /** Expired entries of idempotency keys. */
   readonly idempotencyKeys: number
+  /** The cursor of the next part; null: nothing that can be purged is left. */
+  readonly next: string | null
+}
+
+/** Asks for the next part of the purge that all delivery loops share. */
+export interface SharedPurgeRequest extends Pick<PurgeRequest, 'eventsAfterMs' | 'limit'> {
+  /** The share of the time that parts may take, of all processes together: 0.25. */
+  readonly share: number
+}
+
+/** The answer to a {@link SharedPurgeRequest}. */
+export interface SharedPurgeReport extends Omit<PurgeReport, 'next'> {
+  /** True if nothing that can be purged is left, or if another process is at it. */
+  readonly isDone: boolean
+  /** Milliseconds until the next part may begin. */
+  readonly waitMs: number
+  /**
+   * By how much the first event that the purge has not come to is older than `eventsAfterMs`, in milliseconds; 0: there is
+   * no such event. Null where this call was not to purge yet.
+   */
+  readonly lagMs: number | null
 }
 
 /**
@@ -361,9 +384,16 @@ export interface DeliveryStore {
   measure(): Promise<Backlog>
 
   /**
-   * Purges a bounded part of the old rows. A report below the limit of both kinds says that nothing is left to purge.
+   * Purges a bounded part of the old rows, oldest first, after the cursor. Events that must stay are walked past, so a part
+   * may purge nothing although more is left.
    */
   purge(request: PurgeRequest): Promise<PurgeReport>
+
+  /**
+   * Purges the next part, where the previous part of any process ended. One process at a time purges, and no part begins
+   * before the rest after the previous part has ended. Events that had to stay are looked at again once an hour.
+   */
+  continuePurge(request: SharedPurgeRequest): Promise<SharedPurgeReport>
 
   /**
    * Calls `onDue` soon after deliveries have been written: at once for writes that this process has committed through

@@ -117,7 +117,7 @@ function isAllowedPort({ port }: URL, { allowHttp }: DestinationRules): boolean 
   return Number(port) >= FREE_PORTS_FROM || (port === '80' && allowHttp === true)
 }
 
-/** The host of a URL without brackets, and without the dots that end a name given in full. */
+/** Reads the host of a URL, without brackets and without the dots that end a name given in full. */
 export function readHost({ hostname }: URL): string {
   return hostname.replace(/^\[|\]$|\.+$/g, '')
 }

@@ -40,6 +40,8 @@ export function isNotThere(error: unknown): boolean {
  * servers would hold up every other endpoint, and the host.
  *
  * A name that no server has may still be in the hosts file: the system is asked for such names, one at a time.
+ *
+ * @param options the name servers and the time for each; `system` resolves the names that no server has
  */
 export function createPublicLookup({
   servers,

@@ -59,6 +59,21 @@ export interface SecretUnsealedNotice extends EndpointRef {
   readonly kind: 'secret_unsealed'
 }
 
+/**
+ * Old events are not purged in time. Sent once by each process, and again after the purge has succeeded or has caught up.
+ */
+export interface RetentionBehindNotice {
+  readonly kind: 'retention_behind'
+  /** `failing`: three parts of the purge in a row have failed. `slow`: for 10 minutes the purge has been an hour behind. */
+  readonly reason: 'failing' | 'slow'
+  /** Age at which events are purged, in milliseconds. */
+  readonly retentionMs: number
+  /** By how much the oldest event that the purge has not come to is older, in milliseconds; null of a failing purge. */
+  readonly lagMs: number | null
+  /** Failed parts since the last one that succeeded. */
+  readonly failures: number
+}
+
 /** A notice of a secret or an API key about to expire. */
 export type ExpiryNotice = SecretExpiringNotice | ApiKeyExpiringNotice
 
@@ -73,6 +88,7 @@ export type Notice =
   | EndpointDisabledNotice
   | DeliveryDeadLetteredNotice
   | SecretUnsealedNotice
+  | RetentionBehindNotice
   | ExpiryNotice
 
 // --- Store ---

@@ -101,7 +101,8 @@ export function createSecretSealer(
     if (allowPlaintextSecrets) return PLAIN_PREFIX + text
     throw new BusinessApiError(
       SECRET_UNAVAILABLE,
-      `Cannot store the ${name} as option 'secretKeys' is empty and 'allowPlaintextSecrets' is not set`,
+      `Cannot store the ${name} as option 'secretKeys' is empty and 'allowPlaintextSecrets' is not set: ` +
+        'give a key, made by openssl rand -base64 32',
     )
   }
 

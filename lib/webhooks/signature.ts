@@ -112,7 +112,7 @@ export function verifyWebhook(
   if (!hasMatch(signatures, expected)) {
     throw new WebhookError(
       SIGNATURE_MISMATCH,
-      'no signature matches: the secret is another, or the body is not as it was sent',
+      "no signature matches: the secret differs from the sender's, or the body was changed after signing",
     )
   }
   checkTime(Number(timestamp), toleranceSeconds, clock)
@@ -128,14 +128,14 @@ interface SignatureHeader {
 function parseHeader(header: string | readonly string[] | null | undefined): SignatureHeader {
   const [value, ...others] = typeof header === 'string' ? [header] : (header ?? [])
   if (!value) {
-    throw new WebhookError(SIGNATURE_MISSING, 'it has no signature header')
+    throw new WebhookError(SIGNATURE_MISSING, 'the signature header is missing')
   }
   const [timestamp = '', ...otherTimes] = valuesOf(value, 't')
   const signatures = valuesOf(value, 'v1')
   if (others.length > 0 || otherTimes.length > 0 || !/^\d+$/.test(timestamp) || !signatures.length) {
     throw new WebhookError(
       SIGNATURE_MALFORMED,
-      'its signature header is not one t of digits and at least one v1',
+      'the signature header is not a single t of digits with at least one v1',
     )
   }
   return { timestamp, signatures }
@@ -175,7 +175,7 @@ function checkTime(timestamp: number, toleranceSeconds: number, clock: () => num
   if (!(difference <= toleranceSeconds)) {
     throw new WebhookError(
       SIGNATURE_EXPIRED,
-      `its t is ${difference} seconds away from the clock: at most ${toleranceSeconds} are allowed`,
+      `the time t of the signature is ${difference} seconds away from the clock, more than ${toleranceSeconds}: check the clock`,
     )
   }
 }
@@ -202,7 +202,7 @@ function readSecrets(secrets: string | readonly string[]): readonly string[] {
 function checkBody(body: unknown): void {
   if (typeof body === 'string' || body instanceof Uint8Array) return
   throw new TypeError(
-    'Cannot sign or verify a body that is neither text nor bytes: it must be raw, as no parser has seen it',
+    'Cannot sign or verify a body that is neither text nor bytes: give the raw body, before any parser',
   )
 }
 

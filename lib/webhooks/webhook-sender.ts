@@ -64,6 +64,10 @@ export interface WebhookSender {
   judge?(url: string): Promise<DestinationVerdict>
   /** @param signal ends the attempt at once, with the error `interrupted` */
   send(request: WebhookRequest, signal?: AbortSignal): Promise<WebhookAnswer>
-  /** Closes the connections that are kept open. Resolves when all are closed. */
-  close(): Promise<void>
+  /**
+   * Closes the connections. Resolves when all are closed, after the attempts in flight.
+   *
+   * @param options.timeoutMs how long attempts in flight may take, in milliseconds; attempts left then are interrupted
+   */
+  close(options?: { timeoutMs?: number | undefined }): Promise<void>
 }

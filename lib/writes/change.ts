@@ -27,13 +27,13 @@ export type ChangeKeyReservation = Omit<KeyReservation, 'reply'>
 /**
  * The outcome of a change. Nothing was written unless the outcome is `changed`.
  *
- * - `changed`: written, now or by an earlier call with the same id; with the record after the change.
+ * - `changed`: written, now or by an earlier call with the same id; with the representation after the change.
  * - `not_found`: the organization has no record of that id.
  * - `refused`: the record is in a state that does not allow it, or breaks a rule that the verb names.
  * - `replayed`, `mismatch`, `in_progress`: as for a creation.
  */
-export type ChangeOutcome<Item, Reason extends string = never> =
-  | { readonly outcome: 'changed'; readonly item: Item }
+export type ChangeOutcome<Representation, Reason extends string = never> =
+  | { readonly outcome: 'changed'; readonly representation: Representation }
   | { readonly outcome: 'not_found' }
   | { readonly outcome: 'refused'; readonly state: string; readonly reason: Reason | 'state' }
   | { readonly outcome: 'mismatch' | 'in_progress' }

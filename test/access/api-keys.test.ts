@@ -10,7 +10,7 @@ import {
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
-/** The smallest secret but one. */
+/** The secret of value 1. */
 const KNOWN = `bapi_live_${'0'.repeat(42)}1`
 
 /** CRC32 bit by bit and base62 by hand, to hold the library's against. */
@@ -29,7 +29,7 @@ function checksumOf(text: string): string {
   return digits
 }
 
-test('generateApiKey() makes <prefix>_live_, 43 digits of secret and 6 of CRC32 over all before them', () => {
+test('generateApiKey() makes <prefix>_live_, 43 digits of secret and 6 of CRC32 over the text before', () => {
   for (const prefix of ['bapi', 'a', 'acme1234567890xy']) {
     const key = generateApiKey(prefix)
     const [, secret = '', checksum] =
@@ -41,14 +41,14 @@ test('generateApiKey() makes <prefix>_live_, 43 digits of secret and 6 of CRC32 
 test('generateApiKey() never makes the same key twice, and fills every digit of the secret', () => {
   const keys = Array.from({ length: 2000 }, () => generateApiKey('bapi'))
   assert.equal(new Set(keys).size, 2000)
-  // 2^256 is about 7.8 times 62^42: the first digit is 0 to 7, every other one is any of the 62.
+  // 2^256 is about 7.8 times 62^42: the first digit is 0 to 7, every later digit any of the 62.
   for (let position = 'bapi_live_'.length; position < 'bapi_live_'.length + 43; position++) {
     const seen = new Set(keys.map((key) => key.charAt(position))).size
     assert.ok(position === 'bapi_live_'.length ? seen > 4 : seen > 50, `${seen} at ${position}`)
   }
 })
 
-test('isWellFormedApiKey() accepts what generateApiKey() makes', () => {
+test('isWellFormedApiKey() accepts a key of generateApiKey()', () => {
   for (let round = 0; round < 1000; round++) assert.ok(isWellFormedApiKey(generateApiKey('bapi')))
 })
 
@@ -84,7 +84,7 @@ test('isWellFormedApiKey() refuses every key with two neighbours swapped or a ch
   }
 })
 
-test('isWellFormedApiKey() refuses what only resembles a key', () => {
+test('isWellFormedApiKey() refuses a text that only resembles a key', () => {
   const key = generateApiKey('bapi')
   const unchecked = 'bapi_test_'.padEnd(53, '0')
   for (const text of [
@@ -102,7 +102,7 @@ test('isWellFormedApiKey() refuses what only resembles a key', () => {
   }
 })
 
-test('API_KEY_PATTERN finds keys of every prefix in a text and nothing around them', () => {
+test('API_KEY_PATTERN finds keys of every prefix in a text, and no neighbouring text', () => {
   const KNOWN_KEY = generateApiKey('bapi')
   assert.match(generateApiKey('bapi'), API_KEY_PATTERN)
   assert.match(generateApiKey('a234567890123456'), API_KEY_PATTERN)

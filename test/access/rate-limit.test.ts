@@ -7,11 +7,11 @@ import {
   takeToken,
 } from '../../lib/access/rate-limit.ts'
 
-/** A moment of this decade: what floating point loses depends on it. */
+/** A moment of this decade, because the loss of floating point depends on the moment. */
 const NOW = Date.UTC(2026, 2, 14, 9, 26, 53, 589)
 const UNUSED: BucketTimes = { key: 0, organization: 0 }
 
-/** What floating point is forgiven, once for each token. */
+/** The forgiven error of floating point, once for each token. */
 const FORGIVEN_MS = 0.01
 
 function limits(key: [perSecond: number, burst: number], organization: [number, number]): RateLimits {
@@ -39,7 +39,7 @@ function createBuckets(initial: RateLimits) {
 
 // --- By table ---
 
-/** Moments in ms from the start, each with what the key's bucket of 10 per second and burst 3 says. */
+/** Moments in ms from the start, each with the state of a key's bucket of 10 per second and burst 3. */
 const TABLE: readonly [at: number, remaining: number, retryAfterMs: number, resetMs: number][] = [
   [0, 2, 0, 100],
   [0, 1, 0, 200],
@@ -55,7 +55,7 @@ const TABLE: readonly [at: number, remaining: number, retryAfterMs: number, rese
 ]
 
 for (const scope of ['key', 'organization'] as const) {
-  test(`takeToken() empties and refills the bucket of the ${scope} as it says`, () => {
+  test(`takeToken() empties and refills the bucket of the ${scope} as the state reports`, () => {
     const tight: [number, number] = [10, 3]
     const buckets = createBuckets(scope === 'key' ? limits(tight, ROOMY) : limits(ROOMY, tight))
     for (const [at, remaining, retryAfterMs, resetMs] of TABLE) {
@@ -73,7 +73,7 @@ for (const scope of ['key', 'organization'] as const) {
   })
 }
 
-test('takeToken() changes neither bucket when one of them is empty', () => {
+test('takeToken() changes neither bucket when one bucket is empty', () => {
   const buckets = createBuckets(limits([1, 1], [1, 5]))
   buckets.take(NOW)
   const before = buckets.times()
@@ -83,7 +83,7 @@ test('takeToken() changes neither bucket when one of them is empty', () => {
   assert.deepEqual(buckets.times(), before)
 })
 
-test('takeToken() tells the longer of two waits', () => {
+test('takeToken() gives the longer of two waits', () => {
   const buckets = createBuckets(limits([10, 1], [1, 1]))
   buckets.take(NOW)
   assert.equal(Math.round(buckets.take(NOW).retryAfterMs), 1000)
@@ -97,7 +97,7 @@ test('takeToken() lets a limit that was raised count at once', () => {
   assert.equal(Math.round(buckets.take(NOW).retryAfterMs), 100)
 })
 
-test('takeToken() does not lock out for long when its clock goes back', () => {
+test('takeToken() does not lock out for long when the clock goes back', () => {
   const buckets = createBuckets(limits([10, 3], ROOMY))
   buckets.take(NOW)
   assert.equal(Math.round(buckets.take(NOW - 3_600_000).retryAfterMs), 100)
@@ -122,7 +122,7 @@ function randomLimits(random: () => number): RateLimits {
   return limits(one(), one())
 }
 
-/** Nothing, a part of an interval, or many of them. */
+/** Nothing, a part of an interval, or many intervals. */
 function randomStep(random: () => number, { key, organization }: RateLimits): number {
   const intervalMs = 1000 / Math.min(key.perSecond, organization.perSecond)
   const kind = random()
@@ -150,7 +150,7 @@ function forRandomRequests(
   }
 }
 
-test('takeToken() tells a wait that is true: exactly so long admits, less does not', () => {
+test('takeToken() gives an exact wait: a request after the wait is admitted, an earlier request is not', () => {
   let refused = 0
   forRandomRequests((buckets, now, random) => {
     const before = buckets.times()
@@ -203,14 +203,14 @@ test('takeToken() lets `remaining` more through at the same moment, a hundredth 
   assert.ok(exact > (RUNS * REQUESTS) / 4, `${exact}`)
 })
 
-/** Whether a bucket lacks less than about a hundredth of a token: what is forgiven may count it or not. */
+/** Returns whether a bucket lacks less than about a hundredth of a token, which the forgiven error may count or not. */
 function isAlmostWhole({ burst, resetMs, perSecond }: BucketState): boolean {
   const tokens = burst - (resetMs * perSecond) / 1000
   const missing = Math.ceil(tokens) - tokens
   return missing > 0 && missing < 0.011
 }
 
-/** Takes tokens until there is none. */
+/** Takes tokens until the bucket is empty. */
 function drain(times: BucketTimes, by: RateLimits, now: number): number {
   for (let admitted = 0; ; admitted++) {
     const taken = takeToken(times, by, now)

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import http from 'node:http'
 import net from 'node:net'
-import { describe, test } from 'node:test'
 import type postgres from 'postgres'
 import { type ApiKeyRecord, digestApiKey, generateApiKey } from '../../lib/access/api-keys.ts'
 import {
@@ -61,6 +60,8 @@ export interface KeyOptions {
   readonly scopes?: readonly Scope[]
   readonly rateLimit?: RateLimit
   readonly expiresAt?: string
+  /** Default a new one. */
+  readonly key?: string
 }
 
 export const ids: ReturnType<typeof createIds> = createIds()
@@ -104,7 +105,7 @@ export function record(failures: Failure[]): (error: unknown, context: ErrorCont
 }
 
 async function insertKey(store: BusinessApiStore, organizationId: string, options: KeyOptions = {}) {
-  const key = generateApiKey('bapi')
+  const key = options.key ?? generateApiKey('bapi')
   const stored: ApiKeyRecord = {
     id: ids('key'),
     name: 'Test',
@@ -389,82 +390,4 @@ export async function rawRequest(server: TestServer, bytes: string | Uint8Array)
   } finally {
     connection.socket.destroy()
   }
-}
-
-// --- The process ---
-
-/** Collects what would have ended the process of a host: errors that nobody caught. */
-export function watchStrays(): unknown[] {
-  const strays: unknown[] = []
-  process.on('unhandledRejection', (reason) => strays.push(reason))
-  process.on('uncaughtException', (error) => strays.push(error))
-  return strays
-}
-
-/** Lets everything happen that is due already: an unhandled rejection shows only after its turn. */
-export async function settle(): Promise<void> {
-  for (let turn = 0; turn < 3; turn++) await new Promise((resolve) => setImmediate(resolve))
-}
-
-// --- What every list has in common (section 4, rules 1 and 2) ---
-
-/** A list operation, and how to make `count` records of its kind, oldest first, returning their ids. */
-export interface ListUnderTest {
-  readonly path: string
-  seed(organizationId: string, count: number): Promise<string[]>
-}
-
-/** Registers the tests that every list operation has to pass. */
-export function testList(platform: Platform, { path, seed }: ListUnderTest): void {
-  const name = `GET ${path.replace('/api/v1', '')}`
-
-  async function idsOf(key: string, query = ''): Promise<unknown[]> {
-    return listOf(await request(platform.api, `${path}${query}`, { key })).map(({ id }) => id)
-  }
-
-  describe(`${name} as a list`, () => {
-    test(`${name} answers an empty list for an organization that has none`, async () => {
-      const { key } = await platform.organization()
-      const answer = await request(platform.api, path, { key })
-      assert.equal(answer.status, 200)
-      assert.equal(answer.text, '{"data":[]}')
-      assertSafeHeaders(answer)
-      assert.match(answer.headers.get('x-request-id') ?? '', idOf('req'))
-    })
-
-    test(`${name} answers the newest first`, async () => {
-      const { id, key } = await platform.organization()
-      const seeded = await seed(id, 5)
-      assert.deepEqual(await idsOf(key), seeded.toReversed())
-    })
-
-    test(`${name} answers at most limit items, 50 by default, up to 200`, async () => {
-      const { id, key } = await platform.organization()
-      const newestFirst = (await seed(id, 201)).toReversed()
-      assert.deepEqual(await idsOf(key), newestFirst.slice(0, 50))
-      assert.deepEqual(await idsOf(key, '?limit=1'), newestFirst.slice(0, 1))
-      assert.deepEqual(await idsOf(key, '?limit=51'), newestFirst.slice(0, 51))
-      assert.deepEqual(await idsOf(key, '?limit=200'), newestFirst.slice(0, 200))
-    })
-
-    test(`${name} answers all there are when limit is more`, async () => {
-      const { id, key } = await platform.organization()
-      const seeded = await seed(id, 2)
-      assert.deepEqual(await idsOf(key, '?limit=200'), seeded.toReversed())
-    })
-
-    test(`${name} shows the records of the key's organization only`, async () => {
-      const [ours, theirs] = [await platform.organization(), await platform.organization()]
-      const [ourIds, theirIds] = [await seed(ours.id, 2), await seed(theirs.id, 3)]
-      assert.deepEqual(await idsOf(ours.key), ourIds.toReversed())
-      assert.deepEqual(await idsOf(theirs.key), theirIds.toReversed())
-    })
-
-    test(`${name} refuses a limit below 1 and above 200`, async () => {
-      const { key } = await platform.organization()
-      for (const limit of ['0', '201']) {
-        assertError(await request(platform.api, `${path}?limit=${limit}`, { key }), 422, /limit/)
-      }
-    })
-  })
 }

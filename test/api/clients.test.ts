@@ -14,8 +14,8 @@ import {
   seedClients,
   startPlatform,
   TIMESTAMP,
-  testList,
 } from './_api.ts'
+import { testList } from './_lists.ts'
 
 const platform = await startPlatform()
 after(() => platform.close())

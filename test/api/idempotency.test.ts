@@ -1,13 +1,10 @@
 import assert from 'node:assert/strict'
-import { after, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import { newEntry } from '../_audit.ts'
 import {
   type Answer,
   assertError,
   assertFields,
-  assertSafeHeaders,
-  comparable,
-  type Fields,
   idOf,
   ids,
   listOf,
@@ -17,49 +14,19 @@ import {
   recordOf,
   request,
   seedClients,
-  serve,
-  startPlatform,
 } from './_api.ts'
-
-const platform = await startPlatform()
-const api = platform.apiWith({ rateLimit: false })
-const server = await serve((incoming, response) => api(incoming, response))
-after(async () => {
-  await server.close()
-  await platform.close()
-})
-
-const CLIENTS = '/api/v1/clients'
-const LEADS = '/api/v1/leads'
-const MISMATCH = 'Idempotency-Key was already used with a different request body'
-
-function post(
-  path: string,
-  { key }: { key: string },
-  idempotencyKey: string,
-  json: unknown,
-): Promise<Answer> {
-  return request(api, path, { key, json, headers: { 'Idempotency-Key': idempotencyKey } })
-}
-
-function assertReplay(replay: Answer, original: Answer): void {
-  assert.equal(replay.status, 200)
-  assert.equal(replay.text, original.text)
-  assert.equal(replay.headers.get('idempotent-replayed'), 'true')
-  assertSafeHeaders(replay)
-  assert.match(replay.headers.get('x-request-id') ?? '', idOf('req'))
-  assert.notEqual(replay.headers.get('x-request-id'), original.headers.get('x-request-id'))
-}
-
-async function clientsOf({ key }: Organization): Promise<Fields[]> {
-  return listOf(await request(api, `${CLIENTS}?limit=200`, { key }))
-}
-
-async function eventsOf({ id }: Organization): Promise<string[]> {
-  const rows = await platform.sql`
-    select type from business_api.events where organization_id = ${id} order by id`
-  return rows.map(({ type }) => String(type))
-}
+import {
+  api,
+  assertReplay,
+  CLIENTS,
+  clientsOf,
+  eventsOf,
+  LEADS,
+  MISMATCH,
+  platform,
+  post,
+  server,
+} from './_idempotency.ts'
 
 describe('A replay', () => {
   test('POST /clients with the same key answers the same bytes and creates nothing', async () => {
@@ -382,180 +349,5 @@ describe('What is not recorded', () => {
     const created = await request(api, CLIENTS, { key, body, headers })
     assert.equal(created.headers.get('idempotent-replayed'), null)
     recordOf(created)
-  })
-})
-
-describe('The window', () => {
-  test('An entry lives for 7 days from the first success', async () => {
-    const organization = await platform.organization()
-    await post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
-    const read = async () =>
-      (
-        await platform.sql`
-          select extract(epoch from expires_at - now())::float8 as seconds, expires_at::text
-          from business_api.idempotency_keys where organization_id = ${organization.id}`
-      )[0]
-    const before = await read()
-    assert.ok(Math.abs(before?.seconds - 7 * 24 * 3600) < 60)
-    await post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
-    assert.equal((await read())?.expires_at, before?.expires_at)
-  })
-
-  /** Moves the whole life of the organization's entries into the past. */
-  async function pass(organization: Organization, time: string): Promise<void> {
-    await platform.sql`
-      update business_api.idempotency_keys set expires_at = expires_at - ${time}::interval
-      where organization_id = ${organization.id}`
-  }
-
-  test('A request shortly before the end of the 7 days is a replay', async () => {
-    const organization = await platform.organization()
-    const original = await post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
-    await pass(organization, '6 days 23 hours 59 minutes')
-    assertReplay(await post(CLIENTS, organization, 'form-1', { name: 'Atlas' }), original)
-  })
-
-  test('A request after 7 days creates anew, also with another body, and starts a new window', async () => {
-    const organization = await platform.organization()
-    await post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
-    await pass(organization, '7 days')
-    const second = await post(CLIENTS, organization, 'form-1', { name: 'Other' })
-    assert.equal(second.headers.get('idempotent-replayed'), null)
-    assertReplay(await post(CLIENTS, organization, 'form-1', { name: 'Other' }), second)
-    assertError(await post(CLIENTS, organization, 'form-1', { name: 'Atlas' }), 422, MISMATCH)
-    assert.equal((await clientsOf(organization)).length, 2)
-  })
-
-  test('Ten requests at once after the end create one', async () => {
-    const organization = await platform.organization()
-    await post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
-    await pass(organization, '7 days')
-    const answers = await Promise.all(
-      Array.from({ length: 10 }, () => post(CLIENTS, organization, 'form-1', { name: 'Atlas' })),
-    )
-    assert.equal(new Set(answers.map(({ text }) => text)).size, 1)
-    assert.equal((await clientsOf(organization)).length, 2)
-  })
-})
-
-describe('Two at once', () => {
-  /** Holds a key in a transaction of another connection until the returned function ends it. */
-  async function hold(
-    organization: Organization,
-    idempotencyKey: string,
-  ): Promise<(end: 'commit' | 'rollback') => Promise<void>> {
-    const connection = await platform.sql.reserve()
-    await connection`begin`
-    await connection`
-      insert into business_api.idempotency_keys
-        (organization_id, operation, key, fingerprint, record_id, reply, expires_at)
-      values
-        (${organization.id}, 'POST /api/v1/clients', ${idempotencyKey}, 'held', 'cli_held', '{}', now() + interval '1 day')`
-    return async (end) => {
-      await connection.unsafe(end)
-      connection.release()
-    }
-  }
-
-  /** Waits until a statement of the store waits for the holder of a key. */
-  async function untilBlocked(): Promise<void> {
-    for (;;) {
-      const [waiting] = await platform.sql`
-        select count(*)::int from pg_stat_activity
-        where datname = current_database() and wait_event_type = 'Lock'`
-      if (waiting?.count > 0) return
-    }
-  }
-
-  test('The second waits no longer than the deadline allows: 409 and Retry-After: 1', async () => {
-    const organization = await platform.organization()
-    const impatient = platform.apiWith({ deadlineMs: 600 })
-    const release = await hold(organization, 'form-1')
-    const options = {
-      key: organization.key,
-      json: { name: 'Atlas' },
-      headers: { 'Idempotency-Key': 'form-1' },
-    }
-    const begun = performance.now()
-    const answer = await request(impatient, CLIENTS, options)
-    const took = performance.now() - begun
-    assertError(answer, 409)
-    assert.equal(answer.headers.get('retry-after'), '1')
-    assert.ok(took > 300 && took < 2000, `answered after ${took} ms`)
-    await release('rollback')
-    const retry = await request(impatient, CLIENTS, options)
-    assert.equal(retry.headers.get('idempotent-replayed'), null)
-    recordOf(retry)
-    assert.equal((await clientsOf(organization)).length, 1)
-  })
-
-  test('A held key holds up no other key and no request without one', async () => {
-    const organization = await platform.organization()
-    const release = await hold(organization, 'form-1')
-    recordOf(await post(CLIENTS, organization, 'form-2', { name: 'Atlas' }))
-    recordOf(await request(api, CLIENTS, { key: organization.key, json: { name: 'Atlas' } }))
-    await release('rollback')
-  })
-
-  test('The second creates when the first is undone', async () => {
-    const organization = await platform.organization()
-    const release = await hold(organization, 'form-1')
-    const waiting = post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
-    await untilBlocked()
-    await release('rollback')
-    const answer = await waiting
-    assert.equal(answer.headers.get('idempotent-replayed'), null)
-    recordOf(answer)
-  })
-
-  test('The second is judged by the body of the first when that has succeeded', async () => {
-    const organization = await platform.organization()
-    const release = await hold(organization, 'form-1')
-    const waiting = post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
-    await untilBlocked()
-    await release('commit')
-    assertError(await waiting, 422, MISMATCH)
-  })
-
-  test('20 duplicates at once over HTTP make one client, and all have its answer', async () => {
-    const organization = await platform.organization()
-    const responses = await Promise.all(
-      Array.from({ length: 20 }, () =>
-        fetch(`${server.url}${CLIENTS}`, {
-          method: 'POST',
-          headers: {
-            Authorization: `Bearer ${organization.key}`,
-            'Content-Type': 'application/json',
-            'Idempotency-Key': 'form-1',
-          },
-          body: '{"name":"Atlas"}',
-        }),
-      ),
-    )
-    const texts = await Promise.all(responses.map((response) => response.text()))
-    assert.deepEqual([...new Set(responses.map(({ status }) => status))], [200])
-    assert.equal(new Set(texts).size, 1)
-    const replayed = responses.filter(({ headers }) => headers.get('idempotent-replayed') === 'true')
-    assert.equal(replayed.length, 19)
-    assert.equal(new Set(responses.map(({ headers }) => headers.get('x-request-id'))).size, 20)
-    assert.equal((await clientsOf(organization)).length, 1)
-    assert.deepEqual(await eventsOf(organization), ['business.created', 'client.created'])
-  })
-
-  test('20 requests at once with one key and 20 bodies make one client, and 19 are refused', async () => {
-    const organization = await platform.organization()
-    const answers = await Promise.all(
-      Array.from({ length: 20 }, (_, index) =>
-        post(CLIENTS, organization, 'form-1', { name: `Atlas ${index}` }),
-      ),
-    )
-    const created = answers.filter(({ status }) => status === 200)
-    const refused = answers.filter(({ status }) => status !== 200)
-    assert.equal(created.length, 1)
-    const [first] = refused
-    assert.ok(first)
-    assertError(first, 422, MISMATCH)
-    for (const other of refused) assert.deepEqual(comparable(other), comparable(first))
-    assert.equal((await clientsOf(organization)).length, 1)
   })
 })

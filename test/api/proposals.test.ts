@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import type { Proposal } from '../../lib/index.ts'
-import { ids, listOf, plainCreation, request, startPlatform, testList } from './_api.ts'
+import { ids, listOf, plainCreation, request, startPlatform } from './_api.ts'
+import { testList } from './_lists.ts'
 
 const platform = await startPlatform()
 after(() => platform.close())

@@ -7,7 +7,7 @@ describe('sleep() and withDeadline()', () => {
   beforeEach(() => mock.timers.enable({ apis: ['setTimeout'] }))
   afterEach(() => mock.timers.reset())
 
-  test('sleep() ends after its time and not before', async () => {
+  test('sleep() ends after the time and not before', async () => {
     let isAwake = false
     const slept = sleep(100).then(() => {
       isAwake = true
@@ -19,7 +19,7 @@ describe('sleep() and withDeadline()', () => {
     await slept
   })
 
-  test('withDeadline() gives what the work gives, and throws what it throws', async () => {
+  test('withDeadline() gives the value of the work, and throws its error', async () => {
     const late = (): never => assert.fail('late')
     assert.equal(await withDeadline(Promise.resolve(7), 100, late), 7)
     await assert.rejects(withDeadline(Promise.reject(new RangeError('a bug')), 100, late), RangeError)
@@ -27,7 +27,7 @@ describe('sleep() and withDeadline()', () => {
     mock.timers.tick(1000)
   })
 
-  test('withDeadline() gives what onLate gives when the time has passed, or throws what it throws', async () => {
+  test('withDeadline() gives the value of onLate when the time has passed, or throws its error', async () => {
     const never = new Promise<never>(() => {})
     const answers = [
       withDeadline(never, 100, () => 'late'),
@@ -41,7 +41,7 @@ describe('sleep() and withDeadline()', () => {
     assert.deepEqual(await Promise.all(answers), ['late', 'late'])
   })
 
-  test('withDeadline() does not mind work that fails after its deadline', async () => {
+  test('withDeadline() ignores work that fails after the deadline', async () => {
     let fail = (_error: Error): void => {}
     const work = new Promise<never>((_, reject) => {
       fail = reject

@@ -8,12 +8,12 @@ import { createMemoryStore } from '../../lib/memory.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createDeliveryLoop, type WebhookSender } from '../../lib/webhooks.ts'
 
-test('nothing is described while nobody listens', async () => {
+test('nothing is described without a subscriber', async () => {
   const describe = (): never => assert.fail('described')
   assert.equal(await trace(channels.request, describe, async (traced) => traced), undefined)
 })
 
-test('a listener gets one object through all of it, filled as the work goes on', async () => {
+test('a subscriber gets the same object throughout, filled as the work goes on', async () => {
   const seen: object[] = []
   const subscribers = {
     start: (message: object) => void seen.push(message),
@@ -37,7 +37,7 @@ test('a listener gets one object through all of it, filled as the work goes on',
   assert.equal(Reflect.get(seen[1] ?? {}, 'status'), 200)
 })
 
-test('trace() keeps what the work answers from its listeners, and gives it to its caller', async () => {
+test('trace() gives the value of the work to the caller, and withholds the value from subscribers', async () => {
   const channel = tracingChannel('business-api:request')
   const seen: object[] = []
   const note = (message: object): void => {
@@ -58,7 +58,7 @@ test('trace() keeps what the work answers from its listeners, and gives it to it
   assert.equal(seen.filter((message) => Reflect.get(message, 'error') === failure).length > 0, true)
 })
 
-test('traceStore() leaves a store as it is: verbs of classes, verbs replaced later, what is no verb', async () => {
+test('traceStore() leaves a store unchanged: verbs of classes, verbs replaced later, properties that are no verbs', async () => {
   class Slice {
     readonly #answer = 'private'
     async list(): Promise<string> {
@@ -78,7 +78,7 @@ test('traceStore() leaves a store as it is: verbs of classes, verbs replaced lat
   assert.equal(await traced.clients.list(), 'replaced')
 })
 
-test('a store call is published with its slice and verb, and its failure too', async () => {
+test('a store call is published with slice, verb and failure', async () => {
   const seen: unknown[] = []
   const subscribers = {
     start: (message: object) => void seen.push({ ...message }),

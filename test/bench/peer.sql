@@ -5,7 +5,7 @@ create table peer.clients (organization_id text, id text, business_id text, stat
 create table peer.idempotency_keys (organization_id text, key text, reply jsonb, primary key (organization_id, key));
 create table peer.outbox (id bigserial primary key, organization_id text, type text, body jsonb);
 insert into peer.api_keys select organization_id, digest, scopes from business_api.api_keys;
-insert into peer.businesses select * from business_api.businesses;
+insert into peer.businesses select organization_id, id, name, category, city, email, phone from business_api.businesses;
 insert into peer.clients
 select organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at from business_api.clients;
 analyze;

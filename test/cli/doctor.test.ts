@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { after, afterEach, before, describe, test } from 'node:test'
 import type { Sql } from 'postgres'
 import { checkClock, checkVersion } from '../../lib/cli/checks.ts'
+import { createPostgresStore } from '../../lib/postgres.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { assertFailed, cli, cliOn, jsonOf, PASSWORD, type Result, SECRET_KEY, textOf } from './_cli.ts'
 import { publish } from './_events.ts'
@@ -46,9 +47,17 @@ test('a database in order passes every check', async () => {
   assert.equal(ok, true)
   assert.deepEqual(
     checks.map(({ name, level }: Check) => `${name} ${level}`),
-    ['connection', 'version', 'clock', 'migrations', 'schema', 'leases', 'backlog', 'secrets'].map(
-      (name) => `${name} ok`,
-    ),
+    [
+      'connection',
+      'version',
+      'clock',
+      'migrations',
+      'schema',
+      'leases',
+      'backlog',
+      'retention',
+      'secrets',
+    ].map((name) => `${name} ok`),
   )
   const text = textOf(await run('doctor'))
   assert.match(
@@ -209,7 +218,10 @@ describe('a check that cannot be made', () => {
     const result = cliOn(url)('doctor', '--json')
     const { message, advice } = await diagnose('migrations', result)
     assert.match(message, /permission denied for schema business_api/)
-    assert.match(advice ?? '', /grant this one usage of the schema business_api/)
+    assert.match(
+      advice ?? '',
+      /or grant this one its privileges: business-api-kit grants --administrator ROLE/,
+    )
     assert.match((await cliOn(url)('doctor')).stdout, /^ {18}→ .*grant/m)
     await sql`grant usage on schema business_api to ${sql(role)}`
     await sql`grant select on business_api.migrations to ${sql(role)}`
@@ -227,8 +239,9 @@ describe('a check that cannot be made', () => {
 })
 
 describe('deliveries', () => {
+  const url = ['--url', 'http://127.0.0.1:4000/', '--allow-http', '--allow-private-networks']
+
   async function setUp(state: string, column: 'due_at' | 'lease_until', ago: string): Promise<void> {
-    const url = ['--url', 'http://127.0.0.1:4000/', '--allow-http', '--allow-private-networks']
     await run('endpoints', 'add', '--organization', 'org_1', ...url)
     await publish(sql, 'org_1')
     const moment = sql`now() - ${ago}::text::interval`
@@ -255,6 +268,39 @@ describe('deliveries', () => {
       levels.push((await diagnose('backlog')).level)
     }
     assert.deepEqual(levels, ['ok', 'warn', 'fail'])
+  })
+
+  test('old events that are not purged warn after an hour and fail after a day, by the retention of the loops', async () => {
+    await run('endpoints', 'add', '--organization', 'org_1', ...url)
+    await publish(sql, 'org_1')
+    await sql`update business_api.deliveries set state = 'delivered'`
+    const judge = async (hours: number) => {
+      await sql`update business_api.events set created_at = now() - ${hours} * interval '1 hour'`
+      const { level, message, advice } = await diagnose('retention')
+      const { retention } = jsonOf(await run('status', '--json'))
+      assert.ok(Math.abs(retention.lagMs - Math.max(0, hours - 720) * 3_600_000) < 60_000)
+      return `${level}: ${message}${advice === undefined ? '' : `; ${advice}`}`
+    }
+    assert.equal(await judge(720.5), 'ok: events are kept for 30 d; the purge never ran')
+    assert.match(
+      await judge(722),
+      /^warn: events are kept for 2 h longer than 30 d; the purge never ran; .*--older-than 30d$/,
+    )
+    assert.match(await judge(750), /^fail: /)
+    assert.match(
+      textOf(await run('status')),
+      /^Old events +purged after 30 d, 1 d 6 h behind; last not yet$/m,
+    )
+
+    const store = createPostgresStore(database.url)
+    await store.deliveries.continuePurge({ eventsAfterMs: 31 * 24 * 3_600_000, limit: 10, share: 0.5 })
+    await publish(sql, 'org_1')
+    const { message } = await diagnose('retention')
+    assert.match(message, /^events are kept for 31 d; the purge last succeeded \d.* ago$/)
+    await store.deliveries.continuePurge({ eventsAfterMs: 1000 * 365 * 86_400_000, limit: 10, share: 0.5 })
+    assert.equal((await diagnose('retention')).message, 'events are kept for ever')
+    assert.match(textOf(await run('status')), /^Old events +kept for ever$/m)
+    await store.close()
   })
 })
 

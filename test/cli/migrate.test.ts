@@ -73,12 +73,11 @@ describe('migrate', () => {
     await run('migrate')
     await sql`delete from business_api.migrations where id = ${FILES.length}`
     const script = textOf(await run('migrate', '--print'))
-    assert.match(script, /^begin;\n/)
-    assert.ok(script.includes(`-- ${FILES.at(-1)}\n`))
+    assert.ok(script.startsWith(`-- ${FILES.at(-1)}\n\nbegin;\n`))
     assert.doesNotMatch(script, /0001-|create schema/)
   })
 
-  test('fails in one line where a migration cannot be applied, and leaves nothing behind', async () => {
+  test('fails in one line where a migration cannot be applied, and keeps those before it', async () => {
     await sql`create schema business_api`
     await sql`create table business_api.clients ()`
     assertFailed(
@@ -86,7 +85,28 @@ describe('migrate', () => {
       1,
       /Cannot apply migration '0002-clients.sql': relation "clients" already exists/,
     )
-    assert.equal(jsonOf(await run('migrate', '--dry-run', '--json')).current, 0)
+    assert.equal(jsonOf(await run('migrate', '--dry-run', '--json')).current, 1)
+  })
+
+  test('--timeout ends the wait for another process, and names the session', async () => {
+    await database.sql({ max: 1 }).begin(async (tx) => {
+      const [holder] = await tx`select pg_advisory_xact_lock(7094703731946386291), pg_backend_pid() as pid`
+      const about = new RegExp(`because another process \\(session ${holder?.pid}\\) is still migrating`)
+      assertFailed(await run('migrate', '--timeout', '1ms'), 1, about)
+    })
+    assertFailed(await run('migrate', '--timeout', 'soon'), 2, /Cannot use --timeout because/)
+  })
+
+  test('--print goes on with no migration after one that has failed', async () => {
+    await sql`create schema business_api`
+    await sql`create table business_api.clients ()`
+    const script = textOf(await cli(['migrate', '--print']))
+    // As psql does without ON_ERROR_STOP: a failed statement does not end the script.
+    for (const part of script.split(/(?<=^commit;)$/m)) {
+      await sql.unsafe(part).catch(() => sql.unsafe('rollback'))
+    }
+    const rows = await sql`select id from business_api.migrations`
+    assert.deepEqual([...rows], [{ id: 1 }])
   })
 })
 
@@ -129,7 +149,13 @@ describe('a database whose migrations are numbered differently', () => {
     const { schema, ...rest } = jsonOf(await run('status', '--json'))
     const renamed = [{ id: 3, applied: '0003-invoices.sql', known: '0003-leads.sql' }]
     assert.deepEqual(schema, { current: FILES.length, latest: FILES.length, pending: [], newer: [], renamed })
-    assert.deepEqual(rest, { backlog: null, endpoints: null, apiKeys: null, recoverable: null })
+    assert.deepEqual(rest, {
+      backlog: null,
+      retention: null,
+      endpoints: null,
+      apiKeys: null,
+      recoverable: null,
+    })
     assert.match(
       textOf(await run('status')),
       /^Schema {2}\d+; migration 3 is '0003-invoices.sql' there and '0003-leads.sql' here\n$/,
@@ -168,7 +194,13 @@ describe('a database that is not migrated', () => {
   test('is described by status', async () => {
     const { schema, ...rest } = jsonOf(await run('status', '--json'))
     assert.deepEqual(schema, { current: 0, latest: FILES.length, pending: FILES, newer: [], renamed: [] })
-    assert.deepEqual(rest, { backlog: null, endpoints: null, apiKeys: null, recoverable: null })
+    assert.deepEqual(rest, {
+      backlog: null,
+      retention: null,
+      endpoints: null,
+      apiKeys: null,
+      recoverable: null,
+    })
     assert.equal(textOf(await run('status')), 'Schema  not migrated yet; run: business-api-kit migrate\n')
   })
 })

@@ -6,9 +6,6 @@ import { describe, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { storeUnavailable } from '../../lib/base/errors.ts'
 import { createDeliveryLoop } from '../../lib/delivery/delivery-loop.ts'
-import { repeatTask } from '../../lib/delivery/maintenance.ts'
-import { createPurge } from '../../lib/delivery/retention.ts'
-import type { PurgeRequest } from '../../lib/webhooks/deliveries.ts'
 import {
   addEndpoint,
   countIn,
@@ -22,7 +19,6 @@ import {
   onlyDelivery,
   publish,
   publishMany,
-  sleep,
   until,
   withDeliveries,
 } from './_loop.ts'
@@ -289,164 +285,6 @@ describe('A process', { concurrency: true }, () => {
 
   test('ends by itself when its loop was never started, or has run once', async () => {
     assert.deepEqual(await run('once'), { code: 0, lines: ['ran once'] })
-  })
-})
-
-// --- Running once ---
-
-describeOnStores('runOnce()', (under) => {
-  test('delivers everything that is due, also more than fits at once, and tells what it did', async () => {
-    for (let number = 0; number < 3; number++) {
-      await addEndpoint(under.store, {}, `org_${number}`)
-      await publishMany(under.store, 40, `org_${number}`)
-    }
-    const sender = createTestSender((_request, number) => (number % 10 === 0 ? { status: 500 } : {}))
-    const loop = under.loop(sender, { concurrency: 4 })
-    assert.deepEqual(await loop.runOnce(), { delivered: 108, retried: 12, deadLettered: 0 })
-    assert.equal(new Set(sender.eventIds).size, 120)
-    assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 0, deadLettered: 0 })
-    const { due, oldestDueMs, inFlight, attempts } = await loop.stats()
-    assert.deepEqual([due, oldestDueMs, inFlight], [0, 0, 0])
-    assert.deepEqual(attempts, { delivered: 108, retried: 12, deadLettered: 0 })
-  })
-
-  test('is refused while the loop is started or runs once already; start() is refused meanwhile', async () => {
-    await addEndpoint(under.store)
-    await publish(under.store)
-    const gate = createGate()
-    const sender = createTestSender(async () => {
-      await gate.opened
-      return {}
-    })
-    const loop = under.loop(sender)
-    const running = loop.runOnce()
-    await sender.sent(1)
-    await assert.rejects(loop.runOnce(), { name: 'TypeError', message: /running once/ })
-    assert.throws(() => loop.start(), { name: 'TypeError', message: /running once/ })
-    gate.open()
-    assert.deepEqual(await running, { delivered: 1, retried: 0, deadLettered: 0 })
-    loop.start()
-    await assert.rejects(loop.runOnce(), { name: 'TypeError', message: /running/ })
-    await loop.stop()
-    assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 0, deadLettered: 0 })
-  })
-
-  test('is ended by stop(), which gives back the rest', async () => {
-    await addEndpoint(under.store)
-    await publishMany(under.store, 20)
-    const sender = createTestSender((_request, _number, signal) => hang(signal))
-    const loop = under.loop(sender)
-    const running = loop.runOnce()
-    await sender.sent(4)
-    await loop.stop({ timeoutMs: 10 })
-    assert.deepEqual(await running, { delivered: 0, retried: 4, deadLettered: 0 })
-    const states = (await deliveriesOf(under.store)).map(({ state, attempts }) => `${state} ${attempts}`)
-    assert.deepEqual(states.sort(), [...Array(16).fill('pending 0'), ...Array(4).fill('pending 1')])
-  })
-
-  test('throws what the store throws, when the attempts in flight have ended and are recorded', async () => {
-    await addEndpoint(under.store)
-    await publishMany(under.store, 8)
-    let claims = 0
-    const store = withDeliveries(under.store, {
-      async claim(request) {
-        if (++claims > 1) throw storeUnavailable('Not now')
-        return under.store.deliveries.claim(request)
-      },
-    })
-    const sender = createTestSender(async () => {
-      await sleep(40)
-      return {}
-    })
-    const loop = under.loop(sender, {}, store)
-    await assert.rejects(loop.runOnce(), { code: 'store_unavailable' })
-    const states = (await deliveriesOf(under.store)).map(({ state }) => state)
-    assert.deepEqual(states.sort(), [...Array(4).fill('delivered'), ...Array(4).fill('pending')])
-  })
-
-  test('and the running loop rest although hundreds of endpoints have something that is not due yet', async () => {
-    const ENDPOINTS = 230
-    await Promise.all(Array.from({ length: ENDPOINTS }, () => addEndpoint(under.store)))
-    await publish(under.store)
-    let claims = 0
-    const store = withDeliveries(under.store, {
-      claim(request) {
-        claims++
-        return under.store.deliveries.claim(request)
-      },
-    })
-    const sender = createTestSender(() => ({ status: 500 }))
-    const loop = under.loop(sender, NO_POLL, store)
-    assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: ENDPOINTS, deadLettered: 0 })
-    claims = 0
-    assert.deepEqual(await loop.runOnce(), { delivered: 0, retried: 0, deadLettered: 0 })
-    assert.ok(claims >= 1 && claims <= 4, `${claims} claims`)
-    claims = 0
-    loop.start()
-    await sleep(150)
-    assert.ok(claims >= 1 && claims <= 7, `${claims} claims`)
-    // And it still goes around all of them.
-    const lastId = await addEndpoint(under.store, {}, 'org_zzz')
-    await publish(under.store, {}, 'org_zzz')
-    await sender.sent(ENDPOINTS + 1)
-    assert.ok(lastId)
-  })
-})
-
-// --- Retention ---
-
-describe('repeatTask() of a purge', () => {
-  test('forgets a little at a time, soon again for as long as there is more, and goes on when it fails', async () => {
-    const requests: PurgeRequest[] = []
-    const waits: number[] = []
-    const errors: unknown[] = []
-    const reports = [
-      { events: 1000, idempotencyKeys: 0 },
-      { events: 0, idempotencyKeys: 1000 },
-      undefined,
-      { events: 999, idempotencyKeys: 999 },
-    ]
-    const store = {
-      async purge(request: PurgeRequest) {
-        const report = reports[requests.push(request) - 1]
-        if (!report) throw storeUnavailable('Not now')
-        return report
-      },
-    }
-    const wakeUp = { wake() {}, wait: async (ms: number) => void waits.push(ms) }
-    const isEnded = () => waits.length === reports.length
-    await repeatTask(createPurge(store, 1234), wakeUp, isEnded, (error) => errors.push(error))
-    assert.deepEqual(requests, Array(4).fill({ eventsAfterMs: 1234, limit: 1000 }))
-    assert.deepEqual(waits, [250, 250, 60_000, 60_000])
-    assert.equal(errors.length, 1)
-  })
-})
-
-describeOnMemory('A running loop', (under) => {
-  test('forgets what is old unless it is told not to, and goes on delivering when that fails', async () => {
-    const asked: number[] = []
-    const store = withDeliveries(under.store, {
-      purge({ eventsAfterMs }) {
-        asked.push(eventsAfterMs)
-        throw new TypeError('a bug')
-      },
-    })
-    await addEndpoint(under.store)
-    const errors: unknown[] = []
-    for (const retentionMs of [false, 1000] as const) {
-      const sender = createTestSender()
-      const options = { ...NO_POLL, retentionMs, onError: (error: unknown) => errors.push(error) }
-      const loop = under.loop(sender, options, store)
-      loop.start()
-      await publish(under.store)
-      await sender.sent(1)
-      await loop.stop()
-    }
-    // What expires by itself, an idempotency key's entry, is let go of in any case.
-    const [never = 0, ...others] = asked
-    assert.ok(never > 100 * 365 * 24 * 60 * 60 * 1000)
-    assert.deepEqual(others, [1000])
-    assert.equal(errors.length, 2)
   })
 })
 

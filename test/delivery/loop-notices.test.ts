@@ -1,14 +1,8 @@
 import assert from 'node:assert/strict'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { describe, type TestContext, test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { storeUnavailable } from '../../lib/base/errors.ts'
-import type { BusinessApiStore } from '../../lib/business-store.ts'
-import { createExpiryWatch } from '../../lib/delivery/expiry.ts'
-import { createMaintenance, type MaintenanceTask } from '../../lib/delivery/maintenance.ts'
-import type { DeliveryStore } from '../../lib/webhooks/deliveries.ts'
-import type { ExpiryRequest, Notice } from '../../lib/webhooks/notices.ts'
-import { toTimestamp } from '../../lib/writes/write-context.ts'
-import { newEntry } from '../_audit.ts'
+import type { Notice } from '../../lib/webhooks/notices.ts'
 import {
   AN_HOUR_MS,
   addEndpoint,
@@ -16,38 +10,21 @@ import {
   createTestLog,
   createTestSender,
   describeOnMemory,
-  describeOnPostgres,
   describeOnStores,
-  ids,
-  type LoopStore,
-  NO_POLL,
   ORG,
   onlyDelivery,
   publish,
   publishMany,
-  type StoreUnderTest,
-  until,
   untyped,
   withDeliveries,
 } from './_loop.ts'
+import { expireBoth, listen } from './_notices.ts'
 
 // What a loop tells its host, once over all processes, whatever fails on the way.
 
 const FAILED = { status: 500 }
 const GONE = { status: 410 }
 const DAY_MS = 24 * AN_HOUR_MS
-
-/** Keeps what a loop tells. */
-function listen() {
-  const notices: Notice[] = []
-  return {
-    notices,
-    onNotice: (notice: Notice): void => void notices.push(notice),
-    get kinds() {
-      return notices.map(({ kind }) => kind)
-    },
-  }
-}
 
 // --- Endpoints and dead letters ---
 
@@ -286,241 +263,3 @@ function listenToChannel(t: TestContext): object[] {
   t.after(() => unsubscribe('business-api:notice', keep))
   return published
 }
-
-// --- What will expire ---
-
-/** A key of {@link ORG} that is in force for so long; gives its id. */
-async function addKey(store: BusinessApiStore, ms: number): Promise<string> {
-  const id = ids('key')
-  const shown = { name: 'Website', scopes: [], prefix: 'bapi_live_', lastFour: 'abcd', rateLimit: null }
-  const times = { createdAt: toTimestamp(Date.now()), expiresAt: toTimestamp(Date.now() + ms) }
-  await store.apiKeys.insert({
-    organizationId: ORG,
-    limit: 1000,
-    key: { id, ...shown, ...times, digest: `digest of ${id}` },
-    entry: newEntry(),
-  })
-  return id
-}
-
-/** A key and a secret of {@link ORG} that expire in half an hour. */
-async function expireBoth({ store }: StoreUnderTest): Promise<readonly string[]> {
-  const keyId = await addKey(store, AN_HOUR_MS / 2)
-  const endpointId = await addEndpoint(store)
-  await store.endpoints.rotateSecret({
-    organizationId: ORG,
-    changeId: ids('chg'),
-    endpointId,
-    sealedSecret: 'plain.whsec_next',
-    overlapMs: AN_HOUR_MS / 2,
-    entry: newEntry(),
-  })
-  return [keyId, endpointId]
-}
-
-describeOnStores('What will expire', (under) => {
-  test('is told of an hour before for a signing secret, and 7 days before for a key, by runOnce() too', async () => {
-    const keyId = await addKey(under.store, 8 * DAY_MS)
-    const endpointId = await addEndpoint(under.store)
-    await under.store.endpoints.rotateSecret({
-      organizationId: ORG,
-      changeId: ids('chg'),
-      endpointId,
-      sealedSecret: 'plain.whsec_next',
-      overlapMs: 8 * DAY_MS,
-      entry: newEntry(),
-    })
-    const heard = listen()
-    const loop = under.loop(createTestSender(), { onNotice: heard.onNotice })
-    await loop.runOnce()
-    assert.deepEqual(heard.kinds, [])
-    await under.letTimePass(DAY_MS + 1000)
-    await loop.runOnce()
-    assert.deepEqual(heard.kinds, ['api_key_expiring'])
-    await under.letTimePass(7 * DAY_MS - AN_HOUR_MS)
-    await loop.runOnce()
-    await loop.runOnce()
-    const [endpoint] = await under.store.endpoints.list(ORG)
-    const [key, secret, ...others] = heard.notices
-    const expected = { kind: 'secret_expiring', organizationId: ORG, endpointId }
-    assert.deepEqual([secret, others], [{ ...expected, expiresAt: endpoint?.previousSecretExpiresAt }, []])
-    assert.ok(key?.kind === 'api_key_expiring')
-    const { expiresAt, ...named } = key
-    assert.deepEqual(named, { kind: 'api_key_expiring', organizationId: ORG, keyId, name: 'Website' })
-    assert.ok(Date.parse(expiresAt) > Date.now())
-  })
-
-  test('is told of at the times that the host says, and not at all when it says so', async () => {
-    const [keyId, endpointId] = await expireBoth(under)
-    const heard = listen()
-    const run = (expiryNoticeMs: Parameters<typeof under.loop>[1] & object) =>
-      under.loop(createTestSender(), { ...expiryNoticeMs, onNotice: heard.onNotice }).runOnce()
-    await run({ expiryNoticeMs: false })
-    await run({ expiryNoticeMs: { apiKeys: false, signingSecrets: AN_HOUR_MS / 4 } })
-    await run({ expiryNoticeMs: { apiKeys: AN_HOUR_MS / 4, signingSecrets: false } })
-    assert.deepEqual(heard.kinds, [])
-    await run({ expiryNoticeMs: { signingSecrets: false } })
-    await run({ expiryNoticeMs: { apiKeys: false } })
-    const told = heard.notices.map((notice) => ('keyId' in notice ? notice.keyId : notice.endpointId))
-    assert.deepEqual(told, [keyId, endpointId])
-  })
-
-  test('is told of by one of two running loops, once', async () => {
-    const heard = listen()
-    await expireBoth(under)
-    const { notices } = under.store
-    let answers = 0
-    const store: LoopStore = {
-      ...under.store,
-      notices: { claimExpiring: (request) => notices.claimExpiring(request).finally(() => answers++) },
-    }
-    const options = { ...NO_POLL, onNotice: heard.onNotice }
-    const loops = [0, 1].map(() => under.loop(createTestSender(), options, store))
-    for (const loop of loops) loop.start()
-    await until('both have asked', () => answers === 2)
-    await Promise.all(loops.map((loop) => loop.stop()))
-    assert.deepEqual(heard.kinds.toSorted(), ['api_key_expiring', 'secret_expiring'])
-  })
-})
-
-describeOnPostgres('Two processes', (under) => {
-  test('that start at once tell of an expiry once', async () => {
-    await expireBoth(under)
-    const heard = listen()
-    const stores = [under.store, under.secondStore()]
-    const loops = [...stores, ...stores].map((store) =>
-      under.loop(createTestSender(), { ...NO_POLL, onNotice: heard.onNotice }, store),
-    )
-    await Promise.all(loops.map((loop) => loop.runOnce()))
-    assert.deepEqual(heard.kinds.toSorted(), ['api_key_expiring', 'secret_expiring'])
-  })
-})
-
-describe('createExpiryWatch()', () => {
-  test('repeats a request without an answer under its token, and no other', async () => {
-    const requests: ExpiryRequest[] = []
-    const announced: (readonly Notice[])[] = []
-    const notice = {
-      kind: 'secret_expiring',
-      organizationId: ORG,
-      endpointId: 'we_1',
-      expiresAt: '',
-    } as const
-    const store = {
-      async claimExpiring(request: ExpiryRequest) {
-        if (requests.push(request) === 2) throw storeUnavailable('The answer was lost')
-        return [notice]
-      },
-    }
-    const times = { secretsWithinMs: 1, apiKeysWithinMs: null }
-    const watch = createExpiryWatch(store, times, (notices) => announced.push(notices))
-    assert.equal(await watch(), true)
-    await assert.rejects(watch(), { code: 'store_unavailable' })
-    await watch()
-    await watch()
-    const tokens = requests.map(({ token }) => token)
-    assert.deepEqual(
-      tokens.map((token) => tokens.indexOf(token)),
-      [0, 1, 1, 3],
-    )
-    assert.deepEqual(announced, [[notice], [notice], [notice]])
-    const [{ token: _, limit, ...asked } = { token: '', limit: 0 }] = requests
-    assert.deepEqual([asked, limit > 0], [times, true])
-  })
-
-  test('has more to do when it was given all that it asked for', async () => {
-    const notice = {
-      kind: 'secret_expiring',
-      organizationId: ORG,
-      endpointId: 'we_1',
-      expiresAt: '',
-    } as const
-    const store = {
-      claimExpiring: async ({ limit }: ExpiryRequest) => Array.from({ length: limit }, () => notice),
-    }
-    const watch = createExpiryWatch(store, { secretsWithinMs: 1, apiKeysWithinMs: 1 }, () => {})
-    assert.equal(await watch(), false)
-  })
-})
-
-// --- Maintenance ---
-
-describe('createMaintenance()', () => {
-  const ignore = (): void => {}
-
-  test('runOnce() does each until nothing is left, and no more than so many parts of it', async () => {
-    const done = { few: 0, endless: 0, last: 0 }
-    const maintenance = createMaintenance(
-      [async () => ++done.few === 3, async () => ++done.endless < 0, async () => ++done.last === 1],
-      ignore,
-    )
-    await maintenance.runOnce()
-    assert.deepEqual(done, { few: 3, endless: 100, last: 1 })
-  })
-
-  test('runOnce() ends with the part that is under way, and throws the error of a task', async () => {
-    let parts = 0
-    const ended = createMaintenance(
-      [
-        async () => {
-          if (++parts === 2) ended.stop()
-          return false
-        },
-      ],
-      ignore,
-    )
-    await ended.runOnce()
-    assert.equal(parts, 2)
-    let done = 0
-    const other: MaintenanceTask = async () => ++done > 0
-    const failing = createMaintenance([() => Promise.reject(new TypeError('a bug')), other], ignore)
-    await assert.rejects(failing.runOnce(), TypeError)
-    assert.equal(done, 1, 'the other task had its turn')
-  })
-
-  test('runOnce() reports every error: it throws the first, and onError receives the others', async () => {
-    const errors: unknown[] = []
-    const bugs = [new TypeError('first'), new RangeError('second'), new Error('third')]
-    const failing = createMaintenance(
-      bugs.map((bug) => () => Promise.reject(bug)),
-      (error) => errors.push(error),
-    )
-    await assert.rejects(failing.runOnce(), bugs[0])
-    assert.deepEqual(errors, bugs.slice(1))
-  })
-
-  test('keepRunning() goes on with the others when one fails or hangs, until it is ended', async () => {
-    const errors: unknown[] = []
-    let hasBeenDone = (): void => {}
-    const done = new Promise<void>((resolve) => {
-      hasBeenDone = resolve
-    })
-    const maintenance = createMaintenance(
-      [
-        () => Promise.reject(new TypeError('a bug')),
-        async () => {
-          hasBeenDone()
-          return true
-        },
-      ],
-      (error) => errors.push(error),
-    )
-    const kept = maintenance.keepRunning()
-    await done
-    maintenance.stop()
-    await kept
-    assert.equal(errors.length, 1)
-  })
-})
-
-describeOnMemory('runOnce()', (under) => {
-  test('forgets what is old until nothing is left', async () => {
-    let purges = 0
-    const purge: DeliveryStore['purge'] = async () => ({
-      events: ++purges < 4 ? 1000 : 0,
-      idempotencyKeys: 0,
-    })
-    await under.loop(createTestSender(), {}, withDeliveries(under.store, { purge })).runOnce()
-    assert.equal(purges, 4)
-  })
-})

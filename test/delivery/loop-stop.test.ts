@@ -32,7 +32,7 @@ const never = (): Promise<never> => new Promise(() => {})
 
 describeOnMemory('stop() of a loop whose store never answers', (under) => {
   const silent: Record<string, { verbs: Partial<DeliveryStore>; isReached: () => boolean }> = {}
-  for (const verb of ['claim', 'writeResults', 'release', 'purge', 'read'] as const) {
+  for (const verb of ['claim', 'writeResults', 'release', 'continuePurge', 'read'] as const) {
     let isReached = false
     const verbs = {
       [verb]: () => {

@@ -1,9 +1,9 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 
-// Runs the curl lines that the demo prints: with curl in a shell where there is one, else by what they say.
+// Runs the curl lines that the demo prints: with curl in a shell if curl is installed, else by reading the line.
 
-/** What came back for a curl line. */
+/** The answer to a curl line. */
 export interface CurlAnswer {
   readonly status: number
   readonly headers: Headers

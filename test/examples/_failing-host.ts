@@ -1,4 +1,4 @@
-// A host with a route of its own and with a store that fails whatever it is asked.
+// A host with another route, and with a store that fails every call.
 //
 //   tsx test/examples/_failing-host.ts node-http|express unavailable|bug|synchronous
 
@@ -19,7 +19,11 @@ const failures: Readonly<Record<string, () => Promise<never>>> = {
 
 const [host, failure = ''] = process.argv.slice(2)
 const slice = new Proxy({}, { get: () => failures[failure] })
-const store = new Proxy({}, { get: () => slice }) as BusinessApiStore
+// Beside its slices a store has one optional verb.
+const store = new Proxy(
+  {},
+  { get: (_, name) => (name === 'beginRequest' ? undefined : slice) },
+) as BusinessApiStore
 const api = createBusinessApi(store)
 
 const server = createServer(host === 'express' ? createExpressApp() : createListener())

@@ -4,7 +4,7 @@ import { createPostgresStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createTestDatabase } from '../_database.ts'
 
-/** What an example needs before it can be called. */
+/** The parts that an example needs before a call. */
 export interface Prepared {
   readonly databaseUrl: string
   readonly organizationId: string
@@ -22,7 +22,7 @@ export async function prepareDatabase(): Promise<Prepared> {
   return { databaseUrl: database.url, organizationId, key, drop: database.drop }
 }
 
-/** A call of the API with a key, and with a JSON body if there is one. */
+/** A call of the API with a key, and with a JSON body, if given. */
 export async function call(
   url: string,
   key: string,
@@ -39,7 +39,7 @@ export async function call(
   })
 }
 
-/** Calls every kind of operation of an API and a few of its errors, as a first visitor would. */
+/** Calls every kind of operation of an API and provokes a few errors, as a first visitor would. */
 export async function visit(baseUrl: string, key: string): Promise<void> {
   const clients = `${baseUrl}/api/v1/clients`
   const created = await call(clients, key, { name: 'Atlas Ceramics' }, { 'Idempotency-Key': 'visit' })

@@ -14,8 +14,8 @@ import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createDeliveryLoop, createWebhookSender, signWebhook } from '../../lib/webhooks.ts'
 import { createTestDatabase } from '../_database.ts'
 
-// The other side of the examples: a platform as its customers know it, with nothing left out. A PostgreSQL, the API on
-// a port, and webhooks that really go over a socket.
+// The other side of the examples: a whole platform as customers know it: a PostgreSQL, the API on a port, and webhooks
+// over real sockets.
 
 export interface TestPlatform {
   readonly databaseUrl: string
@@ -27,13 +27,13 @@ export interface TestPlatform {
   readonly store: BusinessApiStore
   /** The host's own calls. */
   readonly calls: Platform
-  /** Registers an endpoint; gives its secret. */
+  /** Registers an endpoint; gives the secret. */
   register(url: string): Promise<string>
-  /** Makes the attempts that are due; retries are due at once. Gives their outcomes. */
+  /** Makes the due attempts; retries are due at once. Gives the outcomes. */
   deliver(): Promise<object>
   /** Has everything sent again that was sent, under the same event ids. */
   redeliverAll(): Promise<void>
-  /** How many attempts were made of all deliveries together. */
+  /** Counts the attempts of all deliveries together. */
   countAttempts(): Promise<number>
   close(): Promise<void>
 }
@@ -90,7 +90,7 @@ export async function listen(server: Server): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-/** The URL of a port that was free a moment ago, for a program that has to know its secret before it listens. */
+/** Gives the URL of a port that was free a moment ago, for a program that has to know the secret before it listens. */
 export async function freeUrl(): Promise<string> {
   const server = createServer()
   const url = await listen(server)
@@ -127,7 +127,7 @@ export async function post(
   return (await fetch(url, { method: 'POST', headers, body })).status
 }
 
-/** What every subscriber must answer to requests that are not to be trusted, too long or no event. */
+/** Asserts a subscriber's answers to requests that are not to be trusted, too long or no event. */
 export async function assertRefusals(url: string, body: string, secret: string): Promise<void> {
   const late = Math.floor(Date.now() / 1000) - 400
   assert.equal(await post(url, body, 'whsec_of_somebody_else'), 400)

@@ -4,18 +4,20 @@ import { constants } from 'node:os'
 import { join } from 'node:path'
 import { after } from 'node:test'
 
-// Programs run as their readers run them: in a process of their own, from the top directory of the package.
+// Programs run as readers run them: in a process of their own, from the top directory of the package.
 
 export const ROOT: string = join(import.meta.dirname, '..', '..')
 
 /** A program in a process group of its own, as in a terminal. */
 export interface Program {
-  /** All it has written so far. */
+  /** All output so far. */
   stdout(): string
   stderr(): string
-  /** True from the moment its process has ended. */
+  /** True from the end of the process on. */
   hasEnded(): boolean
-  /** Resolves with what the pattern matches first on stdout; rejects with stderr when the program ends before. */
+  /**
+   * Resolves with the first match of the pattern on stdout; rejects with stderr when the program ends before a match.
+   */
   prints(pattern: RegExp): Promise<RegExpExecArray>
   /** Sends a signal to every process of the group, as Ctrl-C does. */
   signal(signal: NodeJS.Signals): void
@@ -23,12 +25,12 @@ export interface Program {
   readonly exit: Promise<number>
 }
 
-/** What {@link startProgram} changes in the environment; `undefined` leaves a variable out. */
+/** Changes of the environment for {@link startProgram}; `undefined` leaves a variable out. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
 const started: Program[] = []
 
-// What a failed test has left running would keep its file from ending.
+// A program that a failed test has left running would keep the test file from ending.
 after(() => Promise.all(started.filter((program) => !program.hasEnded()).map(endProgram)))
 
 /** Runs a TypeScript program with Node.js from source. */
@@ -73,13 +75,13 @@ function readExitCode(code: number | null, signal: NodeJS.Signals | null): numbe
   return code ?? 128 + (signal === null ? 0 : constants.signals[signal])
 }
 
-/** The port that an example tells it listens on, as the beginning of every URL there. */
+/** Reads the port that an example prints, as the beginning of every URL there. */
 export async function readBaseUrl(program: Program): Promise<string> {
   const [, port] = await program.prints(/Listening on .*port: (\d+)/)
   return `http://127.0.0.1:${port}`
 }
 
-/** Ends a program and everything it has started. */
+/** Ends a program and every process that the program has started. */
 export async function endProgram(program: Program): Promise<void> {
   program.signal('SIGTERM')
   const timer = setTimeout(() => program.signal('SIGKILL'), 10_000)
@@ -114,6 +116,6 @@ function signalGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
   try {
     process.kill(-pid, signal)
   } catch {
-    // All of them have ended already.
+    // All processes have ended already.
   }
 }

@@ -9,7 +9,7 @@ import { verifyWebhook } from '../../lib/webhooks.ts'
 import { listen, startPlatform, type TestPlatform } from './_platform.ts'
 import { startSource } from './_program.ts'
 
-// What every example of publishing in the host's own transaction must do, whatever its driver.
+// The tests of every example that publishes in the host's own transaction, with any driver.
 
 /** A ticket as the examples open them. */
 export interface Ticket {
@@ -61,7 +61,7 @@ export function testPublishing(name: string, { createPool, open }: Publishing): 
 
   const ticketOf = (id: string): Ticket => ({ id, organizationId: platform.organizationId, subject: id })
 
-  test(`examples/${name} opens a ticket, and every endpoint hears of it`, async () => {
+  test(`examples/${name} opens a ticket, and every endpoint gets the event`, async () => {
     const args = [`examples/${name}.ts`, platform.organizationId, 'Écume: no "invoice" 🏺']
     const program = startSource(args, { DATABASE_URL: platform.databaseUrl })
     assert.equal(await program.exit, 0, program.stderr())
@@ -106,7 +106,7 @@ export function testPublishing(name: string, { createPool, open }: Publishing): 
         `select pg_terminate_backend(pid) from pg_stat_activity
           where datname = current_database() and state = 'idle in transaction'`,
       )
-      // Between two statements: nobody waits for the connection now but who listens to it.
+      // Between two statements only a listener on the connection notices the loss.
       await Promise.race([lost, deadline])
       await query('select 1')
     })
@@ -115,7 +115,7 @@ export function testPublishing(name: string, { createPool, open }: Publishing): 
     assert.deepEqual(await look(), { subjects: [], events: [] })
   })
 
-  test(`examples/${name} may be run again with a ticket of which nobody knows whether it was committed`, async () => {
+  test(`examples/${name} may be run again with a ticket after the answer to the commit was lost`, async () => {
     await Promise.all(['tic_1', 'tic_1', 'tic_2', 'tic_1'].map((id) => open(pool, ticketOf(id))))
     await open(pool, ticketOf('tic_2'))
     const { subjects, events } = await look()
@@ -123,13 +123,13 @@ export function testPublishing(name: string, { createPool, open }: Publishing): 
     assert.deepEqual(events.map(({ id }) => id).sort(), ['evt_tic_1', 'evt_tic_2'])
   })
 
-  test(`examples/${name} says what it needs`, async () => {
+  test(`examples/${name} names the missing setting`, async () => {
     const program = startSource([`examples/${name}.ts`, 'org_1'], { DATABASE_URL: platform.databaseUrl })
     assert.equal(await program.exit, 2)
     assert.match(program.stderr(), /^Usage: DATABASE_URL=.*\n$/)
   })
 
-  test(`examples/${name} says in one line that it cannot use the database, and not its password`, async () => {
+  test(`examples/${name} reports an unusable database in one line, without the password`, async () => {
     const nobody = new URL(platform.databaseUrl)
     nobody.username = 'nobody_known'
     nobody.password = 'open-sesame'

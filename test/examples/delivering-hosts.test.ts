@@ -75,7 +75,7 @@ test('examples/express-with-webhooks serves, delivers, and ends by SIGTERM', asy
   assert.equal(await program.exit, 0, program.stderr())
 })
 
-test('examples/worker delivers what others publish, and ends by SIGTERM', async (t) => {
+test('examples/worker delivers the events of other processes, and ends by SIGTERM', async (t) => {
   const { env, received, platform } = await prepare(t)
   const program = startSource(['examples/worker.ts'], env)
   await program.prints(/Delivering/)
@@ -85,7 +85,7 @@ test('examples/worker delivers what others publish, and ends by SIGTERM', async 
   assert.equal(await program.exit, 0, program.stderr())
 })
 
-test('examples/deliver-once delivers what is due and ends', async (t) => {
+test('examples/deliver-once delivers the due webhooks and ends', async (t) => {
   const { env, received, platform } = await prepare(t)
   await platform.clients.create(ORGANIZATION, { name: 'Atlas Ceramics' })
   const program = startSource(['examples/deliver-once.ts'], env)

@@ -67,7 +67,7 @@ describe('the demo on a database of the reader', () => {
     assert.doesNotMatch(rebound.body, /Jasmin/)
   })
 
-  test('every list of both organizations is filled, newest first, and belongs to one of them', async () => {
+  test('every list of both organizations is filled, newest first, with records of its organization only', async () => {
     const seen = new Set<string>()
     for (const { keys } of ready.organizations) {
       for (const resource of RESOURCES) {
@@ -81,7 +81,7 @@ describe('the demo on a database of the reader', () => {
     }
   })
 
-  test('invoices are in TND and EUR, in all states, with exactly the decimals of their currency', async () => {
+  test('invoices are in TND and EUR, in all states, with exactly the decimals of the currency', async () => {
     const key = ready.organizations[0]?.keys.all ?? ''
     const response = await call(`${ready.baseUrl}/api/v1/invoices?limit=200`, key)
     const { data } = (await response.json()) as { data: Record<string, string>[] }
@@ -93,7 +93,7 @@ describe('the demo on a database of the reader', () => {
     }
   })
 
-  test('the keys do what their names say', async () => {
+  test('the keys work according to their names', async () => {
     const url = `${ready.baseUrl}/api/v1/clients`
     const client = { name: 'Atlas Ceramics' }
     for (const { keys } of ready.organizations) {
@@ -105,7 +105,7 @@ describe('the demo on a database of the reader', () => {
     }
   })
 
-  test('a second run adds organizations of its own and leaves the keys of the first in force', async () => {
+  test('a second run adds new organizations and leaves the keys of the first in force', async () => {
     const second = startSource([DEMO, '--json'], { DATABASE_URL: database.url })
     const { organizations, baseUrl } = await readReady(second)
     const ids = [...ready.organizations, ...organizations].map(({ id }) => id)
@@ -115,7 +115,7 @@ describe('the demo on a database of the reader', () => {
     await endProgram(second)
   })
 
-  test('every line with curl that it prints runs and is answered as its comment says', async () => {
+  test('every printed curl line runs and is answered as its comment says', async () => {
     await inWords.prints(/Ctrl-C ends the demo/)
     const commands = [...inWords.stdout().matchAll(/^ {2}# (.*)\n {2}(curl .*)$/gm)]
     assert.equal(commands.length, 14)
@@ -137,8 +137,8 @@ describe('the demo on a database of the reader', () => {
   })
 })
 
-describe('the demo on its own PostgreSQL', { concurrency: 3 }, () => {
-  test('npm run -s demo -- --json prints nothing else, and Ctrl-C ends it all', async (t) => {
+describe('the demo that starts a PostgreSQL', { concurrency: 3 }, () => {
+  test('npm run -s demo -- --json prints nothing more, and Ctrl-C ends every process', async (t) => {
     const directory = await makeDirectory(t)
     const args = ['run', '-s', 'demo', '--', '--json', '--port', '0']
     const program = startProgram('npm', args, { DATABASE_URL: undefined, TMPDIR: directory })
@@ -189,7 +189,7 @@ describe('the demo on its own PostgreSQL', { concurrency: 3 }, () => {
     ['Ctrl-C', ['SIGINT']],
     ['Ctrl-C twice in a row', ['SIGINT', 'SIGINT']],
   ] as const) {
-    test(`${what} while it starts ends it too`, async (t) => {
+    test(`${what} during the start ends the demo too`, async (t) => {
       const directory = await makeDirectory(t)
       const program = startSource([DEMO], { DATABASE_URL: undefined, TMPDIR: directory })
       while (!program.stderr().includes('Preparing') && !program.hasEnded()) await sleep(10)
@@ -210,25 +210,25 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Ends the processes that a failed test has left in the group of one of them. */
+/** Ends the processes that a failed test has left in a process group. */
 function endGroup(pid: number): void {
   try {
     process.kill(-pid, 'SIGKILL')
   } catch {
-    // None is left.
+    // No process is left.
   }
 }
 
 /** A directory for the temporary files of one program. */
 async function makeDirectory(t: TestContext): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), 'business-api-demo-test-'))
-  // As root the server runs as another user, who must be able to enter it.
+  // For root the server runs as another user, who must be able to enter the directory.
   await chmod(directory, 0o777)
   t.after(() => rm(directory, { recursive: true, force: true }))
   return directory
 }
 
-/** What a second signal leaves to do is done by another process, shortly after. */
+/** After a second signal the guard process does the rest shortly after. */
 async function assertNothingLeft(directory: string, ready?: Ready): Promise<void> {
   const deadline = Date.now() + 15_000
   while ((await listServers(directory)).length > 0 && Date.now() < deadline) await sleep(50)
@@ -244,7 +244,7 @@ async function listServers(directory: string): Promise<string[]> {
 }
 
 describe('the command line of the demo', () => {
-  test('a port that is taken is told in one line, before anything is started', async (t) => {
+  test('a port that is taken is reported in one line, before anything is started', async (t) => {
     const server = createServer().listen(0, '127.0.0.1')
     t.after(() => server.close())
     await once(server, 'listening')
@@ -258,7 +258,7 @@ describe('the command line of the demo', () => {
     )
   })
 
-  test('--help prints what there is', async () => {
+  test('--help prints the options', async () => {
     const program = startSource([DEMO, '--help'])
     assert.equal(await program.exit, 0)
     for (const option of ['--port', '--json', '--help', 'DATABASE_URL'])
@@ -271,14 +271,14 @@ describe('the command line of the demo', () => {
     })
   }
 
-  test('what is refused is told in words, with exit code 2', async () => {
+  test('a wrong argument is reported in words, with exit code 2', async () => {
     const program = startSource([DEMO, '--prot', '1'])
     assert.equal(await program.exit, 2)
     assert.equal(program.stdout(), '')
     assert.equal(program.stderr(), "Unknown option '--prot'\nWhat there is: npm run demo -- --help\n")
   })
 
-  test('a database that cannot be reached is told in words', async () => {
+  test('a database that cannot be reached is reported in words', async () => {
     const program = startSource([DEMO], { DATABASE_URL: 'postgres://nobody:secret@127.0.0.1:1/none' })
     assert.equal(await program.exit, 1)
     assert.match(program.stderr(), /Cannot use the database: connect ECONNREFUSED/)

@@ -17,11 +17,11 @@ for (const [version, flags] of Object.entries(VERSIONS)) {
     })
     const url = await readBaseUrl(program)
 
-    await t.test('serves the API under its prefix, after express.json()', () =>
+    await t.test('serves the API under the prefix, after express.json()', () =>
       visit(`${url}/platform`, prepared.key),
     )
 
-    await t.test('leaves to the host what is none of the API', async () => {
+    await t.test('leaves other paths to the host', async () => {
       assert.equal(await (await fetch(`${url}/platform/about`)).text(), "The host's own page\n")
       for (const path of ['/platform/api/v1/unknown', '/api/v1/clients', '/elsewhere']) {
         const response = await call(url + path, prepared.key)

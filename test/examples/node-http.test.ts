@@ -38,7 +38,7 @@ test('examples/node-http serves the API under a prefix, and only there', async (
   await endProgram(program)
 })
 
-test('examples/node-http says what it needs when DATABASE_URL is not set', async () => {
+test('examples/node-http names DATABASE_URL when the variable is not set', async () => {
   const program = startSource(['examples/node-http.ts'], { DATABASE_URL: undefined })
   assert.equal(await program.exit, 2)
   assert.equal(program.stderr(), 'Set DATABASE_URL to a PostgreSQL database\n')

@@ -22,7 +22,7 @@ function spans(): { name: string; attributes: object; parent: string | undefined
   }))
 }
 
-test('examples/opentelemetry makes a span of a request and its store calls children of it', async () => {
+test('examples/opentelemetry makes a span of a request, with the store calls as children', async () => {
   const { key } = await createDeveloperSettings(store).apiKeys.create('org_a', {
     name: 'Traced',
     scopes: ['clients:read'],
@@ -39,13 +39,14 @@ test('examples/opentelemetry makes a span of a request and its store calls child
   assert.deepEqual(
     spans().filter(({ name }) => name !== 'apiKeys.markUsed'),
     [
+      { name: 'apiKeys.identify', attributes: {}, parent: 'GET /api/v1/clients' },
       { name: 'clients.admitAndList', attributes: {}, parent: 'GET /api/v1/clients' },
       { name: 'GET /api/v1/clients', attributes, parent: undefined },
     ],
   )
 })
 
-test('examples/opentelemetry makes a span of each attempt, and none once it is stopped', async () => {
+test('examples/opentelemetry makes a span of each attempt, and no span once stopped', async () => {
   exporter.reset()
   const { endpoints } = createDeveloperSettings(store, {
     allowPlaintextSecrets: true,

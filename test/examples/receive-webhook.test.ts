@@ -31,7 +31,7 @@ async function post(body: string, signature: string | null, to = url): Promise<n
   return (await fetch(to, { method: 'POST', headers, body })).status
 }
 
-/** Resolves when the program has written a text to stderr, after what it had written before. */
+/** Resolves when the program has written a text to stderr, after an earlier position. */
 async function printsError(before: number, text: string): Promise<void> {
   const deadline = Date.now() + 5000
   while (!program.stderr().slice(before).includes(text)) {
@@ -45,7 +45,7 @@ function pad(json: string, bytes: number): string {
   return json + ' '.repeat(bytes - Buffer.byteLength(json))
 }
 
-/** How many lines the program has printed of an event, once it has printed one of an event that was sent later. */
+/** Counts the printed lines of an event, once a line of a later event was printed. */
 async function countLines(id: string): Promise<number> {
   const later = `${id}_later`
   const body = bodyOf(later)
@@ -57,7 +57,7 @@ async function countLines(id: string): Promise<number> {
     .filter((line) => line.split(' ').includes(id)).length
 }
 
-test('examples/receive-webhook answers 2xx to a signed webhook and prints one line of it', async () => {
+test('examples/receive-webhook answers 2xx to a signed webhook and prints one line', async () => {
   const body = bodyOf('evt_signed')
   assert.equal(await post(body, signWebhook(body, CURRENT)), 204)
   await program.prints(/^2026-03-14T09:26:53\.589Z invoice\.paid evt_signed number F-2026-é$/m)
@@ -74,7 +74,7 @@ test('examples/receive-webhook does nothing twice for an event that is sent agai
   assert.equal(await countLines('evt_again'), 1)
 })
 
-test('examples/receive-webhook answers 400 to what is not signed, tampered with, stale or signed by another', async () => {
+test('examples/receive-webhook answers 400 to a request that is not signed, tampered with, stale or signed with another secret', async () => {
   const body = bodyOf('evt_refused')
   const now = Math.floor(Date.now() / 1000)
   const signed = signWebhook(body, CURRENT)
@@ -96,7 +96,7 @@ test('examples/receive-webhook answers 400 to what is not signed, tampered with,
   assert.equal(await countLines('evt_refused'), 0)
 })
 
-test('examples/receive-webhook accepts two signatures, whichever of the secrets it has', async () => {
+test('examples/receive-webhook accepts two signatures with either secret', async () => {
   for (const [id, secrets] of [
     ['evt_current_first', [CURRENT, PREVIOUS]],
     ['evt_current_second', ['whsec_next', CURRENT]],
@@ -107,7 +107,7 @@ test('examples/receive-webhook accepts two signatures, whichever of the secrets 
   }
 })
 
-test('examples/receive-webhook takes several secrets, and accepts what any of them has signed', async () => {
+test('examples/receive-webhook takes several secrets, and accepts a signature by any', async () => {
   const rotating = startSource(['examples/receive-webhook.ts'], {
     SIGNING_SECRET: `${CURRENT}, ${PREVIOUS},`,
     PORT: '0',
@@ -132,7 +132,7 @@ test('examples/receive-webhook answers 413 to a body over 1 MiB and 405 to anoth
   assert.equal(await countLines('evt_large'), 0)
 })
 
-test('examples/receive-webhook answers 400 to what is signed and no event', async () => {
+test('examples/receive-webhook answers 400 to a signed body that is no event', async () => {
   for (const body of ['null', '[]', '{}', bodyOf('evt_half').slice(0, -1)]) {
     assert.equal(await post(body, signWebhook(body, CURRENT)), 400, body)
   }
@@ -149,7 +149,7 @@ test('examples/receive-webhook survives a sender that leaves in the middle of th
   assert.equal(await countLines('evt_after_reset'), 0)
 })
 
-test('examples/receive-webhook says what it needs when SIGNING_SECRET is not set', async () => {
+test('examples/receive-webhook names SIGNING_SECRET when the variable is not set', async () => {
   for (const SIGNING_SECRET of [undefined, '', ' , ']) {
     const unset = startSource(['examples/receive-webhook.ts'], { SIGNING_SECRET })
     assert.equal(await unset.exit, 2)

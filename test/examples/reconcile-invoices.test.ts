@@ -122,7 +122,7 @@ describe('examples/reconcile-invoices with the real API', () => {
     assert.ok(!output.includes(platform.key) && !output.includes(secret))
   })
 
-  test('examples/reconcile-invoices sums what the API lists to the last minor unit', async () => {
+  test('examples/reconcile-invoices sums the listed invoices to the last minor unit', async () => {
     const invoices = [
       invoiceOf('BHD', '0.100', '0.100', '0.000'),
       invoiceOf('BHD', '0.200', '0.000', '0.200'),
@@ -150,7 +150,7 @@ describe('examples/reconcile-invoices by itself', () => {
   const LIST_URL = 'https://app.example/api/v1/invoices'
   const list = () => listInvoices('https://app.example', 'bapi_live_secret')
 
-  test('examples/reconcile-invoices tells how long to wait when the API asks for it', async () => {
+  test('examples/reconcile-invoices gives the time to wait when the API asks for a wait', async () => {
     for (const [status, retryAfter, retryAfterMs] of [
       [429, '7', 7000],
       [503, '120', 120_000],
@@ -162,7 +162,7 @@ describe('examples/reconcile-invoices by itself', () => {
     }
   })
 
-  test('examples/reconcile-invoices reports nothing rather than half of it', async () => {
+  test('examples/reconcile-invoices reports nothing rather than a part', async () => {
     for (const answer of [
       () => HttpResponse.error(),
       () => new HttpResponse('{"error":"Internal error"}', { status: 500 }),
@@ -174,7 +174,7 @@ describe('examples/reconcile-invoices by itself', () => {
     }
   })
 
-  test('reconcile() sorts invoices into open and paid, and leaves out what nobody owes', () => {
+  test('reconcile() sorts invoices into open and paid, and leaves out invoices without a debt', () => {
     const open = invoiceOf('EUR', '10.00', '9.99', '0.01')
     const paid = invoiceOf('EUR', '5.00', '5.00', '0.00')
     const draft = invoiceOf('EUR', '7.00', '0.00', '7.00', 'draft')
@@ -187,7 +187,7 @@ describe('examples/reconcile-invoices by itself', () => {
     })
   })
 
-  test('reconcile() believes an event over a page that is older, however often it came', () => {
+  test('reconcile() believes an event over an older page, also a repeated event', () => {
     const [tnd, jpy] = [
       invoiceOf('TND', '1250.000', '250.000', '1000.000'),
       invoiceOf('JPY', '900', '0', '900'),
@@ -208,7 +208,7 @@ describe('examples/reconcile-invoices by itself', () => {
     })
   })
 
-  test('reconcile() adds a thousand random amounts exactly, whatever the decimals of the currency', () => {
+  test('reconcile() adds a thousand random amounts exactly, with any number of decimals', () => {
     for (const decimals of [0, 2, 3, 4]) {
       const units = Array.from({ length: 1000 }, () => BigInt(Math.floor(Math.random() * 2 ** 50)))
       const amounts = units.map((unit) => decimalOf(unit, decimals))
@@ -220,7 +220,7 @@ describe('examples/reconcile-invoices by itself', () => {
     assert.equal(add('9.99', '0.01'), '10.00')
   })
 
-  test('readPaid() reads what was kept around a line that was cut short anywhere', async () => {
+  test('readPaid() reads the whole lines around a line that was cut short anywhere', async () => {
     const [first, second] = [
       { invoiceId: 'inv_1', number: 'INV-{1}' },
       { invoiceId: 'inv_2', number: 'INV-2' },
@@ -237,7 +237,7 @@ describe('examples/reconcile-invoices by itself', () => {
     }
   })
 
-  test('examples/reconcile-invoices answers 500 while it cannot keep what is paid, and 204 when it can', async (t) => {
+  test('examples/reconcile-invoices answers 500 while a payment cannot be kept, and 204 afterwards', async (t) => {
     network.close()
     t.after(() => network.listen({ onUnhandledRequest: 'error' }))
     t.mock.method(console, 'error', () => {})
@@ -255,7 +255,7 @@ describe('examples/reconcile-invoices by itself', () => {
     assert.deepEqual(await readPaid(path), [paid])
   })
 
-  test('examples/reconcile-invoices says what it needs', async () => {
+  test('examples/reconcile-invoices names the missing setting', async () => {
     const env = { API_URL: 'http://127.0.0.1:9', API_KEY: 'bapi_live_x\n', SIGNING_SECRET: SECRET }
     const program = startSource(['examples/reconcile-invoices.ts', 'paid.ndjson'], env)
     assert.equal(await program.exit, 2)

@@ -55,10 +55,10 @@ describe('examples/start-delivery with the real API', () => {
   })
   after(() => platform.close())
 
-  test('examples/start-delivery starts each once, however often it is told and wherever it crashes', {
+  test('examples/start-delivery starts each workflow once, across repeated events and crashes at any point', {
     timeout: 60_000,
   }, async (t) => {
-    // Who does the work, and knows a key that it has seen.
+    // The workflow service, which knows the keys of earlier requests.
     const started = new Map<string, unknown>()
     const requests = new EventEmitter()
     let onRequest = (): void => {}
@@ -95,7 +95,7 @@ describe('examples/start-delivery with the real API', () => {
     await platform.deliver()
     await done.next()
 
-    // The service has the second one, and the program does not live to hear of it.
+    // The service takes the second request, and the program is killed before the answer.
     onRequest = () => first.signal('SIGKILL')
     const project = { name: 'Showroom', billingType: 'fixed', value: 12_000 } as const
     const { id: projectId } = await calls.projects.create(organizationId, project)
@@ -120,7 +120,7 @@ describe('examples/start-delivery with the real API', () => {
     await endProgram(second)
     assert.equal(await second.exit, 0)
     assert.equal(first.stderr() + second.stderr(), '')
-    // Six events, each sent twice; two of them taken, each started and noted once.
+    // Six events, each sent twice; two start a workflow, each started and noted once.
     assert.equal(await platform.countAttempts(), 12)
     assert.equal((await readFile(path, 'utf8')).trim().split('\n').length, 4)
   })
@@ -133,7 +133,7 @@ describe('examples/start-delivery by itself', () => {
 
   const SERVICE_URL = 'https://tracker.example/workflows'
 
-  test('start() asks again, under the same key, until the service has taken it, and only then notes it', async (t) => {
+  test('start() asks again, under the same key, until the service has taken the workflow, and then notes the start', async (t) => {
     const failed = t.mock.method(console, 'error', () => {})
     const path = temporaryPath('deliveries.ndjson')
     const log = await openLog(path)
@@ -173,7 +173,7 @@ describe('examples/start-delivery by itself', () => {
   })
 
   for (const status of [301, 400, 401, 404, 410, 422]) {
-    test(`start() gives up what is refused with ${status}, says so, and no restart begins it again`, async (t) => {
+    test(`start() reports a workflow that is refused with ${status}, and no restart begins that workflow again`, async (t) => {
       const said = t.mock.method(console, 'error', () => {})
       const path = temporaryPath('deliveries.ndjson')
       const log = await openLog(path)
@@ -193,7 +193,7 @@ describe('examples/start-delivery by itself', () => {
     })
   }
 
-  test('start() asks again when it could not note that it was taken', async (t) => {
+  test('start() asks again when the start could not be noted', async (t) => {
     t.mock.method(console, 'error', () => {})
     const log = await openLog(temporaryPath('deliveries.ndjson'))
     const keys: (string | null)[] = []
@@ -212,7 +212,7 @@ describe('examples/start-delivery by itself', () => {
     assert.deepEqual(keys, ['evt_1', 'evt_1'])
   })
 
-  test('a log gives back what was taken and not finished, around a line that was cut short anywhere', async () => {
+  test('a log gives the unfinished workflows back, around a line that was cut short anywhere', async () => {
     const path = temporaryPath('deliveries.ndjson')
     const line = JSON.stringify({ eventId: 'evt_cut', workflow: kickOff })
     for (let length = 0; length < line.length; length++) {
@@ -228,7 +228,7 @@ describe('examples/start-delivery by itself', () => {
     }
   })
 
-  test('workflowOf() starts nothing for any other event', () => {
+  test('workflowOf() starts nothing for an event of another type', () => {
     const createdAt = '2026-03-14T09:26:53.589Z'
     const data = { ...accepted, status: 'rejected' }
     assert.equal(workflowOf({ id: 'evt_1', type: 'proposal.rejected', createdAt, data }), null)
@@ -240,7 +240,7 @@ describe('examples/start-delivery by itself', () => {
 })
 
 describe("examples/start-delivery's subscriber", () => {
-  test('examples/start-delivery starts once what comes many times at once', async (t) => {
+  test('examples/start-delivery starts a workflow once for an event that comes many times at once', async (t) => {
     const taken: string[] = []
     const log = await openLog(temporaryPath('deliveries.ndjson'))
     const server = createSubscriber(SECRET, log, (eventId) => taken.push(eventId))
@@ -252,7 +252,7 @@ describe("examples/start-delivery's subscriber", () => {
     assert.deepEqual(taken.sort(), ['evt_1', 'evt_2'])
   })
 
-  test('examples/start-delivery answers 500 to every attempt that it could not write, and starts nothing', async (t) => {
+  test('examples/start-delivery answers 500 to every attempt while the event cannot be written, and starts nothing', async (t) => {
     t.mock.method(console, 'error', () => {})
     const path = temporaryPath('deliveries.ndjson')
     const log = await openLog(path)
@@ -273,7 +273,7 @@ describe("examples/start-delivery's subscriber", () => {
     assert.deepEqual(taken, ['evt_1'])
   })
 
-  test('examples/start-delivery says what it needs', async () => {
+  test('examples/start-delivery names the missing setting', async () => {
     const program = startSource(['examples/start-delivery.ts', 'log'], { SIGNING_SECRET: SECRET })
     assert.equal(await program.exit, 2)
     assert.match(program.stderr(), /^Usage: SIGNING_SECRET=.*\n$/)

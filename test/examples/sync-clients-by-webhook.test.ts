@@ -57,7 +57,7 @@ describe('examples/sync-clients-by-webhook with the real API', () => {
     return data
   }
 
-  test('examples/sync-clients-by-webhook has each client that was created, once, however often it is told', async () => {
+  test('examples/sync-clients-by-webhook has each created client once, across repeated events', async () => {
     const path = temporaryPath('clients.json')
     const url = await freeUrl()
     const env = { SIGNING_SECRET: await platform.register(url), PORT: new URL(url).port }
@@ -83,7 +83,7 @@ describe('examples/sync-clients-by-webhook with the real API', () => {
     assert.equal(program.stderr() + again.stderr(), '')
   })
 
-  test('examples/sync-clients-by-webhook has the event sent again that it could not write', async (t) => {
+  test('examples/sync-clients-by-webhook gets an event again that could not be written', async (t) => {
     const path = temporaryPath('missing/clients.json')
     const url = await freeUrl()
     const server = createSubscriber(await platform.register(url), await openCopy(path))
@@ -101,7 +101,7 @@ describe('examples/sync-clients-by-webhook with the real API', () => {
 })
 
 describe('examples/sync-clients-by-webhook by itself', () => {
-  test('examples/sync-clients-by-webhook upserts by id, and what happened last stands whatever comes last', async (t) => {
+  test('examples/sync-clients-by-webhook upserts by id, and the latest event stands in any order of arrival', async (t) => {
     const path = temporaryPath('clients.json')
     const url = await start(t, path)
     const events = [
@@ -117,7 +117,7 @@ describe('examples/sync-clients-by-webhook by itself', () => {
     })
   })
 
-  test('examples/sync-clients-by-webhook loses none of many that come at once, each several times', async (t) => {
+  test('examples/sync-clients-by-webhook loses no event of many that come at once, each several times', async (t) => {
     const path = temporaryPath('clients.json')
     const url = await start(t, path)
     const ids = Array.from({ length: 20 }, (_, index) => `cli_${index}`)
@@ -128,7 +128,7 @@ describe('examples/sync-clients-by-webhook by itself', () => {
     assert.equal(eventIds.length, 20)
   })
 
-  test('examples/sync-clients-by-webhook answers 500 to every attempt that it could not write, and forgets it', async (t) => {
+  test('examples/sync-clients-by-webhook answers 500 to every attempt that could not be written, and does not remember the event', async (t) => {
     const path = temporaryPath('missing/clients.json')
     const url = await start(t, path)
     const body = created('evt_1', clientOf('cli_1'))
@@ -139,7 +139,7 @@ describe('examples/sync-clients-by-webhook by itself', () => {
     assert.deepEqual((await readCopy(path)).eventIds, ['evt_1'])
   })
 
-  test('examples/sync-clients-by-webhook answers 204 to other events and keeps nothing of them', async (t) => {
+  test('examples/sync-clients-by-webhook answers 204 to events of other types and keeps nothing', async (t) => {
     const path = temporaryPath('clients.json')
     const url = await start(t, path)
     const data = { invoiceId: 'inv_1', number: 'INV-1' }
@@ -147,7 +147,7 @@ describe('examples/sync-clients-by-webhook by itself', () => {
     await assert.rejects(readCopy(path), { code: 'ENOENT' })
   })
 
-  test('examples/sync-clients-by-webhook takes the copy as it was when a write was cut short', async (t) => {
+  test('examples/sync-clients-by-webhook takes the previous copy when a write was cut short', async (t) => {
     const path = temporaryPath('clients.json')
     await writeFile(`${path}.new`, '{"clients":{"cli_')
     const url = await start(t, path)
@@ -161,7 +161,7 @@ describe('examples/sync-clients-by-webhook by itself', () => {
     await assert.rejects(readCopy(path), { code: 'ENOENT' })
   })
 
-  test('examples/sync-clients-by-webhook says what it needs', async () => {
+  test('examples/sync-clients-by-webhook names the missing setting', async () => {
     const program = startSource(['examples/sync-clients-by-webhook.ts'], { SIGNING_SECRET: SECRET })
     assert.equal(await program.exit, 2)
     assert.match(program.stderr(), /^Usage: SIGNING_SECRET=.*\n$/)

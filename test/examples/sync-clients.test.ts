@@ -52,7 +52,7 @@ describe('examples/sync-clients with the real API', () => {
   const list = async () =>
     (await (await call(`${platform.url}/api/v1/clients`, platform.key)).json()) as { data: Client[] }
 
-  test('examples/sync-clients has what the API lists, poll by poll, each client once', async () => {
+  test('examples/sync-clients has the listed clients, poll by poll, each once', async () => {
     const path = temporaryPath('clients.json')
     const copy = await openCopy(path)
     await create('Atlas Ceramics')
@@ -67,7 +67,7 @@ describe('examples/sync-clients with the real API', () => {
     assert.deepEqual((await openCopy(path)).clients, copy.clients)
   })
 
-  test('examples/sync-clients runs as a program, and its key is in none of its lines', {
+  test('examples/sync-clients runs as a program, and prints no line with the key', {
     timeout: 60_000,
   }, async () => {
     const path = temporaryPath('clients.json')
@@ -82,7 +82,7 @@ describe('examples/sync-clients with the real API', () => {
     assertSecret(program, platform.key)
   })
 
-  test('examples/sync-clients ends with one that is refused, and says so without it', async () => {
+  test('examples/sync-clients ends with a refused key, and reports the refusal without the key', async () => {
     const refused = `${platform.key.slice(0, -1)}${platform.key.endsWith('a') ? 'b' : 'a'}`
     const env = { API_URL: platform.url, API_KEY: refused }
     const program = startSource(['examples/sync-clients.ts', temporaryPath('clients.json')], env)
@@ -92,7 +92,7 @@ describe('examples/sync-clients with the real API', () => {
   })
 })
 
-test('examples/sync-clients says what it needs, and never shows a key that cannot be sent', async () => {
+test('examples/sync-clients names the missing setting, and never shows a key that cannot be sent', async () => {
   const programs = [
     { API_URL: undefined, API_KEY: undefined },
     { API_URL: 'http://127.0.0.1:9', API_KEY: 'bapi_live_x\nbapi_live_y' },
@@ -138,7 +138,7 @@ describe('examples/sync-clients by itself', () => {
     ['no answer', () => HttpResponse.error(), INTERVAL_MS],
     ['half an answer', () => new HttpResponse('{"data":[{"id":"cli_'), INTERVAL_MS],
     ['an answer of another form', () => HttpResponse.json({ data: 'none' }), INTERVAL_MS],
-    ['a page of somebody in between', () => new HttpResponse('<html>', { status: 502 }), INTERVAL_MS],
+    ['a page of a proxy in between', () => new HttpResponse('<html>', { status: 502 }), INTERVAL_MS],
   ]
   for (const [name, failure, waitMs] of failures) {
     test(`examples/sync-clients waits and goes on after ${name}`, async () => {
@@ -164,14 +164,14 @@ describe('examples/sync-clients by itself', () => {
     })
   }
 
-  test('examples/sync-clients shows one line of the page of somebody in between', async () => {
+  test('examples/sync-clients shows one line of a proxy’s page', async () => {
     answer(() => new HttpResponse(`<html>\n<h1>Forbidden</h1>\n${'x'.repeat(10_000)}`, { status: 403 }))
     await assert.rejects(poll(api, await openCopy(temporaryPath('clients.json'))), (error) => {
       return /^The API answered 403: <html> <h1>Forbidden<\/h1> x+$/.test((error as Error).message)
     })
   })
 
-  test('examples/sync-clients updates what has changed, keeps what the page has lost, and writes nothing for nothing', async () => {
+  test('examples/sync-clients updates changed clients, keeps clients that are no longer listed, and writes nothing without a change', async () => {
     const path = temporaryPath('clients.json')
     const copy = await openCopy(path)
     const changed = { ...clientOf('cli_2'), status: 'inactive' }
@@ -191,7 +191,7 @@ describe('examples/sync-clients by itself', () => {
     assert.equal((await stat(path)).mtimeMs, written)
   })
 
-  test('examples/sync-clients tries again to write what it could not write', async () => {
+  test('examples/sync-clients tries a failed write again', async () => {
     const path = temporaryPath('missing/clients.json')
     const copy = await openCopy(path)
     answer(
@@ -204,7 +204,7 @@ describe('examples/sync-clients by itself', () => {
     assert.deepEqual(await readCopy(path), [clientOf('cli_1')])
   })
 
-  test('examples/sync-clients takes the copy as it was when a write was cut short', async () => {
+  test('examples/sync-clients takes the previous copy when a write was cut short', async () => {
     const path = temporaryPath('clients.json')
     await writeFile(path, JSON.stringify([clientOf('cli_1')]))
     await writeFile(`${path}.new`, '[{"id":"cli_')
@@ -214,7 +214,7 @@ describe('examples/sync-clients by itself', () => {
     assert.deepEqual(await readCopy(path), [clientOf('cli_1'), clientOf('cli_2')])
   })
 
-  test('examples/sync-clients tells when a page may not reach back to what it knows', async () => {
+  test('examples/sync-clients warns when a page may not reach back to a known client', async () => {
     const copy = await openCopy(temporaryPath('clients.json'))
     const pageOf = (first: number) =>
       page(...Array.from({ length: 200 }, (_, index) => clientOf(`cli_${first + index}`)))
@@ -225,7 +225,7 @@ describe('examples/sync-clients by itself', () => {
     )
     const { lines } = await poll(api, copy, [() => {}, () => {}])
     assert.deepEqual(
-      lines.map((line) => /not listed any more/.test(line)),
+      lines.map((line) => /no longer listed/.test(line)),
       [false, true, false],
     )
   })

@@ -39,7 +39,7 @@ describe('examples/website-form-to-lead with the real API', () => {
     return ((await response.json()) as { data: Item[] }).data
   }
 
-  /** Does `work` and holds what was made against what should have been: nothing but one client and its lead. */
+  /** Does `work` and asserts that exactly one client and its lead were made. */
   async function assertMadeOnce(
     submission: Submission,
     work: () => Promise<{ client: Client; lead: Lead }>,
@@ -53,7 +53,7 @@ describe('examples/website-form-to-lead with the real API', () => {
     assert.deepEqual(await list<Lead>('leads'), [lead, ...leadsBefore])
   }
 
-  /** How a request can fail: `forward` has the platform do what it says. */
+  /** The failure of a request: `forward` sends the request to the platform. */
   type Fault = (forward: () => Promise<Response>) => Response | Promise<Response>
 
   const faults: Readonly<Record<string, Fault>> = {
@@ -76,7 +76,9 @@ describe('examples/website-form-to-lead with the real API', () => {
       ),
   }
 
-  /** Has the requests to a path fail, so many times; everything else goes through. Gives their idempotency keys. */
+  /**
+   * Makes requests to a path fail a number of times; later and other requests go through. Gives the idempotency keys.
+   */
   function fail(path: string, fault: Fault, times: number): string[] {
     const keys: string[] = []
     let failures = 0
@@ -120,7 +122,7 @@ describe('examples/website-form-to-lead with the real API', () => {
     }
   }
 
-  test('examples/website-form-to-lead makes one client and one lead of many runs at once, half of which lose answers', async () => {
+  test('examples/website-form-to-lead makes one client and one lead of many runs at once, also when half the answers are lost', async () => {
     const submission = newSubmission()
     let requests = 0
     network.use(
@@ -140,7 +142,7 @@ describe('examples/website-form-to-lead with the real API', () => {
     assert.ok(requests > 18, `${requests} requests`)
   })
 
-  test('examples/website-form-to-lead makes others of another submission with the same content', async () => {
+  test('examples/website-form-to-lead makes another client and lead of another submission with the same content', async () => {
     network.use(http.post('*', () => passthrough()))
     const submission = newSubmission()
     const one = await pushLead(platform, submission)
@@ -149,7 +151,7 @@ describe('examples/website-form-to-lead with the real API', () => {
     assert.notEqual(one.lead.id, other.lead.id)
   })
 
-  test('examples/website-form-to-lead fills what the form gives, trimmed, and leaves out what it does not', async () => {
+  test('examples/website-form-to-lead takes the filled fields of the form, trimmed, and leaves out empty fields', async () => {
     network.use(http.post('*', () => passthrough()))
     const submission = { ...newSubmission(), name: ' Écume 🏺 ', phone: '  ', category: 'Ceramics' }
     const { client } = await pushLead(platform, submission)
@@ -163,7 +165,7 @@ describe('examples/website-form-to-lead with the real API', () => {
     })
   })
 
-  test('examples/website-form-to-lead gives up at once what the platform refuses, and says why', async () => {
+  test('examples/website-form-to-lead ends at once when the platform refuses, and reports the reason', async () => {
     const keys = fail('/none', () => HttpResponse.error(), 0)
     const refused = { ...newSubmission(), email: 'nobody' }
     await assert.rejects(pushLead(platform, refused), (error) => {
@@ -180,7 +182,7 @@ describe('examples/website-form-to-lead with the real API', () => {
     assert.equal(keys.length, 2)
   })
 
-  test('examples/website-form-to-lead ends with one line for a submission or a key that is refused', async () => {
+  test('examples/website-form-to-lead ends with one line for a refused submission or key', async () => {
     const path = temporaryPath('submission.json')
     await writeFile(path, JSON.stringify({ ...newSubmission(), email: 'nobody' }))
     const run = (key: string) =>
@@ -217,7 +219,7 @@ describe('examples/website-form-to-lead by itself', () => {
   before(() => network.listen({ onUnhandledRequest: 'error' }))
   after(() => network.close())
 
-  /** Pushes a submission to a platform that answers every POST so; gives the error with the waits before it. */
+  /** Pushes a submission to a platform with the same answer to every POST; gives the error and the waits before. */
   async function pushTo(answer: () => Response): Promise<{ error: PushError; waits: number[] }> {
     network.use(http.post('https://app.example/api/v1/clients', answer))
     const waits: number[] = []
@@ -231,7 +233,7 @@ describe('examples/website-form-to-lead by itself', () => {
     return assert.fail('was not refused')
   }
 
-  test('examples/website-form-to-lead waits longer each time, and as long as it is told', async () => {
+  test('examples/website-form-to-lead waits longer each time, and as long as the API asks', async () => {
     assert.deepEqual((await pushTo(() => HttpResponse.error())).waits, [500, 1000, 2000, 4000, 8000])
     const headers = { 'Retry-After': '3' }
     for (const status of [429, 503, 409]) {
@@ -240,7 +242,7 @@ describe('examples/website-form-to-lead by itself', () => {
     }
   })
 
-  test('examples/website-form-to-lead does not wait for an hour, but says that it is to be run again', async () => {
+  test('examples/website-form-to-lead does not wait for an hour, but asks for another run later', async () => {
     const headers = { 'Retry-After': '3600' }
     const { error, waits } = await pushTo(() => new HttpResponse(null, { status: 503, headers }))
     assert.deepEqual(waits, [])
@@ -248,14 +250,14 @@ describe('examples/website-form-to-lead by itself', () => {
     assert.equal(error.retryAfterMs, 3_600_000)
   })
 
-  test('examples/website-form-to-lead follows no redirect, as a GET would come of it', async () => {
+  test('examples/website-form-to-lead follows no redirect, which would become a GET', async () => {
     const headers = { Location: 'https://app.example/api/v1/clients' }
     const { error } = await pushTo(() => new HttpResponse(null, { status: 301, headers }))
     assert.match(error.message, /answered 301/)
     assert.equal(error.isTransient, false)
   })
 
-  test('examples/website-form-to-lead takes no answer for a client that is none', async () => {
+  test('examples/website-form-to-lead takes no other answer for a client', async () => {
     for (const answer of ['', '[]', '{"data":null}', 'null', '<html>']) {
       const { error, waits } = await pushTo(() => new HttpResponse(answer))
       assert.match(error.message, /answered 200: not what the API says/, answer)
@@ -268,7 +270,7 @@ describe('examples/website-form-to-lead by itself', () => {
     assert.match(error.message, /^Cannot push the submission as \/api\/v1\/clients has not answered \(.+\)$/)
   })
 
-  test('readSubmission() names the field that cannot be pushed, and lets a form leave out the others', async () => {
+  test('readSubmission() names a missing field, and lets a form leave out optional fields', async () => {
     const path = temporaryPath('submission.json')
     const read = async (json: string) => {
       await writeFile(path, json)
@@ -294,7 +296,7 @@ describe('examples/website-form-to-lead by itself', () => {
     assert.deepEqual(await read(JSON.stringify(submission)), submission)
   })
 
-  test('examples/website-form-to-lead says what it needs', async () => {
+  test('examples/website-form-to-lead names the missing setting', async () => {
     const path = temporaryPath('submission.json')
     await writeFile(path, '{"id":"1","email":"hello@atlas.example"}')
     const env = { API_URL: 'http://127.0.0.1:9', API_KEY: 'bapi_live_x' }

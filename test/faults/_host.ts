@@ -8,6 +8,7 @@ import type { HostConfig } from './_server.ts'
 /** A running host. */
 export interface Host {
   readonly port: number
+  readonly pid: number
   /** Fails when the process has ended or has written anything: it writes only what should not happen. */
   assertUnharmed(): void
   stop(): Promise<void>
@@ -32,6 +33,7 @@ export async function startHost(config: HostConfig): Promise<Host> {
 
   return {
     port: JSON.parse(String(line)).port,
+    pid: child.pid ?? Number.NaN,
     assertUnharmed() {
       assert.equal(written, '', 'the host wrote to stderr')
       assert.equal(child.exitCode ?? child.signalCode, null, 'the host has ended')

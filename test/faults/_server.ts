@@ -20,6 +20,8 @@ export interface HostConfig {
    * connection dies while it reads the types.
    */
   readonly pool: 'own' | 'host' | 'unprepared'
+  /** Default any free one. */
+  readonly port?: number
   readonly store?: DatabaseOptions
   readonly api?: Pick<BusinessApiOptions, 'deadlineMs' | 'rateLimit'>
 }
@@ -32,7 +34,9 @@ const api = createBusinessApi(store, {
   // Answers of 503 are expected by the thousand; what is logged as an error is a bug.
   logger: { debug: silent, info: silent, warn: silent, error: (details) => console.error(details) },
 })
-const server = createServer(api).listen(0, '127.0.0.1', () => {
+// Room for a thousand callers that connect at once: the system resets what finds none.
+const listening = { port: config.port ?? 0, host: '127.0.0.1', backlog: 4096 }
+const server = createServer(api).listen(listening, () => {
   console.log(JSON.stringify({ port: (server.address() as AddressInfo).port }))
 })
 process.stdin.resume().on('end', () => process.exit())

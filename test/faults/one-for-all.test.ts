@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { createBusinessApi } from '../../lib/index.ts'
 import { createPostgresStore } from '../../lib/postgres.ts'
 import { createTestDatabase } from '../_database.ts'
-import { makeApiKey, UNREACHED_RATE_LIMIT } from './_fixture.ts'
+import { makeApiKey, UNREACHED_RATE_LIMIT, until } from './_fixture.ts'
 import { startProxy } from './_proxy.ts'
 
 // What goes wrong with one statement must not be paid for by the callers of all others.
@@ -47,7 +47,9 @@ test('many requests with one idempotency key that is held leave connections for 
 test('idle connections that have fallen silent cost one request its time, not one each', async (t) => {
   const database = await createTestDatabase()
   t.after(() => database.drop())
-  const { key } = await makeApiKey(database.url, 'org_idle')
+  const keys: string[] = []
+  // One organization alone is given half of the connections.
+  while (keys.length < CONNECTIONS) keys.push((await makeApiKey(database.url, `org_idle_${keys.length}`)).key)
   const proxy = await startProxy(database.url)
   t.after(() => proxy.close())
   const store = createPostgresStore(proxy.url, {
@@ -56,10 +58,16 @@ test('idle connections that have fallen silent cost one request its time, not on
   })
   t.after(() => store.close())
   const api = createBusinessApi(store, { rateLimit: UNREACHED_RATE_LIMIT, logger: false })
-  const headers = { authorization: `Bearer ${key}` }
-  const list = async (): Promise<number> =>
-    (await api(new Request('http://localhost/api/v1/clients', { headers }))).status
-  while (proxy.size < CONNECTIONS) await Promise.all(Array.from({ length: 2 * CONNECTIONS }, list))
+  const listAs = async (key = ''): Promise<number> => {
+    const headers = { authorization: `Bearer ${key}` }
+    return (await api(new Request('http://localhost/api/v1/clients', { headers }))).status
+  }
+  const list = (): Promise<number> => listAs(keys[0])
+  const areAllOpen = async (): Promise<boolean> => {
+    await Promise.all(keys.map(listAs))
+    return proxy.size === CONNECTIONS
+  }
+  await until('all connections are open', areAllOpen, 5000)
   await sleep(100)
 
   proxy.fallSilent()

@@ -71,7 +71,8 @@ async function start(t: TestContext): Promise<{ proxy: NetworkProxy; host: Host;
   const host = await startHost({
     databaseUrl: proxy.url,
     pool: 'own',
-    store: { statementTimeoutMs: DEADLINE_MS, maxPending: MAX_PENDING },
+    // One organization is given half of the connections.
+    store: { statementTimeoutMs: DEADLINE_MS, maxPending: MAX_PENDING, maxConnections: CALLERS },
     api: { deadlineMs: DEADLINE_MS, rateLimit: UNREACHED_RATE_LIMIT },
   })
   t.after(() => host.stop())

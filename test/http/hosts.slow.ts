@@ -7,7 +7,8 @@ import { installProject, pack } from '../_packed.ts'
 import { call, type Prepared, prepareDatabase, visit } from '../examples/_host.ts'
 import { endProgram, startProgram } from '../examples/_program.ts'
 
-// Hosts that read a body before the API can, each mounted as the README says. Not part of the ordinary run: installs them.
+// Hosts that read a body before the API can, each mounted as the README says. Not part of the ordinary run, because the
+// test installs them.
 
 const API = `
 import { createBusinessApi } from 'business-api-kit'

@@ -1,174 +1,23 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
-import addFormats from 'ajv-formats'
-import * as v from 'valibot'
-import { readOptions } from '../../lib/api/options.ts'
-import { createRoutes } from '../../lib/api/routes.ts'
-import { type BusinessApiOptions, type BusinessApiStore, EVENT_TYPES } from '../../lib/index.ts'
-import { buildOpenApiDocument } from '../../lib/openapi/document.ts'
-import { createSchemas } from '../../lib/openapi/schemas.ts'
-import { CreateClientInputSchema } from '../../lib/resources/clients.ts'
-
-// The document is built from declarations, so no store is ever called and no database is needed.
-
-// --- What the tests see of a document ---
-
-interface Ref {
-  readonly $ref: string
-}
-
-interface Schema {
-  readonly $ref?: string
-  readonly type?: string | readonly string[]
-  readonly const?: unknown
-  readonly format?: string
-  readonly pattern?: string
-  readonly minLength?: number
-  readonly maxLength?: number
-  readonly minimum?: number
-  readonly maximum?: number
-  readonly maxItems?: number
-  readonly default?: unknown
-  readonly properties?: Readonly<Record<string, Schema>>
-  readonly required?: readonly string[]
-  readonly items?: Schema
-  readonly examples?: readonly unknown[]
-}
-
-interface Parameter {
-  readonly name: string
-  readonly in: string
-  readonly required?: boolean
-  readonly schema: Schema
-}
-
-interface Content {
-  readonly 'application/json': { readonly schema: Schema; readonly example?: unknown }
-}
-
-interface Response {
-  readonly description: string
-  readonly headers?: Readonly<Record<string, Ref>>
-  readonly content?: Content
-}
-
-interface Operation {
-  readonly operationId: string
-  readonly tags: readonly string[]
-  readonly summary: string
-  readonly description: string
-  readonly 'x-required-scope'?: string
-  readonly security: readonly object[]
-  readonly parameters: readonly (Ref | Parameter)[]
-  readonly requestBody?: { readonly required: boolean; readonly content: Content }
-  readonly responses: Readonly<Record<string, Response | Ref>>
-}
-
-interface Document {
-  readonly openapi: string
-  readonly info: { readonly title: string; readonly version: string; readonly description: string }
-  readonly servers: readonly { readonly url: string }[]
-  readonly tags: readonly { readonly name: string; readonly description: string }[]
-  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
-  readonly webhooks: Readonly<Record<string, { readonly post: Operation }>>
-  readonly components: {
-    readonly schemas: Readonly<Record<string, Schema>>
-    readonly securitySchemes: Readonly<Record<string, unknown>>
-    readonly headers: Readonly<Record<string, Parameter>>
-  }
-}
-
-function build(options: BusinessApiOptions = {}): Document {
-  const routes = createRoutes({} as BusinessApiStore)
-  return buildOpenApiDocument({ routes, ...readOptions(options) }) as Document
-}
-
-const openapi = build()
-
-// --- Ways through a document ---
-
-type Node = Readonly<Record<string, unknown>>
-
-function isNode(value: unknown): value is Node {
-  return typeof value === 'object' && value !== null
-}
-
-/** Every object of the document with its path; what stands inside an example is a value and no part of the document. */
-function* nodesOf(node: Node, path = '#'): Generator<readonly [string, Node]> {
-  yield [path, node]
-  for (const [key, value] of Object.entries(node)) {
-    if (isNode(value) && key !== 'example' && key !== 'examples') yield* nodesOf(value, `${path}/${key}`)
-  }
-}
-
-/** Every schema, wherever it stands. */
-function schemasOf(document: Document): (readonly [string, Schema])[] {
-  const types = new Set(['string', 'number', 'integer', 'boolean', 'object', 'array', 'null'])
-  return [...nodesOf(document as unknown as Node)].filter(([, { type }]) =>
-    [type].flat().some((name) => typeof name === 'string' && types.has(name)),
-  ) as (readonly [string, Schema])[]
-}
-
-function resolve<Target extends object>(target: Target | Ref, document: Document = openapi): Target {
-  if (!('$ref' in target)) return target
-  let found: unknown = document
-  for (const part of target.$ref.slice(2).split('/')) found = isNode(found) ? found[part] : undefined
-  assert.ok(isNode(found), `nothing at ${target.$ref}`)
-  return found as Target
-}
-
-function operation(method: string, path: string, document: Document = openapi): Operation {
-  const found = document.paths[path]?.[method]
-  assert.ok(found, `no ${method} ${path}`)
-  return found
-}
-
-function response(from: Operation, status: string, document: Document = openapi): Response {
-  const found = from.responses[status]
-  assert.ok(found, `${from.operationId} says nothing of ${status}`)
-  return resolve(found, document)
-}
-
-function parameter(from: Operation, name: string): Parameter {
-  const found = from.parameters.map((one) => resolve<Parameter>(one)).find((one) => one.name === name)
-  assert.ok(found, `${from.operationId} has no parameter ${name}`)
-  return found
-}
-
-function operationsOf(document: Document): Operation[] {
-  const inPaths = Object.values(document.paths).flatMap((methods) => Object.values(methods))
-  return [...inPaths, ...Object.values(document.webhooks).map(({ post }) => post)]
-}
-
-function dataOf(from: Operation): Schema {
-  const data = response(from, '200').content?.['application/json'].schema.properties?.data
-  assert.ok(data, `${from.operationId} answers no data`)
-  return data
-}
-
-function schema(name: string): Schema {
-  return resolve<Schema>({ $ref: `#/components/schemas/${name}` })
-}
-
-// --- Judging values by schemas ---
-
-const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, allErrors: true })
-addFormats.default(ajv)
-ajv.addVocabulary(['components'])
-
-/** Compiles a schema of the document, strictly: a keyword that is misspelt or does not fit its type throws. */
-function compile(judged: Schema): ValidateFunction {
-  const refers = JSON.stringify(judged).includes('"$ref"')
-  return ajv.compile(refers ? { ...judged, components: { schemas: openapi.components.schemas } } : judged)
-}
-
-function assertFits(value: unknown, judged: Schema, where: string): void {
-  const fits = compile(judged)
-  assert.ok(fits(value), `${where}: ${ajv.errorsText(fits.errors)}`)
-}
-
-// --- The specification ---
+import {
+  assertFits,
+  build,
+  compile,
+  dataOf,
+  isNode,
+  type Node,
+  nodesOf,
+  openapi,
+  operation,
+  operationsOf,
+  parameter,
+  resolve,
+  response,
+  type Schema,
+  schema,
+  schemasOf,
+} from './_document.ts'
 
 const OPERATIONS = [
   ['get', '/api/v1/clients', 'clients:read', 'Client'],
@@ -291,109 +140,6 @@ describe('openapi statuses (specification, section 7)', () => {
   })
 })
 
-describe('openapi schemas (specification, sections 2 and 8)', () => {
-  const fields = {
-    Client: ['id', 'status', 'totalRevenue', 'monthlyRevenue', 'convertedAt', 'business'],
-    Business: ['id', 'name', 'category', 'city', 'email', 'phone'],
-    Lead: ['id', 'stage', 'leadScore', 'scoreBand', 'expectedValue', 'createdAt'],
-    Invoice: [
-      ...['id', 'number', 'status', 'currency', 'issueDate', 'dueDate'],
-      ...['total', 'amountPaid', 'amountDue'],
-    ],
-    Proposal: ['id', 'number', 'title', 'status', 'version', 'total', 'monthlyTotal', 'currency'],
-    Project: ['id', 'name', 'status', 'billingType', 'value'],
-  }
-  for (const [name, names] of Object.entries(fields)) {
-    test(`${name} has its fields, all of them required, and an example`, () => {
-      assert.deepEqual(Object.keys(schema(name).properties ?? {}), names)
-      assert.deepEqual(schema(name).required, names)
-      assert.deepEqual(Object.keys(schema(name).examples?.[0] ?? {}), names)
-    })
-  }
-
-  test('the nullable fields are those of the specification, as lists of types', () => {
-    const nullable = schemasOf(openapi)
-      .filter(([path, { type }]) => path.startsWith('#/components/') && Array.isArray(type))
-      .map(([path, { type }]) => [path.replace('#/components/schemas/', ''), type])
-    assert.deepEqual(Object.fromEntries(nullable), {
-      'Business/properties/category': ['string', 'null'],
-      'Business/properties/city': ['string', 'null'],
-      'Business/properties/email': ['string', 'null'],
-      'Business/properties/phone': ['string', 'null'],
-      'Lead/properties/leadScore': ['number', 'null'],
-      'Lead/properties/scoreBand': ['string', 'null'],
-      'Lead/properties/expectedValue': ['number', 'null'],
-    })
-  })
-
-  test('money of an invoice is a decimal string', () => {
-    for (const name of ['total', 'amountPaid', 'amountDue']) {
-      const accepts = compile(schema('Invoice').properties?.[name] ?? {})
-      assert.deepEqual(
-        ['1250.000', '900', 1250, '1,250', '-1'].map((value) => accepts(value)),
-        [true, true, false, false, false],
-      )
-    }
-  })
-
-  test('timestamps are date-time', () => {
-    const stamped = schemasOf(openapi).filter(([path]) => /\/(\w+At|\w+Date)$/.test(path))
-    assert.ok(stamped.length > 24)
-    for (const [path, { format }] of stamped) assert.equal(format, 'date-time', path)
-  })
-
-  test('CreateClientInput bounds each field and requires name only', () => {
-    const { properties: { name, category, city, email, phone } = {}, required } = schema('CreateClientInput')
-    assert.deepEqual(required, ['name'])
-    assert.deepEqual([name?.minLength, name?.maxLength], [2, 150])
-    assert.deepEqual([category?.maxLength, city?.maxLength, phone?.maxLength], [80, 80, 30])
-    assert.deepEqual([email?.format, email?.maxLength], ['email', 254])
-  })
-
-  test('CreateLeadInput requires businessId', () => {
-    const { properties, required } = schema('CreateLeadInput')
-    assert.deepEqual([Object.keys(properties ?? {}), required], [['businessId'], ['businessId']])
-  })
-
-  const inputs: readonly unknown[] = [
-    { name: 'ab' },
-    { name: 'x'.repeat(150), category: '', city: 'y'.repeat(80), phone: '1'.repeat(30) },
-    { name: '😀'.repeat(150) },
-    { name: 'Atlas', unknown: 1 },
-    { name: 'Atlas', email: "o'h@x.com" },
-    {},
-    [],
-    { name: 'a' },
-    { name: '😀' },
-    { name: 'x'.repeat(151) },
-    { name: '😀'.repeat(151) },
-    { name: 12 },
-    { name: 'At\0las' },
-    { name: 'Atlas', category: null },
-    { name: 'Atlas', city: 'y'.repeat(81) },
-    { name: 'Atlas', phone: '1'.repeat(31) },
-    { name: 'Atlas', email: '' },
-    { name: 'Atlas', email: 'a b@x.com' },
-    { name: 'Atlas', email: 'x.com' },
-  ]
-  test('CreateClientInput accepts exactly what the API accepts', () => {
-    const accepts = compile(schema('CreateClientInput'))
-    for (const input of inputs) {
-      const { success } = v.safeParse(CreateClientInputSchema, input)
-      // valibot takes an array for an object; the API refuses it before.
-      assert.equal(accepts(input), success && !Array.isArray(input), JSON.stringify(input))
-    }
-  })
-
-  test('a rule that JSON Schema cannot say is not dropped', () => {
-    const odd = v.pipe(
-      v.number(),
-      v.check((value) => value % 2 === 1),
-    )
-    assert.throws(() => createSchemas({ Odd: v.object({ odd }) }), /"check" action cannot be converted/)
-  })
-})
-
 describe('openapi rate limits (specification, section 8)', () => {
   test('the headers show the limits of the API', () => {
     const limits = { key: { perSecond: 5, burst: 10 }, organization: { perSecond: 50, burst: 100 } }
@@ -412,62 +158,6 @@ describe('openapi rate limits (specification, section 8)', () => {
     const document = build({ rateLimit: false })
     assert.doesNotMatch(JSON.stringify(document), /RateLimit(-Policy)?["`]/)
     assert.ok('429' in operation('get', '/api/v1/leads', document).responses)
-  })
-})
-
-describe('openapi webhooks (specification, section 6)', () => {
-  test('there is one webhook for each of the 24 types', () => {
-    assert.equal(Object.keys(openapi.webhooks).length, 24)
-    assert.deepEqual(Object.keys(openapi.webhooks), EVENT_TYPES)
-  })
-
-  for (const [type, { post }] of Object.entries(openapi.webhooks)) {
-    test(`${type} is a POST of the envelope with its three headers, and needs no key`, () => {
-      assert.deepEqual([post.tags, post.security], [['Webhooks'], []])
-      const headers = post.parameters.map((one) => resolve<Parameter>(one))
-      assert.deepEqual(
-        headers.map(({ name, in: place, required }) => [name, place, required]),
-        ['X-SERVICE-Event-Id', 'X-SERVICE-Event-Type', 'X-SERVICE-Signature'].map((name) => [
-          name,
-          'header',
-          true,
-        ]),
-      )
-      assert.equal(headers[1]?.schema.const, type)
-      const envelope = post.requestBody?.content['application/json'].schema
-      assert.deepEqual(envelope?.required, ['id', 'type', 'createdAt', 'data'])
-      assert.equal(envelope?.properties?.type?.const, type)
-      assert.deepEqual(Object.keys(post.responses), ['410', '2XX', 'default'])
-    })
-  }
-
-  test('data of invoice.paid is invoiceId and number', () => {
-    const envelope = openapi.webhooks['invoice.paid']?.post.requestBody?.content['application/json'].schema
-    assert.deepEqual(envelope?.properties?.data?.required, ['invoiceId', 'number'])
-    assert.deepEqual(Object.keys(envelope?.properties?.data?.properties ?? {}), ['invoiceId', 'number'])
-  })
-
-  test('data refers to the resource that it carries', () => {
-    const envelope = openapi.webhooks['client.created']?.post.requestBody?.content['application/json'].schema
-    assert.deepEqual(envelope?.properties?.data?.properties?.client, { $ref: '#/components/schemas/Client' })
-  })
-
-  test('a signature has a time and one or more digests in lower-case hex', () => {
-    const post = openapi.webhooks['invoice.paid']?.post
-    assert.ok(post)
-    const accepts = compile(parameter(post, 'X-SERVICE-Signature').schema)
-    const digest = '0f'.repeat(32)
-    const bad = [`t=1,v1=${digest.toUpperCase()}`, `t=1, v1=${digest}`, 't=1,v1=', `v1=${digest}`]
-    assert.deepEqual(
-      [`t=1,v1=${digest}`, `t=1773480413,v1=${digest},v1=${digest}`, ...bad].map((value) => accepts(value)),
-      [true, true, false, false, false, false],
-    )
-  })
-
-  test('the headers carry the prefix of the platform', () => {
-    const text = JSON.stringify(build({ headerPrefix: 'X-Acme' }))
-    assert.match(text, /"X-Acme-Signature"/)
-    assert.doesNotMatch(text, /X-SERVICE/)
   })
 })
 

@@ -1,4 +1,4 @@
-import { after, before, describe } from 'node:test'
+import { after, before, describe, test } from 'node:test'
 import type { Sql } from 'postgres'
 import { digestApiKey, generateApiKey } from '../../lib/access/api-keys.ts'
 import { SCOPES, type Scope } from '../../lib/access/scopes.ts'
@@ -15,6 +15,7 @@ import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import type { EventRecord } from '../../lib/writes/event-envelope.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { assertRepresentations } from '../postgres/_representations.ts'
 
 // What the host's own code does, on every store: what it sees must not depend on which one it is.
 
@@ -53,7 +54,11 @@ export function describeOnEveryStore(register: (newHost: NewHost) => void): void
       return hostOf(store, createPlatform(store, options), async (id) => store.recordedEvents(id))
     })
   })
-  describe('on PostgreSQL', () => register(openPostgres().newHost))
+  describe('on PostgreSQL', () => {
+    const opened = openPostgres()
+    register(opened.newHost)
+    test('the stored representations are those computed anew', () => assertRepresentations(opened.sql()))
+  })
 }
 
 /** A database for the tests of a `describe` or a file, and what they use it with. */
@@ -113,7 +118,7 @@ async function hostOf<Calls extends Platform>(
   async function list(resource: Resource): Promise<readonly Record<string, unknown>[]> {
     const scope: Scope = `${resource}:read`
     const { page } = await store[resource].admitAndList({ keyDigest, scope, rateLimits: null }, 200)
-    return JSON.parse(page ?? 'null')
+    return JSON.parse(String(page))
   }
 
   async function events(): Promise<readonly PublishedEvent[]> {

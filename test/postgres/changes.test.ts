@@ -87,7 +87,7 @@ for (const verb of Object.values(verbs)) {
         (records) => change.send({ ...store, ...records }),
         () => change.send(),
       )
-      assert.deepEqual('item' in answer && verb.shown(answer.item), verb.after(item))
+      assert.deepEqual('representation' in answer && verb.shown(answer.representation), verb.after(item))
       await assertOnce(tenant, verb, verb.after(item))
     })
   }
@@ -108,7 +108,7 @@ test('leads.convert() that makes a client, sent again while its first attempt ha
     (records) => records.leads.convert(change),
     () => store.leads.convert(change),
   )
-  assert.equal(answer.outcome === 'changed' && answer.item.client.id, clientId)
+  assert.equal(answer.outcome === 'changed' && answer.representation.client.id, clientId)
   assert.equal((await itemsOf(kinds.clients, tenant)).length, 1)
 })
 
@@ -151,7 +151,7 @@ test('a payment sent again while its first attempt and another payment have not 
     },
     () => store.invoices.pay(lost),
   )
-  assert.equal(answer.outcome === 'changed' && answer.item.amountPaid, '401.000')
+  assert.equal(answer.outcome === 'changed' && answer.representation.amountPaid, '401.000')
 })
 
 test('a record keeps the ids of its last ten changes, the newest first', async () => {

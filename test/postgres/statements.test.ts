@@ -38,15 +38,19 @@ describe('the statements', () => {
   before(async () => {
     database = await createTestDatabase()
     sql = database.sql()
+    keyDigest = await insertKey()
+  })
+  after(() => database.drop())
+
+  async function insertKey(organizationId = 'org_a'): Promise<string> {
     const key = generateApiKey('bapi')
-    keyDigest = digestApiKey(key)
     const store = createPostgresStore(sql)
     await store.apiKeys.insert({
-      organizationId: 'org_a',
+      organizationId,
       limit: 1000,
       key: {
         id: ids('key'),
-        digest: keyDigest,
+        digest: digestApiKey(key),
         name: 'Test',
         scopes: ['clients:read', 'clients:write'],
         prefix: 'bapi_live_',
@@ -57,8 +61,8 @@ describe('the statements', () => {
       },
       entry: newEntry(),
     })
-  })
-  after(() => database.drop())
+    return digestApiKey(key)
+  }
 
   const creation = (organizationId: string) => ({
     organizationId,
@@ -82,6 +86,49 @@ describe('the statements', () => {
     assert.equal(admission.caller.organizationId, 'org_a')
   })
 
+  test('judge the key of a list without limits by the clock of PostgreSQL, whatever the search path finds first', async () => {
+    const digest = await insertKey('org_hostile')
+    const revokedDigest = await insertKey('org_hostile')
+    await sql`update business_api.api_keys set revoked_at = now() where digest = ${revokedDigest}`
+    await sql.unsafe(`
+      create function public.left(text, integer) returns text language sql as $$ select 'hostile' $$;
+      create function public.string_agg(text, text) returns text language sql as $$ select 'hostile' $$;`)
+    const hostile = createPostgresStore(
+      database.sql({ connection: { search_path: 'evil, public, pg_catalog' } }),
+    )
+    await hostile.clients.create(creation('org_hostile'))
+    const request = { scope: 'clients:read', rateLimits: null } as const
+    const revoked = await hostile.clients.admitAndList({ keyDigest: revokedDigest, ...request }, 50)
+    assert.deepEqual(revoked, { admission: { outcome: 'unauthenticated' }, page: null })
+    const { page } = await hostile.clients.admitAndList({ keyDigest: digest, ...request }, 50)
+    assert.deepEqual(
+      JSON.parse(String(page)).map((client: { business: { name: string } }) => client.business.name),
+      ['Atlas'],
+    )
+  })
+
+  for (const limits of [null, rateLimits]) {
+    test(`plan a list once, also for small limits, ${limits ? 'with' : 'without'} rate limits`, async () => {
+      const store = createPostgresStore(sql)
+      await database.sql().begin(async (tx) => {
+        const { clients } = store.using(tx)
+        const request = { keyDigest, scope: 'clients:read', rateLimits: limits } as const
+        for (let round = 0; round < 8; round++) await clients.admitAndList(request, 1)
+        const plans = await tx`
+          select generic_plans::int as generic, custom_plans::int as custom from pg_prepared_statements
+          where statement like '%string_agg%' and statement not like '%pg_prepared%'`
+        // PostgreSQL plans the first five anew, whatever they cost.
+        assert.deepEqual([...plans], [{ generic: 3, custom: 5 }])
+      })
+    })
+  }
+
+  test('give the page of a list as bytes', async () => {
+    const request = { keyDigest, scope: 'clients:read', rateLimits: null } as const
+    const { page } = await createPostgresStore(sql).clients.admitAndList(request, 50)
+    assert.ok(page instanceof Uint8Array)
+  })
+
   test('work with a pool that renames and transforms what it sends and gets', async () => {
     const upper = (text: string): string => text.toUpperCase()
     const odd = database.sql({
@@ -97,7 +144,7 @@ describe('the statements', () => {
       { keyDigest, scope: 'clients:read', rateLimits: null },
       5,
     )
-    assert.equal(page, '[]')
+    assert.equal(String(page), '[]')
   })
 
   test('a create that waited for a locked table longer than its caller writes nothing afterwards', async () => {

@@ -37,11 +37,11 @@ function outcomeOf(receiving: Promise<ReceivedWebhook>): Promise<Outcome> {
 interface Subscriber {
   readonly url: string
   readonly port: number
-  /** One for each request, in the order of their ends. */
+  /** An outcome for each request, in the order of completion. */
   readonly outcomes: Outcome[]
 }
 
-/** A subscriber that answers as `receiveWebhook` tells it to. */
+/** A subscriber that answers with the status of `receiveWebhook`. */
 async function subscribe(
   t: TestContext,
   options: Partial<ReceiveWebhookOptions> = {},
@@ -89,7 +89,7 @@ describe('receiveWebhook() on node:http', () => {
     assert.equal(event?.type === 'invoice.paid' && event.data.number, 'F-2026-é 🏺')
   })
 
-  test('asks isSeen for each event that is signed, and for no other', async (t) => {
+  test('asks isSeen only for signed events', async (t) => {
     const asked: string[] = []
     const isSeen = async (id: string): Promise<boolean> => asked.push(id) > 1
     const { url, outcomes } = await subscribe(t, { isSeen })
@@ -132,7 +132,7 @@ describe('receiveWebhook() on node:http', () => {
     assert.equal(outcomes[1]?.error?.code, 'webhook_too_large')
   })
 
-  test('refuses any other method with 405', async (t) => {
+  test('refuses a method other than POST with 405', async (t) => {
     const { url, outcomes } = await subscribe(t)
     assert.equal((await fetch(url)).status, 405)
     assert.equal(outcomes[0]?.error?.code, 'webhook_method')
@@ -181,7 +181,7 @@ describe('receiveWebhook() where a body parser runs first', () => {
       assert.equal((await post(url, BODY)).status, 204)
     })
 
-    test(`Express ${version}: says what to do about express.json()`, async (t) => {
+    test(`Express ${version}: names the remedy for express.json()`, async (t) => {
       const { url, outcomes } = await subscribe(t, {}, behind(framework.json()))
       assert.equal((await post(url, BODY)).status, 500)
       assert.match(outcomes[0]?.error?.message ?? '', /a body parser has read its body.*express\.raw/)
@@ -203,7 +203,7 @@ describe('receiveWebhook() with fetch', () => {
     assert.equal(event.id, 'evt_1')
   })
 
-  test('refuses what it refuses on node:http', async () => {
+  test('refuses the same requests as on node:http', async () => {
     const large = await outcomeOf(receiveWebhook(requestOf(BODY), { secret: SECRET, maxBodyBytes: 10 }))
     assert.deepEqual([large.error?.code, large.error?.status], ['webhook_too_large', 413])
     const unsigned = await outcomeOf(receiveWebhook(requestOf(BODY, 't=1,v1=00'), { secret: SECRET }))

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import type { TestContext } from 'node:test'
 
-/** Listens with the shortest queue there is, tells its port and then does nothing more: it never accepts. */
+/** Listens with the shortest possible queue, prints the port and never accepts. */
 const DEAF = `
   const server = require('node:net').createServer()
   server.listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => {
@@ -12,8 +12,8 @@ const DEAF = `
   })`
 
 /**
- * Starts a process whose port is taken and whose queue of connections is full, so that the next one hangs. It ends with
- * the test.
+ * Starts a process with a port whose queue of connections is full, so that the next connection hangs. Ends with the
+ * test.
  *
  * @returns the port
  */
@@ -26,7 +26,7 @@ export async function startDeafServer(context: TestContext): Promise<number> {
   context.after(() => {
     for (const socket of queued) socket.destroy()
   })
-  // The system itself connects those that have a place in the queue.
+  // The system itself connects the sockets with a place in the queue.
   await Promise.race(queued.map((socket) => once(socket, 'connect')))
   return port
 }

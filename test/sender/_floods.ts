@@ -5,15 +5,15 @@ import { CERTIFICATE, PRIVATE_KEY } from './_receiver-certificate.ts'
 /** An answer without end. */
 export interface Flood {
   readonly start: string
-  /** What follows, again and again. */
+  /** The repeated part. */
   readonly unit: string | Buffer
-  /** Whether it comes below the encryption, in place of a handshake. */
+  /** True if sent below the encryption, in place of a handshake. */
   readonly isRaw?: boolean
 }
 
 const CHUNKED = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n'
 
-/** The floods that the issue names: read without end, as undici bounds none of them. */
+/** The known floods: read without end, because undici bounds none. */
 export const FLOODS = {
   'early hints': { start: '', unit: 'HTTP/1.1 103 Early Hints\r\n\r\n' },
   'answers of 102': { start: '', unit: 'HTTP/1.1 102 Processing\r\n\r\n' },
@@ -23,7 +23,7 @@ export const FLOODS = {
   'zeros of a chunk size': { start: CHUNKED, unit: '0' },
 } satisfies Record<string, Flood>
 
-/** Others that hold the event loop, if they are parsed in large pieces. */
+/** Further floods, which hold the event loop when parsed in large pieces. */
 export const FURTHER_FLOODS = {
   'early hints with headers': {
     start: '',
@@ -44,7 +44,7 @@ export const HELLO_REQUESTS: Flood = {
   isRaw: true,
 }
 
-/** A server that answers whatever comes first with a flood, as fast as it is read. */
+/** A server that answers the first bytes with a flood, as fast as the flood is read. */
 export function createFloodServer(flood: Flood, isSecure = false): Server {
   const onSocket = (socket: Socket): void => {
     socket.on('error', () => {}).once('data', () => pour(socket, flood))
@@ -58,7 +58,7 @@ const BLOCK_BYTES = 64 * 1024
 function pour(socket: Socket, { start, unit }: Flood): void {
   const one = Buffer.from(unit)
   const block = Buffer.concat(Array(Math.ceil(BLOCK_BYTES / one.length)).fill(one))
-  // One block for each turn of the loop: a receiver in the same process has its turn too.
+  // One block for each turn of the loop, so that a receiver in the same process has turns too.
   const write = (): void => {
     if (!socket.destroyed && socket.write(block)) setImmediate(write)
   }

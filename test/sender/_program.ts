@@ -1,4 +1,4 @@
-// Sends one webhook to the URL given, and prints as JSON what it answered and whether undici was loaded before.
+// Sends one webhook to the URL given, and prints as JSON the answer and whether undici was loaded before.
 
 import { createRequire } from 'node:module'
 import { createWebhookSender } from '../../lib/sender/sender.ts'

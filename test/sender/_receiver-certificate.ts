@@ -1,6 +1,6 @@
 // Made with openssl for the tests alone: signed by itself, for receiver.test, *.receiver.test and 127.0.0.1, until 2124.
 
-/** Trusted where a test gives it as `ca`. */
+/** A self-signed certificate, for tests that give it as `ca`. */
 export const CERTIFICATE = `-----BEGIN CERTIFICATE-----
 MIIBgzCCASqgAwIBAgIBATAKBggqhkjOPQQDAjAYMRYwFAYDVQQDDA1yZWNlaXZl
 ci50ZXN0MCAXDTI0MDEwMTAwMDAwMFoYDzIxMjQwMTAxMDAwMDAwWjAYMRYwFAYD

@@ -5,12 +5,12 @@ import { type AddressInfo, createServer as createRawServer, type Server, type So
 import type { TestContext } from 'node:test'
 import { CERTIFICATE, PRIVATE_KEY } from './_receiver-certificate.ts'
 
-/** A request as it arrived. */
+/** A request as received. */
 export interface Received {
   readonly method: string
   readonly path: string
   readonly headers: IncomingHttpHeaders
-  /** Names and values in turn, as they were written. */
+  /** Names and values in turn, as written. */
   readonly rawHeaders: readonly string[]
   readonly body: string
 }
@@ -18,13 +18,13 @@ export interface Received {
 /** A subscriber on this machine. */
 export interface Receiver {
   readonly port: number
-  /** `http://127.0.0.1:<port>`, with https if it is that. */
+  /** `http://127.0.0.1:<port>`, or with https. */
   readonly origin: string
   /** All requests that have arrived whole. */
   readonly requests: readonly Received[]
   /** The connections that are open. */
   readonly sockets: ReadonlySet<Socket>
-  /** How many connections there have been. */
+  /** The number of connections so far. */
   readonly accepted: number
   /** Resolves at the next connection. */
   nextSocket(): Promise<Socket>
@@ -33,13 +33,13 @@ export interface Receiver {
 /** Answers a request that has arrived whole. */
 export type AnswerRequest = (response: ServerResponse, request: Received) => void
 
-/** Starts a subscriber that speaks HTTP. It ends with the test. */
+/** Starts a subscriber that speaks HTTP. Ends with the test. */
 export function startReceiver(context: TestContext, answer: AnswerRequest = answerOk): Promise<Receiver> {
   const requests: Received[] = []
   return start(context, createServer(receive(requests, answer)), 'http', requests)
 }
 
-/** Starts a subscriber that speaks HTTPS with {@link CERTIFICATE}. It ends with the test. */
+/** Starts a subscriber that speaks HTTPS with {@link CERTIFICATE}. Ends with the test. */
 export function startSecureReceiver(
   context: TestContext,
   answer: AnswerRequest = answerOk,
@@ -49,7 +49,7 @@ export function startSecureReceiver(
   return start(context, createSecureServer(options, receive(requests, answer)), 'https', requests)
 }
 
-/** Starts something that accepts connections, with `onSocket` to say what it does with them. It ends with the test. */
+/** Starts a server that passes each connection to `onSocket`. Ends with the test. */
 export function startRawReceiver(
   context: TestContext,
   onSocket: (socket: Socket) => void,
@@ -58,12 +58,12 @@ export function startRawReceiver(
   return start(context, createRawServer(onSocket), protocol, [])
 }
 
-/** Answers a connection with these bytes as soon as anything arrives on it, once. */
+/** Answers a connection once with these bytes, after the first bytes received. */
 export function replyWith(text: string): (socket: Socket) => void {
   return (socket) => void socket.once('data', () => socket.write(text))
 }
 
-/** Resolves when a connection is closed, in whatever way. */
+/** Resolves when a connection is closed by either side. */
 export function closed(socket: Socket): Promise<void> {
   return new Promise((resolve) => {
     if (socket.destroyed) resolve()
@@ -121,5 +121,21 @@ async function start(
       const [socket] = await once(server, 'connection')
       return socket
     },
+  }
+}
+
+/** Reads and says nothing. */
+export function listen(socket: Socket): void {
+  socket.resume()
+}
+
+/** Answers with the start at once, then one drop every 10 ms. */
+export function drip(start: string, drop: string): (socket: Socket) => void {
+  return (socket) => {
+    socket.once('data', () => {
+      socket.write(start)
+      const timer = setInterval(() => socket.write(drop), 10)
+      socket.on('close', () => clearInterval(timer))
+    })
   }
 }

@@ -6,7 +6,7 @@ import type { WebhookSenderOptions } from '../../lib/sender/sender-options.ts'
 import type { Lookup } from '../../lib/webhooks/dns-lookup.ts'
 import type { WebhookAnswer, WebhookRequest, WebhookSender } from '../../lib/webhooks/webhook-sender.ts'
 
-/** A sender as a development host has it, which may send to this machine. It is closed with the test. */
+/** A sender as in a development host, which may send to this machine. Closed with the test. */
 export function createLocalSender(context: TestContext, options: WebhookSenderOptions = {}): WebhookSender {
   return createSender(context, { allowPrivateNetworks: true, allowHttp: true, ...options })
 }
@@ -38,7 +38,7 @@ export function resolveTo(...addresses: string[]): Lookup {
   return (_hostname, _options, callback) => callback(null, addresses.map(toLookupAddress))
 }
 
-/** As `dns.lookup` gives it. */
+/** An address as `dns.lookup` gives addresses. */
 export function toLookupAddress(address: string): LookupAddress {
   return { address, family: address.includes(':') ? 6 : 4 }
 }

@@ -30,7 +30,7 @@ test('readRetryAfter() takes seconds and an HTTP date, and nothing else', () => 
   for (const [value, expected] of values) assert.equal(readRetryAfter(value, undefined, NOW), expected, value)
 })
 
-test('readRetryAfter() measures a moment against the Date of the same answer, when that is one', () => {
+test('readRetryAfter() measures a moment against a valid Date of the same answer', () => {
   const value = 'Thu, 01 Jan 2026 12:00:30 GMT'
   assert.equal(readRetryAfter(value, 'Thu, 01 Jan 2026 12:00:20 GMT', NOW), 10_000)
   assert.equal(readRetryAfter(value, 'nonsense', NOW), 30_000)
@@ -51,7 +51,7 @@ test('readExcerpt() keeps 4 KiB, cut between characters, however the bytes came'
   assert.equal(readExcerpt([Buffer.alloc(9000, 'b')], undefined).length, EXCERPT_MAX_BYTES)
 })
 
-test('readExcerpt() gives text that PostgreSQL can keep, whatever the bytes are', () => {
+test('readExcerpt() gives text that PostgreSQL can keep, for any bytes', () => {
   const every = Uint8Array.from({ length: 256 }, (_, byte) => byte)
   const excerpt = readExcerpt([every, Buffer.from('\u2028é🏺'), Uint8Array.of(0xed, 0xb0, 0x80)], undefined)
   assert.ok(excerpt.isWellFormed())
@@ -61,7 +61,7 @@ test('readExcerpt() gives text that PostgreSQL can keep, whatever the bytes are'
   assert.match(excerpt, /\u2028é🏺/)
 })
 
-test('readExcerpt() is empty for no body and for one that is encoded', () => {
+test('readExcerpt() is empty without a body and for an encoded body', () => {
   assert.equal(readExcerpt([], undefined), '')
   for (const encoding of ['gzip', 'br', 'zstd', 'gzip, identity', 'x']) {
     assert.equal(readExcerpt([Buffer.from('a')], encoding), '')

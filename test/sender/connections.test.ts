@@ -15,7 +15,7 @@ const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
 
 // --- Kept open ---
 
-test('a connection is used for one attempt after the other', async (context) => {
+test('a connection is used for attempt after attempt', async (context) => {
   const receiver = await startReceiver(context)
   const sender = createLocalSender(context)
   for (let count = 0; count < 20; count += 1) {
@@ -36,7 +36,7 @@ test('an origin has no more connections than allowed, and every attempt its turn
   assert.equal(new Set(receiver.requests.map(({ path }) => path)).size, 50)
 })
 
-test('attempts that wait are not lost when the connection before them breaks', async (context) => {
+test('waiting attempts are not lost when a connection breaks', async (context) => {
   let count = 0
   const receiver = await startReceiver(context, (response) => {
     count += 1
@@ -51,7 +51,7 @@ test('attempts that wait are not lost when the connection before them breaks', a
   assert.ok(answers.some(({ status }) => status === 200))
 })
 
-test('an attempt that is interrupted while it waits leaves its place to the next', async (context) => {
+test('an attempt that is interrupted while waiting leaves the place to the next', async (context) => {
   let answer = () => {}
   const receiver = await startReceiver(context, (response, { path }) => {
     if (path === '/first') answer = () => response.end('ok')
@@ -87,7 +87,7 @@ test('a connection that the other side wants closed is not used again', async (c
   }
 })
 
-test('a connection that the other side has closed meanwhile is not used again', async (context) => {
+test('a connection that the other side has closed between attempts is not used again', async (context) => {
   const receiver = await startRawReceiver(context, replyWith(OK))
   const sender = createLocalSender(context)
   for (let count = 1; count <= 3; count += 1) {
@@ -102,7 +102,7 @@ test('a connection that the other side has closed meanwhile is not used again', 
 
 // --- Closed in the moment of use ---
 
-/** Answers the first request of a connection, and does something else when a second one arrives on it. */
+/** Answers the first request of a connection, and calls `react` when a second request arrives. */
 function onSecondRequest(react: (socket: Socket) => void) {
   return (socket: Socket): void => {
     socket.once('data', () => {
@@ -116,7 +116,7 @@ for (const [how, react] of [
   ['closes', (socket: Socket) => void socket.end()],
   ['resets', (socket: Socket) => void socket.resetAndDestroy()],
 ] as const) {
-  test(`an attempt is made once more when the other side ${how} an idle connection as it is used`, async (context) => {
+  test(`an attempt is made once more when the other side ${how} an idle connection at the moment of use`, async (context) => {
     const receiver = await startRawReceiver(context, onSecondRequest(react))
     const sender = createLocalSender(context)
     assert.equal((await sender.send(makeRequest(receiver.origin))).status, 200)
@@ -127,7 +127,7 @@ for (const [how, react] of [
   })
 }
 
-test('an attempt is not made again on a connection that was opened for it', async (context) => {
+test('an attempt is not made again when its own new connection breaks', async (context) => {
   const receiver = await startRawReceiver(context, (socket) => socket.once('data', () => socket.end()))
   assertFailed(await createLocalSender(context).send(makeRequest(receiver.origin)), 'connection_reset')
   assert.equal(receiver.accepted, 1)
@@ -174,7 +174,7 @@ test('the second try is within the time of the first', async (context) => {
 
 // --- Given up ---
 
-test('an idle connection is closed before the other side would close it', async (context) => {
+test('an idle connection is closed before the other side would close the connection', async (context) => {
   const receiver = await startReceiver(context, (response) =>
     response.writeHead(200, { 'Keep-Alive': 'timeout=2' }).end('ok'),
   )
@@ -205,7 +205,7 @@ test('500 origins leave nothing behind: no connection, and no object of undici',
   assert.ok(countClients() <= before)
 })
 
-test('of 513 idle connections the one unused for longest is closed', async () => {
+test('of 513 idle connections the connection unused for longest is closed', async () => {
   const destroyed: string[] = []
   const pool = createConnectionPool((origin): Connection => {
     return {
@@ -229,7 +229,7 @@ test('of 513 idle connections the one unused for longest is closed', async () =>
 
 // --- Closing ---
 
-test('close() closes the idle connections and resolves when none is left', async (context) => {
+test('close() closes the idle connections and resolves when all are closed', async (context) => {
   const receiver = await startReceiver(context)
   const sender = createLocalSender(context)
   await Promise.all([1, 2, 3].map(() => sender.send(makeRequest(receiver.origin))))
@@ -240,13 +240,13 @@ test('close() closes the idle connections and resolves when none is left', async
   assert.equal(receiver.sockets.size, 0)
 })
 
-test('close() waits for the attempts under way, those that wait for a connection too', {
+test('close() waits for the attempts under way and for attempts that wait for a connection', {
   timeout: 4000,
 }, async (context) => {
   let answerAll = () => {}
   const answering = new Promise<void>((resolve) => (answerAll = resolve))
   const receiver = await startReceiver(context, (response) => {
-    // Node's server ends an idle connection after 5 seconds: what is kept after close() shows before.
+    // Node's server ends an idle connection after 5 seconds; a connection kept after close() shows earlier.
     response.setHeader('Keep-Alive', 'timeout=60')
     void answering.then(() => response.end('ok'))
   })
@@ -296,4 +296,26 @@ test('an attempt after close() has an answer at once: sender_failed', async (con
   await sender.close()
   assertFailed(await sender.send(makeRequest(receiver.origin)), 'sender_failed', /the sender is closed/)
   assert.equal(receiver.requests.length, 1)
+})
+
+test('close() interrupts after its time the attempts that have no answer, also those that wait', async (context) => {
+  const receiver = await startReceiver(context, () => {})
+  const sender = createLocalSender(context, { maxConnectionsPerOrigin: 1 })
+  const accepted = receiver.nextSocket()
+  const attempts = [1, 2].map(() => sender.send(makeRequest(receiver.origin)))
+  await accepted
+  const startedAt = performance.now()
+  await sender.close({ timeoutMs: 200 })
+  const tookMs = performance.now() - startedAt
+  assert.ok(tookMs > 190 && tookMs < 1200, `closed after ${Math.round(tookMs)} ms`)
+  for (const answer of await Promise.all(attempts)) assertFailed(answer, 'interrupted')
+})
+
+test('the end of its scope closes a sender', async (context) => {
+  const receiver = await startReceiver(context)
+  const sender = createWebhookSender({ allowHttp: true, allowPrivateNetworks: true })
+  await sender.send(makeRequest(receiver.origin))
+  await sender[Symbol.asyncDispose]()
+  await Promise.all([...receiver.sockets].map(closed))
+  assertFailed(await sender.send(makeRequest(receiver.origin)), 'sender_failed', /the sender is closed/)
 })

@@ -1,25 +1,15 @@
 import assert from 'node:assert/strict'
-import { getEventListeners } from 'node:events'
 import type { Socket } from 'node:net'
 import { describe, test } from 'node:test'
 import { toSendError } from '../../lib/sender/send-error.ts'
-import type { WebhookAnswer } from '../../lib/webhooks/webhook-sender.ts'
-import { startDeafServer } from './_deaf-server.ts'
 import { closed, replyWith, startRawReceiver, startReceiver, startSecureReceiver } from './_receiver.ts'
 import { CERTIFICATE } from './_receiver-certificate.ts'
-import {
-  assertFailed,
-  createLocalSender,
-  createSender,
-  makeRequest,
-  resolveTo,
-  toLookupAddress,
-} from './_setup.ts'
+import { assertFailed, createLocalSender, createSender, makeRequest, resolveTo } from './_setup.ts'
 
 describe('the error', () => {
-  test('the error is connection_refused when nothing listens there, at none of the addresses', async (context) => {
+  test('the error is connection_refused when nothing listens at any of the addresses', async (context) => {
     const { port } = await startReceiver(context)
-    // Addresses of this machine that nobody listens on; a free port may be somebody's by the time it is dialled.
+    // Addresses of this machine without a listener; a free port may be taken by the time of the dial.
     const lookup = resolveTo('127.66.77.88', '127.66.77.89')
     const sender = createLocalSender(context, { lookup })
     assertFailed(
@@ -56,7 +46,7 @@ describe('the error', () => {
     })
   }
 
-  test('the error is dns_failed when the name does not resolve, whatever the look-up does', async (context) => {
+  test('the error is dns_failed when the name does not resolve, for any failure of the look-up', async (context) => {
     const failures: Record<string, Parameters<typeof createLocalSender>[1]> = {
       'getaddrinfo ENOTFOUND a.test': {
         lookup: (_hostname, _options, callback) =>
@@ -127,7 +117,7 @@ describe('the error', () => {
     'a status of zero': 'HTTP/1.1 000 OK\r\nContent-Length: 0\r\n\r\n',
     'a status below 100': 'HTTP/1.1 099 OK\r\nContent-Length: 0\r\n\r\n',
   })) {
-    test(`the error is invalid_response when what comes is ${what}`, async (context) => {
+    test(`the error is invalid_response when the answer is ${what}`, async (context) => {
       const receiver = await startRawReceiver(context, replyWith(reply))
       const answer = await createLocalSender(context).send(makeRequest(receiver.origin))
       assertFailed(answer, 'invalid_response')
@@ -162,7 +152,7 @@ describe('the error', () => {
 describe('toSendError()', () => {
   const failure = (code: string) => Object.assign(new Error(`connect ${code}`), { code })
 
-  test('toSendError() takes of several addresses the one that tells most', () => {
+  test('toSendError() takes the most telling of the errors of several addresses', () => {
     const several: [codes: string[], expected: string][] = [
       [['ETIMEDOUT', 'ECONNREFUSED'], 'connection_refused'],
       [['ENETUNREACH', 'ETIMEDOUT'], 'timeout'],
@@ -185,113 +175,15 @@ describe('toSendError()', () => {
     }
   })
 
-  test('toSendError() makes something of whatever was thrown', () => {
+  test('toSendError() makes a SendError of any thrown value', () => {
     for (const thrown of ['text', undefined, null, {}, new Error('bug'), failure('E_NEW')]) {
       assert.equal(toSendError(thrown, 'sender_failed').code, 'sender_failed')
     }
   })
 })
 
-describe('the deadline', () => {
-  const timeoutMs = 150
-
-  /** That it came when it should: not before, and not much later on a busy machine. */
-  function assertTimedOut(answer: WebhookAnswer): void {
-    assertFailed(answer, 'timeout', /^no answer within 150 ms/)
-    assert.ok(answer.durationMs >= timeoutMs - 2 && answer.durationMs < 5000, `${answer.durationMs} ms`)
-  }
-
-  test('the deadline holds for a name that never resolves', async (context) => {
-    let resolveLate = () => {}
-    const sender = createLocalSender(context, {
-      timeoutMs,
-      lookup: (hostname, options, callback) => {
-        resolveLate = () => resolveTo('127.0.0.1')(hostname, options, callback)
-      },
-    })
-    const answer = await sender.send(makeRequest('http://receiver.test:8080'))
-    assertTimedOut(answer)
-    assert.equal(answer.timings?.dnsMs, null)
-    resolveLate()
-    await new Promise(setImmediate)
-    assert.equal(answer.timings?.dnsMs, null)
-  })
-
-  test('the deadline holds for a server that never accepts', async (context) => {
-    const port = await startDeafServer(context)
-    const answer = await createLocalSender(context, { timeoutMs }).send(
-      makeRequest(`http://127.0.0.1:${port}`),
-    )
-    assertTimedOut(answer)
-    assert.equal(answer.timings?.connectMs, null)
-  })
-
-  test('the deadline holds for a handshake that never ends, and leaves no connection', async (context) => {
-    const receiver = await startRawReceiver(context, listen, 'https')
-    const accepted = receiver.nextSocket()
-    const answer = await createLocalSender(context, { timeoutMs }).send(makeRequest(receiver.origin))
-    assertTimedOut(answer)
-    assert.ok(answer.timings?.connectMs)
-    assert.equal(answer.timings.tlsMs, null)
-    await closed(await accepted)
-  })
-
-  test('the deadline holds for a server that never answers, and leaves no connection', async (context) => {
-    const receiver = await startRawReceiver(context, listen)
-    const accepted = receiver.nextSocket()
-    const answer = await createLocalSender(context, { timeoutMs }).send(makeRequest(receiver.origin))
-    assertTimedOut(answer)
-    assert.equal(answer.timings?.firstByteMs, null)
-    await closed(await accepted)
-  })
-
-  test('the deadline holds for headers that come drop by drop', async (context) => {
-    const receiver = await startRawReceiver(context, drip('HTTP/1.1 200 OK\r\n', 'X-A: b\r\n'))
-    const answer = await createLocalSender(context, { timeoutMs }).send(makeRequest(receiver.origin))
-    assertTimedOut(answer)
-    assert.ok(answer.timings?.firstByteMs)
-  })
-
-  test('the deadline holds for answers of 1xx without end', async (context) => {
-    const receiver = await startRawReceiver(context, drip('', 'HTTP/1.1 102 Processing\r\n\r\n'))
-    assertTimedOut(await createLocalSender(context, { timeoutMs }).send(makeRequest(receiver.origin)))
-  })
-
-  for (const [what, start, drop] of [
-    ['of known length', 'HTTP/1.1 200 OK\r\nContent-Length: 4000\r\n\r\n', 'a'],
-    ['in chunks', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n', '1\r\na\r\n'],
-    ['until the connection ends', 'HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n', 'a'],
-  ] as const) {
-    test(`the deadline holds for a body ${what} that comes drop by drop, whatever the status`, async (context) => {
-      const receiver = await startRawReceiver(context, drip(start, drop))
-      const accepted = receiver.nextSocket()
-      assertTimedOut(await createLocalSender(context, { timeoutMs }).send(makeRequest(receiver.origin)))
-      await closed(await accepted)
-    })
-  }
-
-  test('the deadline holds for an attempt that waits for a connection', async (context) => {
-    const receiver = await startRawReceiver(context, listen)
-    const sender = createLocalSender(context, { timeoutMs, maxConnectionsPerOrigin: 1 })
-    const answers = await Promise.all([1, 2, 3].map(() => sender.send(makeRequest(receiver.origin))))
-    for (const answer of answers) assertTimedOut(answer)
-  })
-
-  test('the deadline is no hindrance to what comes after: a new attempt has a new connection', async (context) => {
-    let isFirst = true
-    const receiver = await startReceiver(context, (response) => {
-      if (!isFirst) response.end('ok')
-      isFirst = false
-    })
-    const sender = createLocalSender(context, { timeoutMs })
-    assertTimedOut(await sender.send(makeRequest(receiver.origin)))
-    assert.equal((await sender.send(makeRequest(receiver.origin))).status, 200)
-    assert.equal(receiver.accepted, 2)
-  })
-})
-
 describe('the body', () => {
-  test('the body is read up to 4 KiB: one that never ends is an answer, and its connection is closed', async (context) => {
+  test('the body is read up to 4 KiB: an endless body is an answer, and its connection is closed', async (context) => {
     let written = 0
     const receiver = await startReceiver(context, (response) => {
       const chunk = Buffer.alloc(16_384, 'a')
@@ -306,11 +198,11 @@ describe('the body', () => {
     assert.equal(answer.status, 200)
     assert.equal(answer.bodyExcerpt, 'a'.repeat(4096))
     await closed(await accepted)
-    // What the buffers of two sockets hold, and no more.
+    // No more than the buffers of two sockets hold.
     assert.ok(written < 16 * 1024 * 1024, `${written} bytes`)
   })
 
-  test('the body may stop coming once there are 4 KiB of it', async (context) => {
+  test('the body may stop coming after 4 KiB', async (context) => {
     const receiver = await startReceiver(context, (response) => response.write('b'.repeat(4096)))
     const answer = await createLocalSender(context).send(makeRequest(receiver.origin))
     assert.equal(answer.status, 200)
@@ -332,87 +224,3 @@ describe('the body', () => {
     assert.equal(bodyExcerpt, `a${'🏺'.repeat(1023)}`)
   })
 })
-
-describe('the signal', () => {
-  test('the signal that has fired already ends an attempt before it begins', async (context) => {
-    const receiver = await startReceiver(context)
-    const answer = await createLocalSender(context).send(makeRequest(receiver.origin), AbortSignal.abort())
-    assertFailed(answer, 'interrupted')
-    assert.equal(receiver.accepted, 0)
-  })
-
-  test('the signal ends an attempt while the name is resolved', async (context) => {
-    const controller = new AbortController()
-    const sender = createLocalSender(context, {
-      lookup: (_hostname, _options, callback) => {
-        controller.abort()
-        callback(null, [toLookupAddress('127.0.0.1')])
-      },
-    })
-    const receiver = await startReceiver(context)
-    const answer = await sender.send(makeRequest(`http://receiver.test:${receiver.port}`), controller.signal)
-    assertFailed(answer, 'interrupted')
-    assert.equal(receiver.requests.length, 0)
-  })
-
-  test('the signal ends an attempt that waits for the answer, or for the rest of it, and closes the connection', async (context) => {
-    for (const reply of ['', 'HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf']) {
-      const controller = new AbortController()
-      const receiver = await startRawReceiver(context, (socket) =>
-        socket.once('data', () => {
-          socket.write(reply)
-          setImmediate(() => controller.abort())
-        }),
-      )
-      const accepted = receiver.nextSocket()
-      const answer = await createLocalSender(context).send(makeRequest(receiver.origin), controller.signal)
-      assertFailed(answer, 'interrupted')
-      await closed(await accepted)
-    }
-  })
-
-  test('the signal of many attempts has one listener, and they do not end each other', async (context) => {
-    const warnings: unknown[] = []
-    const note = (warning: unknown) => warnings.push(warning)
-    process.on('warning', note)
-    context.after(() => process.off('warning', note))
-    const controller = new AbortController()
-    let answerAll = () => {}
-    const arrived = new Promise<void>((resolve) => {
-      let waiting = 0
-      const answer = new Promise<void>((go) => (answerAll = go))
-      startReceiver(context, (response) => {
-        waiting += 1
-        if (waiting === 30) resolve()
-        void answer.then(() => response.end())
-      }).then((receiver) => start(receiver.origin))
-    })
-    let attempts: Promise<{ status: number | null }>[] = []
-    const sender = createLocalSender(context)
-    function start(origin: string): void {
-      attempts = Array.from({ length: 30 }, () => sender.send(makeRequest(origin), controller.signal))
-    }
-    await arrived
-    assert.equal(getEventListeners(controller.signal, 'abort').length, 1)
-    answerAll()
-    assert.deepEqual(new Set((await Promise.all(attempts)).map(({ status }) => status)), new Set([200]))
-    controller.abort()
-    assert.deepEqual(warnings, [])
-  })
-})
-
-/** Reads and says nothing. */
-function listen(socket: Socket): void {
-  socket.resume()
-}
-
-/** Answers with the start at once, then one drop every 10 ms. */
-function drip(start: string, drop: string): (socket: Socket) => void {
-  return (socket) => {
-    socket.once('data', () => {
-      socket.write(start)
-      const timer = setInterval(() => socket.write(drop), 10)
-      socket.on('close', () => clearInterval(timer))
-    })
-  }
-}

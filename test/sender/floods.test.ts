@@ -12,12 +12,12 @@ import { CERTIFICATE, PRIVATE_KEY } from './_receiver-certificate.ts'
 import { assertFailed, createLocalSender, createSender, makeRequest } from './_setup.ts'
 
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
-/** What a socket may have read when it is destroyed: up to the end of a piece, and one piece more. */
+/** The bytes that a destroyed socket may have read: up to the end of a piece, and another piece. */
 const READ_AHEAD_BYTES = 2 * 2048
-/** Of TLS: the handshake, the tickets, and a record that is not decrypted before it is whole. */
+/** The bytes of TLS: the handshake, the tickets, and a record that is not decrypted before it is whole. */
 const TLS_BYTES = 32 * 1024
 
-/** The client's sockets to a port, in the order in which they were made. */
+/** Collects the client's sockets to a port, in the order of their making. */
 function watchSockets(context: TestContext, port: number): Socket[] {
   const sockets: Socket[] = []
   const add = (message: unknown): void => {
@@ -133,7 +133,7 @@ describe('interim answers', () => {
     assert.deepEqual([answer.status, answer.bodyExcerpt], [200, 'ok'], answer.detail ?? '')
   })
 
-  test('interim answers: 17 are no answer, whatever comes after them, and however slowly they come', async (context) => {
+  test('interim answers: 17 are invalid, before any answer and at any speed', async (context) => {
     const atOnce = (socket: Socket): void => void socket.write(hint.repeat(17) + OK)
     const slowly = async (socket: Socket): Promise<void> => {
       for (let count = 0; count < 17 && !socket.destroyed; count += 1) {
@@ -235,7 +235,7 @@ describe('an idle connection', () => {
     })
   }
 
-  test('an idle connection is closed when an answer came with another one behind it', async (context) => {
+  test('an idle connection is closed when an answer came with another answer behind', async (context) => {
     let count = 0
     const receiver = await startRawReceiver(context, (socket) => {
       count += 1
@@ -279,7 +279,7 @@ describe('createReadingTurns()', () => {
     assert.deepEqual(done, [1, 2, 3])
   })
 
-  test('reading that takes long leaves the loop to the others after each piece', async () => {
+  test('long reading leaves the event loop to other work after each piece', async () => {
     const turns = createReadingTurns()
     const events: string[] = []
     for (const piece of ['a', 'b', 'c']) {

@@ -19,7 +19,7 @@ import { assertFailed, createSender, makeRequest, resolveTo, toLookupAddress } f
 
 const REFUSED = 'destination_not_allowed'
 
-test('an address in the URL is refused in every spelling, and nothing connects to it', async (context) => {
+test('an address in the URL is refused in every spelling, and never dialled', async (context) => {
   const receiver = await startReceiver(context)
   const sender = createSender(context, { allowHttp: true, lookup: () => assert.fail('looked up') })
   const hosts = [
@@ -39,7 +39,7 @@ test('an address in the URL is refused in every spelling, and nothing connects t
   assert.equal(receiver.accepted, 0)
 })
 
-test('a URL that is refused is not sent to, and the detail says what is wrong with it', async (context) => {
+test('nothing is sent to a refused URL, and the detail names the reason', async (context) => {
   const sender = createSender(context, { lookup: () => assert.fail('looked up') })
   const refusals: Record<string, RegExp> = {
     'http://example.com': /must be https/,
@@ -61,7 +61,7 @@ test('a name that resolves to a refused address is refused before anything conne
   assert.equal(answer.timings?.connectMs, null)
 })
 
-test('a name with a public and a refused address is refused, in whatever order they come', async (context) => {
+test('a name with a public and a refused address is refused, in any order of the addresses', async (context) => {
   const receiver = await startReceiver(context)
   for (const addresses of [
     ['8.8.8.8', '127.0.0.1'],
@@ -74,7 +74,7 @@ test('a name with a public and a refused address is refused, in whatever order t
   assert.equal(receiver.accepted, 0)
 })
 
-test('a name that does not exist fails as one with a refused address does; only the detail tells them apart', async (context) => {
+test('a name that does not exist fails like a name with a refused address, except for the detail', async (context) => {
   const missing: Lookup = (_hostname, _options, callback) =>
     callback(Object.assign(new Error('queryA ENOTFOUND receiver.test'), { code: 'ENOTFOUND' }), [])
   const answers = []
@@ -88,7 +88,7 @@ test('a name that does not exist fails as one with a refused address does; only 
   for (const answer of answers) assert.deepEqual(answer, answers[0])
 })
 
-test('a name whose name servers fail is dns_failed', async (context) => {
+test('a name with failing name servers is dns_failed', async (context) => {
   for (const code of ['ESERVFAIL', 'ETIMEOUT', 'EAI_AGAIN']) {
     const lookup: Lookup = (_hostname, _options, callback) =>
       callback(Object.assign(new Error(`queryA ${code}`), { code }), [])
@@ -121,7 +121,7 @@ test('the verdict falls on every dial: an answer that was judged before is worth
   assert.equal(receiver.accepted, 1)
 })
 
-test('the socket connects to what was judged: the name is resolved once for a dial', async (context) => {
+test('the socket connects to the judged addresses: the name is resolved once for a dial', async (context) => {
   const receiver = await startReceiver(context)
   const answers = ['127.0.0.1', '127.0.0.2']
   const guard = allowing('127.0.0.1', () => [answers.shift() ?? ''])
@@ -154,7 +154,7 @@ test('an address in the URL is judged at the dial too', async (context) => {
   assert.equal(receiver.accepted, 0)
 })
 
-test('a dial is reported once, also when its connection breaks later', async (context) => {
+test('a dial is reported once, also when the connection breaks later', async (context) => {
   const receiver = await startRawReceiver(context, (socket) =>
     socket.once('data', () => socket.resetAndDestroy()),
   )
@@ -170,7 +170,7 @@ test('a dial is reported once, also when its connection breaks later', async (co
   assert.deepEqual(reports, [null])
 })
 
-test('all vetted addresses are tried: one that does not answer leaves the others', async (context) => {
+test('all judged addresses are tried when an address does not answer', async (context) => {
   const receiver = await startReceiver(context)
   const sender = createSender(context, {
     allowPrivateNetworks: true,
@@ -210,7 +210,7 @@ test('attempts that dial the same name at once share one look-up, and not with t
   await next
 })
 
-test('a look-up that never calls back does not hold its name for ever', async () => {
+test('a look-up that never calls back does not block the name for ever', async () => {
   let isLost = true
   const resolve = shareLookups((hostname, options, callback) => {
     if (!isLost) resolveTo('8.8.8.8')(hostname, options, callback)
@@ -221,7 +221,7 @@ test('a look-up that never calls back does not hold its name for ever', async ()
   assert.deepEqual(await resolve('a.test'), [toLookupAddress('8.8.8.8')])
 })
 
-/** A guard that takes one address for public and all others for private. */
+/** A guard that allows a single address. */
 function allowing(allowed: string, resolve: () => string[]): AddressGuard {
   return {
     resolve: async () => resolve().map(toLookupAddress),

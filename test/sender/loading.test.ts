@@ -14,7 +14,7 @@ test('the environment’s proxy is not used, and undici loaded by the first atte
   const names = ['HTTP_PROXY', 'http_proxy', 'HTTPS_PROXY', 'https_proxy', 'ALL_PROXY', 'all_proxy']
   const proxies = Object.fromEntries(names.map((name) => [name, proxy.origin]))
   const env = { PATH: process.env.PATH, ...proxies, NODE_USE_ENV_PROXY: '1' }
-  // Less than the time of an attempt: one that has ended keeps no process alive.
+  // Less than the time of an attempt: an ended attempt keeps no process alive.
   const options = { env, timeout: 9000 }
   const { stdout } = await run(process.execPath, ['--import', 'tsx', PROGRAM, receiver.origin], options)
   assert.deepEqual(JSON.parse(stdout), {

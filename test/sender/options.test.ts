@@ -9,7 +9,7 @@ import { readSenderOptions, type WebhookSenderOptions } from '../../lib/sender/s
 import { publicLookup } from '../../lib/webhooks/dns-lookup.ts'
 import { CERTIFICATE } from './_receiver-certificate.ts'
 
-test('the defaults are those of the documentation', () => {
+test('the defaults are the documented defaults', () => {
   const { lookup, ...settings } = readSenderOptions({})
   assert.equal(lookup, publicLookup)
   assert.equal(readSenderOptions({ allowPrivateNetworks: true }).lookup, systemLookup)
@@ -61,7 +61,7 @@ test('a range of refuseAddresses that cannot be used is named', () => {
 })
 
 const refusals: readonly [name: string, values: readonly unknown[], error: typeof TypeError][] = [
-  // What an environment variable holds is text: 'false' must not switch the guard off.
+  // An environment variable holds text: 'false' must not switch the guard off.
   ['allowPrivateNetworks', ['false', 'true', 1, null], TypeError],
   ['allowHttp', ['false', 0, null], TypeError],
   [

@@ -30,7 +30,7 @@ describe('the request', () => {
     })
   })
 
-  test('the request keeps the spelling of header names, and has each once: the last one given', async (context) => {
+  test('the request keeps the spelling of header names, and of equal names the last', async (context) => {
     const receiver = await startReceiver(context)
     const request = makeRequest(receiver.origin)
     await createLocalSender(context).send({
@@ -91,7 +91,7 @@ describe('the answer', () => {
     })
   }
 
-  test('the answer is the last one when others of 1xx come before it', async (context) => {
+  test('the answer is the last after interim answers', async (context) => {
     const receiver = await startRawReceiver(
       context,
       replyWith(
@@ -103,7 +103,7 @@ describe('the answer', () => {
   })
 
   for (const status of [301, 302, 303, 307, 308]) {
-    test(`a redirect (${status}) is not followed, wherever it leads`, async (context) => {
+    test(`a redirect (${status}) is not followed, to any destination`, async (context) => {
       const target = await startReceiver(context)
       const receiver = await startReceiver(context, (response) =>
         response.writeHead(status, { Location: `${target.origin}/admin` }).end('moved'),
@@ -116,7 +116,7 @@ describe('the answer', () => {
     })
   }
 
-  test('the answer has the beginning of the body as text, without what a database cannot hold', async (context) => {
+  test('the answer has the beginning of the body as text, without characters that a database cannot hold', async (context) => {
     const body = Buffer.concat([Buffer.from('é 🏺\n\0\x1b[31m'), Buffer.of(0xff, 0xed, 0xa0, 0x80)])
     const receiver = await startReceiver(context, (response) => response.end(body))
     const { bodyExcerpt } = await createLocalSender(context).send(makeRequest(receiver.origin))
@@ -132,7 +132,7 @@ describe('the answer', () => {
     assert.equal(answer.bodyExcerpt, '')
   })
 
-  test('the answer has what Retry-After asks for, by the clock of the other side', async (context) => {
+  test('the answer has the wait of Retry-After, by the clock of the other side', async (context) => {
     const date = 'Sat, 21 Nov 2020 10:00:00 GMT'
     const asked = ['120', 'Sat, 21 Nov 2020 10:01:30 GMT', 'Sat, 21 Nov 2020 09:00:00 GMT', 'soon']
     const receiver = await startReceiver(context, (response) =>
@@ -148,7 +148,7 @@ describe('the answer', () => {
 })
 
 describe('TLS', () => {
-  test('TLS is spoken with the name of the URL, whose certificate is checked', async (context) => {
+  test('TLS is spoken with the name of the URL, and the certificate is checked', async (context) => {
     const names: unknown[] = []
     const receiver = await startSecureReceiver(context, (response) => {
       names.push(response.socket instanceof TLSSocket && response.socket.servername)
@@ -169,7 +169,7 @@ describe('TLS', () => {
 })
 
 describe('the timings', () => {
-  test('the timings are those of each part, and null for what a connection that is open does not need', async (context) => {
+  test('the timings have each part, and null for the parts that an open connection does not need', async (context) => {
     const receiver = await startSecureReceiver(context, (response) => setTimeout(() => response.end(), 30))
     const sender = createSender(context, {
       allowPrivateNetworks: true,

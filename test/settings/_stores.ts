@@ -7,11 +7,11 @@ import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import type { AttemptResult, ClaimedDelivery } from '../../lib/webhooks/deliveries.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 
-// The settings of webhooks on every store: what an administrator sees must not depend on which one it is.
+// The settings of webhooks on every store: an administrator must see the same on each store.
 
 /**
- * Registers tests once for each store. They may share one store and run one after another, each in organizations of its
- * own: see {@link newOrganization}.
+ * Registers tests once for each store. The tests may share a store and run one after another, each in new
+ * organizations: see {@link newOrganization}.
  */
 export function describeOnEveryStore(register: (open: () => BusinessApiStore) => void): void {
   describe('on the memory store', () => register(() => createMemoryStore()))
@@ -33,7 +33,7 @@ export function describeOnEveryStore(register: (open: () => BusinessApiStore) =>
 
 let organizations = 0
 
-/** The name of an organization that nobody has used yet. */
+/** Makes the name of an unused organization. */
 export function newOrganization(): string {
   organizations++
   return `org_settings_${organizations}`
@@ -41,7 +41,7 @@ export function newOrganization(): string {
 
 const ids = createIds()
 
-/** Publishes an event; gives its id. */
+/** Publishes an event; gives the id. */
 export async function publish(
   store: BusinessApiStore,
   organizationId: string,
@@ -54,7 +54,7 @@ export async function publish(
   return id
 }
 
-/** Claims what is due for an organization and no other, as a delivery loop does. */
+/** Claims the due deliveries of a single organization, as a delivery loop does. */
 export async function claim(
   store: BusinessApiStore,
   organizationId: string,
@@ -69,7 +69,7 @@ export async function claim(
   return claimed
 }
 
-/** As many as loops claim at once: thousands in one statement can take longer than a statement may. */
+/** As many as loops claim at once: thousands of deliveries in a statement can take longer than a statement may. */
 const CLAIM_MAX = 250
 
 async function claimSome(
@@ -92,12 +92,15 @@ async function claimSome(
   return deliveries.map((delivery) => ({ ...delivery, token }))
 }
 
-/** A delivery with the token that fences what becomes of it. */
+/** A delivery with the token that fences its result. */
 export interface Claimed extends ClaimedDelivery {
   readonly token: string
 }
 
-/** Records one attempt of each, all with the same outcome; {@link AttemptResult.reason} is `http_500` for a dead letter. */
+/**
+ * Records one attempt of each delivery, all with the same outcome; {@link AttemptResult.reason} is `http_500` for a
+ * dead letter.
+ */
 export async function record(
   store: BusinessApiStore,
   claimed: readonly Claimed[],

@@ -6,12 +6,13 @@ import { SCOPES, type Scope } from '../../lib/access/scopes.ts'
 import { BusinessApiError, INVALID_INPUT, NOT_FOUND } from '../../lib/base/errors.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { createDeveloperSettings, type DeveloperSettingsOptions, type NewApiKey } from '../../lib/settings.ts'
+import { untyped } from './_refusals.ts'
 
 const NOW = Date.UTC(2026, 2, 14, 9, 26, 53, 589)
 const ORG = 'org_1'
 const LIMITS = { key: { perSecond: 1, burst: 10 }, organization: { perSecond: 1, burst: 10 } }
 
-/** Settings on a store of their own, with a clock that stands still until it is moved. */
+/** Settings on a new store, with a clock that stands still until moved. */
 function setUp(options: DeveloperSettingsOptions = {}) {
   let now = NOW
   const clock = () => now
@@ -29,7 +30,7 @@ function setUp(options: DeveloperSettingsOptions = {}) {
 
 const READER: NewApiKey = { name: 'Reader', scopes: ['clients:read'] }
 
-/** Asserts that a call is refused, with a text that says what was done and what is wrong and repeats no value. */
+/** Asserts that a call is refused, with a text that names the action and the fault and repeats no value. */
 async function assertInvalid(call: Promise<unknown>, action: string, about: RegExp): Promise<void> {
   await assert.rejects(call, (error: unknown) => {
     assert.ok(error instanceof BusinessApiError)
@@ -42,13 +43,8 @@ async function assertInvalid(call: Promise<unknown>, action: string, about: RegE
   })
 }
 
-/** A value that the compiler would not let through, as JavaScript hosts pass them. */
-function untyped<T>(value: unknown): T {
-  return value as T
-}
-
 describe('apiKeys.create()', () => {
-  test('apiKeys.create() gives the key once, with what is shown of it later', async () => {
+  test('apiKeys.create() gives the key once, with the facts that later calls show', async () => {
     const { settings } = setUp()
     const { key, ...shown } = await settings.apiKeys.create(ORG, READER)
     assert.ok(isWellFormedApiKey(key))
@@ -69,7 +65,7 @@ describe('apiKeys.create()', () => {
     assert.deepEqual(await settings.apiKeys.list(ORG), [shown])
   })
 
-  test('apiKeys.create() makes a key that the store admits for its scopes and its organization', async () => {
+  test('apiKeys.create() makes a key that the store admits for the scopes and the organization', async () => {
     const { settings, admit } = setUp()
     const { id, key } = await settings.apiKeys.create(ORG, READER)
     const admission = await admit(key)
@@ -117,7 +113,7 @@ describe('apiKeys.create()', () => {
     assert.ok(key.startsWith('acme_live_') && isWellFormedApiKey(key))
   })
 
-  test('apiKeys.create() takes every scope, and a rate limit of its own', async () => {
+  test('apiKeys.create() takes every scope, and a rate limit for the key', async () => {
     const { settings, admit } = setUp()
     const rateLimit = { perSecond: 0.5, burst: 3, unknown: 'not kept' }
     const created = await settings.apiKeys.create(ORG, { name: 'All', scopes: SCOPES, rateLimit })
@@ -139,7 +135,7 @@ describe('apiKeys.create()', () => {
     }
   })
 
-  test('apiKeys.create() refuses scopes that are none, unknown or given twice', async () => {
+  test('apiKeys.create() refuses missing, unknown and repeated scopes', async () => {
     const { settings } = setUp()
     const refused = [[], ['secret:read'], ['clients:read', 'clients:read'], 'clients:read', [null], undefined]
     for (const scopes of refused) {
@@ -153,7 +149,7 @@ describe('apiKeys.create()', () => {
     assert.deepEqual(await settings.apiKeys.list(ORG), [])
   })
 
-  test('apiKeys.create() takes an expiry as Date or ISO 8601 with a time zone, and keeps it in UTC', async () => {
+  test('apiKeys.create() takes an expiry as Date or ISO 8601 with a time zone, and keeps the expiry in UTC', async () => {
     const { settings, admit, letTimePass } = setUp()
     const moments: [Date | string | null | undefined, string | null][] = [
       [new Date(NOW + 1), '2026-03-14T09:26:53.590Z'],
@@ -232,11 +228,11 @@ describe('apiKeys.list() and apiKeys.revoke()', () => {
     assert.deepEqual(await settings.apiKeys.list(ORG), [revoked])
   })
 
-  test('apiKeys.revoke() throws not_found alike for an unknown id, another organization’s and what is no id', async () => {
+  test('apiKeys.revoke() throws the same not_found for an unknown id, an id of another organization and a text that is no id', async () => {
     const { settings, admit } = setUp()
     const { id, key } = await settings.apiKeys.create('org_2', READER)
     const errors: unknown[] = []
-    // The key itself, passed where its id belongs, must not come back in a message.
+    // The key itself, passed in place of the id, must not come back in a message.
     for (const wrong of [id, 'key_unknown', '', 'nul \0', '\ud800', key]) {
       await settings.apiKeys.revoke(ORG, wrong).catch((error) => errors.push(error))
     }
@@ -341,7 +337,7 @@ describe('createDeveloperSettings()', () => {
     }
   })
 
-  test('createDeveloperSettings() refuses a sender, a lookup and flags that are none', () => {
+  test('createDeveloperSettings() refuses values that are no sender, no look-up and no flags', () => {
     const refused = {
       sender: [null, {}, 'sender', () => {}],
       lookup: [null, {}, 'lookup'],
@@ -360,7 +356,7 @@ describe('createDeveloperSettings()', () => {
     }
   })
 
-  test('createDeveloperSettings() refuses a key to seal secrets with that is none, and does not repeat it', () => {
+  test('createDeveloperSettings() refuses an unusable sealing key, and does not repeat the key', () => {
     assert.throws(() => setUp({ secretKeys: ['not-a-key-but-secret'] }), {
       name: 'TypeError',
       message: /^Cannot use option 'secretKeys\[0\]' as it must be 32 bytes/,
@@ -382,7 +378,7 @@ describe('createDeveloperSettings()', () => {
     assert.deepEqual(process.getActiveResourcesInfo(), before)
   })
 
-  test('what the store throws comes through as it is', async () => {
+  test('an error of the store comes through unchanged', async () => {
     const { store } = setUp()
     const failure = new Error('down')
     const apiKeys = { ...store.apiKeys, list: () => Promise.reject(failure) }

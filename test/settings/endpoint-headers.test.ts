@@ -16,18 +16,14 @@ import {
 } from '../../lib/settings.ts'
 import { makeRequest } from '../../lib/webhooks/attempt.ts'
 import { createSecretSealer } from '../../lib/webhooks/secret-sealing.ts'
+import { untyped } from './_refusals.ts'
 import { claim, describeOnEveryStore, newOrganization, publish } from './_stores.ts'
 
-// The headers of an organization's own: credentials, which are sealed as the signing secret is and never shown again.
+// The organization's own headers: credentials, sealed like the signing secret and never shown again.
 
 const KEY = randomBytes(32)
 const URL = 'https://hooks.example.com/'
 const HEADERS = { Authorization: 'Bearer s3cret', 'X-Tenant': 's3cret-42' }
-
-/** A value that the compiler would not let through, as JavaScript hosts pass them. */
-function untyped<T>(value: unknown): T {
-  return value as T
-}
 
 async function assertRefused(call: Promise<unknown>, code: ErrorCode, message: RegExp): Promise<void> {
   await assert.rejects(call, (error: unknown) => {
@@ -47,7 +43,7 @@ describeOnEveryStore((open) => {
     const organizationId = newOrganization()
     const register = (changes: Partial<NewEndpoint> = {}) =>
       settings.endpoints.register(organizationId, { url: URL, ...changes })
-    /** The headers of the organization's own that its next delivery is sent with. */
+    /** The organization's own headers in the next delivery. */
     const sentHeaders = async () => {
       await publish(store, organizationId)
       const [delivery] = await claim(store, organizationId)
@@ -96,7 +92,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual([without?.headerNames, without?.sealedHeaders], [[], null])
     })
 
-    test('are changed by a patch: given values are set, null removes, the others stay', async () => {
+    test('are changed by a patch: given values are set, null removes, other headers stay', async () => {
       const { endpoints, organizationId, register, sentHeaders } = setUp()
       const { id } = await register({ headers: HEADERS })
       const update = async (headers: Record<string, string | null> | null) =>
@@ -120,7 +116,7 @@ describeOnEveryStore((open) => {
       }
     })
 
-    test('leave an entry for a patch that changes a value, and none for one that changes nothing', async () => {
+    test('leave an entry for a patch that changes a value, and no entry for a patch without a change', async () => {
       const { endpoints, audit, organizationId, register } = setUp()
       const { id } = await register({ headers: HEADERS })
       const entries = async () => (await audit.list(organizationId, { subjectId: id })).data
@@ -138,7 +134,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual((await entries())[0]?.details, { fields: ['description'] })
     })
 
-    test('keep every one of ten patches that are made at once', async () => {
+    test('keep every patch of ten that are made at once', async () => {
       const { endpoints, organizationId, register, sentHeaders } = setUp()
       const { id } = await register({ headers: HEADERS })
       const added = Array.from({ length: 10 }, (_, index) => [`X-${index}`, `${index}`] as const)
@@ -159,12 +155,12 @@ describeOnEveryStore((open) => {
       await assertRefused(
         update({ 'X-20': 's3cret' }),
         LIMIT_REACHED,
-        /^Cannot update a webhook endpoint as it would have 21 headers, more than 20: remove some$/,
+        /^Cannot update a webhook endpoint as the endpoint would have 21 headers, more than 20: remove some$/,
       )
       const long = 's3cret'.padEnd(1024, '~')
       const eight = Object.fromEntries(Array.from({ length: 8 }, (_, index) => [`X-${index}`, long]))
       const about =
-        / as its headers would take 8\d{3} bytes, more than 8192: remove some, or shorten their values$/
+        / as the headers of the endpoint would take 8\d{3} bytes, more than 8192: remove some, or shorten their values$/
       await assertRefused(update(eight), LIMIT_REACHED, about)
       await assertRefused(register({ headers: eight }), LIMIT_REACHED, about)
       assert.deepEqual(await sentHeaders(), before)
@@ -173,7 +169,7 @@ describeOnEveryStore((open) => {
       await register({ headers: seven })
     })
 
-    test('with keys that do not open them can be removed all together, and not patched', async () => {
+    test('that the keys do not open can be removed all together, and not patched', async () => {
       const { store, organizationId, register, endpoints, sentHeaders } = setUp()
       const { id } = await register({ headers: HEADERS })
       const other = createDeveloperSettings(store, {
@@ -189,7 +185,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(await sentHeaders(), { 'X-Team': '7' })
     })
 
-    test('of a patch are refused as those of a new endpoint are', async () => {
+    test('of a patch are refused by the same rules as headers of a new endpoint', async () => {
       const { endpoints, organizationId, register } = setUp()
       const { id } = await register({ headers: HEADERS })
       const refused = [

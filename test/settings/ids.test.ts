@@ -5,18 +5,14 @@ import { digestApiKey } from '../../lib/access/api-keys.ts'
 import { ALREADY_EXISTS, BusinessApiError, INVALID_INPUT, INVALID_STATE } from '../../lib/base/errors.ts'
 import { createIds } from '../../lib/base/ids.ts'
 import { createDeveloperSettings, type NewApiKey } from '../../lib/settings.ts'
+import { untyped } from './_refusals.ts'
 import { describeOnEveryStore, newOrganization } from './_stores.ts'
 
-// Calls that are sent again with the id of the record that they make: a form that is submitted twice, a lost answer.
+// Calls that are sent again with the id of the new record: a form that is submitted twice, a lost answer.
 
 const ids = createIds()
 const URL = 'https://hooks.example.com/t0ken'
 const READER: NewApiKey = { name: 'Reader', scopes: ['clients:read'] }
-
-/** A value that the compiler would not let through, as JavaScript hosts pass them. */
-function untyped<T>(value: unknown): T {
-  return value as T
-}
 
 /** Asserts that a call is refused because its id was used before, with the record of that id and without a secret. */
 async function assertUsed(call: Promise<unknown>, action: string, record: object | null): Promise<void> {
@@ -45,7 +41,7 @@ describeOnEveryStore((open) => {
       const request = { keyDigest: digestApiKey(key), scope: 'clients:read', rateLimits: null } as const
       return (await store.apiKeys.admit(request)).outcome === 'admitted'
     }
-    /** The secrets that sign for an endpoint, the current one first. */
+    /** The secrets that sign for an endpoint, the current secret first. */
     const secretsOf = async (endpointId: string) => {
       const target = await store.endpoints.getTarget(organizationId, endpointId)
       return target?.sealedSecrets.map((sealed) => sealed.replace('plain.', ''))
@@ -70,7 +66,7 @@ describeOnEveryStore((open) => {
       assert.equal(await isAdmitted(key), true)
     })
 
-    test('twice at once makes one key, which is admitted', async () => {
+    test('twice at once makes one admitted key', async () => {
       const { apiKeys, organizationId, isAdmitted } = setUp()
       const id = ids('key')
       const calls = await Promise.allSettled(
@@ -92,7 +88,7 @@ describeOnEveryStore((open) => {
   })
 
   describe('apiKeys.rotate() with an id', () => {
-    test('makes the successor of that id once: a second call gives no key, and ends none', async () => {
+    test('makes the successor of that id once: a second call gives no key, and ends no key', async () => {
       const { apiKeys, organizationId, isAdmitted, entries } = setUp()
       for (const overlapMs of [0, 60_000]) {
         const old = await apiKeys.create(organizationId, READER)
@@ -139,7 +135,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual([await secretsOf(id), await entries()], [[secret], before])
     })
 
-    test('gives the endpoint as it is now, and null for one that was removed', async () => {
+    test('gives the present state of the endpoint, and null for a removed endpoint', async () => {
       const { endpoints, organizationId } = setUp()
       const { id } = await endpoints.register(organizationId, { url: URL })
       const paused = await endpoints.pause(organizationId, id)
@@ -152,7 +148,7 @@ describeOnEveryStore((open) => {
   })
 
   describe('endpoints.rotateSecret() with an id', () => {
-    test('rotates once: a second call gives no secret and drops none', async () => {
+    test('rotates once: a second call gives no secret and drops no secret', async () => {
       const { endpoints, organizationId, secretsOf, entries } = setUp()
       const first = await endpoints.register(organizationId, { url: URL })
       const id = ids('chg')
@@ -165,7 +161,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual([await secretsOf(first.id), await entries()], [[secret, first.secret], before])
     })
 
-    test('knows an id after other rotations too, and for its own endpoint only', async () => {
+    test('knows an id after further rotations too, and for one endpoint only', async () => {
       const { endpoints, organizationId, secretsOf } = setUp()
       const [one, other] = [
         await endpoints.register(organizationId, { url: URL }),
@@ -180,7 +176,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(await secretsOf(one.id), [secret])
     })
 
-    test('three times at once rotates once, and the secret that it gives signs', async () => {
+    test('three times at once rotates once, and the given secret signs', async () => {
       const { endpoints, organizationId, secretsOf } = setUp()
       const first = await endpoints.register(organizationId, { url: URL })
       const id = ids('chg')
@@ -193,7 +189,7 @@ describeOnEveryStore((open) => {
     })
   })
 
-  test('an id that is none of its kind is refused, and nothing is made', async () => {
+  test('an id of another kind is refused, and nothing is made', async () => {
     const { apiKeys, endpoints, organizationId, entries } = setUp()
     const key = await apiKeys.create(organizationId, READER)
     const endpoint = await endpoints.register(organizationId, { url: URL })

@@ -29,7 +29,7 @@ describeOnEveryStore((open) => {
   }
 
   describe('bounds per organization', () => {
-    test('apiKeys.create() refuses a key beyond 100 in force, and gives none', async () => {
+    test('apiKeys.create() refuses a key beyond 100 in force, and gives no key', async () => {
       const { apiKeys, audit, organizationId } = setUp()
       const made = await Promise.all(
         Array.from({ length: 100 }, () => apiKeys.create(organizationId, READER)),
@@ -45,7 +45,7 @@ describeOnEveryStore((open) => {
       assert.equal(data.filter(({ action }) => action === 'api_key.created').length, 101)
     })
 
-    test('endpoints.register() refuses an endpoint beyond 50, and the others stay', async () => {
+    test('endpoints.register() refuses an endpoint beyond 50, and the present endpoints stay', async () => {
       const { endpoints, organizationId } = setUp()
       for (let count = 0; count < 50; count++) await endpoints.register(organizationId, { url: URL })
       const about =
@@ -57,7 +57,7 @@ describeOnEveryStore((open) => {
       await endpoints.register(organizationId, { url: URL })
     })
 
-    test('maxApiKeys and maxEndpoints set the bounds; what is over a lower bound stays', async () => {
+    test('maxApiKeys and maxEndpoints set the bounds; keys and endpoints over a lower bound stay', async () => {
       const { store, organizationId, ...wide } = setUp({ maxApiKeys: 3, maxEndpoints: 2 })
       const keys = []
       for (let count = 0; count < 3; count++) keys.push(await wide.apiKeys.create(organizationId, READER))
@@ -79,7 +79,7 @@ describeOnEveryStore((open) => {
       assert.equal((await wide.endpoints.list(organizationId)).length, 2)
     })
 
-    test('apiKeys.rotate() may exceed the bound by its overlap, and at most doubles it', async () => {
+    test('apiKeys.rotate() may exceed the bound by the overlap, and at most doubles the bound', async () => {
       const { apiKeys, organizationId } = setUp({ maxApiKeys: 2 })
       const first = await apiKeys.create(organizationId, READER)
       let { id } = await apiKeys.create(organizationId, READER)
@@ -113,7 +113,7 @@ describeOnEveryStore((open) => {
   })
 
   for (const name of ['maxApiKeys', 'maxEndpoints'] as const) {
-    test(`createDeveloperSettings() refuses a bound that is none: ${name}`, () => {
+    test(`createDeveloperSettings() refuses an unusable bound: ${name}`, () => {
       for (const value of [0, -1, 1.5, Number.NaN, 1_000_001]) {
         assert.throws(() => setUp({ [name]: value }), {
           name: 'RangeError',

@@ -10,6 +10,7 @@ import {
   type ResealReport,
 } from '../../lib/settings.ts'
 import { createSecretSealer } from '../../lib/webhooks/secret-sealing.ts'
+import { untyped } from './_refusals.ts'
 import { describeOnEveryStore, newOrganization } from './_stores.ts'
 
 // A key ring that changes or comes into being: everything is sealed anew, beside traffic and in parts.
@@ -18,17 +19,12 @@ const [OLD, NEW] = [randomBytes(32), randomBytes(32)]
 const URL = 'https://hooks.example.com/'
 const HEADERS = { Authorization: 'Bearer s3cret' }
 
-/** A value that the compiler would not let through, as JavaScript hosts pass them. */
-function untyped<T>(value: unknown): T {
-  return value as T
-}
-
 describeOnEveryStore((open) => {
   function settingsOf(store: BusinessApiStore, options: DeveloperSettingsOptions) {
     return createDeveloperSettings(store, { allowPrivateNetworks: true, ...options })
   }
 
-  /** Seals everything of one organization anew, part by part; the store may hold endpoints of other tests. */
+  /** Seals every credential of an organization anew, part by part; the store may hold endpoints of other tests. */
   async function resealAll(
     { secrets }: ReturnType<typeof settingsOf>,
     organizationId: string,
@@ -44,7 +40,7 @@ describeOnEveryStore((open) => {
     return sum
   }
 
-  /** What an endpoint signs and sends with, by a ring of the new key alone. */
+  /** Opens an endpoint's secrets and headers with a ring of the new key alone. */
   async function openWithNew(store: BusinessApiStore, organizationId: string, endpointId: string) {
     const target = await store.endpoints.getTarget(organizationId, endpointId)
     assert.ok(target)
@@ -55,7 +51,7 @@ describeOnEveryStore((open) => {
   }
 
   describe('secrets.reseal()', () => {
-    test('seals signing secrets, previous ones and headers under the first key, so that the old key can go', async () => {
+    test('seals signing secrets, previous secrets and headers under the first key, so that the old key can go', async () => {
       const store = open()
       const organizationId = newOrganization()
       const before = settingsOf(store, { secretKeys: [OLD] })
@@ -84,7 +80,7 @@ describeOnEveryStore((open) => {
       assert.equal((await resealAll(both, organizationId)).resealed, 0, 'nothing is left to seal')
     })
 
-    test('seals what was stored open where that is allowed, after which it is no longer needed', async () => {
+    test('seals secrets stored open where plain text is allowed, so that plain text is no longer needed', async () => {
       const store = open()
       const organizationId = newOrganization()
       const without = settingsOf(store, { allowPlaintextSecrets: true })
@@ -121,7 +117,7 @@ describeOnEveryStore((open) => {
       }
     })
 
-    test('leaves what no key opens as it is and counts it, and seals the others', async () => {
+    test('leaves and counts credentials that no key opens, and seals the rest', async () => {
       const store = open()
       const organizationId = newOrganization()
       const lost = settingsOf(store, { secretKeys: [randomBytes(32)] })
@@ -169,7 +165,7 @@ describeOnEveryStore((open) => {
       }
     })
 
-    test('drops a previous secret whose overlap has ended, also one that no key opens', async () => {
+    test('drops a previous secret after the overlap, also a secret that no key opens', async () => {
       const store = open()
       const organizationId = newOrganization()
       const lost = settingsOf(store, { secretKeys: [randomBytes(32)] })
@@ -187,7 +183,7 @@ describeOnEveryStore((open) => {
       assert.notDeepEqual((await openWithNew(store, organizationId, id)).secrets, [secret])
     })
 
-    test('without keys is refused, and says what to do', async () => {
+    test('without keys is refused with the remedy', async () => {
       for (const options of [{}, { allowPlaintextSecrets: true }]) {
         await assert.rejects(settingsOf(open(), options).secrets.reseal(), {
           code: SECRET_UNAVAILABLE,
@@ -196,7 +192,7 @@ describeOnEveryStore((open) => {
       }
     })
 
-    test('refuses a part that is none', async () => {
+    test('refuses an unusable part', async () => {
       const { secrets } = settingsOf(open(), { secretKeys: [NEW] })
       for (const [name, values] of Object.entries({
         limit: [0, 1001, 1.5, '5', null],

@@ -10,12 +10,13 @@ import {
   NOT_FOUND,
 } from '../../lib/base/errors.ts'
 import { createDeveloperSettings, type DeveloperSettingsOptions, type NewApiKey } from '../../lib/settings.ts'
+import { untyped } from './_refusals.ts'
 import { describeOnEveryStore, newOrganization } from './_stores.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
 const READER: NewApiKey = { name: 'Reader', scopes: ['clients:read'], rateLimit: { perSecond: 1, burst: 7 } }
 
-/** Asserts that a rotation is refused with a code and a text that says what is wrong and repeats no value. */
+/** Asserts that a rotation is refused with a code and a text that names the fault and repeats no value. */
 async function assertRefused(call: Promise<unknown>, code: ErrorCode, about: RegExp): Promise<void> {
   await assert.rejects(call, (error: unknown) => {
     assert.ok(error instanceof BusinessApiError, inspect(error))
@@ -26,11 +27,6 @@ async function assertRefused(call: Promise<unknown>, code: ErrorCode, about: Reg
     assert.doesNotMatch(error.message, /Invalid|Expected|received|undefined/)
     return true
   })
-}
-
-/** A value that the compiler would not let through, as JavaScript hosts pass them. */
-function untyped<T>(value: unknown): T {
-  return value as T
 }
 
 describeOnEveryStore((open) => {
@@ -45,7 +41,7 @@ describeOnEveryStore((open) => {
   }
 
   describe('apiKeys.rotate()', () => {
-    test('apiKeys.rotate() gives a new key once, like the one before, and lets that be in force for 24 hours', async () => {
+    test('apiKeys.rotate() gives a new key once, like the previous key, which stays in force for 24 hours', async () => {
       const { apiKeys, isAdmitted, organizationId } = setUp({ keyPrefix: 'acme' })
       const old = await apiKeys.create(organizationId, READER)
       const earliest = Date.now() + DAY_MS - 60_000
@@ -62,7 +58,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual([await isAdmitted(old.key), await isAdmitted(key)], [true, true])
     })
 
-    test('apiKeys.rotate() gives the new key the expiry of the one before, unless another is given', async () => {
+    test('apiKeys.rotate() gives the new key the expiry of the previous key, unless another is given', async () => {
       const { apiKeys, organizationId } = setUp()
       const expiresAt = '2099-02-28T12:00:00.010Z'
       const rotate = async (given: Parameters<typeof apiKeys.rotate>[2]) => {
@@ -75,7 +71,7 @@ describeOnEveryStore((open) => {
       assert.equal(await rotate({ expiresAt: '2098-01-01T01:00+01:00' }), '2098-01-01T00:00:00.000Z')
     })
 
-    test('apiKeys.rotate() without an overlap revokes the one before at once', async () => {
+    test('apiKeys.rotate() without an overlap revokes the previous key at once', async () => {
       const { apiKeys, isAdmitted, organizationId } = setUp()
       const old = await apiKeys.create(organizationId, READER)
       const { key, previous } = await apiKeys.rotate(organizationId, old.id, { overlapMs: 0 })
@@ -83,14 +79,14 @@ describeOnEveryStore((open) => {
       assert.deepEqual([await isAdmitted(old.key), await isAdmitted(key)], [false, true])
     })
 
-    test('apiKeys.rotate() refuses a key that is revoked, has expired or has been rotated, and makes none', async () => {
+    test('apiKeys.rotate() refuses a key that is revoked, has expired or has been rotated, and makes no key', async () => {
       const { store, apiKeys, organizationId } = setUp()
       const [revoked, rotated, replaced] = [
         await apiKeys.create(organizationId, READER),
         await apiKeys.create(organizationId, READER),
         await apiKeys.create(organizationId, READER),
       ]
-      // Made when its time had not passed.
+      // Made with yesterday's clock, before the expiry.
       const yesterday = createDeveloperSettings(store, { clock: () => Date.now() - DAY_MS })
       const expiresAt = new Date(Date.now() - DAY_MS / 2)
       const expired = await yesterday.apiKeys.create(organizationId, { ...READER, expiresAt })
@@ -99,10 +95,10 @@ describeOnEveryStore((open) => {
       await apiKeys.rotate(organizationId, replaced.id, { overlapMs: 0 })
       const before = await apiKeys.list(organizationId)
       const refused: [id: string, about: RegExp][] = [
-        [revoked.id, / as it is revoked$/],
-        [rotated.id, / as it has been rotated$/],
-        [replaced.id, / as it is revoked$/],
-        [expired.id, / as it has expired$/],
+        [revoked.id, / as the key is revoked: create a new key$/],
+        [rotated.id, / as the key has been rotated: rotate its successor key_\w{26}$/],
+        [replaced.id, / as the key is revoked: create a new key$/],
+        [expired.id, / as the key has expired: create a new key$/],
       ]
       for (const [id, about] of refused) {
         await assertRefused(apiKeys.rotate(organizationId, id), INVALID_STATE, about)
@@ -116,11 +112,15 @@ describeOnEveryStore((open) => {
       const calls = await Promise.allSettled([1, 2].map(() => apiKeys.rotate(organizationId, id)))
       const refused = calls.find(({ status }) => status === 'rejected')
       assert.ok(refused?.status === 'rejected')
-      await assertRefused(Promise.reject(refused.reason), INVALID_STATE, / as it has been rotated$/)
+      await assertRefused(
+        Promise.reject(refused.reason),
+        INVALID_STATE,
+        / as the key has been rotated: rotate its successor key_\w{26}$/,
+      )
       assert.equal((await apiKeys.list(organizationId)).length, 2)
     })
 
-    test('apiKeys.rotate() throws not_found alike for an unknown id, another organization’s and what is no id', async () => {
+    test('apiKeys.rotate() throws the same not_found for an unknown id, an id of another organization and a text that is no id', async () => {
       const { apiKeys, organizationId } = setUp()
       const { id, key } = await apiKeys.create(newOrganization(), READER)
       for (const wrong of [id, 'key_unknown', '', 'nul \0', '\ud800', key]) {

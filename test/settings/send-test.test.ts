@@ -20,18 +20,14 @@ import {
 } from '../sender/_receiver.ts'
 import { CERTIFICATE } from '../sender/_receiver-certificate.ts'
 import { createLocalSender, createSender, resolveTo } from '../sender/_setup.ts'
+import { untyped } from './_refusals.ts'
 import { claim, describeOnEveryStore, newOrganization, publish, record } from './_stores.ts'
 
 const KEY = randomBytes(32)
 const EVENT_ID = /^evt_test_[0-9A-HJKMNP-TV-Z]{26}$/
 
-/** A value that the compiler would not let through, as JavaScript hosts pass them. */
-function untyped<T>(value: unknown): T {
-  return value as T
-}
-
 describeOnEveryStore((open) => {
-  /** Settings of an organization of their own, on a development host unless told otherwise. */
+  /** Settings for a new organization, by default on a development host. */
   function setUp(context: TestContext, options: DeveloperSettingsOptions = {}) {
     const store = open()
     const settings = createDeveloperSettings(store, {
@@ -58,7 +54,7 @@ describeOnEveryStore((open) => {
   }
 
   describe('endpoints.sendTest()', () => {
-    test('endpoints.sendTest() makes one signed attempt, as a delivery is made, and tells what became of it', async (t) => {
+    test('endpoints.sendTest() makes one signed attempt, like a delivery, and gives the result', async (t) => {
       const { receiver, endpoint, sendTest } = await register(t, { headers: { 'X-Key': 'a' } }, (response) =>
         response.writeHead(201).end('thanks 🏺'),
       )
@@ -152,7 +148,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(await claim(store, organizationId), [])
     })
 
-    test('endpoints.sendTest() works while the endpoint is paused and while it is disabled', async (t) => {
+    test('endpoints.sendTest() works while the endpoint is paused or disabled', async (t) => {
       const { endpoints, organizationId, endpoint, sendTest } = await register(t)
       for (const verb of ['pause', 'disable'] as const) {
         await endpoints[verb](organizationId, endpoint.id)
@@ -160,7 +156,7 @@ describeOnEveryStore((open) => {
       }
     })
 
-    test('endpoints.sendTest() tells of a refusal, of a redirect and of no answer as the delivery log does', async (t) => {
+    test('endpoints.sendTest() reports a refusal, a redirect and a missing answer as the delivery log does', async (t) => {
       const answers: [AnswerRequest, number][] = [
         [(response) => response.writeHead(500).end('oops'), 500],
         [(response) => response.writeHead(302, { location: 'http://127.0.0.1:9999/' }).end(), 302],
@@ -176,7 +172,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual([delivered, status, error, bodyExcerpt], [false, null, 'connection_reset', ''])
     })
 
-    test('endpoints.sendTest() speaks TLS, and tells how long it took', async (t) => {
+    test('endpoints.sendTest() speaks TLS, and gives the duration', async (t) => {
       const receiver = await startSecureReceiver(t)
       const { endpoints, organizationId } = setUp(t, {
         sender: createLocalSender(t, { ca: CERTIFICATE, lookup: resolveTo('127.0.0.1') }),
@@ -187,7 +183,7 @@ describeOnEveryStore((open) => {
       assert.ok(delivered && (dnsMs ?? -1) >= 0 && (tlsMs ?? -1) >= 0)
     })
 
-    test('endpoints.sendTest() to an address that is refused tells no address', async (t) => {
+    test('endpoints.sendTest() to a refused address shows no address', async (t) => {
       const receiver = await startReceiver(t)
       const lookup = resolveTo('127.0.0.1')
       const { endpoints, organizationId } = setUp(t, { sender: createSender(t, { lookup }) })
@@ -235,7 +231,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual([receiver.accepted, await audit.list(organizationId)], [0, before])
     })
 
-    test('endpoints.sendTest() without a sender is a TypeError that says what to do', async (t) => {
+    test('endpoints.sendTest() without a sender is a TypeError with the remedy', async (t) => {
       const { endpoints, organizationId } = setUp(t, { sender: undefined })
       const { id } = await endpoints.register(organizationId, { url: 'http://127.0.0.1:9999/' })
       await assert.rejects(endpoints.sendTest(organizationId, id), {
@@ -259,7 +255,7 @@ describeOnEveryStore((open) => {
       }
     })
 
-    test('endpoints.sendTest() throws not_found alike for an id that is unknown, removed, another’s or none', async (t) => {
+    test('endpoints.sendTest() throws the same not_found for an id that is unknown, removed, of another organization, or no id at all', async (t) => {
       const { receiver, endpoints, organizationId, endpoint } = await register(t)
       const theirs = await register(t)
       await endpoints.remove(organizationId, endpoint.id)

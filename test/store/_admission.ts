@@ -57,6 +57,26 @@ function testKeys(harness: StoreHarness): void {
     }
   })
 
+  test('identify() finds the organizations of the keys in force, and of no others', async () => {
+    const tenant = await createTenant(harness)
+    const past = await tenant.insertKey({ expiresAt: '2020-01-01T00:00:00.000Z' })
+    const { expiresAt } = await harnessMoment(tenant, 3_600_000)
+    const expiring = await tenant.insertKey({ expiresAt })
+    const revoked = await tenant.insertKey()
+    const { apiKeys } = tenant.store
+    await apiKeys.revoke({ organizationId: tenant.id, keyId: revoked.id, entry: newEntry() })
+    const digests = [tenant.key, past, expiring, revoked, UNKNOWN_KEY].map(({ digest }) => digest)
+    const inForce = new Map([
+      [tenant.key.digest, tenant.id],
+      [expiring.digest, tenant.id],
+    ])
+    assert.deepEqual(new Map(await apiKeys.identify([...digests, ...digests, ''])), inForce)
+    assert.equal((await apiKeys.identify([])).size, 0)
+    await tenant.letTimePass(3_600_001)
+    inForce.delete(expiring.digest)
+    assert.deepEqual(new Map(await apiKeys.identify(digests)), inForce)
+  })
+
   test('admit() refuses a revoked key at once, on every store', async () => {
     const tenant = await createTenant(harness)
     assert.equal((await admit(tenant)).outcome, 'admitted')

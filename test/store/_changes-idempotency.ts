@@ -53,7 +53,10 @@ function testReplay(harness: StoreHarness, verb: Verb): void {
       const retry = { store, from: ['nowhere'], events: [eventTemplate(verb, item)] }
       const replay = await send(tenant, verb, item.id, claim, retry)
       assert.equal(replay.outcome, 'replayed')
-      assert.deepEqual('reply' in replay && JSON.parse(replay.reply), 'item' in first && first.item)
+      assert.deepEqual(
+        'reply' in replay && JSON.parse(replay.reply),
+        'representation' in first && first.representation,
+      )
     }
     assert.deepEqual(await listed(tenant, verb, item.id), now)
     assert.deepEqual(await tenant.events(), recorded)
@@ -84,7 +87,10 @@ function testReplay(harness: StoreHarness, verb: Verb): void {
     await verb.prepare(tenant, item.id).send()
     await change.send()
     const replay = await send(tenant, verb, item.id, claim)
-    assert.deepEqual('reply' in replay && JSON.parse(replay.reply), 'item' in first && first.item)
+    assert.deepEqual(
+      'reply' in replay && JSON.parse(replay.reply),
+      'representation' in first && first.representation,
+    )
   })
 }
 
@@ -119,7 +125,7 @@ function testRace(harness: StoreHarness, verb: Verb): void {
     )
     const outcomes = answers.map(({ outcome }) => outcome).toSorted()
     assert.deepEqual(outcomes, ['changed', ...Array.from({ length: 19 }, () => 'replayed')])
-    const [shown] = answers.flatMap((answer) => ('item' in answer ? [answer.item] : []))
+    const [shown] = answers.flatMap((answer) => ('representation' in answer ? [answer.representation] : []))
     for (const answer of answers) {
       if ('reply' in answer) assert.deepEqual(JSON.parse(answer.reply), shown)
     }

@@ -86,7 +86,7 @@ function testRepeatLater(harness: StoreHarness, verb: Verb): void {
         const now = { ...verb.after(item), [verb.kind === kinds.leads ? 'stage' : 'status']: state }
         for (const store of [tenant.store, tenant.secondStore]) {
           const answer = await change.send(store)
-          assert.deepEqual('item' in answer && verb.shown(answer.item), now)
+          assert.deepEqual('representation' in answer && verb.shown(answer.representation), now)
         }
         assert.deepEqual(await listed(tenant, verb, item.id), now)
       }
@@ -125,7 +125,7 @@ function testConversions(harness: StoreHarness): void {
       idempotency: null,
     }
     const answer = await tenant.store.leads.convert(change)
-    assert.equal(answer.outcome === 'changed' && answer.item.client.id, change.set.client.id)
+    assert.equal(answer.outcome === 'changed' && answer.representation.client.id, change.set.client.id)
     assert.deepEqual(await tenant.secondStore.leads.convert(change), answer)
   })
 }
@@ -168,7 +168,7 @@ function testOthersBetween(harness: StoreHarness): void {
     await pay(changeId, set)
     for (let other = 0; other < 10; other++) await pay(ids('chg'), settlement('1'))
     const answer = await pay(changeId, set)
-    assert.equal(answer.outcome === 'changed' && answer.item.amountPaid, '110.000')
+    assert.equal(answer.outcome === 'changed' && answer.representation.amountPaid, '110.000')
   })
 
   test('a change sent again after the invoice was marked overdue does not happen again', async () => {
@@ -181,6 +181,6 @@ function testOthersBetween(harness: StoreHarness): void {
     const which = { organizationId: tenant.id, asOf: '2026-03-16T00:00:00.000Z', limit: 10, event }
     assert.equal((await tenant.store.invoices.markOverdue(which)).length, 1)
     const answer = await issue.send()
-    assert.equal(answer.outcome === 'changed' && Reflect.get(answer.item, 'status'), 'overdue')
+    assert.equal(answer.outcome === 'changed' && Reflect.get(answer.representation, 'status'), 'overdue')
   })
 }

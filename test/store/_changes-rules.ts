@@ -42,7 +42,7 @@ function testLeads(harness: StoreHarness): void {
         ...change,
         events: [eventTemplate(verbs.lead, item)],
       })
-      assert.deepEqual(outcome, { outcome: 'changed', item: { ...item, leadScore: 7 } })
+      assert.deepEqual(outcome, { outcome: 'changed', representation: { ...item, leadScore: 7 } })
     }
     assert.deepEqual(await tenant.events(), [])
   })
@@ -104,7 +104,7 @@ function testProposals(harness: StoreHarness): void {
     const versions = []
     for (const isRevision of [true, false, true]) {
       const outcome = await tenant.store.proposals.change(plain(tenant, id, { isRevision }))
-      versions.push(outcome.outcome === 'changed' && outcome.item.version)
+      versions.push(outcome.outcome === 'changed' && outcome.representation.version)
     }
     assert.deepEqual(versions, [2, 2, 3])
   })
@@ -136,7 +136,7 @@ function testInvoices(harness: StoreHarness): void {
     assert.deepEqual(await listed(tenant, verbs.invoice, paid.id), paid)
     assert.deepEqual(await change(plain(tenant, unpaid.id, set)), {
       outcome: 'changed',
-      item: { ...unpaid, status: 'void' },
+      representation: { ...unpaid, status: 'void' },
     })
   })
 }

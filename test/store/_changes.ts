@@ -27,7 +27,7 @@ function testStates(harness: StoreHarness, verb: Verb): void {
       const [other, item] = [await createItem(tenant, verb), await createItem(tenant, verb)]
       const outcome = await verb.prepare(tenant, item.id, { from }).send()
       assert.equal(outcome.outcome, 'changed')
-      assert.deepEqual('item' in outcome && verb.shown(outcome.item), verb.after(item))
+      assert.deepEqual('representation' in outcome && verb.shown(outcome.representation), verb.after(item))
       assert.deepEqual(await listed(tenant, verb, item.id), verb.after(item))
       assert.deepEqual(await listed(tenant, verb, other.id), other)
     })
@@ -104,7 +104,7 @@ function testBlanks(harness: StoreHarness, verb: Verb): void {
     for (const example of verb.examples) {
       const item = await createItem(tenant, verb, withTextOfItsOwn(example))
       const outcome = await verb.prepare(tenant, item.id, { events: [eventTemplate(verb, item)] }).send()
-      assert.deepEqual('item' in outcome && verb.shown(outcome.item), verb.after(item))
+      assert.deepEqual('representation' in outcome && verb.shown(outcome.representation), verb.after(item))
       assertFilled(verb, (await tenant.events()).at(-1)?.body ?? '', verb.after(item))
     }
   })
@@ -172,7 +172,7 @@ function testSets<Shown extends Item, Changes extends object>(
       const item = await createItem(tenant, verb)
       const given = { organizationId: tenant.id, recordId: item.id, from: null, idempotency: null, set }
       const outcome = await change(tenant.store)({ ...given, id: ids('chg'), events: [] })
-      assert.deepEqual(outcome, { outcome: 'changed', item: { ...item, ...set } })
+      assert.deepEqual(outcome, { outcome: 'changed', representation: { ...item, ...set } })
       assert.deepEqual(await listed(tenant, verb, item.id), { ...item, ...set })
     }
   })

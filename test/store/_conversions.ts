@@ -74,7 +74,7 @@ function testNewClient(harness: StoreHarness): void {
     const change = prepare(tenant, lead.id)
     const client: Client = { ...change.set.client, business: BUSINESS }
     const item = { lead: { ...lead, stage: 'won' }, client }
-    assert.deepEqual(await tenant.store.leads.convert(change), { outcome: 'changed', item })
+    assert.deepEqual(await tenant.store.leads.convert(change), { outcome: 'changed', representation: item })
     assert.deepEqual(await clientsOf(tenant), [client])
     assert.deepEqual(await itemsOf(kinds.leads, tenant), [item.lead])
 
@@ -118,7 +118,7 @@ function testKnownClient(harness: StoreHarness): void {
 
     const known = await tenant.store.leads.convert(prepare(tenant, second.id))
     assert.equal(made.outcome, 'changed')
-    assert.deepEqual(known.outcome === 'changed' && known.item, {
+    assert.deepEqual(known.outcome === 'changed' && known.representation, {
       lead: { ...second, stage: 'won' },
       client: { ...client, status: 'inactive', totalRevenue: 18250.5 },
     })
@@ -131,7 +131,7 @@ function testKnownClient(harness: StoreHarness): void {
     const lead = (await kinds.leads.create(tenant)).id
     const [client] = await clientsOf(tenant)
     const answer = await tenant.store.leads.convert({ ...prepare(tenant, lead), from: null })
-    assert.deepEqual(answer.outcome === 'changed' && answer.item.client, client)
+    assert.deepEqual(answer.outcome === 'changed' && answer.representation.client, client)
   })
 
   test('leads.convert() that is refused makes no client', async () => {
@@ -165,5 +165,5 @@ function testRaces(harness: StoreHarness): void {
 }
 
 function clientOf(answer: ChangeOutcome<ConvertedLead>): Client | undefined {
-  return answer.outcome === 'changed' ? answer.item.client : undefined
+  return answer.outcome === 'changed' ? answer.representation.client : undefined
 }

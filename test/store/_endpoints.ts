@@ -1,24 +1,19 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { BusinessApiStore } from '../../lib/business-store.ts'
-import type { EndpointRecord, EndpointState, WebhookEndpoint } from '../../lib/webhooks/endpoints.ts'
+import type { EndpointRecord, WebhookEndpoint } from '../../lib/webhooks/endpoints.ts'
 import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import {
   claim,
   claimOne,
   createPublisher,
-  deliveriesOf,
   failure,
-  lastFailure,
-  onlyDelivery,
   onlyEndpoint,
   shown,
   storeTime,
-  success,
-  TIMESTAMP,
   writeResults,
 } from './_delivering.ts'
+import { testRemove, testStates } from './_endpoint-states.ts'
 import { entriesOf } from './_settings-changes.ts'
 import { callAtOnce, ids, newEndpoint } from './_tenant.ts'
 
@@ -244,208 +239,5 @@ function testUpdate(harness: StoreHarness): void {
     })
     assert.deepEqual(after?.endpoint, { ...before, description: 'Shop' })
     assert.deepEqual([before.state, before.failures], ['disabled', 1])
-  })
-}
-
-function testStates(harness: StoreHarness): void {
-  const all: readonly EndpointState[] = ['enabled', 'paused', 'disabled']
-
-  test('endpoints.setState() moves an endpoint that is in one of the given states, and no other', async (t) => {
-    const tenant = await createPublisher(harness, t)
-    const { store, id: organizationId } = tenant
-    for (const present of all) {
-      for (const target of all) {
-        const { id } = await tenant.insertEndpoint()
-        await store.endpoints.setState({
-          organizationId,
-          endpointId: id,
-          state: present,
-          from: all,
-          entry: newEntry(),
-        })
-        const others = all.filter((state) => state !== present)
-        const kept = await store.endpoints.setState({
-          organizationId,
-          endpointId: id,
-          state: target,
-          from: others,
-          entry: newEntry(),
-        })
-        assert.equal(kept?.state, present, `${present} to ${target} from ${others}`)
-        assert.equal(
-          (
-            await store.endpoints.setState({
-              organizationId,
-              endpointId: id,
-              state: target,
-              from: [],
-              entry: newEntry(),
-            })
-          )?.state,
-          present,
-        )
-        const moved = await store.endpoints.setState({
-          organizationId,
-          endpointId: id,
-          state: target,
-          from: [present],
-          entry: newEntry(),
-        })
-        assert.equal(moved?.state, target, `${present} to ${target}`)
-        assert.equal(moved.disabledReason, target === 'disabled' ? 'administrator' : null)
-        const listed = await tenant.secondStore.endpoints.list(organizationId)
-        assert.deepEqual(
-          listed.find((endpoint) => endpoint.id === id),
-          moved,
-        )
-      }
-    }
-  })
-
-  test('endpoints.setState() made ten times at once, in two processes, gives everybody the endpoint in its new state', async (t) => {
-    const tenant = await createPublisher(harness, t)
-    const { id } = await tenant.insertEndpoint()
-    const pause = ({ endpoints }: BusinessApiStore) =>
-      endpoints.setState({
-        organizationId: tenant.id,
-        endpointId: id,
-        state: 'paused',
-        from: ['enabled'],
-        entry: newEntry(),
-      })
-    for (const endpoint of await callAtOnce(tenant, pause)) assert.equal(endpoint?.state, 'paused')
-  })
-
-  test('endpoints.setState() forgets the failures of an endpoint when it enables it, and not before', async (t) => {
-    const tenant = await createPublisher(harness, t)
-    const { store, id: organizationId } = tenant
-    const { id } = await tenant.insertEndpoint()
-    await tenant.publish()
-    await writeResults(tenant, [failure(await claimOne(tenant))])
-    const kept = await store.endpoints.setState({
-      organizationId,
-      endpointId: id,
-      state: 'enabled',
-      from: ['paused'],
-      entry: newEntry(),
-    })
-    assert.equal(kept?.failures, 1, 'it was enabled all the time')
-
-    const paused = await store.endpoints.setState({
-      organizationId,
-      endpointId: id,
-      state: 'paused',
-      from: ['enabled'],
-      entry: newEntry(),
-    })
-    assert.equal(paused?.failures, 1)
-    assert.match(paused.failingSince ?? '', TIMESTAMP)
-    const enabled = await store.endpoints.setState({
-      organizationId,
-      endpointId: id,
-      state: 'enabled',
-      from: ['paused'],
-      entry: newEntry(),
-    })
-    assert.deepEqual([enabled?.failures, enabled?.failingSince], [0, null])
-  })
-
-  test('endpoints.setState() of an endpoint that is disabled already keeps the reason', async (t) => {
-    const tenant = await createPublisher(harness, t)
-    const { id } = await tenant.insertEndpoint()
-    await tenant.publish()
-    await writeResults(tenant, [
-      lastFailure(await claimOne(tenant), { isGone: true, reason: 'gone', status: 410 }),
-    ])
-    const endpoint = await tenant.store.endpoints.setState({
-      organizationId: tenant.id,
-      endpointId: id,
-      state: 'disabled',
-      from: all,
-      entry: newEntry(),
-    })
-    assert.deepEqual([endpoint?.state, endpoint?.disabledReason], ['disabled', 'gone'])
-  })
-}
-
-function testRemove(harness: StoreHarness): void {
-  test('endpoints.remove() makes an endpoint as absent as one that never was', async (t) => {
-    const tenant = await createPublisher(harness, t)
-    const { endpoints } = tenant.store
-    const endpoint = await tenant.insertEndpoint()
-    assert.equal(
-      await tenant.secondStore.endpoints.remove({
-        organizationId: tenant.id,
-        endpointId: endpoint.id,
-        entry: newEntry(),
-      }),
-      true,
-    )
-    for (const id of [endpoint.id, ids('we'), '', 'constructor']) {
-      assert.equal(
-        await endpoints.remove({ organizationId: tenant.id, endpointId: id, entry: newEntry() }),
-        false,
-      )
-      assert.equal(await endpoints.getTarget(tenant.id, id), null)
-      assert.equal(
-        await endpoints.update({
-          organizationId: tenant.id,
-          endpointId: id,
-          changes: { description: 'Shop' },
-          entry: newEntry(),
-        }),
-        null,
-      )
-      assert.equal(
-        await endpoints.setState({
-          organizationId: tenant.id,
-          endpointId: id,
-          state: 'paused',
-          from: ['enabled', 'disabled'],
-          entry: newEntry(),
-        }),
-        null,
-      )
-      assert.equal(
-        await endpoints.rotateSecret({
-          organizationId: tenant.id,
-          changeId: ids('chg'),
-          endpointId: id,
-          sealedSecret: 'second',
-          overlapMs: 60_000,
-          entry: newEntry(),
-        }),
-        null,
-      )
-    }
-    await endpoints.insert({ organizationId: tenant.id, limit: 1000, endpoint, entry: newEntry() })
-    assert.deepEqual(await endpoints.list(tenant.id), [], 'the same id again changes nothing')
-  })
-
-  test('endpoints.remove() keeps the delivery log, and skips what was waiting', async (t) => {
-    const tenant = await createPublisher(harness, t)
-    const { id } = await tenant.insertEndpoint()
-    await tenant.publish()
-    await writeResults(tenant, [success(await claimOne(tenant))])
-    await tenant.publish()
-    const [waiting, delivered] = await deliveriesOf(tenant)
-    await tenant.store.endpoints.remove({ organizationId: tenant.id, endpointId: id, entry: newEntry() })
-    assert.deepEqual((await claim(tenant)).eventIds, [])
-    const [skipped, ...rest] = await deliveriesOf(tenant)
-    assert.deepEqual([skipped?.id, skipped?.state, skipped?.dueAt], [waiting?.id, 'skipped', null])
-    assert.ok(skipped?.reason)
-    assert.match(skipped.finishedAt ?? '', TIMESTAMP)
-    assert.deepEqual(rest, [delivered])
-  })
-
-  test('an attempt in flight when its endpoint is removed is still recorded, and the endpoint is told of no more', async (t) => {
-    const tenant = await createPublisher(harness, t)
-    const { id } = await tenant.insertEndpoint()
-    await tenant.publish()
-    const delivery = await claimOne(tenant)
-    await tenant.store.endpoints.remove({ organizationId: tenant.id, endpointId: id, entry: newEntry() })
-    assert.deepEqual(await writeResults(tenant, [lastFailure(delivery)], { failures: 1, failingMs: 0 }), [])
-    const { state, attemptLog } = await onlyDelivery(tenant)
-    assert.deepEqual([state, attemptLog.length], ['dead_lettered', 1])
   })
 }

@@ -246,7 +246,7 @@ export const kinds = {
 export async function itemsOf(kind: Kind, tenant: Tenant, limit = 200): Promise<{ id: string }[]> {
   const request = { keyDigest: tenant.key.digest, scope: kind.scope, rateLimits: null }
   const { page } = await kind.admitAndList(tenant.store, request, limit)
-  return JSON.parse(page ?? 'null') as { id: string }[]
+  return JSON.parse(String(page)) as { id: string }[]
 }
 
 /** The ids of a kind's newest items. */

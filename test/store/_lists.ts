@@ -20,7 +20,7 @@ function testList(harness: StoreHarness, kind: Kind): void {
   test(`${list} gives an empty page, not null, to an organization that has none`, async () => {
     const tenant = await createTenant(harness)
     const { page } = await kind.admitAndList(tenant.store, requestOf(tenant.key, { scope: kind.scope }), 50)
-    assert.equal(page, '[]')
+    assert.equal(String(page), '[]')
   })
 
   test(`${list} gives the newest id first, in whatever order they were written`, async () => {

@@ -63,7 +63,7 @@ function event(type: string): EventRecord {
 /** Status, paid and due after a payment. */
 function money(outcome: PaymentOutcome): readonly string[] | PaymentOutcome {
   if (outcome.outcome !== 'changed') return outcome
-  const { status, amountPaid, amountDue } = outcome.item
+  const { status, amountPaid, amountDue } = outcome.representation
   return [status, amountPaid, amountDue]
 }
 

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { PurgeReport, SharedPurgeReport } from '../../lib/webhooks/deliveries.ts'
 import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import {
@@ -22,6 +24,8 @@ import { claim as reserveKey, type Tenant, WEEK_MS } from './_tenant.ts'
 export function testPurge(harness: StoreHarness): void {
   testEvents(harness)
   testBounds(harness)
+  testCursor(harness)
+  testSharedPurge(harness)
   testIdempotencyKeys(harness)
   testEndpoints(harness)
   testEntries(harness)
@@ -146,6 +150,69 @@ function testBounds(harness: StoreHarness): void {
     await tenant.publish({ createdAt: OLD })
     assert.equal((await purge(tenant, 1)).events, 1)
     assert.deepEqual(await tenant.events(), waiting)
+  })
+}
+
+function testCursor(harness: StoreHarness): void {
+  test('a purge continues after its cursor, past events that must stay, and says when nothing is left', async (t) => {
+    const tenant = await createPurged(harness, t)
+    const { id: endpointId } = await tenant.insertEndpoint({ types: ['lead.created'] })
+    const events = []
+    for (const type of ['lead.created', 'project.completed', 'lead.created', 'project.completed'] as const) {
+      events.push(await tenant.publish({ createdAt: OLD, type }))
+    }
+    const waiting = events.filter(({ type }) => type === 'lead.created')
+    const request = { eventsAfterMs: EVENTS_AFTER_MS, limit: 1 }
+    let purged = 0
+    let cursor: string | null = null
+    let parts = 0
+    do {
+      const report: PurgeReport = await tenant.store.deliveries.purge({ ...request, cursor })
+      assert.ok(report.events <= 1)
+      purged += report.events
+      cursor = report.next
+    } while (cursor !== null && ++parts < 10)
+    assert.equal(cursor, null)
+    assert.equal(purged, 2)
+    assert.deepEqual(await tenant.events(), waiting)
+
+    // A later purge begins with the oldest again: they may be purgeable by now.
+    await tenant.store.endpoints.remove({ organizationId: tenant.id, endpointId, entry: newEntry() })
+    await claim(tenant)
+    assert.equal((await purge(tenant)).events, 2)
+  })
+}
+
+function testSharedPurge(harness: StoreHarness): void {
+  test('continuePurge() purges part by part until nothing is left, for all processes together', async (t) => {
+    const tenant = await createPurged(harness, t)
+    await tenant.insertEndpoint({ types: ['lead.created'] })
+    // Later than those of an earlier run in the same database, which the walk has left behind.
+    const createdAt = new Date(Date.parse(OLD) + Date.now() - Date.UTC(2026)).toISOString()
+    const waiting = await tenant.publish({ createdAt, type: 'lead.created' })
+    for (let event = 0; event < 5; event++) await tenant.publish({ createdAt })
+    const stores = [tenant.store, tenant.secondStore]
+    const reports: SharedPurgeReport[] = []
+    let isDone = false
+    while (!isDone && reports.length < 50) {
+      const { deliveries } = stores[reports.length % 2] ?? tenant.store
+      const report = await deliveries.continuePurge({
+        eventsAfterMs: EVENTS_AFTER_MS,
+        limit: 2,
+        share: 0.5,
+      })
+      reports.push(report)
+      assert.ok(report.events <= 4, 'of the first walk and of the second')
+      isDone = report.isDone
+      if (!isDone) await sleep(report.waitMs)
+    }
+    assert.ok(isDone)
+    assert.equal(
+      reports.reduce((sum, { events }) => sum + events, 0),
+      5,
+    )
+    assert.equal(reports.at(-1)?.lagMs, 0)
+    assert.deepEqual(await tenant.events(), [waiting])
   })
 }
 

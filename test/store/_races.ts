@@ -141,7 +141,8 @@ function testListsUnderLimit(harness: StoreHarness): void {
     const request = requestOf(tenant.key, { rateLimits: { key: limit, organization: limit } })
     const answers = await atOnce(tenant, 300, (store) => store.clients.admitAndList(request, 50))
     for (const { admission, page } of answers) {
-      const shown = page === null ? null : (JSON.parse(page) as { id: string }[]).map((item) => item.id)
+      const shown =
+        page === null ? null : (JSON.parse(String(page)) as { id: string }[]).map((item) => item.id)
       assert.deepEqual(shown, admission.outcome === 'admitted' ? [id] : null)
     }
   })

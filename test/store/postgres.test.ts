@@ -1,9 +1,10 @@
-import { after, before } from 'node:test'
+import { after, before, test } from 'node:test'
 import postgres, { type Sql } from 'postgres'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
-import type { EventRecord } from '../../lib/writes/event-envelope.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { assertRepresentations } from '../postgres/_representations.ts'
 import { describeStore, type StoreHarness } from './_contract.ts'
+import { letTimePass, readEventsOf } from './_postgres.ts'
 
 // The contract on PostgreSQL: once on the store's own pools, once with every pool under row level security for one
 // organization. The second run shows that every statement names its organization: one that did not would see nothing
@@ -33,8 +34,8 @@ after(async () => {
 describeStore('PostgreSQL', {
   store: () => storeAt(0),
   secondStore: () => storeAt(1),
-  events: readEvents,
-  letTimePass,
+  events: (organizationId) => readEventsOf(sql, organizationId),
+  letTimePass: (organizationId, ms) => letTimePass(sql, organizationId, ms),
 })
 
 const policed = createPolicedStores()
@@ -42,53 +43,25 @@ const policed = createPolicedStores()
 describeStore('PostgreSQL under row level security', {
   store: (organizationId) => policed.store(organizationId),
   secondStore: (organizationId) => policed.secondStore(organizationId),
-  events: readEvents,
-  letTimePass,
+  events: (organizationId) => readEventsOf(sql, organizationId),
+  letTimePass: (organizationId, ms) => letTimePass(sql, organizationId, ms),
 })
 
 // A host's database may be stricter by default than the statements need; they are then repeated, not refused.
 describeStore('PostgreSQL, repeatable read by default,', {
   store: () => storeAt(2),
   secondStore: () => storeAt(3),
-  events: readEvents,
-  letTimePass,
+  events: (organizationId) => readEventsOf(sql, organizationId),
+  letTimePass: (organizationId, ms) => letTimePass(sql, organizationId, ms),
 })
+
+// Every verb of the contract has run by now, with values of all kinds.
+test('PostgreSQL stores the representations that are computed anew', () => assertRepresentations(sql))
 
 function storeAt(index: number): PostgresStore {
   const store = stores[index]
   if (store === undefined) throw new Error('The stores are made before the first test')
   return store
-}
-
-async function readEvents(organizationId: string): Promise<readonly EventRecord[]> {
-  const rows = await sql<EventRecord[]>`
-    select id, type, to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "createdAt", body
-    from business_api.events where organization_id = ${organizationId} order by id`
-  return [...rows]
-}
-
-/** Takes back everything that the store compares with the database's clock. */
-async function letTimePass(organizationId: string, ms: number): Promise<void> {
-  const time = sql`${ms}::float8 * interval '1 millisecond'`
-  await sql`
-    update business_api.idempotency_keys set expires_at = expires_at - ${time}
-    where organization_id = ${organizationId}`
-  await sql`
-    update business_api.api_keys
-    set expires_at = expires_at - ${time}, last_used_at = last_used_at - ${time}, expiry_noticed = expiry_noticed - ${time}
-    where organization_id = ${organizationId}`
-  await sql`
-    update business_api.rate_buckets set full_at = full_at - ${ms}::float8 / 1000
-    where organization_id = ${organizationId}`
-  await sql`
-    update business_api.deliveries
-    set due_at = due_at - ${time}, claimed_at = claimed_at - ${time}, lease_until = lease_until - ${time}
-    where organization_id = ${organizationId}`
-  await sql`
-    update business_api.webhook_endpoints
-    set previous_secret_expires_at = previous_secret_expires_at - ${time}, failing_since = failing_since - ${time},
-      secret_expiry_noticed = secret_expiry_noticed - ${time}
-    where organization_id = ${organizationId}`
 }
 
 // --- Row level security ---

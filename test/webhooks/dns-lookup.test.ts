@@ -9,7 +9,7 @@ import { createPublicLookup } from '../../lib/webhooks/dns-lookup.ts'
 const A = 1
 const NXDOMAIN = 3
 
-/** A name server that knows one name, answers nothing for another, and refuses the rest. */
+/** A name server that knows a name, never answers for another, and refuses the rest. */
 function answer(query: Buffer): Buffer | null {
   const labels: string[] = []
   let at = 12
@@ -62,7 +62,7 @@ describe('createPublicLookup()', () => {
     assert.deepEqual(asked, [])
   })
 
-  test('does not wait for addresses of the other family for as long as a silent name server takes', async () => {
+  test('does not wait for the other family as long as for a silent name server', async () => {
     const lookup = createPublicLookup({ servers, system, timeoutMs: 30_000 })
     assert.equal((await resolve(lookup, 'half-silent.example')).length, 1)
   })
@@ -92,7 +92,7 @@ describe('createPublicLookup()', () => {
     assert.equal((await Promise.all(both)).flat().length, 2)
   })
 
-  test('a silent name server holds up nobody else, and the system is not asked', async () => {
+  test('a silent name server holds up no other name, and the system is not asked', async () => {
     asked.length = 0
     const lookup = createPublicLookup({ servers, system, timeoutMs: 250 })
     const silent = resolve(lookup, 'silent.example')

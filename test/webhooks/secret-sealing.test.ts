@@ -10,7 +10,7 @@ const REF = { organizationId: 'org_1', endpointId: 'we_1' }
 const KEY = randomBytes(32)
 const OTHER_KEY = randomBytes(32)
 
-/** Asserts that a call throws `secret_unavailable` with a text about it, and nowhere the secret or a key. */
+/** Asserts that a call throws `secret_unavailable` with a matching text, and nowhere the secret or a key. */
 function assertUnavailable(call: () => unknown, about: RegExp): void {
   assert.throws(call, (error: unknown) => {
     assert.ok(error instanceof BusinessApiError, inspect(error))
@@ -32,14 +32,14 @@ function assertSilent(error: unknown): void {
   }
 }
 
-/** A text with the character at an index changed, to one that is as good there. */
+/** Changes the character at an index to another valid character. */
 function change(text: string, index: number): string {
   const other = text[index] === 'A' ? 'B' : 'A'
   return text.slice(0, index) + other + text.slice(index + 1)
 }
 
 describe('generateSigningSecret()', () => {
-  test('generateSigningSecret() makes whsec_ and 32 random bytes in base64url, another one each time', () => {
+  test('generateSigningSecret() makes whsec_ and 32 random bytes in base64url, new each time', () => {
     const secrets = Array.from({ length: 100 }, generateSigningSecret)
     assert.equal(new Set(secrets).size, 100)
     for (const secret of secrets) {
@@ -52,13 +52,13 @@ describe('generateSigningSecret()', () => {
 describe('sealing under a key', () => {
   const sealer = createSecretSealer({ secretKeys: [KEY] })
 
-  test('what was sealed opens again', () => {
+  test('a sealed secret opens again', () => {
     for (const secret of [SECRET, generateSigningSecret(), '', 'plain.whsec', 'x'.repeat(10_000)]) {
       assert.equal(sealer.unseal(sealer.seal(secret, REF), REF), secret)
     }
   })
 
-  test('the sealed form is text that names its version and its key and shows nothing of the secret', () => {
+  test('the sealed form is text with the version and the key’s id, and shows nothing of the secret', () => {
     const sealed = sealer.seal(SECRET, REF)
     assert.match(sealed, /^v1\.[\w-]{8}\.[\w-]{16}\.[\w-]+\.[\w-]{22}$/)
     const [, , , ciphertext = ''] = sealed.split('.')
@@ -96,7 +96,7 @@ describe('sealing under a key', () => {
     }
   })
 
-  test('a sealed secret whose last bits were changed, which no byte is made of, does not open', () => {
+  test('a sealed secret with changed padding bits at the end does not open', () => {
     // 22 digits are 132 bits, and a tag has 128: without care 16 texts would be the same tag.
     const sealed = sealer.seal(SECRET, REF)
     const spare = { A: 'B', Q: 'R', g: 'h', w: 'x' }[sealed.slice(-1)]
@@ -119,7 +119,7 @@ describe('sealing under a key', () => {
       `${parts.join('.')}\n`,
       ` ${parts.join('.')}`,
       ['v2', keyId, nonce, ciphertext, tag].join('.'),
-      // A tag of four bytes is one that GCM itself would take.
+      // GCM itself would take a tag of four bytes.
       [version, keyId, nonce, ciphertext, tag.slice(0, 6)].join('.'),
       [version, keyId, nonce, ciphertext.slice(4), tag].join('.'),
       [version, keyId, nonce, '', tag].join('.'),
@@ -147,7 +147,7 @@ describe('sealing headers', () => {
   const sealer = createSecretSealer({ secretKeys: [KEY] })
   const HEADERS = { Authorization: `Bearer ${SECRET}`, 'X-Tenant': '7', constructor: 'é 🏺 " \\' }
 
-  test('headers open again, and their names stand beside the sealed form', () => {
+  test('headers open again, and the names stand beside the sealed form', () => {
     const sealed = sealer.sealHeaders(HEADERS, REF)
     assert.deepEqual(sealed.headerNames, Object.keys(HEADERS))
     assert.match(sealed.sealedHeaders ?? '', /^v1\.[\w-]{8}\.[\w-]{16}\.[\w-]+\.[\w-]{22}$/)
@@ -203,7 +203,7 @@ describe('sealing headers', () => {
 describe('the ring of keys', () => {
   const sealedBefore = createSecretSealer({ secretKeys: [OTHER_KEY] }).seal(SECRET, REF)
 
-  test('a new key in front seals, and the old one behind it still opens', () => {
+  test('a new key in front seals, and the old key behind still opens', () => {
     const rotated = createSecretSealer({ secretKeys: [KEY, OTHER_KEY] })
     assert.equal(rotated.unseal(sealedBefore, REF), SECRET)
     const sealedAfter = rotated.seal(SECRET, REF)
@@ -211,7 +211,7 @@ describe('the ring of keys', () => {
     assert.notEqual(sealedAfter.split('.')[1], sealedBefore.split('.')[1])
   })
 
-  test('without its key a secret does not open, and the text says which one is missing', () => {
+  test('without its key a secret does not open, and the text names the missing key', () => {
     const [, keyId] = sealedBefore.split('.')
     const about = new RegExp(`endpoint we_1 as key ${keyId} is not among the 'secretKeys'$`)
     for (const secretKeys of [[KEY], []]) {
@@ -237,14 +237,14 @@ describe('the ring of keys', () => {
     }
   })
 
-  test('a key of digits and letters only is hex when it has 64 of them, else base64', () => {
+  test('a key of digits and letters only is hex with 64 characters, else base64', () => {
     const digits = '0123456789abcdef'.repeat(4)
     const sealed = createSecretSealer({ secretKeys: [digits] }).seal(SECRET, REF)
     const bytes = Buffer.from(digits, 'hex')
     assert.equal(createSecretSealer({ secretKeys: [bytes] }).unseal(sealed, REF), SECRET)
   })
 
-  test('what is no key is a TypeError at once that names its place and does not repeat it', () => {
+  test('an unusable key is a TypeError at once, with the key’s place and without the key', () => {
     const base64 = KEY.toString('base64')
     const refused: unknown[] = [
       '',
@@ -288,7 +288,7 @@ describe('the ring of keys', () => {
 })
 
 describe('a weak key', () => {
-  test('whose bytes are all the same is a TypeError that does not repeat it, in every form', () => {
+  test('whose bytes are all the same is a TypeError without the key, in every form', () => {
     for (const byte of [0, 1, 7, 0xaa, 0xff]) {
       const bytes = Buffer.alloc(32, byte)
       const forms = [bytes, new Uint8Array(bytes), bytes.toString('hex'), bytes.toString('base64')]
@@ -318,7 +318,7 @@ describe('without a key', () => {
     assert.equal(sealer.unseal(`plain.${SECRET}`, REF), SECRET)
   })
 
-  test('with a key, the key is used whatever is allowed', () => {
+  test('with a key, the key is used even if plain text is allowed', () => {
     const sealer = createSecretSealer({ secretKeys: [KEY], allowPlaintextSecrets: true })
     const sealed = sealer.seal(SECRET, REF)
     assert.ok(sealed.startsWith('v1.'))
@@ -334,7 +334,7 @@ describe('stored open, with keys', () => {
   const STORED = { headerNames: ['X'], sealedHeaders: '{"X":"not-random"}' }
   const PLAIN = { ...STORED, sealedHeaders: `plain.${STORED.sealedHeaders}` }
 
-  test('a secret and headers are refused: they could have been written by anyone who can write the row', () => {
+  test('a secret and headers are refused, because any program that can write the row could have written both', () => {
     for (const allowPlaintextSecrets of [undefined, false]) {
       const sealer = createSecretSealer({ secretKeys: [KEY], allowPlaintextSecrets })
       const about =

@@ -24,7 +24,7 @@ const PREVIOUS_HEX = '3f83f44dce70ccdb64039f15ccb2589a39e6263a52e0c594edfeee0fe1
 
 const atSending = { clock: () => SENT_AT * 1000 }
 
-/** The code of the refusal, whose text holds neither a secret nor a signature. */
+/** Gives the code of a refusal, and asserts that its text holds neither a secret nor a signature. */
 function refusalOf(...args: Parameters<typeof verifyWebhook>): WebhookErrorCode {
   try {
     verifyWebhook(...args)
@@ -53,7 +53,7 @@ describe('signWebhook()', () => {
     assert.equal(header, `t=${SENT_AT},v1=${CURRENT_HEX},v1=${PREVIOUS_HEX}`)
   })
 
-  test('signWebhook() takes text as UTF-8 and bytes as they are', () => {
+  test('signWebhook() takes text as UTF-8 and bytes unchanged', () => {
     const bytes = new TextEncoder().encode(BODY)
     assert.equal(signWebhook(bytes, CURRENT, SENT_AT), signWebhook(BODY, CURRENT, SENT_AT))
     const invalidUtf8 = Uint8Array.of(0xff, 0x00, 0xfe)
@@ -61,13 +61,13 @@ describe('signWebhook()', () => {
     assert.notEqual(signWebhook(invalidUtf8, CURRENT, SENT_AT), signWebhook(asText, CURRENT, SENT_AT))
   })
 
-  test('signWebhook() takes the secret literally, its prefix included', () => {
+  test('signWebhook() takes the secret literally, prefix included', () => {
     const prefixed = signWebhook(BODY, CURRENT, SENT_AT)
     assert.notEqual(prefixed, signWebhook(BODY, CURRENT.replace('whsec_', ''), SENT_AT))
     assert.notEqual(prefixed, signWebhook(BODY, `${CURRENT}\n`, SENT_AT))
   })
 
-  test('signWebhook() signs for now, in whole seconds, unless it is told a time', () => {
+  test('signWebhook() signs for now, in whole seconds, unless given a time', () => {
     const before = Math.floor(Date.now() / 1000)
     const { timestamp } = verifyWebhook(BODY, signWebhook(BODY, CURRENT), CURRENT)
     assert.ok(timestamp >= before && timestamp <= Date.now() / 1000)
@@ -81,13 +81,13 @@ describe('signWebhook()', () => {
 })
 
 describe('verifyWebhook()', () => {
-  test('verifyWebhook() accepts what signWebhook() made and tells when it was signed', () => {
+  test('verifyWebhook() accepts a signature of signWebhook() and gives the time of signing', () => {
     const header = signWebhook(BODY, CURRENT, SENT_AT)
     assert.deepEqual(verifyWebhook(BODY, header, CURRENT, atSending), { timestamp: SENT_AT })
     assert.deepEqual(verifyWebhook(Buffer.from(BODY), [header], [CURRENT], atSending), { timestamp: SENT_AT })
   })
 
-  test('verifyWebhook() accepts either secret during a rotation, and either of its own', () => {
+  test('verifyWebhook() accepts a signature by either secret during a rotation, and takes either secret', () => {
     const both = signWebhook(BODY, [CURRENT, PREVIOUS], SENT_AT)
     for (const secrets of [CURRENT, PREVIOUS, ['whsec_other', PREVIOUS]]) {
       verifyWebhook(BODY, both, secrets, atSending)
@@ -97,7 +97,7 @@ describe('verifyWebhook()', () => {
     assert.equal(refusalOf(BODY, previousOnly, CURRENT, atSending), SIGNATURE_MISMATCH)
   })
 
-  test('verifyWebhook() tries every v1, wherever it stands, and passes over other schemes', () => {
+  test('verifyWebhook() tries every v1, at any place, and passes over other schemes', () => {
     const wrong = 'f'.repeat(64)
     const accepted = [
       `t=${SENT_AT},v1=${wrong},v1=${CURRENT_HEX}`,
@@ -113,7 +113,7 @@ describe('verifyWebhook()', () => {
     }
   })
 
-  test('verifyWebhook() compares decoded hex: the case of its digits does not count', () => {
+  test('verifyWebhook() compares decoded hex: the case of the digits does not count', () => {
     verifyWebhook(BODY, `t=${SENT_AT},v1=${CURRENT_HEX.toUpperCase()}`, CURRENT, atSending)
   })
 
@@ -133,7 +133,7 @@ describe('verifyWebhook()', () => {
     }
   })
 
-  test('verifyWebhook() refuses a body, a t or a secret that is not the signed one as a mismatch', () => {
+  test('verifyWebhook() refuses another body, t or secret as a mismatch', () => {
     const header = signWebhook(BODY, CURRENT, SENT_AT)
     for (const body of ['', `${BODY} `, BODY.replace('1', '2'), JSON.stringify(JSON.parse(BODY), null, 2)]) {
       assert.equal(refusalOf(body, header, CURRENT, atSending), SIGNATURE_MISMATCH, body)
@@ -151,7 +151,7 @@ describe('verifyWebhook()', () => {
     }
   })
 
-  test('verifyWebhook() calls a header malformed that is not one t of digits and at least one v1', () => {
+  test('verifyWebhook() calls a header malformed without a single t of digits and at least one v1', () => {
     const malformed = [
       'secret',
       `v1=${CURRENT_HEX}`,
@@ -203,7 +203,7 @@ describe('verifyWebhook()', () => {
     assert.equal(refusalOf(BODY, header, CURRENT, at(-300_001)), SIGNATURE_EXPIRED)
   })
 
-  test('verifyWebhook() takes another tolerance, down to none', () => {
+  test('verifyWebhook() takes another tolerance, down to 0', () => {
     const header = signWebhook(BODY, CURRENT, SENT_AT)
     const clock = () => (SENT_AT + 10) * 1000
     verifyWebhook(BODY, header, CURRENT, { clock, toleranceSeconds: 10 })
@@ -218,7 +218,7 @@ describe('verifyWebhook()', () => {
     assert.equal(refusalOf(BODY, far, CURRENT, atSending), SIGNATURE_EXPIRED)
   })
 
-  test('verifyWebhook() goes by Date.now unless it is given a clock', () => {
+  test('verifyWebhook() goes by Date.now unless given a clock', () => {
     assert.equal(refusalOf(BODY, signWebhook(BODY, CURRENT, 1), CURRENT), SIGNATURE_EXPIRED)
   })
 
@@ -229,7 +229,7 @@ describe('verifyWebhook()', () => {
 })
 
 describe('misuse', () => {
-  test('no secret, an empty one or one that is no text is a TypeError, also beside a good one', () => {
+  test('a missing secret, an empty secret or a secret that is no text is a TypeError, also beside a good secret', () => {
     const header = signWebhook(BODY, CURRENT, SENT_AT)
     for (const secrets of ['', [], [''], [CURRENT, ''], [CURRENT, undefined], undefined, null, 7]) {
       const given = untyped<string>(secrets)
@@ -247,10 +247,10 @@ describe('misuse', () => {
     }
   })
 
-  test('a parsed body is a TypeError that asks for the raw one', () => {
+  test('a parsed body is a TypeError that asks for the raw body', () => {
     const header = signWebhook(BODY, CURRENT, SENT_AT)
     for (const body of [JSON.parse(BODY), undefined, null, [1]]) {
-      assert.throws(() => verifyWebhook(body, header, CURRENT, atSending), /^TypeError: .* must be raw/)
+      assert.throws(() => verifyWebhook(body, header, CURRENT, atSending), /^TypeError: .* give the raw body/)
       assert.throws(() => signWebhook(body, CURRENT), TypeError)
     }
   })
@@ -268,13 +268,13 @@ describe('the official stripe package', () => {
   const { webhooks } = new Stripe('sk_test_x')
   const body = '{"id":"evt_01JD8Z6M3Q4T5V6W7X8Y9Z0ABC","type":"client.created","data":{"text":"é 🏺"}}'
 
-  test('stripe accepts our header with one signature, over text and over bytes', () => {
+  test('stripe accepts the library’s header with one signature, over text and over bytes', () => {
     const header = signWebhook(body, CURRENT)
     assert.deepEqual(webhooks.constructEvent(body, header, CURRENT), JSON.parse(body))
     assert.deepEqual(webhooks.constructEvent(Buffer.from(body), header, CURRENT), JSON.parse(body))
   })
 
-  test('stripe accepts our header with two signatures, by the current secret and by the previous one', () => {
+  test('stripe accepts the library’s header with two signatures, by the current and the previous secret', () => {
     const header = signWebhook(body, [CURRENT, PREVIOUS])
     for (const secret of [CURRENT, PREVIOUS]) {
       assert.deepEqual(webhooks.constructEvent(body, header, secret), JSON.parse(body))
@@ -292,7 +292,7 @@ describe('the official stripe package', () => {
     for (const call of refused) assert.throws(call, { type: 'StripeSignatureVerificationError' })
   })
 
-  test('verifyWebhook() accepts the header that stripe makes for its own tests', () => {
+  test('verifyWebhook() accepts the header that stripe makes for tests', () => {
     const header = webhooks.generateTestHeaderString({ payload: body, secret: CURRENT })
     verifyWebhook(body, header, CURRENT)
   })

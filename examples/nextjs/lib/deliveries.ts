@@ -1,7 +1,7 @@
 import { createDeliveryLoop, createWebhookSender } from 'business-api-kit/webhooks'
 import { store } from './store'
 
-/** Delivers webhooks from this process until it is told to end. */
+/** Delivers webhooks from this process until a signal ends the process. */
 export function startDeliveries(): void {
   const sender = createWebhookSender()
   const deliveries = createDeliveryLoop(store, sender, {

@@ -59,7 +59,7 @@ On a terminal each attempt is a line on stdout. Warnings and errors are lines of
     await requireSchema(url)
     await warnOfSecrets(url, secretKeys, logger)
 
-    const store = createPostgresStore(url, { prepare: !pooler })
+    const store = createPostgresStore(url, { prepare: !pooler, sessions: !pooler })
     const sender = createWebhookSender(options)
     const loop = createDeliveryLoop(store, sender, {
       ...options,

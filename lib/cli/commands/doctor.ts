@@ -5,6 +5,7 @@ import {
   checkClock,
   checkLeases,
   checkMigrations,
+  checkRetention,
   checkSchema,
   checkSecrets,
   checkVersion,
@@ -22,7 +23,7 @@ import { isReadable } from './status.ts'
 export const doctor: Command = defineCommand({
   name: 'doctor',
   summary: 'checks that everything is in order, and says how to repair it',
-  about: `Checks the connection, the version of PostgreSQL, the clocks, pending migrations, changes of the schema that no migration made, stuck leases, the backlog, and that BUSINESS_API_SECRET_KEYS opens the stored secrets. Reads only. The exit code is 1 when a check fails; a warning is none.`,
+  about: `Checks the connection, the version of PostgreSQL, the clocks, pending migrations, changes of the schema that no migration made, stuck leases, the backlog, that old events are purged in time, and that BUSINESS_API_SECRET_KEYS opens the stored secrets. Reads only. The exit code is 1 when a check fails; a warning is none.`,
   flags: {},
   examples: [
     { purpose: 'after a deployment, or when something is wrong', line: 'business-api-kit doctor' },
@@ -70,6 +71,7 @@ async function runChecks(
     await attempt('schema', async () => checkSchema(await inspector.drift())),
     await attempt('leases', async () => checkLeases(await inspector.endedLeases())),
     await attempt('backlog', async () => checkBacklog(await inspector.backlog())),
+    await attempt('retention', async () => checkRetention(await inspector.retention())),
     await attempt('secrets', async () => {
       return checkSecrets(await inspector.secrets(SECRETS_LOOKED_AT), secretKeys)
     }),
@@ -97,7 +99,7 @@ const INSUFFICIENT_PRIVILEGE = '42501'
 /** Advice for a check that could not be carried out. */
 function adviceFor(error: unknown): string {
   if (codeOf(error) === INSUFFICIENT_PRIVILEGE) {
-    return 'name the user who has migrated in DATABASE_URL, or grant this one usage of the schema business_api and privileges on its tables'
+    return 'name the user who has migrated in DATABASE_URL, or grant this one its privileges: business-api-kit grants --administrator ROLE'
   }
   return `${CONNECTION_ADVICE}; if it does, see what its log says`
 }

@@ -1,3 +1,4 @@
+import { type Logger, mutedLogger } from '../../base/log.ts'
 import { migrate } from '../../postgres/schema/migrate.ts'
 import {
   readMigrations,
@@ -7,20 +8,27 @@ import {
 } from '../../postgres/schema/migrations.ts'
 import { type Command, defineCommand } from '../command.ts'
 import { withInspector } from '../database.ts'
+import { parseDuration } from '../durations.ts'
 import { UsageError } from '../failure.ts'
 import { parsed, parseWhole, toggle } from '../flags.ts'
 import type { Session } from '../session.ts'
+import { visible } from '../text.ts'
 
 /** Brings the schema up to date. */
 export const migrateCommand: Command = defineCommand({
   name: 'migrate',
   summary: 'makes the schema business_api, or brings it up to date',
-  about: `All pending migrations are applied in one transaction: a failing one leaves nothing behind. Any number of processes may call it at once.`,
+  about: `Each pending migration is a transaction: a failing one leaves nothing of itself behind. Any number of processes may call it at once. A migration waits for a lock for a second at most, then lets other sessions through and tries again; a line on stderr names the session in its way.`,
   flags: {
     maxEventBytes: parsed(
       'N',
       'greatest size of an event, 65536 to 4194304 bytes, stored in the database; a new one has 262144',
       parseWhole,
+    ),
+    timeout: parsed(
+      'DURATION',
+      'how long locks and another migrating process may be waited for; default: 5m',
+      parseDuration,
     ),
     dryRun: toggle('only say what would be applied'),
     print: toggle(
@@ -35,16 +43,25 @@ export const migrateCommand: Command = defineCommand({
       line: 'business-api-kit migrate --print > business-api-kit.sql && psql -v ON_ERROR_STOP=1 -f business-api-kit.sql "$DATABASE_URL"',
     },
   ],
-  async run({ dryRun, print, maxEventBytes }, session) {
+  async run({ dryRun, print, maxEventBytes, timeout }, session) {
     if (dryRun && print) throw new UsageError('Give one of --dry-run and --print')
     if (print) return printScript(session)
     if (dryRun) return printPending(session)
     // The look beforehand has a short deadline where there is no database; the work itself may wait for others.
     await readSchema(session)
-    const report = await migrate(session.databaseUrl(), { maxEventBytes })
+    const report = await migrate(session.databaseUrl(), {
+      maxEventBytes,
+      timeoutMs: timeout,
+      logger: notesOf(session),
+    })
     await session.print(report, () => describeNames('Applied', report.applied, report.current))
   },
 })
+
+/** A logger whose warnings are remarks on stderr, also beside JSON: the command may seem to hang otherwise. */
+function notesOf({ terminal }: Session): Logger {
+  return { ...mutedLogger, warn: (_, message) => terminal.stderr.write(`${visible(message)}\n`) }
+}
 
 /** @throws as {@link refuseUnusable} says */
 async function readSchema(session: Session): Promise<SchemaState> {

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { createIds } from '../../base/ids.ts'
 import type { DeliveryStore, PurgeEntry, PurgeReport } from '../../webhooks/deliveries.ts'
 import { type Command, defineCommand } from '../command.ts'
@@ -63,21 +64,24 @@ function makeEntry(who: string, olderThanMs: number): PurgeEntry {
   return { id: createIds()('aud'), actor: who, action: 'events.purged', details: { olderThanMs } }
 }
 
+/** Rests as long as each part has taken, so that deliveries go on meanwhile. */
 async function purgeAll(
   deliveries: Pick<DeliveryStore, 'purge'>,
   eventsAfterMs: number,
   entry: PurgeEntry,
   total: number,
   progress: Progress,
-): Promise<PurgeReport> {
+): Promise<Omit<PurgeReport, 'next'>> {
   const sum = { events: 0, idempotencyKeys: 0 }
-  let isDone = false
-  while (!isDone) {
-    const part = await deliveries.purge({ eventsAfterMs, limit: PURGE_LIMIT, entry })
+  let cursor: string | null = null
+  do {
+    const begunAt = performance.now()
+    const part: PurgeReport = await deliveries.purge({ eventsAfterMs, limit: PURGE_LIMIT, cursor, entry })
     sum.events += part.events
     sum.idempotencyKeys += part.idempotencyKeys
     progress.show(sum.events + sum.idempotencyKeys, total)
-    isDone = part.events < PURGE_LIMIT && part.idempotencyKeys < PURGE_LIMIT
-  }
+    cursor = part.next
+    if (cursor !== null) await sleep(performance.now() - begunAt)
+  } while (cursor !== null)
   return sum
 }

@@ -1,3 +1,4 @@
+import type { RetentionState } from '../../postgres/retention.ts'
 import type { Inspector, RecordCounts } from '../../postgres/schema/inspector.ts'
 import { describeRenamed, type RenamedMigration, type SchemaState } from '../../postgres/schema/migrations.ts'
 import type { Backlog } from '../../webhooks/deliveries.ts'
@@ -36,6 +37,7 @@ interface Status {
   }
   /** Null where the schema is not one that this version can read. */
   readonly backlog: Backlog | null
+  readonly retention: RetentionState | null
   readonly endpoints: RecordCounts['endpoints'] | null
   readonly apiKeys: RecordCounts['apiKeys'] | null
   readonly recoverable: number | null
@@ -50,8 +52,11 @@ async function readStatus(inspector: Inspector): Promise<Status> {
     newer: state.newer.map(({ name }) => name),
     renamed: state.renamed,
   }
-  if (!isReadable(state)) return { schema, backlog: null, endpoints: null, apiKeys: null, recoverable: null }
-  return { schema, backlog: await inspector.backlog(), ...(await inspector.counts()) }
+  if (!isReadable(state)) {
+    return { schema, backlog: null, retention: null, endpoints: null, apiKeys: null, recoverable: null }
+  }
+  const [backlog, retention] = [await inspector.backlog(), await inspector.retention()]
+  return { schema, backlog, retention, ...(await inspector.counts()) }
 }
 
 /** Whether this version's statements can be carried out. */
@@ -59,11 +64,13 @@ export function isReadable({ pending, newer, renamed }: SchemaState): boolean {
   return pending.length + renamed.length === 0 && !newer.some(({ breaking }) => breaking)
 }
 
-function describeStatus({ schema, backlog, endpoints, apiKeys, recoverable }: Status, width: number): string {
+function describeStatus(status: Status, width: number): string {
+  const { schema, backlog, retention, endpoints, apiKeys, recoverable } = status
   const details = [
     ['Schema', describeSchema(schema)],
     ['Due', backlog && describeBacklog(backlog)],
     ['In flight', backlog && formatCount(backlog.inFlight)],
+    ['Old events', retention && describeRetention(retention)],
     ['Dead-lettered or skipped', recoverable === null ? null : formatCount(recoverable)],
     ['Endpoints', endpoints && describeCounts(endpoints)],
     ['API keys', apiKeys && describeCounts(apiKeys)],
@@ -83,6 +90,13 @@ function describeSchema({ current, latest, pending, newer, renamed }: Status['sc
 
 function describeBacklog({ due, oldestDueMs }: Backlog): string {
   return due === 0 ? 'nothing' : `${formatCount(due)}, the oldest for ${formatDuration(oldestDueMs)}`
+}
+
+function describeRetention({ retentionMs, purgedAgoMs, lagMs }: RetentionState): string {
+  if (retentionMs === null) return 'kept for ever'
+  const behind = lagMs === 0 ? '' : `, ${formatDuration(lagMs)} behind`
+  const last = purgedAgoMs === null ? 'not yet' : `${formatDuration(purgedAgoMs)} ago`
+  return `purged after ${formatDuration(retentionMs)}${behind}; last ${last}`
 }
 
 function describeCounts(counts: Readonly<Record<string, number>>): string {

@@ -1,80 +1,113 @@
 import postgres, { type Sql } from 'postgres'
-import type { OpenConnection } from './pool.ts'
+import { withDeadline } from '../../base/time.ts'
+import { type Address, connectionError, createSocketSource } from './sockets.ts'
+import type { DriverOptions } from './source.ts'
 
-/** What the connections of a store need to know. */
-export interface ConnectionOptions {
-  readonly prepare: boolean
-  readonly statementTimeoutMs: number
+/** A connection to one PostgreSQL server, over a socket that is dialled once. */
+export interface Connection {
+  /** A postgres.js pool of one. */
+  readonly sql: Sql
+  /** The state of the server when the connection was opened. */
+  readonly server: ServerRole
+  /** On the monotonic clock, in milliseconds. */
+  readonly openedAt: number
+  /** Sets whether the connection keeps the process alive. True at first. */
+  setActive(isActive: boolean): void
+  /**
+   * Says goodbye to the server and closes the socket, whether the server answers or not.
+   *
+   * @param graceMs how long the goodbye may take, in milliseconds
+   */
+  end(graceMs: number): Promise<void>
+  /** Closes the socket at once. A statement under way is rejected here, and may go on in the server. */
+  destroy(): void
 }
 
-/** On top of a statement's time here, with the longest wait for an idempotency key: the database gives up last. */
-const SERVER_TIMEOUT_EXTRA_MS = 5000
-
-/** Of a statement's time that a wait for a lock may take: the rest is for the work, and for the way back. */
-const LOCK_SHARE = 0.8
-
-const ALWAYS = {
-  max: 1,
-  // Without this postgres.js asks for the array types first, on every connection, and a connection that dies meanwhile
-  // ends the process.
-  fetch_types: false,
-  connect_timeout: 5,
-} as const
-
-/** Connections to the database of a connection string. */
-export function connectTo(url: string, options: ConnectionOptions): OpenConnection {
-  const settings = {
-    ...ALWAYS,
-    prepare: options.prepare,
-    onnotice: () => {},
-    connection: { application_name: 'business-api-kit', ...serverSettings(options) },
-  }
-  // The types of postgres.js do not know `onnotify`, which its own listening uses.
-  return (extra) => postgres(url, { ...settings, ...extra } as typeof settings)
+/** A server during a failover: it is reached, and can or cannot write. */
+export interface ServerRole {
+  readonly isInRecovery: boolean
+  /** True on a standby too. */
+  readonly isReadOnly: boolean
 }
 
-/** The form that postgres.js reads `transform` into: a host's is for the rows of the host. */
-const UNTRANSFORMED = { undefined: undefined, column: {}, value: {}, row: {} }
+/** Listens to a connection. */
+export interface ConnectionListener {
+  /** The socket was closed by the other side, after the server had let the connection in. */
+  onClosed(): void
+  onNotify?(): void
+}
 
-/** Seconds after which an unused connection beside a host's pool is closed: a host that has ended its own can exit. */
-const IDLE_SECONDS = 2
+const ROLE_QUERY =
+  "select pg_catalog.pg_is_in_recovery()::text, pg_catalog.current_setting('transaction_read_only')"
 
 /**
- * Connections like those of a host's pool: the same server, user, TLS, parameters. Not the pool's own: on those, a query
- * of the host's that fails halfway through sending makes postgres.js give every later answer to the wrong query.
+ * Opens a connection, and asks the server for its role. postgres.js never closes a socket that has fallen silent, and
+ * dials without end a server that accepts connections and closes them: so the sockets are made, counted and closed here.
+ *
+ * @param timeoutMs for everything: name look-up, TCP, TLS, authentication
+ * @param signal gives the opening up
+ * @throws the error of the network, of TLS or of the server
  */
-export function connectLike(
-  pool: Sql,
-  { statementTimeoutMs }: Pick<ConnectionOptions, 'statementTimeoutMs'>,
-): OpenConnection {
-  const { options } = pool
-  const connection = {
-    ...options.connection,
-    ...serverSettings({ prepare: options.prepare, statementTimeoutMs }),
+export async function openConnection(
+  options: DriverOptions,
+  address: Address,
+  listener: ConnectionListener,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<Connection> {
+  const sockets = createSocketSource(options, address)
+  let isOpen = false
+  const read = {
+    ...options,
+    host: [address.host],
+    port: [address.port],
+    path: address.path ?? false,
+    socket: sockets.next,
+    shared: { retries: 0, typeArrayMap: {} },
+    onnotify: () => listener.onNotify?.(),
+    onclose: () => isOpen && listener.onClosed(),
   }
   // postgres.js makes its own further pools in this way, for listening: options that it has read are taken as they are.
-  return (extra) => {
-    const read = {
-      ...options,
-      ...ALWAYS,
-      transform: UNTRANSFORMED,
-      idle_timeout: IDLE_SECONDS,
-      connection,
-      shared: { retries: 0, typeArrayMap: {} },
-      ...extra,
+  const sql = postgres(read as unknown as Parameters<typeof postgres>[0] & object)
+
+  // Not with sql.end(): that would still write to a socket that is being closed, which over TLS ends the process.
+  function destroy(): void {
+    isOpen = false
+    sockets.destroy()
+  }
+
+  signal.addEventListener('abort', destroy)
+  try {
+    signal.throwIfAborted()
+    const server = await withDeadline(readRole(sql), timeoutMs, () => {
+      throw noAnswer(address)
+    })
+    isOpen = true
+    return {
+      sql,
+      server,
+      openedAt: performance.now(),
+      setActive: sockets.setActive,
+      async end(graceMs) {
+        await withDeadline(sql.end(), graceMs, () => {}).catch(() => {})
+        destroy()
+      },
+      destroy,
     }
-    return postgres(read as Parameters<typeof postgres>[0] & object)
+  } catch (error) {
+    destroy()
+    throw error
+  } finally {
+    signal.removeEventListener('abort', destroy)
   }
 }
 
-/** A statement whose caller is gone would otherwise wait for its lock for ever, on a connection that nobody ends. */
-function serverSettings({ prepare, statementTimeoutMs }: ConnectionOptions): Record<string, string | number> {
-  // Not through a pooler, which refuses parameters that it does not know; what matters most is in the statements too.
-  if (!prepare) return {}
-  return {
-    statement_timeout: statementTimeoutMs + SERVER_TIMEOUT_EXTRA_MS,
-    // A statement gives up waiting for a lock before its caller does: what nobody waits for any more must not be written.
-    lock_timeout: Math.ceil(statementTimeoutMs * LOCK_SHARE),
-    default_transaction_isolation: 'read committed',
-  }
+async function readRole(sql: Sql): Promise<ServerRole> {
+  const [row = []] = await sql.unsafe(ROLE_QUERY).raw()
+  const [isInRecovery, isReadOnly] = row.map(String)
+  return { isInRecovery: isInRecovery === 'true', isReadOnly: isReadOnly === 'on' }
+}
+
+function noAnswer(address: Address): Error {
+  return connectionError('CONNECT_TIMEOUT', 'no connection was made in time', address)
 }

@@ -1,4 +1,6 @@
-// What PostgreSQL and the way to it can say, by meaning. See https://www.postgresql.org/docs/current/errcodes-appendix.html
+import { type BusinessApiError, storeUnavailable } from '../../base/errors.ts'
+
+// The errors of PostgreSQL and of the way to PostgreSQL, by meaning. See https://www.postgresql.org/docs/current/errcodes-appendix.html
 
 /** The statement may or may not have run: the connection went away under it. */
 const CONNECTION_LOST = new Set([
@@ -12,7 +14,7 @@ const CONNECTION_LOST = new Set([
   '57P05', // idle_session_timeout
 ])
 
-/** The statement was undone as others were in its way; sent again it may go through. */
+/** PostgreSQL undid the statement because of other transactions; a retry of the statement may succeed. */
 const CONFLICT = [
   '40001', // serialization_failure: the host's default isolation is stricter than read committed
   '40P01', // deadlock_detected
@@ -34,6 +36,7 @@ const UNAVAILABLE = new Set([
   'ENOENT', // a Unix socket that is not there
   '3D000', // invalid_catalog_name: the database is not there
   '25006', // read_only_sql_transaction: a standby, during a failover
+  'ERR_TARGET_SESSION_ATTRS', // no server is what the connection string asks for
   ...CONFLICT,
   '53000', // insufficient_resources
   '53100', // disk_full
@@ -45,25 +48,77 @@ const UNAVAILABLE = new Set([
   '57P03', // cannot_connect_now: starting up or shutting down
 ])
 
-/** Somebody else held a lock for longer than the statement's lock_timeout. */
+/** Another transaction held a lock for longer than the statement's lock_timeout. */
 const LOCK_NOT_AVAILABLE = '55P03'
 
-/** Whether a statement was lost with its connection, so that nobody knows whether it ran. */
+/** True if a statement was lost with its connection: the statement may or may not have run. */
 export function isConnectionLost(error: unknown): boolean {
   return CONNECTION_LOST.has(codeOf(error))
 }
 
-/** Whether the database cannot do it now, rather than not at all. */
+/** True if a later statement may succeed. */
 export function isUnavailable(error: unknown): boolean {
   const code = codeOf(error)
   // Classes: connection exception, invalid authorization.
-  return UNAVAILABLE.has(code) || code.startsWith('08') || code.startsWith('28')
+  return UNAVAILABLE.has(code) || code.startsWith('08') || code.startsWith('28') || isReadOnlyServer(error)
+}
+
+/** Reasons of a failure that is not one of the way to PostgreSQL, by code. */
+const REASONS: Readonly<Record<string, string>> = {
+  '40001': 'other transactions changed the same records again and again',
+  '40P01': 'the statement and another transaction waited for locks of each other',
+  '25006': 'the server is read-only: is it a standby?',
+  '0A000': 'the server is read-only: is it a standby?',
+  '23505': 'other transactions wrote the same record again and again',
+  '53100': 'the disk of the server is full',
+  '53200': 'the server is out of memory',
+  '53300': 'the server has no free connection',
+  '55P03': 'another transaction held a lock for too long',
+  '57014': 'the server ended the statement, whose time was over',
+}
+
+/** Creates the error for a statement that could not be carried out now: what failed, and why, without the details of the cause. */
+export function unavailable(error: unknown): BusinessApiError {
+  const reason = REASONS[codeOf(error)]
+  const message =
+    reason === undefined ? 'Cannot reach PostgreSQL' : `Cannot carry out a statement because ${reason}`
+  return storeUnavailable(message, error)
+}
+
+const READ_ONLY = '25006'
+const FEATURE_NOT_SUPPORTED = '0A000'
+
+/**
+ * True if the server cannot write: a standby, or a former primary during a failover. The rate limits are in an unlogged
+ * table, which cannot even be read in recovery; the routine tells that failure from others of its code, because messages are
+ * translated.
+ */
+export function isReadOnlyServer(error: unknown): boolean {
+  const code = codeOf(error)
+  const isUnloggedInRecovery =
+    code === FEATURE_NOT_SUPPORTED && textOf(error, 'routine') === 'get_relation_info'
+  return code === READ_ONLY || isUnloggedInRecovery
+}
+
+const PROTOCOL_VIOLATION = '08P01'
+
+/** True if a pooler in transaction mode has refused a connection because of its session parameters, as PgBouncer does. */
+export function refusesSessions(error: unknown): boolean {
+  return codeOf(error) === PROTOCOL_VIOLATION && /startup parameter/.test(textOf(error, 'message'))
+}
+
+/** True if a connection can be used again after the failure of a statement: the server has refused only that statement. */
+export function leavesConnectionUsable(error: unknown): boolean {
+  const code = codeOf(error)
+  const isRefusal =
+    textOf(error, 'severity') === 'ERROR' && !code.startsWith('08') && !isConnectionLost(error)
+  return isRefusal && !isReadOnlyServer(error)
 }
 
 /**
- * What two statements can both find missing and both write: a client of a business whose leads are won at the same
- * moment, a number that is given by hand and found in its series, a client or a payment whose first attempt, given up for
- * lost, commits only now. Sent again, the second one sees what the first has written.
+ * Records that two statements can both find missing and both write: the client of a business with leads that are won at the
+ * same moment, a number that is given by hand and is next in its series, a client or a payment of a statement that was given
+ * up for lost and commits late. A retry of the second statement sees the record of the first.
  */
 const WRITTEN_BY_ANOTHER = [
   'clients_organization_id_business_id_key',
@@ -75,14 +130,14 @@ const WRITTEN_BY_ANOTHER = [
 
 const UNIQUE_VIOLATION = '23505'
 
-/** Whether a statement was undone as others were in its way. */
+/** True if PostgreSQL undid a statement because of other transactions. */
 export function isConflict(error: unknown): boolean {
   const code = codeOf(error)
   if (code === UNIQUE_VIOLATION) return WRITTEN_BY_ANOTHER.includes(textOf(error, 'constraint_name'))
   return CONFLICT.includes(code)
 }
 
-/** Whether the lock that was not to be had in time was that of an idempotency key, and not of something else. */
+/** True if the lock of an idempotency key was not free in time, and not any other lock. */
 export function isKeyHeld(error: unknown): boolean {
   return codeOf(error) === LOCK_NOT_AVAILABLE && textOf(error, 'where').includes('idempotency_keys')
 }
@@ -94,7 +149,7 @@ export function brokenRule(error: unknown): string | undefined {
   return codeOf(error) === CHECK_VIOLATION ? textOf(error, 'constraint_name') : undefined
 }
 
-/** The error of business_api.insert_events for a body over the event limit: its message, or undefined for any other failure. */
+/** The message of business_api.insert_events for a body over the event limit; undefined for any other failure. */
 export function tooLargeEvent(error: unknown): string | undefined {
   if (textOf(error, 'constraint_name') !== 'event_limits_max_body_bytes') return undefined
   return `${textOf(error, 'message')}. ${textOf(error, 'hint')}`

@@ -1,3 +1,5 @@
+import { withDeadline } from '../../base/time.ts'
+
 /** Runs work by name: while some of a name is under way, more of that name waits. */
 export interface SingleFlight {
   /**
@@ -9,8 +11,8 @@ export interface SingleFlight {
 }
 
 /**
- * What waits here needs no connection for it. A hundred requests with one idempotency key would else hold every
- * connection of the process, each waiting for the first one's lock, and nobody else would be answered.
+ * Work that waits here needs no connection. Otherwise a hundred requests with one idempotency key would hold every
+ * connection of the process, each waiting for the lock of the first request, and no other request would be answered.
  */
 export function createSingleFlight(): SingleFlight {
   const firsts = new Map<string, Promise<unknown>>()
@@ -35,15 +37,9 @@ export function createSingleFlight(): SingleFlight {
 }
 
 async function isFreeWithin(first: Promise<unknown>, waitMs: number): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined
-  const timeout = new Promise<boolean>((resolve) => {
-    timer = setTimeout(resolve, waitMs, false)
-  })
   const ended = first.then(
     (result) => result !== null,
     () => true,
   )
-  const isFree = await Promise.race([ended, timeout])
-  clearTimeout(timer)
-  return isFree
+  return withDeadline(ended, waitMs, () => false)
 }

@@ -1,4 +1,4 @@
-import postgres from 'postgres'
+import { readSource } from './source.ts'
 
 /** The server, the user and the database of a connection string, with the driver's defaults. Never the password. */
 export interface ConnectionTarget {
@@ -10,7 +10,7 @@ export interface ConnectionTarget {
 
 /** Reads the target of a usable connection string. Opens no connection. */
 export function readTarget(url: string): ConnectionTarget {
-  const { host, port, path, user, database } = postgres(url, { max: 1 }).options
+  const { host, port, path, user, database } = readSource(url).options()
   const servers = host.map((name, index) => `${name}:${port[index]}`)
   return { server: path || servers.join(','), user, database }
 }

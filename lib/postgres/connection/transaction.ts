@@ -1,6 +1,7 @@
 import type { TransactionSql } from 'postgres'
 import { storeUnavailable } from '../../base/errors.ts'
-import { type RecordDatabase, readAnswer } from './database.ts'
+import type { ExplainError } from '../schema/schema-fault.ts'
+import { type BuildStatement, type ByteRow, type RecordDatabase, readAnswer, toText } from './database.ts'
 import { isConflict, isUnavailable } from './driver-faults.ts'
 
 /**
@@ -20,25 +21,29 @@ export interface PostgresTransaction {
  *
  * Nobody is woken when deliveries are due: only the host knows when it commits, and the poll of a delivery loop finds them.
  */
-export function createTransactionDatabase(transaction: PostgresTransaction): RecordDatabase {
-  checkTransaction(transaction)
+export function createTransactionDatabase(given: PostgresTransaction, explain: ExplainError): RecordDatabase {
+  const transaction = checkTransaction(given)
   let tags = 0
+
+  async function bytes(build: BuildStatement): Promise<ByteRow> {
+    try {
+      const answerTag = String(++tags)
+      return readAnswer(await build(transaction, transaction`${answerTag}::text`, answerTag).raw(), answerTag)
+    } catch (error) {
+      if (!isUnavailable(error) && !isConflict(error)) throw await explain(error)
+      throw storeUnavailable("Cannot go on with the host's transaction", error)
+    }
+  }
+
   return {
-    async row(build) {
-      try {
-        const answerTag = String(++tags)
-        return readAnswer(await build(transaction, transaction`${answerTag}::text`).raw(), answerTag)
-      } catch (error) {
-        if (!isUnavailable(error) && !isConflict(error)) throw error
-        throw storeUnavailable("Cannot go on with the host's transaction", error)
-      }
-    },
+    rowFor: async (_share, build) => toText(await bytes(build)),
+    bytesFor: (_share, build) => bytes(build),
     wakeUp: { signal() {} },
   }
 }
 
-function checkTransaction(transaction: unknown): asserts transaction is TransactionSql {
-  if (typeof transaction === 'function' && 'savepoint' in transaction) return
+function checkTransaction(given: unknown): TransactionSql {
+  if (typeof given === 'function' && 'savepoint' in given) return given as TransactionSql
   throw new TypeError(
     "Cannot use the transaction as it must be what the callback of postgres.js' sql.begin(…) is given",
   )

@@ -1,5 +1,6 @@
-import type { Sql } from 'postgres'
-import type { OpenConnection } from './pool.ts'
+import { sleep, withDeadline } from '../../base/time.ts'
+import type { Connection } from './connection.ts'
+import type { Servers } from './servers.ts'
 
 /** Tells delivery loops that something may have become due: at once in this process, soon in others. */
 export interface WakeUpSignal {
@@ -13,16 +14,16 @@ export interface WakeUpSignal {
 const CHANNEL = 'business_api_deliveries'
 
 /**
- * Other processes hear of it by NOTIFY, never inside a writing transaction, where it serializes the commits of the whole
- * database. Many announcements make one notification; none is sent while this process has a loop of its own, which takes
- * the work itself. A notification that is lost costs no more than the time until the loop's next poll.
+ * Other processes are notified by NOTIFY, never inside a writing transaction, where NOTIFY serializes the commits of the
+ * whole database. Many signals make one notification; none is sent while this process has a loop of its own, which takes
+ * the work itself. A lost notification costs no more than the time until the loop's next poll.
  *
  * @param notify sends a notification on a channel
- * @param open opens the connection that listens; null behind a transaction-mode pooler, where nobody can
+ * @param open opens the connection that listens; null without sessions, behind a pooler in transaction mode
  */
 export function createWakeUpSignal(
   notify: (channel: string) => Promise<unknown>,
-  open: OpenConnection | null,
+  open: Servers['open'] | null,
 ): WakeUpSignal {
   const watchers = new Set<() => void>()
   const signalOthers = createCoalesced(() => notify(CHANNEL))
@@ -33,7 +34,7 @@ export function createWakeUpSignal(
       try {
         onDue()
       } catch {
-        // It is not the publisher's to hear of.
+        // The failure of a watcher is no failure of the publisher.
       }
     }
   }
@@ -74,7 +75,7 @@ function createCoalesced(work: () => Promise<unknown>): () => void {
     while (isWanted) {
       isWanted = false
       await work().catch(() => {})
-      await new Promise((resolve) => setTimeout(resolve, QUIET_MS))
+      await sleep(QUIET_MS)
     }
     isBusy = false
   }
@@ -93,41 +94,43 @@ const LISTEN_TIMEOUT_MS = 5000
 const REOPEN_AFTER_MS = 1000
 
 /** Keeps a connection listening, whatever becomes of it, until it is ended. */
-function listen(open: OpenConnection, onNotify: () => void): { end(): void } {
-  let isEnded = false
+function listen(open: Servers['open'], onNotify: () => void): { end(): void } {
+  const ending = new AbortController()
   let wakeUp = (): void => {}
 
   async function pause(ms: number): Promise<void> {
-    // Ended while LISTEN was under way: nobody calls any more.
-    if (isEnded) return
-    let timer: NodeJS.Timeout | undefined
-    await new Promise<void>((resolve) => {
+    // Ended while LISTEN was under way: no further call ends the wait.
+    if (ending.signal.aborted) return
+    const woken = new Promise<void>((resolve) => {
       wakeUp = resolve
-      timer = setTimeout(resolve, ms)
     })
-    clearTimeout(timer)
+    await withDeadline(woken, ms, () => {})
   }
 
-  async function keepListening(connection: Sql): Promise<void> {
-    while (!isEnded) {
-      await Promise.race([connection.unsafe(`listen ${CHANNEL}`), rejectAfter(LISTEN_TIMEOUT_MS)])
-      // What was announced while nobody listened.
+  async function keepListening({ sql }: Connection): Promise<void> {
+    while (!ending.signal.aborted) {
+      await withDeadline(sql.unsafe(`listen ${CHANNEL}`), LISTEN_TIMEOUT_MS, () => {
+        throw new Error('No answer')
+      })
+      // Deliveries may have become due before LISTEN took effect.
       onNotify()
       await pause(LISTEN_EVERY_MS)
     }
   }
 
+  async function listenOnce(): Promise<void> {
+    const connection = await open({ onNotify, onClosed: () => wakeUp() }, ending.signal)
+    try {
+      await keepListening(connection)
+    } finally {
+      connection.destroy()
+    }
+  }
+
   async function run(): Promise<void> {
-    while (!isEnded) {
-      const connection = open({
-        onnotify: onNotify,
-        onclose: () => wakeUp(),
-        idle_timeout: null,
-        max_lifetime: null,
-      })
+    while (!ending.signal.aborted) {
       // Whatever has failed, a new connection is the remedy; the loop's poll covers the time until then.
-      await keepListening(connection).catch(() => {})
-      connection.end({ timeout: 0 }).catch(() => {})
+      await listenOnce().catch(() => {})
       await pause(REOPEN_AFTER_MS)
     }
   }
@@ -135,12 +138,8 @@ function listen(open: OpenConnection, onNotify: () => void): { end(): void } {
   void run()
   return {
     end() {
-      isEnded = true
+      ending.abort()
       wakeUp()
     },
   }
-}
-
-function rejectAfter(ms: number): Promise<never> {
-  return new Promise((_, reject) => setTimeout(reject, ms, new Error('No answer')).unref())
 }

@@ -9,7 +9,7 @@ export interface SchemaFingerprint {
 
 /** Written by test/postgres/fingerprint.test.ts with UPDATE_SCHEMA=1, and compared by it. */
 export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
-  migration: 18,
+  migration: 19,
   objects: {
     'column api_keys.burst': 'bec111850cf2',
     'column api_keys.created_at': '60019a7f1daa',
@@ -41,12 +41,14 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column businesses.name': 'cafe39a033bf',
     'column businesses.organization_id': '0415511659f8',
     'column businesses.phone': 'd06b30f1f1ef',
+    'column businesses.representation': 'f286b6468718',
     'column clients.business_id': '0415511659f8',
     'column clients.converted_at': '60019a7f1daa',
     'column clients.id': '0415511659f8',
     'column clients.latest_changes': 'a0d2d8097a42',
     'column clients.monthly_revenue': '9707b7b7a003',
     'column clients.organization_id': '0415511659f8',
+    'column clients.representation': '6906bad179db',
     'column clients.status': 'cafe39a033bf',
     'column clients.total_revenue': '9707b7b7a003',
     'column deliveries.attempts': '767a7bf880ea',
@@ -100,6 +102,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column invoices.minor_units': '2162cfea635a',
     'column invoices.number': 'cafe39a033bf',
     'column invoices.organization_id': '0415511659f8',
+    'column invoices.representation': '82000d622732',
     'column invoices.status': 'cafe39a033bf',
     'column invoices.total': 'f8d80ff33a75',
     'column leads.business_id': '0415511659f8',
@@ -109,6 +112,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column leads.latest_changes': 'a0d2d8097a42',
     'column leads.lead_score': 'aae5c7ee9a79',
     'column leads.organization_id': '0415511659f8',
+    'column leads.representation': '7e93fe12fb9a',
     'column leads.score_band': 'd06b30f1f1ef',
     'column leads.stage': 'cafe39a033bf',
     'column migrations.applied_at': '1b279d7afa79',
@@ -131,6 +135,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column projects.latest_changes': 'a0d2d8097a42',
     'column projects.name': 'cafe39a033bf',
     'column projects.organization_id': '0415511659f8',
+    'column projects.representation': '4d97cabbc04f',
     'column projects.status': 'cafe39a033bf',
     'column projects.value': '9707b7b7a003',
     'column proposals.currency': 'cafe39a033bf',
@@ -140,12 +145,20 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column proposals.monthly_total': '9707b7b7a003',
     'column proposals.number': 'cafe39a033bf',
     'column proposals.organization_id': '0415511659f8',
+    'column proposals.representation': '9b9b5656cdc7',
     'column proposals.signed_at': 'b93ebeb571bf',
     'column proposals.signed_by': 'd06b30f1f1ef',
     'column proposals.status': 'cafe39a033bf',
     'column proposals.title': 'cafe39a033bf',
     'column proposals.total': '9707b7b7a003',
     'column proposals.version': '3f9165f799b9',
+    'column purge_progress.organization_id': '338b0c07aa42',
+    'column purge_progress.purged_at': 'b93ebeb571bf',
+    'column purge_progress.rests_until': '54ff0ef01fe0',
+    'column purge_progress.retention_ms': '272dbcf4f5f9',
+    'column purge_progress.revisit': '24ef2499b20d',
+    'column purge_progress.revisited_at': '54ff0ef01fe0',
+    'column purge_progress.walk': 'b3d0ff6b4d8e',
     'column rate_buckets.bucket': '0415511659f8',
     'column rate_buckets.full_at': '23a39d65b792',
     'column rate_buckets.organization_id': '0415511659f8',
@@ -213,14 +226,22 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint proposals.proposals_signed_at_check': '4173969c08c3',
     'constraint proposals.proposals_total_check': '199582c56cc8',
     'constraint proposals.proposals_version_check': '073a21bed5ad',
+    'constraint purge_progress.purge_progress_organization_id_check': '6f34b39d604d',
+    'constraint purge_progress.purge_progress_pkey': 'b56cabea1aae',
     'constraint rate_buckets.rate_buckets_pkey': '01f37d33ed91',
     'constraint settings_turns.settings_turns_pkey': 'b56cabea1aae',
     'constraint webhook_endpoints.webhook_endpoints_pkey': '1a29056265b9',
     'constraint webhook_endpoints.webhook_endpoints_state_check': '389e2a25dc5d',
     'function admit(digest text, scope text, key_per_second double precision, key_burst integer, organization_per_second double precision, organization_burst integer, page text)':
       'f0e60786f823',
+    'function business_representation(id text, name text, category text, city text, email text, phone text)':
+      '31c7049527e9',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
       'b7214640324a',
+    'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)':
+      '4297de468f75',
+    'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
+      '3bec23b6c145',
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
       'd07a3a24d1c4',
     'function describe_bucket(full_in double precision, per_second double precision, burst integer)':
@@ -232,16 +253,32 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': '3b1ed283f019',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
       '280c7854170b',
-    'function insert_events(organization_id text, events jsonb)': '5a0fceade292',
+    'function insert_events(organization_id text, events jsonb)': '4c2f46f150d0',
+    'function invoice_representation(id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
+      '66cd76e47dfd',
     'function is_change_made(organization_id text, subject_id text, change_id text)': '0ddb3e7754f0',
     'function is_recorded(organization_id text, entry_id text)': '0496edc2b512',
+    'function lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
+      '8a37fc4d0bcd',
     'function likely_organization(digest text, scope text, key_per_second double precision, key_burst integer, organization_per_second double precision, organization_burst integer)':
       '41b08b93ef83',
     'function new_id(kind text)': '89f87babd4e2',
     'function next_number(organization_id text, series text, table_name text, record_id text)':
       'caae31ebb1e3',
+    'function project_representation(id text, name text, status text, billing_type text, value numeric)':
+      '4233ebe63504',
     'function promote_due_retries(at_time timestamp with time zone)': 'befa57c3486c',
+    'function proposal_representation(id text, number text, title text, status text, version integer, total numeric, monthly_total numeric, currency text)':
+      '680c176864ea',
     'function publish_event(organization_id text, type text, data jsonb, id text)': '3cf7e6728a9d',
+    'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
+      '7b13fe0b7b28',
+    'function purge_idempotency_keys(expired_from timestamp with time zone, key_limit integer, OUT purged integer, OUT latest timestamp with time zone)':
+      'f7945bd92e9b',
+    'function purge_lag(retention_ms double precision, walk jsonb)': '2beaa0ac94a4',
+    'function purge_part(retention_ms double precision, walk jsonb, part_limit integer, has_endpoints boolean, entry jsonb)':
+      'bf37fcfc4f72',
+    'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': 'e845c28d0441',
     'function read_claims(claims jsonb)': '48c4b6cbd94e',
     'function read_deliveries(organizations text[], ids text[])': 'd3161d0db1f8',
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': '5bd7fc938ef8',
@@ -260,15 +297,17 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'index deliveries_backing_off_idx': '8116ad9fa729',
     'index deliveries_event_id_idx': '4bb86cc10703',
     'index deliveries_lease_until_idx': 'f175c024e390',
+    'index deliveries_log_idx': '5d987aa81f61',
     'index deliveries_pending_idx': 'b740cbd27571',
-    'index deliveries_recoverable_idx': '65e68448de0a',
-    'index events_created_at_idx': '532821d57440',
+    'index deliveries_recoverable_idx': 'b34dcb561dda',
+    'index events_created_at_idx': '9a66fffe2e72',
     'index idempotency_keys_expires_at_idx': 'de1891ae967b',
     'index invoices_due_date_idx': '367a9f5e7233',
     'index invoices_organization_id_due_date_idx': '00309a300240',
     'index leads_organization_id_business_id_idx': 'fbeab21e6ed2',
     'index payments_organization_id_invoice_id_idx': '89ef5202b797',
     'index webhook_endpoints_previous_secret_expires_at_idx': '5811d7863811',
+    'index webhook_endpoints_removed_idx': '09f63ce6fecd',
     'table api_keys': 'e7dde70d4645',
     'table audit_entries': 'e7dde70d4645',
     'table businesses': 'e7dde70d4645',
@@ -286,6 +325,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'table payments': 'e7dde70d4645',
     'table projects': 'e7dde70d4645',
     'table proposals': 'e7dde70d4645',
+    'table purge_progress': 'e7dde70d4645',
     'table rate_buckets': 'ea96d5f9c756',
     'table settings_turns': 'e7dde70d4645',
     'table webhook_endpoints': 'e7dde70d4645',

@@ -2,10 +2,12 @@ import type { Backlog, DeliveryFilter } from '../../webhooks/deliveries.ts'
 import type { SealedHeaders } from '../../webhooks/secret-sealing.ts'
 import { createDatabase, type Database } from '../connection/database.ts'
 import { createDeliveryStore } from '../deliveries.ts'
-import { deliveriesOf } from '../delivery-log.ts'
+import { type RetentionState, readRetention } from '../retention.ts'
+import { selectRanges } from '../statements/delivery-selection.ts'
 import { type Catalogue, compareCatalogues, readCatalogue, type SchemaDrift } from './catalogue.ts'
 import { SCHEMA_FINGERPRINT } from './fingerprint.ts'
-import { type AppliedMigration, compareMigrations, readMigrations, type SchemaState } from './migrations.ts'
+import type { SchemaState } from './migrations.ts'
+import { readSchemaState } from './schema-fault.ts'
 
 // --- Types ---
 
@@ -66,6 +68,7 @@ export interface Inspector {
   counts(): Promise<RecordCounts>
   backlog(): Promise<Backlog>
   endedLeases(): Promise<EndedLeases>
+  retention(): Promise<RetentionState>
   /** Credentials of endpoints that have not been removed, of at most `limit` endpoints. */
   secrets(limit: number): Promise<readonly StoredSecrets[]>
   /** How many deliveries of an organization the filter lets through, without those of removed endpoints, counted to at most `max`. */
@@ -96,19 +99,19 @@ const COUNTED_MAX = 1_000_000
  */
 export function createInspector(url: string): Inspector {
   const open = (statementTimeoutMs: number): Database =>
-    createDatabase(url, { prepare: false, maxConnections: 1, statementTimeoutMs })
+    createDatabase(url, { prepare: false, sessions: false, maxConnections: 1, statementTimeoutMs })
   const database = open(STATEMENT_TIMEOUT_MS)
   const looks = open(LOOK_TIMEOUT_MS)
   const read = async <Answer>(build: Parameters<Database['row']>[0]): Promise<Answer> =>
     JSON.parse((await database.row(build))[0] ?? 'null')
 
   return {
-    schema: () => readSchemaState(looks),
+    schema: () => readSchemaState(looks.row),
     server: () => readServerState(looks),
     catalogue: () => readCatalogue(database),
 
     async drift() {
-      const { current, pending, newer, renamed } = await readSchemaState(looks)
+      const { current, pending, newer, renamed } = await readSchemaState(looks.row)
       const isKnown =
         current === SCHEMA_FINGERPRINT.migration && pending.length + newer.length + renamed.length === 0
       return isKnown ? compareCatalogues(await readCatalogue(database), SCHEMA_FINGERPRINT.objects) : null
@@ -163,6 +166,8 @@ export function createInspector(url: string): Inspector {
           from business_api.deliveries where state = 'in_flight' and lease_until <= now()`,
       ),
 
+    retention: () => readRetention(database),
+
     secrets: (limit) =>
       read(
         (sql, mark) => sql`
@@ -184,12 +189,9 @@ export function createInspector(url: string): Inspector {
       read(
         (sql, mark) => sql`
           select count(*)::text, ${mark} from (
-            select 1 from ${deliveriesOf(sql, organizationId, filter)}
-              and exists (
-                select 1 from business_api.webhook_endpoints endpoint
-                where endpoint.organization_id = delivery.organization_id
-                  and endpoint.id = delivery.endpoint_id and endpoint.state <> 'removed'
-              )
+            select 1 from (
+              ${selectRanges(sql, { organizationId, filter, limit: max, order: 'newest', isRecoverable: true })}
+            ) as delivery
             limit ${max}::int
           ) as counted`,
       ),
@@ -215,6 +217,7 @@ export function createInspector(url: string): Inspector {
               where delivery.organization_id = event.organization_id and delivery.event_id = event.id
             ) as delivered
             where event.created_at < now() - ${eventsAfterMs}::float8 * interval '1 millisecond'
+            order by event.created_at, event.organization_id, event.id
             limit ${max}::int
           ) as judged`,
       ),
@@ -235,26 +238,6 @@ export function createInspector(url: string): Inspector {
 
     close: async () => void (await Promise.all([database.close(), looks.close()])),
   }
-}
-
-async function readSchemaState(database: Database): Promise<SchemaState> {
-  const [migrations, applied] = await Promise.all([readMigrations(), readApplied(database)])
-  return compareMigrations(applied, migrations)
-}
-
-/** Two statements, as one that names a table which is not there is refused whole. */
-async function readApplied(database: Database): Promise<AppliedMigration[]> {
-  const [table] = await database.row(
-    (sql, mark) => sql`select pg_catalog.to_regclass('business_api.migrations')::text, ${mark}`,
-  )
-  if (table === null) return []
-  const [applied] = await database.row(
-    (sql, mark) => sql`
-      select coalesce(pg_catalog.json_agg(item), '[]')::text, ${mark} from (
-        select id, name, breaking from business_api.migrations order by id
-      ) as item`,
-  )
-  return JSON.parse(applied ?? '[]') as AppliedMigration[]
 }
 
 /** The first statement opens the connection and says nothing of how long an answer takes. */

@@ -1,4 +1,5 @@
 import { BusinessApiError, SCHEMA_TOO_NEW } from '../../base/errors.ts'
+import { readIndexStatements } from './index-statements.ts'
 import { type MigrationTexts, readMigrationTexts } from './migration-texts.ts'
 
 /** A migration as the database remembers it. */
@@ -13,6 +14,8 @@ export interface AppliedMigration {
 
 /** A migration as the package has it. */
 export interface Migration extends AppliedMigration {
+  /** True for statements that run outside a transaction: see concurrent-indexes.ts. */
+  readonly isConcurrent: boolean
   readonly text: string
 }
 
@@ -42,16 +45,22 @@ function readMigration(name: string, text: string, expectedId: number): Migratio
       `Cannot migrate: expected number ${expected} but found '${name}'; a number is missing or double`,
     )
   }
-  return { id, name, breaking: isBreaking(name, text), text }
+  const marks = readMarks(name, text)
+  const isConcurrent = marks.includes('concurrent')
+  if (isConcurrent) readIndexStatements(name, text)
+  return { id, name, breaking: marks.includes('breaking'), isConcurrent, text }
 }
 
-function isBreaking(name: string, text: string): boolean {
-  const [, directive] = /^--!\s*(.*?)\s*(?:\n|$)/.exec(text) ?? []
+/** The words after `--!` in the first line. */
+function readMarks(name: string, text: string): readonly string[] {
+  const [, directive = ''] = /^--!\s*(.*?)\s*(?:\n|$)/.exec(text) ?? []
+  const marks = directive.split(/\s+/).filter((mark) => mark !== '')
   // A misspelt mark would be found out only when old processes fail.
-  if (directive !== undefined && directive !== 'breaking') {
-    throw new Error(`Cannot migrate: '${name}' begins with the unknown mark '--! ${directive}'`)
+  const unknown = marks.find((mark) => mark !== 'breaking' && mark !== 'concurrent')
+  if (unknown !== undefined) {
+    throw new Error(`Cannot migrate: '${name}' begins with the unknown mark '--! ${unknown}'`)
   }
-  return directive === 'breaking'
+  return marks
 }
 
 // --- What a database holds, beside what the package has ---
@@ -163,21 +172,33 @@ export function recordStatement({ id, name, breaking }: AppliedMigration): strin
 
 /**
  * Migrations as one script for psql, for those who may not let a program change their schema: it does what `migrate`
- * does, all or nothing, and `migrate` finds nothing to do after it.
+ * does, and `migrate` finds nothing to do after it. A statement that fails ends the script (with `ON_ERROR_STOP`); the
+ * migrations before it are applied then.
  *
  * @param isFirst whether the database holds no migration yet
  */
 export function writeMigrationScript(migrations: readonly Migration[], isFirst: boolean): string {
-  const parts = [
-    `begin;
-set local statement_timeout = 0;
-set local search_path = '';
-do $$ begin perform pg_advisory_xact_lock(${MIGRATION_LOCK_KEY}); end $$;`,
-    ...(isFirst ? [`create schema if not exists business_api;\n${MIGRATIONS_TABLE};`] : []),
-    ...migrations.map((migration) => {
-      return `-- ${migration.name}\n\n${migration.text.trimEnd()}\n\n${recordStatement(migration)};`
-    }),
-    'commit;',
-  ]
+  const parts = migrations.map((migration, index) => {
+    const text = migration.text.trimEnd()
+    const table = `create schema if not exists business_api;\n${MIGRATIONS_TABLE};\n\n`
+    const begin = `${BEGIN}\n\n${isFirst && index === 0 ? table : ''}${writeGuard(migration)}`
+    const body = migration.isConcurrent ? `${text}\n\n${begin}` : `${begin}\n\n${text}`
+    return `-- ${migration.name}\n\n${body}\n\n${recordStatement(migration)};\ncommit;`
+  })
   return `${parts.join('\n\n')}\n`
+}
+
+const BEGIN = `begin;
+set local statement_timeout = 0;
+set local lock_timeout = '1s';
+set local search_path = '';
+do $$ begin perform pg_advisory_xact_lock(${MIGRATION_LOCK_KEY}); end $$;`
+
+/** Without `ON_ERROR_STOP`, psql goes on after a migration that has failed. */
+function writeGuard({ id, name }: Migration): string {
+  return `do $$ begin
+  if (select coalesce(max(id), 0) from business_api.migrations) <> ${id - 1} then
+    raise exception 'Cannot apply ${name} because the database does not hold the migrations up to ${id - 1}';
+  end if;
+end $$;`
 }

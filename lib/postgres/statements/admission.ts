@@ -1,82 +1,46 @@
-import type { Fragment, ISql as Sql } from 'postgres'
-import type { Admission, AdmissionRequest, AdmittedPage } from '../../access/admission.ts'
+import type { Admission, AdmissionRequest } from '../../access/admission.ts'
 import type { RecordDatabase } from '../connection/database.ts'
+import { ask, defineStatement } from './statement.ts'
 
-/** What every function that judges a request takes first: see sql/0010-rate-limits.sql. */
-function admissionArguments(sql: Sql, { keyDigest, scope, rateLimits }: AdmissionRequest): Fragment {
-  return sql`
-    ${keyDigest}::text, ${scope}::text,
-    ${rateLimits?.key.perSecond ?? null}::float8, ${rateLimits?.key.burst ?? null}::int,
-    ${rateLimits?.organization.perSecond ?? null}::float8, ${rateLimits?.organization.burst ?? null}::int`
+/** The values that a request is judged by. */
+export interface AdmissionValues {
+  readonly keyDigest: string
+  readonly scope: string
+  readonly keyPerSecond: number | null
+  readonly keyBurst: number | null
+  readonly organizationPerSecond: number | null
+  readonly organizationBurst: number | null
 }
+
+/** The first parameters of every function that judges a request: see sql/0010-rate-limits.sql. */
+export const ADMISSION_ARGUMENTS = `
+  @keyDigest::text, @scope::text, @keyPerSecond::float8, @keyBurst::int, @organizationPerSecond::float8,
+  @organizationBurst::int`
+
+/** Gives the values for {@link ADMISSION_ARGUMENTS}. */
+export function admissionValues({ keyDigest, scope, rateLimits }: AdmissionRequest): AdmissionValues {
+  return {
+    keyDigest,
+    scope,
+    keyPerSecond: rateLimits?.key.perSecond ?? null,
+    keyBurst: rateLimits?.key.burst ?? null,
+    organizationPerSecond: rateLimits?.organization.perSecond ?? null,
+    organizationBurst: rateLimits?.organization.burst ?? null,
+  }
+}
+
+const ADMIT = defineStatement<AdmissionValues, 'admission'>({
+  answer: { admission: 'admission' },
+  from: `from business_api.admit(${ADMISSION_ARGUMENTS})`,
+})
 
 /** Judges a request and takes its tokens. */
 export async function admit(database: RecordDatabase, request: AdmissionRequest): Promise<Admission> {
-  const [admission] = await database.row(
-    (sql, answerTag) =>
-      sql`select admission, ${answerTag} from business_api.admit(${admissionArguments(sql, request)})`,
-  )
+  const { admission } = await ask(database, request.organizationHint ?? null, ADMIT, admissionValues(request))
   return parseAdmission(admission)
 }
 
-/**
- * Judges a request and, if admitted, gives the caller's page: one statement. The page is built as JSON text by the
- * database: half the cost of building objects from rows here and serializing them again.
- *
- * @param rows selects the newest `limit` rows of organization `caller.organization_id`, its columns named and ordered
- *   as in the answer
- */
-export async function admitToPage<Item>(
-  database: RecordDatabase,
-  request: AdmissionRequest,
-  rows: (sql: Sql) => Fragment,
-): Promise<AdmittedPage<Item>> {
-  const [verdict, page] = await database.row(
-    (sql, answerTag) => sql`
-      select verdict.admission, verdict.admitted_page, ${answerTag}
-      from (
-        select case when caller.organization_id is not null then (${pageOf(sql, rows)}) end as page
-        from (values (business_api.likely_organization(${admissionArguments(sql, request)}))) as caller (organization_id)
-      ) as candidate,
-      lateral business_api.admit(${admissionArguments(sql, request)}, candidate.page) as verdict`,
-  )
-  const admission = parseAdmission(verdict)
-  if (admission.outcome !== 'admitted') return { admission, page: null }
-  return { admission, page: page ?? (await readPage(database, admission.caller.organizationId, rows)) }
-}
-
-/** A request that looked as if it would be refused, and was admitted as a bucket had filled up again meanwhile. */
-async function readPage(
-  database: RecordDatabase,
-  organizationId: string,
-  rows: (sql: Sql) => Fragment,
-): Promise<string | null> {
-  const [page] = await database.row(
-    (sql, answerTag) => sql`
-      select (${pageOf(sql, rows)}), ${answerTag} from (values (${organizationId}::text)) as caller (organization_id)`,
-  )
-  return page ?? null
-}
-
-function pageOf(sql: Sql, rows: (sql: Sql) => Fragment): Fragment {
-  return sql`
-    select '[' || coalesce(string_agg(pg_catalog.row_to_json(item)::text, ','), '') || ']' from (${rows(sql)}) as item`
-}
-
-/**
- * The newest rows of the caller's organization, to be limited further. The constant is the longest page there is; with
- * the limit as the only bound, PostgreSQL takes a tenth of the table for it and plans every list anew to know better,
- * which takes longer than the list.
- */
-export function newest(sql: Sql, table: string): Fragment {
-  return sql`(
-    select * from ${sql.unsafe(table)}
-    where organization_id = caller.organization_id
-    order by id desc
-    limit 200
-  )`
-}
-
-function parseAdmission(text: string | null | undefined): Admission {
+/** Reads the verdict of `business_api.admit`. */
+export function parseAdmission(text: string | null): Admission {
   return JSON.parse(text ?? 'null') as Admission
 }

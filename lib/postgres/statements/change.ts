@@ -7,25 +7,28 @@ import { write } from './write.ts'
 
 // Every change is one statement of these steps, and the record is locked from the first one on:
 //
-//   before     the record as it is, and whether an earlier attempt of this very change has been there: `is_repeat`
-//   after      as it will be; no row if it does not allow the change; of a repeat, as it is
-//   shown      that as the API shows it
-//   reserved   the idempotency key, with `shown` as the reply
-//   written    the update
-//   published  the events, their placeholders filled in from `shown`
+//   before       the record as it is, and whether an earlier attempt of this very change has been there: `is_repeat`
+//   after        as it will be; no row if it does not allow the change; of a repeat, as it is
+//   represented  its representation
+//   reserved     the idempotency key, with the representation as the reply
+//   written      the update
+//   published    the events, their placeholders filled in from the representation
 
 /**
  * Sends the statement of a change and tells what became of it.
  *
  * @param build answers {@link changeColumns}
  */
-export function change<Item, Reason extends string = never>(
+export function change<Representation, Reason extends string = never>(
   database: RecordDatabase,
   given: Change<unknown>,
   build: BuildStatement,
-): Promise<ChangeOutcome<Item, Reason>> {
+): Promise<ChangeOutcome<Representation, Reason>> {
   return write(database, given, build, {
-    done: ([, , item]) => ({ outcome: 'changed' as const, item: JSON.parse(item ?? 'null') as Item }),
+    done: ([, , text]) => ({
+      outcome: 'changed' as const,
+      representation: JSON.parse(text ?? 'null') as Representation,
+    }),
     refused: (row) => refusalOf<Reason>(row),
   })
 }
@@ -35,9 +38,11 @@ type Refused<Reason extends string> = Exclude<
   { readonly outcome: 'changed' | 'replayed' | 'mismatch' | 'in_progress' }
 >
 
-function refusalOf<Reason extends string>([, , item, state, reason]: TextRow): Refused<Reason> | undefined {
+function refusalOf<Reason extends string>([, , representation, state, reason]: TextRow):
+  | Refused<Reason>
+  | undefined {
   // It was allowed, and only came too late.
-  if (item !== null) return undefined
+  if (representation !== null) return undefined
   if (state === null || state === undefined) return { outcome: 'not_found' }
   return { outcome: 'refused', state, reason: (reason ?? 'state') as Reason }
 }
@@ -83,12 +88,9 @@ export function withThisChange(sql: Sql, { id }: Change<unknown>): Fragment {
     )`
 }
 
-/** The step `shown`. @param columns the record as the API shows it, of a row named `alias` */
-export function shown(sql: Sql, columns: Fragment, alias: string): Fragment {
-  return sql`
-    shown as (
-      select pg_catalog.row_to_json(item) as item from (select ${columns} from after as ${sql.unsafe(alias)}) as item
-    )`
+/** The step `represented`. @param representation JSON text, made of the row of `steps` */
+export function represented(sql: Sql, representation: string, steps = 'after'): Fragment {
+  return sql`represented as (select ${sql.unsafe(representation)} as representation from ${sql.unsafe(steps)})`
 }
 
 /** The step `reserved`. */
@@ -97,8 +99,8 @@ export function reservedFor(sql: Sql, given: Change<unknown>): Fragment {
     sql,
     given,
     given.id,
-    sql`exists (select 1 from shown)`,
-    sql`(select item::text from shown)`,
+    sql`exists (select 1 from represented)`,
+    sql`(select representation from represented)`,
   )
 }
 
@@ -116,12 +118,12 @@ export function publishedOf(
     facts = sql`'{}'::json`,
   }: { readonly chosen?: Fragment; readonly facts?: Fragment } = {},
 ): Fragment {
-  const filled = sql`business_api.render_events(${chosen}, shown.item, ${facts})`
+  const filled = sql`business_api.render_events(${chosen}, represented.representation::json, ${facts})`
   return published(
     sql,
     organizationId,
     filled,
-    sql`reserved, shown, before, after where not before.is_repeat`,
+    sql`reserved, represented, before, after where not before.is_repeat`,
   )
 }
 
@@ -129,5 +131,5 @@ export function publishedOf(
 export function changeColumns(sql: Sql, state: string, reason: Fragment = sql`null`): Fragment {
   return sql`
     (select count(*) from reserved)::text, (select coalesce(sum(due), 0) from published)::text,
-    (select item::text from shown), (select before.${sql.unsafe(state)} from before), ${reason}`
+    (select representation from represented), (select before.${sql.unsafe(state)} from before), ${reason}`
 }

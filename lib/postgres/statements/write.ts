@@ -72,7 +72,7 @@ async function send<Done, Refusal>(
 ): Promise<Done | Refusal | KeyVerdict | null> {
   const begunAt = performance.now()
   for (let attempt = 0; attempt < RESERVE_ATTEMPTS; attempt++) {
-    const row = await database.row(build, idempotency?.waitMs ?? 0).catch((error) => {
+    const row = await database.rowFor(organizationId, build, idempotency?.waitMs ?? 0).catch((error) => {
       // With no time to wait for, it was the host's own lock_timeout, and its transaction has failed.
       if (typeof idempotency?.waitMs === 'number' && isKeyHeld(error.cause)) return null
       throw meaningOf(error)
@@ -109,7 +109,8 @@ async function readEntry(
   { operation, key, fingerprint }: Omit<KeyReservation, 'reply'>,
   replyOf: (sql: Sql) => Fragment = (sql) => sql`entry.reply`,
 ): Promise<KeyVerdict | undefined> {
-  const [matches, reply] = await database.row(
+  const [matches, reply] = await database.rowFor(
+    organizationId,
     (sql, answerTag) => sql`
       select (entry.fingerprint = ${fingerprint}::text)::text, ${replyOf(sql)}, ${answerTag}
       from (values (1)) as always

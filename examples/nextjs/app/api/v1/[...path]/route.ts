@@ -11,7 +11,7 @@
 
 import { api } from '../../../../lib/api'
 
-// All methods, so that an answer to one that is not served has the API's form too. HEAD is GET to Next.js.
+// All methods, so that an answer to a method that is not served has the API's form too. HEAD is GET to Next.js.
 export const GET = api.fetch
 export const POST = api.fetch
 export const PUT = api.fetch

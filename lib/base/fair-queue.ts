@@ -1,0 +1,78 @@
+/** A queue of items in groups: first come, first served in a group, round robin between groups. No item is added twice. */
+export interface FairQueue<Group, Item extends object> {
+  readonly size: number
+  /** Counts the items of a group. */
+  countOf(group: Group): number
+  add(group: Group, item: Item): void
+  /**
+   * Takes out the oldest item of the next group. The group's next turn comes after the turns of all others.
+   *
+   * @param isReady tells whether a group may have a turn. Default: every group may
+   * @returns undefined when no such group has an item
+   */
+  shift(isReady?: (group: Group) => boolean): Item | undefined
+  /**
+   * Takes out the oldest item of the group with most items, to make room.
+   *
+   * @param atLeast the number of items that the group must have. Default 1
+   * @returns undefined when no group has so many
+   */
+  shiftLongest(atLeast?: number): Item | undefined
+  /** Takes out an item from any place in the queue. */
+  remove(group: Group, item: Item): void
+}
+
+/**
+ * Creates an empty queue. The queue keeps no group without items, so the number of items bounds the state.
+ */
+export function createFairQueue<Group, Item extends object>(): FairQueue<Group, Item> {
+  /** The groups in the order of their turns, each with the items in the order of arrival. */
+  const groups = new Map<Group, Set<Item>>()
+  let size = 0
+
+  function take(group: Group, items: Set<Item>, item: Item): void {
+    items.delete(item)
+    size--
+    if (items.size === 0) groups.delete(group)
+  }
+
+  function takeOldest(group: Group, items: Set<Item>): Item | undefined {
+    const [oldest] = items
+    if (oldest) take(group, items, oldest)
+    return oldest
+  }
+
+  return {
+    get size() {
+      return size
+    },
+    countOf: (group) => groups.get(group)?.size ?? 0,
+    add(group, item) {
+      const items = groups.get(group) ?? new Set()
+      items.add(item)
+      groups.set(group, items)
+      size++
+    },
+    shift(isReady = () => true) {
+      for (const [group, items] of groups) {
+        if (!isReady(group)) continue
+        const item = takeOldest(group, items)
+        // The end of the map is the end of the round.
+        if (groups.delete(group)) groups.set(group, items)
+        return item
+      }
+      return undefined
+    },
+    shiftLongest(atLeast = 1) {
+      let longest: [Group, Set<Item>] | undefined
+      for (const entry of groups) {
+        if (entry[1].size >= (longest?.[1].size ?? atLeast)) longest = entry
+      }
+      return longest && takeOldest(...longest)
+    },
+    remove(group, item) {
+      const items = groups.get(group)
+      if (items?.has(item)) take(group, items, item)
+    },
+  }
+}

@@ -1,0 +1,53 @@
+import { type RoleOfPart, writeGrants } from '../../postgres/schema/grants.ts'
+import { PARTS, type Part, PRIVILEGES } from '../../postgres/schema/privileges.ts'
+import { type Command, defineCommand } from '../command.ts'
+import { UsageError } from '../failure.ts'
+import { repeated } from '../flags.ts'
+
+function roleOf(part: Part): ReturnType<typeof repeated> {
+  return repeated('ROLE', `a role for ${PRIVILEGES[part].purpose}`)
+}
+
+/** Prints the least privileges of database roles. */
+export const grants: Command = defineCommand({
+  name: 'grants',
+  summary: 'prints the least privileges of database roles, as SQL',
+  about: `Reads no database and changes nothing: the owner of the schema runs the SQL, after each migrate, because new tables and functions have no grants yet. The roles must exist. The SQL only adds privileges, except that functions of the schema can no longer be executed by every role. A role may be given to several flags. The role that migrates owns the schema and needs no grants.`,
+  flags: {
+    api: roleOf('api'),
+    platform: roleOf('platform'),
+    settings: roleOf('settings'),
+    worker: roleOf('worker'),
+    publisher: roleOf('publisher'),
+    administrator: roleOf('administrator'),
+  },
+  examples: [
+    {
+      purpose: 'an API that cannot read signing secrets, and a worker that sends webhooks',
+      line: 'business-api-kit grants --api app_api --worker app_worker | psql -v ON_ERROR_STOP=1 "$DATABASE_URL"',
+    },
+    {
+      purpose: 'one role for the API and the calls of the host',
+      line: 'business-api-kit grants --api app --platform app',
+    },
+  ],
+  async run(flags, session) {
+    const roles = PARTS.flatMap((part) => flags[part].map((role): RoleOfPart => ({ part, role })))
+    if (roles.length === 0)
+      throw new UsageError(`Give at least one of ${PARTS.map((part) => `--${part}`).join(', ')}`)
+    const statements = readStatements(roles)
+    await session.print(
+      { statements },
+      () => `begin;\n${statements.map((line) => `${line};\n`).join('')}commit;\n`,
+    )
+  },
+})
+
+function readStatements(roles: readonly RoleOfPart[]): readonly string[] {
+  try {
+    return writeGrants(roles)
+  } catch (error) {
+    if (error instanceof RangeError) throw new UsageError(error.message)
+    throw error
+  }
+}

@@ -1,0 +1,225 @@
+import { storeUnavailable } from '../../base/errors.ts'
+import { withDeadline } from '../../base/time.ts'
+import type { Connection } from './connection.ts'
+import { createDialBackoff } from './dial-backoff.ts'
+import { isConnectionLost, isReadOnlyServer, refusesSessions, unavailable } from './driver-faults.ts'
+import type { Servers } from './servers.ts'
+
+/** The open connections of a store, each taken by one statement at a time. */
+export interface Connections {
+  /**
+   * Takes an idle connection, or waits until one is free or opened.
+   *
+   * @returns null when no connection was free within `timeoutMs`
+   * @throws the failure of the opening; `BusinessApiError` with code `store_unavailable` when the connections are closed
+   */
+  take(timeoutMs: number): Promise<Connection | null>
+  /** Gives back a connection that has answered. */
+  giveBack(connection: Connection): void
+  /**
+   * Gives up a connection, because of the failure of a statement.
+   *
+   * @param sentAt on the monotonic clock, for a statement without an answer: idle connections that have shown no sign of
+   *   life since then are given up as well, because each would cost a caller the whole of its time
+   */
+  giveUp(connection: Connection, error: unknown, sentAt?: number): void
+  readonly isClosed: boolean
+  /** Rejects everything that waits or is under way, and closes the connections, in half a second at most. */
+  close(): Promise<void>
+}
+
+/**
+ * Opens connections as they are needed, up to a limit. Who needs a connection does not wait for the opening of one, but for
+ * whichever is free first. After a failure connections are opened one at a time, with a growing pause between: a server that
+ * accepts connections and closes them at once would otherwise be dialled thousands of times a second.
+ */
+export function createConnections(servers: Servers, maxConnections: number): Connections {
+  const idle: Connection[] = []
+  /** On the monotonic clock. */
+  const answeredAt = new WeakMap<Connection, number>()
+  const endsAt = new WeakMap<Connection, number>()
+  const connections = new Set<Connection>()
+  const waiting = new Set<Waiter>()
+  const backoff = createDialBackoff()
+  const closing = new AbortController()
+  let dials = 0
+  let nextDial: NodeJS.Timeout | undefined
+
+  // --- Connections are taken and given back ---
+
+  async function wait(timeoutMs: number): Promise<Connection | null> {
+    let leave = (): boolean => false
+    const turn = new Promise<Connection>((resolve, reject) => {
+      const waiter = { resolve, reject }
+      leave = () => waiting.delete(waiter)
+      waiting.add(waiter)
+    })
+    dial()
+    return withDeadline(turn, timeoutMs, () => {
+      // Its turn came in the same moment: the connection is for another.
+      if (!leave()) turn.then(release, () => {})
+      return null
+    })
+  }
+
+  function release(connection: Connection): void {
+    if (!connections.has(connection)) return
+    const [next] = waiting
+    if (performance.now() > (endsAt.get(connection) ?? 0)) retire(connection)
+    else if (next === undefined) keepIdle(connection)
+    else if (waiting.delete(next)) next.resolve(connection)
+  }
+
+  function keepIdle(connection: Connection): void {
+    connection.setActive(false)
+    idle.push(connection)
+    closeWhenUnused(connection)
+  }
+
+  /** Rejects those that wait when no connection is left to serve them: the pause until the next dial would only delay that. */
+  function rejectIfStranded(error: unknown): void {
+    if (connections.size + dials === 0) rejectWaiting(openFailure(error))
+  }
+
+  function rejectWaiting(error: unknown): void {
+    for (const { reject } of waiting) reject(error)
+    waiting.clear()
+  }
+
+  // --- Connections are opened ---
+
+  /** Opens as many connections as statements wait for, as far as the limit and the backoff let it. */
+  function dial(): void {
+    while (dials < waiting.size && connections.size + dials < maxConnections && !closing.signal.aborted) {
+      const delayMs = backoff.delay(dials)
+      if (delayMs === null) return
+      if (delayMs > 0) {
+        dialLater(delayMs)
+        return
+      }
+      void openOne()
+    }
+  }
+
+  function dialLater(delayMs: number): void {
+    nextDial ??= setTimeout(() => {
+      nextDial = undefined
+      dial()
+    }, delayMs)
+  }
+
+  async function openOne(): Promise<void> {
+    dials++
+    let connection: Connection | undefined
+    try {
+      connection = await servers.open({ onClosed: () => connection && drop(connection) }, closing.signal)
+      dials--
+      accept(connection)
+    } catch (error) {
+      dials--
+      backoff.failed()
+      rejectIfStranded(error)
+    }
+    dial()
+  }
+
+  function accept(connection: Connection): void {
+    // A server that cannot write has not come back yet.
+    if (!connection.server.isReadOnly) backoff.succeeded()
+    connections.add(connection)
+    endsAt.set(connection, connection.openedAt + servers.lifetimeMs())
+    release(connection)
+  }
+
+  // --- Connections are given up and closed ---
+
+  /** Forgets a connection. */
+  function drop(connection: Connection): void {
+    connections.delete(connection)
+    const place = idle.indexOf(connection)
+    if (place !== -1) idle.splice(place, 1)
+    dial()
+  }
+
+  /** What a given-up connection may still be doing in the server, PostgreSQL ends by its own limits. */
+  function discard(connection: Connection): void {
+    servers.avoid(connection)
+    connection.destroy()
+    drop(connection)
+  }
+
+  function retire(connection: Connection): void {
+    void connection.end(GOODBYE_MS)
+    drop(connection)
+  }
+
+  function closeWhenUnused(connection: Connection): void {
+    const { idleMs } = servers
+    if (idleMs === null) return
+    const usedAt = answeredAt.get(connection)
+    setTimeout(() => {
+      if (idle.includes(connection) && answeredAt.get(connection) === usedAt) retire(connection)
+    }, idleMs).unref()
+  }
+
+  function giveUpSilent(sentAt: number): void {
+    for (const connection of [...idle]) {
+      if ((answeredAt.get(connection) ?? connection.openedAt) < sentAt) discard(connection)
+    }
+  }
+
+  return {
+    async take(timeoutMs) {
+      if (closing.signal.aborted) throw closed()
+      const connection = idle.pop() ?? (await wait(timeoutMs))
+      connection?.setActive(true)
+      return connection
+    },
+    giveBack(connection) {
+      answeredAt.set(connection, performance.now())
+      release(connection)
+    },
+    giveUp(connection, error, sentAt) {
+      if (sentAt !== undefined) giveUpSilent(sentAt)
+      const isReadOnly = isReadOnlyServer(error)
+      if (isReadOnly) backoff.failed()
+      discard(connection)
+      if (isReadOnly) rejectIfStranded(error)
+    },
+    get isClosed() {
+      return closing.signal.aborted
+    },
+    async close() {
+      closing.abort(closed())
+      clearTimeout(nextDial)
+      rejectWaiting(closed())
+      const unused = new Set(idle)
+      for (const connection of connections) if (!unused.has(connection)) connection.destroy()
+      await Promise.all([...unused].map((connection) => connection.end(GOODBYE_MS)))
+    },
+  }
+}
+
+/** A statement that waits for a connection. */
+interface Waiter {
+  resolve(connection: Connection): void
+  reject(error: unknown): void
+}
+
+/** For the goodbye to the server, after which a socket is closed in any case. */
+const GOODBYE_MS = 500
+
+/** Left as it is where the statement is worth another try, which it then gets. */
+function openFailure(error: unknown): unknown {
+  if (refusesSessions(error)) {
+    return storeUnavailable(
+      "Cannot use PostgreSQL as its pooler refuses session parameters: set option 'sessions' to false",
+      error,
+    )
+  }
+  return isConnectionLost(error) ? error : unavailable(error)
+}
+
+function closed(): Error {
+  return storeUnavailable('Cannot use PostgreSQL as the store is closed')
+}

@@ -1,0 +1,63 @@
+import { setImmediate as turn } from 'node:timers/promises'
+import { storeUnavailable } from '../../base/errors.ts'
+import { withDeadline } from '../../base/time.ts'
+
+/** The work under way in a store, which a close waits for. */
+export interface Drain {
+  /**
+   * Begins a statement. Statements are begun during a drain too, because they may belong to work under way.
+   *
+   * @returns ends the statement
+   */
+  beginStatement(): () => void
+  /**
+   * Begins a request, which may send statements until its end.
+   *
+   * @returns ends the request; a second call does nothing
+   * @throws `BusinessApiError` with code `store_unavailable` since the drain began
+   */
+  beginRequest(): () => void
+  /** Begins the drain, and resolves when nothing is under way, after `timeoutMs` at the latest. */
+  finish(timeoutMs: number): Promise<void>
+}
+
+/** Creates a drain. */
+export function createDrain(): Drain {
+  let underWay = 0
+  let isFinishing = false
+  let reportIdle = (): void => {}
+
+  function begin(): () => void {
+    let hasEnded = false
+    underWay++
+    return () => {
+      if (hasEnded) return
+      hasEnded = true
+      underWay--
+      if (underWay === 0) reportIdle()
+    }
+  }
+
+  async function becomeIdle(): Promise<void> {
+    // A call that sends one statement after another does so in the same turn, or in the next.
+    await turn()
+    while (underWay > 0) {
+      await new Promise<void>((resolve) => {
+        reportIdle = resolve
+      })
+      await turn()
+    }
+  }
+
+  return {
+    beginStatement: begin,
+    beginRequest() {
+      if (isFinishing) throw storeUnavailable('Cannot begin a request as the store is being closed')
+      return begin()
+    },
+    async finish(timeoutMs) {
+      isFinishing = true
+      await withDeadline(becomeIdle(), timeoutMs, () => {})
+    },
+  }
+}

@@ -1,0 +1,114 @@
+import { type Connection, type ConnectionListener, openConnection, type ServerRole } from './connection.ts'
+import { resolveDriverOptions, type SessionOptions } from './driver-options.ts'
+import type { Address } from './sockets.ts'
+import type { DriverOptions, Source, TargetSessionAttributes } from './source.ts'
+
+/** The servers of a source: opens connections to those that `target_session_attrs` allows. */
+export interface Servers {
+  /**
+   * Opens a connection, to the server that worked last before the others.
+   *
+   * @param signal gives the opening up
+   * @throws the error of the server that was tried last
+   */
+  open(listener: ConnectionListener, signal: AbortSignal): Promise<Connection>
+  /** The server of a connection has failed: another one is tried first from now on. */
+  avoid(connection: Connection): void
+  /** Milliseconds after which an unused connection is closed; null for never. */
+  readonly idleMs: number | null
+  /** Milliseconds after which a connection is replaced; of each connection anew. Infinite for never. */
+  lifetimeMs(): number
+}
+
+/** For all servers together. */
+const OPEN_TIMEOUT_MS = 5000
+const OPEN_TIMEOUT_MIN_MS = 1000
+
+/** Whether a server may be used. */
+const ACCEPTS: Readonly<Record<TargetSessionAttributes, (role: ServerRole) => boolean>> = {
+  any: () => true,
+  'read-write': ({ isReadOnly }) => !isReadOnly,
+  'read-only': ({ isReadOnly }) => isReadOnly,
+  primary: ({ isInRecovery }) => !isInRecovery,
+  standby: ({ isInRecovery }) => isInRecovery,
+  'prefer-standby': ({ isInRecovery }) => isInRecovery,
+}
+
+/** The options of a source, and what connections make of them. */
+interface Known {
+  readonly given: DriverOptions
+  readonly options: DriverOptions
+  readonly addresses: readonly Address[]
+}
+
+/** Creates the servers of a source. Reads its options at the first use. */
+export function createServers(source: Source, session: SessionOptions): Servers {
+  const addressOf = new WeakMap<Connection, Address>()
+  let known: Known | undefined
+  let preferred = 0
+
+  function read(): Known {
+    if (known === undefined) {
+      const given = source.options()
+      known = { given, options: resolveDriverOptions(given, session), addresses: readAddresses(given) }
+    }
+    return known
+  }
+
+  /** Addresses in the order to be tried, with what each must be. */
+  function plan(addresses: readonly Address[]): (readonly [Address, TargetSessionAttributes])[] {
+    const ordered = [...addresses.slice(preferred), ...addresses.slice(0, preferred)]
+    const target = source.targetSessionAttributes()
+    const passes: TargetSessionAttributes[] = target === 'prefer-standby' ? ['standby', 'any'] : [target]
+    return passes.flatMap((pass) => ordered.map((address) => [address, pass] as const))
+  }
+
+  async function open(listener: ConnectionListener, signal: AbortSignal): Promise<Connection> {
+    const { options, addresses } = read()
+    const timeoutMs = Math.max(OPEN_TIMEOUT_MIN_MS, OPEN_TIMEOUT_MS / addresses.length)
+    let failure: unknown
+    for (const [address, target] of plan(addresses)) {
+      signal.throwIfAborted()
+      try {
+        const connection = await openConnection(options, address, listener, timeoutMs, signal)
+        if (ACCEPTS[target](connection.server)) {
+          addressOf.set(connection, address)
+          preferred = addresses.indexOf(address)
+          return connection
+        }
+        connection.destroy()
+        failure = wrongServer(target)
+      } catch (error) {
+        failure = error
+      }
+    }
+    throw failure
+  }
+
+  return {
+    open,
+    avoid(connection) {
+      const { addresses } = read()
+      if (addresses[preferred] === addressOf.get(connection)) preferred = (preferred + 1) % addresses.length
+    },
+    get idleMs() {
+      const seconds = Number(read().given.idle_timeout ?? 0)
+      return seconds > 0 ? seconds * 1000 : null
+    },
+    lifetimeMs() {
+      const given: unknown = read().given.max_lifetime
+      const seconds = Number(typeof given === 'function' ? given() : given)
+      return seconds > 0 ? seconds * 1000 : Number.POSITIVE_INFINITY
+    },
+  }
+}
+
+function wrongServer(target: TargetSessionAttributes): Error {
+  const message = `no server is what target_session_attrs=${target} asks for`
+  return Object.assign(new Error(message), { code: 'ERR_TARGET_SESSION_ATTRS' })
+}
+
+function readAddresses({ host, port, path }: DriverOptions): readonly Address[] {
+  if (path) return [{ host: String(path), port: 0, path: String(path) }]
+  return host.map((name, index) => ({ host: name, port: port[index] ?? 5432, path: null }))
+}

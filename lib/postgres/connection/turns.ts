@@ -1,0 +1,116 @@
+import { storeUnavailable } from '../../base/errors.ts'
+import { createFairQueue } from '../../base/fair-queue.ts'
+
+/** The holder of a share of the connections: the id of an organization, or a symbol for work of no single organization. */
+export type Share = string | symbol
+
+/** The turns of statements at the connections of a store. */
+export interface Turns {
+  /**
+   * Waits until a statement of `share` may use a connection, until {@link Turns.end}.
+   *
+   * @returns false when no connection came free within `timeoutMs`
+   * @throws `BusinessApiError` with code `store_unavailable` when too many statements wait; what
+   *   {@link Turns.rejectWaiting} is given
+   */
+  take(share: Share, timeoutMs: number): Promise<boolean>
+  end(share: Share): void
+  rejectWaiting(error: unknown): void
+}
+
+/** With fewer connections, half of them would be a single one. */
+const SHARED_FROM = 4
+
+interface Waiter {
+  readonly share: Share
+  begin(): void
+  reject(error: unknown): void
+}
+
+/**
+ * Shares the connections out, so that statements of one organization that wait for a lock do not hold up other
+ * organizations: one organization has at most half of the connections, and the last quarter goes to organizations without a
+ * connection. Waiting statements get their turns in round robin of the organizations. With fewer than four connections only
+ * the round robin holds.
+ *
+ * @param maxPending statements that have a connection or wait. One more is refused, or displaces the oldest waiting statement
+ *   of the organization with most
+ */
+export function createTurns(connections: number, maxPending: number): Turns {
+  const isShared = connections >= SHARED_FROM
+  const mostOfOne = isShared ? Math.floor(connections / 2) : connections
+  const firstComers = isShared ? Math.ceil(connections / 4) : 0
+  const waiting = createFairQueue<Share, Waiter>()
+  /** The numbers of statements with a connection, by share. */
+  const underWay = new Map<Share, number>()
+  let busy = 0
+
+  function mayBegin(share: Share): boolean {
+    if (busy >= connections) return false
+    const own = underWay.get(share) ?? 0
+    return own === 0 || (own < mostOfOne && busy < connections - firstComers)
+  }
+
+  function begin(share: Share): void {
+    underWay.set(share, (underWay.get(share) ?? 0) + 1)
+    busy++
+  }
+
+  function makeRoom(share: Share): void {
+    if (busy + waiting.size < maxPending) return
+    // Two more: with one more, two organizations would displace each other's statements for ever.
+    const gives = waiting.shiftLongest(waiting.countOf(share) + 2)
+    if (!gives) throw full(maxPending)
+    gives.reject(full(maxPending))
+  }
+
+  function wait(share: Share, timeoutMs: number): Promise<boolean> {
+    return new Promise((resolve, reject) => {
+      const waiter: Waiter = {
+        share,
+        begin() {
+          clearTimeout(timer)
+          resolve(true)
+        },
+        reject(error) {
+          clearTimeout(timer)
+          reject(error)
+        },
+      }
+      const timer = setTimeout(() => {
+        waiting.remove(share, waiter)
+        resolve(false)
+      }, timeoutMs)
+      waiting.add(share, waiter)
+    })
+  }
+
+  return {
+    async take(share, timeoutMs) {
+      makeRoom(share)
+      // Passes over no waiting statement: none of them may begin, or `end` would have let it.
+      if (!mayBegin(share)) return wait(share, timeoutMs)
+      begin(share)
+      return true
+    },
+    end(share) {
+      busy--
+      const left = (underWay.get(share) ?? 0) - 1
+      if (left > 0) underWay.set(share, left)
+      else underWay.delete(share)
+      while (busy < connections) {
+        const next = waiting.shift(mayBegin)
+        if (!next) return
+        begin(next.share)
+        next.begin()
+      }
+    },
+    rejectWaiting(error) {
+      for (let next = waiting.shift(); next; next = waiting.shift()) next.reject(error)
+    },
+  }
+}
+
+function full(maxPending: number): Error {
+  return storeUnavailable(`Cannot use PostgreSQL as ${maxPending} statements are waiting already`)
+}

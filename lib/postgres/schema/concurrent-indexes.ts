@@ -1,0 +1,130 @@
+import { randomUUID } from 'node:crypto'
+import postgres, { type Sql } from 'postgres'
+import { storeUnavailable } from '../../base/errors.ts'
+import { sleep } from '../../base/time.ts'
+import { readIndexStatements } from './index-statements.ts'
+import { describeWait, type LockWait, type LockWatch } from './lock-watch.ts'
+import type { Migration } from './migrations.ts'
+
+// Migrations with the mark `concurrent`: statements that PostgreSQL refuses inside a transaction. They stop neither readers
+// nor writers: a build waits for the end of every older transaction, and no other session waits for the build.
+
+/** The limits of a build. */
+export interface BuildOptions {
+  /** On the monotonic clock, in milliseconds: no other transaction is waited for any longer then. */
+  readonly deadlineAt: number
+  readonly warn: (message: string) => void
+}
+
+const LOOK_EVERY_MS = 500
+
+/**
+ * Carries out the statements of a migration, outside a transaction. A finished index of an earlier try stays; an unfinished
+ * index is dropped and built again. The caller keeps other processes out.
+ *
+ * @throws BusinessApiError `store_unavailable` when an older transaction has not ended by the deadline
+ * @throws Error naming the file, with PostgreSQL's error as `cause`
+ */
+export async function buildConcurrently(
+  migration: Migration,
+  watch: LockWatch,
+  options: BuildOptions,
+): Promise<void> {
+  const statements = readIndexStatements(migration.name, migration.text)
+  const builder = await watch.open()
+  try {
+    for (const { kind, index, text } of statements) {
+      const run = (statement: string): Promise<void> =>
+        runWatched(builder, watch, migration.name, statement, options)
+      if (kind === 'create' && (await isFinished(index, run, watch, migration.name, options))) continue
+      await run(text)
+    }
+  } finally {
+    await builder.end({ timeout: 1 })
+  }
+}
+
+/** Whether the index is there. One that is unfinished is dropped. */
+async function isFinished(
+  index: string,
+  run: (statement: string) => Promise<void>,
+  watch: LockWatch,
+  name: string,
+  { deadlineAt, warn }: BuildOptions,
+): Promise<boolean> {
+  for (;;) {
+    const [[isValid = null, builder = null] = []] = await watch.read(`
+      select i.indisvalid::text, (
+               select p.pid::text from pg_catalog.pg_stat_progress_create_index p where p.index_relid = i.indexrelid limit 1
+             )
+        from pg_catalog.pg_index i where i.indexrelid = pg_catalog.to_regclass('${index}')`)
+    if (isValid === null) return false
+    if (isValid === 'true') return true
+    if (builder === null) {
+      await run(`drop index concurrently if exists ${index}`)
+      return false
+    }
+    // A process that has died, and whose session PostgreSQL has not noticed to be gone, may still finish it.
+    if (performance.now() >= deadlineAt) {
+      throw storeUnavailable(
+        `Cannot apply migration '${name}': session ${builder} still builds ${index}; wait for its end, then migrate again`,
+      )
+    }
+    warn(`Migration '${name}' waits for session ${builder}, which builds ${index}`)
+    await sleep(LOOK_EVERY_MS)
+  }
+}
+
+/** Sends a statement, says what it waits for, and cancels it when it still waits at the deadline. */
+async function runWatched(
+  builder: Sql,
+  watch: LockWatch,
+  name: string,
+  statement: string,
+  { deadlineAt, warn }: BuildOptions,
+): Promise<void> {
+  // Behind a pooler the session of a statement is known by its text only.
+  const mark = `/* business-api-kit ${randomUUID()} */`
+  const session = `query like '${mark}%'`
+  let lastWait: LockWait | null = null
+  let isOver = false
+
+  async function observe(): Promise<void> {
+    while (!isOver) {
+      await sleep(LOOK_EVERY_MS, { keepsAlive: false })
+      const wait = isOver ? null : await watch.look(session).catch(() => null)
+      if (wait === null || wait.blockers.length === 0) continue
+      lastWait = wait
+      warn(`Migration '${name}' builds an index, and holds up nothing meanwhile: ${describeWait(wait)}`)
+      if (performance.now() < deadlineAt) continue
+      await watch.read(`select pg_catalog.pg_cancel_backend(${wait.pid})::text`).catch(() => {})
+    }
+  }
+
+  const observing = observe()
+  try {
+    await builder.unsafe(`${mark} ${statement}`)
+  } catch (cause) {
+    throw failureOf(name, cause, lastWait, performance.now() >= deadlineAt)
+  } finally {
+    isOver = true
+    await observing
+  }
+}
+
+const QUERY_CANCELED = '57014'
+
+function failureOf(name: string, cause: unknown, wait: LockWait | null, isLate: boolean): Error {
+  const reason = cause instanceof Error ? cause.message : String(cause)
+  const isCanceled = cause instanceof postgres.PostgresError && cause.code === QUERY_CANCELED
+  if (isCanceled && isLate) {
+    return storeUnavailable(
+      `Cannot apply migration '${name}': ${describeWait(wait)}; then migrate again`,
+      cause,
+    )
+  }
+  const advice = isCanceled
+    ? '; if the user has a statement_timeout and a pooler stands between, connect directly, or alter role … set statement_timeout = 0'
+    : ''
+  return new Error(`Cannot apply migration '${name}': ${reason}${advice}`, { cause })
+}

@@ -1,0 +1,158 @@
+import postgres, { type Sql } from 'postgres'
+
+/** A session whose locks, or whose old transaction, another session waits for. */
+export interface Blocker {
+  readonly pid: number
+  /** Identifies its transaction for as long as that lasts; null for a prepared transaction. */
+  readonly transaction: string | null
+  /** Null where the user of the connection may not see it. */
+  readonly user: string | null
+  readonly application: string | null
+  readonly state: string | null
+  /** Age of its transaction in seconds. */
+  readonly seconds: number | null
+}
+
+/** The wait of a session. */
+export interface LockWait {
+  /** Process id of the waiting session. */
+  readonly pid: number
+  /** `business_api.clients`; null for what is no table or index. */
+  readonly relation: string | null
+  /** Empty when the session does not wait. */
+  readonly blockers: readonly Blocker[]
+}
+
+/** Looks at the locks of the database from a connection of its own, which is opened at the first look. */
+export interface LockWatch {
+  /** @param session a condition on `pg_stat_activity`. @returns null when there is no such session */
+  look(session: string): Promise<LockWait | null>
+  /** Tells if one of the transactions still goes on. */
+  areLeft(blockers: readonly Blocker[]): Promise<boolean>
+  /** Sends a statement and gives its rows as text. */
+  read(statement: string): Promise<readonly (readonly (string | null)[])[]>
+  /** Opens one more connection like this, without any limit on the time of statements. */
+  open(): Promise<Sql>
+  close(): Promise<void>
+}
+
+/** Creates a watch beside a pool, with the options of that pool. */
+export function createLockWatch(pool: Sql): LockWatch {
+  let connection: Sql | undefined
+  const read = (statement: string): ReturnType<LockWatch['read']> => {
+    connection ??= openBeside(pool)
+    return readText(connection, statement)
+  }
+
+  return {
+    read,
+
+    async look(session) {
+      const [[wait] = []] = await read(`
+        select json_build_object(
+          'pid', waiting.pid,
+          'relation', (
+            select case when n.nspname is null then null else n.nspname || '.' || c.relname end
+              from pg_catalog.pg_locks l
+              join pg_catalog.pg_class c on c.oid = l.relation
+              join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+             where l.pid = waiting.pid and not l.granted limit 1
+          ),
+          'blockers', (
+            select coalesce(json_agg(json_build_object(
+                     'pid', blocker.pid,
+                     'transaction', (
+                       select l.virtualtransaction from pg_catalog.pg_locks l
+                        where l.pid = blocker.pid and l.locktype = 'virtualxid' and l.granted limit 1
+                     ),
+                     'user', a.usename, 'application', a.application_name, 'state', a.state,
+                     'seconds', extract(epoch from clock_timestamp() - a.xact_start)
+                   )), '[]')
+              from (select distinct unnest(pg_catalog.pg_blocking_pids(waiting.pid)) as pid) as blocker
+              left join pg_catalog.pg_stat_activity a on a.pid = blocker.pid
+          )
+        )::text
+        from (
+          select pid from pg_catalog.pg_stat_activity where ${session} and pid <> pg_catalog.pg_backend_pid() limit 1
+        ) as waiting`)
+      return JSON.parse(wait ?? 'null') as LockWait | null
+    },
+
+    async areLeft(blockers) {
+      const transactions = blockers.map(({ transaction }) => `'${transaction ?? ''}'`)
+      if (transactions.length === 0) return false
+      const [[left] = []] = await read(`
+        select exists (
+          select 1 from pg_catalog.pg_locks l
+           where l.locktype = 'virtualxid' and l.granted and l.virtualtransaction in (${transactions.join()})
+        )::text`)
+      return left === 'true'
+    },
+
+    async open() {
+      const limitless = openBeside(pool, { statement_timeout: 0, lock_timeout: 0, search_path: '' })
+      try {
+        await limitless.unsafe('select 1')
+        return limitless
+      } catch (error) {
+        await limitless.end({ timeout: 0 })
+        // A pooler does not know the parameters: its user's own settings hold.
+        if (!(error instanceof postgres.PostgresError) || error.code !== PROTOCOL_VIOLATION) throw error
+        return openBeside(pool)
+      }
+    },
+
+    close: async () => void (await connection?.end({ timeout: 1 })),
+  }
+}
+
+const PROTOCOL_VIOLATION = '08P01'
+
+/** A connection to the same server, as the same user. */
+function openBeside({ options }: Sql, parameters: Record<string, string | number> = {}): Sql {
+  // postgres.js takes options that it has read as they are.
+  const read = {
+    ...options,
+    max: 1,
+    fetch_types: false,
+    prepare: false,
+    transform: { undefined: undefined, column: {}, value: {}, row: {} },
+    onnotice: () => {},
+    connection: { ...options.connection, ...parameters },
+    shared: { retries: 0, typeArrayMap: {} },
+  }
+  return postgres(read as Parameters<typeof postgres>[0] & object)
+}
+
+/** Sends a statement and gives its rows as arrays of text, untouched by a host's type parsers and transforms. */
+export async function readText(sql: Pick<Sql, 'unsafe'>, statement: string): Promise<(string | null)[][]> {
+  const rows = await sql.unsafe(statement).raw()
+  // Object.values, as a transform of rows sees raw rows too and may have made an object of the array.
+  return rows.map((row) =>
+    Object.values<Uint8Array | null>(row).map((value) => value && Buffer.from(value).toString()),
+  )
+}
+
+// --- In words ---
+
+/** `session 4711 (psql of app, idle in transaction for 42 s)`, and what to do about it. Repeats no statement: that may hold a secret. */
+export function describeWait(wait: LockWait | null): string {
+  const [first, ...others] = wait?.blockers ?? []
+  if (wait === null || first === undefined) {
+    return 'it waits for a lock that another session holds; look for a long transaction in pg_stat_activity, and end it'
+  }
+  const more = others.length === 0 ? '' : ` and ${others.length} more`
+  const place =
+    wait.relation === null ? 'the transaction' : `a lock on ${wait.relation}, held by the transaction`
+  return (
+    `it waits for ${place} of session ${first.pid}${describeSession(first)}${more}; ` +
+    `end that transaction, or run: select pg_terminate_backend(${first.pid})`
+  )
+}
+
+function describeSession({ user, application, state, seconds }: Blocker): string {
+  const owner = [application, user && `of user ${user}`].filter(Boolean).join(' ')
+  const course = [state, seconds !== null && `for ${Math.round(seconds)} s`].filter(Boolean).join(' ')
+  const known = [owner, course].filter((part) => part !== '').join(', ')
+  return known === '' ? '' : ` (${known})`
+}

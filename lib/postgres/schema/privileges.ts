@@ -1,0 +1,304 @@
+// The least privileges of database roles, in one place: one list, and therefore long. test/store/privileges.test.ts carries
+// out every verb of the store with them, and fails for a table or function of the schema that no role's list mentions.
+
+/** A part of an application, with a database role of its own; several parts may share a role. */
+export type Part = 'api' | 'platform' | 'settings' | 'worker' | 'publisher' | 'administrator'
+
+/** Privileges on a table: `true` for the whole table, else the columns. */
+export interface TablePrivileges {
+  readonly select?: true | readonly string[]
+  readonly insert?: true
+  readonly update?: readonly string[]
+  readonly delete?: true
+}
+
+/** Privileges inside the schema `business_api`. */
+export interface Privileges {
+  /** For people: what the part does. */
+  readonly purpose: string
+  readonly tables: Readonly<Record<string, TablePrivileges>>
+  /** Functions to be executed, the ones that other functions call included. */
+  readonly functions: readonly string[]
+}
+
+type Lists = Omit<Privileges, 'purpose'>
+
+/** Every part: explains errors by the state of the migrations. */
+const BASE: Lists = { tables: { migrations: { select: ['id', 'name', 'breaking'] } }, functions: [] }
+
+/** Parts that write events with their deliveries. Of endpoints, the state and the types only. */
+const PUBLISHING: Lists = {
+  tables: {
+    events: { select: ['organization_id', 'id', 'type'], insert: true },
+    deliveries: { select: ['state'], insert: true },
+    webhook_endpoints: { select: ['organization_id', 'id', 'state', 'types'] },
+    event_limits: { select: true },
+  },
+  functions: ['insert_events'],
+}
+
+/** Parts that take idempotency keys. An expired entry is taken over. */
+const IDEMPOTENCY: Lists = {
+  tables: {
+    idempotency_keys: {
+      select: true,
+      insert: true,
+      update: ['fingerprint', 'record_id', 'reply', 'expires_at'],
+    },
+  },
+  functions: [],
+}
+
+const API = merge(BASE, PUBLISHING, IDEMPOTENCY, {
+  tables: {
+    api_keys: {
+      select: [
+        'organization_id',
+        'id',
+        'digest',
+        'scopes',
+        'per_second',
+        'burst',
+        'expires_at',
+        'revoked_at',
+        'last_used_at',
+      ],
+      update: ['last_used_at'],
+    },
+    organization_limits: { select: true },
+    rate_buckets: { select: true, insert: true, update: ['full_at'] },
+    businesses: { select: true, insert: true },
+    clients: { select: true, insert: true },
+    leads: { select: true, insert: true },
+    invoices: { select: true },
+    proposals: { select: true },
+    projects: { select: true },
+  },
+  functions: [
+    'admit',
+    'likely_organization',
+    'describe_bucket',
+    'business_representation',
+    'client_representation',
+    'lead_representation',
+  ],
+})
+
+const PLATFORM = merge(BASE, PUBLISHING, IDEMPOTENCY, {
+  tables: {
+    businesses: { select: true, insert: true },
+    clients: {
+      select: true,
+      insert: true,
+      update: ['status', 'total_revenue', 'monthly_revenue', 'latest_changes'],
+    },
+    leads: { select: true, insert: true, update: ['stage', 'lead_score', 'score_band', 'latest_changes'] },
+    invoices: {
+      select: true,
+      insert: true,
+      update: ['status', 'issue_date', 'due_date', 'amount_paid', 'latest_changes'],
+    },
+    payments: { select: ['organization_id', 'id'], insert: true },
+    proposals: {
+      select: true,
+      insert: true,
+      update: [
+        'title',
+        'status',
+        'total',
+        'monthly_total',
+        'currency',
+        'minor_units',
+        'version',
+        'signed_by',
+        'signed_at',
+        'latest_changes',
+      ],
+    },
+    projects: { select: true, insert: true, update: ['status', 'latest_changes'] },
+    number_series: { select: true, insert: true, update: ['last'] },
+  },
+  functions: [
+    'render_template',
+    'render_events',
+    'format_number',
+    'next_number',
+    'first_free_number',
+    'new_id',
+    'business_representation',
+    'client_representation',
+    'lead_representation',
+    'invoice_representation',
+    'proposal_representation',
+    'project_representation',
+  ],
+})
+
+const SETTINGS = merge(BASE, {
+  tables: {
+    api_keys: { select: true, insert: true, update: ['revoked_at', 'expires_at', 'successor_id'] },
+    // The bucket of tests.
+    rate_buckets: { select: true, insert: true, update: ['full_at'] },
+    organization_limits: { select: true, insert: true, update: ['per_second', 'burst'], delete: true },
+    settings_turns: { select: true, insert: true, update: ['turn'] },
+    audit_entries: { select: true, insert: true, update: ['details'] },
+    webhook_endpoints: {
+      select: true,
+      insert: true,
+      update: [
+        'url',
+        'description',
+        'types',
+        'header_names',
+        'sealed_headers',
+        'sealed_secret',
+        'previous_sealed_secret',
+        'previous_secret_expires_at',
+        'state',
+        'disabled_reason',
+        'failures',
+        'failing_since',
+      ],
+    },
+    deliveries: {
+      select: true,
+      update: ['state', 'reason', 'due_at', 'finished_at', 'attempts_before', 'is_backing_off'],
+    },
+    events: { select: true },
+    delivery_attempts: { select: true },
+  },
+  functions: [
+    'take_settings_turn',
+    'count_api_keys_in_force',
+    'insert_api_key',
+    'rotate_api_key',
+    'insert_endpoint',
+    'is_recorded',
+    'is_change_made',
+  ],
+})
+
+const WORKER = merge(BASE, PUBLISHING, {
+  tables: {
+    deliveries: {
+      select: true,
+      update: [
+        'state',
+        'reason',
+        'due_at',
+        'finished_at',
+        'attempts',
+        'is_backing_off',
+        'claim_token',
+        'claimed_at',
+        'lease_until',
+      ],
+      delete: true,
+    },
+    // A row is locked before it is deleted, and PostgreSQL lets those lock who may update a column.
+    events: { select: true, update: ['organization_id'], delete: true },
+    idempotency_keys: {
+      select: ['organization_id', 'operation', 'key', 'expires_at'],
+      update: ['organization_id'],
+      delete: true,
+    },
+    delivery_attempts: { select: true, insert: true, delete: true },
+    webhook_endpoints: {
+      select: true,
+      update: [
+        'state',
+        'disabled_reason',
+        'failures',
+        'failing_since',
+        'noticed_attempt',
+        'secret_expiry_noticed',
+        'secret_expiry_noticed_by',
+      ],
+      delete: true,
+    },
+    api_keys: {
+      select: [
+        'organization_id',
+        'id',
+        'name',
+        'expires_at',
+        'revoked_at',
+        'successor_id',
+        'expiry_noticed',
+        'expiry_noticed_by',
+      ],
+      update: ['expiry_noticed', 'expiry_noticed_by'],
+    },
+    invoices: { select: true, update: ['status'] },
+    purge_progress: {
+      select: true,
+      update: ['retention_ms', 'walk', 'revisit', 'revisited_at', 'purged_at', 'rests_until'],
+    },
+  },
+  functions: [
+    'claim_deliveries',
+    'reclaim_expired_leases',
+    'promote_due_retries',
+    'skip_pending',
+    'read_deliveries',
+    'read_claims',
+    'release_deliveries',
+    'write_attempt_results',
+    'recall_attempt_results',
+    'continue_purge',
+    'purge_part',
+    'purge_events',
+    'purge_idempotency_keys',
+    'purge_removed_endpoints',
+    'purge_lag',
+    'render_template',
+    'new_id',
+    'invoice_representation',
+  ],
+})
+
+/** What each part may do, and no more. */
+export const PRIVILEGES: Readonly<Record<Part, Privileges>> = {
+  api: { purpose: 'createBusinessApi: serves the REST API, and reads no sealed secret', ...API },
+  platform: { purpose: "createPlatform: the host's own calls", ...PLATFORM },
+  settings: {
+    purpose: 'createDeveloperSettings: API keys, endpoints, secrets, the delivery log',
+    ...SETTINGS,
+  },
+  worker: { purpose: 'createDeliveryLoop: sends events, and forgets what is old', ...WORKER },
+  publisher: {
+    purpose: 'business_api.publish_event, from any language',
+    ...merge(PUBLISHING, { tables: {}, functions: ['publish_event', 'event_types', 'new_id'] }),
+  },
+  administrator: {
+    purpose: 'every command of business-api-kit except migrate',
+    ...merge(SETTINGS, WORKER),
+  },
+}
+
+/** Every part, in the order of the lists. */
+export const PARTS = Object.keys(PRIVILEGES) as readonly Part[]
+
+function merge(...lists: readonly Lists[]): Lists {
+  const tables: Record<string, TablePrivileges> = {}
+  for (const [name, privileges] of lists.flatMap((list) => Object.entries(list.tables))) {
+    tables[name] = mergeTable(tables[name] ?? {}, privileges)
+  }
+  return { tables, functions: [...new Set(lists.flatMap(({ functions }) => functions))] }
+}
+
+function mergeTable(some: TablePrivileges, more: TablePrivileges): TablePrivileges {
+  const select =
+    some.select === true || more.select === true ? true : union(some.select ?? [], more.select ?? [])
+  const update = union(some.update ?? [], more.update ?? [])
+  return {
+    ...some,
+    ...more,
+    ...(select === true || select.length > 0 ? { select } : {}),
+    ...(update.length > 0 ? { update } : {}),
+  }
+}
+
+function union(some: readonly string[], more: readonly string[]): readonly string[] {
+  return [...new Set([...some, ...more])]
+}

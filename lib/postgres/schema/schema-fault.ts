@@ -1,0 +1,104 @@
+import type { Fragment, ISql } from 'postgres'
+import { BusinessApiError, SCHEMA_MISSING, SCHEMA_OUTDATED } from '../../base/errors.ts'
+import type { Statement } from '../connection/pool.ts'
+import {
+  type AppliedMigration,
+  compareMigrations,
+  readMigrations,
+  refuseUnusable,
+  type SchemaState,
+} from './migrations.ts'
+
+// A schema that does not fit this version shows in the errors of statements only: to ask for the version beforehand would
+// cost every call a statement.
+
+/** PostgreSQL does not find an object that a statement names. */
+const NOT_FOUND = new Set([
+  '3F000', // invalid_schema_name
+  '42P01', // undefined_table
+  '42703', // undefined_column
+  '42704', // undefined_object
+  '42883', // undefined_function
+  '42P10', // invalid_column_reference: no such unique constraint for ON CONFLICT
+])
+
+/** Sends a statement that answers one row of text columns. */
+export type SendRow = (
+  build: (sql: ISql, answerTag: Fragment) => Statement,
+) => Promise<readonly (string | null)[]>
+
+/** Gives the library's error for an error of PostgreSQL that the state of the schema explains, or else the error itself. */
+export type ExplainError = (error: unknown) => Promise<unknown>
+
+/** After so many milliseconds the state is read again: a migration may have been applied meanwhile. */
+const STATE_MS = 1000
+
+/**
+ * Creates the explanation of errors by the state of the schema, which many failing statements read once.
+ *
+ * @param send must not explain its own errors
+ */
+export function createSchemaFaults(send: SendRow): ExplainError {
+  let state: Promise<SchemaState> | undefined
+  let readAt = Number.NEGATIVE_INFINITY
+
+  function readState(): Promise<SchemaState> {
+    if (state === undefined || performance.now() - readAt > STATE_MS) {
+      readAt = performance.now()
+      state = readSchemaState(send)
+    }
+    return state
+  }
+
+  return async (error) => {
+    if (!isNotFound(error)) return error
+    // A database that cannot be asked is no reason to hide its error.
+    const schema = await readState().catch(() => null)
+    return (schema && explain(schema, error)) ?? error
+  }
+}
+
+function isNotFound(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && NOT_FOUND.has(String(error.code))
+}
+
+const ADVICE = "run 'business-api-kit migrate', or call migrate() of business-api-kit/postgres, and try again"
+
+function explain(schema: SchemaState, cause: unknown): Error | undefined {
+  try {
+    refuseUnusable(schema)
+  } catch (error) {
+    return Object.assign(error instanceof Error ? error : new Error(String(error)), { cause })
+  }
+  const [first] = schema.pending
+  if (first === undefined) return undefined
+  if (schema.current === 0) {
+    const message = `Cannot use this database because it was never migrated: ${ADVICE}`
+    return new BusinessApiError(SCHEMA_MISSING, message, { cause })
+  }
+  const which = schema.pending.length === 1 ? `'${first.name}' is` : `'${first.name}' and later ones are`
+  return new BusinessApiError(
+    SCHEMA_OUTDATED,
+    `Cannot use this database because the migration ${which} pending: ${ADVICE}`,
+    { cause },
+  )
+}
+
+/** Reads how far a database has been migrated: two statements, as one that names a table which is not there is refused whole. */
+export async function readSchemaState(send: SendRow): Promise<SchemaState> {
+  return compareMigrations(await readApplied(send), await readMigrations())
+}
+
+async function readApplied(send: SendRow): Promise<AppliedMigration[]> {
+  const [table] = await send(
+    (sql, answerTag) => sql`select pg_catalog.to_regclass('business_api.migrations')::text, ${answerTag}`,
+  )
+  if (table === null) return []
+  const [applied] = await send(
+    (sql, answerTag) => sql`
+      select coalesce(pg_catalog.json_agg(item), '[]')::text, ${answerTag} from (
+        select id, name, breaking from business_api.migrations order by id
+      ) as item`,
+  )
+  return JSON.parse(applied ?? '[]') as AppliedMigration[]
+}

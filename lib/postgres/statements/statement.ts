@@ -1,0 +1,89 @@
+import type { RecordDatabase } from '../connection/database.ts'
+import type { Share } from '../connection/turns.ts'
+
+/** A value that a statement binds. */
+export type Value = string | number | null
+
+/** A statement of a fixed text, built once. */
+export interface Statement<Values, Column extends string, Bytes extends Column = never> {
+  /** With the answer tag as the last parameter and the last column. */
+  readonly text: string
+  /** The names of the parameters before the tag, in order. */
+  readonly parameters: readonly (keyof Values & string)[]
+  /** The names of the columns before the tag, in order. */
+  readonly columns: readonly Column[]
+  /** The columns of which the bytes pass through. */
+  readonly bytes: readonly Bytes[]
+}
+
+/** The parts of a statement. `@name` stands for a parameter, as often as the value is needed. */
+export interface StatementParts<Column extends string, Bytes extends Column> {
+  /** The steps of `with`. */
+  readonly steps?: readonly string[]
+  /** The columns of the one row of the answer: texts, or null. */
+  readonly answer: Readonly<Record<Column, string>>
+  /** The columns of which the bytes pass through. */
+  readonly bytes?: readonly Bytes[]
+  /** The text that follows the columns, from `from` on. */
+  readonly from?: string
+}
+
+const PARAMETER = /@([a-z]\w*)/gi
+
+/** Builds the text of a statement of constants; a value never becomes part of a text. */
+export function defineStatement<Values, Column extends string, Bytes extends Column = never>({
+  steps = [],
+  answer,
+  bytes = [],
+  from = '',
+}: StatementParts<Column, Bytes>): Statement<Values, Column, Bytes> {
+  const columns = Object.keys(answer) as Column[]
+  const template = [
+    steps.length === 0 ? '' : `with ${steps.join(',\n')}`,
+    `select ${columns.map((column) => answer[column]).join(',\n  ')}, @answerTag::text`,
+    from,
+  ].join('\n')
+  const names = [...new Set([...template.matchAll(PARAMETER)].map(([, name = '']) => name))]
+  const ordered = [...names.filter((name) => name !== ANSWER_TAG), ANSWER_TAG]
+  return {
+    text: template.replace(PARAMETER, (_, name: string) => `$${ordered.indexOf(name) + 1}`),
+    parameters: ordered.slice(0, -1) as (keyof Values & string)[],
+    columns,
+    bytes,
+  }
+}
+
+const ANSWER_TAG = 'answerTag'
+
+/** The columns of an answer by name. */
+export type Answer<Column extends string, Bytes extends Column> = {
+  readonly [Name in Column]: (Name extends Bytes ? Buffer : string) | null
+}
+
+/**
+ * Sends a statement, prepared where the connections may, and gives the one row of its answer by name.
+ *
+ * @param share the organization whose share of the connections the statement takes; null for work of no one organization
+ * @param lockWaitMs how long the statement may wait for a lock on top of its ordinary time
+ * @throws as {@link RecordDatabase.rowFor}
+ */
+export async function ask<Values extends object, Column extends string, Bytes extends Column>(
+  database: RecordDatabase,
+  share: Share | null,
+  { text, parameters, columns, bytes }: Statement<Values, Column, Bytes>,
+  values: Values & { readonly [Name in keyof Values]: Value },
+  lockWaitMs = 0,
+): Promise<Answer<Column, Bytes>> {
+  const bound = parameters.map((name) => values[name] as Value)
+  const row = await database.bytesFor(
+    share,
+    (sql, _, answerTag) => sql.unsafe(text, [...bound, answerTag], { prepare: true }),
+    lockWaitMs,
+  )
+  const answer: Record<string, string | Buffer | null> = {}
+  for (const [index, name] of columns.entries()) {
+    const column = row[index] ?? null
+    answer[name] = (bytes as readonly string[]).includes(name) ? column : (column?.toString('utf8') ?? null)
+  }
+  return answer as Answer<Column, Bytes>
+}

@@ -1,0 +1,324 @@
+-- Retention: what is old is purged in bounded parts, each of which continues where the previous one ended. A part costs the
+-- same with a million deliveries and with ten million. 0016-due-deliveries.sql says why each function limits the planner.
+--
+-- Locks: nothing in use; every object is new.
+
+-- The purge that all delivery loops share: a single row, of no organization. A part holds the row, so that one process at a
+-- time purges. On a distributed database this is a reference table.
+create table business_api.purge_progress (
+  organization_id text collate "C" not null default '',
+  -- Age of the events that the latest part was for. Until there is one, the default of a delivery loop.
+  retention_ms double precision not null default 2592000000,
+  -- How far the purge has come along events_created_at_idx, and along the expiry of idempotency keys. It never goes back.
+  walk jsonb not null default '{}',
+  -- A second purge, which begins with the oldest event each hour: for events that had to stay when the first one came by, for
+  -- events published with an old created_at, and for removed endpoints. Null between two of them.
+  revisit jsonb,
+  revisited_at timestamptz not null default '-infinity',
+  -- No part begins before: the purge takes its share of the time, however many processes run.
+  rests_until timestamptz not null default '-infinity',
+  -- When the latest part succeeded; null: none ever did.
+  purged_at timestamptz,
+  constraint purge_progress_pkey primary key (organization_id),
+  constraint purge_progress_organization_id_check check (organization_id = '')
+);
+insert into business_api.purge_progress default values;
+
+-- Purges old events with their deliveries and attempts, from a position of events_created_at_idx on. Events with a delivery
+-- that is still to be sent are walked past. A delivery that is being sent again in this moment keeps its event too: all
+-- deliveries of an event are locked before the event goes. Returns, as JSON, the events purged, the position of the last event
+-- looked at, and whether it was the last that is old enough. The entry of a purge by hand is left in each organization that
+-- loses events.
+create function business_api.purge_events(
+  old_before timestamptz, place jsonb, event_limit integer, entry jsonb
+) returns jsonb
+language plpgsql volatile
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_bitmapscan = off
+as $$
+declare
+  after_time timestamptz := coalesce((place ->> 'createdAt')::timestamptz, '-infinity');
+  after_organization text := coalesce(place ->> 'organizationId', '');
+  after_id text := coalesce(place ->> 'id', '');
+  -- More than are purged: a few events that stay must not make a part smaller, and many must not stop a small one.
+  candidate_limit integer := greatest(event_limit + 100, 1000);
+  -- An event of many endpoints counts for more: a part must not take long.
+  delivery_limit bigint := event_limit * 10;
+  purged jsonb;
+  next_place jsonb;
+  candidates integer;
+  inspections integer;
+begin
+  with candidate as materialized (
+    select e.organization_id, e.id, e.created_at from business_api.events e
+     where e.created_at < old_before
+       and (e.created_at, e.organization_id, e.id) > (after_time, after_organization, after_id)
+     order by e.created_at, e.organization_id, e.id
+     limit candidate_limit
+  ), counted as materialized (
+    select c.organization_id, c.id, c.created_at, delivered.total, delivered.unsent,
+           row_number() over in_order as number,
+           count(*) filter (where delivered.unsent = 0) over in_order as events_so_far,
+           sum(delivered.total) filter (where delivered.unsent = 0) over in_order as deliveries_so_far
+      from candidate c, lateral (
+        select count(*) as total, count(*) filter (where d.state in ('pending', 'in_flight')) as unsent
+          from business_api.deliveries d
+         where d.event_id = c.id and d.organization_id = c.organization_id
+      ) as delivered
+    window in_order as (order by c.created_at, c.organization_id, c.id rows unbounded preceding)
+  ), inspected as materialized (
+    select c.* from counted c
+     where c.number = 1 or c.events_so_far <= event_limit and coalesce(c.deliveries_so_far, 0) <= delivery_limit
+  ), old_event as materialized (
+    select e.organization_id, e.id, i.total
+      from inspected i
+      join business_api.events e on e.organization_id = i.organization_id and e.id = i.id
+     where i.unsent = 0
+       for update of e skip locked
+  ), final_delivery as materialized (
+    select d.organization_id, d.event_id, o.total
+      from old_event o
+      join business_api.deliveries d on d.event_id = o.id and d.organization_id = o.organization_id
+     where d.state not in ('pending', 'in_flight')
+       for update of d skip locked
+  ), purgeable as materialized (
+    select f.organization_id, f.event_id as id from final_delivery f group by f.organization_id, f.event_id, f.total
+    having count(*) = f.total
+    union all
+    select o.organization_id, o.id from old_event o where o.total = 0
+  ), purged_delivery as (
+    delete from business_api.deliveries d using purgeable p
+     where d.event_id = p.id and d.organization_id = p.organization_id
+    returning d.organization_id, d.id
+  ), purged_attempt as (
+    delete from business_api.delivery_attempts a using purged_delivery p
+     where a.organization_id = p.organization_id and a.delivery_id = p.id
+  ), purged_event as (
+    delete from business_api.events e using purgeable p
+     where e.organization_id = p.organization_id and e.id = p.id
+    returning e.organization_id
+  )
+  select (
+           select coalesce(jsonb_object_agg(o.organization_id, o.events), '{}')
+             from (select p.organization_id, count(*) as events from purged_event p group by p.organization_id) as o
+         ),
+         (
+           select jsonb_build_object('createdAt', i.created_at, 'organizationId', i.organization_id, 'id', i.id)
+             from inspected i order by i.number desc limit 1
+         ),
+         (select count(*) from candidate),
+         (select count(*) from inspected)
+    into purged, next_place, candidates, inspections;
+
+  if entry is not null then
+    insert into business_api.audit_entries as audit
+      (organization_id, id, changed_at, actor, action, subject_id, details)
+    select o.key, entry ->> 'id', clock_timestamp(), entry ->> 'actor', entry ->> 'action', o.key,
+           (entry -> 'details') || jsonb_build_object('events', o.value::bigint)
+      from jsonb_each_text(purged) as o
+    on conflict (organization_id, id) do update set
+      details = audit.details || jsonb_build_object(
+        'events', (audit.details ->> 'events')::bigint + (excluded.details ->> 'events')::bigint
+      );
+  end if;
+  return jsonb_build_object(
+    'events', (select coalesce(sum(o.value::bigint), 0) from jsonb_each_text(purged) as o),
+    'place', coalesce(next_place, place),
+    'isDone', candidates < candidate_limit and inspections = candidates
+  );
+end
+$$;
+
+-- Purges expired idempotency keys, from an expiry on: those before were looked at already, and only make an index scan slow
+-- until they are vacuumed. Returns how many, and the latest expiry among them.
+create function business_api.purge_idempotency_keys(
+  expired_from timestamptz, key_limit integer, out purged integer, out latest timestamptz
+)
+language plpgsql volatile
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_bitmapscan = off
+as $$
+begin
+  with expired as materialized (
+    select k.organization_id, k.operation, k.key from business_api.idempotency_keys k
+     where k.expires_at <= now() and k.expires_at >= expired_from
+     order by k.expires_at
+     limit key_limit
+       for update skip locked
+  ), gone as (
+    delete from business_api.idempotency_keys k using expired
+     where k.organization_id = expired.organization_id and k.operation = expired.operation and k.key = expired.key
+    returning k.expires_at
+  )
+  select count(*), coalesce(max(gone.expires_at), expired_from) into purged, latest from gone;
+end
+$$;
+
+-- Deletes the rows of removed endpoints of which no delivery is left, from a position on. Each endpoint costs one descent of
+-- an index for each final state; deliveries in flight are few. Returns the position of the last endpoint looked at; null: it
+-- was the last.
+create function business_api.purge_removed_endpoints(place jsonb, endpoint_limit integer) returns jsonb
+language plpgsql volatile
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_bitmapscan = off
+as $$
+declare
+  inspections integer;
+  next_place jsonb;
+begin
+  with removed as materialized (
+    select e.organization_id, e.id from business_api.webhook_endpoints e
+     where e.state = 'removed'
+       and (e.organization_id, e.id) > (coalesce(place ->> 'organizationId', ''), coalesce(place ->> 'id', ''))
+     order by e.organization_id, e.id
+     limit endpoint_limit
+  ), in_flight as materialized (
+    select distinct d.organization_id, d.endpoint_id from business_api.deliveries d where d.state = 'in_flight'
+  ), purged as (
+    delete from business_api.webhook_endpoints e using removed r
+     where e.organization_id = r.organization_id and e.id = r.id and e.state = 'removed'
+       and not exists (
+         select 1 from business_api.deliveries d
+          where d.organization_id = r.organization_id and d.endpoint_id = r.id
+            and d.state in ('pending', 'delivered', 'cancelled')
+       )
+       and not exists (
+         select 1 from business_api.deliveries d
+          where d.organization_id = r.organization_id and d.endpoint_id = r.id
+            and d.state in ('dead_lettered', 'skipped')
+       )
+       and not exists (
+         select 1 from in_flight f where f.organization_id = r.organization_id and f.endpoint_id = r.id
+       )
+  )
+  select count(*), (array_agg(jsonb_build_object('organizationId', r.organization_id, 'id', r.id)
+                    order by r.organization_id desc, r.id desc))[1]
+    into inspections, next_place
+    from removed r;
+  return case when inspections = endpoint_limit then next_place end;
+end
+$$;
+
+-- One part of a purge: events and idempotency keys, and removed endpoints once no old event is left. `walk` is how far the
+-- previous parts have come. Returns, as JSON, the counts, the `walk` of the next part, and whether all of it is done.
+create function business_api.purge_part(
+  retention_ms double precision, walk jsonb, part_limit integer, has_endpoints boolean, entry jsonb
+) returns jsonb
+language plpgsql volatile
+set search_path = ''
+as $$
+declare
+  events jsonb := business_api.purge_events(
+    now() - retention_ms * interval '1 millisecond', walk -> 'event', part_limit, entry
+  );
+  keys record;
+  endpoint jsonb;
+  is_done boolean := (events ->> 'isDone')::boolean;
+begin
+  select k.purged, k.latest into keys
+    from business_api.purge_idempotency_keys(coalesce((walk ->> 'expiry')::timestamptz, '-infinity'), part_limit) as k;
+  if is_done and has_endpoints then
+    endpoint := business_api.purge_removed_endpoints(walk -> 'endpoint', greatest(part_limit, 1000));
+  end if;
+  return jsonb_build_object(
+    'events', events -> 'events',
+    'idempotencyKeys', keys.purged,
+    'walk', jsonb_build_object('event', events -> 'place', 'expiry', keys.latest, 'endpoint', endpoint),
+    'isDone', is_done and keys.purged < part_limit and endpoint is null
+  );
+end
+$$;
+
+-- How far a purge is behind, in milliseconds: by how much the first event that it has not come to is older than the retention.
+create function business_api.purge_lag(retention_ms double precision, walk jsonb) returns double precision
+language plpgsql stable
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+declare
+  place jsonb := walk -> 'event';
+  oldest timestamptz;
+begin
+  select e.created_at into oldest from business_api.events e
+   where (e.created_at, e.organization_id, e.id) > (
+           coalesce((place ->> 'createdAt')::timestamptz, '-infinity'),
+           coalesce(place ->> 'organizationId', ''), coalesce(place ->> 'id', '')
+         )
+   order by e.created_at, e.organization_id, e.id
+   limit 1;
+  return greatest(0, coalesce(extract(epoch from now() - oldest) * 1000 - retention_ms, 0));
+end
+$$;
+
+-- Does the next part of the purge that all delivery loops share: see DeliveryStore.continuePurge in lib/webhooks/deliveries.ts.
+create function business_api.continue_purge(retention_ms double precision, part_limit integer, share double precision)
+returns jsonb
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_variable
+declare
+  begun_at timestamptz := clock_timestamp();
+  progress business_api.purge_progress;
+  part jsonb;
+  second jsonb;
+  is_done boolean;
+begin
+  select p.* into progress from business_api.purge_progress p where p.organization_id = '' for update skip locked;
+  if not found and exists (select 1 from business_api.purge_progress) then
+    -- Another process purges.
+    return jsonb_build_object('events', 0, 'idempotencyKeys', 0, 'isDone', true, 'waitMs', 0, 'lagMs', null);
+  end if;
+  -- A clock that was set back must not stop the purge.
+  if progress.rests_until > begun_at and progress.rests_until < begun_at + interval '5 minutes' then
+    return jsonb_build_object(
+      'events', 0, 'idempotencyKeys', 0, 'isDone', false,
+      'waitMs', extract(epoch from progress.rests_until - begun_at) * 1000, 'lagMs', null
+    );
+  end if;
+
+  -- Row level security may hide the row: the purge then begins with the oldest event each time.
+  part := business_api.purge_part(retention_ms, coalesce(progress.walk, '{}'), part_limit, false, null);
+  is_done := (part ->> 'isDone')::boolean;
+  if is_done and progress.revisit is null and coalesce(progress.revisited_at, '-infinity') <= begun_at - interval '1 hour' then
+    progress.revisit := '{}';
+    progress.revisited_at := begun_at;
+  end if;
+  if is_done and progress.revisit is not null then
+    second := business_api.purge_part(retention_ms, progress.revisit, part_limit, true, null);
+    is_done := (second ->> 'isDone')::boolean;
+    progress.revisit := case when not is_done then second -> 'walk' end;
+  end if;
+
+  update business_api.purge_progress p
+     set retention_ms = retention_ms, walk = part -> 'walk',
+         revisit = progress.revisit, revisited_at = progress.revisited_at,
+         purged_at = clock_timestamp(),
+         rests_until = case
+           when is_done then '-infinity'
+           else clock_timestamp() + (clock_timestamp() - begun_at) * (1 / share - 1)
+         end
+   where p.organization_id = '';
+  return jsonb_build_object(
+    'events', (part ->> 'events')::bigint + coalesce((second ->> 'events')::bigint, 0),
+    'idempotencyKeys', (part ->> 'idempotencyKeys')::bigint + coalesce((second ->> 'idempotencyKeys')::bigint, 0),
+    'isDone', is_done,
+    'waitMs', extract(epoch from clock_timestamp() - begun_at) * 1000 * (1 / share - 1),
+    'lagMs', business_api.purge_lag(retention_ms, part -> 'walk')
+  );
+end
+$$;

@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict'
+import { after, afterEach } from 'node:test'
+import {
+  type BusinessApiOptions,
+  type BusinessApiStore,
+  createBusinessApi,
+  type Logger,
+} from '../../lib/index.ts'
+import { type Answer, assertError, type Failure, record, startPlatform } from './_api.ts'
+import { settle, watchStrays } from './_strays.ts'
+
+export const strays = watchStrays()
+export const platform = await startPlatform()
+export const { id: organizationId, key, keyId } = await platform.organization()
+
+// A test whose stray error is found later would blame the next one.
+afterEach(async () => {
+  await settle()
+  assert.deepEqual(strays.splice(0), [])
+})
+after(() => platform.close())
+
+export const PATH = '/api/v1/clients'
+export const CREATE = { key, json: { name: 'Atlas' } }
+
+/** The store with some verbs of the clients' slice replaced. */
+export function withClients(verbs: Partial<BusinessApiStore['clients']>): BusinessApiStore {
+  return { ...platform.store, clients: { ...platform.store.clients, ...verbs } }
+}
+
+/** The store with some verbs of the API keys' slice replaced. */
+export function withApiKeys(verbs: Partial<BusinessApiStore['apiKeys']>): BusinessApiStore {
+  return { ...platform.store, apiKeys: { ...platform.store.apiKeys, ...verbs } }
+}
+
+/** A store whose every verb that a request needs ends the same way. */
+export function failing(fail: () => Promise<never>): BusinessApiStore {
+  const { store } = platform
+  return {
+    ...store,
+    apiKeys: { ...store.apiKeys, admit: fail },
+    clients: { ...store.clients, admitAndList: fail, create: fail },
+    leads: { ...store.leads, admitAndList: fail, create: fail },
+    invoices: { ...store.invoices, admitAndList: fail, create: fail },
+    proposals: { ...store.proposals, admitAndList: fail, create: fail },
+    projects: { ...store.projects, admitAndList: fail, create: fail },
+  }
+}
+
+export interface LoggedLine {
+  readonly level: string
+  readonly details: object
+  readonly message: string
+}
+
+/** A logger that keeps what it is told. */
+export function keepingLogger(lines: LoggedLine[]): Logger {
+  const keep = (level: string) => (details: object, message: string) => {
+    lines.push({ level, details, message })
+  }
+  return { debug: keep('debug'), info: keep('info'), warn: keep('warn'), error: keep('error') }
+}
+
+/** An API that keeps what its logger and its onError hear. */
+export function watched(store: BusinessApiStore, options: BusinessApiOptions = {}) {
+  const lines: LoggedLine[] = []
+  const failures: Failure[] = []
+  const api = createBusinessApi(store, {
+    rateLimit: false,
+    logger: keepingLogger(lines),
+    onError: record(failures),
+    ...options,
+  })
+  return { api, lines, failures }
+}
+
+export function assertUnavailable(answer: Answer): void {
+  assertError(answer, 503, 'Service temporarily unavailable')
+  assert.match(answer.headers.get('retry-after') ?? '', /^[1-9]\d*$/)
+}
+
+export function assertInternal(answer: Answer): void {
+  assertError(answer, 500, 'Internal error')
+  assert.equal(answer.headers.get('retry-after'), null)
+}
+
+/** Everything of an error and of what it holds, as text. */
+export function allOf(value: unknown): string {
+  return JSON.stringify(value, (_, each: unknown) =>
+    each instanceof Error
+      ? { ...each, name: each.name, message: each.message, stack: each.stack, cause: each.cause }
+      : each,
+  )
+}
+
+/** As PostgreSQL reports a broken constraint: with the data that broke it. */
+export function postgresError(): Error {
+  return Object.assign(new Error('duplicate key value violates unique constraint "clients_pkey"'), {
+    name: 'PostgresError',
+    severity: 'ERROR',
+    code: '23505',
+    detail: 'Key (email)=(customer@secret.example) already exists.',
+    hint: 'secret hint',
+    where: 'secret where',
+    schema_name: 'business_api',
+    table_name: 'clients',
+    constraint_name: 'clients_pkey',
+    query: 'insert into business_api.clients values ($1)',
+    parameters: ['customer@secret.example'],
+  })
+}

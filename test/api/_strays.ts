@@ -1,0 +1,12 @@
+/** Collects what would have ended the process of a host: errors that nobody caught. */
+export function watchStrays(): unknown[] {
+  const strays: unknown[] = []
+  process.on('unhandledRejection', (reason) => strays.push(reason))
+  process.on('uncaughtException', (error) => strays.push(error))
+  return strays
+}
+
+/** Lets everything happen that is due already: an unhandled rejection shows only after its turn. */
+export async function settle(): Promise<void> {
+  for (let turn = 0; turn < 3; turn++) await new Promise((resolve) => setImmediate(resolve))
+}

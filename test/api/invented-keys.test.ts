@@ -1,0 +1,157 @@
+import assert from 'node:assert/strict'
+import { tracingChannel } from 'node:diagnostics_channel'
+import { after, before, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { generateApiKey } from '../../lib/access/api-keys.ts'
+import type { StoreTrace } from '../../lib/base/tracing.ts'
+import type { BusinessApi, BusinessApiStore } from '../../lib/index.ts'
+import { type Answer, assertError, type Organization, request, startPlatform } from './_api.ts'
+
+// The checksum of a key is public, so anyone can invent keys that pass it. What such keys cost must not be taken from the
+// callers with a key.
+
+const platform = await startPlatform()
+after(() => platform.close())
+
+const PATH = '/api/v1/clients'
+const FLOOD = 600
+
+let organization: Organization
+before(async () => {
+  organization = await platform.organization()
+})
+
+function call(api: BusinessApi, key: string, address = '203.0.113.1'): Promise<Answer> {
+  return request(api, PATH, { key, headers: { 'x-real-ip': address } })
+}
+
+/** An API that has judged no key yet, as a process that has just been started. */
+function startApi(store?: BusinessApiStore, deadlineMs = 5000): BusinessApi {
+  return platform.apiWith(
+    { rateLimit: false, deadlineMs, peerAddress: ({ header }) => header('x-real-ip') },
+    store,
+  )
+}
+
+/** Invented keys, all at once; the answers come as they are. */
+function flood(api: BusinessApi, count = FLOOD, address?: string) {
+  const progress = { answered: 0 }
+  const answers = Array.from({ length: count }, async () => {
+    const answer = await call(api, generateApiKey('bapi'), address)
+    progress.answered++
+    return answer
+  })
+  return { progress, answers: Promise.all(answers) }
+}
+
+async function countCalls(work: () => Promise<unknown>): Promise<Record<string, number>> {
+  const counts: Record<string, number> = {}
+  const start = (message: object): void => {
+    const { verb } = message as StoreTrace
+    counts[verb] = (counts[verb] ?? 0) + 1
+  }
+  const none = (): void => {}
+  const subscribers = { start, end: none, asyncStart: none, asyncEnd: none, error: none }
+  const channel = tracingChannel('business-api:store')
+  channel.subscribe(subscribers)
+  await work()
+  channel.unsubscribe(subscribers)
+  return counts
+}
+
+describe('Invented keys', () => {
+  test('cost a few statements, however many come at once, and are answered 401', async () => {
+    const api = startApi()
+    let answers: Answer[] = []
+    const counts = await countCalls(async () => {
+      answers = await flood(api, 1200).answers
+    })
+    for (const answer of answers) {
+      assertError(answer, 401, 'Invalid, revoked or expired API key')
+      assert.equal(answer.headers.get('www-authenticate'), 'Bearer realm="api", error="invalid_token"')
+    }
+    assert.deepEqual(Object.keys(counts), ['identify'])
+    assert.ok((counts.identify ?? 0) <= 5, `${counts.identify} statements`)
+  })
+
+  test('hold up no key that was in force lately, and no key that is made meanwhile', async () => {
+    const api = startApi()
+    assert.equal((await call(api, organization.key)).status, 200)
+    const { progress, answers } = flood(api)
+    const known = call(api, organization.key)
+    const { key } = await organization.createKey()
+    const made = call(api, key)
+    assert.equal((await known).status, 200)
+    assert.equal((await made).status, 200)
+    assert.ok(progress.answered < FLOOD / 2, `${progress.answered} answers to the flood were sent before`)
+    await answers
+  })
+
+  test('hold up no key in a process that has just been started', async () => {
+    const api = startApi()
+    const { progress, answers } = flood(api)
+    assert.equal((await call(api, organization.key)).status, 200)
+    assert.ok(progress.answered < FLOOD / 2, `${progress.answered} answers to the flood were sent before`)
+    await answers
+  })
+
+  test('wait for one look-up at a time, beside which known keys are served', async () => {
+    const { apiKeys } = platform.store
+    let release = (): void => {}
+    const held = new Promise<void>((resolve) => {
+      release = resolve
+    })
+    let lookUps = 0
+    const api = startApi({
+      ...platform.store,
+      apiKeys: {
+        ...apiKeys,
+        async identify(digests) {
+          lookUps++
+          if (lookUps > 1) await held
+          return apiKeys.identify(digests)
+        },
+      },
+    })
+    assert.equal((await call(api, organization.key)).status, 200)
+    const { answers } = flood(api, 200)
+    assert.equal((await call(api, organization.key)).status, 200)
+    assert.equal(lookUps, 2)
+    release()
+    assert.deepEqual(new Set((await answers).map(({ status }) => status)), new Set([401]))
+  })
+
+  test('are good keys for the very next request once they are made', async () => {
+    const api = startApi()
+    const key = generateApiKey('bapi')
+    assert.equal((await call(api, key)).status, 401)
+    await organization.createKey({ key })
+    assert.equal((await call(api, key)).status, 200)
+  })
+})
+
+describe('Answers 401', () => {
+  test('go out at once while few come', async () => {
+    const api = startApi()
+    const startedAt = performance.now()
+    for (let index = 0; index < 20; index++) assert.equal((await call(api, 'no key')).status, 401)
+    assert.ok(performance.now() - startedAt < 1000)
+  })
+
+  test('are spaced out beyond that, in turns of the addresses', async () => {
+    const api = startApi()
+    const { progress, answers } = flood(api, FLOOD, '203.0.113.1')
+    await sleep(300)
+    assert.equal((await call(api, generateApiKey('bapi'), '203.0.113.2')).status, 401)
+    assert.ok(progress.answered < FLOOD / 2, `${progress.answered} answers to the flood were sent before`)
+    await answers
+  })
+
+  test('come within the time of a request, also when many wait', async () => {
+    const api = startApi(undefined, 1000)
+    const answers = await Promise.all(
+      Array.from({ length: FLOOD }, (_, index) => call(api, 'no key', `203.0.113.${index % 250}`)),
+    )
+    assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([401]))
+  })
+})

@@ -1,0 +1,315 @@
+import assert from 'node:assert/strict'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { describe, type TestContext, test } from 'node:test'
+import { type BusinessApiOptions, createBusinessApi } from '../../lib/index.ts'
+import {
+  type Answer,
+  assertError,
+  assertSafeHeaders,
+  buildRequest,
+  comparable,
+  idOf,
+  rawHead,
+  rawRequest,
+  request,
+  serve,
+} from './_api.ts'
+import { AUTHORIZATION, api, get, key, platform, server } from './_routing.ts'
+
+describe('Headers', () => {
+  test('Hostile Host and X-Forwarded headers change nothing', async () => {
+    const plain = await get('/api/v1/clients')
+    for (const hostile of [
+      'X-Forwarded-Host: evil.example',
+      'X-Forwarded-Proto: gopher',
+      'X-Forwarded-For: 127.0.0.1',
+      'X-Forwarded-Prefix: /platform',
+      'X-Original-URL: /api/v1/leads',
+      'X-Rewrite-URL: /api/v1/leads',
+      'X-HTTP-Method-Override: DELETE',
+      'Forwarded: host=evil.example;proto=https',
+      'X-Organization-Id: org_1',
+    ]) {
+      assert.deepEqual(comparable(await get('/api/v1/clients', server, hostile)), comparable(plain))
+    }
+    const bytes = `GET /api/v1/clients HTTP/1.1\r\nHost: evil.example/x?y#z@w:99999\r\n${AUTHORIZATION}\r\n\r\n`
+    assert.deepEqual(comparable(await rawRequest(server, bytes)), comparable(plain))
+  })
+
+  test('Nothing in /openapi.json comes from the Host of a request', async () => {
+    const bytes = (host: string) =>
+      `GET /openapi.json HTTP/1.1\r\nHost: ${host}\r\nX-Forwarded-Host: ${host}\r\n\r\n`
+    const answer = await rawRequest(server, bytes('evil.example'))
+    assert.equal(answer.status, 200)
+    assert.ok(!answer.text.includes('evil.example'))
+    assert.equal(answer.text, (await rawRequest(server, bytes('other.example'))).text)
+  })
+
+  test('A request id that came with the request is never adopted', async () => {
+    for (const target of ['/api/v1/clients', '/api/v1/clients?limit=0', '/nowhere', '/openapi.json']) {
+      const answer = await get(
+        target,
+        server,
+        'X-Request-Id: req_01KHOSTCHOSENTHSONEABCDEFG',
+        'X-Correlation-Id: x',
+      )
+      assert.match(answer.headers.get('x-request-id') ?? '', idOf('req'))
+      assert.ok(!`${answer.headers.get('x-request-id')}${answer.text}`.includes('01KHOSTCHOSENTHSONEABCDEFG'))
+    }
+  })
+
+  test('Every request has an id of its own', async () => {
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () => request(api, '/api/v1/clients', { key })),
+    )
+    assert.equal(new Set(answers.map(({ headers }) => headers.get('x-request-id'))).size, 20)
+  })
+
+  test('Success and every refusal carry the request id and the safe headers', async () => {
+    const scopeless = (await (await platform.organization()).createKey({ scopes: [] })).key
+    const strict = platform.apiWith({ rateLimit: { key: { perSecond: 0.01, burst: 1 } } })
+    const exhausted = (await platform.organization()).key
+    await request(strict, '/api/v1/clients', { key: exhausted })
+    const answers: [status: number, answer: Answer][] = [
+      [401, await request(api, '/api/v1/clients')],
+      [403, await request(api, '/api/v1/clients', { key: scopeless })],
+      [404, await request(api, '/nowhere')],
+      [405, await request(api, '/api/v1/clients', { method: 'PUT' })],
+      [400, await request(api, '/api/v1/clients', { key, body: '{' })],
+      [413, await request(api, '/api/v1/clients', { key, body: ' '.repeat(65_537) })],
+      [
+        415,
+        await request(api, '/api/v1/clients', { key, body: '{}', headers: { 'Content-Type': 'text/plain' } }),
+      ],
+      [422, await request(api, '/api/v1/clients', { key, body: '{}' })],
+      [429, await request(strict, '/api/v1/clients', { key: exhausted })],
+    ]
+    for (const [status, answer] of answers) assertError(answer, status)
+    for (const answer of [
+      await request(api, '/api/v1/clients', { key }),
+      await request(api, '/api/v1/clients', { key, json: { name: 'Atlas' } }),
+    ]) {
+      assert.equal(answer.status, 200)
+      assertSafeHeaders(answer)
+      assert.match(answer.headers.get('x-request-id') ?? '', idOf('req'))
+    }
+  })
+})
+
+describe('basePath', () => {
+  const mounted = platform.apiWith({ basePath: '/platform' })
+
+  test('basePath is stripped from the path', async () => {
+    assert.equal((await request(mounted, '/platform/api/v1/clients?limit=1', { key })).status, 200)
+    assert.equal((await request(mounted, '/platform/openapi.json')).status, 200)
+    assertError(await request(mounted, '/platform/api/v1/clients?limit=0', { key }), 422)
+    assertError(await request(mounted, '/platform/api/v1/clients', { method: 'DELETE' }), 405)
+  })
+
+  test('basePath may have several segments and a slash at its end', async () => {
+    for (const basePath of ['/a/b-c/d.e', '/a/b-c/d.e/']) {
+      const deep = platform.apiWith({ basePath })
+      assert.equal((await request(deep, '/a/b-c/d.e/api/v1/clients', { key })).status, 200)
+      assertError(await request(deep, '/a/b-c/dxe/api/v1/clients', { key }), 404)
+    }
+  })
+
+  for (const path of [
+    '/api/v1/clients',
+    '/platformx/api/v1/clients',
+    '/platform',
+    '/platform/',
+    '/platformapi/v1/clients',
+    '/Platform/api/v1/clients',
+    '/x/platform/api/v1/clients',
+    '/platform/platform/api/v1/clients',
+    '/platform%2Fapi/v1/clients',
+    '//platform/api/v1/clients',
+  ]) {
+    test(`${path} is not ours under /platform`, async () => {
+      const text = assertError(await request(mounted, path, { key }), 404)
+      assert.ok(text.includes('/platform'))
+    })
+  }
+
+  test('/platform/../api/v1/clients is not ours under /platform, nor is what only resolves to it', async (t) => {
+    const own = await serve((incoming, response) => mounted(incoming, response))
+    t.after(() => own.close())
+    for (const path of [
+      '/platform/../api/v1/clients',
+      '/platform/../../api/v1/clients',
+      '/x/../platform/api/v1/clients',
+      '/platform/%2e%2e/api/v1/clients',
+      '/platform/x/../api/v1/clients',
+      '/platform\\api/v1/clients',
+    ]) {
+      assertError(await get(path, own), 404)
+    }
+  })
+
+  for (const basePath of ['platform', '/plat form', '/a//b', '/a?b', '/a#b', '/ä', '/a%20b', '/:id', '/*']) {
+    test(`createBusinessApi() refuses the basePath "${basePath}"`, () => {
+      assert.throws(() => createBusinessApi(platform.store, { basePath }), TypeError)
+    })
+  }
+})
+
+describe('next', () => {
+  /** A host that counts how often it was told to go on, and then answers itself. */
+  async function serveHost(
+    t: TestContext,
+    options: BusinessApiOptions = {},
+    change?: (seen: IncomingMessage) => void,
+  ) {
+    const mounted = platform.apiWith(options)
+    const nexts: unknown[][] = []
+    const own = await serve((incoming, response) => {
+      change?.(incoming)
+      return mounted(incoming, response, (...args) => {
+        nexts.push(args)
+        response.writeHead(299, { 'Content-Length': '4' }).end('host')
+      })
+    })
+    t.after(() => own.close())
+    return { own, nexts }
+  }
+
+  test('next is called once, without an error, for a path that is none of ours', async (t) => {
+    const { own, nexts } = await serveHost(t)
+    const foreign = [
+      '/',
+      '/other',
+      '/api/v1/other',
+      '//evil/api/v1/clients',
+      '/%zz',
+      '/api/v1/clients/',
+      'http://evil/other',
+    ]
+    for (const path of foreign) {
+      const answer = await get(path, own)
+      assert.equal(answer.status, 299)
+      assert.equal(answer.text, 'host')
+      assert.equal(answer.headers.get('x-request-id'), null)
+    }
+    assert.deepEqual(
+      nexts,
+      foreign.map(() => []),
+    )
+  })
+
+  test('next is not called for ours, whatever becomes of it', async (t) => {
+    const { own, nexts } = await serveHost(t)
+    assert.equal((await get('/api/v1/clients', own)).status, 200)
+    assertError(await get('/api/v1/clients?limit=0', own), 422)
+    assertError(await rawRequest(own, rawHead('GET /api/v1/clients')), 401)
+    assertError(await rawRequest(own, rawHead('DELETE /api/v1/clients')), 405)
+    assert.equal((await rawRequest(own, rawHead('OPTIONS /api/v1/clients'))).status, 204)
+    assert.deepEqual(nexts, [])
+  })
+
+  test('next is called for what is not below basePath', async (t) => {
+    const { own, nexts } = await serveHost(t, { basePath: '/platform' })
+    assert.equal((await get('/platform/api/v1/clients', own)).status, 200)
+    assert.equal((await get('http://evil/platform/api/v1/clients', own)).status, 200)
+    for (const path of ['http://evil/api/v1/clients', '/platformx/api/v1/clients', '/platform/other']) {
+      assert.equal((await get(path, own)).status, 299)
+    }
+    assert.equal(nexts.length, 3)
+  })
+
+  test('next leaves the body to the host unread', async (t) => {
+    const mounted = platform.apiWith({})
+    const own = await serve((incoming, response) =>
+      mounted(incoming, response, async () => {
+        let body = ''
+        for await (const part of incoming) body += part
+        response.end(body, () => {})
+      }),
+    )
+    t.after(() => own.close())
+    const response = await fetch(`${own.url}/host`, { method: 'POST', body: 'for the host' })
+    assert.equal(await response.text(), 'for the host')
+  })
+
+  test('originalUrl counts when basePath is set, as Express strips the mount path from url', async (t) => {
+    const strip = (seen: IncomingMessage) => {
+      const original = seen.url ?? ''
+      Object.assign(seen, { originalUrl: original, url: original.replace(/^\/platform/, '') || '/' })
+    }
+    const { own } = await serveHost(t, { basePath: '/platform' }, strip)
+    assert.equal((await get('/platform/api/v1/clients', own)).status, 200)
+    assert.equal((await get('/api/v1/clients', own)).status, 299)
+    const { own: withoutBasePath } = await serveHost(t, {}, strip)
+    assert.equal((await get('/platform/api/v1/clients', withoutBasePath)).status, 200)
+    assert.equal((await get('/api/v1/clients', withoutBasePath)).status, 200)
+  })
+})
+
+describe('The forms of a call', () => {
+  const url = 'https://api.example/api/v1/clients'
+
+  test('api has fewer than four parameters, so that Express does not take it for an error handler', () => {
+    assert.ok(api.length < 4)
+  })
+
+  test('api(new Request()) answers a Response', async () => {
+    const response = await api(buildRequest('/api/v1/clients', { key }))
+    assert.ok(response instanceof Response)
+    assert.equal(response.status, 200)
+  })
+
+  test('api.fetch answers a Response, also detached', async () => {
+    const { fetch: detached } = api
+    assert.equal((await detached(buildRequest('/api/v1/clients', { key }))).status, 200)
+    assertError(await request(detached, '/nowhere'), 404)
+  })
+
+  test('api works detached from any this, and with a foreign one', async () => {
+    const call: (request: Request) => Promise<Response> = api
+    assert.equal((await call(buildRequest('/api/v1/clients', { key }))).status, 200)
+    const holder = { handler: api, get: api.fetch }
+    assert.equal((await holder.handler(buildRequest('/api/v1/clients', { key }))).status, 200)
+    assert.equal((await holder.get(buildRequest('/api/v1/clients', { key }))).status, 200)
+    const applied: unknown = await Reflect.apply(api, null, [buildRequest('/api/v1/clients', { key })])
+    assert.ok(applied instanceof Response)
+  })
+
+  test('api(Request, { params }) answers a Response, as Next.js calls its route handlers', async () => {
+    const context = { params: Promise.resolve({ path: ['v1', 'clients'] }) }
+    for (const handler of [api, api.fetch]) {
+      const answered: unknown = await Reflect.apply(handler, undefined, [new Request(url), context])
+      assert.ok(answered instanceof Response)
+      assert.equal(answered.status, 401)
+    }
+  })
+
+  test('api(Request) sees a subclass of Request and a plain look-alike', async () => {
+    class HostRequest extends Request {
+      readonly cookies = new Map()
+    }
+    const headers = { Authorization: `Bearer ${key}` }
+    assert.equal((await api(new HostRequest(url, { headers }))).status, 200)
+  })
+
+  test('api(req, res) resolves after it has answered', async (t) => {
+    const own = await serve(async (incoming: IncomingMessage, response: ServerResponse) => {
+      await api(incoming, response)
+      assert.ok(response.headersSent)
+    })
+    t.after(() => own.close())
+    assert.equal((await get('/api/v1/clients', own)).status, 200)
+    assert.deepEqual(await Promise.all(own.calls), [undefined])
+  })
+
+  test('A header named get does not make a node request pass for a Request', async () => {
+    assert.equal((await get('/api/v1/clients', server, 'Get: x')).status, 200)
+  })
+
+  test('A URL without a path, with credentials or a fragment is seen as fetch gives it', async () => {
+    const headers = { Authorization: `Bearer ${key}` }
+    assert.equal((await api(new Request('https://api.example'))).status, 404)
+    assert.equal((await api(new Request(`${url}#fragment`, { headers }))).status, 200)
+    assert.equal((await api(new Request(`${url}?limit=1#fragment`, { headers }))).status, 200)
+    assert.equal((await api(new Request('https://api.example?x=/api/v1/clients', { headers }))).status, 404)
+  })
+})

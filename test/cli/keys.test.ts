@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import type { Sql } from 'postgres'
+import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { assertFailed, cliOn, jsonOf, type Result, textOf } from './_cli.ts'
+import { newOrganization } from './_settings.ts'
+
+// API keys, as an administrator works with them. Each test has an organization of its own.
+
+let database: TestDatabase
+let _sql: Sql
+let run: (...args: readonly string[]) => Promise<Result>
+
+before(async () => {
+  database = await createTestDatabase()
+  _sql = database.sql({ max: 1 })
+  run = cliOn(database.url)
+})
+
+after(() => database.drop())
+
+describe('keys', () => {
+  test('create gives id and key as JSON, and to people the key alone', async () => {
+    const org = newOrganization()
+    const args = ['keys', 'create', '--organization', org, '--scopes', 'clients:read,clients:write']
+    const created = jsonOf(await run(...args, '--json'))
+    assert.deepEqual(Object.keys(created), ['id', 'key'])
+    assert.match(created.key, /^bapi_live_[0-9A-Za-z]{49}$/)
+
+    const { exitCode, stdout, stderr } = await run(...args, '--name', 'Website', '--key-prefix', 'acme')
+    assert.equal(exitCode, 0)
+    assert.match(stdout, /^acme_live_[0-9A-Za-z]{49}\n$/)
+    assert.match(stderr, /^Created key_\w+\. The key is shown only once:\n$/)
+  })
+
+  test('list and revoke show everything but the key', async () => {
+    const org = newOrganization()
+    const create = ['keys', 'create', '--organization', org, '--scopes', 'clients:read', '--json']
+    const { id, key } = jsonOf(await run(...create, '--name', 'Bleu Nuit', '--expires', '90d'))
+    const { id: second } = jsonOf(await run(...create))
+    const list = ['keys', 'list', '--organization', org]
+    const { data } = jsonOf(await run(...list, '--json'))
+    assert.deepEqual(
+      data.map((found: { id: string; name: string }) => [found.id, found.name]),
+      [
+        [second, 'Command line'],
+        [id, 'Bleu Nuit'],
+      ],
+    )
+    assert.ok(Math.abs(Date.parse(data[1].expiresAt) - (Date.now() + 90 * 86_400_000)) < 60_000)
+    const revoked = jsonOf(await run('keys', 'revoke', second, '--organization', org, '--yes', '--json'))
+    assert.ok(revoked.id === second && revoked.revokedAt !== null)
+    assert.match(
+      textOf(await run('keys', 'revoke', second, '--organization', org, '--yes')),
+      /^Revoked key_\w+ \(bapi_live_…\w{4}\)\n$/,
+    )
+
+    const table = textOf(await run(...list))
+    assert.match(table, /^ID +NAME +KEY +STATE +CREATED +LAST USED +LIMIT +SCOPES\n/)
+    assert.match(
+      table,
+      new RegExp(`^${second} +Command line +bapi_live_….{4} +revoked .* clients:read$`, 'm'),
+    )
+    assert.match(table, new RegExp(`^${id} +Bleu Nuit +bapi_live_….{4} +until \\d{4}-`, 'm'))
+    assert.ok(!(table + JSON.stringify(data)).includes(key))
+  })
+
+  test('rotate gives the id and key of the successor, and the key before ends with the overlap', async () => {
+    const org = newOrganization()
+    const create = ['keys', 'create', '--organization', org, '--scopes', 'leads:read', '--name', 'Form']
+    const { id, key } = jsonOf(await run(...create, '--json'))
+    const rotate = ['keys', 'rotate', id, '--organization', org]
+    const rotated = jsonOf(await run(...rotate, '--overlap', '2h', '--expires', '30d', '--json'))
+    assert.deepEqual(Object.keys(rotated), ['id', 'key'])
+    assert.ok(rotated.id !== id && rotated.key !== key)
+    const { data } = jsonOf(await run('keys', 'list', '--organization', org, '--json'))
+    const [successor, previous] = data
+    assert.deepEqual([successor.id, successor.name, successor.scopes], [rotated.id, 'Form', ['leads:read']])
+    assert.ok(Math.abs(Date.parse(previous.expiresAt) - (Date.now() + 7_200_000)) < 60_000)
+    assertFailed(await run(...rotate), 1, /Cannot rotate an API key as the key has been rotated/)
+    const again = ['keys', 'rotate', rotated.id, '--organization', org]
+    const { stdout, stderr } = await run(...again, '--overlap', '0', '--yes', '--key-prefix', 'acme')
+    assert.match(stdout, /^acme_live_[0-9A-Za-z]{49}\n$/)
+    assert.match(stderr, /^Created key_\w+; key_\w+ is revoked\. The new key is shown only once:\n$/)
+  })
+
+  test('create refuses what settings refuse, in one line', async () => {
+    const args = ['keys', 'create', '--organization', 'org_1']
+    assertFailed(
+      await run(...args, '--scopes', 'all'),
+      2,
+      /Cannot use --scopes because it must be one or more of clients:read/,
+    )
+    assertFailed(
+      await run(...args, '--scopes', 'leads:read', '--key-prefix', 'No'),
+      2,
+      /Cannot use --key-prefix because it must be/,
+    )
+    assertFailed(
+      await run(...args, '--scopes', 'leads:read', '--expires', '2020-01-01'),
+      2,
+      /Cannot use --expires because it must be in the future \(see: business-api-kit keys create --help\)/,
+    )
+  })
+})

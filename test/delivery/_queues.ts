@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict'
+import type { ClaimPlan } from '../../lib/delivery/claim-plan.ts'
+import type { Claimed } from '../../lib/delivery/queue.ts'
+import type { EndpointQueues } from '../../lib/delivery/queues.ts'
+import type { Verdict } from '../../lib/delivery/verdict.ts'
+
+export const SLOW_MS = 2000
+export const QUICK_MS = 5
+
+export let deliveries = 0
+
+export function newDelivery(endpointId: string, organizationId = 'org_1'): Claimed {
+  deliveries++
+  return {
+    organizationId,
+    id: `dlv_${deliveries}`,
+    endpointId,
+    eventId: `evt_${deliveries}`,
+    type: 'project.completed',
+    body: '{}',
+    url: 'https://subscriber.test/',
+    headerNames: [],
+    sealedHeaders: null,
+    sealedSecrets: ['plain.whsec_test'],
+    attempt: 1,
+    token: 'token',
+    leaseEndsAt: Number.POSITIVE_INFINITY,
+  }
+}
+
+export function addTo(
+  queues: EndpointQueues,
+  count: number,
+  endpointId: string,
+  organizationId?: string,
+): void {
+  for (let added = 0; added < count; added++) queues.add(newDelivery(endpointId, organizationId))
+}
+
+/** Sends all that may go now. */
+export function takeAll(queues: EndpointQueues): Claimed[] {
+  const taken: Claimed[] = []
+  for (let next = queues.next(); next; next = queues.next()) taken.push(next)
+  return taken
+}
+
+/** Brings one delivery of an endpoint to its end. */
+export function runOne(
+  queues: EndpointQueues,
+  endpointId: string,
+  load: Verdict['load'],
+  durationMs = SLOW_MS,
+): void {
+  queues.add(newDelivery(endpointId))
+  const delivery = queues.next()
+  assert.ok(delivery)
+  queues.end(delivery, load, durationMs)
+}
+
+/** How many attempts of an endpoint are let go at once when there is no end of them. */
+export function limitOf(queues: EndpointQueues, endpointId: string): number {
+  addTo(queues, 64, endpointId)
+  const taken = takeAll(queues)
+  queues.drain()
+  for (const delivery of taken) queues.end(delivery, 'same', SLOW_MS)
+  return taken.length
+}
+
+/** Plans a claim, which counts as made. */
+export function plan(queues: EndpointQueues): ClaimPlan {
+  const planned = queues.planClaim()
+  queues.adoptPlan(planned)
+  return planned
+}
+
+/** How many deliveries of an endpoint the next claim may bring. */
+export function capacityOf(queues: EndpointQueues, endpointId: string): number {
+  const { endpoint, endpoints } = plan(queues).capacity
+  return endpoints[endpointId] ?? endpoint
+}

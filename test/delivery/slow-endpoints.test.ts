@@ -1,0 +1,152 @@
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, mock, test } from 'node:test'
+import type { Claimed } from '../../lib/delivery/queue.ts'
+import { createEndpointQueues, type EndpointQueues } from '../../lib/delivery/queues.ts'
+
+import { addTo, capacityOf, plan, runOne, SLOW_MS, takeAll } from './_queues.ts'
+
+// Fair dispatch by itself: slow, blocked and unknown endpoints.
+
+describe('endpoints that are slow', () => {
+  const CONCURRENCY = 32
+  const slowOnes = Array.from({ length: 12 }, (_, index) => `we_slow_${index}`)
+
+  /** Queues that have learnt that twelve endpoints can take two attempts at once. */
+  function createSlowQueues(): EndpointQueues {
+    const queues = createEndpointQueues(CONCURRENCY)
+    for (const endpointId of slowOnes) runOne(queues, endpointId, 'less')
+    return queues
+  }
+
+  /** Claims all that there is room for, as from a store with endless deliveries; gives what goes then. */
+  function claim(queues: EndpointQueues): Claimed[] {
+    const { limit, capacity } = plan(queues)
+    let left = limit
+    for (const endpointId of slowOnes) {
+      const count = Math.min(capacity.endpoints[endpointId] ?? capacity.endpoint, left)
+      addTo(queues, count, endpointId, `org_${endpointId}`)
+      left -= count
+    }
+    return takeAll(queues)
+  }
+
+  test('together take at most half of the slots, even with one claim', () => {
+    const queues = createSlowQueues()
+    assert.equal(claim(queues).length, CONCURRENCY / 2)
+    assert.equal(claim(queues).length, 0)
+    assert.equal(capacityOf(queues, 'we_new'), 4)
+  })
+
+  test('all have their turn', () => {
+    const queues = createSlowQueues()
+    const served = new Set<string>()
+    for (let round = 0; round < 4; round++) {
+      for (const delivery of claim(queues)) {
+        served.add(delivery.endpointId)
+        queues.end(delivery, 'same', SLOW_MS)
+      }
+    }
+    assert.deepEqual([...served].sort(), slowOnes.toSorted())
+  })
+
+  test('all have their turn when some of them have nothing to send', () => {
+    const queues = createSlowQueues()
+    const asked = new Set<string>()
+    for (let round = 0; round < 4; round++) {
+      for (const [endpointId, capacity] of Object.entries(plan(queues).capacity.endpoints)) {
+        if (capacity > 0) asked.add(endpointId)
+      }
+    }
+    assert.deepEqual([...asked].sort(), slowOnes.toSorted())
+  })
+
+  test('say when there is room for another of them', () => {
+    const queues = createSlowQueues()
+    const [first] = claim(queues)
+    assert.ok(first)
+    assert.equal(queues.end(first, 'same', SLOW_MS), true)
+  })
+
+  test('are slow no more once they have succeeded often enough', () => {
+    const queues = createSlowQueues()
+    const [endpointId = '', ...others] = slowOnes
+    runOne(queues, endpointId, 'more')
+    runOne(queues, endpointId, 'more')
+    for (const other of others.slice(0, CONCURRENCY / 4)) addTo(queues, 2, other, `org_${other}`)
+    takeAll(queues)
+    assert.equal(capacityOf(queues, endpointId), 4)
+  })
+
+  test('are still tried where there is only one slot', () => {
+    const queues = createEndpointQueues(1)
+    runOne(queues, 'we_1', 'less')
+    assert.equal(capacityOf(queues, 'we_1'), 1)
+  })
+})
+
+describe('as time goes by', () => {
+  let now = 0
+  beforeEach(() => {
+    now = 1_000_000
+    // The timers of node:test leave the monotonic clock alone.
+    mock.method(performance, 'now', () => now)
+  })
+  afterEach(() => mock.restoreAll())
+
+  test('a blocked endpoint gets nothing, while others do, until the time is over', () => {
+    const queues = createEndpointQueues(256)
+    addTo(queues, 1, 'we_1')
+    const delivery = queues.next()
+    assert.ok(delivery)
+    queues.block(delivery, 30_000)
+    queues.end(delivery, 'same', 0)
+    assert.deepEqual([capacityOf(queues, 'we_1'), capacityOf(queues, 'we_2')], [0, 4])
+    now += 29_999
+    queues.sweep()
+    assert.equal(capacityOf(queues, 'we_1'), 0)
+    now += 1
+    assert.equal(capacityOf(queues, 'we_1'), 4)
+  })
+
+  test('what was learnt of an endpoint is forgotten after ten minutes without a delivery', () => {
+    const queues = createEndpointQueues(256)
+    runOne(queues, 'we_1', 'less')
+    now += 599_999
+    queues.sweep()
+    assert.equal(capacityOf(queues, 'we_1'), 2)
+    now += 1
+    queues.sweep()
+    assert.equal(capacityOf(queues, 'we_1'), 4)
+  })
+
+  test('nothing is forgotten of an endpoint whose attempt has not ended', () => {
+    const queues = createEndpointQueues(256)
+    addTo(queues, 4, 'we_1')
+    const [first] = takeAll(queues)
+    now += 600_000
+    queues.sweep()
+    assert.equal(capacityOf(queues, 'we_1'), 0)
+    assert.ok(first)
+    queues.end(first, 'same', SLOW_MS)
+    assert.equal(capacityOf(queues, 'we_1'), 1)
+  })
+
+  test('endpoints that nobody knows yet take at most half of the slots, and with the slow ones three quarters, until they have answered', () => {
+    const queues = createEndpointQueues(256)
+    runOne(queues, 'we_known', 'more')
+    for (let number = 0; number < 32; number++) addTo(queues, 4, `we_${number}`)
+    takeAll(queues)
+    assert.equal(queues.inFlight, 128)
+    assert.equal(plan(queues).capacity.endpoint, 0)
+    assert.equal(capacityOf(queues, 'we_known') > 0, true, 'who is known to answer has room')
+    // What hangs for a second is slow, and makes room for others who are not known.
+    now += 1001
+    assert.equal(plan(queues).capacity.endpoint, 4)
+    for (let number = 32; number < 48; number++) addTo(queues, 4, `we_${number}`)
+    takeAll(queues)
+    assert.equal(queues.inFlight, 192)
+    now += 1001
+    assert.equal(plan(queues).capacity.endpoint, 0, 'three quarters are enough for all who may be dead')
+    assert.equal(capacityOf(queues, 'we_known') > 0, true)
+  })
+})

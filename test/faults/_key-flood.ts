@@ -1,0 +1,88 @@
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { Agent, request } from 'node:http'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+// A flood of callers without a valid key, and the callers beside it.
+
+/** What a flood is started with. */
+export interface FloodConfig {
+  readonly port: number
+  readonly connections: number
+  /** Keys with a good checksum that were never made, keys with a bad one, or no key. */
+  readonly presents: 'invented' | 'malformed' | 'nothing'
+  /** How many addresses it comes from. */
+  readonly addresses: number
+}
+
+/** A flood under way. */
+export interface Flood {
+  /** Answers so far, by status. */
+  statuses(): Promise<Readonly<Record<string, number>>>
+  stop(): Promise<void>
+}
+
+/** Starts a flood, which begins when this resolves. */
+export async function startFlood(config: FloodConfig): Promise<Flood> {
+  const child = fork(join(import.meta.dirname, '_key-flooder.ts'), [JSON.stringify(config)])
+  await once(child, 'message')
+  return {
+    async statuses() {
+      child.send('statuses')
+      const [statuses] = await once(child, 'message')
+      return statuses
+    },
+    async stop() {
+      const ended = once(child, 'exit')
+      child.disconnect()
+      await ended
+    },
+  }
+}
+
+/** Answers to a caller: how long they took in milliseconds, from when each was due, and their statuses. */
+export interface Answers {
+  readonly tookMs: number[]
+  readonly statuses: Set<number>
+}
+
+/** Sends requests at a fixed pace, whether the answers come or not. @param keyOf the key of each request */
+export async function callSteadily(
+  port: number,
+  { count, perSecond }: { readonly count: number; readonly perSecond: number },
+  keyOf: (index: number) => string,
+): Promise<Answers> {
+  const agent = new Agent({ keepAlive: true, maxSockets: 64 })
+  const answers: Answers = { tookMs: [], statuses: new Set() }
+  const beganAt = performance.now()
+  const calls: Promise<void>[] = []
+  for (let index = 0; index < count; index++) {
+    const dueAt = beganAt + (index * 1000) / perSecond
+    await sleep(Math.max(0, dueAt - performance.now()))
+    const call = async (): Promise<void> => {
+      answers.statuses.add(await list(port, keyOf(index), agent))
+      answers.tookMs.push(performance.now() - dueAt)
+    }
+    calls.push(call())
+  }
+  await Promise.all(calls)
+  agent.destroy()
+  return answers
+}
+
+/** The status of one list. */
+export function list(port: number, key: string, agent?: Agent): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const headers = { authorization: `Bearer ${key}` }
+    const call = request({ port, host: '127.0.0.1', path: '/api/v1/clients', headers, agent }, (response) => {
+      response.resume().on('end', () => resolve(response.statusCode ?? 0))
+    })
+    call.on('error', reject).end()
+  })
+}
+
+export function percentile(values: readonly number[], share: number): number {
+  const sorted = [...values].sort((one, other) => one - other)
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
+}

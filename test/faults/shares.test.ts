@@ -1,0 +1,139 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import type { Sql, TransactionSql } from 'postgres'
+import { createBusinessApi } from '../../lib/index.ts'
+import { createPlatform } from '../../lib/platform.ts'
+import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { makeApiKey, UNREACHED_RATE_LIMIT, until } from './_fixture.ts'
+
+// The statements of one organization that wait for a lock must leave connections for the others.
+
+const CONNECTIONS = 10
+/** Far below the 4 s for which a statement waits for a lock, far above what a list takes. */
+const AT_ONCE_MS = 1000
+
+let database: TestDatabase
+let sql: Sql
+let busyKey: string
+let otherKey: string
+
+before(async () => {
+  database = await createTestDatabase()
+  sql = database.sql({ max: 2 })
+  busyKey = (await makeApiKey(database.url, 'org_busy')).key
+  otherKey = (await makeApiKey(database.url, 'org_other')).key
+})
+after(() => database.drop())
+
+function openStore(
+  t: { after(work: () => Promise<void>): void },
+  maxConnections = CONNECTIONS,
+): PostgresStore {
+  const store = createPostgresStore(database.url, { maxConnections })
+  t.after(() => store.close())
+  return store
+}
+
+function openApi(store: PostgresStore, key: string) {
+  const api = createBusinessApi(store, { rateLimit: UNREACHED_RATE_LIMIT, logger: false })
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+  const url = 'http://localhost/api/v1/clients'
+  return {
+    list: () => api(new Request(url, { headers })),
+    create: () => api(new Request(url, { method: 'POST', headers, body: '{"name":"Atlas Ceramics"}' })),
+  }
+}
+
+/** Runs `work` while so many statements of the store wait for what `lock` locks. */
+async function whileWaiting(
+  lock: (tx: TransactionSql) => Promise<unknown>,
+  { count, begin }: { readonly count: number; begin(): readonly Promise<unknown>[] },
+  work: () => Promise<void>,
+): Promise<PromiseSettledResult<unknown>[]> {
+  let begun: readonly Promise<unknown>[] = []
+  await sql.begin(async (tx) => {
+    await lock(tx)
+    begun = begin()
+    void Promise.allSettled(begun)
+    await until('they wait for the lock', async () => (await countLockWaits()) >= count, 3000)
+    await work()
+  })
+  return Promise.allSettled(begun)
+}
+
+async function countLockWaits(): Promise<number> {
+  const [row] = await sql`
+    select count(*)::int as waiting from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock'`
+  return row?.waiting
+}
+
+async function assertAtOnce(work: () => Promise<Response>): Promise<void> {
+  const startedAt = performance.now()
+  const { status } = await work()
+  const tookMs = Math.round(performance.now() - startedAt)
+  assert.equal(status, 200)
+  assert.ok(tookMs < AT_ONCE_MS, `took ${tookMs} ms`)
+}
+
+test('ten payments that wait for one invoice leave another organization its list', async (t) => {
+  const store = openStore(t)
+  const { invoices } = createPlatform(store)
+  const invoice = await invoices.create('org_busy', {
+    currency: 'EUR',
+    total: '100',
+    issueDate: '2026-01-01T00:00:00.000Z',
+    dueDate: '2026-02-01T00:00:00.000Z',
+  })
+  await invoices.issue('org_busy', { invoiceId: invoice.id })
+  const pay = () => invoices.recordPayment('org_busy', { invoiceId: invoice.id, amount: '10' })
+  const { list } = openApi(store, otherKey)
+
+  const payments = await whileWaiting(
+    (tx) => tx`select from business_api.invoices where id = ${invoice.id} for update`,
+    { count: CONNECTIONS / 2, begin: () => Array.from({ length: 10 }, pay) },
+    async () => {
+      assert.equal(await countLockWaits(), CONNECTIONS / 2)
+      for (let request = 0; request < 5; request++) await assertAtOnce(list)
+    },
+  )
+  assert.ok(payments.every(({ status }) => status === 'fulfilled'))
+})
+
+test('requests of the API that wait for a lock leave another organization its list', async (t) => {
+  const store = openStore(t)
+  const busy = openApi(store, busyKey)
+  assert.equal((await busy.create()).status, 200)
+  const { list } = openApi(store, otherKey)
+
+  const requests = await whileWaiting(
+    (tx) => tx`select from business_api.rate_buckets where organization_id = 'org_busy' for update`,
+    {
+      count: CONNECTIONS / 2,
+      begin: () => Array.from({ length: 20 }, (_, index) => (index % 2 ? busy.create() : busy.list())),
+    },
+    async () => {
+      for (let request = 0; request < 5; request++) await assertAtOnce(list)
+    },
+  )
+  for (const request of requests) {
+    assert.equal(request.status === 'fulfilled' && (request.value as Response).status, 200)
+  }
+})
+
+test("statements that wait for a lock leave the delivery loop's their connections", async (t) => {
+  const store = openStore(t, 4)
+  const busy = openApi(store, busyKey)
+  assert.equal((await busy.list()).status, 200)
+
+  await whileWaiting(
+    (tx) => tx`select from business_api.rate_buckets where organization_id = 'org_busy' for update`,
+    { count: 2, begin: () => Array.from({ length: 20 }, busy.list) },
+    async () => {
+      const startedAt = performance.now()
+      for (let call = 0; call < 5; call++) await store.deliveries.measure()
+      assert.ok(performance.now() - startedAt < AT_ONCE_MS)
+    },
+  )
+})

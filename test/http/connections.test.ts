@@ -1,0 +1,293 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import type { IncomingMessage } from 'node:http'
+import { describe, type TestContext, test } from 'node:test'
+import { type BusinessApiOptions, type BusinessApiStore, createBusinessApi } from '../../lib/index.ts'
+import {
+  assertError,
+  type Failure,
+  rawHead,
+  rawRequest,
+  record,
+  recordOf,
+  request,
+  serve,
+} from '../api/_api.ts'
+import { settle } from '../api/_strays.ts'
+import {
+  api,
+  BODY,
+  bodyOf,
+  chunk,
+  key,
+  LAST_CHUNK,
+  PATH,
+  platform,
+  postHead,
+  rawPost,
+  server,
+  serveWith,
+  strays,
+} from './_bodies.ts'
+
+describe('A body without end', () => {
+  test('A chunked body that stalls is answered at the deadline, and then the connection ends', async (t) => {
+    const deadlineMs = 400
+    const stalled = await serveWith(t, { deadlineMs })
+    const connection = await stalled.connect()
+    const begun = performance.now()
+    connection.send(postHead('Transfer-Encoding: chunked') + chunk('{"name":"At'))
+    const answer = await connection.answer()
+    const took = performance.now() - begun
+    assertError(answer, 503)
+    assert.match(answer.headers.get('retry-after') ?? '', /^[1-9]\d*$/)
+    assert.ok(took > deadlineMs - 50 && took < deadlineMs + 1500, `answered after ${took} ms`)
+    await connection.closed
+    assert.ok(performance.now() - begun < 10_000)
+  })
+
+  test('A body that stalls before the declared length is answered at the deadline', async (t) => {
+    const stalled = await serveWith(t, { deadlineMs: 200 })
+    const connection = await stalled.connect()
+    connection.send(`${postHead('Content-Length: 100')}{"name":"At`)
+    assertError(await connection.answer(), 503)
+    connection.socket.destroy()
+  })
+
+  test('A body that ends after the 503 creates nothing', async (t) => {
+    const created: unknown[] = []
+    const { clients } = platform.store
+    const watched: BusinessApiStore = {
+      ...platform.store,
+      clients: {
+        ...clients,
+        create(creation) {
+          created.push(creation.record)
+          return clients.create(creation)
+        },
+      },
+    }
+    const stalled = await serveWith(t, { deadlineMs: 200 }, watched)
+    const connection = await stalled.connect()
+    connection.send(postHead('Transfer-Encoding: chunked') + chunk('{"name":'))
+    assertError(await connection.answer(), 503)
+    connection.send(chunk('"Atlas"}') + LAST_CHUNK)
+    // The next request on the connection is not looked at before this body has ended.
+    connection.send(rawHead('GET /nowhere'))
+    assertError(await connection.answer(), 404)
+    await settle()
+    assert.deepEqual(created, [])
+    connection.socket.destroy()
+  })
+
+  test('A chunked body without end is answered 413, and then the connection ends', async () => {
+    const connection = await server.connect()
+    connection.send(postHead('Transfer-Encoding: chunked'))
+    const { socket } = connection
+    const more = chunk('x'.repeat(16_000))
+    let open = true
+    void connection.closed.then(() => {
+      open = false
+    })
+    const pouring = (async () => {
+      while (open) {
+        if (!socket.write(more))
+          await Promise.race([once(socket, 'drain'), connection.closed]).catch(() => {})
+      }
+    })()
+    assertError(await connection.answer(), 413)
+    const answered = performance.now()
+    await connection.closed
+    await pouring
+    assert.ok(performance.now() - answered < 10_000)
+    assert.equal((await request(api, PATH, { key })).status, 200)
+    socket.destroy()
+  })
+
+  test('A GET with a body that never ends is answered at once, and then the connection ends', async () => {
+    const connection = await server.connect()
+    connection.send(
+      rawHead(`GET ${PATH}?limit=1`, `Authorization: Bearer ${key}`, 'Transfer-Encoding: chunked'),
+    )
+    assert.equal((await connection.answer()).status, 200)
+    const answered = performance.now()
+    await connection.closed
+    assert.ok(performance.now() - answered < 10_000)
+  })
+
+  test('A stalled body of a request without a key is not waited for', async () => {
+    const connection = await server.connect()
+    const begun = performance.now()
+    connection.send(`${rawHead(`POST ${PATH}`, 'Content-Type: application/json', 'Content-Length: 100')}{`)
+    assertError(await connection.answer(), 401)
+    assert.ok(performance.now() - begun < 1000)
+    connection.socket.destroy()
+  })
+})
+
+describe('A client that goes away', () => {
+  /** A server with answers and failures that can be watched. */
+  async function serveWatched(
+    t: TestContext,
+    options: BusinessApiOptions,
+    store: BusinessApiStore = platform.store,
+  ) {
+    const failures: Failure[] = []
+    const incoming: IncomingMessage[] = []
+    const watched = createBusinessApi(store, {
+      logger: false,
+      rateLimit: false,
+      onError: record(failures),
+      ...options,
+    })
+    const own = await serve((message, response) => {
+      incoming.push(message)
+      return watched(message, response)
+    })
+    t.after(() => own.close())
+    return { server: own, failures, incoming }
+  }
+
+  test('A client that goes away in the middle of the body harms no other request', async (t) => {
+    const { server: own, failures } = await serveWatched(t, {})
+    for (let round = 0; round < 5; round++) {
+      const connection = await own.connect()
+      connection.send(`${postHead('Content-Length: 1000')}{"name":`)
+      while (own.calls.length <= round) await new Promise(setImmediate)
+      connection.socket.destroy()
+      await own.calls[round]
+    }
+    await settle()
+    assert.deepEqual(failures, [])
+    assert.deepEqual(strays, [])
+    assert.equal((await rawRequest(own, rawPost(BODY))).status, 200)
+  })
+
+  test('A client that resets in the middle of a chunked body harms no other request', async (t) => {
+    const { server: own, failures } = await serveWatched(t, {})
+    const connection = await own.connect()
+    connection.send(`${postHead('Transfer-Encoding: chunked')}ffff\r\n{"name":`)
+    while (own.calls.length === 0) await new Promise(setImmediate)
+    connection.socket.resetAndDestroy()
+    await own.calls[0]
+    await settle()
+    assert.deepEqual(failures, [])
+    assert.deepEqual(strays, [])
+  })
+
+  test('A client that goes away during admission is not waited for until the deadline', async (t) => {
+    let judge = (): void => {}
+    const judged = new Promise<void>((resolve) => {
+      judge = resolve
+    })
+    const { apiKeys } = platform.store
+    const slow: BusinessApiStore = {
+      ...platform.store,
+      apiKeys: {
+        ...apiKeys,
+        async admit(asked) {
+          await judged
+          return apiKeys.admit(asked)
+        },
+      },
+    }
+    const { server: own, failures, incoming } = await serveWatched(t, { deadlineMs: 2000 }, slow)
+    const connection = await own.connect()
+    connection.send(`${postHead('Content-Length: 1000')}{"name":`)
+    while (incoming.length === 0) await new Promise(setImmediate)
+    connection.socket.destroy()
+    const [message] = incoming
+    assert.ok(message)
+    if (!message.closed) await once(message, 'close').catch(() => {})
+    judge()
+    await own.calls[0]
+    assert.deepEqual(failures, [], 'what a client does is no failure of the store')
+  })
+
+  test('Broken chunks end only their connection', async () => {
+    const connection = await server.connect()
+    connection.send(`${postHead('Transfer-Encoding: chunked')}zz\r\n`)
+    await connection.closed
+    await settle()
+    assert.deepEqual(strays, [])
+    assert.equal((await request(api, PATH, { key })).status, 200)
+  })
+})
+
+describe('A connection', () => {
+  test('A connection serves a good request after a 401 with a large unread body', async () => {
+    const connection = await server.connect()
+    const large = 'x'.repeat(1_000_000)
+    const good = rawHead(`GET ${PATH}?limit=1`, `Authorization: Bearer ${key}`)
+    connection.send(
+      rawHead(`POST ${PATH}`, 'Content-Type: application/json', `Content-Length: ${large.length}`) + large,
+    )
+    assertError(await connection.answer(), 401)
+    connection.send(good)
+    assert.equal((await connection.answer()).status, 200)
+    connection.socket.destroy()
+  })
+
+  test('A connection serves a good request after each refusal that leaves a body unread', async () => {
+    const connection = await server.connect()
+    const body = '{"limit":"not read"}'.repeat(100)
+    const length = `Content-Length: ${body.length}`
+    const refused: [status: number, head: string][] = [
+      [404, rawHead('POST /nowhere', length)],
+      [405, rawHead(`PUT ${PATH}`, length)],
+      [401, rawHead(`POST ${PATH}`, length)],
+      [415, rawHead(`POST ${PATH}`, `Authorization: Bearer ${key}`, 'Content-Type: text/plain', length)],
+      [422, rawHead(`GET ${PATH}?limit=0`, `Authorization: Bearer ${key}`, length)],
+    ]
+    for (const [status, head] of refused) {
+      connection.send(head + body)
+      assertError(await connection.answer(), status)
+      connection.send(rawPost(BODY))
+      assert.equal((await connection.answer()).status, 200)
+    }
+    connection.socket.destroy()
+  })
+
+  test('A connection serves a good request after a 413 with a whole body', async () => {
+    const connection = await server.connect()
+    connection.send(postHead('Transfer-Encoding: chunked') + chunk(bodyOf(200_000)) + LAST_CHUNK)
+    assertError(await connection.answer(), 413)
+    connection.send(rawPost(BODY))
+    assert.equal((await connection.answer()).status, 200)
+    connection.socket.destroy()
+  })
+
+  test('Pipelined requests are answered each in turn', async () => {
+    const connection = await server.connect()
+    connection.send(
+      [
+        rawHead(`GET ${PATH}?limit=1`, `Authorization: Bearer ${key}`),
+        rawPost('{"name":"A"}'),
+        rawHead('GET /nowhere'),
+        rawHead(`OPTIONS ${PATH}`),
+        rawPost(BODY),
+        rawHead(`GET ${PATH}`),
+      ].join(''),
+    )
+    const statuses: number[] = []
+    for (let index = 0; index < 6; index++) statuses.push((await connection.answer()).status)
+    assert.deepEqual(statuses, [200, 422, 404, 204, 200, 401])
+    connection.socket.destroy()
+  })
+
+  test('Expect: 100-continue is invited to go on', async () => {
+    const connection = await server.connect()
+    connection.send(postHead(`Content-Length: ${BODY.length}`, 'Expect: 100-continue'))
+    assert.equal((await connection.answer()).status, 100)
+    connection.send(BODY)
+    recordOf(await connection.answer())
+    connection.socket.destroy()
+  })
+
+  test('A request of HTTP/1.0 is answered', async () => {
+    const connection = await server.connect()
+    connection.send(`GET ${PATH}?limit=1 HTTP/1.0\r\nAuthorization: Bearer ${key}\r\n\r\n`)
+    assert.equal((await connection.answer()).status, 200)
+    await connection.closed
+  })
+})

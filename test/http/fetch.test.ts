@@ -1,0 +1,222 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import type { FetchBody } from '../../lib/index.ts'
+import { type Answer, assertError } from '../api/_api.ts'
+import { assertCreated, BODY, key, PATH, watched } from './_adapters.ts'
+
+describe('fetch', () => {
+  const url = `https://api.example${PATH}`
+  const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' }
+
+  function streaming(body: ReadableStream<unknown>): Request {
+    return new Request(url, {
+      method: 'POST',
+      headers,
+      body: body as ReadableStream<Uint8Array>,
+      duplex: 'half',
+    })
+  }
+
+  async function answerOf(response: Promise<Response>): Promise<Answer> {
+    const {
+      status,
+      headers: answered,
+      ...rest
+    } = await response.then(async (each) => ({
+      status: each.status,
+      headers: each.headers,
+      text: await each.text(),
+    }))
+    return { status, headers: answered, ...rest }
+  }
+
+  test('A Request with a used body is 500, and onError gets the reason', async () => {
+    const { api, failures } = watched()
+    assertError(await answerOf(api(await used())), 500, 'Internal error')
+    assert.equal(failures.length, 1)
+    assert.match(String(failures[0]?.error), /consumed before this handler/)
+  })
+
+  test('A Request with a body locked by a reader is 500, not a wait', async () => {
+    const { api, failures } = watched()
+    const locked = new Request(url, { method: 'POST', headers, body: BODY })
+    locked.body?.getReader()
+    assertError(await answerOf(api(locked)), 500, 'Internal error')
+    assert.equal(failures.length, 1)
+  })
+
+  /** A Request with a body that the host has read. */
+  async function used(
+    body: string = BODY,
+    ownHeaders: Readonly<Record<string, string>> = {},
+  ): Promise<Request> {
+    const request = new Request(url, { method: 'POST', headers: { ...headers, ...ownHeaders }, body })
+    await request.text()
+    return request
+  }
+
+  test('A Request with a used body is served with the host’s text, bytes or value', async () => {
+    const { api } = watched()
+    for (const given of [
+      { rawBody: BODY },
+      { rawBody: Buffer.from(BODY) },
+      { rawBody: new Uint8Array(Buffer.from(BODY)) },
+      { body: JSON.parse(BODY) },
+      { rawBody: BODY, body: { name: 'not the one' } },
+      { rawBody: undefined, body: JSON.parse(BODY) },
+    ]) {
+      assertCreated(await answerOf(api.fetch(await used(), given)))
+      assertCreated(await answerOf(api(await used(), given)))
+    }
+    const locked = new Request(url, { method: 'POST', headers, body: BODY })
+    locked.body?.getReader()
+    assertCreated(await answerOf(api.fetch(locked, { rawBody: BODY })))
+  })
+
+  test('The body that the host gives is judged like any body', async () => {
+    const { api, failures } = watched()
+    const refused: [status: number, given: FetchBody, message: RegExp][] = [
+      [400, { rawBody: '' }, /empty/],
+      [400, { rawBody: '{' }, /not valid JSON/],
+      [400, { rawBody: Buffer.from('{"name":"Caf\xe9"}', 'latin1') }, /not valid UTF-8/],
+      [413, { rawBody: ' '.repeat(65_537) }, /65536/],
+      [413, { body: { name: 'Atlas', pad: 'x'.repeat(65_537) } }, /65536/],
+      [422, { rawBody: JSON.stringify(BODY) }, /must be a JSON object/],
+      // A string is a value here and never text, at any length.
+      [422, { body: BODY }, /must be a JSON object/],
+      [422, { body: null }, /must be a JSON object/],
+      [422, { body: { name: 'A' } }, /name must be/],
+    ]
+    for (const [status, given, message] of refused) {
+      assertError(await answerOf(api.fetch(await used(), given)), status, message)
+    }
+    const declared = await used(BODY, { 'Content-Length': String(Buffer.byteLength(BODY)) })
+    assertError(await answerOf(api.fetch(declared, { body: BODY })), 422, /must be a JSON object/)
+    assertError(
+      await answerOf(api.fetch(await used(BODY, { 'Content-Type': 'text/plain' }), { body: {} })),
+      415,
+    )
+    assert.deepEqual(failures, [])
+  })
+
+  test('body does not count while the Request is unread, because other second arguments may have a body; rawBody counts', async () => {
+    const { api } = watched()
+    const unread = () => new Request(url, { method: 'POST', headers, body: BODY })
+    assertCreated(await answerOf(api.fetch(unread(), { body: { name: 'not the one' } })))
+    assertCreated(await answerOf(api.fetch(unread(), { rawBody: '{"name":"Raw"}' })), 'Raw')
+  })
+
+  test('A second argument that holds no body is ignored: of Next.js, Bun, Deno and Workers', async () => {
+    const { api, failures } = watched()
+    for (const second of [
+      { params: Promise.resolve({ path: ['v1', 'clients'] }) },
+      { remoteAddr: { hostname: '::1' }, completed: Promise.resolve() },
+      { rawBody: 7, DATABASE_URL: 'postgres://…' },
+      null,
+      undefined,
+      'text',
+      7,
+      () => {},
+    ]) {
+      for (const handler of [api, api.fetch]) {
+        const request = new Request(url, { method: 'POST', headers, body: BODY })
+        const answered: Promise<Response> = Reflect.apply(handler, undefined, [request, second])
+        assertCreated(await answerOf(answered))
+      }
+      assertError(await answerOf(Reflect.apply(api.fetch, undefined, [await used(), second])), 500)
+    }
+    assert.match(String(failures[0]?.error), /api\.fetch\(request, \{ rawBody \}\)/)
+  })
+
+  test('api.fetch has the types of handlers with another second argument, and refuses a body of another type', () => {
+    const { api } = watched()
+    const nextjs: (request: Request, context: { params: Promise<object> }) => Promise<Response> = api.fetch
+    const deno: (request: Request, info: { remoteAddr: object }) => Promise<Response> = api.fetch
+    const workers: { fetch(request: Request, env: unknown, context: object): Promise<Response> } = api
+    // @ts-expect-error text or bytes, not a value
+    const wrong = () => api.fetch(new Request(url), { rawBody: 7 })
+    for (const handler of [nextjs, deno, workers.fetch, wrong]) assert.equal(typeof handler, 'function')
+  })
+
+  test('A GET is served with any second argument', async () => {
+    const { api } = watched()
+    const response = await api.fetch(new Request(url, { headers }), { rawBody: '', body: undefined })
+    assert.equal(response.status, 200)
+  })
+
+  test('A Request with a clone that was read is served', async () => {
+    const { api } = watched()
+    const request = new Request(url, { method: 'POST', headers, body: BODY })
+    await request.clone().text()
+    assertCreated(await answerOf(api(request)))
+  })
+
+  test('A streaming body in pieces is read', async () => {
+    const { api } = watched()
+    const bytes = Buffer.from(BODY)
+    const body = new ReadableStream({
+      async pull(controller) {
+        for (const byte of bytes) controller.enqueue(Uint8Array.of(byte))
+        controller.close()
+      },
+    })
+    assertCreated(await answerOf(api(streaming(body))))
+  })
+
+  test('A streaming body over the limit is 413, and is not read on', async () => {
+    const { api } = watched()
+    let pulled = 0
+    let cancelled = false
+    const body = new ReadableStream({
+      pull(controller) {
+        pulled++
+        controller.enqueue(new Uint8Array(10_000).fill(32))
+      },
+      cancel() {
+        cancelled = true
+      },
+    })
+    assertError(await answerOf(api(streaming(body))), 413)
+    assert.ok(pulled < 12, `read ${pulled} pieces`)
+    assert.equal(cancelled, true)
+  })
+
+  test('A streaming body that stalls is 503 at the deadline', async () => {
+    const { api } = watched({ deadlineMs: 150 })
+    const body = new ReadableStream({
+      start(controller) {
+        controller.enqueue(Buffer.from('{"name":'))
+      },
+    })
+    assertError(await answerOf(api(streaming(body))), 503)
+  })
+
+  test('A streaming body that breaks off is 400, as over node:http, and no failure of ours', async () => {
+    const { api, failures } = watched()
+    const body = new ReadableStream({
+      start(controller) {
+        controller.enqueue(Buffer.from('{"name":'))
+      },
+      pull(controller) {
+        controller.error(new Error('the client is gone'))
+      },
+    })
+    assertError(await answerOf(api(streaming(body))), 400)
+    assert.deepEqual(failures, [])
+  })
+
+  test('A POST without a body is 400', async () => {
+    const { api } = watched()
+    assertError(await answerOf(api(new Request(url, { method: 'POST', headers }))), 400, /empty/)
+  })
+
+  test('A GET with everything that Next.js adds is answered', async () => {
+    const { api } = watched()
+    const request = Object.assign(new Request(url, { headers }), {
+      nextUrl: new URL(url),
+      geo: {},
+      ip: '::1',
+    })
+    assert.equal((await api(request)).status, 200)
+  })
+})

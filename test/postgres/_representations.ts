@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict'
+import type { Sql } from 'postgres'
+
+// The representations computed anew from the columns, by row_to_json: the measure of those that are stored.
+
+const TIMESTAMP = `'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'`
+
+function timestamp(column: string): string {
+  return `to_char(${column} at time zone 'UTC', ${TIMESTAMP})`
+}
+
+/** The fields of each table's stored representation, in order. */
+export const STORED_FIELDS: Readonly<Record<string, string>> = {
+  businesses: 'id, name, category, city, email, phone',
+  clients: `
+    id, status, trim_scale(total_revenue) as "totalRevenue", trim_scale(monthly_revenue) as "monthlyRevenue",
+    ${timestamp('converted_at')} as "convertedAt"`,
+  leads: `
+    id, stage, trim_scale(lead_score) as "leadScore", score_band as "scoreBand",
+    trim_scale(expected_value) as "expectedValue", ${timestamp('created_at')} as "createdAt"`,
+  invoices: `
+    id, number, status, currency, ${timestamp('issue_date')} as "issueDate", ${timestamp('due_date')} as "dueDate",
+    round(total, minor_units)::text as "total", round(amount_paid, minor_units)::text as "amountPaid",
+    round(total - amount_paid, minor_units)::text as "amountDue"`,
+  proposals: `
+    id, number, title, status, version, trim_scale(total) as total, trim_scale(monthly_total) as "monthlyTotal", currency`,
+  projects: 'id, name, status, billing_type as "billingType", trim_scale(value) as value',
+}
+
+const BUSINESS = `
+  (
+    select nested from (
+      select ${STORED_FIELDS.businesses} from business_api.businesses business
+      where business.organization_id = record.organization_id and business.id = record.business_id
+    ) as nested
+  ) as business`
+
+/** Asserts that all stored representations of a database are those computed anew, and that there are some. */
+export async function assertRepresentations(sql: Sql): Promise<void> {
+  let compared = 0
+  for (const [table, fields] of Object.entries(STORED_FIELDS)) {
+    const rows = await sql.unsafe<{ id: string; stored: string; computed: string }[]>(`
+      select id, representation as stored,
+        (select row_to_json(fields)::text from (select ${fields}) as fields) as computed
+      from business_api.${table}`)
+    for (const { id, stored, computed } of rows) assert.equal(stored, computed, id)
+    compared += rows.length
+  }
+  assert.notEqual(compared, 0)
+}
+
+/** Computes the page of an organization's records anew. */
+export async function computePage(sql: Sql, table: string, organizationId: string): Promise<string> {
+  const fields = `${STORED_FIELDS[table]} ${table === 'clients' ? `, ${BUSINESS}` : ''}`
+  const [row] = await sql.unsafe<{ page: string }[]>(
+    `
+    select '[' || string_agg(
+      (select row_to_json(fields)::text from (select ${fields}) as fields), ',' order by record.id desc
+    ) || ']' as page
+    from business_api.${table} record where organization_id = $1`,
+    [organizationId],
+  )
+  return row?.page ?? '[]'
+}

@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { inspect } from 'node:util'
+import { createInspector } from '../../lib/postgres/schema/inspector.ts'
+import { createPostgresStore, migrate } from '../../lib/postgres.ts'
+
+const PASSWORD = 'correct-horse'
+
+describe('a connection string that cannot be used', () => {
+  const urls = {
+    'a host that is none': `postgres://app:${PASSWORD}@[::1/app`,
+    'a port that is none': `postgres://app:${PASSWORD}@localhost:port/app`,
+    'a password with a slash': `postgres://app:12/${PASSWORD}@localhost/app`,
+    'a password with a hash': `postgres://app:#${PASSWORD}@localhost/app`,
+    'a password with a question mark': `postgres://app:?${PASSWORD}@localhost/app`,
+    'a password with an at sign': `postgres://app:a@${PASSWORD}@localhost/app`,
+    'a password with an at sign, and several hosts': `postgres://app:a@${PASSWORD}@one,two/app`,
+    'a password with a bare percent sign': `postgres://app:%zz${PASSWORD}@localhost/app`,
+    'a space in the host': `postgres://app:${PASSWORD}@local host/app`,
+    'another protocol': `mysql://app:${PASSWORD}@localhost/app`,
+    'no protocol': `app:${PASSWORD}@localhost/app`,
+    'a line break before': `\npostgres://app:${PASSWORD}@localhost/app`,
+    'an unknown target_session_attrs': `postgres://app:${PASSWORD}@localhost/app?target_session_attrs=writable`,
+  }
+  for (const [name, url] of Object.entries(urls)) {
+    test(`${name}: a TypeError that repeats no part of it`, async () => {
+      assert.throws(() => createPostgresStore(url), isSafe)
+      assert.throws(() => createInspector(url), isSafe)
+      await assert.rejects(migrate(url), isSafe)
+    })
+  }
+
+  function isSafe(error: unknown): boolean {
+    assert.ok(error instanceof TypeError, inspect(error))
+    assert.match(error.message, /^Cannot use the connection string as .+/)
+    // Hidden properties and causes too.
+    const shown = inspect(error, { showHidden: true, depth: 10 })
+    assert.ok(!shown.includes(PASSWORD), shown)
+    return true
+  }
+})
+
+test('a connection that fails repeats no password, in its message or in its causes', async () => {
+  for (const host of ['127.0.0.1:1', 'nowhere.invalid', '127.0.0.1:1,127.0.0.1:2']) {
+    const url = `postgres://app:${PASSWORD}@${host}/app`
+    const store = createPostgresStore(url, { statementTimeoutMs: 1000 })
+    for (const call of [() => store.apiKeys.list('org_a'), () => migrate(url)]) {
+      const error = await call().then(
+        () => assert.fail('connected'),
+        (reason) => reason,
+      )
+      assert.ok(!inspect(error, { showHidden: true, depth: 10 }).includes(PASSWORD))
+    }
+    await store.close()
+  }
+})

@@ -1,0 +1,223 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { after, before, describe, type TestContext, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import postgres from 'postgres'
+import { createBusinessApi } from '../../lib/index.ts'
+import { createPostgresStore, migrate, type PostgresStore } from '../../lib/postgres.ts'
+import { makeApiKey, UNREACHED_RATE_LIMIT, until } from '../faults/_fixture.ts'
+import { type ReplicatedServer, startPrimary, startReplica } from './_replica.ts'
+
+// A primary and its streaming replica change places behind one address, while callers call all the time.
+
+const CALLERS = 8
+/** How long the address leads to a server in recovery. */
+const READ_ONLY_MS = 3000
+/** From the moment on when the address leads to a primary. */
+const SERVED_WITHIN_MS = 5000
+
+describe('failover to a streaming replica', () => {
+  let first: ReplicatedServer
+  let second: ReplicatedServer
+  let address: Forwarder
+  let key: string
+
+  before(async () => {
+    first = await startPrimary()
+    await migrate(first.url)
+    key = (await makeApiKey(first.url, 'org_failover')).key
+    second = await startReplica(first)
+    address = await startForwarder(first.port)
+  })
+  after(async () => {
+    await address?.close()
+    await second?.remove()
+    await first?.remove()
+  })
+
+  const urlOf = (...ports: number[]): string => {
+    const hosts = ports.map((port) => `127.0.0.1:${port}`).join()
+    return first.url.replace(/127\.0\.0\.1:\d+/, hosts)
+  }
+
+  test('one address: 503 while it leads to a server in recovery, and service when it leads to a primary', async (t) => {
+    const store = createPostgresStore(urlOf(address.port))
+    t.after(() => store.close())
+    const calls = callAllTheTime(t, store, key)
+    await calls.untilServed()
+
+    // The primary goes, and the address leads to its replica, which is still in recovery.
+    await first.stopServer()
+    address.leadTo(second.port)
+    await sleep(READ_ONLY_MS)
+    calls.report(t, 'replica in recovery', [503])
+    await promote(second)
+    await calls.untilServed()
+    calls.report(t, 'replica promoted', [200, 503])
+
+    // The former primary comes back as a standby, and the address leads to it again for a while.
+    await first.follow(second)
+    await first.startServer()
+    address.leadTo(first.port)
+    address.reset()
+    await sleep(100)
+    calls.clear()
+    await sleep(READ_ONLY_MS)
+    calls.report(t, 'former primary in recovery', [503])
+
+    // New connections lead to the new primary; those to the former one stay open.
+    address.leadTo(second.port)
+    await calls.untilServed()
+    calls.clear()
+    await sleep(1000)
+    calls.report(t, 'new primary', [200])
+  })
+
+  test('several hosts: target_session_attrs finds the primary, the others take what they get', async (t) => {
+    // `first` is a standby now.
+    const both = urlOf(first.port, second.port)
+    for (const [target, isServed] of [
+      ['read-write', true],
+      ['primary', true],
+      ['any', false],
+      ['standby', false],
+      ['prefer-standby', false],
+    ] as const) {
+      const url = `${both}?target_session_attrs=${target}`
+      const store = createPostgresStore(url)
+      t.after(() => store.close())
+      const list = openList(store, key)
+      assert.equal(await list(), isServed ? 200 : 503, target)
+      // Without a wish for a standby the next server is tried.
+      if (target === 'any') await until('the primary is found', async () => (await list()) === 200, 2000)
+      if (isServed) assert.deepEqual((await migrate(url)).applied, [])
+    }
+  })
+
+  test('several hosts: service returns after they have changed places again', async (t) => {
+    const store = createPostgresStore(`${urlOf(first.port, second.port)}?target_session_attrs=read-write`)
+    t.after(() => store.close())
+    const calls = callAllTheTime(t, store, key)
+    await calls.untilServed()
+    await second.stopServer()
+    await promote(first)
+    await calls.untilServed()
+    calls.report(t, 'changed places', [200, 503])
+  })
+})
+
+async function promote(server: ReplicatedServer): Promise<void> {
+  const sql = postgres(server.url, { max: 1 })
+  await sql`select pg_promote()`
+  await sql.end()
+}
+
+function openList(store: PostgresStore, key: string): () => Promise<number> {
+  const api = createBusinessApi(store, { rateLimit: UNREACHED_RATE_LIMIT, logger: false })
+  const headers = { authorization: `Bearer ${key}` }
+  return async () => (await api(new Request('http://localhost/api/v1/clients', { headers }))).status
+}
+
+interface Calls {
+  /** Waits until every caller is served, and fails when that takes too long. */
+  untilServed(): Promise<void>
+  clear(): void
+  /** Says how often each status was answered since the last report, and fails for any that is not expected. */
+  report(t: TestContext, phase: string, expected: readonly number[]): void
+}
+
+function callAllTheTime(t: TestContext, store: PostgresStore, key: string): Calls {
+  const list = openList(store, key)
+  let statuses: number[] = []
+  let isOver = false
+  const callers = Array.from({ length: CALLERS }, async () => {
+    while (!isOver) {
+      statuses.push(await list())
+      await sleep(20)
+    }
+  })
+  t.after(async () => {
+    isOver = true
+    await Promise.all(callers)
+  })
+
+  return {
+    async untilServed() {
+      const ms = await until(
+        'all is served',
+        async () => {
+          const seen = statuses.length
+          await until('every caller was answered', () => statuses.length >= seen + 2 * CALLERS, 10_000)
+          return statuses.slice(seen).every((status) => status === 200)
+        },
+        SERVED_WITHIN_MS,
+      )
+      t.diagnostic(`all served within ${Math.round(ms)} ms`)
+    },
+    clear() {
+      statuses = []
+    },
+    report(context, phase, expected) {
+      const counts = expected.map(
+        (status) => `${statuses.filter((one) => one === status).length} × ${status}`,
+      )
+      context.diagnostic(`${phase}: ${counts.join(', ')}`)
+      const unexpected = statuses.filter((status) => !expected.includes(status))
+      // The first answers of a phase may still be of requests of the last one.
+      assert.deepEqual(
+        unexpected.filter((status) => status !== 200),
+        [],
+        phase,
+      )
+      assert.ok(unexpected.length < statuses.length, phase)
+      statuses = []
+    },
+  }
+}
+
+/** One address whose connections lead elsewhere from one moment to the next. */
+interface Forwarder {
+  readonly port: number
+  /** Where new connections lead. Those that are open stay as they are. */
+  leadTo(port: number): void
+  /** Breaks all connections. */
+  reset(): void
+  close(): Promise<void>
+}
+
+async function startForwarder(target: number): Promise<Forwarder> {
+  let port = target
+  const sockets = new Set<Socket>()
+  const server = createServer((near) => {
+    const far = connect(port, '127.0.0.1')
+    for (const [from, to] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      sockets.add(from)
+      from
+        .on('error', () => {})
+        .on('close', () => {
+          sockets.delete(from)
+          to.destroy()
+        })
+        .pipe(to)
+    }
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    port: (server.address() as AddressInfo).port,
+    leadTo(next) {
+      port = next
+    },
+    reset() {
+      for (const socket of sockets) socket.destroy()
+    },
+    async close() {
+      for (const socket of sockets) socket.destroy()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}

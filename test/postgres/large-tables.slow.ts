@@ -1,0 +1,225 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import type { ISql, Sql } from 'postgres'
+import type { Database } from '../../lib/postgres/connection/database.ts'
+import { listDeliveries, recoverDeliveries } from '../../lib/postgres/delivery-log.ts'
+import { continuePurge, purge } from '../../lib/postgres/retention.ts'
+import type { DeliveryFilter, DeliveryState } from '../../lib/webhooks/deliveries.ts'
+import { newEntry } from '../_audit.ts'
+import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { endpointOf, makeManyDeliveries, organizationOf } from '../_many-deliveries.ts'
+
+// What statements read of large tables: as much with 300,000 deliveries as with 30,000. No times: the plans and the pages.
+
+const SIZES = [30_000, 300_000] as const
+const ORGANIZATION = organizationOf(0)
+const ENDPOINT = endpointOf(0, 1)
+const DAY_MS = 86_400_000
+const RETENTION_MS = 30 * DAY_MS
+
+/** What a statement has read. */
+interface Reading {
+  /** Pages of tables and indexes, from the cache or not. */
+  readonly pages: number
+  readonly sequentialScans: number
+  /** Rows and index entries of deliveries and events. */
+  readonly rows: number
+}
+
+type PlanMode = 'force_custom_plan' | 'force_generic_plan'
+type Work = (database: Database) => Promise<unknown>
+
+let databases: { readonly size: number; readonly database: TestDatabase; readonly sql: Sql }[]
+
+before(async () => {
+  databases = []
+  for (const size of SIZES) {
+    const database = await createTestDatabase()
+    const sql = database.sql({ max: 1 })
+    // Of 40 days, so that a quarter is older than the retention.
+    await makeManyDeliveries(sql, { events: size, days: 40, organizations: 1 })
+    databases.push({ size, database, sql })
+  }
+})
+after(() => Promise.all(databases.map(({ database }) => database.drop())))
+
+/** Does work in a transaction that is rolled back. */
+async function measure(sql: Sql, work: Work, mode: PlanMode = 'force_custom_plan'): Promise<Reading> {
+  const rolledBack = new Error('rolled back')
+  let reading: Reading | undefined
+  const measured = sql.begin(async (tx) => {
+    await tx`select set_config('plan_cache_mode', ${mode}, true)`
+    // The first call also reads what planning needs.
+    let pages = 0
+    const row: Database['row'] = async (build) => {
+      const [plan] = await tx
+        .unsafe('savepoint before_explain')
+        .then(() => tx`explain (analyze, buffers, format json) ${build(tx, tx`'x'::text`, 'x')}`)
+      await tx.unsafe('rollback to savepoint before_explain')
+      const [{ Plan: top }] = plan?.['QUERY PLAN'] ?? []
+      pages += top['Shared Hit Blocks'] + top['Shared Read Blocks']
+      const before = await readCounters(tx)
+      const [answer] = await tx`${build(tx, tx`'x'::text`, 'x')}`.values()
+      const done = await readCounters(tx)
+      reading = {
+        pages,
+        sequentialScans: done.sequentialScans - before.sequentialScans,
+        rows: done.rows - before.rows,
+      }
+      return answer as string[]
+    }
+    await work({ row } as Database)
+    throw rolledBack
+  })
+  await measured.catch((error: unknown) => {
+    if (error !== rolledBack) throw error
+  })
+  assert.ok(reading)
+  return reading
+}
+
+/** What this transaction has read of deliveries and events. */
+async function readCounters(tx: ISql): Promise<Omit<Reading, 'pages'>> {
+  const [counters] = await tx<Omit<Reading, 'pages'>[]>`
+    select
+      sum(pg_stat_get_xact_numscans(large.oid))::int as "sequentialScans",
+      sum(
+        pg_stat_get_xact_tuples_returned(large.oid) + (
+          select coalesce(sum(pg_stat_get_xact_tuples_returned(indexrelid)), 0) from pg_index where indrelid = large.oid
+        )
+      )::int as rows
+    from unnest(array['business_api.deliveries', 'business_api.events']::regclass[]) as large (oid)`
+  assert.ok(counters)
+  return counters
+}
+
+/** With both sizes, and with plans made for the values and for any values. */
+async function measureAll(work: Work): Promise<readonly Reading[]> {
+  const readings: Reading[] = []
+  for (const { sql } of databases) {
+    for (const mode of ['force_custom_plan', 'force_generic_plan'] as const) {
+      readings.push(await measure(sql, work, mode))
+    }
+  }
+  return readings
+}
+
+/** Ten times as many deliveries add a level to an index, and no more. */
+function assertAlike(readings: readonly Reading[], pagesMax: number): void {
+  const text = JSON.stringify(readings)
+  assert.ok(
+    readings.every(({ sequentialScans }) => sequentialScans === 0),
+    text,
+  )
+  const [small, large] = [readings.slice(0, 2), readings.slice(2)]
+  const most = (some: readonly Reading[], of: 'pages' | 'rows') => Math.max(...some.map((one) => one[of]))
+  assert.ok(most(large, 'pages') <= most(small, 'pages') * 1.5 + 50, text)
+  assert.ok(most(large, 'rows') <= most(small, 'rows') * 1.5 + 50, text)
+  assert.ok(most(readings, 'pages') <= pagesMax, text)
+}
+
+describe('a part of a purge', () => {
+  test('reads as much with ten times as many deliveries, by a loop and by hand', async () => {
+    const request = { eventsAfterMs: RETENTION_MS, limit: 500 }
+    for (const work of [
+      (database: Database) => continuePurge(database, { ...request, share: 1 }),
+      (database: Database) => purge(database, request),
+    ]) {
+      const readings = await measureAll(async (database) => assert.equal((await work(database)).events, 500))
+      assertAlike(readings, 60_000)
+    }
+  })
+
+  test('that finds nothing reads next to nothing', async () => {
+    const request = { eventsAfterMs: 50 * DAY_MS, limit: 1000, share: 1 }
+    assertAlike(await measureAll((database) => continuePurge(database, request)), 600)
+  })
+
+  test('walks past events that must stay, part by part, and reads each once', async () => {
+    for (const { sql } of databases) {
+      const old = sql`(select event.id from business_api.events event order by created_at limit 5000)`
+      await sql`update business_api.deliveries set state = 'pending' where event_id in ${old}`
+      await sql`vacuum analyze business_api.deliveries`
+    }
+    const request = { eventsAfterMs: RETENTION_MS, limit: 1000 }
+    const readings = await measureAll(async (database) => {
+      let cursor: string | null = null
+      for (let part = 0; part < 5; part++) {
+        const report: Awaited<ReturnType<typeof purge>> = await purge(database, { ...request, cursor })
+        assert.equal(report.events, 0)
+        cursor = report.next
+      }
+      assert.equal((await purge(database, { ...request, cursor })).events, 1000)
+    })
+    assertAlike(readings, 200_000)
+    for (const { sql } of databases)
+      await sql`update business_api.deliveries set state = 'delivered' where state = 'pending'`
+    for (const { sql } of databases) await sql`vacuum analyze business_api.deliveries`
+  })
+})
+
+describe('the delivery log', () => {
+  const ago = (days: number): string => new Date(Date.now() - days * DAY_MS).toISOString()
+  const STATES: readonly DeliveryState[] = [
+    'pending',
+    'in_flight',
+    'delivered',
+    'dead_lettered',
+    'skipped',
+    'cancelled',
+  ]
+  const failed: readonly DeliveryState[] = ['dead_lettered', 'skipped']
+  const views: readonly DeliveryFilter[] = [
+    {},
+    ...STATES.map((state) => ({ states: [state] })),
+    { states: failed },
+    { states: STATES },
+    { endpointId: ENDPOINT },
+    { endpointId: 'we_none' },
+    { endpointId: ENDPOINT, states: failed },
+    { endpointId: 'we_none', states: ['delivered'] },
+    { since: ago(0) },
+    { until: ago(39) },
+    { until: ago(50) },
+    { since: ago(20), until: ago(19) },
+    { states: failed, since: ago(39) },
+    { states: ['pending'], until: ago(39) },
+    { states: ['delivered'], endpointId: ENDPOINT, until: ago(39) },
+  ]
+  /** A condition on the type reads what the rest of the filter selects. */
+  const viewsByType: readonly DeliveryFilter[] = [
+    { type: 'project.completed' },
+    { type: 'invoice.overdue', states: failed },
+  ]
+
+  async function assertViews(some: readonly DeliveryFilter[]): Promise<void> {
+    for (const view of some) {
+      const readings = await measureAll((database) => listDeliveries(database, ORGANIZATION, view, 51, null))
+      assertAlike(readings, 3000)
+    }
+  }
+
+  test('reads as much with ten times as many deliveries, whatever is looked for', () =>
+    assertViews([...views, ...viewsByType]))
+
+  test('so does a recovery that finds nothing, by a filter or by ids', async () => {
+    const request = { organizationId: ORGANIZATION, limit: 1000, entry: newEntry() }
+    for (const ids of [null, ['dlv_none']]) {
+      const readings = await measureAll(async (database) => {
+        const filter = { states: failed, until: ago(1) }
+        assert.deepEqual(await recoverDeliveries(database, { ...request, ids, filter }), [])
+      })
+      assertAlike(readings, 600)
+    }
+  })
+
+  test('the same where all deliveries of another endpoint wait or have failed', async () => {
+    for (const state of ['pending', 'dead_lettered'] as const) {
+      for (const { sql } of databases) {
+        await sql`update business_api.deliveries set state = ${state} where endpoint_id <> ${ENDPOINT}`
+        await sql`vacuum analyze business_api.deliveries`
+      }
+      await assertViews(views)
+    }
+  })
+})

@@ -1,0 +1,237 @@
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Sql } from 'postgres'
+import { BusinessApiError, STORE_UNAVAILABLE } from '../../lib/base/errors.ts'
+import { mutedLogger } from '../../lib/base/log.ts'
+import { migrateFrom } from '../../lib/postgres/schema/migrate.ts'
+import { readMigrationTexts } from '../../lib/postgres/schema/migration-texts.ts'
+import { createEmptyDatabase, type TestDatabase } from '../_database.ts'
+
+// Migrations beside the traffic: the locks that they wait for, and the indexes that they build without any.
+
+const TABLE = { '0001-things.sql': 'create table business_api.things (id integer not null)' }
+const COLUMN = { ...TABLE, '0002-note.sql': 'alter table business_api.things add column note text' }
+const INDEX = {
+  ...TABLE,
+  '0002-index.sql':
+    '--! concurrent\n-- For "looks"; of ids.\ncreate unique index concurrently things_id_idx\n  on business_api.things (id);\n',
+}
+
+let database: TestDatabase
+let sql: Sql
+
+beforeEach(async () => {
+  database = await createEmptyDatabase()
+  sql = database.sql()
+  await migrateFrom(sql, TABLE)
+})
+
+afterEach(() => database.drop())
+
+/** Holds a transaction open that has read the table, until it is told to end. */
+async function startReader(): Promise<{ readonly pid: number; end(): Promise<void> }> {
+  const reader = await database.sql({ max: 1, connection: { application_name: 'a long report' } }).reserve()
+  await reader.unsafe('begin isolation level repeatable read')
+  const [row] = await reader`select pg_backend_pid() as pid, (select count(*) from business_api.things)`
+  return {
+    pid: row?.pid,
+    async end() {
+      await reader.unsafe('rollback')
+      reader.release()
+    },
+  }
+}
+
+/** Gives the warnings of a run to the test. */
+function listener(): { readonly messages: string[]; readonly logger: typeof mutedLogger } {
+  const messages: string[] = []
+  return { messages, logger: { ...mutedLogger, warn: (_, message) => void messages.push(message) } }
+}
+
+async function hasColumn(): Promise<boolean> {
+  const rows = await sql`
+    select from pg_attribute where attrelid = 'business_api.things'::regclass and attname = 'note'`
+  return rows.length === 1
+}
+
+async function index(): Promise<{ oid: number; isValid: boolean } | undefined> {
+  const [row] = await sql`
+    select indexrelid::int as oid, indisvalid as "isValid" from pg_index
+    where indexrelid = to_regclass('business_api.things_id_idx')`
+  return row as { oid: number; isValid: boolean } | undefined
+}
+
+describe('a migration that waits for a lock', () => {
+  test('lets other sessions through, names the session in its way, and is applied after its end', async () => {
+    const reader = await startReader()
+    const { messages, logger } = listener()
+    const migrating = migrateFrom(sql, COLUMN, { logger })
+    const waitsMs: number[] = []
+    const other = database.sql({ max: 1 })
+    for (const endsAt = performance.now() + 4500; performance.now() < endsAt; await sleep(20)) {
+      const begunAt = performance.now()
+      await other`select from business_api.things`
+      waitsMs.push(performance.now() - begunAt)
+    }
+    await reader.end()
+    assert.deepEqual((await migrating).applied, ['0002-note.sql'])
+    assert.ok(await hasColumn())
+    // A second for the lock timeout, and a second for a slow machine. The reader had its lock for 4.5.
+    assert.ok(Math.max(...waitsMs) < 2000, `a statement waited for ${Math.max(...waitsMs)} ms`)
+    const [message = ''] = messages
+    assert.match(
+      message,
+      /^Migration '0002-note\.sql' is tried again later: it waits for a lock on business_api\.things/,
+    )
+    assert.ok(message.includes(`session ${reader.pid} (a long report of user`), message)
+    assert.ok(message.endsWith(`or run: select pg_terminate_backend(${reader.pid})`), message)
+  })
+
+  test('fails at the end of its time, with the session in its way, and leaves nothing behind', async () => {
+    const reader = await startReader()
+    await assert.rejects(migrateFrom(sql, COLUMN, { timeoutMs: 500 }), (error: unknown) => {
+      assert.ok(error instanceof BusinessApiError)
+      assert.equal(error.code, STORE_UNAVAILABLE)
+      assert.match(
+        error.message,
+        /^Cannot apply migration '0002-note\.sql': it waits for a lock on business_api\.things, held by/,
+      )
+      assert.ok(error.message.includes(`session ${reader.pid} (a long report`), error.message)
+      return true
+    })
+    assert.equal(await hasColumn(), false)
+    await reader.end()
+    assert.equal((await migrateFrom(sql, COLUMN)).current, 2)
+  })
+
+  test('is applied once by eight processes', async () => {
+    const reader = await startReader()
+    const pools = Array.from({ length: 8 }, () => database.sql({ max: 1 }))
+    const migrating = Promise.all(pools.map((pool) => migrateFrom(pool, COLUMN)))
+    await sleep(1500)
+    await reader.end()
+    assert.deepEqual(
+      (await migrating).flatMap(({ applied }) => applied),
+      ['0002-note.sql'],
+    )
+  })
+
+  test('of another process is waited for until the end of the time, and no longer', async () => {
+    const holder = await database.sql({ max: 1 }).reserve()
+    const [row] = await holder`select pg_advisory_lock(7094703731946386291), pg_backend_pid() as pid`
+    await assert.rejects(migrateFrom(sql, COLUMN, { timeoutMs: 200 }), {
+      code: STORE_UNAVAILABLE,
+      message: `Cannot migrate because another process (session ${row?.pid}) is still migrating; wait for its end, then migrate again`,
+    })
+    holder.release()
+  })
+})
+
+describe('a migration with the mark concurrent', () => {
+  test('builds its index outside a transaction, and is remembered', async () => {
+    assert.deepEqual(await migrateFrom(sql, INDEX), { applied: ['0002-index.sql'], current: 2 })
+    assert.equal((await index())?.isValid, true)
+    assert.deepEqual(await migrateFrom(sql, INDEX), { applied: [], current: 2 })
+  })
+
+  test('is applied once by eight processes that wait for an older transaction', async () => {
+    const reader = await startReader()
+    const pools = Array.from({ length: 8 }, () => database.sql({ max: 1 }))
+    const migrating = Promise.all(pools.map((pool) => migrateFrom(pool, INDEX)))
+    await sleep(1500)
+    await sql`insert into business_api.things (id) values (1)`
+    await reader.end()
+    assert.deepEqual(
+      (await migrating).flatMap(({ applied }) => applied),
+      ['0002-index.sql'],
+    )
+    assert.equal((await index())?.isValid, true)
+  })
+
+  test('makes an index anew that a failed try has left invalid', async () => {
+    await sql`insert into business_api.things (id) values (1), (1)`
+    await assert.rejects(
+      migrateFrom(sql, INDEX),
+      /Cannot apply migration '0002-index\.sql': could not create unique index/,
+    )
+    const left = await index()
+    assert.equal(left?.isValid, false)
+    await sql`truncate business_api.things`
+    assert.deepEqual((await migrateFrom(sql, INDEX)).applied, ['0002-index.sql'])
+    const made = await index()
+    assert.equal(made?.isValid, true)
+    assert.notEqual(made?.oid, left?.oid)
+  })
+
+  test('keeps an index that an earlier try has finished', async () => {
+    await migrateFrom(sql, INDEX)
+    const before = await index()
+    await sql`delete from business_api.migrations where id = 2`
+    await migrateFrom(sql, INDEX)
+    assert.deepEqual(await index(), before)
+  })
+
+  test('fails at the end of its time with the session in its way, and is finished by the next call', async () => {
+    const reader = await startReader()
+    const { messages, logger } = listener()
+    await assert.rejects(migrateFrom(sql, INDEX, { timeoutMs: 1000, logger }), (error: unknown) => {
+      assert.ok(error instanceof BusinessApiError)
+      assert.equal(error.code, STORE_UNAVAILABLE)
+      assert.ok(
+        error.message.includes(`the transaction of session ${reader.pid} (a long report`),
+        error.message,
+      )
+      return true
+    })
+    assert.match(messages[0] ?? '', /builds an index, and holds up nothing meanwhile: it waits for/)
+    const [row] = await sql`select max(id) as current from business_api.migrations`
+    assert.equal(row?.current, 1)
+    await reader.end()
+    await migrateFrom(sql, INDEX)
+    assert.equal((await index())?.isValid, true)
+  })
+
+  test('leaves no session behind', async () => {
+    await migrateFrom(database.sql({ max: 1, connection: { application_name: 'migrating' } }), INDEX)
+    const sessions = await sql`select from pg_stat_activity where application_name = 'migrating'`
+    assert.equal(sessions.length, 1)
+  })
+
+  const refused: Record<string, string> = {
+    'a statement of another kind': 'create table business_api.more ()',
+    'an index without a name': 'create index concurrently on business_api.things (id)',
+    'a table without its schema': 'create index concurrently things_idx on things (id)',
+    'a lock on the table': 'create index things_idx on business_api.things (id)',
+  }
+  for (const [name, text] of Object.entries(refused)) {
+    test(`is refused with ${name}`, async () => {
+      await assert.rejects(
+        migrateFrom(sql, { ...TABLE, '0002-index.sql': `--! concurrent\n${text};\n` }),
+        /Cannot migrate: '0002-index\.sql' is concurrent, and may only hold 'create index concurrently NAME on/,
+      )
+    })
+  }
+})
+
+describe('the migrations of the package', () => {
+  const texts = Object.entries(readMigrationTexts())
+
+  for (const [name, text] of texts) {
+    test(`${name} says what it locks`, () => {
+      const [, locks = ''] = /^-- Locks: (.+)$/m.exec(text) ?? []
+      assert.notEqual(locks, '', 'a line "-- Locks: …" is missing')
+      const made = [...text.matchAll(/^create (?:unlogged )?table (business_api\.\w+)/gm)].map(
+        ([, table]) => table,
+      )
+      const used = [
+        ...text.matchAll(
+          /\b(?:references|alter table|index (?:concurrently )?\w+\s+on) (business_api\.\w+)/g,
+        ),
+      ].map(([, table = '']) => table)
+      for (const table of used.filter((table) => !made.includes(table))) {
+        assert.ok(locks.includes(table), `the line does not name ${table}`)
+      }
+    })
+  }
+})

@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict'
+import { after, afterEach, before, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Sql } from 'postgres'
+import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import { newEntry } from '../_audit.ts'
+import { createTestDatabase, type TestDatabase } from '../_database.ts'
+
+// The purge that all processes share: its turns, its rests, and its second walk.
+
+const ORGANIZATION = 'org_retention'
+const DAY_MS = 86_400_000
+const REQUEST = { eventsAfterMs: 30 * DAY_MS, limit: 1000, share: 0.5 }
+
+describe('continuePurge() in PostgreSQL', () => {
+  let database: TestDatabase
+  let sql: Sql
+  let store: PostgresStore
+
+  before(async () => {
+    database = await createTestDatabase()
+    sql = database.sql()
+    store = createPostgresStore(database.url)
+    await store.endpoints.insert({
+      organizationId: ORGANIZATION,
+      limit: 10,
+      endpoint: {
+        id: 'we_retention',
+        url: 'https://hooks.example/',
+        description: '',
+        types: null,
+        headerNames: [],
+        sealedHeaders: null,
+        createdAt: '2026-03-14T09:26:53.589Z',
+        sealedSecret: 'plain.whsec_test',
+      },
+      entry: newEntry(),
+    })
+  })
+  after(async () => {
+    await store.close()
+    await database.drop()
+  })
+  afterEach(async () => {
+    await sql`truncate business_api.events, business_api.deliveries, business_api.purge_progress`
+    await sql`insert into business_api.purge_progress default values`
+  })
+
+  const purge = (request: Partial<typeof REQUEST> = {}) =>
+    store.deliveries.continuePurge({ ...REQUEST, ...request })
+
+  /** Publishes events of 31 days ago, which were delivered. */
+  async function publishOld(count: number): Promise<void> {
+    await sql`
+      select business_api.insert_events(${ORGANIZATION}, (
+        select jsonb_agg(jsonb_build_object(
+          'id', business_api.new_id('evt'), 'type', 'project.completed', 'body', '{}',
+          'createdAt', now() - interval '31 days'
+        ))
+        from generate_series(1, ${count}::int)
+      ))`
+    await sql`update business_api.deliveries set state = 'delivered'`
+  }
+
+  async function countEvents(): Promise<number> {
+    const [row] = await sql`select count(*)::int as count from business_api.events`
+    return row?.count
+  }
+
+  const letAnHourPass = () =>
+    sql`update business_api.purge_progress set revisited_at = revisited_at - interval '1 hour'`
+
+  test('leaves the work to the process that is at it, without waiting', async () => {
+    await publishOld(1)
+    await sql.begin(async (tx) => {
+      await tx`select 1 from business_api.purge_progress for update`
+      const { events, isDone, lagMs } = await purge()
+      assert.deepEqual({ events, isDone, lagMs }, { events: 0, isDone: true, lagMs: null })
+    })
+    assert.equal((await purge()).events, 1)
+  })
+
+  test('rests between two parts, whichever process asks', async () => {
+    await publishOld(3)
+    const other = createPostgresStore(database.url)
+    const first = await purge({ limit: 1, share: 0.01 })
+    assert.deepEqual([first.events, first.isDone], [1, false])
+    assert.ok(first.waitMs > 0 && (first.lagMs ?? 0) > 23 * 3_600_000)
+    const early = await other.deliveries.continuePurge(REQUEST)
+    assert.deepEqual([early.events, early.isDone, early.lagMs], [0, false, null])
+    assert.ok(early.waitMs > 0 && early.waitMs <= first.waitMs)
+    await other.close()
+    await sleep(early.waitMs)
+    assert.equal((await purge()).events, 2)
+  })
+
+  test('goes on at once where the clock was set back', async () => {
+    await publishOld(1)
+    await sql`update business_api.purge_progress set rests_until = now() + interval '1 day'`
+    assert.equal((await purge()).events, 1)
+  })
+
+  test('comes back once an hour to events that had to stay', async () => {
+    await publishOld(2)
+    await sql`update business_api.deliveries set state = 'pending' where id = (select min(id) from business_api.deliveries)`
+    const { events, isDone, lagMs } = await purge()
+    assert.deepEqual({ events, isDone, lagMs }, { events: 1, isDone: true, lagMs: 0 })
+    await sql`update business_api.deliveries set state = 'delivered'`
+    assert.equal((await purge()).events, 0, 'not yet')
+    await letAnHourPass()
+    assert.equal((await purge()).events, 1)
+  })
+
+  test('walks past more events that must stay than a part has, in single runs of new processes too', async () => {
+    await publishOld(2500)
+    await sql`update business_api.deliveries set state = 'pending'`
+    await sql`
+      update business_api.deliveries set state = 'delivered'
+      where event_id = (select id from business_api.events order by created_at desc, organization_id desc, id desc limit 1)`
+    let purged = 0
+    for (let process = 0; process < 4; process++) {
+      const other = createPostgresStore(database.url)
+      purged += (await other.deliveries.continuePurge({ ...REQUEST, share: 1 })).events
+      await other.close()
+    }
+    assert.equal(purged, 1)
+    assert.equal(await countEvents(), 2499)
+  })
+
+  test('a delivery whose transaction took long is in its period of the log', async () => {
+    const list = (until: Date) =>
+      store.deliveries.list(ORGANIZATION, { until: until.toISOString() }, 10, null)
+    await publishOld(1)
+    const [delivery] = await sql<{ id: string; at: Date }[]>`
+      update business_api.deliveries set created_at = created_at - interval '4 minutes' returning id, created_at as at`
+    assert.ok(delivery)
+    assert.deepEqual(
+      (await list(new Date(delivery.at.getTime() + 1000))).map(({ id }) => id),
+      [delivery.id],
+    )
+    assert.deepEqual(await list(new Date(delivery.at.getTime() - 1000)), [])
+  })
+})

@@ -1,0 +1,150 @@
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, test } from 'node:test'
+import postgres, { type Sql } from 'postgres'
+import { generateApiKey } from '../../lib/access/api-keys.ts'
+import {
+  BusinessApiError,
+  createBusinessApi,
+  type ErrorCode,
+  SCHEMA_MISSING,
+  SCHEMA_OUTDATED,
+  SCHEMA_TOO_NEW,
+} from '../../lib/index.ts'
+import { createPlatform } from '../../lib/platform.ts'
+import { migrateFrom } from '../../lib/postgres/schema/migrate.ts'
+import { readMigrationTexts } from '../../lib/postgres/schema/migration-texts.ts'
+import { createSchemaFaults } from '../../lib/postgres/schema/schema-fault.ts'
+import { createPostgresStore, migrate, type PostgresStore } from '../../lib/postgres.ts'
+import { createDeveloperSettings } from '../../lib/settings.ts'
+import { createDeliveryLoop } from '../../lib/webhooks.ts'
+import { createEmptyDatabase, type TestDatabase } from '../_database.ts'
+import { assertError, request } from '../api/_api.ts'
+import { createTestSender, until } from '../delivery/_loop.ts'
+
+// What callers, operators and loops get when the schema is not the one of this version.
+
+let database: TestDatabase
+let sql: Sql
+let store: PostgresStore
+
+beforeEach(async () => {
+  database = await createEmptyDatabase()
+  sql = database.sql()
+  store = createPostgresStore(database.url)
+})
+
+afterEach(async () => {
+  await store.close()
+  await database.drop()
+})
+
+const ADVICE = "run 'business-api-kit migrate', or call migrate() of business-api-kit/postgres, and try again"
+const NEVER_MIGRATED = `Cannot use this database because it was never migrated: ${ADVICE}`
+
+/** Asserts an error of the library, whose cause is PostgreSQL's. */
+function isFault(code: ErrorCode, message: string | RegExp): (error: unknown) => true {
+  return (error) => {
+    assert.ok(error instanceof BusinessApiError, String(error))
+    assert.equal(error.code, code)
+    if (typeof message === 'string') assert.equal(error.message, message)
+    else assert.match(error.message, message)
+    assert.ok(error.cause instanceof postgres.PostgresError)
+    // Schema, table, column or function: depends on what the statement names first.
+    assert.match(error.cause.code, /^(3F000|42P01|42703|42883)$/)
+    return true
+  }
+}
+
+describe('a database that was never migrated', () => {
+  test('gives API callers 500, and onError the reason', async () => {
+    const errors: unknown[] = []
+    const api = createBusinessApi(store, { logger: false, onError: (error) => errors.push(error) })
+    const key = generateApiKey('bapi')
+    assertError(await request(api.fetch, '/api/v1/clients', { key }), 500, 'Internal error')
+    assertError(await request(api.fetch, '/api/v1/clients', { key, json: { name: 'Atlas' } }), 500)
+    assert.equal(errors.length, 2)
+    for (const error of errors) isFault(SCHEMA_MISSING, NEVER_MIGRATED)(error)
+  })
+
+  test('is named by the calls of the settings and of the platform, and in a transaction of the host', async () => {
+    const fault = isFault(SCHEMA_MISSING, NEVER_MIGRATED)
+    await assert.rejects(createDeveloperSettings(store).apiKeys.list('org_1'), fault)
+    const { clients } = createPlatform(store)
+    await assert.rejects(clients.create('org_1', { name: 'Atlas' }), isFault(SCHEMA_MISSING, NEVER_MIGRATED))
+    await assert.rejects(
+      sql.begin((tx) => createPlatform(store).using(tx).clients.create('org_1', { name: 'Atlas' })),
+      isFault(SCHEMA_MISSING, NEVER_MIGRATED),
+    )
+  })
+
+  test('is told by a delivery loop when it starts, which delivers after the migration', async (t) => {
+    const errors: unknown[] = []
+    const sender = createTestSender()
+    const loop = createDeliveryLoop(store, sender, {
+      allowPlaintextSecrets: true,
+      logger: false,
+      onError: (error) => errors.push(error),
+    })
+    await assert.rejects(loop.runOnce(), isFault(SCHEMA_MISSING, NEVER_MIGRATED))
+    loop.start()
+    t.after(() => loop.stop())
+    await until('the loop reports', () => errors.length > 0)
+    isFault(SCHEMA_MISSING, NEVER_MIGRATED)(errors[0])
+    await migrate(sql)
+    const settings = createDeveloperSettings(store, {
+      allowPlaintextSecrets: true,
+      allowPrivateNetworks: true,
+    })
+    await settings.endpoints.register('org_1', { url: 'https://127.0.0.1/in' })
+    await createPlatform(store).clients.create('org_1', { name: 'Atlas' })
+    await until('an event is delivered', () => sender.requests.length > 0)
+  })
+
+  test('is usable by the same store once it is migrated', async () => {
+    const { apiKeys } = createDeveloperSettings(store)
+    await assert.rejects(apiKeys.list('org_1'), { code: SCHEMA_MISSING })
+    await migrate(sql)
+    assert.deepEqual(await apiKeys.list('org_1'), [])
+  })
+})
+
+describe('a database whose migrations do not fit', () => {
+  test('is outdated when some are pending', async () => {
+    const known = Object.entries(readMigrationTexts()).filter(([name]) => name < '0013')
+    await migrateFrom(sql, Object.fromEntries(known))
+    const { endpoints, apiKeys } = createDeveloperSettings(store)
+    const message = `Cannot use this database because the migration '0013-webhook-endpoints.sql' and later ones are pending: ${ADVICE}`
+    await assert.rejects(endpoints.list('org_1'), isFault(SCHEMA_OUTDATED, message))
+    // What needs no pending migration is carried out.
+    assert.deepEqual(await apiKeys.list('org_1'), [])
+  })
+
+  test('is too new when a breaking one was applied', async () => {
+    await migrate(sql)
+    await sql`insert into business_api.migrations (id, name, breaking) values (9999, '9999-to-come.sql', true)`
+    await sql`alter table business_api.api_keys rename column name to label`
+    await assert.rejects(
+      createDeveloperSettings(store).apiKeys.list('org_1'),
+      isFault(SCHEMA_TOO_NEW, /it holds the breaking migration '9999-to-come\.sql'/),
+    )
+  })
+
+  test('that are all applied explain no error', async () => {
+    await migrate(sql)
+    await sql`alter table business_api.api_keys rename to other_keys`
+    await assert.rejects(createDeveloperSettings(store).apiKeys.list('org_1'), { code: '42P01' })
+  })
+})
+
+test('many errors at once cost one look at the migrations', async () => {
+  let statements = 0
+  const explain = createSchemaFaults(async (build) => {
+    statements++
+    const [row] = await build(sql, sql`'tag'`).values()
+    return row as string[]
+  })
+  const failure: unknown = await sql`select * from business_api.clients`.catch((error) => error)
+  const explained = await Promise.all(Array.from({ length: 50 }, () => explain(failure)))
+  for (const error of explained) assert.equal((error as BusinessApiError).code, SCHEMA_MISSING)
+  assert.equal(statements, 1)
+})

@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { createPostgresStore } from '../../lib/postgres.ts'
+import { createDeveloperSettings } from '../../lib/settings.ts'
+import { createTestDatabase } from '../_database.ts'
+
+const database = await createTestDatabase()
+after(() => database.drop())
+const sql = database.sql({ max: 2 })
+
+const REASONS = [
+  {
+    name: 'a lock that another transaction holds',
+    message: 'Cannot carry out a statement because another transaction held a lock for too long',
+    within: (work: () => Promise<void>): Promise<unknown> =>
+      sql.begin(async (tx) => {
+        await tx`lock table business_api.api_keys in access exclusive mode`
+        await work()
+      }),
+  },
+  {
+    name: 'a read-only server',
+    message: 'Cannot carry out a statement because the server is read-only: is it a standby?',
+    async within(work: () => Promise<void>): Promise<void> {
+      const name = sql(new URL(database.url).pathname.slice(1))
+      await sql`alter database ${name} set default_transaction_read_only = on`
+      try {
+        await work()
+      } finally {
+        await sql.begin('read write', (tx) => tx`alter database ${name} reset default_transaction_read_only`)
+      }
+    },
+  },
+]
+
+for (const { name, message, within } of REASONS) {
+  test(`${name}: the error says so, and not that PostgreSQL cannot be reached`, async (t) => {
+    const store = createPostgresStore(database.url, { statementTimeoutMs: 1000 })
+    t.after(() => store.close())
+    const { apiKeys } = createDeveloperSettings(store)
+    await within(() =>
+      assert.rejects(apiKeys.create('org_1', { name: 'Website', scopes: ['leads:read'] }), {
+        code: 'store_unavailable',
+        message,
+      }),
+    )
+  })
+}

@@ -1,0 +1,37 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import type { BusinessApiStore } from '../../lib/business-store.ts'
+import { createDeveloperSettings, type DeveloperSettingsOptions } from '../../lib/settings.ts'
+import { createSecretSealer } from '../../lib/webhooks/secret-sealing.ts'
+import { claim, newOrganization, publish, record } from './_stores.ts'
+
+export const NOW = Date.UTC(2026, 2, 14, 9, 26, 53, 589)
+export const DAY_MS = 24 * 60 * 60 * 1000
+export const KEY = randomBytes(32)
+export const URL = 'https://hooks.example.com/business?from=é#x'
+export const SECRET = /^whsec_[\w-]{43}$/
+
+/** Makes a function that sets a new organization up, without name look-ups. */
+export function createSetUp(open: () => BusinessApiStore) {
+  return function setUp(options: DeveloperSettingsOptions = {}) {
+    const store = open()
+    const settings = createDeveloperSettings(store, {
+      clock: () => NOW,
+      secretKeys: [KEY],
+      allowPrivateNetworks: true,
+      ...options,
+    })
+    return { store, settings, organizationId: newOrganization() }
+  }
+}
+
+/** The secrets that sign for an endpoint now, the current secret first. */
+export async function readSigningSecrets(store: BusinessApiStore, organizationId: string): Promise<string[]> {
+  await publish(store, organizationId)
+  const claimed = await claim(store, organizationId)
+  const [delivery] = claimed
+  assert.ok(delivery && claimed.length === 1)
+  await record(store, claimed, 'delivered')
+  const sealer = createSecretSealer({ secretKeys: [KEY], allowPlaintextSecrets: true })
+  return delivery.sealedSecrets.map((sealed) => sealer.unseal(sealed, delivery))
+}

@@ -1,0 +1,26 @@
+import assert from 'node:assert/strict'
+import { inspect } from 'node:util'
+import { BusinessApiError, type ErrorCode } from '../../lib/base/errors.ts'
+
+/** Asserts that a call is refused with a code and a text that names the action and the fault. */
+export async function assertRefused(
+  call: Promise<unknown>,
+  code: ErrorCode,
+  action: string,
+  about: RegExp,
+): Promise<void> {
+  await assert.rejects(call, (error: unknown) => {
+    assert.ok(error instanceof BusinessApiError, inspect(error))
+    assert.equal(error.code, code)
+    assert.ok(error.message.startsWith(`${action} as `), error.message)
+    assert.match(error.message, about)
+    assert.doesNotMatch(inspect(error), /whsec_|s3cret/)
+    assert.doesNotMatch(error.message, /Invalid|Expected|but received|undefined/)
+    return true
+  })
+}
+
+/** A value that the compiler would not let through, as JavaScript hosts pass them. */
+export function untyped<T>(value: unknown): T {
+  return value as T
+}

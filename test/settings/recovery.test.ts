@@ -1,0 +1,253 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { INVALID_INPUT, INVALID_STATE } from '../../lib/base/errors.ts'
+import {
+  createSetUp,
+  idsOf,
+  makeOfEachState,
+  nextMillisecond,
+  publishSeveral,
+  skipMany,
+} from './_deliveries.ts'
+import { assertRefused, untyped } from './_refusals.ts'
+import { claim, describeOnEveryStore, newOrganization, publish, record } from './_stores.ts'
+
+describeOnEveryStore((open) => {
+  const setUp = createSetUp(open)
+
+  describe('deliveries.redeliver()', () => {
+    for (const state of ['delivered', 'dead_lettered', 'skipped'] as const) {
+      test(`deliveries.redeliver() has a ${state} delivery sent again: same event, a new round of attempts`, async () => {
+        const given = await setUp()
+        const { deliveries, store, organizationId } = given
+        const made = await makeOfEachState(given)
+        // Delivers the earlier pending deliveries first.
+        await record(store, await claim(store, organizationId), 'delivered')
+        const before = await deliveries.get(organizationId, made[state])
+        const again = await deliveries.redeliver(organizationId, made[state])
+        assert.deepEqual(
+          [again.id, again.eventId, again.body, again.state, again.reason, again.finishedAt],
+          [before.id, before.eventId, before.body, 'pending', null, null],
+        )
+        assert.equal(again.attempts, before.attempts)
+        const claimed = await claim(store, organizationId)
+        assert.deepEqual(idsOf(claimed), [made[state]])
+        assert.deepEqual([claimed[0]?.eventId, claimed[0]?.attempt], [before.eventId, 1])
+        await record(store, claimed, 'delivered')
+        const after = await deliveries.get(organizationId, made[state])
+        assert.deepEqual([after.state, after.attempts], ['delivered', before.attempts + 1])
+        assert.deepEqual(
+          after.attemptLog.map(({ number }) => number),
+          Array.from({ length: after.attempts }, (_, index) => index + 1),
+        )
+      })
+    }
+
+    test('deliveries.redeliver() refuses a delivery that is still to be sent, and changes nothing', async () => {
+      const given = await setUp()
+      const { deliveries, organizationId } = given
+      const made = await makeOfEachState(given)
+      for (const [state, text] of [
+        ['pending', 'pending'],
+        ['in_flight', 'in flight'],
+      ] as const) {
+        const before = await deliveries.get(organizationId, made[state])
+        const call = deliveries.redeliver(organizationId, made[state])
+        const about = new RegExp(` as the delivery is ${text}: wait until the delivery has ended$`)
+        await assertRefused(call, INVALID_STATE, 'Cannot redeliver a delivery', about)
+        assert.deepEqual(await deliveries.get(organizationId, made[state]), before)
+      }
+    })
+
+    test('deliveries.redeliver() refuses a delivery of a removed endpoint', async () => {
+      const given = await setUp()
+      const { deliveries, endpoints, organizationId, endpointId } = given
+      const { delivered } = await makeOfEachState(given)
+      await endpoints.remove(organizationId, endpointId)
+      const call = deliveries.redeliver(organizationId, delivered)
+      const about = / as the endpoint of the delivery has been removed$/
+      await assertRefused(call, INVALID_STATE, 'Cannot redeliver a delivery', about)
+      assert.equal((await deliveries.get(organizationId, delivered)).state, 'delivered')
+    })
+  })
+
+  describe('deliveries.cancel()', () => {
+    test('deliveries.cancel() cancels a pending delivery, and shows the new state', async () => {
+      const given = await setUp()
+      const { deliveries, store, organizationId } = given
+      const [eventId] = await publishSeveral(given, 1)
+      await record(store, await claim(store, organizationId), 'retry')
+      const [{ id = '' } = {}] = (await deliveries.list(organizationId)).data
+      const cancelled = await deliveries.cancel(organizationId, id)
+      assert.deepEqual(
+        [cancelled.id, cancelled.eventId, cancelled.state, cancelled.reason, cancelled.dueAt],
+        [id, eventId, 'cancelled', null, null],
+      )
+      assert.deepEqual([cancelled.attempts, cancelled.attemptLog.length], [1, 1])
+      assert.ok(cancelled.finishedAt)
+      assert.deepEqual(await deliveries.get(organizationId, id), cancelled)
+    })
+
+    test('a cancelled delivery is not recovered, and can be redelivered', async () => {
+      const given = await setUp()
+      const { deliveries, store, organizationId } = given
+      await publishSeveral(given, 1)
+      const [{ id = '' } = {}] = (await deliveries.list(organizationId)).data
+      await deliveries.cancel(organizationId, id)
+      assert.deepEqual(await deliveries.recover(organizationId), { recovered: 0 })
+      assert.deepEqual(await claim(store, organizationId), [])
+      await deliveries.redeliver(organizationId, id)
+      assert.deepEqual(idsOf(await claim(store, organizationId)), [id])
+    })
+
+    test('deliveries.cancel() refuses a delivery in flight or in a final state, and changes nothing', async () => {
+      const given = await setUp()
+      const { deliveries, organizationId } = given
+      const made = await makeOfEachState(given)
+      await deliveries.cancel(organizationId, made.pending)
+      for (const [id, text] of [
+        [made.in_flight, 'in flight'],
+        [made.delivered, 'delivered'],
+        [made.dead_lettered, 'dead-lettered'],
+        [made.skipped, 'skipped'],
+        [made.pending, 'cancelled'],
+      ] as const) {
+        const before = await deliveries.get(organizationId, id)
+        const about = new RegExp(` as the delivery is ${text}$`)
+        const call = deliveries.cancel(organizationId, id)
+        await assertRefused(call, INVALID_STATE, 'Cannot cancel a delivery', about)
+        assert.deepEqual(await deliveries.get(organizationId, id), before)
+      }
+    })
+  })
+
+  describe('deliveries.recover()', () => {
+    test('deliveries.recover() has the dead-lettered and the skipped sent again, and nothing else', async () => {
+      const given = await setUp()
+      const { deliveries, store, organizationId } = given
+      const made = await makeOfEachState(given)
+      assert.deepEqual(await deliveries.recover(organizationId), { recovered: 2 })
+      const states = new Map((await deliveries.list(organizationId)).data.map(({ id, state }) => [id, state]))
+      assert.equal(states.get(made.dead_lettered), 'pending')
+      assert.equal(states.get(made.skipped), 'pending')
+      assert.equal(states.get(made.delivered), 'delivered')
+      assert.equal(states.get(made.in_flight), 'in_flight')
+      const claimed = idsOf(await claim(store, organizationId))
+      assert.deepEqual(claimed.sort(), [made.dead_lettered, made.skipped, made.pending].sort())
+      assert.deepEqual(await deliveries.recover(organizationId), { recovered: 0 })
+    })
+
+    test('deliveries.recover() goes by endpoint, type and time', async () => {
+      const given = await setUp()
+      const { deliveries, store, organizationId, endpointId, register } = given
+      await register()
+      await publish(store, organizationId, 'invoice.paid')
+      await nextMillisecond()
+      await publish(store, organizationId, 'client.created')
+      const claimed = await claim(store, organizationId)
+      await record(store, claimed, 'dead_lettered')
+      assert.equal(claimed.length, 4)
+      const { data } = await deliveries.list(organizationId, { type: 'client.created' })
+      const since = data[0]?.createdAt
+      assert.ok(since)
+      const recovered = async (filter: Parameters<typeof deliveries.recover>[1]) =>
+        (await deliveries.recover(organizationId, filter)).recovered
+
+      assert.equal(await recovered({ endpointId: 'we_unknown' }), 0)
+      assert.equal(await recovered({ type: 'lead.created' }), 0)
+      assert.equal(await recovered({ endpointId, type: 'invoice.paid', since }), 0)
+      assert.equal(await recovered({ endpointId, until: since }), 1)
+      assert.equal(await recovered({ type: 'invoice.paid' }), 1)
+      assert.equal(await recovered({ endpointId, since: new Date(since) }), 1)
+      assert.equal(await recovered({}), 1)
+      assert.equal(await recovered({}), 0)
+    })
+
+    test('deliveries.recover() passes over removed endpoints and other organizations', async () => {
+      const given = await setUp()
+      const { deliveries, endpoints, store, organizationId, endpointId, register } = given
+      const kept = await register()
+      await publish(store, organizationId)
+      await record(store, await claim(store, organizationId), 'dead_lettered')
+      await endpoints.remove(organizationId, endpointId)
+      assert.deepEqual(await deliveries.recover(newOrganization()), { recovered: 0 })
+      assert.deepEqual(await deliveries.recover(organizationId), { recovered: 1 })
+      const [delivery] = await claim(store, organizationId)
+      assert.equal(delivery?.endpointId, kept)
+    })
+
+    test('deliveries.recover() goes on in batches of 1000 to the end', async () => {
+      const batches: number[] = []
+      const given = await setUp((store) => ({
+        ...store,
+        deliveries: {
+          ...store.deliveries,
+          recover: (request) => {
+            batches.push(request.ids?.length ?? request.limit)
+            return store.deliveries.recover(request)
+          },
+        },
+      }))
+      const { deliveries, endpoints, store, organizationId } = given
+      const endpointIds = await skipMany(given, 87, 23)
+      for (const endpointId of endpointIds) await endpoints.enable(organizationId, endpointId)
+      assert.deepEqual(await deliveries.recover(organizationId), { recovered: 2001 })
+      assert.deepEqual(batches, [1000, 1000, 1])
+      assert.equal((await claim(store, organizationId)).length, 2001)
+    })
+
+    test('deliveries.recoverPart() recovers a part, says where the next begins, and count() what is left', async () => {
+      const given = await setUp()
+      const { deliveries, endpoints, organizationId } = given
+      for (const id of await skipMany(given, 4, 1)) await endpoints.enable(organizationId, id)
+      const left = () => deliveries.count(organizationId, { states: ['skipped'] })
+      const all = await left()
+      const first = await deliveries.recoverPart(organizationId, { limit: 3 })
+      assert.equal(first.recovered, 3)
+      assert.ok(first.next)
+      assert.equal(await left(), all - 3)
+      const second = await deliveries.recoverPart(organizationId, { before: first.next })
+      assert.deepEqual(second, { recovered: all - 3, next: null })
+      assert.equal(await left(), 0)
+      await assert.rejects(deliveries.recoverPart(organizationId, { limit: 5001 }), { code: INVALID_INPUT })
+    })
+
+    test('deliveries.recover() ends, also while recovered deliveries are skipped again and new deliveries arrive', async () => {
+      let recoveries = 0
+      const given = await setUp((store) => ({
+        ...store,
+        deliveries: {
+          ...store.deliveries,
+          async recover(request) {
+            const recovered = await store.deliveries.recover(request)
+            const { organizationId } = request
+            assert.ok(recoveries++ < 5, 'has no end')
+            // The claims of a delivery loop skip the waiting deliveries of a disabled endpoint.
+            while (
+              (await store.deliveries.list(organizationId, { states: ['pending'] }, 1, null)).length > 0
+            ) {
+              await claim(store, organizationId)
+            }
+            await publish(store, organizationId)
+            return recovered
+          },
+        },
+      }))
+      const { deliveries, organizationId } = given
+      await skipMany(given, 77, 13)
+      assert.deepEqual(await deliveries.recover(organizationId), { recovered: 1001 })
+      assert.equal(recoveries, 2)
+    })
+
+    test('deliveries.recover() names everything of a filter that cannot be used', async () => {
+      const { deliveries } = await setUp()
+      const call = deliveries.recover(
+        '',
+        untyped({ type: 's3cret', since: 's3cret', until: 7, endpointId: 7 }),
+      )
+      const about =
+        / as organizationId must [^;]*; endpointId must [^;]*; type must [^;]*; since must [^;]*; until must [^;]*$/
+      await assertRefused(call, INVALID_INPUT, 'Cannot recover deliveries', about)
+    })
+  })
+})

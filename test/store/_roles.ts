@@ -1,0 +1,105 @@
+import { randomUUID } from 'node:crypto'
+import type { Sql } from 'postgres'
+import type { BusinessApiStore } from '../../lib/business-store.ts'
+import { writeGrants } from '../../lib/postgres/schema/grants.ts'
+import { PARTS, type Part } from '../../lib/postgres/schema/privileges.ts'
+import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import type { TestDatabase } from '../_database.ts'
+
+/** The parts of an application, each under a database role with no more than its privileges. */
+export interface Roles {
+  /** A pool of the part's role. */
+  pool(part: Part): Sql
+  /** A store of the part's role. */
+  store(part: Part): PostgresStore
+  /** A store each of whose verbs is carried out by the role of a part that needs the verb. */
+  readonly shared: BusinessApiStore
+  close(): Promise<void>
+}
+
+/** Makes a role for each part, with its grants. */
+export async function createRoles(database: TestDatabase): Promise<Roles> {
+  const sql = database.sql({ max: 1 })
+  // Roles belong to the whole server, which other processes may be using. The names need their quotes.
+  const name = (part: Part): string => `Business "API" ${part} ${randomUUID()}`.slice(0, 60)
+  const roles = PARTS.map((part) => ({ part, role: name(part) }))
+  for (const { role } of roles) await sql`create role ${sql.unsafe(`"${role.replaceAll('"', '""')}"`)}`
+  for (const statement of writeGrants(roles)) await sql.unsafe(statement)
+  const pools = new Map<Part, Sql>()
+  const stores = new Map<Part, PostgresStore>()
+  for (const { part, role } of roles) {
+    const pool = database.sql({ max: 4, connection: { role } })
+    pools.set(part, pool)
+    stores.set(part, createPostgresStore(pool))
+  }
+  const pool = (part: Part): Sql => of(pools, part)
+  const store = (part: Part): PostgresStore => of(stores, part)
+
+  return {
+    pool,
+    store,
+    shared: share(store),
+    async close() {
+      await Promise.all([...stores.values()].map((each) => each.close()))
+      for (const { role } of roles) {
+        const quoted = `"${role.replaceAll('"', '""')}"`
+        await sql.unsafe(`drop owned by ${quoted}; drop role ${quoted}`)
+      }
+    },
+  }
+}
+
+function of<Value>(values: ReadonlyMap<Part, Value>, part: Part): Value {
+  const value = values.get(part)
+  if (value === undefined) throw new Error(`No role for ${part}`)
+  return value
+}
+
+function share(store: (part: Part) => PostgresStore): BusinessApiStore {
+  const [api, platform, settings, worker] = [
+    store('api'),
+    store('platform'),
+    store('settings'),
+    store('worker'),
+  ]
+  const administrator = store('administrator')
+  let calls = 0
+  const eitherOf = <Slice>(some: Slice, other: Slice): Slice => (calls++ % 2 === 0 ? some : other)
+  return {
+    businesses: platform.businesses,
+    clients: {
+      ...platform.clients,
+      admitAndList: api.clients.admitAndList,
+      create: (creation) => eitherOf(api, platform).clients.create(creation),
+    },
+    leads: {
+      ...platform.leads,
+      admitAndList: api.leads.admitAndList,
+      create: (creation) => eitherOf(api, platform).leads.create(creation),
+    },
+    invoices: {
+      ...platform.invoices,
+      admitAndList: api.invoices.admitAndList,
+      markOverdue: (request) => eitherOf(worker, platform).invoices.markOverdue(request),
+    },
+    proposals: { ...platform.proposals, admitAndList: api.proposals.admitAndList },
+    projects: { ...platform.projects, admitAndList: api.projects.admitAndList },
+    events: platform.events,
+    apiKeys: { ...settings.apiKeys, admit: api.apiKeys.admit, markUsed: api.apiKeys.markUsed },
+    endpoints: settings.endpoints,
+    deliveries: {
+      ...worker.deliveries,
+      list: settings.deliveries.list,
+      get: settings.deliveries.get,
+      count: settings.deliveries.count,
+      recover: settings.deliveries.recover,
+      cancel: settings.deliveries.cancel,
+      measure: () => eitherOf(worker, administrator).deliveries.measure(),
+      // The audit entries of a purge by hand.
+      purge: (request) => (request.entry ? administrator : worker).deliveries.purge(request),
+    },
+    notices: worker.notices,
+    audit: settings.audit,
+    overview: settings.overview,
+  }
+}
