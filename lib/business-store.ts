@@ -10,6 +10,7 @@ import type { EventStore } from './resources/publishing.ts'
 import type { DeliveryStore } from './webhooks/deliveries.ts'
 import type { EndpointStore } from './webhooks/endpoints.ts'
 import type { NoticeStore } from './webhooks/notices.ts'
+import type { OverviewStore } from './webhooks/overview.ts'
 
 /** The slices for records and events, which the host's own code changes, also in a transaction of the host. */
 export interface RecordStore {
@@ -41,6 +42,7 @@ export interface BusinessApiStore extends RecordStore {
   readonly deliveries: DeliveryStore
   readonly notices: NoticeStore
   readonly audit: AuditStore
+  readonly overview: OverviewStore
   /**
    * Begins a request of the API. Optional: a store that can be closed waits for the requests under way.
    *

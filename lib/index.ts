@@ -2,7 +2,8 @@
 
 // The handler
 export { type BusinessApi, createBusinessApi } from './api/create-business-api.ts'
-export type { BusinessApiOptions, ErrorContext, RateLimitOptions } from './api/options.ts'
+export type { BusinessApiOptions, RateLimitOptions } from './api/options.ts'
+export type { ErrorContext } from './http/report.ts'
 export type { PeerRequest } from './api/peer-address.ts'
 
 // Access

@@ -17,8 +17,11 @@ export type {
   DeliverySettings,
   RecoveryFilter,
   RecoveryOptions,
+  RecoveryPart,
+  RecoveryPartOptions,
 } from './settings/deliveries.ts'
 export {
+  type Capabilities,
   createDeveloperSettings,
   type DeveloperSettings,
   type DeveloperSettingsOptions,
@@ -26,6 +29,7 @@ export {
 export type { HeaderPatch, HeaderValues } from './settings/endpoint-headers.ts'
 export type { EndpointUpdate } from './settings/endpoint-update.ts'
 export type { EndpointSettings, NewEndpoint } from './settings/endpoints.ts'
+export type { OverviewSettings } from './settings/overview.ts'
 export type { Page, PageQuery } from './settings/page.ts'
 export type { RateLimitSettings } from './settings/rate-limits.ts'
 export type { ResealOptions, ResealReport, SecretSettings } from './settings/resealing.ts'
@@ -33,3 +37,4 @@ export type { EndpointWithSecret, RotateSecretOptions } from './settings/secret-
 export type { SendTestOptions, TestResult } from './settings/test-delivery.ts'
 export type { Delivery, DeliveryAttempt, DeliveryDetails, DeliveryState } from './webhooks/deliveries.ts'
 export type { EndpointState, WebhookEndpoint } from './webhooks/endpoints.ts'
+export type { Overview } from './webhooks/overview.ts'

@@ -96,6 +96,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ['business-store.ts', 'http'],
   ['openapi'],
   ['api', 'platform', 'settings', 'delivery', 'sender', 'receiver', 'postgres', 'memory'],
+  ['settings-page'],
   ['cli'],
 ]
 
@@ -112,6 +113,19 @@ test('a room imports itself and the layers above it, never a sibling or a layer 
     const [room, target] = [roomOf(from), roomOf(to)]
     const [layer = -1, targetLayer = Number.POSITIVE_INFINITY] = [layerOf.get(room), layerOf.get(target)]
     assert.ok(target === room || targetLayer < layer, `${from} imports ${to}`)
+  }
+})
+
+test('the settings page is built on the settings alone, and on their types', () => {
+  const siblings = LAYERS.at(-3) ?? []
+  for (const { from, to } of imports.filter(({ from }) => roomOf(from) === 'settings-page')) {
+    if (!siblings.includes(roomOf(to))) continue
+    assert.equal(roomOf(to), 'settings', `${from} imports ${to}`)
+    assert.match(
+      sources.get(from) ?? '',
+      new RegExp(`import type [^;]*?'\\.\\.?/[./]*${to}'`),
+      `${from} loads ${to}`,
+    )
   }
 })
 

@@ -16,6 +16,7 @@ import { startPostgres } from './postgres.ts'
 import { keepBusinessGoing } from './present.ts'
 import { type DemoOrganization, describeReady, type Ready } from './print.ts'
 import { createProgress } from './progress.ts'
+import { serveSettings } from './settings.ts'
 import { describeEvent, startSubscriber } from './subscriber.ts'
 import { planYear, type Work } from './year.ts'
 
@@ -66,7 +67,13 @@ async function run({ port, json, help }: Wishes): Promise<void> {
   )
 
   const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  server.removeAllListeners('request').on('request', createBusinessApi(store, { baseUrl }))
+  const api = createBusinessApi(store, { baseUrl })
+  const [first] = filled
+  if (!first) throw new Mishap('There is no organization to show')
+  const settings = serveSettings(store, api, first.organization, secretKeys, ending)
+  server.removeAllListeners('request').on('request', (request, response) => {
+    void settings(request, response, () => void api(request, response))
+  })
   // Added last, so that it comes first: no new requests, then the loop, the sender and the store.
   ending.add(() => closeServer(server))
   const ready: Ready = {

@@ -1,4 +1,5 @@
 import type { DemoKeys } from './keys.ts'
+import { SETTINGS_PATH } from './settings.ts'
 
 /** The facts about the running demo, as `--json` prints them. */
 export interface Ready {
@@ -37,6 +38,7 @@ ${ready.organizations.map(describeOrganization).join('\n\n')}
 
 Database    ${isOwnDatabase ? 'yours, of DATABASE_URL' : ready.databaseUrl}
 OpenAPI     ${baseUrl}/openapi.json
+Settings    ${baseUrl}${SETTINGS_PATH}, the developer settings of ${first.name} in a browser
 
 Every operation, for ${first.name}:
 

@@ -169,6 +169,9 @@ export interface ApiKeyStore {
    */
   insert(request: ApiKeyInsertion): Promise<Insertion<ApiKey>>
 
+  /** Gives a key, also a revoked or expired one; `null` if there is no such key. */
+  get(organizationId: string, keyId: string): Promise<ApiKey | null>
+
   /** All keys of the organization, revoked and expired ones too, newest first. */
   list(organizationId: string): Promise<readonly ApiKey[]>
 

@@ -1,3 +1,5 @@
+import type { RateLimit } from './rate-limit.ts'
+
 // --- Types ---
 
 /**
@@ -93,8 +95,10 @@ export interface AuditStore {
   ): Promise<readonly AuditEntry[]>
 
   /**
-   * Records an action that changes nothing in the store, such as a test delivery. A second call with the same id
-   * changes nothing.
+   * Records an action that changes nothing in the store, such as a test delivery, unless the organization has made too
+   * many: all these actions of an organization share one bucket. A second call with the same id changes nothing.
+   *
+   * @returns whether the entry is recorded; false when the limit is reached
    */
-  record(organizationId: string, entry: AuditRecord): Promise<void>
+  record(organizationId: string, entry: AuditRecord, rateLimit: RateLimit): Promise<boolean>
 }

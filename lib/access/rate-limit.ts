@@ -88,7 +88,16 @@ export function takeToken(
   }
 }
 
-function spend(fullAt: number, limit: RateLimit, now: number): { fullAtAfter: number; waitMs: number } {
+/**
+ * Judges a request by one bucket.
+ *
+ * @returns when the bucket will be full again if it lets the request through, and for how many milliseconds it does not
+ */
+export function spend(
+  fullAt: number,
+  limit: RateLimit,
+  now: number,
+): { fullAtAfter: number; waitMs: number } {
   const intervalMs = 1000 / limit.perSecond
   // A bucket is never more than empty, so that a limit that was raised counts at once.
   const fullAtAfter = Math.max(now, Math.min(fullAt, now + limit.burst * intervalMs)) + intervalMs

@@ -4,33 +4,29 @@ import { createIds } from '../base/ids.ts'
 import { channels, type RequestTrace, trace } from '../base/tracing.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { ApiReply, ApiRequest } from '../http/message.ts'
+import type { Handler } from '../http/mount.ts'
 import { Refusal, refusals } from '../http/refusal.ts'
 import { bareReply, jsonReply } from '../http/reply.ts'
+import { createReport, type Report } from '../http/report.ts'
+import { buildOpenApiDocument } from '../openapi/document.ts'
 import { beginExchange, type Exchange } from './exchange.ts'
 import { createOpenApiReply } from './openapi-reply.ts'
 import { createOperations, type Fail } from './operations.ts'
 import type { ResolvedOptions } from './options.ts'
 import { peerOf } from './peer-address.ts'
-import { createReport, type Report } from './report.ts'
 import { createRoutes } from './routes.ts'
 
-/** The core, between any two adapters. It never rejects. */
-export interface Handler {
-  /**
-   * Answers a request; null when its path is none of ours, so that a host with routes of its own can go on.
-   *
-   * @param remoteAddress the address at the other end of the socket, if there is one
-   */
-  handle(request: ApiRequest, remoteAddress?: string): Promise<ApiReply | null>
-  /** The answer where nobody else could answer: 404 in the API's form. */
-  notFound(request: ApiRequest): ApiReply
+/** The API between any two adapters, and its description. */
+export interface ApiHandler extends Handler {
+  /** Returns the OpenAPI document. */
+  describe(): object
 }
 
 /**
  * Creates the core. Every request goes the same way: route and method, then the operation, then the reply. Every error on
  * the way becomes an answer.
  */
-export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions): Handler {
+export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions): ApiHandler {
   const { basePath, deadlineMs, peerAddress } = resolved
   const fail = createFail(createReport(resolved.logger, resolved.onError))
   const router = createRouter(store, resolved, fail)
@@ -60,7 +56,7 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     return fail(error, beginExchange({ request, query: '', requestId, peer: () => '' }, deadlineMs))
   }
 
-  async function handle(request: ApiRequest, remoteAddress?: string): Promise<ApiReply | null> {
+  async function handle(request: ApiRequest, remoteAddress: string | undefined): Promise<ApiReply | null> {
     const target = splitTarget(request.url, basePath)
     if (target === null) return null
     let exchange: Exchange | undefined
@@ -77,7 +73,7 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
   }
 
   return {
-    handle(request, remoteAddress) {
+    handle(request, { remoteAddress }) {
       const describe = (): RequestTrace => ({ method: request.method, path: pathOf(request.url) })
       return trace(channels.request, describe, async (traced) => {
         const reply = await handle(request, remoteAddress)
@@ -93,6 +89,7 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
         return failWithoutId(error, request)
       }
     },
+    describe: () => buildOpenApiDocument({ routes: createRoutes(store), ...resolved }),
   }
 }
 

@@ -3,17 +3,8 @@ import { isRateLimit, RATE_LIMIT_REQUIREMENT, type RateLimit, type RateLimits } 
 import { type Clock, createIds, type Ids } from '../base/ids.ts'
 import type { Logger } from '../base/log.ts'
 import { readHeaderPrefix, readLogger, readMatching, readWhole } from '../base/options.ts'
+import type { ErrorContext } from '../http/report.ts'
 import type { PeerRequest } from './peer-address.ts'
-
-/** The request of an unexpected failure. */
-export interface ErrorContext {
-  readonly requestId: string
-  readonly method: string
-  /** The path, without the query. */
-  readonly path: string
-  /** The status of the answer: 500 for a bug, 503 when the store could not be used. */
-  readonly status: number
-}
 
 /** The rate limits of requests (specification, section 8). */
 export interface RateLimitOptions {

@@ -20,8 +20,8 @@ export const INVALID_EVENT = 'invalid_event'
 export const INVALID_STATE = 'invalid_state'
 
 /**
- * The organization has as many records of the kind as the limit allows; nothing was changed. Thrown by the typed calls
- * of the settings.
+ * The organization has as many records of the kind, or has sent as many tests, as the limit allows; nothing was changed.
+ * Thrown by the typed calls of the settings.
  */
 export const LIMIT_REACHED = 'limit_reached'
 
@@ -69,6 +69,12 @@ export type ErrorCode =
   | typeof SCHEMA_OUTDATED
   | typeof SCHEMA_TOO_NEW
 
+interface ErrorDetails {
+  readonly cause?: unknown
+  readonly record?: object | null
+  readonly fields?: readonly string[]
+}
+
 /**
  * Every error that the library expects; `code` tells a host the kind. Misuse by the programmer (a bad option, a wrong
  * argument) is a `TypeError` or `RangeError` instead.
@@ -78,15 +84,18 @@ export class BusinessApiError extends Error {
   readonly code: ErrorCode
   // Private, so that no log of the error repeats the fields of the record: a URL may hold a token.
   readonly #record: object | null
+  /** With {@link INVALID_INPUT}, the names of the fields that cannot be used, as far as they are known. Else empty. */
+  readonly fields: readonly string[]
 
   constructor(
     code: ErrorCode,
     message: string,
-    { record = null, ...options }: { cause?: unknown; record?: object | null } = {},
+    { record = null, fields = [], ...options }: ErrorDetails = {},
   ) {
     super(message, options)
     this.code = code
     this.#record = record
+    this.fields = fields
   }
 
   /**

@@ -81,7 +81,8 @@ export function read<Schema extends v.GenericSchema>(
   const result = v.safeParse(schema, input)
   if (result.success) return result.output
   const reasons = new Set(result.issues.map((issue) => `${issue.path?.[0].key} ${requirementOf(issue)}`))
-  throw new BusinessApiError(INVALID_INPUT, `${action} as ${[...reasons].join('; ')}`)
+  const fields = [...new Set(result.issues.map((issue) => String(issue.path?.[0].key)))]
+  throw new BusinessApiError(INVALID_INPUT, `${action} as ${[...reasons].join('; ')}`, { fields })
 }
 
 /**

@@ -8,12 +8,8 @@ import { refusals } from './refusal.ts'
  *   coding; 413 for more than `maxBytes`; 400 for a body that is not JSON in UTF-8
  */
 export async function readJson(request: ApiRequest, maxBytes: number): Promise<unknown> {
-  // A body sent with `gzip, chunked` reaches a handler of node:http with its chunks joined, but still compressed.
-  if (!/^(chunked)?$/i.test(request.header('transfer-encoding') ?? '')) throw refusals.unknownCoding()
-  checkMediaType(request.header('content-type'))
-  if (request.header('content-encoding') !== undefined) {
-    throw refusals.unsupported('Content-Encoding is not supported: send the body as it is')
-  }
+  checkCoding(request)
+  checkMediaType(request.header('content-type'), 'application/json')
   const declared = request.header('content-length')
   if (Number(declared) > maxBytes) throw refusals.tooLarge(maxBytes)
   // Judged by the declared length, because a body parser makes an empty object of an empty body.
@@ -22,6 +18,42 @@ export async function readJson(request: ApiRequest, maxBytes: number): Promise<u
   if (body.kind === 'bytes') return parseJson(body.bytes, maxBytes)
   if (declared === undefined && measure(body.value) > maxBytes) throw refusals.tooLarge(maxBytes)
   return body.value
+}
+
+/** The fields of a form, by name; a field can have several values. */
+export type FormFields = ReadonlyMap<string, readonly string[]>
+
+/**
+ * Reads the body of an HTML form, `application/x-www-form-urlencoded`, also one that `express.urlencoded` has parsed.
+ *
+ * @throws `Refusal` as {@link readJson}
+ */
+export async function readForm(request: ApiRequest, maxBytes: number): Promise<FormFields> {
+  checkCoding(request)
+  checkMediaType(request.header('content-type'), 'application/x-www-form-urlencoded')
+  if (Number(request.header('content-length')) > maxBytes) throw refusals.tooLarge(maxBytes)
+  const body = await request.body(maxBytes)
+  if (body.kind === 'bytes') {
+    if (body.bytes.byteLength > maxBytes) throw refusals.tooLarge(maxBytes)
+    const parameters = new URLSearchParams(new TextDecoder().decode(body.bytes))
+    return new Map([...new Set(parameters.keys())].map((name) => [name, parameters.getAll(name)]))
+  }
+  if (measure(body.value) > maxBytes) throw refusals.tooLarge(maxBytes)
+  return new Map(Object.entries(Object(body.value)).map(([name, value]) => [name, textsOf(value)]))
+}
+
+/** Parsers give the values of a repeated field as a list, and beyond some number as an object with indexes. */
+function textsOf(value: unknown): readonly string[] {
+  if (typeof value === 'string') return [value]
+  return Object.values(Object(value)).filter((each) => typeof each === 'string')
+}
+
+function checkCoding(request: ApiRequest): void {
+  // A body sent with `gzip, chunked` reaches a handler of node:http with its chunks joined, but still compressed.
+  if (!/^(chunked)?$/i.test(request.header('transfer-encoding') ?? '')) throw refusals.unknownCoding()
+  if (request.header('content-encoding') !== undefined) {
+    throw refusals.unsupported('Content-Encoding is not supported: send the body as it is')
+  }
 }
 
 /**
@@ -36,15 +68,15 @@ function measure(value: unknown): number {
   }
 }
 
-function checkMediaType(contentType: string | undefined): void {
+type BodyType = 'application/json' | 'application/x-www-form-urlencoded'
+
+function checkMediaType(contentType: string | undefined, expected: BodyType): void {
   const [mediaType, ...parameters] = (contentType ?? '').split(';').map((part) => part.trim().toLowerCase())
-  if (mediaType !== 'application/json') {
-    throw refusals.wrongMediaType()
-  }
+  if (mediaType !== expected) throw refusals.wrongMediaType(expected)
   for (const parameter of parameters) {
     const [name, value = ''] = parameter.split('=').map((side) => side.trim())
     if (name === 'charset' && value.replaceAll('"', '') !== 'utf-8') {
-      throw refusals.unsupported('Content-Type must be application/json in UTF-8')
+      throw refusals.unsupported(`Content-Type must be ${expected} in UTF-8`)
     }
   }
 }

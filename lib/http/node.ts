@@ -6,6 +6,8 @@ import { refusals } from './refusal.ts'
 export interface NodeRequest extends IncomingMessage {
   /** The full path, when the host has stripped its mount path from `url`. */
   originalUrl?: string
+  /** The mount path that Express has stripped from `url`. */
+  baseUrl?: string
   /** The result of a body parser: a value, bytes, or text with the length of `Content-Length`. */
   body?: unknown
   /** The body as received, bytes or text, kept by a body parser. */

@@ -35,7 +35,8 @@ export const refusals = {
   unsupported: (what: string): Refusal => new Refusal(415, what),
   empty: (): Refusal => new Refusal(400, 'Request body is empty: send a JSON object'),
   notJson: (): Refusal => new Refusal(400, 'Request body is not valid JSON'),
-  wrongMediaType: (): Refusal => new Refusal(415, 'Content-Type must be application/json'),
+  wrongMediaType: (expected = 'application/json'): Refusal =>
+    new Refusal(415, `Content-Type must be ${expected}`),
   invalid: (what: string): Refusal => new Refusal(422, what),
   invalidLimit: (max: number): Refusal =>
     new Refusal(422, `Validation failed: limit must be one whole number from 1 to ${max}`),

@@ -33,19 +33,24 @@ export function createApiKeyStore(memory: Memory): ApiKeyStore {
       const present = organization.apiKeys.get(record.id)
       if (present) {
         const isOurs = present.record.digest === record.digest
-        return { outcome: isOurs ? 'inserted' : 'already_exists', item: show(present) }
+        return { outcome: isOurs ? 'inserted' : 'already_exists', item: showKey(present) }
       }
       if (countInForce(organization, memory.clock()) >= limit) return { outcome: 'limit_reached' }
       const key = insert(memory, organization, structuredClone(record))
       recordEntry(memory, organization, entry)
-      return { outcome: 'inserted', item: show(key) }
+      return { outcome: 'inserted', item: showKey(key) }
+    },
+
+    async get(organizationId, keyId) {
+      const key = memory.organization(organizationId).apiKeys.get(keyId)
+      return key ? showKey(key) : null
     },
 
     async list(organizationId) {
       const newestFirst = [...memory.organization(organizationId).apiKeys]
         .sort(([one], [other]) => (one < other ? 1 : -1))
         .map(([, key]) => key)
-      return newestFirst.map(show)
+      return newestFirst.map(showKey)
     },
 
     async revoke({ organizationId, keyId, entry }) {
@@ -56,7 +61,7 @@ export function createApiKeyStore(memory: Memory): ApiKeyStore {
         key.revokedAt = toTimestamp(memory.clock())
         recordEntry(memory, organization, entry)
       }
-      return show(key)
+      return showKey(key)
     },
 
     async rotate({ organizationId, keyId, successor, overlapMs, limit, entry }) {
@@ -67,10 +72,14 @@ export function createApiKeyStore(memory: Memory): ApiKeyStore {
       if (present) {
         const isOurs = key.successorId === successor.id && present.record.digest === successor.digest
         const outcome = isOurs ? 'rotated' : 'already_exists'
-        return { outcome, key: show(present), previous: show(key) }
+        return { outcome, key: showKey(present), previous: showKey(key) }
       }
       const now = memory.clock()
-      const refuse = (outcome: 'refused' | 'limit_reached') => ({ outcome, key: null, previous: show(key) })
+      const refuse = (outcome: 'refused' | 'limit_reached') => ({
+        outcome,
+        key: null,
+        previous: showKey(key),
+      })
       if (key.successorId !== null || !isInForce(key, now)) return refuse('refused')
       if (overlapMs > 0 && countInForce(organization, now) >= limit) return refuse('limit_reached')
       const { name, scopes, rateLimit, expiresAt } = key.record
@@ -79,7 +88,7 @@ export function createApiKeyStore(memory: Memory): ApiKeyStore {
       key.successorId = successor.id
       end(key, now, overlapMs)
       recordEntry(memory, organization, entry)
-      return { outcome: 'rotated', key: show(made), previous: show(key) }
+      return { outcome: 'rotated', key: showKey(made), previous: showKey(key) }
     },
 
     async limitOrganization({ organizationId, rateLimit, entry }) {
@@ -115,7 +124,8 @@ function earlier(one: string | null, other: string): string {
   return one !== null && one < other ? one : other
 }
 
-function show({ record, revokedAt, successorId, lastUsedAt }: KeptApiKey): ApiKey {
+/** A key as administrators see it. */
+export function showKey({ record, revokedAt, successorId, lastUsedAt }: KeptApiKey): ApiKey {
   const { digest: _, ...shown } = structuredClone(record)
   return { ...shown, revokedAt, successorId, lastUsedAt }
 }

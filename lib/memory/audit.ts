@@ -1,4 +1,5 @@
 import type { AuditEntry, AuditRecord, AuditStore } from '../access/audit.ts'
+import { spend } from '../access/rate-limit.ts'
 import { toTimestamp } from '../writes/write-context.ts'
 import type { Memory, Organization } from './state.ts'
 
@@ -14,8 +15,14 @@ export function createAuditStore(memory: Memory): AuditStore {
         .map((entry) => structuredClone(entry))
     },
 
-    async record(organizationId, entry) {
-      recordEntry(memory, memory.organization(organizationId), entry)
+    async record(organizationId, entry, rateLimit) {
+      const organization = memory.organization(organizationId)
+      if (isRecorded(organization, entry)) return true
+      const { fullAtAfter, waitMs } = spend(organization.testsFullAt, rateLimit, memory.clock())
+      if (waitMs > 0) return false
+      organization.testsFullAt = fullAtAfter
+      recordEntry(memory, organization, entry)
+      return true
     },
   }
 }

@@ -1,7 +1,13 @@
 import type { Backlog, DeliveryStore } from '../webhooks/deliveries.ts'
 import { release, writeResults } from './attempts.ts'
 import { claim, readClaims } from './claims.ts'
-import { cancelDelivery, getDelivery, listDeliveries, recoverDeliveries } from './delivery-log.ts'
+import {
+  cancelDelivery,
+  countDeliveries,
+  getDelivery,
+  listDeliveries,
+  recoverDeliveries,
+} from './delivery-log.ts'
 import { continuePurge, purge } from './retention.ts'
 import type { Memory } from './state.ts'
 
@@ -22,6 +28,10 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
 
     async release(claims) {
       release(memory, claims)
+    },
+
+    async count(organizationId, filter, max) {
+      return countDeliveries(memory.organization(organizationId), filter, max)
     },
 
     async list(organizationId, filter, limit, before) {

@@ -18,6 +18,11 @@ export function listDeliveries(
     .map(show)
 }
 
+/** Counts deliveries of an organization. */
+export function countDeliveries(organization: Organization, filter: DeliveryFilter, max: number): number {
+  return Math.min(oldestFirst(organization, filter).length, max)
+}
+
 /** Gives a delivery with its event's body and its attempts. */
 export function getDelivery({ deliveries }: Organization, deliveryId: string): DeliveryDetails | null {
   const delivery = deliveries.get(deliveryId)
@@ -74,10 +79,11 @@ function oldestFirst({ deliveries }: Organization, filter: DeliveryFilter): read
 
 function isLetThrough(
   { endpoint, event, state, createdAt }: KeptDelivery,
-  { endpointId, type, states, since, until }: DeliveryFilter,
+  { endpointId, eventId, type, states, since, until }: DeliveryFilter,
 ): boolean {
   return (
     (endpointId === undefined || endpoint.record.id === endpointId) &&
+    (eventId === undefined || event.id === eventId) &&
     (type === undefined || event.type === type) &&
     (states === undefined || states.includes(state)) &&
     (since === undefined || createdAt >= Date.parse(since)) &&
@@ -87,6 +93,7 @@ function isLetThrough(
 
 function show(delivery: KeptDelivery): Delivery {
   const { id, event, endpoint, state, attempts, dueAt, reason, createdAt, finishedAt } = delivery
+  const last = delivery.attemptLog.at(-1)
   return {
     id,
     eventId: event.id,
@@ -98,5 +105,7 @@ function show(delivery: KeptDelivery): Delivery {
     reason,
     createdAt: toTimestamp(createdAt),
     finishedAt: finishedAt === null ? null : toTimestamp(finishedAt),
+    lastStatus: last?.status ?? null,
+    lastError: last?.error ?? null,
   }
 }

@@ -21,13 +21,18 @@ export function createEndpointStore(memory: Memory): EndpointStore {
       if (present) {
         if (present.isRemoved) return { outcome: 'already_exists', item: null }
         const isOurs = present.record.sealedSecret === record.sealedSecret
-        return { outcome: isOurs ? 'inserted' : 'already_exists', item: show(present, now) }
+        return { outcome: isOurs ? 'inserted' : 'already_exists', item: showEndpoint(present, now) }
       }
       const others = [...organization.endpoints.values()].filter(({ isRemoved }) => !isRemoved)
       if (others.length >= limit) return { outcome: 'limit_reached' }
       const endpoint = insert(organization, structuredClone(record))
       recordEntry(memory, organization, entry)
-      return { outcome: 'inserted', item: show(endpoint, now) }
+      return { outcome: 'inserted', item: showEndpoint(endpoint, now) }
+    },
+
+    async get(organizationId, endpointId) {
+      const endpoint = find(memory.organization(organizationId), endpointId)
+      return endpoint ? showEndpoint(endpoint, memory.clock()) : null
     },
 
     async list(organizationId) {
@@ -35,7 +40,7 @@ export function createEndpointStore(memory: Memory): EndpointStore {
       return [...memory.organization(organizationId).endpoints.values()]
         .filter(({ isRemoved }) => !isRemoved)
         .sort((one, other) => (one.record.id < other.record.id ? 1 : -1))
-        .map((endpoint) => show(endpoint, now))
+        .map((endpoint) => showEndpoint(endpoint, now))
     },
 
     async getTarget(organizationId, endpointId) {
@@ -59,7 +64,7 @@ export function createEndpointStore(memory: Memory): EndpointStore {
       if (!endpoint) return null
       const answer = (outcome: EndpointChangeOutcome['outcome']) => ({
         outcome,
-        endpoint: show(endpoint, memory.clock()),
+        endpoint: showEndpoint(endpoint, memory.clock()),
       })
       if (isRecorded(organization, entry)) return answer('changed')
       const { record: before } = endpoint
@@ -88,7 +93,7 @@ export function createEndpointStore(memory: Memory): EndpointStore {
         if (state === 'enabled') enable(memory, endpoint)
         recordEntry(memory, organization, entry)
       }
-      return show(endpoint, memory.clock())
+      return showEndpoint(endpoint, memory.clock())
     },
 
     async remove({ organizationId, endpointId, entry }) {
@@ -115,7 +120,7 @@ export function createEndpointStore(memory: Memory): EndpointStore {
         recordEntry(memory, organization, { ...entry, details: { ...entry.details, changeId } })
       }
       const isOurs = endpoint.record.sealedSecret === sealedSecret
-      return { outcome: isOurs ? 'rotated' : 'already_exists', endpoint: show(endpoint, now) }
+      return { outcome: isOurs ? 'rotated' : 'already_exists', endpoint: showEndpoint(endpoint, now) }
     },
 
     async listSealed(after, limit) {
@@ -215,7 +220,8 @@ function enable(memory: Memory, endpoint: KeptEndpoint): void {
   memory.wakeUp.signal()
 }
 
-function show(endpoint: KeptEndpoint, now: number): WebhookEndpoint {
+/** An endpoint as administrators see it. */
+export function showEndpoint(endpoint: KeptEndpoint, now: number): WebhookEndpoint {
   const { record, state, disabledReason, failures, failingSince } = endpoint
   const { sealedSecret: _, sealedHeaders: __, ...shown } = structuredClone(record)
   const previousSecret = previousSecretOf(endpoint, now)

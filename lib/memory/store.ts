@@ -11,6 +11,7 @@ import { createEventStore } from './events.ts'
 import { createInvoiceStore } from './invoices.ts'
 import { createLeadStore } from './leads.ts'
 import { createNoticeStore } from './notices.ts'
+import { createOverviewStore } from './overview.ts'
 import { createProjectStore } from './projects.ts'
 import { createProposalStore } from './proposals.ts'
 import { createMemory } from './state.ts'
@@ -52,6 +53,7 @@ export function createMemoryStore({
     deliveries: createDeliveryStore(memory),
     notices: createNoticeStore(memory),
     audit: createAuditStore(memory),
+    overview: createOverviewStore(memory),
     recordedEvents: (organizationId) =>
       [...memory.organization(organizationId).events.values()].map(({ record }) => record),
   }

@@ -61,12 +61,25 @@ export function createApiKeyStore(database: Database): ApiKeyStore {
       }
     },
 
+    async get(organizationId, keyId) {
+      const [key] = await database.rowFor(
+        organizationId,
+        (sql, answerTag) => sql`
+          with present as (
+            select * from business_api.api_keys
+            where organization_id = ${organizationId}::text and id = ${keyId}::text
+          )
+          select ${one(sql, sql`present`)}::text, ${answerTag}`,
+      )
+      return JSON.parse(key ?? 'null') as ApiKey | null
+    },
+
     async list(organizationId) {
       const [keys] = await database.rowFor(
         organizationId,
         (sql, answerTag) => sql`
           select coalesce(pg_catalog.json_agg(item), '[]')::text, ${answerTag} from (
-            select ${columns(sql)} from business_api.api_keys
+            select ${apiKeyColumns(sql)} from business_api.api_keys
             where organization_id = ${organizationId}::text
             order by id desc
           ) as item`,
@@ -151,10 +164,11 @@ export function createApiKeyStore(database: Database): ApiKeyStore {
 
 /** The one row that follows `from`, as JSON of the shown key; null if there is none. */
 function one(sql: Sql, from: Fragment): Fragment {
-  return sql`(select pg_catalog.row_to_json(item) from (select ${columns(sql)} from ${from}) as item)`
+  return sql`(select pg_catalog.row_to_json(item) from (select ${apiKeyColumns(sql)} from ${from}) as item)`
 }
 
-function columns(sql: Sql): Fragment {
+/** The columns of a shown key. */
+export function apiKeyColumns(sql: Sql): Fragment {
   return sql`
     id, name, scopes, prefix, last_four as "lastFour",
     case when burst is not null then pg_catalog.json_build_object('perSecond', per_second, 'burst', burst) end as "rateLimit",

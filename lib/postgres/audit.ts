@@ -24,13 +24,27 @@ export function createAuditStore(database: Database): AuditStore {
       return JSON.parse(entries ?? '[]') as AuditEntry[]
     },
 
-    async record(organizationId, entry) {
-      await database.rowFor(
+    async record(organizationId, entry, { perSecond, burst }) {
+      // GCRA, as in business_api.admit: the bucket is the time at which it will be full again.
+      const [isIn] = await database.rowFor(
         organizationId,
         (sql, answerTag) => sql`
-          with audited as (${recordEntry(sql, organizationId, entry, sql`(values (1)) as test`)} returning 1)
-          select count(*)::text, ${answerTag} from audited`,
+          with present as (
+            select ${isRecorded(sql, organizationId, entry)} as is_recorded, extract(epoch from clock_timestamp()) as at
+          ), taken as (
+            insert into business_api.rate_buckets as bucket (organization_id, bucket, full_at)
+            select ${organizationId}::text, 'tests', at + 1 / ${perSecond}::float8 from present where not is_recorded
+            on conflict (organization_id, bucket) do update
+            set full_at = greatest(bucket.full_at, excluded.full_at - 1 / ${perSecond}::float8) + 1 / ${perSecond}::float8
+            where greatest(bucket.full_at, excluded.full_at - 1 / ${perSecond}::float8) + 1 / ${perSecond}::float8
+              - excluded.full_at <= (${burst}::int - 1) / ${perSecond}::float8 + 0.00001
+            returning 1
+          ), audited as (
+            ${recordEntry(sql, organizationId, entry, sql`taken`)}
+          )
+          select (is_recorded or exists (select 1 from taken))::text, ${answerTag} from present`,
       )
+      return isIn === 'true'
     },
   }
 }

@@ -1,6 +1,12 @@
 import type { Backlog, ClaimedDelivery, Claims, DeliveryStore, ResultReport } from '../webhooks/deliveries.ts'
 import type { Database } from './connection/database.ts'
-import { cancelDelivery, getDelivery, listDeliveries, recoverDeliveries } from './delivery-log.ts'
+import {
+  cancelDelivery,
+  countDeliveries,
+  getDelivery,
+  listDeliveries,
+  recoverDeliveries,
+} from './delivery-log.ts'
 import { continuePurge, purge } from './retention.ts'
 
 /** Deliveries in PostgreSQL. The verbs of delivery loops are functions of the schema: see sql/0016 to 0018. */
@@ -51,6 +57,8 @@ export function createDeliveryStore(database: Database): DeliveryStore {
       )
       if (released !== '0') database.wakeUp.signal()
     },
+
+    count: (organizationId, filter, max) => countDeliveries(database, organizationId, filter, max),
 
     list: (organizationId, filter, limit, before) =>
       listDeliveries(database, organizationId, filter, limit, before),

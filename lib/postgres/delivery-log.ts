@@ -14,6 +14,7 @@ import {
   matchPeriod,
   matchType,
   selectDeliveries,
+  selectRanges,
 } from './statements/delivery-selection.ts'
 import { isoTimestamp, textArray } from './statements/fragments.ts'
 
@@ -40,6 +41,24 @@ export async function listDeliveries(
       ) as item`,
   )
   return JSON.parse(deliveries ?? '[]') as Delivery[]
+}
+
+/** Counts deliveries of an organization, to at most `max`. */
+export async function countDeliveries(
+  database: Database,
+  organizationId: string,
+  filter: DeliveryFilter,
+  max: number,
+): Promise<number> {
+  const selection = { organizationId, filter, limit: max, order: 'newest' } as const
+  const [count] = await database.rowFor(
+    organizationId,
+    (sql, answerTag) => sql`
+      select count(*)::text, ${answerTag} from (
+        select 1 from (${selectRanges(sql, selection)}) as selected limit ${max}::int
+      ) as found`,
+  )
+  return Number(count)
 }
 
 /** Gives a delivery with its event's body and its attempts. */
@@ -172,9 +191,10 @@ function oldestOf(sql: Sql, organizationId: string, filter: DeliveryFilter, limi
 
 /** The conditions of a filter, for deliveries found by their ids. */
 function matchFilter(sql: Sql, filter: DeliveryFilter): Fragment {
-  const { endpointId, type, states } = filter
+  const { endpointId, eventId, type, states } = filter
   return sql`
     ${endpointId === undefined ? sql`` : sql`and delivery.endpoint_id = ${endpointId}::text`}
+    ${eventId === undefined ? sql`` : sql`and delivery.event_id = ${eventId}::text`}
     ${states === undefined ? sql`` : sql`and delivery.state = any (${textArray(sql, states)})`}
     ${matchPeriod(sql, filter)}
     ${type === undefined ? sql`` : matchType(sql, type)}`
@@ -187,5 +207,17 @@ function columns(sql: Sql): Fragment {
     case when delivery.state = 'pending' then ${isoTimestamp(sql, 'delivery.due_at')} end as "dueAt",
     delivery.reason,
     ${isoTimestamp(sql, 'delivery.created_at')} as "createdAt",
-    ${isoTimestamp(sql, 'delivery.finished_at')} as "finishedAt"`
+    ${isoTimestamp(sql, 'delivery.finished_at')} as "finishedAt",
+    ${lastAttempt(sql, sql`status`)} as "lastStatus", ${lastAttempt(sql, sql`error`)} as "lastError"`
+}
+
+/** A field of a delivery's last attempt: one descent of the primary key for each delivery shown. */
+function lastAttempt(sql: Sql, field: Fragment): Fragment {
+  return sql`
+    (
+      select attempt.${field} from business_api.delivery_attempts attempt
+      where attempt.organization_id = delivery.organization_id and attempt.delivery_id = delivery.id
+      order by attempt.number desc
+      limit 1
+    )`
 }

@@ -29,6 +29,17 @@ export function createEndpointStore(database: Database): EndpointStore {
       return { outcome: isOurs ? 'inserted' : 'already_exists', item: JSON.parse(item) as WebhookEndpoint }
     },
 
+    async get(organizationId, endpointId) {
+      const [endpoint] = await database.rowFor(
+        organizationId,
+        (sql, answerTag) => sql`
+          select
+            ${one(sql, sql`business_api.webhook_endpoints where ${isEndpoint(sql, organizationId, endpointId)}`)},
+            ${answerTag}`,
+      )
+      return JSON.parse(endpoint ?? 'null') as WebhookEndpoint | null
+    },
+
     async list(organizationId) {
       const [endpoints] = await database.rowFor(
         organizationId,

@@ -17,6 +17,7 @@ import { createEventStore } from './events.ts'
 import { createInvoiceStore } from './invoices.ts'
 import { createLeadStore } from './leads.ts'
 import { createNoticeStore } from './notices.ts'
+import { createOverviewStore } from './overview.ts'
 import { createProjectStore } from './projects.ts'
 import { createProposalStore } from './proposals.ts'
 
@@ -56,6 +57,7 @@ export function createPostgresStore(source: Sql | string, options: DatabaseOptio
     deliveries: createDeliveryStore(database),
     notices: createNoticeStore(database),
     audit: createAuditStore(database),
+    overview: createOverviewStore(database),
     using: (transaction) => createRecordStores(createTransactionDatabase(transaction, database.explain)),
     beginRequest: database.beginRequest,
     close: database.close,

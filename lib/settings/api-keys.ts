@@ -74,6 +74,13 @@ export interface ApiKeySettings {
    */
   create(organizationId: string, newKey: NewApiKey): Promise<CreatedApiKey>
 
+  /**
+   * Gives a key, also a revoked or expired one.
+   *
+   * @throws `BusinessApiError` with code `not_found` when the organization has no key of that id
+   */
+  get(organizationId: string, keyId: string): Promise<ApiKey>
+
   /** All keys of the organization, revoked and expired ones too, newest first. */
   list(organizationId: string): Promise<readonly ApiKey[]>
 
@@ -120,6 +127,7 @@ function defineCalls(clock: Clock) {
       expiresAt: v.optional(v.nullable(ExpirySchema), null),
       rateLimit: v.optional(v.nullable(RateLimitSchema), null),
     }),
+    readGet: defineCall('Cannot show an API key', { keyId: IdSchema }),
     readList: defineCall('Cannot list API keys', {}),
     readRevoke: defineCall('Cannot revoke an API key', { keyId: IdSchema }),
     readRotate: defineCall('Cannot rotate an API key', {
@@ -153,7 +161,7 @@ export function createApiKeySettings(
   { apiKeys }: Pick<BusinessApiStore, 'apiKeys'>,
   { keyPrefix, maxApiKeys, ids, clock, makeEntry }: ApiKeyTools,
 ): ApiKeySettings {
-  const { readCreate, readList, readRevoke, readRotate } = defineCalls(clock)
+  const { readCreate, readGet, readList, readRevoke, readRotate } = defineCalls(clock)
 
   /** A new key, and the part of its record that does not depend on the call. */
   function generate(id = ids('key')): { key: string; generated: GeneratedKey } {
@@ -184,6 +192,11 @@ export function createApiKeySettings(
       const request = audited(makeEntry, call, 'api_key.created', record.id, chosen)
       const insertion = await apiKeys.insert({ ...request, key: record, limit: maxApiKeys })
       return { key, ...insertedItem(call, insertion, refusals) }
+    },
+
+    async get(organizationId, keyId) {
+      const call = readGet(organizationId, { keyId })
+      return found(await apiKeys.get(call.organizationId, call.input.keyId), call.action)
     },
 
     async list(organizationId) {

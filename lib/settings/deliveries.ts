@@ -7,6 +7,7 @@ import {
   MomentSchema,
   OrganizationIdSchema,
   read,
+  whole,
   withoutUndefined,
 } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
@@ -38,12 +39,29 @@ export interface RecoveryFilter {
 export interface DeliveryQuery extends RecoveryFilter, PageQuery {
   /** The states to show. */
   readonly states?: readonly DeliveryState[] | undefined
+  /** Of one event. */
+  readonly eventId?: string | undefined
 }
 
 /** Selects the deliveries to recover, and names the actor. */
 export interface RecoveryOptions extends RecoveryFilter, Acting {
   /** Receives the number of recovered deliveries so far, after each part of the work. */
   readonly onProgress?: ((recovered: number) => void) | undefined
+}
+
+/** Selects a part of a recovery. */
+export interface RecoveryPartOptions extends RecoveryFilter, Acting {
+  /** Deliveries at most, 1 to 5000. Default 5000. */
+  readonly limit?: number | undefined
+  /** The `next` of the previous part. Default null: from the newest. */
+  readonly before?: string | null | undefined
+}
+
+/** A part of a recovery. */
+export interface RecoveryPart {
+  readonly recovered: number
+  /** The `before` of the next part; null when no delivery is left. */
+  readonly next: string | null
 }
 
 /** A page of the delivery log. */
@@ -79,6 +97,16 @@ export interface DeliverySettings {
    */
   recover(organizationId: string, options?: RecoveryOptions): Promise<{ recovered: number }>
 
+  /** Recovers a part as `recover` does, for callers that must answer soon. Each part leaves one audit entry. */
+  recoverPart(organizationId: string, options?: RecoveryPartOptions): Promise<RecoveryPart>
+
+  /**
+   * Counts the deliveries that the query lets through.
+   *
+   * @returns 10,000 for 10,000 or more
+   */
+  count(organizationId: string, query?: Omit<DeliveryQuery, keyof PageQuery>): Promise<number>
+
   /**
    * Cancels a pending delivery, also a delivery that is backing off or waits for a paused endpoint.
    *
@@ -90,6 +118,11 @@ export interface DeliverySettings {
 }
 
 // --- Inputs ---
+
+/** Deliveries that a part of a recovery inspects, at most: some seconds of work. */
+const PART_MAX = 5000
+/** Where counting ends. */
+const COUNT_MAX = 10_000
 
 /** The words of messages for every state. */
 const STATE_WORDS: Readonly<Record<DeliveryState, string>> = {
@@ -112,22 +145,28 @@ const FILTER = {
   since: v.exactOptional(MomentSchema),
   until: v.exactOptional(MomentSchema),
 }
-const ListSchema = v.object({
-  organizationId: OrganizationIdSchema,
+const COUNT = {
   ...FILTER,
+  eventId: v.exactOptional(IdSchema),
   states: v.exactOptional(
     v.pipe(
       v.array(v.picklist(STATES, statesRequirement), statesRequirement),
       v.minLength(1, statesRequirement),
     ),
   ),
-  ...pageEntries('dlv'),
-})
+}
+const CountSchema = v.object({ organizationId: OrganizationIdSchema, ...COUNT })
+const ListSchema = v.object({ ...CountSchema.entries, ...pageEntries('dlv') })
 const REF = { deliveryId: IdSchema }
 const readGet = defineCall('Cannot show a delivery', REF)
 const readRedeliver = defineCall('Cannot redeliver a delivery', REF)
 const readCancel = defineCall('Cannot cancel a delivery', REF)
 const readRecover = defineCall('Cannot recover deliveries', FILTER)
+const readRecoverPart = defineCall('Cannot recover deliveries', {
+  ...FILTER,
+  ...pageEntries('dlv'),
+  limit: v.optional(whole(1, PART_MAX), PART_MAX),
+})
 
 // --- Calls ---
 
@@ -171,10 +210,28 @@ export function createDeliverySettings(
     async recover(organizationId, { onProgress = () => {}, ...options } = {}) {
       const call = readRecover(organizationId, options)
       const { organizationId: owner, input: filter } = call
-      const subjectId = filter.endpointId ?? owner
-      const { entry } = audited(makeEntry, call, 'deliveries.recovered', subjectId, { filter })
-      const recoverable = { ...filter, states: RECOVERABLE }
-      return { recovered: await recover(store.deliveries, owner, recoverable, entry, onProgress) }
+      const { entry } = audited(makeEntry, call, 'deliveries.recovered', filter.endpointId ?? owner, {
+        filter,
+      })
+      const part = { filter: { ...filter, states: RECOVERABLE }, entry, onProgress }
+      return { recovered: (await recover(store.deliveries, owner, part)).recovered }
+    },
+
+    async recoverPart(organizationId, options) {
+      const call = readRecoverPart(organizationId, options)
+      const { organizationId: owner } = call
+      const { limit, before, ...filter } = call.input
+      const { entry } = audited(makeEntry, call, 'deliveries.recovered', filter.endpointId ?? owner, {
+        filter,
+      })
+      const part = { filter: { ...filter, states: RECOVERABLE }, entry, limit, before }
+      return recover(store.deliveries, owner, part)
+    },
+
+    async count(organizationId, query = {}) {
+      const given = { ...withoutUndefined(query), organizationId }
+      const { organizationId: owner, ...filter } = read(CountSchema, given, 'Cannot count deliveries')
+      return store.deliveries.count(owner, filter, COUNT_MAX)
     },
 
     async cancel(organizationId, deliveryId, options) {
@@ -204,22 +261,32 @@ function obstacleOf({ state }: Delivery): string {
 async function recover(
   deliveries: Pick<DeliveryStore, 'list' | 'recover'>,
   organizationId: string,
-  filter: DeliveryFilter,
-  entry: AuditRecord,
-  onProgress: (recovered: number) => void,
-): Promise<number> {
+  { filter, entry, limit = Number.POSITIVE_INFINITY, before = null, onProgress = () => {} }: Recovery,
+): Promise<RecoveryPart> {
   let recovered = 0
-  let before: string | null = null
+  let inspected = 0
+  let next: string | null = before
   do {
-    const page: readonly Delivery[] = await deliveries.list(organizationId, filter, RECOVERY_BATCH, before)
+    const size = Math.min(RECOVERY_BATCH, limit - inspected)
+    const page: readonly Delivery[] = await deliveries.list(organizationId, filter, size, next)
     const ids = page.map(({ id }) => id)
     if (ids.length > 0) {
-      // The filter again, because another call may have recovered a delivery meanwhile, which may be delivered by now.
+      // The filter again, because deliveries that another call has recovered since may be delivered by now.
       const request = { organizationId, ids, filter, limit: RECOVERY_BATCH, entry }
       recovered += (await deliveries.recover(request)).length
       onProgress(recovered)
     }
-    before = page.length === RECOVERY_BATCH ? (ids.at(-1) ?? null) : null
-  } while (before !== null)
-  return recovered
+    inspected += ids.length
+    next = page.length === size ? (ids.at(-1) ?? null) : null
+  } while (next !== null && inspected < limit)
+  return { recovered, next }
+}
+
+/** A recovery, or a part of it. */
+interface Recovery {
+  readonly filter: DeliveryFilter
+  readonly entry: AuditRecord
+  readonly limit?: number
+  readonly before?: string | null
+  readonly onProgress?: (recovered: number) => void
 }

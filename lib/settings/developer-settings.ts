@@ -15,6 +15,7 @@ import { type ApiKeySettings, createApiKeySettings } from './api-keys.ts'
 import { type AuditSettings, createAuditSettings, createMakeEntry } from './audit.ts'
 import { createDeliverySettings, type DeliverySettings } from './deliveries.ts'
 import { createEndpointSettings, type EndpointSettings } from './endpoints.ts'
+import { createOverviewSettings, type OverviewSettings } from './overview.ts'
 import { createRateLimitSettings, type RateLimitSettings } from './rate-limits.ts'
 import { createSecretSettings, type SecretSettings } from './resealing.ts'
 
@@ -65,6 +66,19 @@ export interface DeveloperSettings {
   readonly deliveries: DeliverySettings
   readonly secrets: SecretSettings
   readonly audit: AuditSettings
+  readonly overview: OverviewSettings
+  /** What the options make possible, for pages that offer the calls. */
+  readonly capabilities: Capabilities
+}
+
+/** What the options of `createDeveloperSettings` make possible. */
+export interface Capabilities {
+  /** Whether `endpoints.sendTest` can send: there is a `sender`. */
+  readonly tests: boolean
+  /** Whether signing secrets can be stored: there are `secretKeys`, or `allowPlaintextSecrets`. */
+  readonly signing: boolean
+  /** The beginning of the names of the service's headers: `X-SERVICE`. */
+  readonly headerPrefix: string
 }
 
 /** Of the bounds per organization: each list gives all records at once. */
@@ -76,7 +90,7 @@ const LIMIT_MAX = 1_000_000
  * @throws `TypeError` naming the option that cannot be used
  */
 export function createDeveloperSettings(
-  store: Pick<BusinessApiStore, 'apiKeys' | 'endpoints' | 'deliveries' | 'audit'>,
+  store: Pick<BusinessApiStore, 'apiKeys' | 'endpoints' | 'deliveries' | 'audit' | 'overview'>,
   options: DeveloperSettingsOptions = {},
 ): DeveloperSettings {
   const { clock = Date.now, ids = createIds(clock) } = options
@@ -101,6 +115,12 @@ export function createDeveloperSettings(
     deliveries: createDeliverySettings(store, context.makeEntry),
     secrets: createSecretSettings(store, sealer),
     audit: createAuditSettings(store),
+    overview: createOverviewSettings(store),
+    capabilities: {
+      tests: sender !== undefined,
+      signing: sealer.hasKeys || options.allowPlaintextSecrets === true,
+      headerPrefix: readHeaderPrefix(options.headerPrefix),
+    },
   }
 }
 

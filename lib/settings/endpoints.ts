@@ -48,6 +48,9 @@ export interface EndpointSettings {
    */
   register(organizationId: string, endpoint: NewEndpoint): Promise<EndpointWithSecret>
 
+  /** Gives an endpoint. */
+  get(organizationId: string, endpointId: string): Promise<WebhookEndpoint>
+
   /** All endpoints of the organization that have not been removed, newest first. */
   list(organizationId: string): Promise<readonly WebhookEndpoint[]>
 
@@ -107,7 +110,8 @@ export interface EndpointSettings {
    * log, counts neither for nor against the endpoint, and is also sent to a paused or disabled endpoint. Subscribers
    * know a test by the event id: `evt_test_…`.
    *
-   * @throws `BusinessApiError` with code `secret_unavailable` when the host's keys do not open the signing secret;
+   * @throws `BusinessApiError` with code `secret_unavailable` when the host's keys do not open the signing secret,
+   *   `limit_reached` when the organization has sent ten at once or ten within a minute;
    *   `TypeError` when the host has given no `sender`; `Error` when the sender could not send at all, for instance
    *   after its close
    */
@@ -137,6 +141,7 @@ export function createEndpointSettings(
   const { endpoints } = store
   const { sealer, judge, maxEndpoints, headerPrefix, ids, clock, makeEntry } = tools
   const { readRegister, readUpdate } = defineEndpointCalls(headerPrefix)
+  const readGet = defineRef('show')
   const readRemove = defineRef('remove')
 
   function move({ verb, to, from, action }: Move): EndpointSettings['pause'] {
@@ -176,6 +181,11 @@ export function createEndpointSettings(
       const request = audited(makeEntry, call, 'endpoint.registered', id, { types: endpoint.types })
       const insertion = await endpoints.insert({ ...request, endpoint, limit: maxEndpoints })
       return { secret, ...insertedItem(call, insertion, refusals) }
+    },
+
+    async get(organizationId, endpointId) {
+      const call = readGet(organizationId, { endpointId })
+      return found(await endpoints.get(call.organizationId, call.input.endpointId), call.action)
     },
 
     async list(organizationId) {

@@ -1,4 +1,6 @@
 import * as v from 'valibot'
+import type { RateLimit } from '../access/rate-limit.ts'
+import { BusinessApiError, LIMIT_REACHED } from '../base/errors.ts'
 import { found, IdSchema } from '../base/host-input.ts'
 import type { Clock, Ids } from '../base/ids.ts'
 import type { BusinessApiStore } from '../business-store.ts'
@@ -55,6 +57,9 @@ export interface TestDeliveryTools {
   readonly makeEntry: MakeEntry
 }
 
+/** Of an organization, so that no signed-in person makes the service a cannon: 10 at once, 10 a minute. */
+const TESTS: RateLimit = { perSecond: 10 / 60, burst: 10 }
+
 /** Creates the call `sendTest`, which sends an example of an event to an endpoint at once. */
 export function createTestDelivery(
   store: Pick<BusinessApiStore, 'endpoints' | 'audit'>,
@@ -76,7 +81,12 @@ export function createTestDelivery(
     const request = makeRequest({ ...ref, ...target, eventId, type, body }, sealer, headerPrefix, timestamp)
     // Recorded before the test is sent: a test sent without a record would be worse than a record without a test.
     const { entry } = audited(makeEntry, call, 'endpoint.test_sent', ref.endpointId, { type, eventId })
-    await store.audit.record(ref.organizationId, entry)
+    if (!(await store.audit.record(ref.organizationId, entry, TESTS))) {
+      throw new BusinessApiError(
+        LIMIT_REACHED,
+        `${ACTION} as the organization has sent 10 within a minute: wait a little`,
+      )
+    }
     const answer = await attempt(sender, request, createInterruption(), rethrow)
     if (answer.wasMade === false) throw new Error(`${ACTION} as ${answer.detail ?? answer.error}`)
     return { delivered: isSuccess(answer), eventId, type, ...toResult(answer) }

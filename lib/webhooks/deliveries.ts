@@ -37,6 +37,10 @@ export interface Delivery {
   readonly createdAt: string
   /** The time of the final state; null before. */
   readonly finishedAt: string | null
+  /** The HTTP status of the last attempt; null when no answer came, and before the first attempt. */
+  readonly lastStatus: number | null
+  /** Why no answer came to the last attempt; null with a status, and before the first attempt. */
+  readonly lastError: string | null
 }
 
 /** One attempt of a delivery. */
@@ -72,6 +76,7 @@ export interface DeliveryDetails extends Delivery {
 /** Selects deliveries; an absent property selects all. */
 export interface DeliveryFilter {
   readonly endpointId?: string
+  readonly eventId?: string
   readonly type?: string
   readonly states?: readonly DeliveryState[]
   /** Created at this moment or later, ISO 8601. */
@@ -354,6 +359,13 @@ export interface DeliveryStore {
     limit: number,
     before: string | null,
   ): Promise<readonly Delivery[]>
+
+  /**
+   * Counts the deliveries that the filter selects.
+   *
+   * @param max where counting ends: a greater number is answered as this one
+   */
+  count(organizationId: string, filter: DeliveryFilter, max: number): Promise<number>
 
   /** Gives a delivery with its attempts; `null` if there is no such delivery. */
   get(organizationId: string, deliveryId: string): Promise<DeliveryDetails | null>

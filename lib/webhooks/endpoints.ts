@@ -162,6 +162,9 @@ export interface EndpointStore {
    */
   insert(request: EndpointInsertion): Promise<Insertion<WebhookEndpoint>>
 
+  /** Gives an endpoint; `null` if there is no such endpoint, and after its removal. */
+  get(organizationId: string, endpointId: string): Promise<WebhookEndpoint | null>
+
   /** All endpoints of the organization that have not been removed, newest first. */
   list(organizationId: string): Promise<readonly WebhookEndpoint[]>
 

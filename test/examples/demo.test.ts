@@ -53,6 +53,20 @@ describe('the demo on a database of the reader', () => {
     assert.equal(program.stdout(), `${JSON.stringify(ready)}\n`)
   })
 
+  test('the settings page is served, its address is printed, and other host names get nothing', async () => {
+    const url = `${ready.baseUrl}/settings`
+    const page = await fetch(url)
+    assert.equal(page.status, 200)
+    assert.match(await page.text(), /Jasmin Digital/)
+    const endpoints = await fetch(`${url}/endpoints`)
+    assert.match(await endpoints.text(), /The subscriber of the demo/)
+    const [printed] = await inWords.prints(/Settings {4}http:\/\/127\.0\.0\.1:\d+\/settings/)
+    assert.ok(printed)
+    const rebound = await runCurl(`curl -is '${url}' -H 'Host: evil.example'`)
+    assert.equal(rebound.status, 401)
+    assert.doesNotMatch(rebound.body, /Jasmin/)
+  })
+
   test('every list of both organizations is filled, newest first, with records of its organization only', async () => {
     const seen = new Set<string>()
     for (const { keys } of ready.organizations) {

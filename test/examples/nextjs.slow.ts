@@ -44,10 +44,11 @@ test('examples/nextjs builds with no environment and no database', async () => {
   const { stdout } = await run('npm', ['run', 'build'], { cwd: app, env: { PATH: process.env.PATH } })
   assert.match(stdout, /ƒ \/api\/v1\/\[\.\.\.path\]/)
   assert.match(stdout, /ƒ \/openapi\.json/)
+  assert.match(stdout, /ƒ \/settings\/developer\/\[\[\.\.\.path\]\]/)
 })
 
 test('examples/nextjs migrates, serves the API and delivers', async () => {
-  const environment = { DATABASE_URL: prepared.databaseUrl }
+  const environment = { DATABASE_URL: prepared.databaseUrl, SETTINGS_TOKEN: 'secret-session' }
   const migrated = startProgram('npm', ['run', 'migrate'], environment, app)
   assert.equal(await migrated.exit, 0, migrated.stderr())
 
@@ -56,6 +57,15 @@ test('examples/nextjs migrates, serves the API and delivers', async () => {
   await program.prints(/Ready/)
   const url = `http://127.0.0.1:${port}`
   await visit(url, prepared.key)
+  assert.equal((await fetch(`${url}/settings/developer`)).status, 401)
+  for (const path of ['', '/keys', '/reference']) {
+    const page = await fetch(`${url}/settings/developer${path}`, {
+      headers: { cookie: 'session=secret-session' },
+    })
+    assert.equal(page.status, 200, path)
+    const [stylesheet = ''] = /\/settings\/developer\/-\/settings\.\w+\.css/.exec(await page.text()) ?? []
+    assert.equal((await fetch(url + stylesheet)).status, 200)
+  }
   assert.match(await assertError(await call(`${url}/api/v1/unknown`, prepared.key), 404), /unknown/)
   const head = await fetch(`${url}/api/v1/clients`, {
     method: 'HEAD',

@@ -24,7 +24,7 @@ if (words.includes('construct')) {
 console.log(JSON.stringify(await watch(work)))
 
 function construct(
-  { createBusinessApi, createPostgresStore, createMemoryStore, createDeveloperSettings },
+  { createBusinessApi, createPostgresStore, createMemoryStore, createDeveloperSettings, createSettingsPage },
   pool,
 ) {
   for (const store of [
@@ -32,7 +32,7 @@ function construct(
     createPostgresStore(pool),
   ]) {
     createBusinessApi(store)
-    createDeveloperSettings(store)
+    createSettingsPage(createDeveloperSettings(store), { authorize: () => null })
   }
   createBusinessApi(createMemoryStore(), { basePath: '/platform', rateLimit: { scope: 'process' } })
 }

@@ -18,7 +18,7 @@ const built = await mkdtemp(join(tmpdir(), 'business-api-imports-'))
 after(() => rm(built, { recursive: true, force: true }))
 await build(built)
 
-for (const door of ['index', 'memory', 'settings']) {
+for (const door of ['index', 'memory', 'settings', 'settings-page']) {
   test(`importing '${door}' loads neither postgres nor undici`, async () => {
     // Neither is there to be loaded.
     const directory = await install(`without-${door}`, (name) => name !== 'postgres' && name !== 'undici')
@@ -48,14 +48,27 @@ test('a delivery loop says when it starts that undici is missing, and claims not
   ])
 })
 
+test('no other door loads the settings page', async () => {
+  const directory = await install('without-page')
+  await rm(join(directory, 'dist', 'settings-page'), { recursive: true })
+  assert.deepEqual(await probe(directory, 'index', 'postgres', 'memory', 'settings'), NOTHING)
+  await assert.rejects(probe(directory, 'settings-page'), /Cannot find module .*settings-page/)
+})
+
 test('importing every door opens nothing, sets no timer, reads no variable and adds no listener', async () => {
   const directory = await install('all')
-  assert.deepEqual(await probe(directory, 'index', 'postgres', 'memory', 'settings'), NOTHING)
+  assert.deepEqual(
+    await probe(directory, 'index', 'postgres', 'memory', 'settings', 'settings-page'),
+    NOTHING,
+  )
 })
 
 test('constructing stores, the API and the settings does no more than importing them', async () => {
   const directory = await install('construct')
-  assert.deepEqual(await probe(directory, 'index', 'postgres', 'memory', 'settings', 'construct'), NOTHING)
+  assert.deepEqual(
+    await probe(directory, 'index', 'postgres', 'memory', 'settings', 'settings-page', 'construct'),
+    NOTHING,
+  )
 })
 
 async function build(directory: string): Promise<void> {

@@ -196,6 +196,22 @@ describeOnEveryStore((open) => {
       assert.equal((await claim(store, organizationId)).length, 2001)
     })
 
+    test('deliveries.recoverPart() recovers a part, says where the next begins, and count() what is left', async () => {
+      const given = await setUp()
+      const { deliveries, endpoints, organizationId } = given
+      for (const id of await skipMany(given, 4, 1)) await endpoints.enable(organizationId, id)
+      const left = () => deliveries.count(organizationId, { states: ['skipped'] })
+      const all = await left()
+      const first = await deliveries.recoverPart(organizationId, { limit: 3 })
+      assert.equal(first.recovered, 3)
+      assert.ok(first.next)
+      assert.equal(await left(), all - 3)
+      const second = await deliveries.recoverPart(organizationId, { before: first.next })
+      assert.deepEqual(second, { recovered: all - 3, next: null })
+      assert.equal(await left(), 0)
+      await assert.rejects(deliveries.recoverPart(organizationId, { limit: 5001 }), { code: INVALID_INPUT })
+    })
+
     test('deliveries.recover() ends, also while recovered deliveries are skipped again and new deliveries arrive', async () => {
       let recoveries = 0
       const given = await setUp((store) => ({

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { describe, type TestContext, test } from 'node:test'
 import { inspect } from 'node:util'
 import * as v from 'valibot'
-import { INVALID_INPUT, NOT_FOUND, SECRET_UNAVAILABLE } from '../../lib/base/errors.ts'
+import { INVALID_INPUT, LIMIT_REACHED, NOT_FOUND, SECRET_UNAVAILABLE } from '../../lib/base/errors.ts'
 import { EVENT_TYPES, eventSchemas } from '../../lib/resources/event-catalogue.ts'
 import {
   createDeveloperSettings,
@@ -95,16 +95,34 @@ describeOnEveryStore((open) => {
     })
 
     test('endpoints.sendTest() takes the type that is given, else the first that the endpoint wants', async (t) => {
-      const { receiver, sendTest } = await register(t, { types: ['invoice.paid', 'lead.created'] })
-      assert.equal((await sendTest()).type, 'invoice.paid')
-      for (const type of EVENT_TYPES) {
-        assert.equal((await sendTest({ type })).type, type)
-        const { data, ...envelope } = JSON.parse(receiver.requests.at(-1)?.body ?? '{}')
-        assert.equal(envelope.type, type)
-        assert.deepEqual(v.parse(eventSchemas[type], data), data)
+      // An organization sends ten at most.
+      for (let first = 0; first < EVENT_TYPES.length; first += 9) {
+        const { receiver, sendTest } = await register(t, { types: ['invoice.paid', 'lead.created'] })
+        assert.equal((await sendTest()).type, 'invoice.paid')
+        for (const type of EVENT_TYPES.slice(first, first + 9)) {
+          assert.equal((await sendTest({ type })).type, type)
+          const { data, ...envelope } = JSON.parse(receiver.requests.at(-1)?.body ?? '{}')
+          assert.equal(envelope.type, type)
+          assert.deepEqual(v.parse(eventSchemas[type], data), data)
+        }
+        const eventIds = receiver.requests.map(({ headers }) => headers['x-service-event-id'])
+        assert.equal(new Set(eventIds).size, receiver.requests.length)
       }
-      const eventIds = receiver.requests.map(({ headers }) => headers['x-service-event-id'])
-      assert.equal(new Set(eventIds).size, EVENT_TYPES.length + 1)
+    })
+
+    test('endpoints.sendTest() sends ten at once, all endpoints of the organization together, and refuses one more', async (t) => {
+      const { receiver, endpoints, organizationId, sendTest, audit } = await register(t)
+      const other = await endpoints.register(organizationId, { url: `${receiver.origin}/other` })
+      const sent = await Promise.allSettled([
+        ...Array.from({ length: 6 }, () => sendTest()),
+        ...Array.from({ length: 6 }, () => endpoints.sendTest(organizationId, other.id)),
+      ])
+      const refused = sent.filter(({ status }) => status === 'rejected')
+      assert.equal(refused.length, 2)
+      await assert.rejects(sendTest(), { code: LIMIT_REACHED })
+      assert.equal(receiver.requests.length, 10)
+      const { data } = await audit.list(organizationId)
+      assert.equal(data.filter(({ action }) => action === 'endpoint.test_sent').length, 10)
     })
 
     test('endpoints.sendTest() signs with the secret before too while a rotation’s overlap lasts', async (t) => {

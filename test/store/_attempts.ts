@@ -59,6 +59,8 @@ function testOutcomes(harness: StoreHarness): void {
       dueAt: null,
       reason: null,
       createdAt,
+      lastStatus: 204,
+      lastError: null,
       body: event.body,
     })
     assertAgo(finishedAt, storeTime, 20_000)

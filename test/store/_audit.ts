@@ -24,6 +24,9 @@ export function testAudit(harness: StoreHarness): void {
   testIsolation(harness)
 }
 
+/** A limit that no test reaches. */
+const OFTEN = { perSecond: 1000, burst: 1000 } as const
+
 /** Text that only bytes can carry unchanged. */
 const ODD = 'O\'Brien "🏺" \\ \n 株式会社 \u0001\u2028 {} $1'
 
@@ -68,10 +71,34 @@ function testEntries(harness: StoreHarness): void {
   test('audit.record() records an entry once', async () => {
     const tenant = await createTenant(harness)
     const entry = newEntry({ subjectId: ids('we'), actor: ODD, details: { type: 'client.created' } })
-    await tenant.store.audit.record(tenant.id, entry)
-    await tenant.secondStore.audit.record(tenant.id, { ...entry, actor: 'another' })
+    await tenant.store.audit.record(tenant.id, entry, OFTEN)
+    await tenant.secondStore.audit.record(tenant.id, { ...entry, actor: 'another' }, OFTEN)
     const [left, ...others] = await entriesOf(tenant, entry.subjectId)
     assert.deepEqual([left, others], [{ ...entry, at: left?.at }, []])
+  })
+
+  test('audit.record() lets through as many as the rate limit of the organization says', async () => {
+    const [tenant, other] = [await createTenant(harness), await createTenant(harness)]
+    const limit = { perSecond: 0.001, burst: 4 }
+    const recorded = await callAtOnce(tenant, (store) => store.audit.record(tenant.id, newEntry(), limit))
+    assert.equal(recorded.filter((isRecorded) => isRecorded).length, 4)
+    assert.equal(
+      (await entriesOf(tenant)).filter(({ subjectId }) => subjectId !== tenant.key.id).length >= 4,
+      true,
+    )
+    assert.equal(await other.store.audit.record(other.id, newEntry(), limit), true)
+    await tenant.letTimePass(1_000_000)
+    assert.equal(await tenant.store.audit.record(tenant.id, newEntry(), limit), true)
+    assert.equal(await tenant.store.audit.record(tenant.id, newEntry(), limit), false)
+  })
+
+  test('audit.record() of an entry that is recorded takes nothing from the limit', async () => {
+    const tenant = await createTenant(harness)
+    const limit = { perSecond: 0.001, burst: 1 }
+    const entry = newEntry()
+    assert.equal(await tenant.store.audit.record(tenant.id, entry, limit), true)
+    assert.equal(await tenant.secondStore.audit.record(tenant.id, entry, limit), true)
+    assert.equal(await tenant.store.audit.record(tenant.id, newEntry(), limit), false)
   })
 }
 
@@ -275,7 +302,7 @@ function testList(harness: StoreHarness): void {
   async function recordSeveral(tenant: Tenant, count: number, subjectId: string): Promise<string[]> {
     const entries = Array.from({ length: count }, () => newEntry({ subjectId }))
     // Not in the order of their ids.
-    for (const entry of entries.toReversed()) await tenant.store.audit.record(tenant.id, entry)
+    for (const entry of entries.toReversed()) await tenant.store.audit.record(tenant.id, entry, OFTEN)
     return entries.map(({ id }) => id).toReversed()
   }
 
@@ -315,9 +342,9 @@ function testIsolation(harness: StoreHarness): void {
   test('two organizations can have entries of the same id, and see their own only', async () => {
     const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
     const entry = newEntry({ subjectId: 'shared' })
-    await ours.store.audit.record(ours.id, { ...entry, actor: 'ours' })
+    await ours.store.audit.record(ours.id, { ...entry, actor: 'ours' }, OFTEN)
     assert.deepEqual(await entriesOf(theirs, 'shared'), [])
-    await theirs.store.audit.record(theirs.id, { ...entry, actor: 'theirs' })
+    await theirs.store.audit.record(theirs.id, { ...entry, actor: 'theirs' }, OFTEN)
     for (const [tenant, actor] of [
       [ours, 'ours'],
       [theirs, 'theirs'],
@@ -335,7 +362,7 @@ function testIsolation(harness: StoreHarness): void {
       const { change, vain } = (await changes[name]?.(ours)) ?? {}
       const entry = newEntry()
       const unknown = await vain?.(ours.store, newEntry())
-      await theirs.store.audit.record(theirs.id, entry)
+      await theirs.store.audit.record(theirs.id, entry, OFTEN)
       assert.deepEqual(await vain?.(ours.store, entry), unknown)
       assert.notDeepEqual(await change?.(ours.store, entry), unknown)
     })

@@ -27,6 +27,7 @@ import { testNews } from './_news.ts'
 import { testNotices } from './_notices.ts'
 import { testNumbers } from './_numbers.ts'
 import { testOverdue } from './_overdue.ts'
+import { testOverview } from './_overview.ts'
 import { testPayments } from './_payments.ts'
 import { testPublishing } from './_publishing.ts'
 import { testPurge } from './_purge.ts'
@@ -106,6 +107,7 @@ export function describeStore(name: string, harness: StoreHarness): void {
     describe('backlog', () => testBacklog(harness))
     describe('retention', () => testPurge(harness))
     describe('tenant isolation of webhooks', () => testWebhookIsolation(harness))
+    describe('overview', () => testOverview(harness))
     describe('audit', () => testAudit(harness))
     describe('races', () => testRaces(harness))
   })

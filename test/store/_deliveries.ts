@@ -8,6 +8,7 @@ import {
   claim,
   createPublisher,
   deliveriesOf,
+  getDelivery,
   lastFailure,
   success,
   writeResults,
@@ -90,6 +91,7 @@ function testFilters(harness: StoreHarness): void {
     const filters: readonly [DeliveryFilter, (delivery: Delivery) => boolean][] = [
       [{}, () => true],
       [{ endpointId }, (delivery) => delivery.endpointId === endpointId],
+      [{ eventId: all[2]?.eventId ?? '' }, ({ eventId }) => eventId === all[2]?.eventId],
       [{ type: 'lead.created' }, ({ type }) => type === 'lead.created'],
       [{ states: ['pending'] }, ({ state }) => state === 'pending'],
       [{ states: ['delivered', 'in_flight'] }, ({ state }) => state === 'delivered' || state === 'in_flight'],
@@ -115,7 +117,27 @@ function testFilters(harness: StoreHarness): void {
       const expected = all.filter(isLetThrough)
       assert.ok(expected.length > 0)
       assert.deepEqual(await deliveriesOf(tenant, filter), expected, JSON.stringify(filter))
+      assert.equal(await tenant.store.deliveries.count(tenant.id, filter, 100), expected.length)
     }
+  })
+
+  test('deliveries.count() ends at the greatest number wanted', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    assert.equal(await tenant.store.deliveries.count(tenant.id, {}, 5), 0)
+    await createLog(tenant)
+    assert.equal(await tenant.store.deliveries.count(tenant.id, {}, 5), 5)
+  })
+
+  test('deliveries.list() gives the status or the error of the last attempt', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const all = await createLog(tenant)
+    const seen = new Set(all.map(({ state, lastStatus, lastError }) => `${state} ${lastStatus} ${lastError}`))
+    const { attemptLog, lastStatus } = await getDelivery(
+      tenant,
+      all.find(({ state }) => state === 'dead_lettered')?.id ?? '',
+    )
+    assert.ok(lastStatus !== null && lastStatus === attemptLog.at(-1)?.status)
+    assert.ok(seen.has('delivered 204 null') && seen.has('pending null null'), [...seen].join())
   })
 
   test('deliveries.list() gives nothing for what there is none of', async (t) => {

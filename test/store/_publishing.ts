@@ -46,6 +46,8 @@ function testRecords(harness: StoreHarness): void {
       attempts: 0,
       reason: null,
       finishedAt: null,
+      lastStatus: null,
+      lastError: null,
       body: event.body,
       attemptLog: [],
     })

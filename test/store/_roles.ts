@@ -91,6 +91,7 @@ function share(store: (part: Part) => PostgresStore): BusinessApiStore {
       ...worker.deliveries,
       list: settings.deliveries.list,
       get: settings.deliveries.get,
+      count: settings.deliveries.count,
       recover: settings.deliveries.recover,
       cancel: settings.deliveries.cancel,
       measure: () => eitherOf(worker, administrator).deliveries.measure(),
@@ -99,5 +100,6 @@ function share(store: (part: Part) => PostgresStore): BusinessApiStore {
     },
     notices: worker.notices,
     audit: settings.audit,
+    overview: settings.overview,
   }
 }

@@ -137,6 +137,8 @@ const PLATFORM = merge(BASE, PUBLISHING, IDEMPOTENCY, {
 const SETTINGS = merge(BASE, {
   tables: {
     api_keys: { select: true, insert: true, update: ['revoked_at', 'expires_at', 'successor_id'] },
+    // The bucket of tests.
+    rate_buckets: { select: true, insert: true, update: ['full_at'] },
     organization_limits: { select: true, insert: true, update: ['per_second', 'burst'], delete: true },
     settings_turns: { select: true, insert: true, update: ['turn'] },
     audit_entries: { select: true, insert: true, update: ['details'] },

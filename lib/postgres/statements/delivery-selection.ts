@@ -50,6 +50,7 @@ export function selectDeliveries(sql: Sql, selection: DeliverySelection): Fragme
  */
 export function selectRanges(sql: Sql, selection: DeliverySelection): Fragment {
   const { filter } = selection
+  if (filter.eventId !== undefined) return selectOfEvent(sql, selection, filter.eventId)
   if (filter.states === undefined && filter.endpointId === undefined)
     return selectRange(sql, selection, sql``)
   const wanted = new Set(filter.states ?? STATES)
@@ -95,6 +96,20 @@ function selectByState(
       from queue where queue.endpoint_id is not null
     )
     select found.id from queue, lateral (${range}) as found where queue.endpoint_id is not null
+  )`
+}
+
+/** An event has at most one delivery for each endpoint. */
+function selectOfEvent(sql: Sql, selection: DeliverySelection, eventId: string): Fragment {
+  const { endpointId, states } = selection.filter
+  const conditions = sql`
+    ${endpointId === undefined ? sql`` : sql`and delivery.endpoint_id = ${endpointId}::text`}
+    ${states === undefined ? sql`` : sql`and delivery.state = any (${textArray(sql, states)})`}`
+  return sql`(
+    with of_event as materialized (
+      select * from business_api.deliveries delivery where delivery.event_id = ${eventId}::text
+    )
+    ${selectRange(sql, selection, conditions, sql`of_event`)}
   )`
 }
 

@@ -1,5 +1,14 @@
 import { describeError, type Logger } from '../base/log.ts'
-import type { ErrorContext } from './options.ts'
+
+/** Where and to whom an unexpected failure happened. */
+export interface ErrorContext {
+  readonly requestId: string
+  readonly method: string
+  /** Without the query. */
+  readonly path: string
+  /** What the caller got: 500 for a bug, 503 when the store could not be used. */
+  readonly status: number
+}
 
 /** Reports a failure to the host: the caller sees only 500 or 503. Never throws. */
 export type Report = (error: unknown, context: ErrorContext) => void

@@ -1,0 +1,68 @@
+// The developer settings in an Express app, behind the app's own sign-in. A real app has its sessions and its users already:
+// here a cookie and a map stand in for both.
+//
+//   DATABASE_URL=postgres://… BUSINESS_API_SECRET_KEYS=… PORT=3000 npx tsx examples/express-settings.ts
+
+import { randomUUID } from 'node:crypto'
+import { createBusinessApi } from 'business-api-kit'
+import { createPostgresStore, migrate } from 'business-api-kit/postgres'
+import { createDeveloperSettings } from 'business-api-kit/settings'
+import { type Access, createSettingsPage } from 'business-api-kit/settings-page'
+import { createWebhookSender } from 'business-api-kit/webhooks'
+import express, { type Request } from 'express'
+
+const { DATABASE_URL, BUSINESS_API_SECRET_KEYS, PORT = '3000' } = process.env
+if (!DATABASE_URL || !BUSINESS_API_SECRET_KEYS) {
+  console.error(
+    'Set DATABASE_URL to a PostgreSQL database, and BUSINESS_API_SECRET_KEYS to 32 random bytes in base64',
+  )
+  process.exit(2)
+}
+await migrate(DATABASE_URL)
+
+const store = createPostgresStore(DATABASE_URL)
+const sender = createWebhookSender()
+const api = createBusinessApi(store)
+const settings = createDeveloperSettings(store, { secretKeys: BUSINESS_API_SECRET_KEYS.split(','), sender })
+const app = express()
+
+// --- The app's own sign-in ---
+
+const sessions = new Map<string, Access>()
+
+function sessionOf(request: Request): Access | undefined {
+  const [, id = ''] = /(?:^|; )session=([\w-]+)/.exec(request.get('Cookie') ?? '') ?? []
+  return sessions.get(id)
+}
+
+app.get('/login', (_request, response) => {
+  const id = randomUUID()
+  sessions.set(id, {
+    organizationId: 'org_42',
+    organizationName: 'Atlas',
+    actor: 'ada@example.com',
+    can: 'everything',
+  })
+  response.cookie('session', id, { httpOnly: true, sameSite: 'lax' }).redirect('/settings/developer')
+})
+app.post('/logout', (request, response) => {
+  for (const [id, session] of sessions) if (session === sessionOf(request)) sessions.delete(id)
+  response.redirect('/login')
+})
+
+// --- The page ---
+
+app.use(
+  '/settings/developer',
+  createSettingsPage(settings, { api, authorize: ({ raw }) => sessionOf(raw) ?? { redirect: '/login' } }),
+)
+app.use('/platform', api)
+
+const server = app.listen(Number(PORT), () => console.log('Listening on', server.address()))
+
+process.once('SIGTERM', () => {
+  server.close(async () => {
+    await sender.close()
+    await store.close()
+  })
+})

@@ -1,0 +1,6 @@
+// The developer settings, behind the app's own session: see lib/settings.ts.
+
+import { page } from '../../../../lib/settings'
+
+export const GET = page.fetch
+export const POST = page.fetch

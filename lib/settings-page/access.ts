@@ -1,0 +1,105 @@
+import { SCOPES, type Scope } from '../access/scopes.ts'
+
+/** Everything that a member of an organization can be allowed to do on the page. */
+export const ABILITIES = [
+  'keys:read',
+  'keys:write',
+  'endpoints:read',
+  'endpoints:write',
+  'deliveries:read',
+  'deliveries:write',
+  'audit:read',
+] as const
+
+/** One of {@link ABILITIES}. */
+export type Ability = (typeof ABILITIES)[number]
+
+/** The person behind a request, as the host's own session knows that person. */
+export interface Access {
+  /** The organization whose settings are shown: never taken from the request by the page. */
+  readonly organizationId: string
+  /** Shown above the navigation. Default nothing. */
+  readonly organizationName?: string | undefined
+  /** Written to the audit with every change: 1 to 200 characters, a user's id or email address. */
+  readonly actor: string
+  /** `everything`, `read`, or a list of abilities. Required: no person may write by default. */
+  readonly can: 'everything' | 'read' | readonly Ability[]
+  /** The scopes that this person may give to a key. Default all. */
+  readonly grantableScopes?: readonly Scope[] | undefined
+  /** A BCP 47 tag: `fr-CA`. Default `en`. */
+  readonly locale?: string | undefined
+  /** An IANA name: `Africa/Tunis`. Default `UTC`. */
+  readonly timeZone?: string | undefined
+  /** Put on the page's two tags, for a Content-Security-Policy of the host with nonces. Default none. */
+  readonly nonce?: string | undefined
+}
+
+/** An access that was checked, with its defaults. */
+export interface ResolvedAccess {
+  readonly organizationId: string
+  readonly organizationName: string
+  readonly actor: string
+  readonly grantableScopes: readonly Scope[]
+  readonly locale: string
+  readonly timeZone: string
+  readonly nonce: string | undefined
+  can(ability: Ability): boolean
+}
+
+/** @throws `TypeError` for an access that cannot be used; the message repeats no value */
+export function readAccess(access: Access): ResolvedAccess {
+  const { organizationId, organizationName = '', actor, grantableScopes = SCOPES } = access
+  const { locale = 'en', timeZone = 'UTC', nonce } = access
+  check(isText(organizationId, 64), 'organizationId must be a string of 1 to 64 characters')
+  check(isText(actor, 200), 'actor must be a string of 1 to 200 characters')
+  check(typeof organizationName === 'string', 'organizationName must be a string')
+  check(nonce === undefined || /^[\w+/=-]+$/.test(nonce), 'nonce must be base64')
+  const abilities = readAbilities(access.can)
+  return {
+    organizationId,
+    organizationName,
+    actor,
+    grantableScopes: SCOPES.filter((scope) => grantableScopes.includes(scope)),
+    locale: isLocale(locale) ? locale : 'en',
+    timeZone: isTimeZone(timeZone) ? timeZone : 'UTC',
+    nonce,
+    can: (ability) => abilities.has(ability),
+  }
+}
+
+function readAbilities(can: Access['can']): ReadonlySet<Ability> {
+  if (can === 'everything') return new Set(ABILITIES)
+  if (can === 'read') return new Set(ABILITIES.filter((ability) => ability.endsWith(':read')))
+  check(
+    Array.isArray(can) && can.every((ability) => ABILITIES.includes(ability)),
+    "can must be 'everything', 'read' or a list of abilities",
+  )
+  return new Set(can)
+}
+
+function check(isRight: boolean, requirement: string): asserts isRight {
+  if (!isRight) throw new TypeError(`Cannot use the answer of option 'authorize' because ${requirement}`)
+}
+
+function isText(text: unknown, max: number): text is string {
+  return typeof text === 'string' && text !== '' && text.length <= max
+}
+
+// A locale or a time zone may come from a browser, so a wrong one costs its use and not the page.
+
+function isLocale(locale: string): boolean {
+  try {
+    return Intl.getCanonicalLocales(locale).length === 1
+  } catch {
+    return false
+  }
+}
+
+function isTimeZone(timeZone: string): boolean {
+  try {
+    new Intl.DateTimeFormat('en', { timeZone })
+    return true
+  } catch {
+    return false
+  }
+}

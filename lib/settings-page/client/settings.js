@@ -1,0 +1,258 @@
+// Makes the page better where JavaScript runs: dialogs, forms without a reload, copy buttons, times in the viewer's zone,
+// refreshed rows. Everything works without this module too.
+
+const REFRESH_MS = 5000
+const PATIENCE_MS = 1000
+
+/** @type {(selector: string, root?: ParentNode) => HTMLElement[]} */
+const all = (selector, root = document) =>
+  [...root.querySelectorAll(selector)].filter((each) => each instanceof HTMLElement)
+const status = /** @type {HTMLElement} */ (document.querySelector('[data-status]'))
+const words = status.dataset
+
+/** @type {(text: string | undefined) => void} */
+function say(text) {
+  status.textContent = text ?? ''
+}
+
+// --- What every new content gets ---
+
+/** @type {(root: ParentNode) => void} */
+function enhance(root) {
+  for (const time of root.querySelectorAll('time')) localize(time)
+  for (const button of all('[data-copy]', root)) button.hidden = false
+  for (const list of all('[data-types]', root)) addTypeTools(list)
+  for (const live of all('[data-live=yes]', root)) addPause(live)
+  addRoles(root)
+}
+
+// The narrow layout shows rows as lists, and some browsers then forget that they are rows.
+const ROLES = {
+  table: 'table',
+  thead: 'rowgroup',
+  tbody: 'rowgroup',
+  tr: 'row',
+  td: 'cell',
+  'th[scope=col]': 'columnheader',
+  'th[scope=row]': 'rowheader',
+}
+
+/** @type {(root: ParentNode) => void} */
+function addRoles(root) {
+  for (const [selector, role] of Object.entries(ROLES))
+    for (const each of all(selector, root)) each.setAttribute('role', role)
+}
+
+/** @type {(time: HTMLTimeElement) => void} */
+function localize(time) {
+  const at = new Date(time.dateTime)
+  const lang = document.documentElement.lang || undefined
+  time.title = time.textContent ?? ''
+  time.textContent = relative(at, lang)
+}
+
+/** @type {(at: Date, lang: string | undefined) => string} */
+function relative(at, lang) {
+  const seconds = (at.getTime() - Date.now()) / 1000
+  const format = new Intl.RelativeTimeFormat(lang, { numeric: 'auto' })
+  const size = Math.abs(seconds)
+  if (size < 60) return format.format(Math.round(seconds), 'second')
+  if (size < 3600) return format.format(Math.round(seconds / 60), 'minute')
+  if (size < 86_400) return format.format(Math.round(seconds / 3600), 'hour')
+  if (size < 14 * 86_400) return format.format(Math.round(seconds / 86_400), 'day')
+  return at.toLocaleDateString(lang, { dateStyle: 'medium' })
+}
+
+// --- Copying ---
+
+/** @type {(button: HTMLElement) => Promise<void>} */
+async function copy(button) {
+  const source = button.parentElement?.querySelector('input, code')
+  if (!source) return
+  const text = source instanceof HTMLInputElement ? source.value : (source.textContent ?? '')
+  try {
+    await navigator.clipboard.writeText(text)
+    say(words.copied)
+    button.closest('[data-secret]')?.setAttribute('data-secret', 'copied')
+  } catch {
+    if (source instanceof HTMLInputElement) source.select()
+    else getSelection()?.selectAllChildren(source)
+  }
+}
+
+/** @type {() => boolean} */
+const hasOpenSecret = () => document.querySelector('[data-secret=""]') !== null
+let isLeaving = false
+
+addEventListener('beforeunload', (event) => {
+  if (hasOpenSecret() && !isLeaving) event.preventDefault()
+})
+// The browser keeps pages for its Back button: a secret must not be among them.
+addEventListener('pagehide', () => {
+  for (const secret of all('[data-secret]')) {
+    const field = secret.querySelector('input')
+    const value = field?.value
+    for (const code of all('code')) if (value && code.textContent?.includes(value)) code.textContent = '…'
+    secret.remove()
+  }
+})
+
+// --- Forms ---
+
+/** @type {(form: HTMLFormElement, button: HTMLElement | null) => Promise<void>} */
+async function send(form, button) {
+  if (form.getAttribute('aria-busy') === 'true') return
+  form.setAttribute('aria-busy', 'true')
+  button?.setAttribute('aria-busy', 'true')
+  const timer = setTimeout(() => say(words.waiting), PATIENCE_MS)
+  try {
+    const answer = await fetch(form.action, {
+      method: 'POST',
+      body: new URLSearchParams(/** @type {any} */ (new FormData(form))),
+      headers: { 'X-BA-Enhanced': '1' },
+    })
+    if (answer.status === 401) return say(words.signedOut)
+    const text = await answer.text()
+    say('')
+    show(text, answer.url)
+  } catch {
+    say(words.failed)
+  } finally {
+    clearTimeout(timer)
+    form.removeAttribute('aria-busy')
+    button?.removeAttribute('aria-busy')
+  }
+}
+
+/** Puts the answer of a form in the place of the page. @type {(text: string, url: string) => void} */
+function show(text, url) {
+  const next = new DOMParser().parseFromString(text, 'text/html')
+  const [main, old] = [next.querySelector('.ba-main'), document.querySelector('.ba-main')]
+  if (!main || !old) return location.assign(url)
+  for (const dialog of all('dialog')) dialog.remove()
+  document.title = next.title
+  if (url !== location.href) history.pushState(null, '', url)
+  old.replaceWith(document.adoptNode(main))
+  const nav = next.querySelector('.ba-nav')
+  if (nav) document.querySelector('.ba-nav')?.replaceWith(document.adoptNode(nav))
+  enhance(document)
+  const focused = all('[data-focus]').find((each) => !each.hidden) ?? document.querySelector('h1')
+  if (focused instanceof HTMLElement) focused.focus()
+  scrollTo(0, 0)
+}
+
+addEventListener('popstate', () => location.reload())
+
+document.addEventListener('submit', (event) => {
+  const form = event.target
+  if (!(form instanceof HTMLFormElement) || form.method !== 'post') return
+  event.preventDefault()
+  void send(form, event.submitter)
+})
+
+// --- Questions as dialogs ---
+
+/** @type {(link: HTMLAnchorElement) => Promise<void>} */
+async function ask(link) {
+  try {
+    const answer = await fetch(link.href)
+    const page = new DOMParser().parseFromString(await answer.text(), 'text/html')
+    const question = page.querySelector('.ba-question')
+    const heading = page.querySelector('h1')
+    if (!answer.ok || !question || !heading) return location.assign(link.href)
+    const dialog = document.createElement('dialog')
+    const title = document.createElement('h2')
+    title.textContent = heading.textContent
+    title.tabIndex = -1
+    title.id = 'ba-question'
+    dialog.setAttribute('aria-labelledby', title.id)
+    dialog.append(title, document.adoptNode(question))
+    document.querySelector('.ba')?.append(dialog)
+    enhance(dialog)
+    dialog.addEventListener('close', () => {
+      dialog.remove()
+      link.focus()
+    })
+    dialog.showModal()
+    title.focus()
+  } catch {
+    location.assign(link.href)
+  }
+}
+
+document.addEventListener('click', (event) => {
+  if (!(event.target instanceof Element) || event.ctrlKey || event.metaKey || event.shiftKey) return
+  const button = event.target.closest('[data-copy]')
+  if (button instanceof HTMLElement) return void copy(button)
+  const link = event.target.closest('a')
+  if (!link) return
+  const dialog = link.closest('dialog')
+  if (dialog) {
+    event.preventDefault()
+    dialog.close()
+  } else if (link.hasAttribute('data-dialog')) {
+    event.preventDefault()
+    void ask(link)
+  } else if (link.closest('.ba-main') && hasOpenSecret()) {
+    // "I have stored it" says so.
+    isLeaving = link.classList.contains('ba-button-main')
+  }
+})
+
+// --- Lists of types ---
+
+/** @type {(list: HTMLElement) => void} */
+function addTypeTools(list) {
+  const radios = list.closest('fieldset')?.querySelectorAll('input[name=wants]') ?? []
+  const update = () => {
+    const chosen = list.closest('fieldset')?.querySelector('input[name=wants]:checked')
+    list.hidden = !(chosen instanceof HTMLInputElement) || chosen.value !== 'some'
+  }
+  for (const radio of radios) radio.addEventListener('change', update)
+  update()
+}
+
+// --- Rows that will change by themselves ---
+
+let isPaused = false
+
+/** @type {(live: HTMLElement) => void} */
+function addPause(live) {
+  if (live.previousElementSibling?.hasAttribute('data-pause')) return
+  const button = document.createElement('button')
+  button.type = 'button'
+  button.className = 'ba-button'
+  button.setAttribute('data-pause', '')
+  button.textContent = (isPaused ? words.resume : words.pause) ?? ''
+  button.addEventListener('click', () => {
+    isPaused = !isPaused
+    button.textContent = (isPaused ? words.resume : words.pause) ?? ''
+  })
+  live.before(button)
+}
+
+setInterval(async () => {
+  const live = document.querySelector('[data-live=yes]')
+  if (
+    !live ||
+    isPaused ||
+    document.hidden ||
+    document.querySelector('dialog') ||
+    live.contains(document.activeElement)
+  )
+    return
+  const url = location.href
+  const answer = await fetch(url).catch(() => null)
+  if (!answer?.ok || location.href !== url) return
+  const page = new DOMParser().parseFromString(await answer.text(), 'text/html')
+  const next = page.querySelector('[data-live]')
+  if (!next || !live.isConnected || live.contains(document.activeElement)) return
+  live.replaceWith(document.adoptNode(next))
+  for (const time of next.querySelectorAll('time')) localize(time)
+  addRoles(next)
+  if (next.getAttribute('data-live') === 'no') for (const button of all('[data-pause]')) button.remove()
+}, REFRESH_MS)
+
+enhance(document)
+const first = all('[data-focus]').find((each) => !each.hidden)
+if (first) first.focus()

@@ -1,0 +1,62 @@
+import type { Ids } from '../base/ids.ts'
+import type { FormFields } from '../http/body.ts'
+import type { DeveloperSettings } from '../settings/developer-settings.ts'
+import type { ResolvedAccess } from './access.ts'
+import type { Format } from './format.ts'
+import type { Content } from './html.ts'
+import type { Reference } from './reference.ts'
+import type { Texts } from './texts.ts'
+
+/** All that a screen needs to answer one request. */
+export interface Context {
+  readonly settings: DeveloperSettings
+  readonly access: ResolvedAccess
+  readonly t: Texts
+  readonly format: Format
+  /** Now, in milliseconds since 1970. */
+  readonly now: number
+  /** The parts of the path that the route names. */
+  readonly params: Readonly<Record<string, string>>
+  readonly query: URLSearchParams
+  /** Empty unless the request is a POST. */
+  readonly form: FormFields
+  readonly newId: Ids
+  /** Null without option `api`. */
+  readonly reference: (() => Reference) | null
+  /** Returns a path of the page with its mount path: `link('/keys', { show: 'all' })`. */
+  link(path: string, query?: Readonly<Record<string, string | null | undefined>>): string
+}
+
+/** The parts of a context that the frame around a page needs. */
+export type Frame = Pick<Context, 'access' | 't' | 'link' | 'reference'>
+
+/** The content of a page. */
+export interface Page {
+  /** The heading, and the first part of the document's title. */
+  readonly title: string
+  readonly content: Content
+  /** Default 200. */
+  readonly status?: number
+  /** A path of the page that this one is below, with its words. */
+  readonly up?: { readonly href: string; readonly text: string }
+  /** Acts on the subject of the page, beside the heading. */
+  readonly acts?: Content
+}
+
+/** Leads on to another path after a change, so that a reload repeats nothing. */
+export interface Redirect {
+  readonly location: string
+}
+
+/** A file to download. */
+export interface Download {
+  readonly fileName: string
+  readonly type: string
+  readonly text: string
+}
+
+/** The answer of a screen. */
+export type Screen = Page | Redirect | Download
+
+/** Answers one kind of request. */
+export type Show = (context: Context) => Screen | Promise<Screen>

@@ -1,0 +1,21 @@
+import type { FormFields } from '../http/body.ts'
+
+/** Returns the first value of a field, without white space around it; empty when absent. */
+export function textOf(form: FormFields, name: string): string {
+  return form.get(name)?.[0]?.trim() ?? ''
+}
+
+/** Returns all values of a field. */
+export function textsOf(form: FormFields, name: string): readonly string[] {
+  return form.get(name) ?? []
+}
+
+/** Returns the value of a field if it is one of `choices`, else null. */
+export function choiceOf<Choice extends string>(
+  form: FormFields,
+  name: string,
+  choices: readonly Choice[],
+): Choice | null {
+  const value = textOf(form, name)
+  return choices.find((choice) => choice === value) ?? null
+}

@@ -1,0 +1,96 @@
+import type { Frame, Page } from './context.ts'
+import { attributes, type Html, html, toMarkup } from './html.ts'
+import type { LayoutParts, ResolvedOptions } from './options.ts'
+import { sectionsFor } from './sections.ts'
+
+/** The paths of the two files that every page needs. */
+export interface AssetPaths {
+  readonly stylesheet: string
+  readonly script: string
+}
+
+/** Builds a whole document, by the host's layout if there is one. */
+export function renderDocument(
+  page: Page,
+  frame: Frame,
+  path: string,
+  assets: AssetPaths,
+  { layout, logo, stylesheet }: Pick<ResolvedOptions, 'layout' | 'logo' | 'stylesheet'>,
+): string {
+  const { access, t } = frame
+  const section = sectionsFor(frame).find(({ path: root }) => isBelow(path, root))
+  const isError = (page.status ?? 200) >= 400
+  const names = [
+    page.title,
+    section && section.text !== page.title ? section.text : null,
+    t`Developer settings`,
+  ]
+  const title = `${isError ? `${t`Error`}: ` : ''}${names.filter((name) => name !== null).join(' – ')}`
+  const { nonce } = access
+  const head = html`<title>${title}</title>
+<link rel="stylesheet" href="${assets.stylesheet}"${attributes({ nonce })}>${
+    stylesheet &&
+    html`
+<link rel="stylesheet" href="${stylesheet}"${attributes({ nonce })}>`
+  }
+<script type="module" src="${assets.script}"${attributes({ nonce })}></script>`
+  const parts: LayoutParts = {
+    title: toMarkup(title),
+    head: toMarkup(head),
+    body: toMarkup(renderBody(page, frame, path, logo)),
+    lang: toMarkup(access.locale),
+    nonce: nonce ?? '',
+  }
+  return layout ? layout(parts) : renderOwnDocument(parts)
+}
+
+function renderOwnDocument({ lang, head, body }: LayoutParts): string {
+  return `<!doctype html>
+<html lang="${lang}">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="robots" content="noindex">
+<link rel="icon" href="data:,">
+${head}
+</head>
+<body class="ba-document">
+${body}
+</body>
+</html>
+`
+}
+
+function renderBody(page: Page, frame: Frame, path: string, logo: string | undefined): Html {
+  const { access, t, link } = frame
+  return html`<div class="ba">
+<a class="ba-skip" href="#ba-main">${t`Skip to content`}</a>
+<header class="ba-header">
+${logo && html`<img class="ba-logo" src="${logo}" alt="">`}
+<p class="ba-brand"><a href="${link('/')}">${t`Developer settings`}</a>${
+    access.organizationName !== '' && html` <span>${access.organizationName}</span>`
+  }</p>
+<nav class="ba-nav" aria-label="${t`Developer settings`}"><ul>
+${sectionsFor(frame).map(
+  ({ path: root, text }) =>
+    html`<li><a href="${link(root)}"${attributes({ 'aria-current': currentOf(path, root) })}>${text}</a></li>
+`,
+)}</ul></nav>
+</header>
+<main class="ba-main" id="ba-main" tabindex="-1">
+${page.up && html`<p class="ba-up"><a href="${page.up.href}">${page.up.text}</a></p>`}
+<div class="ba-heading"><h1 tabindex="-1">${page.title}</h1>${page.acts && html`<div class="ba-acts">${page.acts}</div>`}</div>
+${page.content}
+</main>
+<p class="ba-status" role="status" data-status data-waiting="${t`Sending: this can take up to 10 seconds…`}" data-copied="${t`Copied`}" data-failed="${t`The server could not be reached. The change may have been made: look at the list before you try again.`}" data-signed-out="${t`Your session has ended. Sign in again in another tab, then press the button once more: nothing that you typed is lost.`}" data-leave="${t`The secret was not copied yet.`}" data-pause="${t`Pause updates`}" data-resume="${t`Resume updates`}"></p>
+</div>`
+}
+
+function currentOf(path: string, root: string): string | null {
+  if (path === root) return 'page'
+  return isBelow(path, root) ? 'true' : null
+}
+
+function isBelow(path: string, root: string): boolean {
+  return path === root || (root !== '/' && path.startsWith(`${root}/`))
+}

@@ -1,0 +1,132 @@
+/** A schema of the OpenAPI document, as far as the reference shows it. */
+export interface Schema {
+  readonly $ref?: string
+  readonly type?: string | readonly string[]
+  readonly format?: string
+  readonly description?: string
+  readonly enum?: readonly unknown[]
+  readonly const?: unknown
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly minLength?: number
+  readonly maxLength?: number
+  readonly properties?: Readonly<Record<string, Schema>>
+  readonly required?: readonly string[]
+  readonly items?: Schema
+  readonly anyOf?: readonly Schema[]
+  readonly examples?: readonly unknown[]
+}
+
+interface Media {
+  readonly schema?: Schema
+  readonly example?: unknown
+}
+
+/** A parameter of an operation. */
+export interface Parameter {
+  readonly name: string
+  readonly in: string
+  readonly required?: boolean
+  readonly description?: string
+  readonly schema?: Schema
+}
+
+/** An answer of an operation. */
+export interface Answer {
+  readonly description?: string
+  readonly content?: Readonly<Record<string, Media>>
+}
+
+/** An operation of the API, or a webhook. */
+export interface Operation {
+  readonly operationId: string
+  /** In capital letters; null for a webhook. */
+  readonly method: string | null
+  /** The path, or the type of event. */
+  readonly path: string
+  readonly summary: string
+  readonly description: string
+  readonly scope: string | null
+  readonly parameters: readonly Parameter[]
+  readonly body: Media | null
+  readonly answers: readonly (readonly [status: string, answer: Answer])[]
+}
+
+/** The API's own description, from which the reference and the examples are made. */
+export interface Reference {
+  /** The OpenAPI document as text. */
+  readonly text: string
+  /** The URL of the API without a slash at its end. */
+  readonly server: string
+  readonly description: string
+  readonly operations: readonly Operation[]
+  readonly webhooks: readonly Operation[]
+  /** Follows a reference inside the document. */
+  resolve(schema: Schema): Schema
+}
+
+/** @param api the handler that describes itself; undefined: there is no reference */
+export function createReference(api: { describe(): object } | undefined): (() => Reference) | null {
+  if (api === undefined) return null
+  let reference: Reference | undefined
+  // Built by the first page that needs it.
+  return () => {
+    reference ??= readReference(api.describe() as Document)
+    return reference
+  }
+}
+
+interface RawOperation {
+  readonly operationId?: string
+  readonly summary?: string
+  readonly description?: string
+  readonly 'x-required-scope'?: string
+  readonly parameters?: readonly (Parameter & Schema)[]
+  readonly requestBody?: { readonly content?: Readonly<Record<string, Media>> }
+  readonly responses?: Readonly<Record<string, Answer & Schema>>
+}
+
+interface Document {
+  readonly info?: { readonly description?: string }
+  readonly servers?: readonly { readonly url?: string }[]
+  readonly paths?: Readonly<Record<string, Readonly<Record<string, RawOperation>>>>
+  readonly webhooks?: Readonly<Record<string, Readonly<Record<string, RawOperation>>>>
+}
+
+function readReference(document: Document): Reference {
+  const url = document.servers?.[0]?.url?.replace(/\/+$/, '') ?? ''
+
+  function follow<Item extends Schema>(item: Item): Item {
+    if (item.$ref === undefined) return item
+    const path = item.$ref.replace(/^#\//, '').split('/')
+    const found = path.reduce<unknown>((at, name) => Object(at)[name], document)
+    return Object(found) as Item
+  }
+
+  function read(all: Document['paths'] = {}, isWebhook: boolean): readonly Operation[] {
+    return Object.entries(all).flatMap(([path, methods]) =>
+      Object.entries(methods).map(([method, raw]) => ({
+        operationId: raw.operationId ?? '',
+        method: isWebhook ? null : method.toUpperCase(),
+        path,
+        summary: raw.summary ?? '',
+        description: raw.description ?? '',
+        scope: raw['x-required-scope'] ?? null,
+        parameters: raw.parameters?.map(follow) ?? [],
+        body: raw.requestBody?.content?.['application/json'] ?? null,
+        answers: Object.entries(raw.responses ?? {}).map(
+          ([status, answer]) => [status, follow(answer)] as const,
+        ),
+      })),
+    )
+  }
+
+  return {
+    text: JSON.stringify(document, null, 2),
+    server: url.startsWith('http') ? url : `https://api.example.com${url}`,
+    description: document.info?.description ?? '',
+    operations: read(document.paths, false),
+    webhooks: read(document.webhooks, true),
+    resolve: follow,
+  }
+}

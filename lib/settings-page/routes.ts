@@ -1,0 +1,107 @@
+import type { Ability } from './access.ts'
+import type { Show } from './context.ts'
+import * as audit from './screens/audit.ts'
+import * as deliveries from './screens/deliveries.ts'
+import * as delivery from './screens/delivery.ts'
+import * as endpoint from './screens/endpoint.ts'
+import { change, registration } from './screens/endpoint-form.ts'
+import { disabling, removal, secretRotation } from './screens/endpoint-questions.ts'
+import * as endpoints from './screens/endpoints.ts'
+import * as key from './screens/key.ts'
+import * as keys from './screens/keys.ts'
+import * as newKey from './screens/new-key.ts'
+import * as overview from './screens/overview.ts'
+import { recovery } from './screens/recovery.ts'
+import * as reference from './screens/reference.ts'
+
+/** One kind of request that the page answers. */
+interface Route {
+  readonly method: 'GET' | 'POST'
+  /** `:id` stands for an id. */
+  readonly path: string
+  /** Without this ability the path does not exist. */
+  readonly reads: Ability | null
+  /** Without this ability the act is refused. */
+  readonly writes?: Ability
+  readonly show: Show
+}
+
+/** The route of a request, with the ids of its path. */
+export interface FoundRoute extends Route {
+  readonly params: Readonly<Record<string, string>>
+}
+
+/** A path that other methods have. */
+export interface WrongMethod {
+  readonly allow: string
+}
+
+const ROUTES: readonly Route[] = [
+  { method: 'GET', path: '/', reads: null, show: overview.show },
+  ...both('/keys/new', 'keys', newKey),
+  { method: 'GET', path: '/keys', reads: 'keys:read', show: keys.show },
+  { method: 'GET', path: '/keys/:id', reads: 'keys:read', show: key.show },
+  ...both('/keys/:id/rotate', 'keys', key.rotation),
+  ...both('/keys/:id/revoke', 'keys', key.revocation),
+
+  ...both('/endpoints/new', 'endpoints', registration),
+  { method: 'GET', path: '/endpoints', reads: 'endpoints:read', show: endpoints.show },
+  { method: 'GET', path: '/endpoints/:id', reads: 'endpoints:read', show: endpoint.show },
+  ...both('/endpoints/:id/edit', 'endpoints', change),
+  ...both('/endpoints/:id/disable', 'endpoints', disabling),
+  ...both('/endpoints/:id/remove', 'endpoints', removal),
+  ...both('/endpoints/:id/rotate', 'endpoints', secretRotation),
+  act('/endpoints/:id/test', 'endpoints', endpoint.sendTest),
+  act('/endpoints/:id/pause', 'endpoints', endpoint.moves.pause),
+  act('/endpoints/:id/resume', 'endpoints', endpoint.moves.resume),
+  act('/endpoints/:id/enable', 'endpoints', endpoint.moves.enable),
+
+  ...both('/deliveries/recover', 'deliveries', recovery),
+  { method: 'GET', path: '/deliveries', reads: 'deliveries:read', show: deliveries.show },
+  { method: 'GET', path: '/deliveries/:id', reads: 'deliveries:read', show: delivery.show },
+  ...both('/deliveries/:id/cancel', 'deliveries', delivery.cancellation),
+  act('/deliveries/:id/redeliver', 'deliveries', delivery.redeliver),
+
+  { method: 'GET', path: '/audit', reads: 'audit:read', show: audit.show },
+
+  { method: 'GET', path: '/reference', reads: null, show: reference.show },
+  { method: 'GET', path: '/reference/openapi.json', reads: null, show: reference.download },
+  { method: 'GET', path: '/reference/webhooks', reads: null, show: reference.showWebhooks },
+  { method: 'GET', path: '/reference/:id', reads: null, show: reference.showOperation },
+]
+
+/** An act without a question. */
+function act(path: string, subject: Subject, show: Show): Route {
+  return { method: 'POST', path, reads: `${subject}:read`, writes: `${subject}:write`, show }
+}
+
+type Subject = 'keys' | 'endpoints' | 'deliveries'
+
+/** A form, or a question before an act, and the act at the same path: a reload of the answer asks again. */
+function both(
+  path: string,
+  subject: Subject,
+  { ask, act }: { readonly ask: Show; readonly act: Show },
+): readonly Route[] {
+  const abilities = { reads: `${subject}:read`, writes: `${subject}:write` } as const
+  return [
+    { method: 'GET', path, ...abilities, show: ask },
+    { method: 'POST', path, ...abilities, show: act },
+  ]
+}
+
+const PATTERNS = ROUTES.map((route) => ({
+  route,
+  pattern: new RegExp(`^${route.path.replace(':id', '(?<id>[\\w-]{1,64})')}$`),
+}))
+
+/** Finds the route of a request; null for a path that has none. The first route in the table wins. */
+export function findRoute(method: string, path: string): FoundRoute | WrongMethod | null {
+  const sought = method === 'HEAD' ? 'GET' : method
+  const matching = PATTERNS.filter(({ pattern }) => pattern.test(path))
+  const [first] = matching
+  if (!first) return null
+  const found = matching.find(({ route }) => route.method === sought)
+  if (!found) return { allow: [...new Set(matching.map(({ route }) => route.method))].join(', ') }
+  return { ...found.route, params: { ...found.pattern.exec(path)?.groups } }
+}

@@ -1,0 +1,97 @@
+import type { AuditAction, AuditEntry } from '../../access/audit.ts'
+import type { Context } from '../context.ts'
+import { type Content, type Html, html } from '../html.ts'
+import type { Texts } from '../texts.ts'
+
+/** The newest audit entries of one subject, under a heading; nothing for a person who may not see the audit. */
+export async function auditOf(context: Context, subjectId: string): Promise<Content> {
+  const { settings, access, t, link } = context
+  if (!access.can('audit:read')) return null
+  const { data, next } = await settings.audit.list(access.organizationId, { subjectId, limit: 10 })
+  if (data.length === 0) return null
+  return html`<h2>${t`Changes`}</h2>
+${entryList(context, data, null)}
+${next !== null && html`<p><a href="${link('/audit', { subject: subjectId })}">${t`All changes`}</a></p>`}`
+}
+
+/**
+ * Entries as sentences, newest first.
+ *
+ * @param names of subjects by id, which are shown then; null: the page is about one subject
+ */
+export function entryList(
+  context: Context,
+  entries: readonly AuditEntry[],
+  names: ReadonlyMap<string, string> | null,
+): Html {
+  const { t, format } = context
+  return html`<ul class="ba-log">
+${entries.map(
+  (entry) => html`<li><span class="ba-log-time">${format.time(entry.at)}</span> <span><strong>${
+    entry.actor === null ? t`The operator` : entry.actor
+  }</strong> ${sentence(t, entry)}${names && html` ${subjectOf(context, entry, names)}`}</span></li>
+`,
+)}</ul>`
+}
+
+const VERBS: Readonly<Record<AuditAction, (t: Texts) => string>> = {
+  'api_key.created': (t) => t`made the key`,
+  'api_key.revoked': (t) => t`revoked the key`,
+  'api_key.rotated': (t) => t`rotated the key`,
+  'rate_limit.set': (t) => t`set the rate limit`,
+  'endpoint.registered': (t) => t`added the endpoint`,
+  'endpoint.updated': (t) => t`changed the endpoint`,
+  'endpoint.paused': (t) => t`paused the endpoint`,
+  'endpoint.resumed': (t) => t`resumed the endpoint`,
+  'endpoint.disabled': (t) => t`disabled the endpoint`,
+  'endpoint.enabled': (t) => t`enabled the endpoint`,
+  'endpoint.removed': (t) => t`removed the endpoint`,
+  'endpoint.secret_rotated': (t) => t`rotated the signing secret`,
+  'endpoint.test_sent': (t) => t`sent a test`,
+  'delivery.redelivered': (t) => t`sent the delivery again`,
+  'deliveries.recovered': (t) => t`sent failed deliveries again`,
+  'delivery.cancelled': (t) => t`cancelled the delivery`,
+  'events.purged': (t) => t`purged old events`,
+}
+
+function sentence(t: Texts, { action, details }: AuditEntry): string {
+  const verb = VERBS[action]?.(t) ?? action
+  const more = detailText(t, action, details)
+  return more === '' ? verb : `${verb} (${more})`
+}
+
+/** What else an entry says: names and numbers, never a secret. */
+function detailText(t: Texts, action: AuditAction, details: AuditEntry['details']): string {
+  const { name, type, fields, recovered, events, overlapMs } = details
+  if (action === 'api_key.created' && typeof name === 'string') return name
+  if (action === 'endpoint.updated' && Array.isArray(fields)) return fields.map(String).join(', ')
+  if (action === 'endpoint.test_sent' && typeof type === 'string') return type
+  if (action === 'deliveries.recovered' && typeof recovered === 'number') {
+    return t.count(recovered, 'one delivery', '{0} deliveries')
+  }
+  if (action === 'events.purged' && typeof events === 'number')
+    return t.count(events, 'one event', '{0} events')
+  if (overlapMs === 0) return t`without overlap`
+  if (typeof overlapMs === 'number') {
+    return t.count(Math.round(overlapMs / 3_600_000), 'one hour of overlap', '{0} hours of overlap')
+  }
+  return ''
+}
+
+function subjectOf(
+  { link, t, access }: Context,
+  { subjectId }: AuditEntry,
+  names: ReadonlyMap<string, string>,
+): Content {
+  const [kind] = subjectId.split('_', 1)
+  const paths: Readonly<Record<string, readonly [path: string, isSeen: boolean]>> = {
+    key: ['/keys', access.can('keys:read')],
+    we: ['/endpoints', access.can('endpoints:read')],
+    dlv: ['/deliveries', access.can('deliveries:read')],
+  }
+  const [path, isSeen] = paths[kind ?? ''] ?? []
+  if (path === undefined) return null
+  const id = names.get(subjectId) ?? html`<code>${subjectId}</code>`
+  const filter = html`<a class="ba-quiet-link" href="${link('/audit', { subject: subjectId })}">${t`only this`}</a>`
+  return html`${isSeen && /^\w{1,64}$/.test(subjectId) ? html`<a href="${link(`${path}/${subjectId}`)}">${id}</a>` : id} ${filter}`
+}

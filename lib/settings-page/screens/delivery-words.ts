@@ -1,0 +1,95 @@
+import type { Delivery, DeliveryState } from '../../webhooks/deliveries.ts'
+import type { Html } from '../html.ts'
+import type { Texts } from '../texts.ts'
+import { badge, type Tone } from '../views/badge.ts'
+
+/** Every state of a delivery, in the order of the filter. */
+export const DELIVERY_STATES = [
+  'dead_lettered',
+  'pending',
+  'in_flight',
+  'delivered',
+  'skipped',
+  'cancelled',
+] as const
+
+/** The word of a state. */
+export function stateText(t: Texts, state: DeliveryState): string {
+  const texts: Readonly<Record<DeliveryState, string>> = {
+    pending: t`Pending`,
+    in_flight: t`Being sent`,
+    delivered: t`Delivered`,
+    dead_lettered: t`Failed`,
+    skipped: t`Skipped`,
+    cancelled: t`Cancelled`,
+  }
+  return texts[state]
+}
+
+const TONES: Readonly<Record<DeliveryState, Tone>> = {
+  pending: 'wait',
+  in_flight: 'wait',
+  delivered: 'good',
+  dead_lettered: 'bad',
+  skipped: 'quiet',
+  cancelled: 'quiet',
+}
+
+/** The state of a delivery with its icon. */
+export function deliveryState(t: Texts, { state }: Delivery): Html {
+  return badge(TONES[state], stateText(t, state))
+}
+
+/** What came of an attempt, in words: the status, or why there is none. */
+export function answerText(t: Texts, status: number | null, error: string | null): string {
+  if (status !== null) return t`${String(status)} ${statusWords(t, status)}`
+  return error === null ? t`None yet` : errorText(t, error)
+}
+
+function statusWords(t: Texts, status: number): string {
+  if (status === 410) return t`(gone: the endpoint was disabled)`
+  if (status === 401 || status === 403) return t`(the endpoint refused us)`
+  if (status === 404) return t`(nothing at that URL)`
+  if (status === 429) return t`(too many requests)`
+  if (status >= 300 && status < 400) return t`(a redirect, which is not followed)`
+  if (status >= 500) return t`(an error of the endpoint)`
+  return status >= 400 ? t`(refused)` : ''
+}
+
+/** Why no answer came, in words. */
+export function errorText(t: Texts, error: string): string {
+  switch (error) {
+    case 'timeout':
+      return t`No answer within 10 seconds`
+    case 'connection_refused':
+      return t`Nothing listens on that port`
+    case 'connection_reset':
+      return t`The connection was cut before the answer was complete`
+    case 'connection_failed':
+      return t`No connection could be made`
+    case 'dns_failed':
+      return t`The name servers of the host name did not answer`
+    case 'tls_failed':
+      return t`No encrypted connection: the certificate is not trusted, or the server does not speak TLS`
+    case 'destination_not_allowed':
+      return t`The address is not public, or the host name does not exist`
+    case 'invalid_request':
+      return t`A header of the endpoint cannot be sent`
+    case 'invalid_response':
+      return t`The answer was not HTTP`
+    case 'interrupted':
+      return t`The attempt was interrupted on our side`
+    case 'unreadable':
+      return t`The delivery could not be read on our side`
+    default:
+      return t`The attempt failed on our side`
+  }
+}
+
+/** Why a delivery was given up or skipped. */
+export function reasonText(t: Texts, reason: string): string {
+  if (/^http_\d{3}$/.test(reason)) return answerText(t, Number(reason.slice(5)), null)
+  if (reason === 'gone') return t`The endpoint answered 410 Gone`
+  if (reason === 'endpoint_disabled') return t`The endpoint was disabled or removed`
+  return errorText(t, reason)
+}

@@ -1,0 +1,142 @@
+import { BusinessApiError, INVALID_STATE, NOT_FOUND } from '../../base/errors.ts'
+import type { DeliveryDetails } from '../../webhooks/deliveries.ts'
+import type { Context, Page, Screen } from '../context.ts'
+import { type Content, exact, html } from '../html.ts'
+import { confirmationPage } from '../views/confirmation.ts'
+import { codeBlock } from '../views/copyable.ts'
+import { facts } from '../views/facts.ts'
+import { buttonForm } from '../views/form.ts'
+import { questionLink } from '../views/link.ts'
+import { empty, notice } from '../views/notice.ts'
+import { attemptFacts } from './attempt.ts'
+import { auditOf } from './audit-entries.ts'
+import { dueText, isMoving } from './delivery-table.ts'
+import { deliveryState, reasonText } from './delivery-words.ts'
+import { nameOf } from './endpoint-words.ts'
+
+/** `/deliveries/:id`. */
+export async function show(context: Context): Promise<Page> {
+  const { query, t } = context
+  const done = query.get('done')
+  const message =
+    done === 'redelivered'
+      ? notice('good', t`The delivery is being sent again.`)
+      : done === 'cancelled' && notice('good', t`The delivery was cancelled.`)
+  return showDelivery(context, await find(context), message)
+}
+
+/** `/deliveries/:id/redeliver`. */
+export async function redeliver(context: Context): Promise<Screen> {
+  const { settings, access, params, link, t } = context
+  const id = params.id ?? ''
+  try {
+    await settings.deliveries.redeliver(access.organizationId, id, { actor: access.actor })
+    return { location: link(`/deliveries/${id}`, { done: 'redelivered' }) }
+  } catch (error) {
+    return refused(
+      error,
+      context,
+      t`Nothing was sent again: the delivery is being sent already, or its endpoint was removed.`,
+    )
+  }
+}
+
+/** `/deliveries/:id/cancel`. */
+export const cancellation = {
+  async ask(context: Context): Promise<Page> {
+    const { t, link } = context
+    const { id, type } = await find(context)
+    return confirmationPage(t, {
+      title: t`Cancel this delivery?`,
+      consequences: [t`The event ${type} will not be sent to this endpoint. You can send it again later.`],
+      action: link(`/deliveries/${id}/cancel`),
+      back: link(`/deliveries/${id}`),
+      verb: t`Cancel the delivery`,
+    })
+  },
+
+  async act(context: Context): Promise<Screen> {
+    const { settings, access, params, link, t } = context
+    const id = params.id ?? ''
+    try {
+      await settings.deliveries.cancel(access.organizationId, id, { actor: access.actor })
+      return { location: link(`/deliveries/${id}`, { done: 'cancelled' }) }
+    } catch (error) {
+      return refused(
+        error,
+        context,
+        t`Nothing was cancelled: the delivery is being sent, or has ended already.`,
+      )
+    }
+  },
+}
+
+async function find({ settings, access, params }: Context): Promise<DeliveryDetails> {
+  return settings.deliveries.get(access.organizationId, params.id ?? '')
+}
+
+/** What the delivery is now. @throws an error that is no matter of its state */
+async function refused(error: unknown, context: Context, text: string): Promise<Page> {
+  if (!(error instanceof BusinessApiError && error.code === INVALID_STATE)) throw error
+  return { ...(await showDelivery(context, await find(context), notice('wait', text))), status: 409 }
+}
+
+async function showDelivery(context: Context, delivery: DeliveryDetails, message: Content): Promise<Page> {
+  const { t, link, format, access } = context
+  const { id, eventId, endpointId, type, state, reason, attempts, dueAt, createdAt, finishedAt, body } =
+    delivery
+  const endpoint = await findEndpointName(context, endpointId)
+  const content = html`${message}
+<div data-live="${isMoving([delivery]) ? 'yes' : 'no'}">
+${facts([
+  [t`State`, deliveryState(t, delivery)],
+  reason === null ? null : [t`Why`, reasonText(t, reason)],
+  [t`Event id`, html`<a href="${link('/deliveries', { event: eventId })}"><code>${eventId}</code></a>`],
+  [
+    t`Endpoint`,
+    endpoint === null
+      ? html`<code>${endpointId}</code>`
+      : html`<a href="${link(`/endpoints/${endpointId}`)}">${endpoint}</a>`,
+  ],
+  [t`Created`, format.time(createdAt)],
+  finishedAt === null ? null : [t`Ended`, format.time(finishedAt)],
+  dueAt === null ? null : [t`Next attempt`, dueText(context, dueAt)],
+  [t`Attempts`, format.number(attempts)],
+])}
+<h2>${t`Attempts`}</h2>
+${delivery.attemptLog.length === 0 && empty(t`No attempt was made yet.`)}
+${delivery.attemptLog.toReversed().map(
+  (attempt) => html`<section><h3>${t`Attempt ${attempt.number}`}, ${format.time(attempt.startedAt)}</h3>
+${attemptFacts(context, attempt)}</section>
+`,
+)}</div>
+<h2>${t`Body`}</h2>
+${codeBlock(t, pretty(body), t`The body of the event`)}
+<details><summary>${t`As it is sent, byte for byte`}</summary>${codeBlock(t, exact(body), t`The body as it is sent`)}</details>
+${await auditOf(context, id)}`
+  const isOpen = state === 'pending' || state === 'in_flight'
+  const acts = access.can('deliveries:write') && [
+    !isOpen && buttonForm(link(`/deliveries/${id}/redeliver`), t`Send again`),
+    state === 'pending' && questionLink(link(`/deliveries/${id}/cancel`), t`Cancel`, 'danger'),
+  ]
+  return { title: type, content, acts, up: { href: link('/deliveries'), text: t`Deliveries` } }
+}
+
+/** The name of a delivery's endpoint; null after its removal, and for a person who may not see endpoints. */
+async function findEndpointName({ settings, access }: Context, endpointId: string): Promise<string | null> {
+  if (!access.can('endpoints:read')) return null
+  try {
+    return nameOf(await settings.endpoints.get(access.organizationId, endpointId))
+  } catch (error) {
+    if (error instanceof BusinessApiError && error.code === NOT_FOUND) return null
+    throw error
+  }
+}
+
+function pretty(body: string): string {
+  try {
+    return JSON.stringify(JSON.parse(body), null, 2)
+  } catch {
+    return body
+  }
+}

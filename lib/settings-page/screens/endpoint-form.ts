@@ -1,0 +1,193 @@
+import { BusinessApiError, INVALID_INPUT, LIMIT_REACHED } from '../../base/errors.ts'
+import type { EndpointWithSecret } from '../../settings/secret-rotation.ts'
+import type { Context, Page, Screen } from '../context.ts'
+import { attributes, type Content, html } from '../html.ts'
+import { alreadyMade } from '../views/already-made.ts'
+import { secretField } from '../views/copyable.ts'
+import { checkbox, fieldset, form, input, type Problems, problemSummary, radios } from '../views/form.ts'
+import { buttonLink } from '../views/link.ts'
+import { notice } from '../views/notice.ts'
+import { type EndpointWish, judgeWish, patchOf, readWish, wishOf } from './endpoint-wish.ts'
+import { nameOf, typesByResource } from './endpoint-words.ts'
+import { verificationCode } from './verification-code.ts'
+
+/** `/endpoints/new`. */
+export const registration = {
+  ask(context: Context): Page {
+    const { newId, t, settings } = context
+    if (!settings.capabilities.signing) {
+      const content = notice(
+        'wait',
+        t`Ask the operator to set up signing: without it no signing secret can be stored.`,
+      )
+      return { title: t`Add an endpoint`, content }
+    }
+    const wish = { id: newId('we'), url: '', description: '', wants: null, types: [], known: [], added: [] }
+    return showForm(context, wish, {}, null)
+  },
+
+  async act(context: Context): Promise<Screen> {
+    const { settings, access, t } = context
+    const wish = readWish(context)
+    const problems = judgeWish(context, wish)
+    if (Object.keys(problems).length > 0) return showForm(context, wish, problems, null)
+    try {
+      const registered = await settings.endpoints.register(access.organizationId, {
+        ...(wish.id === '' ? {} : { id: wish.id }),
+        ...fieldsOf(wish),
+        headers: Object.fromEntries(wish.added.map(({ name, value }) => [name, value])),
+        actor: access.actor,
+      })
+      return showSecret(context, registered, t`${nameOf(registered)} was added`)
+    } catch (error) {
+      return (
+        alreadyMade(error, context, 'endpoint') ?? showForm(context, wish, problemsOf(error, context), null)
+      )
+    }
+  },
+}
+
+/** `/endpoints/:id/edit`. */
+export const change = {
+  async ask(context: Context): Promise<Page> {
+    const { settings, access, params } = context
+    const endpoint = await settings.endpoints.get(access.organizationId, params.id ?? '')
+    return showForm(context, wishOf(endpoint), {}, nameOf(endpoint))
+  },
+
+  async act(context: Context): Promise<Screen> {
+    const { settings, access, params, link } = context
+    const { id, ...endpoint } = await settings.endpoints.get(access.organizationId, params.id ?? '')
+    const wish = { ...readWish(context), id }
+    const problems = judgeWish(context, wish)
+    if (Object.keys(problems).length > 0) return showForm(context, wish, problems, nameOf(endpoint))
+    try {
+      const headers = patchOf(wish)
+      await settings.endpoints.update(access.organizationId, id, {
+        ...fieldsOf(wish),
+        ...(Object.keys(headers).length > 0 && { headers }),
+        actor: access.actor,
+      })
+      return { location: link(`/endpoints/${id}`, { done: 'changed' }) }
+    } catch (error) {
+      return showForm(context, wish, problemsOf(error, context), nameOf(endpoint))
+    }
+  },
+}
+
+/** The signing secret, once, with the code that verifies by it. */
+export function showSecret(context: Context, { id, secret }: EndpointWithSecret, title: string): Page {
+  const { t, link, settings } = context
+  const content = html`${notice('wait', t`Copy it now. It cannot be shown again.`, html`<p>${t`Your program verifies each webhook with it.`}</p>`)}
+${secretField(t, t`Signing secret`, secret)}
+<h2>${t`Verify webhooks`}</h2>
+${verificationCode(t, settings.capabilities.headerPrefix)}
+<p>${buttonLink(link(`/endpoints/${id}`), t`I have stored it`, 'main')}</p>`
+  return { title, content }
+}
+
+function fieldsOf({ url, description, wants, types }: EndpointWish) {
+  return { url, description, types: wants === 'all' ? null : types }
+}
+
+/** The fields that the settings refuse. @throws every other error */
+function problemsOf(error: unknown, { t }: Context): Problems {
+  if (!(error instanceof BusinessApiError)) throw error
+  if (error.code === LIMIT_REACHED) {
+    return {
+      url: t`Your organization has as many endpoints, or the endpoint as many headers, as it may. Remove some.`,
+    }
+  }
+  if (error.code !== INVALID_INPUT) throw error
+  const known: Problems = {
+    url: t`Webhooks cannot be sent there: the URL must be https, public, and on port 443 or from 1024 on`,
+    headers: t`A header cannot be used: names each once, values of visible ASCII, and none that the service sets itself`,
+    description: t`The description cannot be used`,
+  }
+  const named = error.fields.filter((field) => field in known)
+  return Object.fromEntries((named.length > 0 ? named : ['url']).map((field) => [field, known[field] ?? '']))
+}
+
+/** @param name of the endpoint; null for a new one */
+function showForm(context: Context, wish: EndpointWish, problems: Problems, name: string | null): Page {
+  const { t, link } = context
+  const isNew = name === null
+  const back = isNew ? '/endpoints' : `/endpoints/${wish.id}`
+  const isRefused = Object.keys(problems).length > 0
+  const content = html`${problemSummary(isNew ? t`The endpoint was not added` : t`Nothing was changed`, problems)}
+${form(
+  link(isNew ? '/endpoints/new' : `/endpoints/${wish.id}/edit`),
+  isNew ? { id: wish.id } : {},
+  html`${input(
+    {
+      name: 'url',
+      label: t`URL`,
+      hint: t`Where events are sent to: https, and reachable from the internet`,
+      problems,
+    },
+    { type: 'url', value: wish.url, maxlength: 2048, autocomplete: 'off', required: true },
+  )}
+${input(
+  {
+    name: 'description',
+    label: t`Description (optional)`,
+    hint: t`For people: “Billing”, “Staging server”`,
+    problems,
+  },
+  { value: wish.description, autocomplete: 'off' },
+)}
+${radios(
+  { name: 'wants', label: t`Which events?`, problems },
+  [
+    { value: 'all', text: t`All events, also types to come` },
+    { value: 'some', text: t`Only these types` },
+  ],
+  wish.wants,
+  typeList(wish),
+)}
+${fieldset({ name: 'headers', label: t`Headers (optional)`, hint: t`Sent with each event, as for a gateway of yours. Values are stored sealed and never shown again.`, problems }, headerFields(context, wish))}`,
+  html`<button class="ba-button ba-button-main">${isNew ? t`Add endpoint` : t`Save changes`}</button>${buttonLink(link(back), t`Cancel`)}`,
+)}`
+  return {
+    title: isNew ? t`Add an endpoint` : t`Change ${name}`,
+    content,
+    up: { href: link(back), text: isNew ? t`Webhook endpoints` : name },
+    ...(isRefused && { status: 422 }),
+  }
+}
+
+function typeList({ types }: EndpointWish): Content {
+  return html`<div class="ba-types" data-types>${typesByResource().map(
+    ([resource, all]) => html`<h3>${resource}</h3>
+${all.map((type) => checkbox({ name: 'type', value: type, checked: types.includes(type) }, type))}`,
+  )}</div>`
+}
+
+/** Empty lines for new headers: without a script none can be added. */
+const SPARE_HEADERS = 2
+
+function headerFields({ t }: Context, { known, added }: EndpointWish): Content {
+  const spare = Array.from({ length: SPARE_HEADERS }, () => ({ name: '', value: '' }))
+  // The values of a form that was refused are not sent back: they are secrets.
+  const fresh = [...added.map(({ name }) => ({ name })), ...spare]
+  return html`${known.map(
+    (
+      { name, act },
+      index,
+    ) => html`<div class="ba-headers"><input type="hidden"${attributes({ name: 'known', value: name })}>
+<label for="known-${index}"><code>${name}</code></label><span><select class="ba-input" id="known-${index}" name="known-act">${[
+      ['keep', t`Keep its value`],
+      ['replace', t`Replace its value`],
+      ['remove', t`Remove`],
+    ].map(([value, text]) =>
+      value === act
+        ? html`<option value="${value}" selected>${text}</option>`
+        : html`<option value="${value}">${text}</option>`,
+    )}</select>
+<input class="ba-input" name="known-value" aria-label="${t`New value of ${name}`}" placeholder="${t`New value`}" autocomplete="off"></span></div>`,
+  )}
+${fresh.map(
+  ({ name }, index) =>
+    html`<div class="ba-headers"><input class="ba-input" name="header-name" value="${name}" aria-label="${t`Name of header ${index + 1}`}" placeholder="${t`Name`}" autocomplete="off" spellcheck="false"><input class="ba-input" name="header-value" aria-label="${t`Value of header ${index + 1}`}" placeholder="${t`Value`}" autocomplete="off" spellcheck="false"></div>`,
+)}`
+}

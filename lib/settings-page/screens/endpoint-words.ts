@@ -1,0 +1,47 @@
+import { EVENT_TYPES, type EventType } from '../../resources/event-catalogue.ts'
+import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
+import type { Html } from '../html.ts'
+import type { Texts } from '../texts.ts'
+import { badge } from '../views/badge.ts'
+
+/** The name of an endpoint for people: its description, else its URL. */
+export function nameOf({ description, url }: Pick<WebhookEndpoint, 'description' | 'url'>): string {
+  return description || url
+}
+
+/** The state of an endpoint as a word. */
+export function endpointState(t: Texts, { state, failures }: WebhookEndpoint): Html {
+  if (state === 'paused') return badge('wait', t`Paused`)
+  if (state === 'disabled') return badge('bad', t`Disabled`)
+  return failures > 0 ? badge('wait', t`Failing`) : badge('good', t`Enabled`)
+}
+
+/** Why an endpoint is disabled; empty while it is not. */
+export function disabledReason(t: Texts, { disabledReason }: WebhookEndpoint): string {
+  switch (disabledReason) {
+    case null:
+      return ''
+    case 'gone':
+      return t`It answered 410 Gone.`
+    case 'failing':
+      return t`It failed too often for too long.`
+    default:
+      return t`An administrator disabled it.`
+  }
+}
+
+/** The types that an endpoint wants, as words. */
+export function typesText(t: Texts, types: readonly EventType[] | null): string {
+  if (types === null) return t`All events`
+  return types.length === 1 ? (types[0] ?? '') : t.count(types.length, 'one type', '{0} types')
+}
+
+/** The event types by resource, in the order of the catalogue. */
+export function typesByResource(): readonly (readonly [resource: string, types: readonly EventType[]])[] {
+  const resources = [...new Set(EVENT_TYPES.map(resourceOf))]
+  return resources.map((resource) => [resource, EVENT_TYPES.filter((type) => resourceOf(type) === resource)])
+}
+
+function resourceOf(type: EventType): string {
+  return type.split('.', 1)[0] ?? ''
+}

@@ -1,0 +1,44 @@
+import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
+import type { Context, Page } from '../context.ts'
+import { html } from '../html.ts'
+import { buttonLink } from '../views/link.ts'
+import { empty, notice } from '../views/notice.ts'
+import { table } from '../views/table.ts'
+import { disabledReason, endpointState, nameOf, typesText } from './endpoint-words.ts'
+
+/** `/endpoints`. */
+export async function show(context: Context): Promise<Page> {
+  const { settings, access, t, link, query, format } = context
+  const endpoints = await settings.endpoints.list(access.organizationId)
+  const act = access.can('endpoints:write') && buttonLink(link('/endpoints/new'), t`Add endpoint`, 'main')
+  const content = html`${query.get('done') === 'removed' && notice('good', t`The endpoint was removed.`)}
+<p class="ba-lead">${t`An endpoint is a URL of yours that receives events as signed HTTP requests.`}</p>
+${
+  endpoints.length === 0
+    ? empty(t`There is no endpoint yet.`, act)
+    : table<WebhookEndpoint>(
+        t`Webhook endpoints`,
+        [
+          {
+            head: t`Endpoint`,
+            cell: (endpoint) => html`<a href="${link(`/endpoints/${endpoint.id}`)}">${nameOf(endpoint)}</a>`,
+          },
+          // Text and no link: a click would be a request that the page has no say in.
+          { head: t`URL`, cell: ({ url }) => html`<code>${url}</code>` },
+          { head: t`Events`, cell: ({ types }) => typesText(t, types) },
+          { head: t`State`, cell: (endpoint) => endpointState(t, endpoint) },
+          {
+            head: t`Trouble`,
+            cell: (endpoint) => [
+              disabledReason(t, endpoint),
+              endpoint.failingSince !== null &&
+                html` ${t`Failing since`} ${format.time(endpoint.failingSince)}`,
+              endpoint.state !== 'disabled' && endpoint.failures === 0 && t`None`,
+            ],
+          },
+        ],
+        endpoints,
+      )
+}`
+  return { title: t`Webhook endpoints`, content, acts: endpoints.length > 0 && act }
+}

@@ -1,0 +1,99 @@
+import {
+  ALREADY_EXISTS,
+  BusinessApiError,
+  INVALID_STATE,
+  isStoreUnavailable,
+  LIMIT_REACHED,
+  NOT_FOUND,
+  SECRET_UNAVAILABLE,
+} from '../../base/errors.ts'
+import { Refusal } from '../../http/refusal.ts'
+import type { Frame, Page } from '../context.ts'
+import { html } from '../html.ts'
+import { notice } from '../views/notice.ts'
+
+/** The request that failed. */
+export interface FailedRequest {
+  readonly requestId: string
+  readonly method: string
+}
+
+/** The page of whatever was thrown on the way of a request. The words come from the code of the error, never from its message. */
+export function showFailure(
+  error: unknown,
+  { t, link, access }: Frame,
+  { requestId, method }: FailedRequest,
+): Page {
+  const isKnown = access.organizationId !== ''
+  const page = (status: number, title: string, text: string): Page => ({
+    title,
+    status,
+    content: html`${notice('bad', text)}
+${isKnown && html`<p><a href="${link('/')}">${t`Back to the overview`}</a></p>`}
+${status >= 500 && html`<p class="ba-hint">${t`Request ${requestId}`}</p>`}`,
+  })
+  if (isStoreUnavailable(error)) {
+    const text =
+      method === 'POST'
+        ? t`The change may have been made: look at the list before you try again.`
+        : t`Nothing was changed. Try again in a moment.`
+    return page(503, t`Temporarily unavailable`, text)
+  }
+  const status = statusOf(error)
+  switch (status) {
+    case 401:
+      return page(status, t`Signed out`, t`Your session has ended. Sign in again to go on.`)
+    case 403:
+      return page(
+        status,
+        t`Not allowed`,
+        error instanceof Refusal && error.message === 'another origin'
+          ? t`The form came from another site, so nothing was changed. Open this page again and repeat the step here.`
+          : t`You are not allowed to do this. Ask an administrator of your organization.`,
+      )
+    case 404:
+      return page(status, t`Not found`, t`There is nothing at this address. It may have been removed.`)
+    case 405:
+      return page(status, t`Not possible`, t`This address does not take such requests.`)
+    case 409:
+      return page(
+        status,
+        t`Not possible now`,
+        t`The state has changed meanwhile. Open the page again to see it.`,
+      )
+    case 413:
+      return page(status, t`Too large`, t`The form is too large. Nothing was changed.`)
+    case 422:
+      return page(status, t`Limit reached`, t`Your organization has reached a limit. Nothing was changed.`)
+    case 500:
+      return page(
+        status,
+        t`Something went wrong`,
+        method === 'POST'
+          ? t`The change may have been made: look at the list before you try again.`
+          : t`Try again. If this happens again, give the request's name below to the operator.`,
+      )
+    case 501:
+      return page(
+        status,
+        t`Signing is not set up`,
+        t`Signing secrets cannot be stored or opened. Ask the operator to set up signing. Nothing was changed.`,
+      )
+    default:
+      return page(status, t`Not possible`, t`The request could not be read. Nothing was changed.`)
+  }
+}
+
+const STATUSES: Readonly<Record<string, number>> = {
+  [NOT_FOUND]: 404,
+  [INVALID_STATE]: 409,
+  [ALREADY_EXISTS]: 409,
+  [LIMIT_REACHED]: 422,
+  [SECRET_UNAVAILABLE]: 501,
+}
+
+function statusOf(error: unknown): number {
+  if (error instanceof Refusal) return error.status
+  if (error instanceof BusinessApiError) return STATUSES[error.code] ?? 500
+  return 500
+}

@@ -1,0 +1,56 @@
+import type { ApiKey } from '../../access/api-keys.ts'
+import { SCOPES, type Scope } from '../../access/scopes.ts'
+import type { Html } from '../html.ts'
+import type { Texts } from '../texts.ts'
+import { badge } from '../views/badge.ts'
+
+// What keys and scopes are called.
+
+/** Whether a key has neither been revoked nor expired. */
+export function isInForce({ revokedAt, expiresAt }: ApiKey, now: number): boolean {
+  return revokedAt === null && (expiresAt === null || Date.parse(expiresAt) > now)
+}
+
+/** The state of a key as a word. */
+export function keyState(t: Texts, key: ApiKey, now: number): Html {
+  if (key.revokedAt !== null) return badge('bad', t`Revoked`)
+  if (!isInForce(key, now)) return badge('quiet', t`Expired`)
+  if (key.successorId !== null) return badge('wait', t`Replaced`)
+  return badge('good', t`Active`)
+}
+
+/** A resource of the API with the scopes that it has. */
+export interface ScopedResource {
+  readonly name: string
+  readonly text: string
+  readonly read: Scope
+  readonly write: Scope | null
+}
+
+/** The resources of the API in the order of the scopes. */
+export function scopedResources(t: Texts): readonly ScopedResource[] {
+  const texts: Readonly<Record<string, string>> = {
+    clients: t`Clients`,
+    leads: t`Leads`,
+    invoices: t`Invoices`,
+    proposals: t`Proposals`,
+    projects: t`Projects`,
+  }
+  return SCOPES.filter((scope) => scope.endsWith(':read')).map((read) => {
+    const name = read.replace(':read', '')
+    const write = SCOPES.find((scope) => scope === `${name}:write`) ?? null
+    return { name, text: texts[name] ?? name, read, write }
+  })
+}
+
+/** The scopes of a key as a sentence: `Clients: read, write; Leads: read`. */
+export function scopeText(t: Texts, scopes: readonly Scope[]): string {
+  if (scopes.length === SCOPES.length) return t`Everything`
+  return scopedResources(t)
+    .flatMap(({ text, read, write }) => {
+      const words = [scopes.includes(read) && t`read`, write && scopes.includes(write) && t`write`]
+      const given = words.filter((word) => typeof word === 'string')
+      return given.length === 0 ? [] : [`${text}: ${given.join(', ')}`]
+    })
+    .join('; ')
+}

@@ -1,0 +1,50 @@
+import type { ApiKey } from '../../access/api-keys.ts'
+import type { Context, Page } from '../context.ts'
+import { html } from '../html.ts'
+import { quietLink } from '../views/copyable.ts'
+import { buttonLink } from '../views/link.ts'
+import { empty } from '../views/notice.ts'
+import { table } from '../views/table.ts'
+import { isInForce, keyState, scopeText } from './key-words.ts'
+
+/** `/keys`: keys in force first, revoked and expired ones behind a link. */
+export async function show(context: Context): Promise<Page> {
+  const { settings, access, t, format, query, link, now } = context
+  const all = await settings.apiKeys.list(access.organizationId)
+  const inForce = all.filter((key) => isInForce(key, now))
+  const isAll = query.get('show') === 'all'
+  const keys = isAll ? [...inForce, ...all.filter((key) => !isInForce(key, now))].slice(0, ROWS_MAX) : inForce
+  const mayWrite = access.can('keys:write')
+  const act = mayWrite && buttonLink(link('/keys/new'), t`New key`, 'main')
+  const ended = all.length - inForce.length
+  const never = t`Never`
+  const content = html`<p class="ba-lead">${t`Keys let programs of yours call the API. A key is shown once, when it is made.`}</p>
+${
+  keys.length === 0
+    ? empty(t`No key is in force.`, act)
+    : table<ApiKey>(
+        t`API keys`,
+        [
+          { head: t`Name`, cell: ({ id, name }) => html`<a href="${link(`/keys/${id}`)}">${name}</a>` },
+          { head: t`Key`, cell: ({ prefix, lastFour }) => html`<code>${prefix}…${lastFour}</code>` },
+          { head: t`May`, cell: ({ scopes }) => scopeText(t, scopes) },
+          { head: t`Last used`, cell: ({ lastUsedAt }) => (lastUsedAt ? format.time(lastUsedAt) : never) },
+          { head: t`Expires`, cell: ({ expiresAt }) => (expiresAt ? format.time(expiresAt) : never) },
+          { head: t`State`, cell: (key) => keyState(t, key, now) },
+        ],
+        keys,
+      )
+}
+${
+  ended > 0 &&
+  html`<p>${
+    isAll
+      ? quietLink(link('/keys'), t`Hide revoked and expired keys`)
+      : quietLink(link('/keys', { show: 'all' }), t`Show revoked and expired keys`)
+  }</p>`
+}`
+  return { title: t`API keys`, content, acts: keys.length > 0 && act }
+}
+
+/** Revoked keys are kept for good, and a page has a bound. */
+const ROWS_MAX = 200

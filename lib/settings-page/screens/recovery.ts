@@ -1,0 +1,111 @@
+import { isIdOf } from '../../base/ids.ts'
+import type { Context, Page, Screen } from '../context.ts'
+import { textOf } from '../form-values.ts'
+import { html } from '../html.ts'
+import { confirmationPage } from '../views/confirmation.ts'
+import { form } from '../views/form.ts'
+import { buttonLink } from '../views/link.ts'
+import { empty, notice } from '../views/notice.ts'
+import { type Filter, readFilter, toQuery } from './delivery-filter.ts'
+
+const COUNT_MAX = 10_000
+
+/** `/deliveries/recover`: sends again what failed or was skipped, in parts that a request can wait for. */
+export const recovery = {
+  async ask(context: Context): Promise<Page> {
+    const { settings, access, t, link, query, now } = context
+    const filter = readFilter(query)
+    const period = periodOf(filter, now)
+    const count = await settings.deliveries.count(access.organizationId, {
+      ...period,
+      states: ['dead_lettered', 'skipped'],
+    })
+    const back = link('/deliveries', { ...filter })
+    const title = t`Send failed deliveries again?`
+    if (count === 0) {
+      return { title, content: empty(t`No failed or skipped delivery matches.`, buttonLink(back, t`Back`)) }
+    }
+    return confirmationPage(t, {
+      title,
+      consequences: [
+        count >= COUNT_MAX
+          ? t`${COUNT_MAX} or more failed and skipped deliveries match the filter.`
+          : t.count(
+              count,
+              'One failed or skipped delivery matches the filter.',
+              '{0} failed and skipped deliveries match the filter.',
+            ),
+        t`Each is sent again with its event id. Deliveries to removed endpoints stay as they are, and deliveries to disabled endpoints are skipped again.`,
+      ],
+      action: link('/deliveries/recover'),
+      back,
+      verb: t.count(count, 'Send one again', 'Send {0} again'),
+      hidden: hiddenOf(filter, period),
+    })
+  },
+
+  async act(context: Context): Promise<Screen> {
+    const { settings, access, t, link, form: sent } = context
+    const values = { get: (name: string) => textOf(sent, name) }
+    const filter = readFilter(values)
+    // The moments that the question was about, whatever the time is by now.
+    const [since, until] = [readMoment(values.get('since')), readMoment(values.get('until'))]
+    const cursor = values.get('before')
+    const before = isIdOf('dlv', cursor) ? cursor : null
+    const period = { ...(since && { since }), ...(until && { until }) }
+    const { type, endpointId } = toQuery(filter, context.now)
+    const { recovered, next } = await settings.deliveries.recoverPart(access.organizationId, {
+      ...(type && { type }),
+      ...(endpointId && { endpointId }),
+      ...period,
+      before,
+      actor: access.actor,
+    })
+    const text = t.count(
+      recovered,
+      'One delivery is being sent again.',
+      '{0} deliveries are being sent again.',
+    )
+    const content = html`${notice('good', text, next !== null && html`<p>${t`There are more.`}</p>`)}
+${
+  next === null
+    ? html`<p>${buttonLink(link('/deliveries', { ...filter }), t`Back to the deliveries`, 'main')}</p>`
+    : form(
+        link('/deliveries/recover'),
+        { ...hiddenOf(filter, period), before: next },
+        null,
+        html`<button class="ba-button ba-button-main">${t`Continue`}</button>${buttonLink(link('/deliveries', { ...filter }), t`Stop`)}`,
+      )
+}`
+    return { title: t`Sending again`, content }
+  },
+}
+
+function periodOf(filter: Filter, now: number) {
+  const {
+    states: _,
+    eventId: __,
+    ...period
+  } = toQuery({ ...filter, state: '', event: '' }, now) as ReturnType<typeof toQuery>
+  return period
+}
+
+function hiddenOf(
+  { type, endpoint, period, from, to }: Filter,
+  { since, until }: { readonly since?: Date; readonly until?: Date },
+): Record<string, string> {
+  const hidden = {
+    type,
+    endpoint,
+    period,
+    from,
+    to,
+    since: since?.toISOString() ?? '',
+    until: until?.toISOString() ?? '',
+  }
+  return Object.fromEntries(Object.entries(hidden).filter(([, value]) => value !== ''))
+}
+
+function readMoment(text: string): Date | null {
+  return /^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(text) && !Number.isNaN(Date.parse(text)) ? new Date(text) : null
+}

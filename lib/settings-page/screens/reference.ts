@@ -1,0 +1,127 @@
+import { BusinessApiError, NOT_FOUND } from '../../base/errors.ts'
+import type { Context, Download, Page } from '../context.ts'
+import { type Content, html } from '../html.ts'
+import type { Operation, Reference } from '../reference.ts'
+import { codeBlock } from '../views/copyable.ts'
+import { buttonLink } from '../views/link.ts'
+import { inlineProse, prose } from '../views/prose.ts'
+import { type Column, table } from '../views/table.ts'
+import { fieldsOf, type SchemaField } from './schema-fields.ts'
+import { verificationCode } from './verification-code.ts'
+
+/** `/reference`: what the API does, from its own description. */
+export function show(context: Context): Page {
+  const { t, link } = context
+  const { operations, description } = find(context)
+  const content = html`${operationTable(context, t`Operations`, operations)}
+<p>${buttonLink(link('/reference/webhooks'), t`Webhooks`)}</p>
+${prose(description)}`
+  return {
+    title: t`Reference`,
+    content,
+    acts: buttonLink(link('/reference/openapi.json'), t`Download openapi.json`),
+  }
+}
+
+/** `/reference/webhooks`: the types of events, and how to verify them. */
+export function showWebhooks(context: Context): Page {
+  const { t, link, settings } = context
+  const content = html`<h2>${t`Verify webhooks`}</h2>
+${verificationCode(t, settings.capabilities.headerPrefix)}
+<h2>${t`Types of events`}</h2>
+${operationTable(context, t`Types of events`, find(context).webhooks)}`
+  return { title: t`Webhooks`, content, up: { href: link('/reference'), text: t`Reference` } }
+}
+
+/** `/reference/:id`: one operation or one type of event. */
+export function showOperation(context: Context): Page {
+  const { t, link, params } = context
+  const reference = find(context)
+  const operation = [...reference.operations, ...reference.webhooks].find(
+    ({ operationId }) => operationId === params.id,
+  )
+  if (!operation)
+    throw new BusinessApiError(NOT_FOUND, 'Cannot show an operation as there is none of that id')
+  const { method, path, summary, description, body, answers } = operation
+  const isWebhook = method === null
+  const content = html`<p><code>${isWebhook ? path : `${method} ${path}`}</code></p>
+${prose(description)}
+${!isWebhook && codeBlock(t, curlOf(operation, reference), t`A call`)}
+${parameterTable(context, operation)}
+${body?.schema && html`<h2>${isWebhook ? t`Fields` : t`Fields of the body`}</h2>${fieldTable(context, fieldsOf(body.schema, reference))}`}
+${isWebhook && body && html`<h2>${t`Example`}</h2>${codeBlock(t, JSON.stringify(body.example, null, 2), t`Example`)}`}
+<h2>${isWebhook ? t`Your answer` : t`Answers`}</h2>
+${answers.map(([status, answer]) => {
+  const media = answer.content?.['application/json']
+  const title = html`<strong>${status === 'default' ? t`Other` : status}</strong>`
+  if (status !== '200' || !media)
+    return html`<p>${title} ${inlineProse(answer.description ?? '')}</p>
+`
+  return html`<p>${title} ${inlineProse(answer.description ?? '')}</p>${codeBlock(t, JSON.stringify(media.example, null, 2), t`Answer`)}
+<details><summary>${t`Fields of the answer`}</summary>${media.schema && fieldTable(context, fieldsOf(media.schema, reference))}</details>`
+})}`
+  const up = isWebhook
+    ? { href: link('/reference/webhooks'), text: t`Webhooks` }
+    : { href: link('/reference'), text: t`Reference` }
+  return { title: summary, content, up }
+}
+
+/** `/reference/openapi.json`. */
+export function download(context: Context): Download {
+  return { fileName: 'openapi.json', type: 'application/json; charset=utf-8', text: find(context).text }
+}
+
+function find({ reference }: Context): Reference {
+  if (reference !== null) return reference()
+  throw new BusinessApiError(NOT_FOUND, "Cannot show the reference as option 'api' is not set")
+}
+
+function operationTable({ t, link }: Context, caption: string, operations: readonly Operation[]): Content {
+  const isWebhooks = operations[0]?.method === null
+  const name: Column<Operation> = {
+    head: isWebhooks ? t`Type` : t`Operation`,
+    cell: ({ operationId, method, path }) =>
+      html`<a href="${link(`/reference/${operationId}`)}"><code>${method === null ? path : `${method} ${path}`}</code></a>`,
+  }
+  const summary: Column<Operation> = { head: t`Summary`, cell: (operation) => operation.summary }
+  const scope: Column<Operation> = {
+    head: t`Scope`,
+    cell: (operation) => html`<code>${operation.scope}</code>`,
+  }
+  return table(caption, isWebhooks ? [name, summary] : [name, summary, scope], operations)
+}
+
+function parameterTable({ t }: Context, { parameters, method }: Operation): Content {
+  if (parameters.length === 0) return null
+  return html`<h2>${method === null ? t`Headers` : t`Parameters`}</h2>
+${table(
+  t`Parameters`,
+  [
+    { head: t`Name`, cell: ({ name }) => html`<code>${name}</code>` },
+    { head: t`In`, cell: (parameter) => parameter.in },
+    { head: t`Meaning`, cell: ({ description }) => inlineProse(description ?? '') },
+  ],
+  parameters,
+)}`
+}
+
+function fieldTable({ t }: Context, fields: readonly SchemaField[]): Content {
+  return table(
+    t`Fields`,
+    [
+      { head: t`Field`, cell: ({ path }) => html`<code>${path}</code>` },
+      { head: t`Type`, cell: ({ type, isRequired }) => (isRequired ? type : t`${type}, optional`) },
+      { head: t`Meaning`, cell: ({ description }) => inlineProse(description) },
+    ],
+    fields,
+  )
+}
+
+function curlOf({ method, path, body }: Operation, { server }: Reference): string {
+  const lines = [`curl ${server}${path}`, `-H 'Authorization: Bearer …'`]
+  if (method !== 'POST') return lines.join(' \\\n  ')
+  const json = JSON.stringify(body?.example ?? {}).replaceAll("'", "'\\''")
+  return [...lines, `-H 'Idempotency-Key: …'`, `-H 'Content-Type: application/json'`, `-d '${json}'`].join(
+    ' \\\n  ',
+  )
+}

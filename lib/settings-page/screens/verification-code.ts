@@ -1,0 +1,90 @@
+import { type Html, html } from '../html.ts'
+import type { Texts } from '../texts.ts'
+import { codeBlock } from '../views/copyable.ts'
+
+/** The code that verifies a webhook, in four languages. */
+export function verificationCode(t: Texts, headerPrefix: string): Html {
+  const header = `${headerPrefix}-Signature`
+  const blocks = [
+    ['Node', node(header)],
+    ['Python', python(header)],
+    ['PHP', php(header)],
+    ['Go', go(header)],
+  ] as const
+  return html`<p class="ba-lead">${t`Take the raw body as it came: a body that was parsed and written again has another signature. Answer 2xx within 10 seconds.`}</p>
+${blocks.map(([name, code], index) =>
+  index === 0
+    ? html`<details open><summary>${name}</summary>${codeBlock(t, code, name)}</details>`
+    : html`<details><summary>${name}</summary>${codeBlock(t, code, name)}</details>`,
+)}`
+}
+
+function node(header: string): string {
+  return `import { createHmac, timingSafeEqual } from 'node:crypto'
+
+function isGenuine(rawBody, headers, secret) {
+  const parts = headers['${header.toLowerCase()}'].split(',').map((part) => part.split('='))
+  const time = parts.find(([name]) => name === 't')[1]
+  const expected = createHmac('sha256', secret).update(\`\${time}.\`).update(rawBody).digest()
+  const isRecent = Math.abs(Date.now() / 1000 - Number(time)) < 300
+  return isRecent && parts.some(([name, value]) => {
+    const given = Buffer.from(value, 'hex')
+    return name === 'v1' && given.length === expected.length && timingSafeEqual(given, expected)
+  })
+}`
+}
+
+function python(header: string): string {
+  return `import hashlib, hmac, time
+
+def is_genuine(raw_body: bytes, headers, secret: str) -> bool:
+    parts = [part.split("=", 1) for part in headers["${header}"].split(",")]
+    sent = next(value for name, value in parts if name == "t")
+    expected = hmac.new(secret.encode(), f"{sent}.".encode() + raw_body, hashlib.sha256).hexdigest()
+    is_recent = abs(time.time() - int(sent)) < 300
+    return is_recent and any(name == "v1" and hmac.compare_digest(value, expected) for name, value in parts)`
+}
+
+function php(header: string): string {
+  const key = `HTTP_${header.toUpperCase().replaceAll('-', '_')}`
+  return `function is_genuine(string $secret): bool {
+    $body = file_get_contents('php://input');
+    $parts = array_map(fn($part) => explode('=', $part, 2), explode(',', $_SERVER['${key}']));
+    $time = current(array_filter($parts, fn($part) => $part[0] === 't'))[1];
+    $expected = hash_hmac('sha256', "$time.$body", $secret);
+    if (abs(time() - (int) $time) >= 300) return false;
+    foreach ($parts as [$name, $value]) {
+        if ($name === 'v1' && hash_equals($expected, $value)) return true;
+    }
+    return false;
+}`
+}
+
+function go(header: string): string {
+  return `func isGenuine(r *http.Request, body []byte, secret string) bool {
+	var sent string
+	var signatures []string
+	for _, part := range strings.Split(r.Header.Get("${header}"), ",") {
+		switch name, value, _ := strings.Cut(part, "="); name {
+		case "t":
+			sent = value
+		case "v1":
+			signatures = append(signatures, value)
+		}
+	}
+	seconds, err := strconv.ParseInt(sent, 10, 64)
+	if err != nil || time.Since(time.Unix(seconds, 0)).Abs() >= 5*time.Minute {
+		return false
+	}
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(sent + "."))
+	mac.Write(body)
+	expected := hex.EncodeToString(mac.Sum(nil))
+	for _, signature := range signatures {
+		if hmac.Equal([]byte(signature), []byte(expected)) {
+			return true
+		}
+	}
+	return false
+}`
+}

@@ -1,0 +1,48 @@
+/** The forms of a counted text by the plural categories of its language; `{0}` is the count. */
+export type PluralForms = Readonly<Partial<Record<Intl.LDMLPluralRule, string>> & { readonly other: string }>
+
+/** Translations of one language, by the English text: `{ 'Revoke {0}': 'Révoquer {0}' }`. Missing texts stay English. */
+export type Translations = Readonly<Record<string, string | PluralForms>>
+
+/** The page's words in one language. */
+export interface Texts {
+  /** Translates a template: `` t`Revoke ${name}` `` looks for `Revoke {0}`. */
+  (strings: TemplateStringsArray, ...values: readonly (string | number)[]): string
+  /** Translates a counted text, which is looked for by its English plural: `{0} deliveries`. */
+  count(count: number, one: string, other: string): string
+}
+
+/**
+ * Creates the words of a language.
+ *
+ * @param locale a BCP 47 tag: `fr-CA`, whose translations are those of `fr-CA`, else of `fr`
+ */
+export function createTexts(locale: string, all: Readonly<Record<string, Translations>>): Texts {
+  const language = locale.split('-', 1)[0] ?? locale
+  const translations = all[locale] ?? all[language] ?? {}
+  const rules = new Intl.PluralRules(locale)
+  const numbers = new Intl.NumberFormat(locale)
+  const show = (value: string | number): string => (typeof value === 'number' ? numbers.format(value) : value)
+
+  function translate(strings: TemplateStringsArray, ...values: readonly (string | number)[]): string {
+    const source = strings.reduce((text, next, index) => `${text}{${index - 1}}${next}`)
+    const target = own(translations, source)
+    return fill(typeof target === 'string' ? target : source, values.map(show))
+  }
+
+  function count(number: number, one: string, other: string): string {
+    const target = own(translations, other)
+    const forms = typeof target === 'object' ? target : { one, other }
+    return fill(forms[rules.select(number)] ?? forms.other, [show(number)])
+  }
+
+  return Object.assign(translate, { count })
+}
+
+function own(translations: Translations, source: string): string | PluralForms | undefined {
+  return Object.hasOwn(translations, source) ? translations[source] : undefined
+}
+
+function fill(text: string, values: readonly string[]): string {
+  return text.replace(/\{(\d)\}/g, (whole, index) => values[Number(index)] ?? whole)
+}

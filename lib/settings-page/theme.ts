@@ -1,0 +1,129 @@
+import { contrastOf, parseColour } from './contrast.ts'
+
+/** Colours as `#rgb` or `#rrggbb`. */
+export interface ThemeColours {
+  /** Buttons and links. */
+  readonly accent?: string | undefined
+  /** Text on the accent. */
+  readonly onAccent?: string | undefined
+  readonly background?: string | undefined
+  /** Cards, tables and fields. */
+  readonly surface?: string | undefined
+  readonly text?: string | undefined
+  /** Less important text. */
+  readonly muted?: string | undefined
+  /** Outlines of fields. */
+  readonly border?: string | undefined
+  readonly danger?: string | undefined
+  readonly warning?: string | undefined
+  readonly success?: string | undefined
+  /** The ring around the focused element. */
+  readonly focus?: string | undefined
+}
+
+/** The appearance of the page. Each part has a default. */
+export interface Theme {
+  /** `auto` follows the browser's preference. Default `auto`. */
+  readonly mode?: 'auto' | 'light' | 'dark' | undefined
+  readonly light?: ThemeColours | undefined
+  readonly dark?: ThemeColours | undefined
+  /** The radius of corners: a number of px or rem, `6px`. */
+  readonly radius?: string | undefined
+  /** The font families: `"Inter", sans-serif`. */
+  readonly font?: string | undefined
+  /** The URL of an image above the navigation, of the page's own origin. Default none. */
+  readonly logo?: string | undefined
+}
+
+type Colours = Readonly<Record<keyof ThemeColours, string>>
+
+const LIGHT: Colours = {
+  accent: '#3f4bd8',
+  onAccent: '#ffffff',
+  background: '#f6f7f9',
+  surface: '#ffffff',
+  text: '#16181d',
+  muted: '#5a6070',
+  border: '#868d9c',
+  danger: '#b3261e',
+  warning: '#8a5300',
+  success: '#136c3a',
+  focus: '#3f4bd8',
+}
+
+const DARK: Colours = {
+  accent: '#a5b0ff',
+  onAccent: '#12141c',
+  background: '#0e1015',
+  surface: '#171a21',
+  text: '#eceef3',
+  muted: '#a3aab9',
+  border: '#757d8e',
+  danger: '#ff9a92',
+  warning: '#f3bd6a',
+  success: '#79d9a1',
+  focus: '#a5b0ff',
+}
+
+const NAMES = Object.keys(LIGHT) as readonly (keyof ThemeColours)[]
+
+/**
+ * Compiles a theme to rules that set its tokens.
+ *
+ * @throws `TypeError` for a value that is no colour, length or font, and for colours that cannot be read on one another
+ */
+export function compileTheme({ mode = 'auto', light = {}, dark = {}, radius, font }: Theme): string {
+  if (!['auto', 'light', 'dark'].includes(mode)) refuse('mode', "'auto', 'light' or 'dark'")
+  if (radius !== undefined && !/^\d{1,2}(\.\d{1,3})?(px|rem)$/.test(radius))
+    refuse('radius', "a length like '6px'")
+  if (font !== undefined && !/^[\w\s,"'-]{1,200}$/.test(font)) refuse('font', 'a list of font families')
+  const shared = `${radius ? `--ba-radius:${radius};` : ''}${font ? `--ba-font:${font};` : ''}`
+  const lightTokens = tokensOf('light', { ...LIGHT, ...given(light) })
+  const darkTokens = tokensOf('dark', { ...DARK, ...given(dark) })
+  const first = mode === 'dark' ? darkTokens : lightTokens
+  const scheme = mode === 'auto' ? 'light dark' : mode
+  const base = `.ba{color-scheme:${scheme};${shared}${first}}`
+  const automatic = mode === 'auto' ? `@media (prefers-color-scheme:dark){.ba{${darkTokens}}}` : ''
+  return `@layer business-api{${base}${automatic}}`
+}
+
+function given(colours: ThemeColours): Partial<Colours> {
+  return Object.fromEntries(Object.entries(colours).filter(([, colour]) => colour !== undefined))
+}
+
+/** WCAG 2.2: 4.5 for text (1.4.3), 3 for outlines of fields and for focus (1.4.11). */
+const READABLE: readonly (readonly [keyof ThemeColours, keyof ThemeColours, number])[] = [
+  ['text', 'background', 4.5],
+  ['text', 'surface', 4.5],
+  ['muted', 'background', 4.5],
+  ['muted', 'surface', 4.5],
+  ['accent', 'background', 4.5],
+  ['accent', 'surface', 4.5],
+  ['onAccent', 'accent', 4.5],
+  ['danger', 'surface', 4.5],
+  ['warning', 'surface', 4.5],
+  ['success', 'surface', 4.5],
+  ['border', 'surface', 3],
+  ['focus', 'background', 3],
+  ['focus', 'surface', 3],
+]
+
+function tokensOf(mode: 'light' | 'dark', colours: Colours): string {
+  for (const name of NAMES) {
+    if (parseColour(colours[name]) === null) refuse(`${mode}.${name}`, "a colour like '#3f4bd8'")
+  }
+  for (const [front, back, least] of READABLE) {
+    const contrast = contrastOf(colours[front], colours[back])
+    if (contrast < least) {
+      const requirement = `${least}:1 or more against ${back}: the contrast is ${contrast.toFixed(2)}:1`
+      refuse(`${mode}.${front}`, requirement)
+    }
+  }
+  return NAMES.map(
+    (name) => `--ba-${name.replace(/[A-Z]/, (letter) => `-${letter.toLowerCase()}`)}:${colours[name]};`,
+  ).join('')
+}
+
+function refuse(name: string, requirement: string): never {
+  throw new TypeError(`Cannot use option 'theme.${name}' because it must be ${requirement}`)
+}

@@ -1,0 +1,26 @@
+import { ALREADY_EXISTS, BusinessApiError } from '../../base/errors.ts'
+import type { Context, Page } from '../context.ts'
+import { html } from '../html.ts'
+import { buttonLink } from './link.ts'
+import { notice } from './notice.ts'
+
+/** The answer to a form that was sent twice, by a reload or a double click; null for any other error. */
+export function alreadyMade(error: unknown, { t, link }: Context, kind: 'key' | 'endpoint'): Page | null {
+  if (!(error instanceof BusinessApiError && error.code === ALREADY_EXISTS)) return null
+  const id = error.record && 'id' in error.record ? String(error.record.id) : null
+  const [title, text, root] =
+    kind === 'key'
+      ? ([
+          t`This key was already made`,
+          t`Its secret was shown once. Rotate it for another.`,
+          '/keys',
+        ] as const)
+      : ([
+          t`This was already done`,
+          t`The signing secret was shown once. Rotate it for another.`,
+          '/endpoints',
+        ] as const)
+  const content = html`${notice('wait', text, html`<p>${t`Nothing was changed by sending the form again.`}</p>`)}
+<p>${buttonLink(link(id === null ? root : `${root}/${id}`), t`Go on`, 'main')}</p>`
+  return { title, content, status: 409 }
+}

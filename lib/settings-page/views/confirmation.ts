@@ -1,0 +1,40 @@
+import type { Page } from '../context.ts'
+import { type Content, html } from '../html.ts'
+import type { Texts } from '../texts.ts'
+import { form } from './form.ts'
+import { buttonLink } from './link.ts'
+
+/** A question before an act that cannot be undone. */
+export interface Confirmation {
+  /** The act with the name of its subject. */
+  readonly title: string
+  /** The consequences, with facts. */
+  readonly consequences: readonly Content[]
+  /** Where the act is posted to. */
+  readonly action: string
+  /** The page that Cancel leads to. */
+  readonly back: string
+  /** The verb and its subject. */
+  readonly verb: string
+  readonly hidden?: Readonly<Record<string, string>>
+  /** Further fields of the form. */
+  readonly fields?: Content
+}
+
+/** A page that asks before a dangerous act: Cancel comes first in the order of tabs, and Enter does nothing by default. */
+export function confirmationPage(
+  t: Texts,
+  { title, consequences, action, back, verb, hidden = {}, fields = null }: Confirmation,
+): Page {
+  const content = html`<div class="ba-question">
+${consequences.map(
+  (consequence) => html`<p>${consequence}</p>
+`,
+)}${form(
+  action,
+  hidden,
+  fields,
+  html`${buttonLink(back, t`Cancel`)}<button class="ba-button ba-button-danger">${verb}</button>`,
+)}</div>`
+  return { title, content }
+}

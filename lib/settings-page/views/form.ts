@@ -1,0 +1,110 @@
+import { type Attributes, attributes, type Content, type Html, html } from '../html.ts'
+
+/** What is wrong with the fields of a form, by the name of the field. */
+export type Problems = Readonly<Record<string, string>>
+
+/** A field with its label. */
+export interface Field {
+  readonly name: string
+  readonly label: string
+  readonly hint?: string
+  readonly problems?: Problems
+}
+
+/** A form that posts. Hidden values come first, the button last. */
+export function form(
+  action: string,
+  hidden: Readonly<Record<string, string>>,
+  content: Content,
+  buttons: Content,
+): Html {
+  return html`<form class="ba-form" method="post" action="${action}" data-form novalidate>
+${Object.entries(hidden).map(([name, value]) => html`<input type="hidden"${attributes({ name, value })}>`)}
+${content}
+<p class="ba-buttons">${buttons}</p>
+</form>`
+}
+
+/** A form that is a button alone. */
+export function buttonForm(
+  action: string,
+  text: string,
+  hidden: Readonly<Record<string, string>> = {},
+): Html {
+  return html`<form method="post" action="${action}" data-form>${Object.entries(hidden).map(
+    ([name, value]) => html`<input type="hidden"${attributes({ name, value })}>`,
+  )}<button class="ba-button">${text}</button></form>`
+}
+
+/** An input of one line. */
+export function input(field: Field, all: Attributes): Html {
+  const { name, label } = field
+  return html`<div class="ba-field"><label for="${name}">${label}</label>${explanations(field)}
+<input class="ba-input" id="${name}" name="${name}"${attributes({ ...described(field), ...all })}></div>`
+}
+
+/** An option of a select, a group of radio buttons or of checkboxes. */
+export interface Choice {
+  readonly value: string
+  readonly text: string
+}
+
+/** A list to choose one from. */
+export function select(field: Field, choices: readonly Choice[], chosen: string | null): Html {
+  const { name, label } = field
+  return html`<div class="ba-field"><label for="${name}">${label}</label>${explanations(field)}
+<select class="ba-input" id="${name}" name="${name}"${attributes(described(field))}>${choices.map(
+    ({ value, text }) => html`<option${attributes({ value, selected: value === chosen })}>${text}</option>`,
+  )}</select></div>`
+}
+
+/** Radio buttons. Their first has the field's own id, where a summary of errors leads. */
+export function radios(
+  field: Field,
+  choices: readonly Choice[],
+  chosen: string | null,
+  more: Content = null,
+): Html {
+  const { name } = field
+  return fieldset(
+    field,
+    html`${choices.map(
+      ({ value, text }, index) =>
+        html`<label class="ba-choice"><input type="radio"${attributes({ id: index === 0 ? name : null, name, value, checked: value === chosen })}> <span>${text}</span></label>`,
+    )}${more}`,
+  )
+}
+
+/** A group of fields under one legend. */
+export function fieldset(field: Field, content: Content): Html {
+  return html`<fieldset class="ba-field"${attributes(described(field))}><legend>${field.label}</legend>${explanations(field)}${content}</fieldset>`
+}
+
+/** A box to tick. */
+export function checkbox(all: Attributes, label: Content): Html {
+  return html`<label class="ba-choice"><input type="checkbox"${attributes(all)}> <span>${label}</span></label>`
+}
+
+/** What is wrong, above a form, with a link to each field. */
+export function problemSummary(title: string, problems: Problems): Content {
+  const entries = Object.entries(problems)
+  if (entries.length === 0) return null
+  return html`<div class="ba-notice ba-bad" role="alert" tabindex="-1" data-focus><div><p><strong>${title}</strong></p>
+<ul>${entries.map(([name, text]) => html`<li><a href="#${name}">${text}</a></li>`)}</ul></div></div>`
+}
+
+function explanations({ name, hint, problems }: Field): Content {
+  const problem = problems?.[name]
+  return [
+    hint !== undefined && html`<p class="ba-hint" id="${name}-hint">${hint}</p>`,
+    problem !== undefined && html`<p class="ba-problem" id="${name}-problem">${problem}</p>`,
+  ]
+}
+
+function described({ name, hint, problems }: Field): Attributes {
+  const isWrong = problems?.[name] !== undefined
+  const ids = [hint !== undefined && `${name}-hint`, isWrong && `${name}-problem`].filter(
+    (id) => id !== false,
+  )
+  return { 'aria-describedby': ids.join(' ') || null, 'aria-invalid': isWrong ? 'true' : null }
+}

@@ -1,0 +1,128 @@
+import type { BusinessApiStore } from '../../lib/business-store.ts'
+import type { DeveloperSettings } from '../../lib/settings.ts'
+import { claim, publish, record } from '../settings/_stores.ts'
+
+/** An organization as one looks after a while: every state of a key, of an endpoint and of a delivery. */
+export interface Seeded {
+  readonly activeKey: string
+  readonly expiringKey: string
+  readonly revokedKey: string
+  readonly endpoint: string
+  readonly failingEndpoint: string
+  readonly disabledEndpoint: string
+  readonly pausedEndpoint: string
+  readonly failedDelivery: string
+  readonly pendingDelivery: string
+  readonly deliveredDelivery: string
+}
+
+const DAY_MS = 24 * 60 * 60 * 1000
+
+/** @param texts put into every field that takes text of the organization or of a subscriber */
+export async function seed(
+  store: BusinessApiStore,
+  { apiKeys, endpoints, deliveries }: DeveloperSettings,
+  organizationId: string,
+  texts: { readonly name?: string; readonly excerpt?: string; readonly url?: string } = {},
+): Promise<Seeded> {
+  const actor = texts.name ?? 'ada@example.com'
+  const name = (own: string): string => texts.name ?? own
+  const url = (path: string): string => texts.url ?? `https://hooks.example.com/${path}`
+  const revoked = await apiKeys.create(organizationId, {
+    name: name('Old website'),
+    scopes: ['clients:read'],
+    actor,
+  })
+  await apiKeys.revoke(organizationId, revoked.id, { actor: 'grace@example.com' })
+  const expiring = await apiKeys.create(organizationId, {
+    name: name('Nightly export'),
+    scopes: ['invoices:read', 'proposals:read'],
+    expiresAt: new Date(Date.now() + 3 * DAY_MS),
+    actor,
+  })
+  const active = await apiKeys.create(organizationId, {
+    name: name('Website'),
+    scopes: ['clients:read', 'clients:write', 'leads:write'],
+    actor,
+  })
+  await store.apiKeys.markUsed(organizationId, active.id)
+
+  const register = (
+    description: string,
+    path: string,
+    types: ['client.created', 'invoice.paid'] | null = null,
+  ) => endpoints.register(organizationId, { url: url(path), description: name(description), types, actor })
+  const works = await register('Billing', 'billing', ['client.created', 'invoice.paid'])
+  const fails = await register('Warehouse', 'warehouse')
+  const disabled = await register('Old CRM', 'crm')
+  const paused = await register('Staging', 'staging')
+  await endpoints.disable(organizationId, disabled.id, { actor: 'grace@example.com' })
+  await endpoints.pause(organizationId, paused.id, { actor })
+  for (const type of ['client.created', 'invoice.paid', 'client.created', 'invoice.paid']) {
+    await publish(store, organizationId, type)
+  }
+  const claimed = await claim(store, organizationId)
+  const excerpt = texts.excerpt ?? '{"error":"The queue is full"}'
+  await record(
+    store,
+    claimed.filter(({ endpointId }) => endpointId === works.id),
+    'delivered',
+    { bodyExcerpt: excerpt },
+  )
+  const [given, ...others] = claimed.filter(({ endpointId }) => endpointId === fails.id)
+  await record(store, given ? [given] : [], 'dead_lettered', {
+    status: 503,
+    reason: 'http_503',
+    bodyExcerpt: excerpt,
+  })
+  await record(store, others, 'retry', { status: null, error: 'connection_refused', bodyExcerpt: excerpt })
+  const { data } = await deliveries.list(organizationId)
+  const first = (state: string, endpointId: string): string =>
+    data.find((delivery) => delivery.state === state && delivery.endpointId === endpointId)?.id ?? 'missing'
+  return {
+    activeKey: active.id,
+    expiringKey: expiring.id,
+    revokedKey: revoked.id,
+    endpoint: works.id,
+    failingEndpoint: fails.id,
+    disabledEndpoint: disabled.id,
+    pausedEndpoint: paused.id,
+    failedDelivery: first('dead_lettered', fails.id),
+    pendingDelivery: first('pending', fails.id),
+    deliveredDelivery: first('delivered', works.id),
+  }
+}
+
+/** Every screen that a GET shows. */
+export function screensOf(seeded: Seeded): readonly string[] {
+  const { activeKey, revokedKey, endpoint, failingEndpoint, disabledEndpoint, pausedEndpoint } = seeded
+  const { failedDelivery, pendingDelivery, deliveredDelivery } = seeded
+  return [
+    '/',
+    '/keys',
+    '/keys?show=all',
+    '/keys/new',
+    `/keys/${activeKey}`,
+    `/keys/${revokedKey}`,
+    `/keys/${activeKey}/rotate`,
+    `/keys/${activeKey}/revoke`,
+    '/endpoints',
+    '/endpoints/new',
+    ...[endpoint, failingEndpoint, disabledEndpoint, pausedEndpoint].map((id) => `/endpoints/${id}`),
+    `/endpoints/${endpoint}/edit`,
+    `/endpoints/${endpoint}/rotate`,
+    `/endpoints/${endpoint}/disable`,
+    `/endpoints/${endpoint}/remove`,
+    '/deliveries',
+    '/deliveries?state=dead_lettered&period=custom',
+    '/deliveries/recover',
+    ...[failedDelivery, pendingDelivery, deliveredDelivery].map((id) => `/deliveries/${id}`),
+    `/deliveries/${pendingDelivery}/cancel`,
+    '/audit',
+    `/audit?subject=${endpoint}`,
+    '/reference',
+    '/reference/webhooks',
+    '/reference/createClient',
+    '/reference/onInvoicePaid',
+  ]
+}

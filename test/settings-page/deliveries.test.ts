@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { claim, publish, record } from '../settings/_stores.ts'
+import { BASE, hiddenOf, ORGANIZATION, setUp } from './_page.ts'
+import { seed } from './_seed.ts'
+
+async function setUpSeeded() {
+  const under = setUp()
+  return Object.assign(under, { seeded: await seed(under.store, under.settings, ORGANIZATION) })
+}
+
+function rowsOf(text: string): number {
+  return text.match(/<tr><th scope="row">/g)?.length ?? 0
+}
+
+test('GET /deliveries filters by state, type, endpoint, event and time, all in the URL', async () => {
+  const under = await setUpSeeded()
+  const { endpoint, failedDelivery } = under.seeded
+  const { eventId } = await under.settings.deliveries.get(ORGANIZATION, failedDelivery)
+  const counts = {
+    '': 16,
+    'state=dead_lettered': 1,
+    'state=delivered': 4,
+    'type=invoice.paid': 8,
+    [`endpoint=${endpoint}`]: 4,
+    [`event=${eventId}`]: 4,
+    'period=1h': 16,
+    'period=custom&to=2020-01-01T00:00': 0,
+    'period=custom&from=2020-01-01T00:00': 16,
+    'state=nonsense&type=nonsense&period=nonsense': 16,
+  }
+  for (const [query, count] of Object.entries(counts)) {
+    assert.equal(rowsOf((await under.get(`/deliveries?${query}`)).text), count, query)
+  }
+})
+
+test('GET /deliveries goes on to older deliveries by a link that keeps the filter', async () => {
+  const under = await setUpSeeded()
+  for (let event = 0; event < 12; event++) await publish(under.store, ORGANIZATION, 'invoice.paid')
+  const first = await under.get('/deliveries?type=invoice.paid')
+  assert.equal(rowsOf(first.text), 50)
+  const [, older = ''] = /href="([^"]*)">Older/.exec(first.text) ?? []
+  const second = await under.get(older.replaceAll('&amp;', '&').replace(BASE, ''))
+  assert.equal(rowsOf(second.text), 8 + 48 - 50)
+  assert.match(second.text, />Newest<\/a>/)
+})
+
+test('GET /deliveries/:id shows body and attempts in words, newest first', async () => {
+  const under = await setUpSeeded()
+  const { words, text } = await under.get(`/deliveries/${under.seeded.failedDelivery}`)
+  assert.match(
+    words,
+    /Failed .*Why 503 \(an error of the endpoint\).*Attempt 1, .*look-up 1 ms, connect 2 ms.*The queue is full/,
+  )
+  assert.match(text, /&quot;text&quot;: &quot;é 🏺&quot;/)
+})
+
+test('POST /deliveries/:id/redeliver and cancel act once, and say what it is now when they cannot', async () => {
+  const under = await setUpSeeded()
+  const { failedDelivery: id } = under.seeded
+  assert.equal(
+    (await under.post(`/deliveries/${id}/redeliver`, {})).location,
+    `${BASE}/deliveries/${id}?done=redelivered`,
+  )
+  const again = await under.post(`/deliveries/${id}/redeliver`, {})
+  assert.equal(again.status, 409)
+  assert.match(again.words, /is being sent already.*State Pending.*ada@example\.com sent the delivery again/)
+  assert.equal(
+    (await under.submit(`/deliveries/${id}/cancel`, {})).location,
+    `${BASE}/deliveries/${id}?done=cancelled`,
+  )
+  assert.equal((await under.post(`/deliveries/${id}/cancel`, {})).status, 409)
+})
+
+test('POST /deliveries/recover sends again what the question counted, with one entry in the audit', async () => {
+  const under = await setUpSeeded()
+  const question = await under.get('/deliveries/recover?type=client.created&period=24h')
+  assert.match(question.words, /3 failed and skipped deliveries match/)
+  const { status, words } = await under.post('/deliveries/recover', hiddenOf(question))
+  assert.equal(status, 200)
+  assert.match(words, /3 deliveries are being sent again/)
+  assert.match((await under.get('/audit')).words, /sent failed deliveries again \(3 deliveries\)/)
+  assert.equal(
+    await under.settings.deliveries.count(ORGANIZATION, { states: ['dead_lettered', 'skipped'] }),
+    2,
+  )
+})
+
+test('a recovery of more than a request can wait for goes on in parts', async () => {
+  const under = setUp()
+  const { id } = await under.settings.endpoints.register(ORGANIZATION, { url: 'https://hooks.example.com' })
+  for (let event = 0; event < 5001; event++) await publish(under.store, ORGANIZATION)
+  await record(under.store, await claim(under.store, ORGANIZATION), 'dead_lettered')
+  const first = await under.submit(`/deliveries/recover?endpoint=${id}`, {})
+  assert.match(first.words, /5,000 deliveries are being sent again\. .*There are more.*Continue/)
+  const second = await under.post('/deliveries/recover', hiddenOf(first))
+  assert.match(second.words, /One delivery is being sent again/)
+  assert.doesNotMatch(second.words, /Continue/)
+  assert.equal(await under.settings.deliveries.count(ORGANIZATION, { states: ['dead_lettered'] }), 0)
+})
+
+test('GET / shows what needs an administrator, and All is well only when nothing does', async () => {
+  const under = await setUpSeeded()
+  const { words } = await under.get('/')
+  assert.match(
+    words,
+    /Old CRM is disabled.*Warehouse is failing.*One delivery failed in the last 24 hours.*Nightly export expires soon/,
+  )
+  assert.doesNotMatch(words, /All is well|First steps/)
+  const calm = setUp()
+  const { id } = await calm.settings.apiKeys.create(ORGANIZATION, {
+    name: 'Website',
+    scopes: ['clients:read'],
+  })
+  await calm.settings.endpoints.register(ORGANIZATION, { url: 'https://hooks.example.com' })
+  assert.match((await calm.get('/')).words, /First steps.*Done: there is a key in force/)
+  await calm.store.apiKeys.markUsed(ORGANIZATION, id)
+  assert.match((await calm.get('/')).words, /All is well/)
+})

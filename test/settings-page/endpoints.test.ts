@@ -1,0 +1,201 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { signWebhook } from '../../lib/webhooks/signature.ts'
+import type { WebhookRequest, WebhookSender } from '../../lib/webhooks/webhook-sender.ts'
+import { BASE, decode, hiddenOf, ORGANIZATION, setUp, type Under } from './_page.ts'
+
+const SECRET = /whsec_[\w-]{43}/
+const BILLING = { url: 'https://hooks.example.com/billing', description: 'Billing', wants: 'all' } as const
+
+async function register(under: Under, headers: Record<string, string> = {}) {
+  const { id } = await under.settings.endpoints.register(ORGANIZATION, {
+    url: BILLING.url,
+    description: 'Billing',
+    headers,
+  })
+  return id
+}
+
+function createSender(answer: Partial<Awaited<ReturnType<WebhookSender['send']>>> = {}) {
+  const requests: WebhookRequest[] = []
+  const sender: WebhookSender = {
+    async send(request) {
+      requests.push(request)
+      return { status: 204, error: null, bodyExcerpt: '', durationMs: 12, ...answer }
+    },
+    async close() {},
+  }
+  return { sender, requests }
+}
+
+test('POST /endpoints/new registers an endpoint, and shows its secret once with code that verifies', async () => {
+  const under = setUp()
+  const fields = {
+    ...BILLING,
+    wants: 'some',
+    type: ['invoice.paid', 'client.created'],
+    'header-name': ['X-Team', ''],
+    'header-value': ['7', ''],
+  }
+  const { status, text } = await under.submit('/endpoints/new', fields)
+  assert.equal(status, 200, text)
+  const [secret = ''] = SECRET.exec(text) ?? []
+  const [endpoint] = await under.settings.endpoints.list(ORGANIZATION)
+  assert.deepEqual(
+    [endpoint?.url, endpoint?.types, endpoint?.headerNames],
+    [BILLING.url, ['client.created', 'invoice.paid'], ['X-Team']],
+  )
+  for (const path of ['/endpoints', `/endpoints/${endpoint?.id}`, `/endpoints/${endpoint?.id}/edit`]) {
+    assert.doesNotMatch((await under.get(path)).text, SECRET)
+  }
+
+  const [, code = ''] = /aria-label="Node"><code>(.*?)<\/code>/s.exec(text) ?? []
+  const module = await import(
+    `data:text/javascript,${encodeURIComponent(`${decode(code)}\nexport { isGenuine }`)}`
+  )
+  const body = '{"id":"evt_1","text":"é"}'
+  const headersOf = (key: string, time = Math.floor(Date.now() / 1000)) => ({
+    'x-service-signature': signWebhook(body, [key], time),
+  })
+  assert.equal(module.isGenuine(body, headersOf(secret), secret), true)
+  assert.equal(module.isGenuine(body, headersOf('whsec_other'), secret), false)
+  assert.equal(module.isGenuine(body, headersOf(secret, 1_700_000_000), secret), false)
+  assert.equal(module.isGenuine(`${body} `, headersOf(secret), secret), false)
+})
+
+test('POST /endpoints/new sent twice registers once', async () => {
+  const under = setUp()
+  const form = hiddenOf(await under.get('/endpoints/new'))
+  assert.equal((await under.post('/endpoints/new', { ...form, ...BILLING })).status, 200)
+  const second = await under.post('/endpoints/new', { ...form, ...BILLING })
+  assert.equal(second.status, 409)
+  assert.doesNotMatch(second.text, SECRET)
+  assert.equal((await under.settings.endpoints.list(ORGANIZATION)).length, 1)
+})
+
+test('POST /endpoints/new with what cannot be used keeps the fields but secrets, and names the field', async () => {
+  const under = setUp({ settings: { localDevelopment: false } })
+  const wrong: [string, Record<string, string>][] = [
+    ['url', { url: 'hooks.example.com' }],
+    ['url', { url: 'http://hooks.example.com/' }],
+    ['url', { url: 'https://127.0.0.1/' }],
+    ['description', { description: 'x'.repeat(201) }],
+    ['wants', { wants: '' }],
+    ['wants', { wants: 'some' }],
+    ['headers', { 'header-name': 'X-Team', 'header-value': '' }],
+    ['headers', { 'header-name': 'Host', 'header-value': 'topsecret' }],
+  ]
+  for (const [field, fields] of wrong) {
+    const { status, text } = await under.submit('/endpoints/new', {
+      ...BILLING,
+      url: 'https://203.0.113.9/',
+      ...fields,
+    })
+    assert.equal(status, 422, JSON.stringify(fields))
+    assert.match(text, new RegExp(`<li><a href="#${field}">`), JSON.stringify(fields))
+    assert.doesNotMatch(text, /topsecret/)
+    if (!('description' in fields)) assert.match(text, /value="Billing"/)
+  }
+  assert.deepEqual(await under.settings.endpoints.list(ORGANIZATION), [])
+})
+
+test('POST /endpoints/:id/edit keeps, replaces, removes and adds headers, and shows no value', async () => {
+  const under = setUp()
+  const id = await register(under, { 'X-Keep': 'k1', 'X-Replace': 'r1', 'X-Gone': 'g1' })
+  const form = await under.get(`/endpoints/${id}/edit`)
+  assert.doesNotMatch(form.text, /k1|r1|g1/)
+  const { status, location } = await under.post(`/endpoints/${id}/edit`, {
+    ...BILLING,
+    description: 'Changed',
+    known: ['X-Keep', 'X-Replace', 'X-Gone'],
+    'known-act': ['keep', 'replace', 'remove'],
+    'known-value': ['', 'r2', ''],
+    'header-name': ['X-New', ''],
+    'header-value': ['n1', ''],
+  })
+  assert.deepEqual([status, location], [303, `${BASE}/endpoints/${id}?done=changed`])
+  const endpoint = await under.settings.endpoints.get(ORGANIZATION, id)
+  assert.deepEqual(
+    [endpoint.description, endpoint.headerNames],
+    ['Changed', ['X-Keep', 'X-Replace', 'X-New']],
+  )
+  const { words } = await under.get(`/endpoints/${id}`)
+  assert.match(words, /ada@example\.com changed the endpoint \(description, headers\)/)
+})
+
+test('POST /endpoints/:id/test says what came of it in words, and an eleventh within a minute is refused', async () => {
+  const { sender, requests } = createSender({ status: null, error: 'connection_refused' })
+  const under = setUp({ settings: { sender } })
+  const id = await register(under)
+  const { status, words } = await under.post(`/endpoints/${id}/test`, { type: 'invoice.paid' })
+  assert.equal(status, 200)
+  assert.match(words, /The test \(invoice\.paid\) was not delivered.*Nothing listens on that port/)
+  for (let sent = 1; sent < 10; sent++)
+    assert.equal((await under.post(`/endpoints/${id}/test`, {})).status, 200)
+  const refused = await under.post(`/endpoints/${id}/test`, {})
+  assert.equal(refused.status, 429)
+  assert.match(refused.words, /has sent 10 tests within a minute/)
+  assert.equal(requests.length, 10)
+})
+
+test('an endpoint is paused, resumed, disabled, enabled and removed, each at its own path', async () => {
+  const under = setUp()
+  const id = await register(under)
+  const stateOf = async () => (await under.settings.endpoints.get(ORGANIZATION, id)).state
+  for (const [act, state] of [
+    ['pause', 'paused'],
+    ['resume', 'enabled'],
+    ['disable', 'disabled'],
+    ['enable', 'enabled'],
+  ] as const) {
+    assert.equal((await under.post(`/endpoints/${id}/${act}`, {})).status, 303, act)
+    assert.equal(await stateOf(), state)
+  }
+  assert.match(
+    (await under.get(`/endpoints/${id}/remove`)).words,
+    /Remove Billing\? .*No delivery waits for it/,
+  )
+  await under.post(`/endpoints/${id}/disable`, {})
+  const conflict = await under.post(`/endpoints/${id}/pause`, {})
+  assert.equal(conflict.status, 409)
+  assert.match(conflict.words, /in another state now.*Disabled\. An administrator disabled it/)
+  const removed = await under.post(`/endpoints/${id}/remove`, {})
+  assert.equal(removed.location, `${BASE}/endpoints?done=removed`)
+  assert.equal((await under.get(`/endpoints/${id}`)).status, 404)
+})
+
+test('POST /endpoints/:id/rotate shows the new secret once; the same form again shows none', async () => {
+  const under = setUp()
+  const id = await register(under)
+  const form = hiddenOf(await under.get(`/endpoints/${id}/rotate`))
+  const rotated = await under.post(`/endpoints/${id}/rotate`, { ...form, overlap: '24h' })
+  assert.match(rotated.text, SECRET)
+  assert.match((await under.get(`/endpoints/${id}`)).words, /Two secrets sign until/)
+  const again = await under.post(`/endpoints/${id}/rotate`, { ...form, overlap: '24h' })
+  assert.equal(again.status, 409)
+  assert.doesNotMatch(again.text, SECRET)
+  assert.match(
+    (await under.submit(`/endpoints/${id}/rotate`, { overlap: 'now' })).words,
+    /Without an overlap Billing refuses/,
+  )
+})
+
+test('without a sender there is no test, and without keys to seal with no endpoint, but a word why', async () => {
+  const lines: string[] = []
+  const silent = () => {}
+  const logger = {
+    debug: silent,
+    info: silent,
+    error: silent,
+    warn: (_: object, line: string) => void lines.push(line),
+  }
+  const under = setUp({ settings: { secretKeys: [] }, logger })
+  assert.match((await under.get('/endpoints/new')).words, /Ask the operator to set up signing/)
+  assert.equal((await under.post('/endpoints/new', BILLING)).status, 501)
+  assert.deepEqual(
+    lines.filter((line) => line.includes('signing')),
+    ["Settings page without signing: give createDeveloperSettings the option 'secretKeys'"],
+  )
+  const withKeys = setUp()
+  assert.doesNotMatch((await withKeys.get(`/endpoints/${await register(withKeys)}`)).text, /Send test/)
+})

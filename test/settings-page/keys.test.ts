@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { isWellFormedApiKey } from '../../lib/access/api-keys.ts'
+import { BASE, EVERYTHING, hiddenOf, ORGANIZATION, setUp, type Under } from './_page.ts'
+
+const WEBSITE = { name: 'Website', scope: ['clients:read', 'clients:write'], expiry: '90' } as const
+const KEY = /bapi_live_[0-9A-Za-z]{49}/
+
+async function createKey(under: Under, name = 'Website'): Promise<string> {
+  const { id } = await under.settings.apiKeys.create(ORGANIZATION, { name, scopes: ['clients:read'] })
+  return id
+}
+
+test('GET /keys of an organization without keys says what keys are for, and offers the one next act', async () => {
+  const { words, text, status } = await setUp().get('/keys')
+  assert.equal(status, 200)
+  assert.match(words, /No key is in force/)
+  assert.match(text, new RegExp(`href="${BASE}/keys/new"`))
+})
+
+test('POST /keys/new makes a key with the chosen name, scopes and expiry, and shows it once', async () => {
+  const under = setUp()
+  const { status, text, headers } = await under.submit('/keys/new', WEBSITE)
+  assert.equal(status, 200, text)
+  const [secret = ''] = KEY.exec(text) ?? []
+  assert.ok(isWellFormedApiKey(secret))
+  assert.equal(headers.get('cache-control'), 'no-store')
+  assert.doesNotMatch(/<title>.*<\/title>/s.exec(text)?.[0] ?? 'missing', KEY)
+  const [key] = await under.settings.apiKeys.list(ORGANIZATION)
+  assert.deepEqual([key?.name, key?.scopes], ['Website', ['clients:read', 'clients:write']])
+  assert.ok(Math.abs(Date.parse(key?.expiresAt ?? '') - Date.now() - 90 * 86_400_000) < 60_000)
+  for (const path of ['/keys', `/keys/${key?.id}`, '/audit']) {
+    assert.doesNotMatch((await under.get(path)).text, KEY)
+  }
+  assert.match((await under.get(`/keys/${key?.id}`)).words, /ada@example\.com made the key \(Website\)/)
+})
+
+test('POST /keys/new sent twice makes one key, and says that its secret was shown', async () => {
+  const under = setUp()
+  const form = hiddenOf(await under.get('/keys/new'))
+  const first = await under.post('/keys/new', { ...form, ...WEBSITE })
+  const second = await under.post('/keys/new', { ...form, ...WEBSITE })
+  assert.deepEqual([first.status, second.status], [200, 409])
+  assert.match(second.words, /This key was already made .* Rotate it for another/)
+  assert.doesNotMatch(second.text, KEY)
+  assert.equal((await under.settings.apiKeys.list(ORGANIZATION)).length, 1)
+})
+
+test('POST /keys/new with missing fields keeps what was given, and leads from a summary to each field', async () => {
+  const under = setUp()
+  const { status, text, words } = await under.submit('/keys/new', { name: ' "A" ', scope: 'leads:read' })
+  assert.equal(status, 422)
+  assert.match(text, /<title>Error: New API key/)
+  assert.match(text, /value="&quot;A&quot;"/)
+  assert.match(text, /value="leads:read" checked/)
+  assert.match(text, /<a href="#expiry">Choose when the key expires<\/a>/)
+  assert.match(text, /id="expiry"/)
+  assert.match(text, /aria-invalid="true"/)
+  assert.match(words, /The key was not made/)
+  assert.deepEqual(await under.settings.apiKeys.list(ORGANIZATION), [])
+})
+
+test('POST /keys/new takes a day to come, and refuses one that has passed', async () => {
+  const under = setUp()
+  const past = await under.submit('/keys/new', { ...WEBSITE, expiry: 'date', date: '2020-01-01' })
+  assert.equal(past.status, 422)
+  assert.match(past.text, /href="#date"/)
+  assert.equal(
+    (await under.submit('/keys/new', { ...WEBSITE, expiry: 'date', date: '2999-12-31' })).status,
+    200,
+  )
+  assert.equal((await under.settings.apiKeys.list(ORGANIZATION))[0]?.expiresAt, '2999-12-31T23:59:59.000Z')
+})
+
+test('a key gets no scope that its maker may not grant', async () => {
+  const under = setUp()
+  under.access = { ...EVERYTHING, grantableScopes: ['leads:read'] }
+  assert.doesNotMatch((await under.get('/keys/new')).text, /clients:write/)
+  const { text } = await under.submit('/keys/new', { ...WEBSITE, scope: ['leads:read', 'clients:write'] })
+  assert.match(text, KEY)
+  assert.deepEqual((await under.settings.apiKeys.list(ORGANIZATION))[0]?.scopes, ['leads:read'])
+})
+
+test('POST /keys/:id/revoke revokes, after a page that says what will happen', async () => {
+  const under = setUp()
+  const id = await createKey(under)
+  const question = await under.get(`/keys/${id}/revoke`)
+  assert.match(question.words, /Revoke Website\? .*never used.*next request with this key is refused/)
+  assert.equal((await under.settings.apiKeys.get(ORGANIZATION, id)).revokedAt, null)
+  const { status, location } = await under.submit(`/keys/${id}/revoke`, {})
+  assert.deepEqual([status, location], [303, `${BASE}/keys/${id}?done=revoked`])
+  assert.match((await under.get(`/keys/${id}?done=revoked`)).words, /Website was revoked/)
+  assert.doesNotMatch((await under.get('/keys')).words, /Website/)
+  assert.match((await under.get('/keys?show=all')).words, /Website .* Revoked/)
+})
+
+test('POST /keys/:id/rotate gives a successor, with an overlap; without one it asks first', async () => {
+  const under = setUp()
+  const id = await createKey(under)
+  const rotated = await under.submit(`/keys/${id}/rotate`, { overlap: '7d' })
+  assert.match(rotated.text, KEY)
+  const old = await under.settings.apiKeys.get(ORGANIZATION, id)
+  assert.ok(old.successorId && old.revokedAt === null)
+  assert.equal((await under.get(`/keys/${id}/rotate`)).status, 409)
+
+  const question = await under.submit(`/keys/${old.successorId}/rotate`, { overlap: 'now' })
+  assert.match(question.words, /Without an overlap the next request with the old key is refused/)
+  assert.doesNotMatch(question.text, KEY)
+  const forced = await under.post(`/keys/${old.successorId}/rotate`, hiddenOf(question))
+  assert.match(forced.text, KEY)
+  assert.ok((await under.settings.apiKeys.get(ORGANIZATION, old.successorId)).revokedAt)
+})

@@ -1,0 +1,189 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import { createRequire } from 'node:module'
+import type { AddressInfo } from 'node:net'
+import { type TestContext, test } from 'node:test'
+import express from 'express'
+import { createMemoryStore } from '../../lib/memory.ts'
+import { createDeveloperSettings } from '../../lib/settings.ts'
+import { createSettingsPage, type SettingsPageOptions } from '../../lib/settings-page.ts'
+import { BASE, EVERYTHING, ORGANIZATION, setUp } from './_page.ts'
+
+/** As far as these tests go, both have the same calls. */
+const express4 = createRequire(import.meta.url)('express4') as typeof express
+
+async function listen(context: TestContext, handler: Parameters<typeof createServer>[1]): Promise<string> {
+  const server = createServer(handler as never)
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  context.after(() => server.close())
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+function newPage(options: Partial<SettingsPageOptions> = {}) {
+  const settings = createDeveloperSettings(createMemoryStore())
+  return {
+    settings,
+    page: createSettingsPage(settings, {
+      authorize: () => EVERYTHING,
+      logger: false,
+      ids: (kind) => `${kind}_01M819PM545CBJ4FSPK7C91TQ4`,
+      ...options,
+    }),
+  }
+}
+
+test('node:http, Express 4 and 5 and fetch answer byte for byte the same', async (t) => {
+  const { page } = newPage({ basePath: BASE })
+  const { page: mounted } = newPage()
+  const hosts = [
+    await listen(t, (request, response) => void page(request, response)),
+    await listen(t, express().use(BASE, mounted) as never),
+    await listen(t, express4().use(BASE, mounted) as never),
+    await listen(
+      t,
+      express()
+        .use(express.urlencoded({ extended: true }))
+        .use(page) as never,
+    ),
+  ]
+  for (const path of ['', '/', '/keys', '/keys/new', '/nothing', '/deliveries?state=skipped']) {
+    const fetched = await page.fetch(new Request(`http://127.0.0.1${BASE}${path}`))
+    const expected = [fetched.status, await fetched.text()]
+    for (const origin of hosts) {
+      const answer = await fetch(`${origin}${BASE}${path}`)
+      assert.deepEqual([answer.status, await answer.text()], expected, path)
+      for (const [name, value] of fetched.headers) assert.equal(answer.headers.get(name), value, name)
+    }
+  }
+})
+
+test('a form reaches the page through every host, also behind a body parser with many values of one name', async (t) => {
+  const under = setUp()
+  const types = [...Array(24).keys()].map(() => 'clients:read')
+  const hosts = [
+    await listen(t, (request, response) => void under.page(request, response)),
+    await listen(
+      t,
+      express()
+        .use(express.urlencoded({ extended: false }))
+        .use(under.page) as never,
+    ),
+    await listen(
+      t,
+      express()
+        .use(express.urlencoded({ extended: true }))
+        .use(under.page) as never,
+    ),
+    await listen(
+      t,
+      express4()
+        .use(express4.urlencoded({ extended: true }))
+        .use(under.page) as never,
+    ),
+  ]
+  for (const origin of hosts) {
+    const body = new URLSearchParams([
+      ['name', `From ${origin}`],
+      ['expiry', 'never'],
+      ...types.map((type) => ['scope', type] as [string, string]),
+    ])
+    const answer = await fetch(`${origin}${BASE}/keys/new`, {
+      method: 'POST',
+      body,
+      headers: { Origin: origin },
+    })
+    assert.equal(answer.status, 200, await answer.text())
+  }
+  assert.equal((await under.settings.apiKeys.list(ORGANIZATION)).length, hosts.length)
+})
+
+test('a path that is not below the mount goes on to the host', async (t) => {
+  const { page } = newPage({ basePath: BASE })
+  const origin = await listen(
+    t,
+    (request, response) => void page(request, response, () => response.end('the host')),
+  )
+  for (const path of ['/', '/settings', `${BASE}s`, '/api/v1/clients']) {
+    assert.equal(await (await fetch(origin + path)).text(), 'the host', path)
+  }
+  const alone = await listen(t, (request, response) => void page(request, response))
+  const { status } = await fetch(`${alone}/elsewhere`)
+  assert.equal(status, 404)
+})
+
+test('an option that cannot be used is a TypeError that names it', () => {
+  const wrong: [string, object][] = [
+    ['authorize', { authorize: undefined }],
+    ['basePath', { basePath: 'settings' }],
+    ['basePath', { basePath: '/a b' }],
+    ['frameAncestors', { frameAncestors: 'all' }],
+    ['origins', { origins: ['https://app.example/'] }],
+    ['stylesheet', { stylesheet: 'javascript:alert(1)' }],
+    ['layout', { layout: 'html' }],
+    ['api', { api: {} }],
+    ['logger', { logger: {} }],
+    ['theme.mode', { theme: { mode: 'blue' } }],
+    ['theme.radius', { theme: { radius: '1px;}body{display:none' } }],
+    ['theme.font', { theme: { font: 'x;}@import url(//evil)' } }],
+    ['theme.light.accent', { theme: { light: { accent: 'red' } } }],
+    ['theme.light.muted', { theme: { light: { muted: '#cccccc' } } }],
+    ['theme.dark.border', { theme: { dark: { border: '#20242c' } } }],
+    ['theme.logo', { theme: { logo: 'data:text/html,x' } }],
+  ]
+  for (const [name, options] of wrong) {
+    assert.throws(
+      () => newPage(options),
+      (error: Error) => error instanceof TypeError && error.message.includes(`'${name}'`),
+      name,
+    )
+  }
+})
+
+test('a theme becomes rules of the stylesheet, whose path changes with it', async () => {
+  const light = { accent: '#7a1fa2', focus: '#7a1fa2' }
+  const { page } = newPage({
+    basePath: BASE,
+    theme: { mode: 'light', light, radius: '2px', logo: '/logo.svg' },
+  })
+  const read = async (path: string) => (await page.fetch(new Request(`http://x${path}`))).text()
+  const text = await read(`${BASE}/keys`)
+  assert.match(text, /<img class="ba-logo" src="\/logo\.svg" alt="">/)
+  const css = await read(/href="([^"]*\.css)"/.exec(text)?.[1] ?? '')
+  assert.match(css, /--ba-accent:#7a1fa2;/)
+  assert.match(css, /--ba-radius:2px;/)
+  assert.match(css, /color-scheme:light/)
+  assert.doesNotMatch(css, /prefers-color-scheme/)
+})
+
+test('a layout of the host gets the parts, and the page in its document', async () => {
+  const { page } = newPage({
+    basePath: BASE,
+    stylesheet: '/host.css',
+    layout: ({ head, body, lang, title }) =>
+      `<!doctype html><html lang="${lang}"><head>${head}</head><body><h2>Host ${title}</h2>${body}</body></html>`,
+  })
+  const text = await (await page.fetch(new Request(`http://x${BASE}/keys`))).text()
+  assert.match(text, /<h2>Host API keys – Developer settings<\/h2><div class="ba">/)
+  assert.match(text, /href="\/host\.css"/)
+})
+
+test('texts, dates and numbers are those of the access', async () => {
+  const under = setUp({
+    texts: {
+      fr: {
+        'API keys': 'Clés API',
+        'Revoke {0}?': 'Révoquer {0} ?',
+        '{0} types': { one: '{0} type', other: '{0} types « & »' },
+      },
+    },
+  })
+  under.access = { ...EVERYTHING, locale: 'fr-CA', timeZone: 'Africa/Tunis' }
+  const { id } = await under.settings.apiKeys.create(ORGANIZATION, { name: '<b>', scopes: ['clients:read'] })
+  assert.match((await under.get('/keys')).text, /<html lang="fr-CA">.*<h1[^>]*>Clés API<\/h1>/s)
+  assert.match((await under.get(`/keys/${id}/revoke`)).text, /Révoquer &lt;b&gt; \?/)
+  assert.match((await under.get(`/keys/${id}`)).text, /<time datetime="[^"]*">[^<]*(UTC\+1|HNEC|CET)/)
+  assert.match((await under.get('/keys')).words, /No key|Name/)
+  under.access = { ...EVERYTHING, locale: 'not a locale', timeZone: 'Mars/Olympus' }
+  assert.match((await under.get('/keys')).text, /<html lang="en">/)
+})

@@ -1,0 +1,244 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { storeUnavailable } from '../../lib/base/errors.ts'
+import type { BusinessApiStore } from '../../lib/business-store.ts'
+import { createBusinessApi } from '../../lib/index.ts'
+import { createMemoryStore } from '../../lib/memory.ts'
+import { ABILITIES } from '../../lib/settings-page.ts'
+import { SENDER } from './_host.ts'
+import { checkMarkup } from './_markup.ts'
+import { BASE, EVERYTHING, ORGANIZATION, setUp, type Under } from './_page.ts'
+import { type Seeded, screensOf, seed } from './_seed.ts'
+
+const HOSTILE = [
+  `"><script>alert(1)</script>`,
+  `'"--><img src=x onerror=alert(1)>`,
+  `</title></textarea><svg/onload=alert(1)>`,
+  `{{constructor.constructor('alert(1)')()}}\${alert(1)}`,
+  `\u202Egnp.exe\u0007 \u200b &lt;b&gt;`,
+]
+
+async function setUpSeeded(
+  texts: Parameters<typeof seed>[3] = {},
+  options: Parameters<typeof setUp>[0] = {},
+): Promise<Under & { seeded: Seeded }> {
+  const store = createMemoryStore()
+  const api = createBusinessApi(store, { logger: false })
+  const under = setUp({ store, api, ...options, settings: { sender: SENDER } })
+  return Object.assign(under, { seeded: await seed(store, under.settings, ORGANIZATION, texts) })
+}
+
+test('every screen is well formed, labelled, without anything inline, and within 30 kB', async (t) => {
+  const under = await setUpSeeded()
+  const sizes: [string, number][] = []
+  for (const path of screensOf(under.seeded)) {
+    const { status, text, headers } = await under.get(path)
+    assert.equal(status, 200, `${path} ${text}`)
+    checkMarkup(text, path)
+    assert.match(text, /<html lang="en">/)
+    assert.equal(text.match(/<h1/g)?.length, 1, path)
+    assert.equal(headers.get('cache-control'), 'no-store')
+    sizes.push([path, Buffer.byteLength(text)])
+    assert.ok(Buffer.byteLength(text) <= 30_000, `${path} has ${Buffer.byteLength(text)} bytes`)
+  }
+  const [largest] = sizes.toSorted(([, one], [, other]) => other - one)
+  t.diagnostic(`largest page: ${largest?.[0]}, ${largest?.[1]} bytes of HTML`)
+})
+
+test('a full page of 50 deliveries, the stylesheet and the script keep their budgets', async (t) => {
+  const under = await setUpSeeded()
+  const { publish } = await import('../settings/_stores.ts')
+  for (let event = 0; event < 30; event++) await publish(under.store, ORGANIZATION, 'invoice.paid')
+  const { text } = await under.get('/deliveries')
+  assert.equal(text.match(/<tr><th scope="row"/g)?.length, 50)
+  const bytes: Record<string, number> = { html: Buffer.byteLength(text) }
+  for (const [, path = '', kind = ''] of text.matchAll(
+    /"\/settings\/developer(\/-\/settings\.[0-9a-f]{16}\.(css|js))"/g,
+  )) {
+    const asset = await under.get(path)
+    assert.equal(asset.headers.get('cache-control'), 'public, max-age=31536000, immutable')
+    bytes[kind] = Buffer.byteLength(asset.text)
+  }
+  t.diagnostic(`bytes: ${JSON.stringify(bytes)}`)
+  assert.ok(
+    (bytes.html ?? 0) <= 30_000 && (bytes.css ?? 0) <= 12_000 && (bytes.js ?? 0) <= 12_000,
+    JSON.stringify(bytes),
+  )
+})
+
+test('every screen of an organization without anything is well formed, and says what to do', async () => {
+  const under = setUp()
+  for (const path of [
+    '/',
+    '/keys',
+    '/endpoints',
+    '/deliveries',
+    '/deliveries?state=skipped',
+    '/deliveries/recover',
+    '/audit',
+  ]) {
+    const { status, text } = await under.get(path)
+    assert.equal(status, 200, path)
+    checkMarkup(text, path)
+  }
+  assert.match((await under.get('/')).words, /Make an API key .* Call the API .* Add a webhook endpoint/)
+  assert.match((await under.get('/deliveries?state=skipped')).words, /No delivery matches.*Clear filters/)
+})
+
+test('hostile text in every field is shown as text', async () => {
+  for (const text of HOSTILE) {
+    const under = await setUpSeeded({
+      name: text,
+      excerpt: text,
+      url: `https://hooks.example.com/?${encodeURI(text)}`,
+    })
+    under.access = { ...EVERYTHING, organizationName: text, actor: text }
+    for (const path of screensOf(under.seeded)) {
+      const page = await under.get(path)
+      assert.equal(page.status, 200, page.text)
+      checkMarkup(page.text, `${text} on ${path}`)
+      assert.doesNotMatch(page.text, /<script>|<img src=x|<svg\//, path)
+      // Only a form, a copied text and a secret have the characters as they are.
+      assert.doesNotMatch(page.text.replace(/value="[^"]*"/g, ''), /\u202E/, path)
+    }
+    for (const path of [
+      `/keys?show=${encodeURIComponent(text)}`,
+      `/deliveries?event=${encodeURIComponent(text)}&from=${encodeURIComponent(text)}`,
+      `/audit?subject=${encodeURIComponent(text)}`,
+    ]) {
+      checkMarkup((await under.get(path)).text, path)
+    }
+    const refused = await under.submit('/keys/new', { name: text.repeat(20), date: text, expiry: text })
+    assert.equal(refused.status, 422)
+    checkMarkup(refused.text, 'a refused form')
+  }
+})
+
+test('ids of another organization are 404 on every path, and nothing happens to them', async () => {
+  const under = await setUpSeeded()
+  const paths = screensOf(under.seeded).filter(
+    (path) => /_[0-9A-Z]{26}/.test(path) && !path.startsWith('/audit'),
+  )
+  assert.ok(paths.length > 10)
+  const before = await under.settings.audit.list(ORGANIZATION, { limit: 200 })
+  under.access = { ...EVERYTHING, organizationId: 'org_other' }
+  for (const path of paths) assert.equal((await under.get(path)).status, 404, path)
+  const { activeKey, endpoint, pausedEndpoint, disabledEndpoint, failedDelivery, pendingDelivery } =
+    under.seeded
+  const posts = [
+    `/keys/${activeKey}/revoke`,
+    `/keys/${activeKey}/rotate`,
+    ...['test', 'pause', 'edit', 'disable', 'remove', 'rotate'].map((act) => `/endpoints/${endpoint}/${act}`),
+    `/endpoints/${pausedEndpoint}/resume`,
+    `/endpoints/${disabledEndpoint}/enable`,
+    `/deliveries/${failedDelivery}/redeliver`,
+    `/deliveries/${pendingDelivery}/cancel`,
+  ]
+  for (const path of posts) assert.equal((await under.post(path, {})).status, 404, path)
+  assert.deepEqual(await under.settings.audit.list(ORGANIZATION, { limit: 200 }), before)
+  assert.deepEqual((await under.settings.audit.list('org_other')).data, [])
+  assert.doesNotMatch((await under.get(`/audit?subject=${endpoint}`)).text, /added the endpoint/)
+})
+
+test('a missing ability takes its controls away: paths of reading are 404, acts are 403', async () => {
+  const under = await setUpSeeded()
+  const { activeKey, endpoint, failedDelivery } = under.seeded
+  const reads = {
+    'keys:read': '/keys',
+    'endpoints:read': '/endpoints',
+    'deliveries:read': '/deliveries',
+    'audit:read': '/audit',
+  }
+  const acts = {
+    'keys:write': [
+      `/keys/${activeKey}`,
+      [`/keys/${activeKey}/revoke`, `/keys/${activeKey}/rotate`, '/keys/new'],
+    ],
+    'endpoints:write': [
+      `/endpoints/${endpoint}`,
+      [
+        `/endpoints/${endpoint}/test`,
+        `/endpoints/${endpoint}/pause`,
+        `/endpoints/${endpoint}/remove`,
+        '/endpoints/new',
+      ],
+    ],
+    'deliveries:write': [
+      `/deliveries/${failedDelivery}`,
+      [`/deliveries/${failedDelivery}/redeliver`, '/deliveries/recover'],
+    ],
+  } as const
+  for (const [ability, path] of Object.entries(reads)) {
+    under.access = { ...EVERYTHING, can: ABILITIES.filter((each) => each !== ability) }
+    assert.equal((await under.get(path)).status, 404, path)
+    assert.doesNotMatch((await under.get('/')).text, new RegExp(`href="${BASE}${path}[/"?]`), path)
+  }
+  for (const [ability, [path, posts]] of Object.entries(acts)) {
+    assert.match((await under.get(path)).text, /class="ba-acts">/)
+    under.access = { ...EVERYTHING, can: ABILITIES.filter((each) => each !== ability) }
+    const { text } = await under.get(path)
+    assert.doesNotMatch(text, new RegExp(`(action|href)="${BASE}(${posts.join('|')})"`), path)
+    for (const post of posts) assert.equal((await under.post(post, { name: 'x' })).status, 403, post)
+    under.access = EVERYTHING
+  }
+  under.access = { ...EVERYTHING, can: 'read' }
+  for (const path of screensOf(under.seeded))
+    assert.doesNotMatch((await under.get(path)).text, /method="post"/, path)
+})
+
+test('a store that is away is 503 with a request id, and says that a change may have been made', async () => {
+  const away = async () => {
+    throw storeUnavailable('Cannot read as the database is away, says postgres://user:secret@host')
+  }
+  const slice = new Proxy({}, { get: () => away })
+  const store = new Proxy(createMemoryStore(), { get: () => slice }) as BusinessApiStore
+  const under = setUp({ store })
+  for (const path of ['/', '/keys', '/endpoints', '/deliveries', '/audit']) {
+    const { status, words, text } = await under.get(path)
+    assert.equal(status, 503, path)
+    assert.match(words, /Nothing was changed.*Request req_/)
+    assert.doesNotMatch(text, /postgres:/)
+  }
+  const { status, words } = await under.post('/keys/key_1/revoke', {})
+  assert.equal(status, 503)
+  assert.match(words, /may have been made/)
+  assert.equal(under.errors.length, 6)
+})
+
+test('a page of 50 deliveries costs two statements, the overview and each detail few', async () => {
+  const under = await setUpSeeded()
+  let statements = 0
+  const counting = <Slice extends object>(slice: Slice): Slice =>
+    new Proxy(slice, {
+      get(target, verb) {
+        const found = Reflect.get(target, verb)
+        return typeof found === 'function'
+          ? (...all: unknown[]) => {
+              statements += 1
+              return found.apply(target, all)
+            }
+          : found
+      },
+    })
+  const { apiKeys, endpoints, deliveries, audit, overview } = under.store
+  const store = {
+    ...under.store,
+    apiKeys: counting(apiKeys),
+    endpoints: counting(endpoints),
+    deliveries: counting(deliveries),
+    audit: counting(audit),
+    overview: counting(overview),
+  }
+  const counted = setUp({ store, settings: { sender: SENDER } })
+  const count = async (path: string) => {
+    statements = 0
+    assert.equal((await counted.get(path)).status, 200)
+    return statements
+  }
+  assert.equal(await count('/deliveries'), 2)
+  assert.equal(await count('/'), 1)
+  assert.equal(await count('/keys'), 1)
+  assert.equal(await count(`/deliveries/${under.seeded.failedDelivery}`), 3)
+  assert.equal(await count('/audit'), 3)
+  assert.equal(await count(`/endpoints/${under.seeded.endpoint}`), 3)
+})

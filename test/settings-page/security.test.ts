@@ -1,0 +1,183 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { BASE, EVERYTHING, ORGANIZATION, setUp } from './_page.ts'
+
+const FIELDS = { name: 'Website', scope: 'clients:read', expiry: 'never' } as const
+const CSP =
+  "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
+  "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+test('every page has the headers of the specification, errors too', async () => {
+  const under = setUp()
+  const pages = [
+    await under.get('/keys'),
+    await under.get('/nothing'),
+    await under.post('/keys/new', FIELDS, { Origin: 'https://evil.example' }),
+  ]
+  under.access = null
+  pages.push(await under.get('/keys'))
+  assert.deepEqual(
+    pages.map(({ status }) => status),
+    [200, 404, 403, 401],
+  )
+  for (const { headers } of pages) {
+    assert.equal(headers.get('content-security-policy'), CSP)
+    assert.equal(headers.get('x-frame-options'), 'DENY')
+    assert.equal(headers.get('x-content-type-options'), 'nosniff')
+    assert.equal(headers.get('cross-origin-opener-policy'), 'same-origin')
+    assert.equal(headers.get('referrer-policy'), 'same-origin')
+    assert.equal(headers.get('cache-control'), 'no-store')
+    assert.match(headers.get('x-request-id') ?? '', /^req_/)
+  }
+})
+
+test('a form of another origin is refused and changes nothing', async () => {
+  const refused: Record<string, string>[] = [
+    { 'Sec-Fetch-Site': 'same-site' },
+    { 'Sec-Fetch-Site': 'cross-site' },
+    { 'Sec-Fetch-Site': 'none' },
+    { 'Sec-Fetch-Site': 'cross-site', Origin: 'https://app.example', Host: 'app.example' },
+    {},
+    { Origin: 'null', Host: 'app.example' },
+    { Origin: 'https://app.example:8443', Host: 'app.example' },
+    { Origin: 'https://evil.example', Host: 'app.example' },
+    { Origin: 'https://app.example.evil.example', Host: 'app.example' },
+    { Origin: 'not a url', Host: 'app.example' },
+  ]
+  const under = setUp()
+  for (const headers of refused) {
+    const { status, words } = await under.post('/keys/new', FIELDS, headers)
+    assert.equal(status, 403, JSON.stringify(headers))
+    assert.match(words, /came from another site/)
+  }
+  assert.deepEqual(await under.settings.apiKeys.list(ORGANIZATION), [])
+  for (const headers of [
+    { 'Sec-Fetch-Site': 'same-origin' },
+    { Origin: 'https://app.example', Host: 'app.example' },
+  ]) {
+    assert.equal((await under.post('/keys/new', FIELDS, headers)).status, 200, JSON.stringify(headers))
+  }
+})
+
+test('option origins lets forms of a proxied host through, and no others', async () => {
+  const under = setUp({ origins: ['https://app.example'] })
+  assert.equal(
+    (await under.post('/keys/new', FIELDS, { Origin: 'https://app.example', Host: 'internal:3000' })).status,
+    200,
+  )
+  assert.equal(
+    (await under.post('/keys/new', FIELDS, { Origin: 'https://evil.example', Host: 'internal:3000' })).status,
+    403,
+  )
+})
+
+test('authorize is asked on every request, before the body is read, and its answer is never kept', async () => {
+  const seen: string[] = []
+  const under = setUp({
+    authorize: ({ method, url, header, raw }) => {
+      assert.ok(raw instanceof Request)
+      seen.push(`${method} ${url} ${header('Cookie')}`)
+      return under.access
+    },
+  })
+  await under.get('/keys', { Cookie: 'a=1' })
+  under.access = null
+  const body = new ReadableStream({ pull: () => assert.fail('the body is read') }, { highWaterMark: 0 })
+  const init = {
+    method: 'POST',
+    body,
+    duplex: 'half',
+    headers: { 'Sec-Fetch-Site': 'same-origin' },
+  } as RequestInit
+  const answer = await under.page.fetch(new Request(`https://app.example${BASE}/keys/new`, init))
+  assert.equal(answer.status, 401)
+  assert.deepEqual(seen, [`GET ${BASE}/keys a=1`, `POST ${BASE}/keys/new undefined`])
+  assert.deepEqual(await under.settings.apiKeys.list(ORGANIZATION), [])
+})
+
+test('a page without a session shows nothing of an organization, and a redirect leads to the sign-in', async () => {
+  const under = setUp()
+  await under.settings.apiKeys.create(ORGANIZATION, { name: 'Website', scopes: ['clients:read'] })
+  under.access = null
+  const { status, text } = await under.get('/keys')
+  assert.equal(status, 401)
+  assert.doesNotMatch(text, /Website|org_page|<nav[^>]*><ul>\s*<li/)
+  under.access = { redirect: '/login?next=/settings' }
+  const redirected = await under.get('/keys')
+  assert.deepEqual([redirected.status, redirected.location], [303, '/login?next=/settings'])
+  assert.equal(
+    (await under.post('/keys/new', FIELDS, { 'Sec-Fetch-Site': 'same-origin', 'X-BA-Enhanced': '1' })).status,
+    401,
+  )
+})
+
+test('an authorize that throws, or answers what cannot be used, is 500 and told to onError alone', async () => {
+  const wrong: unknown[] = [
+    {},
+    { organizationId: ORGANIZATION, actor: 'ada' },
+    { organizationId: ORGANIZATION, actor: 'ada', can: 'all' },
+    { organizationId: ORGANIZATION, actor: 'ada', can: ['keys:delete'] },
+    { organizationId: '', actor: 'ada', can: 'read' },
+    { organizationId: ORGANIZATION, actor: '', can: 'read' },
+    { redirect: 'javascript:alert(1)' },
+  ]
+  for (const access of wrong) {
+    const under = setUp({ authorize: () => access as never })
+    assert.equal((await under.get('/keys')).status, 500, JSON.stringify(access))
+    assert.equal(under.errors.length, 1)
+  }
+  const under = setUp({
+    authorize: () => {
+      throw new Error('postgres://user:secret@host')
+    },
+  })
+  const { status, text } = await under.get('/keys')
+  assert.equal(status, 500)
+  assert.doesNotMatch(text, /user:secret|\n\s+at /)
+})
+
+test('a body that is too large, or no form, is refused and changes nothing', async () => {
+  const under = setUp()
+  assert.equal((await under.post('/keys/new', { ...FIELDS, name: 'x'.repeat(70_000) })).status, 413)
+  const json = await under.page.fetch(
+    new Request(`https://app.example${BASE}/keys/new`, {
+      method: 'POST',
+      body: JSON.stringify(FIELDS),
+      headers: { 'Content-Type': 'application/json', 'Sec-Fetch-Site': 'same-origin' },
+    }),
+  )
+  assert.equal(json.status, 415)
+  assert.deepEqual(await under.settings.apiKeys.list(ORGANIZATION), [])
+})
+
+test('paths that are not there are 404, other methods 405, and odd paths no way around', async () => {
+  const under = setUp()
+  for (const path of [
+    '/nothing',
+    '/keys/',
+    '/keys//new',
+    '/keys/../audit',
+    '/keys/%2e%2e',
+    '/keys/a b',
+    '/-/settings.css',
+    '/constructor',
+  ]) {
+    const expected = path === '/keys/' || path === '/keys/../audit' || path === '/keys/%2e%2e' ? 200 : 404
+    assert.equal((await under.get(path)).status, expected, path)
+  }
+  const options = await under.page.fetch(new Request(`https://app.example${BASE}/keys`, { method: 'DELETE' }))
+  assert.equal(options.status, 405)
+  assert.equal((await under.post('/keys', {})).status, 405)
+  const head = await under.page.fetch(new Request(`https://app.example${BASE}/keys`, { method: 'HEAD' }))
+  assert.deepEqual([head.status, await head.text()], [200, ''])
+})
+
+test('a nonce of the access is on both tags and in the policy', async () => {
+  const under = setUp()
+  under.access = { ...EVERYTHING, nonce: 'abc123==' }
+  const { text, headers } = await under.get('/keys')
+  assert.equal(text.match(/nonce="abc123=="/g)?.length, 2)
+  assert.match(headers.get('content-security-policy') ?? '', /script-src 'self' 'nonce-abc123=='/)
+  under.access = { ...EVERYTHING, nonce: `"><script>` }
+  assert.equal((await under.get('/keys')).status, 500)
+})
