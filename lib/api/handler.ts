@@ -60,15 +60,11 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     const target = splitTarget(request.url, basePath)
     if (target === null) return null
     let exchange: Exchange | undefined
-    let end: (() => void) | undefined
     try {
       exchange = begin(request, target.query, remoteAddress)
-      end = store.beginRequest?.()
       return await answer(target.path, exchange)
     } catch (error) {
       return exchange ? fail(error, exchange) : failWithoutId(error, request)
-    } finally {
-      end?.()
     }
   }
 

@@ -8,7 +8,7 @@ import { rateLimitHeaders } from '../http/rate-limit-headers.ts'
 import { Refusal, refusals } from '../http/refusal.ts'
 import { jsonReply } from '../http/reply.ts'
 import { readLimit, validate } from '../http/validate.ts'
-import type { CreateRoute, ListRoute } from '../resources/route.ts'
+import type { CreateRoute, ListRoute, Route } from '../resources/route.ts'
 import type { CreationOutcome, KeyReservation } from '../writes/creation.ts'
 import { fingerprint, IDEMPOTENCY_WINDOW_MS } from '../writes/idempotency.ts'
 import { createAuthentication, type PresentedKey } from './authenticate.ts'
@@ -52,16 +52,26 @@ export function createOperations(store: BusinessApiStore, resolved: ResolvedOpti
   const waitToRefuse = createRefusalPace(resolved.deadlineMs)
   const lastUse = createLastUse(store.apiKeys, resolved.logger)
 
-  async function admissionRequest(scope: Scope, exchange: Exchange): Promise<AdmissionRequest> {
-    const key = await presentedKey(exchange)
+  async function admissionRequest(
+    scope: Scope,
+    exchange: Exchange,
+    onRefused: () => void,
+  ): Promise<AdmissionRequest> {
+    const key = await presentedKey(exchange, onRefused)
     return { ...key, scope, rateLimits: rateLimitScope === 'shared' ? rateLimits : null }
   }
 
-  async function presentedKey({ request, peer, inTime }: Exchange): Promise<PresentedKey> {
+  async function presentedKey(
+    { request, peer, inTime }: Exchange,
+    onRefused: () => void,
+  ): Promise<PresentedKey> {
     try {
       return await inTime(authentication.present(request.header('authorization'), peer))
     } catch (error) {
-      if (error instanceof Refusal) await inTime(waitToRefuse(peer()), () => error)
+      if (error instanceof Refusal) {
+        onRefused()
+        await inTime(waitToRefuse(peer()), () => error)
+      }
       throw error
     }
   }
@@ -87,37 +97,61 @@ export function createOperations(store: BusinessApiStore, resolved: ResolvedOpti
     }
   }
 
-  return {
-    async list(route, exchange) {
-      const request = await admissionRequest(route.scope, exchange)
-      const limit = readLimit(exchange.query)
-      if (limit instanceof Refusal) {
-        const admission = await exchange.inTime(store.apiKeys.admit(request))
-        return enter(admission, request, exchange, () => Promise.reject(limit))
-      }
-      const { admission, page } = await exchange.inTime(route.admitAndList(request, limit))
-      return enter(admission, request, exchange, (admitted) => {
-        if (page === null)
-          throw new TypeError(`Cannot answer ${route.operationId} because the store gave no page`)
-        return jsonReply(200, pageBody(page), admitted)
-      })
-    },
-
-    async create(route, exchange) {
-      const request = await admissionRequest(route.scope, exchange)
+  async function answerList(
+    route: ListRoute,
+    request: AdmissionRequest,
+    exchange: Exchange,
+  ): Promise<ApiReply> {
+    const limit = readLimit(exchange.query)
+    if (limit instanceof Refusal) {
       const admission = await exchange.inTime(store.apiKeys.admit(request))
-      return enter(admission, request, exchange, async (admitted) => {
-        const json = await exchange.inTime(readJson(exchange.request, maxBodyBytes), refusals.slowBody)
-        const key = readIdempotencyKey(exchange.request.header('idempotency-key'))
-        const input = validate(route.input, json)
-        const { representation, create } = route.prepare(input, { ids, now: clock() })
-        const reply = JSON.stringify({ data: representation })
-        const idempotency =
-          key === null ? null : reservationFor(route, key, input, reply, exchange.deadlineAt)
-        const { organizationId } = admitted
-        return creationReply(await exchange.inTime(create({ organizationId, idempotency })), reply, admitted)
-      })
-    },
+      return enter(admission, request, exchange, () => Promise.reject(limit))
+    }
+    const { admission, page } = await exchange.inTime(route.admitAndList(request, limit))
+    return enter(admission, request, exchange, (admitted) => {
+      if (page === null)
+        throw new TypeError(`Cannot answer ${route.operationId} because the store gave no page`)
+      return jsonReply(200, pageBody(page), admitted)
+    })
+  }
+
+  async function answerCreate(
+    route: CreateRoute,
+    request: AdmissionRequest,
+    exchange: Exchange,
+  ): Promise<ApiReply> {
+    const admission = await exchange.inTime(store.apiKeys.admit(request))
+    return enter(admission, request, exchange, async (admitted) => {
+      const json = await exchange.inTime(readJson(exchange.request, maxBodyBytes), refusals.slowBody)
+      const key = readIdempotencyKey(exchange.request.header('idempotency-key'))
+      const input = validate(route.input, json)
+      const { representation, create } = route.prepare(input, { ids, now: clock() })
+      const reply = JSON.stringify({ data: representation })
+      const idempotency = key === null ? null : reservationFor(route, key, input, reply, exchange.deadlineAt)
+      const { organizationId } = admitted
+      const atMostMs = Math.max(1, exchange.deadlineAt - performance.now())
+      const outcome = await exchange.inTime(create({ organizationId, idempotency, atMostMs }))
+      return creationReply(outcome, reply, admitted)
+    })
+  }
+
+  /** Keeps the store open for an answer that may need several statements, but not for a refusal that waits for its turn. */
+  async function whileOpen<Asked extends Route>(
+    route: Asked,
+    exchange: Exchange,
+    answer: (route: Asked, request: AdmissionRequest, exchange: Exchange) => Promise<ApiReply>,
+  ): Promise<ApiReply> {
+    const end = store.beginRequest?.() ?? (() => {})
+    try {
+      return await answer(route, await admissionRequest(route.scope, exchange, end), exchange)
+    } finally {
+      end()
+    }
+  }
+
+  return {
+    list: (route, exchange) => whileOpen(route, exchange, answerList),
+    create: (route, exchange) => whileOpen(route, exchange, answerCreate),
   }
 }
 

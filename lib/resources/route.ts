@@ -42,7 +42,7 @@ export interface PreparedCreation {
   /** The `data` of the answer. */
   readonly representation: unknown
   create(
-    claim: Pick<Creation<unknown>, 'organizationId' | 'idempotency'>,
+    claim: Omit<Creation<unknown>, 'record' | 'events'>,
   ): Promise<CreationOutcome | { readonly outcome: 'no_business' }>
 }
 

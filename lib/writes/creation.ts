@@ -12,6 +12,11 @@ export interface Creation<NewRecord> {
   readonly events: readonly EventRecord[]
   /** Null: every call with a new record id creates a record. */
   readonly idempotency: KeyReservation | null
+  /**
+   * Milliseconds that the caller waits: later, the store must not begin to write. Absent: as long as the store's own limits
+   * allow.
+   */
+  readonly atMostMs?: number | undefined
 }
 
 /** The reservation of an idempotency key (specification, section 4, rule 4). */

@@ -37,8 +37,16 @@ export interface ConnectionListener {
   onNotify?(): void
 }
 
-const ROLE_QUERY =
-  "select pg_catalog.pg_is_in_recovery()::text, pg_catalog.current_setting('transaction_read_only')"
+const ROLE_COLUMNS =
+  "pg_catalog.pg_is_in_recovery()::text, pg_catalog.current_setting('transaction_read_only')"
+
+/**
+ * Lets the server end a statement within a tenth of a second after its connection was closed. A statement that waited for its
+ * turn here, and then for a lock there, would otherwise write what its caller has given up. Refused by servers on systems
+ * that cannot notice a closed socket.
+ */
+const END_ABANDONED = `case when pg_catalog.version() ~ 'linux|darwin|bsd|solaris|illumos'
+  then pg_catalog.set_config('client_connection_check_interval', '100', false) end`
 
 /**
  * Opens a connection, and asks the server for its role. postgres.js never closes a socket that has fallen silent, and
@@ -46,6 +54,7 @@ const ROLE_QUERY =
  *
  * @param timeoutMs for everything: name look-up, TCP, TLS, authentication
  * @param signal gives the opening up
+ * @param hasSession false behind a pooler in transaction mode, where settings would stay with the server's session
  * @throws the error of the network, of TLS or of the server
  */
 export async function openConnection(
@@ -54,6 +63,7 @@ export async function openConnection(
   listener: ConnectionListener,
   timeoutMs: number,
   signal: AbortSignal,
+  hasSession: boolean,
 ): Promise<Connection> {
   const sockets = createSocketSource(options, address)
   let isOpen = false
@@ -79,7 +89,7 @@ export async function openConnection(
   signal.addEventListener('abort', destroy)
   try {
     signal.throwIfAborted()
-    const server = await withDeadline(readRole(sql), timeoutMs, () => {
+    const server = await withDeadline(readRole(sql, hasSession), timeoutMs, () => {
       throw noAnswer(address)
     })
     isOpen = true
@@ -102,8 +112,9 @@ export async function openConnection(
   }
 }
 
-async function readRole(sql: Sql): Promise<ServerRole> {
-  const [row = []] = await sql.unsafe(ROLE_QUERY).raw()
+async function readRole(sql: Sql, hasSession: boolean): Promise<ServerRole> {
+  const columns = hasSession ? `${ROLE_COLUMNS}, ${END_ABANDONED}` : ROLE_COLUMNS
+  const [row = []] = await sql.unsafe(`select ${columns}`).raw()
   const [isInRecovery, isReadOnly] = row.map(String)
   return { isInRecovery: isInRecovery === 'true', isReadOnly: isReadOnly === 'on' }
 }

@@ -54,6 +54,14 @@ export type ByteRow = readonly (Buffer | null)[]
  */
 export type BuildStatement = (sql: ISql, answerTag: Fragment, tag: string) => Statement
 
+/** The time of a statement, in milliseconds. */
+export interface StatementWait {
+  /** The wait for a lock on top of the ordinary time. Default 0. */
+  readonly lockMs?: number | undefined
+  /** The time that the caller waits: a statement is neither begun nor finished later. Default unlimited. */
+  readonly atMostMs?: number | undefined
+}
+
 /** What the slices of records need of PostgreSQL, be it in a transaction of the host's or not. */
 export interface RecordDatabase {
   /**
@@ -64,13 +72,12 @@ export interface RecordDatabase {
    *
    * @param share the id of the organization whose share of the connections the statement takes; null when it is for no one
    *   organization
-   * @param lockWaitMs how long the statement may wait for a lock on top of its ordinary time
    * @throws `BusinessApiError` with code `store_unavailable` when the database cannot be reached, does not answer in
    *   time, or too many statements are waiting
    */
-  rowFor(share: Share | null, build: BuildStatement, lockWaitMs?: number): Promise<TextRow>
+  rowFor(share: Share | null, build: BuildStatement, wait?: StatementWait): Promise<TextRow>
   /** As {@link RecordDatabase.rowFor}, with the columns as bytes. */
-  bytesFor(share: Share | null, build: BuildStatement, lockWaitMs?: number): Promise<ByteRow>
+  bytesFor(share: Share | null, build: BuildStatement, wait?: StatementWait): Promise<ByteRow>
   /** For statements that have made deliveries due. */
   readonly wakeUp: Pick<WakeUpSignal, 'signal'>
 }
@@ -144,10 +151,14 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
 
   const explain = createSchemaFaults(async (build) => toText(await send(OWN_WORK, build, statementTimeoutMs)))
 
-  async function bytesFor(share: Share | null, build: BuildStatement, lockWaitMs = 0): Promise<ByteRow> {
+  async function bytesFor(
+    share: Share | null,
+    build: BuildStatement,
+    { lockMs = 0, atMostMs = Number.POSITIVE_INFINITY }: StatementWait = {},
+  ): Promise<ByteRow> {
     const end = drain.beginStatement()
     try {
-      return await sendUntil(share ?? OWN_WORK, build, statementTimeoutMs + lockWaitMs)
+      return await sendUntil(share ?? OWN_WORK, build, Math.min(statementTimeoutMs + lockMs, atMostMs))
     } catch (error) {
       throw isUnavailable(error) || isConflict(error) ? unavailable(error) : await explain(error)
     } finally {
@@ -155,8 +166,8 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
     }
   }
 
-  async function rowFor(share: Share | null, build: BuildStatement, lockWaitMs = 0): Promise<TextRow> {
-    return toText(await bytesFor(share, build, lockWaitMs))
+  async function rowFor(share: Share | null, build: BuildStatement, wait?: StatementWait): Promise<TextRow> {
+    return toText(await bytesFor(share, build, wait))
   }
 
   const row = (build: BuildStatement): Promise<TextRow> => rowFor(null, build)

@@ -70,7 +70,14 @@ export function createServers(source: Source, session: SessionOptions): Servers 
     for (const [address, target] of plan(addresses)) {
       signal.throwIfAborted()
       try {
-        const connection = await openConnection(options, address, listener, timeoutMs, signal)
+        const connection = await openConnection(
+          options,
+          address,
+          listener,
+          timeoutMs,
+          signal,
+          session.sessions,
+        )
         if (ACCEPTS[target](connection.server)) {
           addressOf.set(connection, address)
           preferred = addresses.indexOf(address)

@@ -7,6 +7,8 @@ import type { Creation, KeyReservation } from '../../writes/creation.ts'
 export interface KeyHolder {
   readonly organizationId: string
   readonly idempotency: Omit<KeyReservation, 'reply'> | null
+  /** See {@link Creation.atMostMs}. */
+  readonly atMostMs?: number | undefined
 }
 
 /** The steps that every simple create statement begins with: {@link reserved} and {@link published}. */

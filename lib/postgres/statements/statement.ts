@@ -1,4 +1,4 @@
-import type { RecordDatabase } from '../connection/database.ts'
+import type { RecordDatabase, StatementWait } from '../connection/database.ts'
 import type { Share } from '../connection/turns.ts'
 
 /** A value that a statement binds. */
@@ -64,7 +64,6 @@ export type Answer<Column extends string, Bytes extends Column> = {
  * Sends a statement, prepared where the connections may, and gives the one row of its answer by name.
  *
  * @param share the organization whose share of the connections the statement takes; null for work of no one organization
- * @param lockWaitMs how long the statement may wait for a lock on top of its ordinary time
  * @throws as {@link RecordDatabase.rowFor}
  */
 export async function ask<Values extends object, Column extends string, Bytes extends Column>(
@@ -72,13 +71,13 @@ export async function ask<Values extends object, Column extends string, Bytes ex
   share: Share | null,
   { text, parameters, columns, bytes }: Statement<Values, Column, Bytes>,
   values: Values & { readonly [Name in keyof Values]: Value },
-  lockWaitMs = 0,
+  wait?: StatementWait,
 ): Promise<Answer<Column, Bytes>> {
   const bound = parameters.map((name) => values[name] as Value)
   const row = await database.bytesFor(
     share,
     (sql, _, answerTag) => sql.unsafe(text, [...bound, answerTag], { prepare: true }),
-    lockWaitMs,
+    wait,
   )
   const answer: Record<string, string | Buffer | null> = {}
   for (const [index, name] of columns.entries()) {

@@ -55,7 +55,11 @@ export async function write<Done, Refusal>(
   reading: Reading<Done, Refusal>,
 ): Promise<Done | Refusal | KeyVerdict> {
   const { organizationId, idempotency } = keyHolder
-  const work = (): Promise<Done | Refusal | KeyVerdict | null> => send(database, keyHolder, build, reading)
+  const calledAt = performance.now()
+  const work = (): Promise<Done | Refusal | KeyVerdict | null> => {
+    const left = leftOf(keyHolder.atMostMs, calledAt)
+    return send(database, { ...keyHolder, atMostMs: left }, build, reading)
+  }
   // In a transaction everything has one connection: there is nobody to wait for.
   if (!idempotency || idempotency.waitMs === null) return (await work()) ?? { outcome: 'in_progress' }
   const name = `${organizationId} ${idempotency.operation} ${idempotency.key}`
@@ -66,13 +70,14 @@ export async function write<Done, Refusal>(
 /** Null when another one held the key for as long as this one could wait. */
 async function send<Done, Refusal>(
   database: RecordDatabase,
-  { organizationId, idempotency }: KeyHolder,
+  { organizationId, idempotency, atMostMs }: KeyHolder,
   build: BuildStatement,
   { done, refused, reply }: Reading<Done, Refusal>,
 ): Promise<Done | Refusal | KeyVerdict | null> {
   const begunAt = performance.now()
   for (let attempt = 0; attempt < RESERVE_ATTEMPTS; attempt++) {
-    const row = await database.rowFor(organizationId, build, idempotency?.waitMs ?? 0).catch((error) => {
+    const wait = { lockMs: idempotency?.waitMs ?? 0, atMostMs: leftOf(atMostMs, begunAt) }
+    const row = await database.rowFor(organizationId, build, wait).catch((error) => {
       // With no time to wait for, it was the host's own lock_timeout, and its transaction has failed.
       if (typeof idempotency?.waitMs === 'number' && isKeyHeld(error.cause)) return null
       throw meaningOf(error)
@@ -91,6 +96,11 @@ async function send<Done, Refusal>(
     }
   }
   return null
+}
+
+/** The time that is left to the caller. */
+function leftOf(atMostMs: number | undefined, begunAt: number): number | undefined {
+  return atMostMs === undefined ? undefined : Math.max(1, atMostMs - (performance.now() - begunAt))
 }
 
 /** The error of the library for a rule that a write breaks; any other error as it is. */
