@@ -31,7 +31,11 @@ const store: BusinessApiStore = {
 const server = createServer(createBusinessApi(store))
 server.listen(Number(PORT), () => console.log('Listening on', server.address()))
 
-process.once('SIGTERM', () => server.close(() => postgres.close()))
+process.once('SIGTERM', () => {
+  server.close(() => postgres.close())
+  // A connection that never sends a whole request would keep the server open for ever.
+  setTimeout(() => server.closeAllConnections(), 5000).unref()
+})
 
 function createTrackerProjects(trackerUrl: string, apiKeys: ApiKeyStore): ProjectStore {
   return {

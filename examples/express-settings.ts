@@ -65,4 +65,6 @@ process.once('SIGTERM', () => {
     await sender.close()
     await store.close()
   })
+  // A connection that never sends a whole request would keep the server open for ever.
+  setTimeout(() => server.closeAllConnections(), 5000).unref()
 })

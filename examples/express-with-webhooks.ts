@@ -41,6 +41,8 @@ const server = app.listen(Number(PORT), () => console.log('Listening on', server
 
 // In the order of the data: no new requests, no new attempts, then the connections.
 process.once('SIGTERM', async () => {
+  // A connection that never sends a whole request would keep the server open for ever.
+  setTimeout(() => server.closeAllConnections(), 5000).unref()
   await new Promise((resolve) => server.close(resolve))
   await loop.stop()
   await sender.close()

@@ -30,4 +30,8 @@ app.use((_request, response) => {
 
 const server = app.listen(Number(PORT), () => console.log('Listening on', server.address()))
 
-process.once('SIGTERM', () => server.close(() => store.close()))
+process.once('SIGTERM', () => {
+  server.close(() => store.close())
+  // A connection that never sends a whole request would keep the server open for ever.
+  setTimeout(() => server.closeAllConnections(), 5000).unref()
+})

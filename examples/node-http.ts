@@ -22,4 +22,8 @@ const server = createServer((request, response) => {
 })
 server.listen(Number(PORT), () => console.log('Listening on', server.address()))
 
-process.once('SIGTERM', () => server.close(() => store.close()))
+process.once('SIGTERM', () => {
+  server.close(() => store.close())
+  // A connection that never sends a whole request would keep the server open for ever.
+  setTimeout(() => server.closeAllConnections(), 5000).unref()
+})

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, connect } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { createPlatform } from '../../lib/platform.ts'
 import { createPostgresStore } from '../../lib/postgres.ts'
@@ -10,7 +10,7 @@ import { createDeveloperSettings } from '../../lib/settings.ts'
 import { receiveWebhook } from '../../lib/webhooks.ts'
 import { createTestDatabase } from '../_database.ts'
 import { call, visit } from './_host.ts'
-import { readBaseUrl, startSource } from './_program.ts'
+import { endProgram, readBaseUrl, startSource } from './_program.ts'
 
 const ORGANIZATION = 'org_1'
 const LOCAL = { allowHttp: true, allowPrivateNetworks: true }
@@ -92,4 +92,19 @@ test('examples/deliver-once delivers the due webhooks and ends', async (t) => {
   assert.equal(await program.exit, 0, program.stderr())
   assert.deepEqual(received.sort(), ['business.created', 'client.created'])
   assert.match(program.stdout(), /delivered: 2/)
+})
+
+test('examples/express-with-webhooks ends on SIGTERM although a connection never sends a whole request', async (t) => {
+  const { env } = await prepare(t)
+  const program = startSource(['examples/express-with-webhooks.ts'], env)
+  const url = new URL(await readBaseUrl(program))
+  const halfOpen = connect(Number(url.port), url.hostname)
+  t.after(() => halfOpen.destroy())
+  halfOpen.on('error', () => {})
+  await once(halfOpen, 'connect')
+  halfOpen.write('GET / HTTP/1.1\r\nHost: x')
+  // The first request shows that the server has read the half of the other one.
+  await fetch(url)
+  await endProgram(program)
+  assert.equal(await program.exit, 0)
 })
