@@ -1,5 +1,7 @@
 -- Retention: what is old is purged in bounded parts, each of which continues where the previous one ended. A part costs the
--- same with a million deliveries and with ten million. 0016-due-deliveries.sql says why each function limits the planner.
+-- same with a million deliveries and with ten million. 0016-due-deliveries.sql says why each function limits the planner. The
+-- functions that purge are planned for each part, which costs little beside the part: a plan that a session made while the
+-- tables were empty may read all deliveries of an organization for each event.
 --
 -- Locks: nothing in use; every object is new.
 
@@ -34,7 +36,7 @@ create function business_api.purge_events(
 ) returns jsonb
 language plpgsql volatile
 set search_path = ''
-set plan_cache_mode = force_generic_plan
+set plan_cache_mode = force_custom_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
@@ -140,7 +142,7 @@ create function business_api.purge_idempotency_keys(
 )
 language plpgsql volatile
 set search_path = ''
-set plan_cache_mode = force_generic_plan
+set plan_cache_mode = force_custom_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
@@ -168,7 +170,7 @@ $$;
 create function business_api.purge_removed_endpoints(place jsonb, endpoint_limit integer) returns jsonb
 language plpgsql volatile
 set search_path = ''
-set plan_cache_mode = force_generic_plan
+set plan_cache_mode = force_custom_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off

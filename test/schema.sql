@@ -1156,7 +1156,7 @@ CREATE OR REPLACE FUNCTION business_api.purge_events(old_before timestamp with t
  RETURNS jsonb
  LANGUAGE plpgsql
  SET search_path TO ''
- SET plan_cache_mode TO 'force_generic_plan'
+ SET plan_cache_mode TO 'force_custom_plan'
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
@@ -1259,7 +1259,7 @@ CREATE OR REPLACE FUNCTION business_api.purge_idempotency_keys(expired_from time
  RETURNS record
  LANGUAGE plpgsql
  SET search_path TO ''
- SET plan_cache_mode TO 'force_generic_plan'
+ SET plan_cache_mode TO 'force_custom_plan'
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
@@ -1336,7 +1336,7 @@ CREATE OR REPLACE FUNCTION business_api.purge_removed_endpoints(place jsonb, end
  RETURNS jsonb
  LANGUAGE plpgsql
  SET search_path TO ''
- SET plan_cache_mode TO 'force_generic_plan'
+ SET plan_cache_mode TO 'force_custom_plan'
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'

@@ -127,6 +127,23 @@ describe('continuePurge() in PostgreSQL', () => {
     assert.equal(await countEvents(), 2499)
   })
 
+  test('a session that purged while the tables were empty finds the deliveries of each event by an index', async () => {
+    const one = database.sql({ max: 1 })
+    const part = (tx: Sql) => tx`select business_api.purge_part(${30 * DAY_MS}, '{}', 500, true, null)`
+    await one.unsafe('analyze business_api.events; analyze business_api.deliveries')
+    for (const _ of [1, 2]) await part(one)
+    await publishOld(20_000)
+    const [read] = await one.begin(async (tx) => {
+      await tx`set local statement_timeout = '10s'`
+      await part(tx)
+      return tx<{ rows: number }[]>`
+        select (seq_tup_read + idx_tup_fetch)::int as rows
+        from pg_stat_xact_user_tables where relid = 'business_api.deliveries'::regclass`
+    })
+    assert.equal(await countEvents(), 19_500)
+    assert.ok((read?.rows ?? Number.POSITIVE_INFINITY) < 20_000, `${read?.rows} rows were read`)
+  })
+
   test('a delivery whose transaction took long is in its period of the log', async () => {
     const list = (until: Date) =>
       store.deliveries.list(ORGANIZATION, { until: until.toISOString() }, 10, null)

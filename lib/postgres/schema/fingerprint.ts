@@ -272,13 +272,13 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '680c176864ea',
     'function publish_event(organization_id text, type text, data jsonb, id text)': '3cf7e6728a9d',
     'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
-      '7b13fe0b7b28',
+      '220198c10be5',
     'function purge_idempotency_keys(expired_from timestamp with time zone, key_limit integer, OUT purged integer, OUT latest timestamp with time zone)':
-      'f7945bd92e9b',
+      '51407e11a035',
     'function purge_lag(retention_ms double precision, walk jsonb)': '2beaa0ac94a4',
     'function purge_part(retention_ms double precision, walk jsonb, part_limit integer, has_endpoints boolean, entry jsonb)':
       'bf37fcfc4f72',
-    'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': 'e845c28d0441',
+    'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': '01dccf86654d',
     'function read_claims(claims jsonb)': '48c4b6cbd94e',
     'function read_deliveries(organizations text[], ids text[])': 'd3161d0db1f8',
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': '5bd7fc938ef8',
