@@ -11,7 +11,8 @@ create table business_api.purge_progress (
   organization_id text collate "C" not null default '',
   -- Age of the events that the latest part was for. Until there is one, the default of a delivery loop.
   retention_ms double precision not null default 2592000000,
-  -- How far the purge has come along events_created_at_idx, and along the expiry of idempotency keys. It never goes back.
+  -- How far the purge has come along events_created_at_idx, and along the expiry of idempotency keys. It goes back only if it
+  -- is beyond the old events: the clock was ahead, or the retention is longer now.
   walk jsonb not null default '{}',
   -- A second purge, which begins with the oldest event each hour: for events that had to stay when the first one came by, for
   -- events published with an old created_at, and for removed endpoints. Null between two of them.
@@ -293,10 +294,17 @@ begin
     );
   end if;
 
+  -- Nor must one that was ahead leave a walk beyond the events that become old from now on.
+  if (progress.walk -> 'event' ->> 'createdAt')::timestamptz > begun_at - retention_ms * interval '1 millisecond' then
+    progress.walk := '{}';
+  end if;
+
   -- Row level security may hide the row: the purge then begins with the oldest event each time.
   part := business_api.purge_part(retention_ms, coalesce(progress.walk, '{}'), part_limit, false, null);
   is_done := (part ->> 'isDone')::boolean;
-  if is_done and progress.revisit is null and coalesce(progress.revisited_at, '-infinity') <= begun_at - interval '1 hour' then
+  if is_done and progress.revisit is null
+    and coalesce(progress.revisited_at not between begun_at - interval '1 hour' and begun_at, true)
+  then
     progress.revisit := '{}';
     progress.revisited_at := begun_at;
   end if;

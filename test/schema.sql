@@ -668,10 +668,17 @@ begin
     );
   end if;
 
+  -- Nor must one that was ahead leave a walk beyond the events that become old from now on.
+  if (progress.walk -> 'event' ->> 'createdAt')::timestamptz > begun_at - retention_ms * interval '1 millisecond' then
+    progress.walk := '{}';
+  end if;
+
   -- Row level security may hide the row: the purge then begins with the oldest event each time.
   part := business_api.purge_part(retention_ms, coalesce(progress.walk, '{}'), part_limit, false, null);
   is_done := (part ->> 'isDone')::boolean;
-  if is_done and progress.revisit is null and coalesce(progress.revisited_at, '-infinity') <= begun_at - interval '1 hour' then
+  if is_done and progress.revisit is null
+    and coalesce(progress.revisited_at not between begun_at - interval '1 hour' and begun_at, true)
+  then
     progress.revisit := '{}';
     progress.revisited_at := begun_at;
   end if;

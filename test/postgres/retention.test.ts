@@ -100,6 +100,20 @@ describe('continuePurge() in PostgreSQL', () => {
     assert.equal((await purge()).events, 1)
   })
 
+  test('a clock that was ahead and is right again keeps no event from its purge', async () => {
+    await publishOld(2)
+    await sql`
+      update business_api.deliveries set state = 'pending' where id = (select min(id) from business_api.deliveries)`
+    const ahead = { createdAt: new Date(Date.now() + DAY_MS), organizationId: ORGANIZATION, id: 'evt_' }
+    await sql`
+      update business_api.purge_progress
+      set walk = ${sql.json({ event: ahead } as never)}, revisited_at = now() - interval '1 minute'`
+    assert.equal((await purge()).events, 1, 'the walk begins again')
+    await sql`update business_api.deliveries set state = 'delivered'`
+    await sql`update business_api.purge_progress set revisited_at = now() + interval '1 day'`
+    assert.equal((await purge()).events, 1, 'and the hourly one does not wait for a day')
+  })
+
   test('comes back once an hour to events that had to stay', async () => {
     await publishOld(2)
     await sql`update business_api.deliveries set state = 'pending' where id = (select min(id) from business_api.deliveries)`

@@ -241,7 +241,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)':
       '4297de468f75',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
-      '3bec23b6c145',
+      '6a46959622e6',
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
       'd07a3a24d1c4',
     'function describe_bucket(full_in double precision, per_second double precision, burst integer)':
