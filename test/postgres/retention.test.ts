@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Sql } from 'postgres'
+import type { ISql, Sql } from 'postgres'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
@@ -143,7 +143,7 @@ describe('continuePurge() in PostgreSQL', () => {
 
   test('a session that purged while the tables were empty finds the deliveries of each event by an index', async () => {
     const one = database.sql({ max: 1 })
-    const part = (tx: Sql) => tx`select business_api.purge_part(${30 * DAY_MS}, '{}', 500, true, null)`
+    const part = (tx: ISql) => tx`select business_api.purge_part(${30 * DAY_MS}, '{}', 500, true, null)`
     await one.unsafe('analyze business_api.events; analyze business_api.deliveries')
     for (const _ of [1, 2]) await part(one)
     await publishOld(20_000)
