@@ -1,5 +1,7 @@
 -- Retention: what is old is purged in bounded parts, each of which continues where the previous one ended. A part costs the
--- same with a million deliveries and with ten million. 0016-due-deliveries.sql says why each function limits the planner.
+-- same with a million deliveries and with ten million. 0016-due-deliveries.sql says why each function limits the planner. The
+-- functions that purge are planned for each part, which costs little beside the part: a plan that a session made while the
+-- tables were empty may read all deliveries of an organization for each event.
 --
 -- Locks: nothing in use; every object is new.
 
@@ -9,7 +11,8 @@ create table business_api.purge_progress (
   organization_id text collate "C" not null default '',
   -- Age of the events that the latest part was for. Until there is one, the default of a delivery loop.
   retention_ms double precision not null default 2592000000,
-  -- How far the purge has come along events_created_at_idx, and along the expiry of idempotency keys. It never goes back.
+  -- How far the purge has come along events_created_at_idx, and along the expiry of idempotency keys. It goes back only if it
+  -- is beyond the old events: the clock was ahead, or the retention is longer now.
   walk jsonb not null default '{}',
   -- A second purge, which begins with the oldest event each hour: for events that had to stay when the first one came by, for
   -- events published with an old created_at, and for removed endpoints. Null between two of them.
@@ -34,7 +37,7 @@ create function business_api.purge_events(
 ) returns jsonb
 language plpgsql volatile
 set search_path = ''
-set plan_cache_mode = force_generic_plan
+set plan_cache_mode = force_custom_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
@@ -140,7 +143,7 @@ create function business_api.purge_idempotency_keys(
 )
 language plpgsql volatile
 set search_path = ''
-set plan_cache_mode = force_generic_plan
+set plan_cache_mode = force_custom_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
@@ -168,7 +171,7 @@ $$;
 create function business_api.purge_removed_endpoints(place jsonb, endpoint_limit integer) returns jsonb
 language plpgsql volatile
 set search_path = ''
-set plan_cache_mode = force_generic_plan
+set plan_cache_mode = force_custom_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
@@ -291,10 +294,17 @@ begin
     );
   end if;
 
+  -- Nor must one that was ahead leave a walk beyond the events that become old from now on.
+  if (progress.walk -> 'event' ->> 'createdAt')::timestamptz > begun_at - retention_ms * interval '1 millisecond' then
+    progress.walk := '{}';
+  end if;
+
   -- Row level security may hide the row: the purge then begins with the oldest event each time.
   part := business_api.purge_part(retention_ms, coalesce(progress.walk, '{}'), part_limit, false, null);
   is_done := (part ->> 'isDone')::boolean;
-  if is_done and progress.revisit is null and coalesce(progress.revisited_at, '-infinity') <= begun_at - interval '1 hour' then
+  if is_done and progress.revisit is null
+    and coalesce(progress.revisited_at not between begun_at - interval '1 hour' and begun_at, true)
+  then
     progress.revisit := '{}';
     progress.revisited_at := begun_at;
   end if;

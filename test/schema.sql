@@ -668,10 +668,17 @@ begin
     );
   end if;
 
+  -- Nor must one that was ahead leave a walk beyond the events that become old from now on.
+  if (progress.walk -> 'event' ->> 'createdAt')::timestamptz > begun_at - retention_ms * interval '1 millisecond' then
+    progress.walk := '{}';
+  end if;
+
   -- Row level security may hide the row: the purge then begins with the oldest event each time.
   part := business_api.purge_part(retention_ms, coalesce(progress.walk, '{}'), part_limit, false, null);
   is_done := (part ->> 'isDone')::boolean;
-  if is_done and progress.revisit is null and coalesce(progress.revisited_at, '-infinity') <= begun_at - interval '1 hour' then
+  if is_done and progress.revisit is null
+    and coalesce(progress.revisited_at not between begun_at - interval '1 hour' and begun_at, true)
+  then
     progress.revisit := '{}';
     progress.revisited_at := begun_at;
   end if;
@@ -1156,7 +1163,7 @@ CREATE OR REPLACE FUNCTION business_api.purge_events(old_before timestamp with t
  RETURNS jsonb
  LANGUAGE plpgsql
  SET search_path TO ''
- SET plan_cache_mode TO 'force_generic_plan'
+ SET plan_cache_mode TO 'force_custom_plan'
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
@@ -1259,7 +1266,7 @@ CREATE OR REPLACE FUNCTION business_api.purge_idempotency_keys(expired_from time
  RETURNS record
  LANGUAGE plpgsql
  SET search_path TO ''
- SET plan_cache_mode TO 'force_generic_plan'
+ SET plan_cache_mode TO 'force_custom_plan'
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
@@ -1336,7 +1343,7 @@ CREATE OR REPLACE FUNCTION business_api.purge_removed_endpoints(place jsonb, end
  RETURNS jsonb
  LANGUAGE plpgsql
  SET search_path TO ''
- SET plan_cache_mode TO 'force_generic_plan'
+ SET plan_cache_mode TO 'force_custom_plan'
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'

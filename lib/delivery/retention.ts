@@ -55,6 +55,13 @@ export function createPurge(
     send({ reason: 'slow', lagMs, failures })
   }
 
+  function judgePart(lagMs: number, waitMs: number): void {
+    judgeLag(lagMs)
+    failures = 0
+    const partMs = waitMs * (PURGE_SHARE / (1 - PURGE_SHARE))
+    limit = partMs > PART_MAX_MS ? halve(limit) : Math.min(PURGE_LIMIT, Math.ceil(limit * 1.1))
+  }
+
   return async () => {
     const report = await store
       .continuePurge({ eventsAfterMs, limit, share: PURGE_SHARE })
@@ -63,10 +70,8 @@ export function createPurge(
         if (++failures === FAILURES_MAX) send({ reason: 'failing', lagMs: null, failures })
         throw error
       })
-    if (report.lagMs !== null) judgeLag(report.lagMs)
-    failures = 0
-    const partMs = report.waitMs * (PURGE_SHARE / (1 - PURGE_SHARE))
-    limit = partMs > PART_MAX_MS ? halve(limit) : Math.min(PURGE_LIMIT, Math.ceil(limit * 1.1))
+    // Null: no part was purged, as another process purges or the purge rests. That says nothing of how parts fare.
+    if (report.lagMs !== null) judgePart(report.lagMs, report.waitMs)
     return report.isDone || report.waitMs
   }
 }

@@ -74,6 +74,20 @@ describe('repeatTask() of a purge', () => {
     assert.deepEqual(notices, [notice, notice])
   })
 
+  test('counts failures and sizes parts by the parts of its own alone, where other processes purge too', async () => {
+    const busy = { ...DONE, lagMs: null }
+    const resting = { ...MORE, waitMs: 30_000, lagMs: null }
+    const { requests, notices } = await repeatPurge([FAILED, busy, FAILED, resting, resting, FAILED, busy])
+    assert.deepEqual(
+      requests.map(({ limit }) => limit),
+      [1000, 500, 500, 250, 250, 250, 125],
+    )
+    assert.deepEqual(
+      notices.map((notice) => notice.kind),
+      ['retention_behind'],
+    )
+  })
+
   test('sends a notice when it has been an hour behind for ten minutes, once until it has caught up', async () => {
     const behind = { ...MORE, lagMs: HOUR_MS + 1 }
     const resting = { ...MORE, lagMs: null }

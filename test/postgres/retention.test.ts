@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Sql } from 'postgres'
+import type { ISql, Sql } from 'postgres'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
@@ -100,6 +100,20 @@ describe('continuePurge() in PostgreSQL', () => {
     assert.equal((await purge()).events, 1)
   })
 
+  test('a clock that was ahead and is right again keeps no event from its purge', async () => {
+    await publishOld(2)
+    await sql`
+      update business_api.deliveries set state = 'pending' where id = (select min(id) from business_api.deliveries)`
+    const ahead = { createdAt: new Date(Date.now() + DAY_MS), organizationId: ORGANIZATION, id: 'evt_' }
+    await sql`
+      update business_api.purge_progress
+      set walk = ${sql.json({ event: ahead } as never)}, revisited_at = now() - interval '1 minute'`
+    assert.equal((await purge()).events, 1, 'the walk begins again')
+    await sql`update business_api.deliveries set state = 'delivered'`
+    await sql`update business_api.purge_progress set revisited_at = now() + interval '1 day'`
+    assert.equal((await purge()).events, 1, 'and the hourly one does not wait for a day')
+  })
+
   test('comes back once an hour to events that had to stay', async () => {
     await publishOld(2)
     await sql`update business_api.deliveries set state = 'pending' where id = (select min(id) from business_api.deliveries)`
@@ -125,6 +139,23 @@ describe('continuePurge() in PostgreSQL', () => {
     }
     assert.equal(purged, 1)
     assert.equal(await countEvents(), 2499)
+  })
+
+  test('a session that purged while the tables were empty finds the deliveries of each event by an index', async () => {
+    const one = database.sql({ max: 1 })
+    const part = (tx: ISql) => tx`select business_api.purge_part(${30 * DAY_MS}, '{}', 500, true, null)`
+    await one.unsafe('analyze business_api.events; analyze business_api.deliveries')
+    for (const _ of [1, 2]) await part(one)
+    await publishOld(20_000)
+    const [read] = await one.begin(async (tx) => {
+      await tx`set local statement_timeout = '10s'`
+      await part(tx)
+      return tx<{ rows: number }[]>`
+        select (seq_tup_read + idx_tup_fetch)::int as rows
+        from pg_stat_xact_user_tables where relid = 'business_api.deliveries'::regclass`
+    })
+    assert.equal(await countEvents(), 19_500)
+    assert.ok((read?.rows ?? Number.POSITIVE_INFINITY) < 20_000, `${read?.rows} rows were read`)
   })
 
   test('a delivery whose transaction took long is in its period of the log', async () => {

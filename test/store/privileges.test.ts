@@ -78,6 +78,8 @@ describe('Least privileges', () => {
       'update business_api.webhook_endpoints set sealed_secret = null',
       'select reply from business_api.idempotency_keys',
       "update business_api.events set body = ''",
+      "update business_api.events set organization_id = ''",
+      "update business_api.idempotency_keys set organization_id = ''",
       'select 1 from business_api.clients',
       'select 1 from business_api.audit_entries',
       'update business_api.invoices set amount_paid = 0',

@@ -241,7 +241,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)':
       '4297de468f75',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
-      '3bec23b6c145',
+      '6a46959622e6',
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
       'd07a3a24d1c4',
     'function describe_bucket(full_in double precision, per_second double precision, burst integer)':
@@ -272,13 +272,13 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '680c176864ea',
     'function publish_event(organization_id text, type text, data jsonb, id text)': '3cf7e6728a9d',
     'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
-      '7b13fe0b7b28',
+      '220198c10be5',
     'function purge_idempotency_keys(expired_from timestamp with time zone, key_limit integer, OUT purged integer, OUT latest timestamp with time zone)':
-      'f7945bd92e9b',
+      '51407e11a035',
     'function purge_lag(retention_ms double precision, walk jsonb)': '2beaa0ac94a4',
     'function purge_part(retention_ms double precision, walk jsonb, part_limit integer, has_endpoints boolean, entry jsonb)':
       'bf37fcfc4f72',
-    'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': 'e845c28d0441',
+    'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': '01dccf86654d',
     'function read_claims(claims jsonb)': '48c4b6cbd94e',
     'function read_deliveries(organizations text[], ids text[])': 'd3161d0db1f8',
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': '5bd7fc938ef8',

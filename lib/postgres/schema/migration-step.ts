@@ -100,7 +100,8 @@ export function createMigrationStep(
 
   /** Another process migrates. */
   async function pauseForOther({ count }: Tries): Promise<void> {
-    const [[pid] = []] = await watch.read(HOLDER)
+    // Only named in messages: to wait takes no second connection, and there may be none left.
+    const [[pid] = []] = await watch.read(HOLDER).catch(() => [])
     const holder = pid == null ? 'another process' : `another process (session ${pid})`
     if (performance.now() >= deadlineAt) {
       throw storeUnavailable(

@@ -195,11 +195,12 @@ const WORKER = merge(BASE, PUBLISHING, {
       ],
       delete: true,
     },
-    // A row is locked before it is deleted, and PostgreSQL lets those lock who may update a column.
-    events: { select: true, update: ['organization_id'], delete: true },
+    // A row is locked before it is deleted, and PostgreSQL lets those lock who may update a column: one that moves no row to
+    // another organization.
+    events: { select: true, update: ['created_at'], delete: true },
     idempotency_keys: {
       select: ['organization_id', 'operation', 'key', 'expires_at'],
-      update: ['organization_id'],
+      update: ['expires_at'],
       delete: true,
     },
     delivery_attempts: { select: true, insert: true, delete: true },
