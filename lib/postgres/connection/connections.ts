@@ -16,13 +16,17 @@ export interface Connections {
   take(timeoutMs: number): Promise<Connection | null>
   /** Gives back a connection that has answered. */
   giveBack(connection: Connection): void
+  /** Gives up a connection, because of the failure of a statement. */
+  giveUp(connection: Connection, error: unknown): void
   /**
-   * Gives up a connection, because of the failure of a statement.
+   * Gives up a connection that has not answered, and all idle connections that have shown no sign of life since: each would
+   * cost a caller the whole of its time.
    *
-   * @param sentAt on the monotonic clock, for a statement without an answer: idle connections that have shown no sign of
-   *   life since then are given up as well, because each would cost a caller the whole of its time
+   * @param sentAt when the statement without an answer was sent, on the monotonic clock
    */
-  giveUp(connection: Connection, error: unknown, sentAt?: number): void
+  giveUpSilent(connection: Connection, sentAt: number): void
+  /** Closes a connection under a statement whose time is over, which is no failure of the connection or the server. */
+  cutOff(connection: Connection): void
   readonly isClosed: boolean
   /** Rejects everything that waits or is under way, and closes the connections, in half a second at most. */
   close(): Promise<void>
@@ -141,11 +145,15 @@ export function createConnections(servers: Servers, maxConnections: number): Con
     dial()
   }
 
-  /** What a given-up connection may still be doing in the server, PostgreSQL ends by its own limits. */
-  function discard(connection: Connection): void {
-    servers.avoid(connection)
+  /** What the connection may still be doing in the server, PostgreSQL ends by its own limits. */
+  function cutOff(connection: Connection): void {
     connection.destroy()
     drop(connection)
+  }
+
+  function discard(connection: Connection): void {
+    servers.avoid(connection)
+    cutOff(connection)
   }
 
   function retire(connection: Connection): void {
@@ -162,9 +170,9 @@ export function createConnections(servers: Servers, maxConnections: number): Con
     }, idleMs).unref()
   }
 
-  function giveUpSilent(sentAt: number): void {
+  function cutOffSilent(since: number): void {
     for (const connection of [...idle]) {
-      if ((answeredAt.get(connection) ?? connection.openedAt) < sentAt) discard(connection)
+      if ((answeredAt.get(connection) ?? connection.openedAt) < since) cutOff(connection)
     }
   }
 
@@ -179,8 +187,12 @@ export function createConnections(servers: Servers, maxConnections: number): Con
       answeredAt.set(connection, performance.now())
       release(connection)
     },
-    giveUp(connection, error, sentAt) {
-      if (sentAt !== undefined) giveUpSilent(sentAt)
+    giveUpSilent(connection, sentAt) {
+      cutOffSilent(sentAt)
+      discard(connection)
+    },
+    cutOff,
+    giveUp(connection, error) {
       const isReadOnly = isReadOnlyServer(error)
       if (isReadOnly) backoff.failed()
       discard(connection)
