@@ -64,7 +64,7 @@ export function createPool(connections: Connections, turns: Turns): Pool {
       return answer
     } catch (error) {
       if (leavesConnectionUsable(error)) connections.giveBack(connection)
-      else if (error !== TIMED_OUT) connections.giveUp(connection, error)
+      else if (error !== TIMED_OUT) connections.giveUp(connection, error, sentAt)
       // A statement that got its turn late had no time for an answer: it tells nothing of the server.
       else if (timeoutMs < wholeMs / 2) connections.cutOff(connection)
       else connections.giveUpSilent(connection, sentAt)
