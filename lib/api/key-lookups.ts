@@ -1,7 +1,7 @@
 import type { ApiKeyStore } from '../access/api-keys.ts'
 import { storeUnavailable } from '../base/errors.ts'
 import { createFairQueue } from '../base/fair-queue.ts'
-import { sleep } from '../base/time.ts'
+import { sleep, withDeadline } from '../base/time.ts'
 
 /** The organizations of API keys. Look-ups decide which requests are judged first, never which are admitted. */
 export interface KeyLookups {
@@ -25,6 +25,8 @@ const REMEMBERED_MAX = 10_000
 const BATCH_MAX = 1000
 /** Pause after a look-up with invented digests, in which more digests gather: a flood in drops costs few statements, too. */
 const GATHER_MS = 5
+/** The next look-up waits for the answer: a store that never gives one must not hold up all unknown keys for ever. */
+const LOOKUP_TIMEOUT_MS = 5000
 /** Digests that wait while a look-up is under way. */
 const WAITING_MAX = 5000
 
@@ -68,7 +70,12 @@ export function createKeyLookups(apiKeys: Pick<ApiKeyStore, 'identify'>): KeyLoo
   /** @returns whether all keys are in force */
   async function lookUp(batch: readonly Lookup[]): Promise<boolean> {
     try {
-      const found = await apiKeys.identify([...new Set(batch.map(({ digest }) => digest))])
+      const digests = [...new Set(batch.map(({ digest }) => digest))]
+      const found = await withDeadline(apiKeys.identify(digests), LOOKUP_TIMEOUT_MS, () => {
+        throw storeUnavailable(
+          `Cannot look up an API key as the store did not answer within ${LOOKUP_TIMEOUT_MS} ms`,
+        )
+      })
       for (const [digest, organizationId] of found) remember(digest, organizationId)
       for (const { digest, resolve } of batch) resolve(found.get(digest) ?? null)
       return batch.every(({ digest }) => found.has(digest))

@@ -19,7 +19,7 @@ const WAITING_MAX = 10_000
  * callers take nearly all of the process's time, however little each answer costs: callers with a valid key wait behind the
  * flood in the event loop. A hundred answers at once and 200 a second go out without delay. Beyond that, answers wait for
  * their turns in round robin of the peers, so that one caller's wrong key is answered soon beside another caller's flood. The
- * pace grows with the number that waits, so that all answers go out in time, and evenly.
+ * pace grows with the largest number that waited, so that all answers go out in time, and evenly.
  *
  * @param deadlineMs the time of a request
  */
@@ -27,10 +27,12 @@ export function createRefusalPace(deadlineMs: number): RefusalPace {
   const waiting = createFairQueue<string, { go(): void }>()
   let credit = BURST
   let creditedAt = performance.now()
+  /** The largest number that waited since nothing waited: a pace that fell with the number would leave a long tail. */
+  let mostWaiting = 0
 
   function addCredit(): void {
     const now = performance.now()
-    const perMs = Math.max(PER_SECOND / 1000, waiting.size / (deadlineMs * WAIT_SHARE))
+    const perMs = Math.max(PER_SECOND / 1000, mostWaiting / (deadlineMs * WAIT_SHARE))
     credit = Math.min(BURST, credit + (now - creditedAt) * perMs)
     creditedAt = now
   }
@@ -39,6 +41,7 @@ export function createRefusalPace(deadlineMs: number): RefusalPace {
     addCredit()
     for (; credit >= 1 && waiting.size > 0; credit--) waiting.shift()?.go()
     if (waiting.size > 0) setTimeout(tick, TICK_MS)
+    else mostWaiting = 0
   }
 
   return async (peer) => {
@@ -53,6 +56,7 @@ export function createRefusalPace(deadlineMs: number): RefusalPace {
     if (waiting.size >= WAITING_MAX) waiting.shiftLongest()?.go()
     await new Promise<void>((go) => {
       waiting.add(peer, { go })
+      mostWaiting = Math.max(mostWaiting, waiting.size)
     })
   }
 }

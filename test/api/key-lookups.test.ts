@@ -87,3 +87,19 @@ test('remembered() holds so many keys, and forgets the one that was used longest
   lookups.forget('0')
   assert.equal(lookups.remembered('0'), undefined)
 })
+
+test('a look-up that the store never answers is given up, and the next one is made', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  let asked = 0
+  const lookups = createKeyLookups({
+    identify: () => (asked++ === 0 ? new Promise(() => {}) : Promise.resolve(new Map([['next', 'org']]))),
+  })
+  const unanswered = lookups.find('first', 'peer')
+  const next = lookups.find('next', 'peer')
+  t.mock.timers.tick(5000)
+  await assert.rejects(unanswered, { code: STORE_UNAVAILABLE })
+  // The pause after a failure begins in this turn of the event loop.
+  await new Promise((resolve) => setImmediate(resolve))
+  t.mock.timers.tick(5000)
+  assert.equal(await next, 'org')
+})

@@ -9,6 +9,8 @@ export interface NetworkProxy {
   readonly size: number
   /** Holds back everything in both directions and keeps all connections open; new ones are accepted and held back. */
   fallSilent(): void
+  /** From now on a connection falls silent for good, by itself, when the client says a text. */
+  silenceAt(text: string): void
   /** Forwards what was held back, and goes on. */
   speak(): void
   /** Forwards on new connections; those that are open stay silent for good. */
@@ -23,11 +25,17 @@ export async function startProxy(databaseUrl: string): Promise<NetworkProxy> {
   const target = new URL(databaseUrl)
   const pairs = new Set<readonly [Socket, Socket]>()
   let isSilent = false
+  let silencing: string | undefined
 
   const server = createServer((near) => {
     const far = connect(Number(target.port), target.hostname)
     const pair = [near, far] as const
     pairs.add(pair)
+    near.on('data', (data: Buffer) => {
+      if (silencing === undefined || !data.includes(silencing)) return
+      near.unpipe(far).pause()
+      far.unpipe(near).pause()
+    })
     for (const [from, to] of [pair, [far, near] as const]) {
       from
         .on('error', () => {})
@@ -52,6 +60,9 @@ export async function startProxy(databaseUrl: string): Promise<NetworkProxy> {
         near.unpipe(far).pause()
         far.unpipe(near).pause()
       }
+    },
+    silenceAt(text) {
+      silencing = text
     },
     speak() {
       isSilent = false

@@ -10,7 +10,7 @@ import { serverOwner } from '../../examples/demo/postgres-machine.ts'
 import { migrate } from '../../lib/postgres.ts'
 import { createTestDatabase } from '../_database.ts'
 import { CERTIFICATE, PRIVATE_KEY } from '../sender/_receiver-certificate.ts'
-import { startProxy } from './_proxy.ts'
+import { type NetworkProxy, startProxy } from './_proxy.ts'
 
 const ENDING = join(import.meta.dirname, '_ending-host.ts')
 const IDLE = join(import.meta.dirname, '_idle-host.ts')
@@ -46,10 +46,17 @@ describe('a process ends in a network that has fallen silent', () => {
   test('with a connection string', async (t) => {
     const database = await createTestDatabase()
     t.after(() => database.drop())
-    await assertEnds(t, database.url)
+    await assertEndsSilent(t, database.url)
   })
 
-  test('over TLS', (t) => assertEnds(t, encrypted.url, '?sslmode=require'))
+  test('over TLS', (t) => assertEndsSilent(t, encrypted.url, '?sslmode=require'))
+
+  test('while the connection that listens waits for its first answer', async (t) => {
+    const proxy = await startProxy(encrypted.url)
+    t.after(() => proxy.close())
+    proxy.silenceAt('listen ')
+    await assertEnds(t, proxy, () => {})
+  })
 
   test('idle connections keep no process alive, with and without TLS', async () => {
     for (const parameters of ['', '?sslmode=require']) {
@@ -71,9 +78,18 @@ async function assertExits(child: ChildProcess, exited: Promise<unknown[]>): Pro
   assert.equal(code, 0, 'the process did not end by itself')
 }
 
-async function assertEnds(t: TestContext, databaseUrl: string, parameters = ''): Promise<void> {
+async function assertEndsSilent(t: TestContext, databaseUrl: string, parameters = ''): Promise<void> {
   const proxy = await startProxy(databaseUrl)
   t.after(() => proxy.close())
+  await assertEnds(t, proxy, () => proxy.fallSilent(), parameters)
+}
+
+async function assertEnds(
+  t: TestContext,
+  proxy: NetworkProxy,
+  fallSilent: () => void,
+  parameters = '',
+): Promise<void> {
   const child = spawn(process.execPath, ['--import', 'tsx', ENDING, proxy.url + parameters], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
@@ -81,7 +97,7 @@ async function assertEnds(t: TestContext, databaseUrl: string, parameters = ''):
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
   assert.equal((await lines.next()).value, '"busy"')
 
-  proxy.fallSilent()
+  fallSilent()
   const exited = once(child, 'exit')
   child.stdin.end()
   const times = JSON.parse((await lines.next()).value) as number[]

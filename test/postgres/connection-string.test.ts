@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { inspect } from 'node:util'
+import postgres from 'postgres'
 import { createInspector } from '../../lib/postgres/schema/inspector.ts'
 import { createPostgresStore, migrate } from '../../lib/postgres.ts'
 
@@ -21,6 +22,11 @@ describe('a connection string that cannot be used', () => {
     'no protocol': `app:${PASSWORD}@localhost/app`,
     'a line break before': `\npostgres://app:${PASSWORD}@localhost/app`,
     'an unknown target_session_attrs': `postgres://app:${PASSWORD}@localhost/app?target_session_attrs=writable`,
+    'no connections': `postgres://app:${PASSWORD}@localhost/app?max=0`,
+    'fewer connections than none': `postgres://app:${PASSWORD}@localhost/app?max=-1`,
+    'half a connection': `postgres://app:${PASSWORD}@localhost/app?max=0.5`,
+    'a number of connections that is none': `postgres://app:${PASSWORD}@localhost/app?max=abc`,
+    'an empty number of connections': `postgres://app:${PASSWORD}@localhost/app?max=`,
   }
   for (const [name, url] of Object.entries(urls)) {
     test(`${name}: a TypeError that repeats no part of it`, async () => {
@@ -38,6 +44,15 @@ describe('a connection string that cannot be used', () => {
     assert.ok(!shown.includes(PASSWORD), shown)
     return true
   }
+})
+
+test('a pool without connections: a RangeError', async () => {
+  const pool = postgres(`postgres://app:${PASSWORD}@localhost/app`, { max: 0 })
+  assert.throws(() => createPostgresStore(pool), {
+    name: 'RangeError',
+    message: /^Cannot use option 'maxConnections' as it must be a whole number from 1 /,
+  })
+  await pool.end()
 })
 
 test('a connection that fails repeats no password, in its message or in its causes', async () => {

@@ -12,6 +12,16 @@ const sql = database.sql({ max: 1 })
 const name = new URL(database.url).pathname.slice(1)
 const { key } = await makeApiKey(database.url, 'org_read_only')
 
+const CONNECTIONS = 10
+
+type Call = () => Promise<number>
+
+async function inTurn(calls: readonly Call[]): Promise<number[]> {
+  const answers: number[] = []
+  for (const call of calls) answers.push(await call())
+  return answers
+}
+
 test('a database that has become read-only: 503, and the connections are given up; then service without a restart', async (t) => {
   const store = createPostgresStore(database.url, { maxConnections: 3 })
   t.after(() => store.close())
@@ -32,6 +42,39 @@ test('a database that has become read-only: 503, and the connections are given u
   // Connections that were kept would be read-only for ever.
   await until('all is served', async () => (await createAtOnce()).every((status) => status === 200), 3000)
 })
+
+for (const [order, run] of [
+  ['one after the other', inTurn],
+  ['at once', (calls: readonly Call[]) => Promise.all(calls.map((call) => call()))],
+] as const) {
+  test(`idle connections that are still read-only cost no request when the server can write again: ${order}`, async (t) => {
+    const store = createPostgresStore(`${database.url}?application_name=${CONNECTIONS}`, {
+      maxConnections: CONNECTIONS,
+    })
+    t.after(() => store.close())
+    const api = createBusinessApi(store, { rateLimit: UNREACHED_RATE_LIMIT, logger: false })
+    const keys: string[] = []
+    while (keys.length < CONNECTIONS) keys.push((await makeApiKey(database.url, `org_${keys.length}`)).key)
+    await sql`alter database ${sql(name)} set default_transaction_read_only = on`
+    const areAllOpen = async (): Promise<boolean> => {
+      await Promise.all(keys.map((_, index) => store.apiKeys.list(`org_${index}`)))
+      const sessions = await sql`select from pg_stat_activity where application_name = ${`${CONNECTIONS}`}`
+      return sessions.length === CONNECTIONS
+    }
+    await until('all connections are open', areAllOpen, 5000)
+    await sql`set default_transaction_read_only = off`
+    await sql`alter database ${sql(name)} reset default_transaction_read_only`
+
+    const statuses = await run(
+      keys.map((key) => async () => {
+        const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+        const call = { method: 'POST', headers, body: '{"name":"Atlas"}' }
+        return (await api(new Request('http://localhost/api/v1/clients', call))).status
+      }),
+    )
+    assert.deepEqual(new Set(statuses), new Set([200]))
+  })
+}
 
 test('target_session_attrs=read-write: a read-only server is not used, not even to read', async (t) => {
   await sql`alter database ${sql(name)} set default_transaction_read_only = on`

@@ -2,7 +2,7 @@ import { storeUnavailable } from '../../base/errors.ts'
 import { withDeadline } from '../../base/time.ts'
 import type { Connection } from './connection.ts'
 import { createDialBackoff } from './dial-backoff.ts'
-import { isConnectionLost, isReadOnlyServer, refusesSessions, unavailable } from './driver-faults.ts'
+import { isConnectionLost, isReadOnlyServer, openFailure } from './driver-faults.ts'
 import type { Servers } from './servers.ts'
 
 /** The open connections of a store, each taken by one statement at a time. */
@@ -17,12 +17,21 @@ export interface Connections {
   /** Gives back a connection that has answered. */
   giveBack(connection: Connection): void
   /**
-   * Gives up a connection, because of the failure of a statement.
+   * Gives up a connection, because of the failure of a statement. What closed it or made its server read-only has most often
+   * befallen the idle connections too: they are given up as well.
    *
-   * @param sentAt on the monotonic clock, for a statement without an answer: idle connections that have shown no sign of
-   *   life since then are given up as well, because each would cost a caller the whole of its time
+   * @param sentAt when the statement was sent, on the monotonic clock
    */
-  giveUp(connection: Connection, error: unknown, sentAt?: number): void
+  giveUp(connection: Connection, error: unknown, sentAt: number): void
+  /**
+   * Gives up a connection that has not answered, and all idle connections that have shown no sign of life since: each would
+   * cost a caller the whole of its time.
+   *
+   * @param sentAt when the statement without an answer was sent, on the monotonic clock
+   */
+  giveUpSilent(connection: Connection, sentAt: number): void
+  /** Closes a connection under a statement whose time is over, which is no failure of the connection or the server. */
+  cutOff(connection: Connection): void
   readonly isClosed: boolean
   /** Rejects everything that waits or is under way, and closes the connections, in half a second at most. */
   close(): Promise<void>
@@ -43,6 +52,8 @@ export function createConnections(servers: Servers, maxConnections: number): Con
   const backoff = createDialBackoff()
   const closing = new AbortController()
   let dials = 0
+  /** On the monotonic clock: connections that were opened earlier may lead to a server that cannot write. */
+  let readOnlyAt = 0
   let nextDial: NodeJS.Timeout | undefined
 
   // --- Connections are taken and given back ---
@@ -65,7 +76,8 @@ export function createConnections(servers: Servers, maxConnections: number): Con
   function release(connection: Connection): void {
     if (!connections.has(connection)) return
     const [next] = waiting
-    if (performance.now() > (endsAt.get(connection) ?? 0)) retire(connection)
+    if (performance.now() > (endsAt.get(connection) ?? 0) || connection.openedAt < readOnlyAt)
+      retire(connection)
     else if (next === undefined) keepIdle(connection)
     else if (waiting.delete(next)) next.resolve(connection)
   }
@@ -141,11 +153,15 @@ export function createConnections(servers: Servers, maxConnections: number): Con
     dial()
   }
 
-  /** What a given-up connection may still be doing in the server, PostgreSQL ends by its own limits. */
-  function discard(connection: Connection): void {
-    servers.avoid(connection)
+  /** What the connection may still be doing in the server, PostgreSQL ends by its own limits. */
+  function cutOff(connection: Connection): void {
     connection.destroy()
     drop(connection)
+  }
+
+  function discard(connection: Connection): void {
+    servers.avoid(connection)
+    cutOff(connection)
   }
 
   function retire(connection: Connection): void {
@@ -162,9 +178,21 @@ export function createConnections(servers: Servers, maxConnections: number): Con
     }, idleMs).unref()
   }
 
-  function giveUpSilent(sentAt: number): void {
+  function giveUpReadOnly(connection: Connection, error: unknown): void {
+    // One of many that went to the server before it was known to be read-only: tells nothing new.
+    const isNews = connection.openedAt >= readOnlyAt
+    if (isNews) {
+      backoff.failed()
+      readOnlyAt = performance.now()
+      for (const unused of [...idle]) cutOff(unused)
+    }
+    discard(connection)
+    if (isNews) rejectIfStranded(error)
+  }
+
+  function cutOffSilent(since: number): void {
     for (const connection of [...idle]) {
-      if ((answeredAt.get(connection) ?? connection.openedAt) < sentAt) discard(connection)
+      if ((answeredAt.get(connection) ?? connection.openedAt) < since) cutOff(connection)
     }
   }
 
@@ -179,12 +207,15 @@ export function createConnections(servers: Servers, maxConnections: number): Con
       answeredAt.set(connection, performance.now())
       release(connection)
     },
-    giveUp(connection, error, sentAt) {
-      if (sentAt !== undefined) giveUpSilent(sentAt)
-      const isReadOnly = isReadOnlyServer(error)
-      if (isReadOnly) backoff.failed()
+    giveUpSilent(connection, sentAt) {
+      cutOffSilent(sentAt)
       discard(connection)
-      if (isReadOnly) rejectIfStranded(error)
+    },
+    cutOff,
+    giveUp(connection, error, sentAt) {
+      if (isReadOnlyServer(error)) return giveUpReadOnly(connection, error)
+      if (isConnectionLost(error)) cutOffSilent(sentAt)
+      discard(connection)
     },
     get isClosed() {
       return closing.signal.aborted
@@ -208,17 +239,6 @@ interface Waiter {
 
 /** For the goodbye to the server, after which a socket is closed in any case. */
 const GOODBYE_MS = 500
-
-/** Left as it is where the statement is worth another try, which it then gets. */
-function openFailure(error: unknown): unknown {
-  if (refusesSessions(error)) {
-    return storeUnavailable(
-      "Cannot use PostgreSQL as its pooler refuses session parameters: set option 'sessions' to false",
-      error,
-    )
-  }
-  return isConnectionLost(error) ? error : unavailable(error)
-}
 
 function closed(): Error {
   return storeUnavailable('Cannot use PostgreSQL as the store is closed')

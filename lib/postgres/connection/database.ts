@@ -4,7 +4,13 @@ import { sleep } from '../../base/time.ts'
 import { createSchemaFaults, type ExplainError } from '../schema/schema-fault.ts'
 import { createConnections } from './connections.ts'
 import { createDrain } from './drain.ts'
-import { isConflict, isConnectionLost, isUnavailable, unavailable } from './driver-faults.ts'
+import {
+  isConflict,
+  isConnectionLost,
+  isReadOnlyServer,
+  isUnavailable,
+  unavailable,
+} from './driver-faults.ts'
 import { createPool, type RawRows, type Statement } from './pool.ts'
 import { createServers } from './servers.ts'
 import { readSource } from './source.ts'
@@ -110,7 +116,7 @@ export interface CloseOptions {
 export function createDatabase(source: Sql | string, options: DatabaseOptions = {}): Database {
   const readable = readSource(source)
   const { prepare, sessions = true } = options
-  const maxConnections = readWhole('maxConnections', options.maxConnections, readable.maxConnections)
+  const maxConnections = readWhole('maxConnections', options.maxConnections ?? readable.maxConnections, 10)
   const statementTimeoutMs = readWhole('statementTimeoutMs', options.statementTimeoutMs, 5000)
   const maxPending = readWhole('maxPending', options.maxPending, 1000)
   const servers = createServers(readable, { prepare, sessions, statementTimeoutMs })
@@ -142,7 +148,8 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
       return await send(share, build, timeoutMs)
     } catch (error) {
       const leftMs = timeoutMs - (performance.now() - begunAt)
-      const isWorthwhile = isConflict(error) || (isConnectionLost(error) && attempt === 1)
+      const hasFailedServer = isConnectionLost(error) || isReadOnlyServer(error)
+      const isWorthwhile = isConflict(error) || (hasFailedServer && attempt === 1)
       if (!isWorthwhile || leftMs <= 0) throw error
       if (isConflict(error)) await sleep(Math.random() * Math.min(attempt, CONFLICT_PAUSE_MAX_MS))
       return sendUntil(share, build, leftMs, attempt + 1)

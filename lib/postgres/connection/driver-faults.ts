@@ -103,8 +103,19 @@ export function isReadOnlyServer(error: unknown): boolean {
 const PROTOCOL_VIOLATION = '08P01'
 
 /** True if a pooler in transaction mode has refused a connection because of its session parameters, as PgBouncer does. */
-export function refusesSessions(error: unknown): boolean {
+function refusesSessions(error: unknown): boolean {
   return codeOf(error) === PROTOCOL_VIOLATION && /startup parameter/.test(textOf(error, 'message'))
+}
+
+/** What a statement is told when no connection could be opened: a lost connection as it is, as the statement gets another try. */
+export function openFailure(error: unknown): unknown {
+  if (refusesSessions(error)) {
+    return storeUnavailable(
+      "Cannot use PostgreSQL as its pooler refuses session parameters: set option 'sessions' to false",
+      error,
+    )
+  }
+  return isConnectionLost(error) ? error : unavailable(error)
 }
 
 /** True if a connection can be used again after the failure of a statement: the server has refused only that statement. */

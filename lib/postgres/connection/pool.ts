@@ -51,6 +51,7 @@ export function createPool(connections: Connections, turns: Turns): Pool {
     connection: Connection,
     build: (sql: Sql) => Statement,
     timeoutMs: number,
+    wholeMs: number,
     read: (rows: RawRows) => T,
   ): Promise<T> {
     const sentAt = performance.now()
@@ -63,7 +64,10 @@ export function createPool(connections: Connections, turns: Turns): Pool {
       return answer
     } catch (error) {
       if (leavesConnectionUsable(error)) connections.giveBack(connection)
-      else connections.giveUp(connection, error, error === TIMED_OUT ? sentAt : undefined)
+      else if (error !== TIMED_OUT) connections.giveUp(connection, error, sentAt)
+      // A statement that got its turn late had no time for an answer: it tells nothing of the server.
+      else if (timeoutMs < wholeMs / 2) connections.cutOff(connection)
+      else connections.giveUpSilent(connection, sentAt)
       throw error
     }
   }
@@ -71,13 +75,14 @@ export function createPool(connections: Connections, turns: Turns): Pool {
   async function runInTurn<T>(
     build: (sql: Sql) => Statement,
     timeoutMs: number,
+    wholeMs: number,
     read: (rows: RawRows) => T,
   ): Promise<T> {
     const begunAt = performance.now()
     const connection = await take(timeoutMs)
     if (connection === null) throw TIMED_OUT
     try {
-      return await send(connection, build, timeoutMs - (performance.now() - begunAt), read)
+      return await send(connection, build, timeoutMs - (performance.now() - begunAt), wholeMs, read)
     } catch (error) {
       if (connections.isClosed) throw storeUnavailable('Cannot use PostgreSQL as the store was closed', error)
       throw error
@@ -89,7 +94,7 @@ export function createPool(connections: Connections, turns: Turns): Pool {
       const begunAt = performance.now()
       if (!(await turns.take(share, timeoutMs))) throw unanswered(timeoutMs)
       try {
-        return await runInTurn(build, timeoutMs - (performance.now() - begunAt), read)
+        return await runInTurn(build, timeoutMs - (performance.now() - begunAt), timeoutMs, read)
       } catch (error) {
         throw error === TIMED_OUT ? unanswered(timeoutMs) : error
       } finally {

@@ -12,7 +12,7 @@ export type TargetSessionAttributes =
   | 'standby'
   | 'prefer-standby'
 
-/** A checked connection string, or a host's pool. */
+/** A checked connection string, or a host's pool as it is. */
 export interface Source {
   /** The connections that the source allows at most. */
   readonly maxConnections: number
@@ -57,9 +57,10 @@ function readConnectionString(url: string): Source {
   const parameters = new URLSearchParams(url.split('?')[1])
   const target = parameters.get('target_session_attrs')
   readTargetSessionAttributes(target)
+  const maxConnections = readMaxConnections(parameters.get('max'))
   let read: DriverOptions | undefined
   return {
-    maxConnections: Number(parameters.get('max') ?? DEFAULT_MAX_CONNECTIONS),
+    maxConnections,
     options: () => {
       read ??= readOptions(url)
       return read
@@ -109,6 +110,12 @@ function readOptions(url: string): DriverOptions {
     // Without the error as a cause: ERR_INVALID_URL has the connection string in `input`.
     throw unusable(`it must be like ${FORM}`)
   }
+}
+
+function readMaxConnections(value: string | null): number {
+  const max = value === null ? DEFAULT_MAX_CONNECTIONS : Number(value)
+  if (Number.isInteger(max) && max > 0) return max
+  throw unusable('max must be a whole number above 0')
 }
 
 function readTargetSessionAttributes(value: unknown): TargetSessionAttributes {

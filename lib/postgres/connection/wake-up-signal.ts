@@ -120,9 +120,12 @@ function listen(open: Servers['open'], onNotify: () => void): { end(): void } {
 
   async function listenOnce(): Promise<void> {
     const connection = await open({ onNotify, onClosed: () => wakeUp() }, ending.signal)
+    // LISTEN in a silent network would keep the process alive until its time is over.
+    ending.signal.addEventListener('abort', connection.destroy)
     try {
       await keepListening(connection)
     } finally {
+      ending.signal.removeEventListener('abort', connection.destroy)
       connection.destroy()
     }
   }
