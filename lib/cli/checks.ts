@@ -147,6 +147,7 @@ const LAG_FAIL_MS = 24 * 60 * 60_000
 
 /** Whether old events are purged in time. */
 export function checkRetention({ retentionMs, purgedAgoMs, lagMs }: RetentionState): Finding {
+  if (lagMs === null) return { level: 'warn', message: 'the state of the purge is not known' }
   if (retentionMs === null) return { level: 'ok', message: 'events are kept for ever' }
   const kept = formatDuration(retentionMs)
   const last = purgedAgoMs === null ? 'never ran' : `last succeeded ${formatDuration(purgedAgoMs)} ago`

@@ -9,6 +9,7 @@ import type {
 } from '../webhooks/deliveries.ts'
 import { countInEntry, isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './connection/database.ts'
+import type { Statement } from './connection/pool.ts'
 import {
   matchKeptEndpoint,
   matchPeriod,
@@ -26,9 +27,10 @@ export async function listDeliveries(
   limit: number,
   before: string | null,
 ): Promise<readonly Delivery[]> {
-  const [deliveries] = await database.rowFor(
-    organizationId,
-    (sql, answerTag) => sql`
+  const [deliveries] = await database.rowFor(organizationId, (sql, answerTag) =>
+    planned(
+      filter,
+      sql`
       select coalesce(pg_catalog.json_agg(item), '[]')::text, ${answerTag} from (
         select ${columns(sql)}
         from (${selectDeliveries(sql, { organizationId, filter, limit, before, order: 'newest' })}) as selected
@@ -39,6 +41,7 @@ export async function listDeliveries(
         order by delivery.id desc
         limit ${limit}::int
       ) as item`,
+    ),
   )
   return JSON.parse(deliveries ?? '[]') as Delivery[]
 }
@@ -51,12 +54,14 @@ export async function countDeliveries(
   max: number,
 ): Promise<number> {
   const selection = { organizationId, filter, limit: max, order: 'newest' } as const
-  const [count] = await database.rowFor(
-    organizationId,
-    (sql, answerTag) => sql`
+  const [count] = await database.rowFor(organizationId, (sql, answerTag) =>
+    planned(
+      filter,
+      sql`
       select count(*)::text, ${answerTag} from (
         select 1 from (${selectRanges(sql, selection)}) as selected limit ${max}::int
       ) as found`,
+    ),
   )
   return Number(count)
 }
@@ -107,9 +112,10 @@ export async function recoverDeliveries(
   database: Database,
   { organizationId, ids, filter, limit, entry }: RecoveryRequest,
 ): Promise<readonly string[]> {
-  const [recovered] = await database.rowFor(
-    organizationId,
-    (sql, answerTag) => sql`
+  const [recovered] = await database.rowFor(organizationId, (sql, answerTag) =>
+    planned(
+      filter,
+      sql`
       with wanted as (
         select delivery.id from business_api.deliveries delivery
         where delivery.organization_id = ${organizationId}::text
@@ -139,6 +145,7 @@ export async function recoverDeliveries(
         select subject.id from (values (${entry.subjectId}::text)) as subject (id)
         where subject.id = any (${textArray(sql, ids ?? [])}) and ${isRecorded(sql, organizationId, entry)}
       ) as item`,
+    ),
   )
   return JSON.parse(recovered ?? '[]') as string[]
 }
@@ -171,6 +178,16 @@ export async function cancelDelivery(
       select (exists (select 1 from cancelled) or exists (select 1 from present where is_repeat))::text, ${answerTag}`,
   )
   return wasPending === 'true'
+}
+
+/**
+ * Has a statement with a condition on the type of event planned each time: a plan that a session made while the tables were
+ * empty may read all events for each delivery. A pending query keeps its options where postgres.js documents none for a
+ * statement in a template.
+ */
+function planned<Query extends Statement>({ type }: DeliveryFilter, statement: Query): Query {
+  if (type !== undefined) Object.assign((statement as { options?: object }).options ?? {}, { prepare: false })
+  return statement
 }
 
 /** The final states: of deliveries that can be sent again. */

@@ -44,8 +44,8 @@ export interface RetentionState {
   readonly retentionMs: number | null
   /** Milliseconds since the latest part of a purge; null: there was none. */
   readonly purgedAgoMs: number | null
-  /** By how much the oldest event that the purge has not come to is older than `retentionMs`, in milliseconds. */
-  readonly lagMs: number
+  /** By how much the oldest event that the purge has not come to is older than `retentionMs`, in milliseconds; null: unknown. */
+  readonly lagMs: number | null
 }
 
 /** Reads how far the purge of the delivery loops is. */
@@ -62,7 +62,7 @@ export async function readRetention(database: Database): Promise<RetentionState>
             )
             from business_api.purge_progress progress where progress.organization_id = ''
           ),
-          '{"retentionMs": null, "purgedAgoMs": null, "lagMs": 0}'
+          '{"retentionMs": null, "purgedAgoMs": null, "lagMs": null}'
         )::text,
         ${answerTag}`,
   )

@@ -300,6 +300,9 @@ describe('deliveries', () => {
     await store.deliveries.continuePurge({ eventsAfterMs: 1000 * 365 * 86_400_000, limit: 10, share: 0.5 })
     assert.equal((await diagnose('retention')).message, 'events are kept for ever')
     assert.match(textOf(await run('status')), /^Old events +kept for ever$/m)
+    await sql`delete from business_api.purge_progress`
+    assert.equal((await diagnose('retention')).message, 'the state of the purge is not known')
+    await sql`insert into business_api.purge_progress default values`
     await store.close()
   })
 })

@@ -5,6 +5,7 @@ import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { toEventRecord } from '../../lib/writes/event-envelope.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { organizationOf } from '../_many-deliveries.ts'
 
 // What is PostgreSQL's own about deliveries: locks, and what a claim looks at.
 
@@ -131,4 +132,38 @@ describe('deliveries in PostgreSQL', () => {
     await sql`update business_api.deliveries set state = 'delivered' where organization_id = 'org_old'`
     assert.equal((await purge()).events, 1)
   })
+
+  test('a session that listed a type while the tables were empty reads each event by its key once they are not', async () => {
+    const fresh = await createTestDatabase()
+    const tables = fresh.sql({ max: 1 })
+    const lists = createPostgresStore(fresh.url, { maxConnections: 1 })
+    const list = (type: string) => lists.deliveries.list(organizationOf(0), { type }, 10, null)
+    await tables.unsafe('analyze business_api.events; analyze business_api.deliveries')
+    for (let times = 0; times < 10; times++) await list('client.created')
+    await tables.unsafe(`
+      alter table business_api.events set (autovacuum_enabled = false);
+      alter table business_api.deliveries set (autovacuum_enabled = false)`)
+    for (let times = 0; times < 10; times++) await list('client.created')
+    await insertDelivered(tables, 20_000)
+    assert.deepEqual(await list('client.created'), [], 'within the 5 s of a statement')
+    assert.equal((await list('project.completed')).length, 10)
+    await lists.close()
+    await fresh.drop()
+  })
 })
+
+/** Inserts delivered deliveries of an event each, and leaves the statistics of the tables as they are. */
+async function insertDelivered(sql: Sql, count: number): Promise<void> {
+  await sql`
+    with event as (
+      insert into business_api.events (organization_id, id, type, created_at, body)
+      select ${organizationOf(0)}, 'evt_' || lpad(number::text, 26, '0'), 'project.completed', now(), '{}'
+      from generate_series(1, ${count}::int) as number
+    )
+    insert into business_api.deliveries
+      (organization_id, id, event_id, endpoint_id, state, due_at, created_at, attempts, finished_at)
+    select
+      ${organizationOf(0)}, 'dlv_' || lpad(number::text, 26, '0'), 'evt_' || lpad(number::text, 26, '0'), 'we_1',
+      'delivered', now(), now(), 1, now()
+    from generate_series(1, ${count}::int) as number`
+}

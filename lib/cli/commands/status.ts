@@ -93,6 +93,7 @@ function describeBacklog({ due, oldestDueMs }: Backlog): string {
 }
 
 function describeRetention({ retentionMs, purgedAgoMs, lagMs }: RetentionState): string {
+  if (lagMs === null) return 'not known'
   if (retentionMs === null) return 'kept for ever'
   const behind = lagMs === 0 ? '' : `, ${formatDuration(lagMs)} behind`
   const last = purgedAgoMs === null ? 'not yet' : `${formatDuration(purgedAgoMs)} ago`

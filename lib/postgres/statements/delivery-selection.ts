@@ -173,14 +173,17 @@ export function matchPeriod(sql: Sql, { since, until }: DeliveryFilter): Fragmen
     ${until === undefined ? sql`` : sql`and delivery.created_at < ${until}::text::timestamptz and delivery.id < ${idPrefixAt('dlv', Date.parse(until) + LATE_ID_MS)}::text`}`
 }
 
-/** The condition that a delivery is of a type of event. */
+/**
+ * The condition that a delivery is of a type of event: read for each delivery by the event's key, as a join could begin with
+ * the events where statistics are missing.
+ */
 export function matchType(sql: Sql, type: string): Fragment {
   return sql`
-    and exists (
-      select 1 from business_api.events event
+    and (
+      select event.type from business_api.events event
       where event.organization_id = delivery.organization_id and event.id = delivery.event_id
-        and event.type = ${type}::text
-    )`
+      limit 1
+    ) = ${type}::text`
 }
 
 /** The condition that a delivery's endpoint is not removed. */
