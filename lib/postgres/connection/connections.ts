@@ -136,6 +136,11 @@ export function createConnections(servers: Servers, maxConnections: number): Con
   }
 
   function accept(connection: Connection): void {
+    // Opened in the moment in which the closing began, which closes only connections that it knows.
+    if (closing.signal.aborted) {
+      connection.destroy()
+      return
+    }
     // A server that cannot write has not come back yet.
     if (!connection.server.isReadOnly) backoff.succeeded()
     connections.add(connection)
