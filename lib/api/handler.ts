@@ -50,7 +50,7 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     return beginExchange({ request, query, requestId, peer }, deadlineMs)
   }
 
-  /** For a host whose ids or clock are broken: the answer has an id all the same. */
+  /** Answers a request of a host with broken ids or a broken clock, with an id of the library's own. */
   function failWithoutId(error: unknown, request: ApiRequest): ApiReply {
     const requestId = spareIds('req')
     return fail(error, beginExchange({ request, query: '', requestId, peer: () => '' }, deadlineMs))

@@ -14,16 +14,16 @@ import { formatDuration } from './durations.ts'
 import { formatCount } from './progress.ts'
 import { judgeSecrets } from './sealing-check.ts'
 
-/** What the doctor has found. */
+/** One finding of the doctor. */
 export interface Check {
-  /** Stays the same from version to version: programs ask for it. */
+  /** Stays the same from version to version, for programs. */
   readonly name: string
-  /** `warn`: works, but not as well as it should, or not for long. */
+  /** `warn`: works now, but not well, or not for long. */
   readonly level: 'ok' | 'warn' | 'fail'
   readonly message: string
-  /** What exactly, one by one. */
+  /** The objects of the finding, one by one. */
   readonly details?: readonly string[]
-  /** What to do. */
+  /** The remedy. */
   readonly advice?: string
 }
 
@@ -32,7 +32,7 @@ type Finding = Omit<Check, 'name'>
 /** As the README says. */
 const POSTGRES_MIN = 140_000
 
-/** Whether the server is one that the schema is written for. */
+/** Checks that the server is new enough for the schema. */
 export function checkVersion({ version, versionNumber }: ServerState): Check {
   if (versionNumber >= POSTGRES_MIN) return { name: 'version', level: 'ok', message: `PostgreSQL ${version}` }
   return {
@@ -44,10 +44,10 @@ export function checkVersion({ version, versionNumber }: ServerState): Check {
 }
 
 const CLOCK_WARN_MS = 2000
-/** Subscribers refuse a signature that is 5 minutes off: nobody should come near that. */
+/** Far below the 5 minutes after which subscribers refuse a signature. */
 const CLOCK_FAIL_MS = 60_000
 
-/** Whether the database and this machine agree on the time. Signatures, leases and expiries are by the database's. */
+/** Compares the clocks of the database and of this machine. The database's clock decides signatures, leases and expiries. */
 export function checkClock({ clockAheadMs, clockErrorMs }: ServerState): Check {
   const difference = Math.max(0, Math.abs(clockAheadMs) - clockErrorMs)
   const direction = clockAheadMs > 0 ? 'ahead of' : 'behind'
@@ -62,7 +62,7 @@ export function checkClock({ clockAheadMs, clockErrorMs }: ServerState): Check {
   }
 }
 
-/** Whether the schema is the one of this version. */
+/** Checks that the schema is the one of this version. */
 export function checkMigrations(schema: SchemaState): Finding {
   const { current, latest, pending, newer, renamed } = schema
   const [first] = renamed
@@ -85,7 +85,7 @@ export function checkMigrations(schema: SchemaState): Finding {
 const GAP_ADVICE =
   'do not migrate: if what they make is there (business-api-kit migrate --print, without a database), restore their rows, else a backup'
 
-/** Whether the schema is still what the migrations have made. */
+/** Checks that the schema is still as the migrations have made it. */
 export function checkSchema(drift: SchemaDrift | null): Finding {
   if (drift === null) {
     return { level: 'warn', message: 'cannot be judged, as this version does not know what it should be' }
@@ -116,7 +116,7 @@ export function checkSchema(drift: SchemaDrift | null): Finding {
 /** Running loops set a lease free within a second of its end. */
 const LEASE_FAIL_MS = 60_000
 
-/** Whether processes have died that nobody has taken over from. */
+/** Checks for leases of dead processes that no other process has taken over. */
 export function checkLeases({ count, oldestMs }: EndedLeases): Finding {
   if (oldestMs < LEASE_FAIL_MS) return { level: 'ok', message: 'none is stuck' }
   return {
@@ -129,7 +129,7 @@ export function checkLeases({ count, oldestMs }: EndedLeases): Finding {
 const BACKLOG_WARN_MS = 60_000
 const BACKLOG_FAIL_MS = 15 * 60_000
 
-/** Whether deliveries are made about when they are due. */
+/** Checks that deliveries are made about when they are due. */
 export function checkBacklog({ due, oldestDueMs }: Backlog): Finding {
   if (due === 0) return { level: 'ok', message: 'nothing is due' }
   const message = `${formatCount(due)} due, the oldest for ${formatDuration(oldestDueMs)}`
@@ -171,7 +171,7 @@ const UNSEALED_ADVICE =
   'set BUSINESS_API_SECRET_KEYS, and run: business-api-kit endpoints reseal --allow-plaintext-secrets'
 const RESEAL_ADVICE = 'run: business-api-kit endpoints reseal --allow-plaintext-secrets'
 
-/** Whether the signing secrets can be opened with the keys that are given here. */
+/** Checks that the given keys open the signing secrets. */
 export function checkSecrets(stored: readonly StoredSecrets[], secretKeys: readonly string[]): Finding {
   const { total, unopened, open } = judgeSecrets(stored, secretKeys)
   if (unopened > 0) {
