@@ -2,7 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { startPostgres } from '../../../examples/demo/postgres.ts'
-import type { BusinessStore } from '../../../lib/business-store.ts'
+import type { BusinessApiStore } from '../../../lib/business-store.ts'
 import { createPostgresStore, migrate } from '../../../lib/postgres.ts'
 import {
   addEndpoint,
@@ -62,7 +62,7 @@ interface Measured {
 }
 
 async function measure(
-  store: BusinessStore,
+  store: BusinessApiStore,
   deliverer: ChildProcess,
   beside: string | null,
   seconds: number,
