@@ -1,6 +1,7 @@
 import { storeUnavailable } from '../base/errors.ts'
 import { withDeadline } from '../base/time.ts'
 import type { ApiRequest } from '../http/message.ts'
+import type { Credentials } from './authenticate.ts'
 
 /** A request with the time that is left to answer it. */
 export interface Exchange {
@@ -8,6 +9,7 @@ export interface Exchange {
   /** The part of the target after the `?`. */
   readonly query: string
   readonly requestId: string
+  readonly credentials: Credentials
   /** On the monotonic clock, in milliseconds. */
   readonly deadlineAt: number
   /** Names the group of callers that take turns as one. */
@@ -26,7 +28,7 @@ export interface Exchange {
  * @param deadlineMs milliseconds until the answer is due
  */
 export function beginExchange(
-  about: Pick<Exchange, 'request' | 'query' | 'requestId' | 'peer'>,
+  about: Pick<Exchange, 'request' | 'query' | 'requestId' | 'credentials' | 'peer'>,
   deadlineMs: number,
 ): Exchange {
   const deadlineAt = performance.now() + deadlineMs

@@ -9,6 +9,8 @@ import { Refusal, refusals } from '../http/refusal.ts'
 import { bareReply, jsonReply } from '../http/reply.ts'
 import { createReport, type Report } from '../http/report.ts'
 import { buildOpenApiDocument } from '../openapi/document.ts'
+import { type Authentication, createAuthentication } from './authenticate.ts'
+import { createEntrance } from './entrance.ts'
 import { beginExchange, type Exchange } from './exchange.ts'
 import { createOpenApiReply } from './openapi-reply.ts'
 import { createOperations, type Fail } from './operations.ts'
@@ -29,7 +31,9 @@ export interface ApiHandler extends Handler {
 export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions): ApiHandler {
   const { basePath, deadlineMs, peerAddress } = resolved
   const fail = createFail(createReport(resolved.logger, resolved.onError))
-  const router = createRouter(store, resolved, fail)
+  const authentication = createAuthentication(store.apiKeys)
+  const router = createRouter(store, authentication, resolved, fail)
+  const enterUnknown = createEntrance()
   const spareIds = createIds()
 
   async function answer(path: string, exchange: Exchange): Promise<ApiReply | null> {
@@ -47,13 +51,14 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
       throw new TypeError("Cannot use option 'ids' because it made no id for a request")
     const header = (name: string): string | undefined => request.header(name)
     const peer = (): string => peerOf(peerAddress({ remoteAddress, header }))
-    return beginExchange({ request, query, requestId, peer }, deadlineMs)
+    const credentials = authentication.read(request.header('authorization'))
+    return beginExchange({ request, query, requestId, credentials, peer }, deadlineMs)
   }
 
   /** Answers a request of a host with broken ids or a broken clock, with an id of the library's own. */
   function failWithoutId(error: unknown, request: ApiRequest): ApiReply {
     const requestId = spareIds('req')
-    return fail(error, beginExchange({ request, query: '', requestId, peer: () => '' }, deadlineMs))
+    return fail(error, { request, requestId })
   }
 
   async function handle(request: ApiRequest, remoteAddress: string | undefined): Promise<ApiReply | null> {
@@ -62,6 +67,7 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     let exchange: Exchange | undefined
     try {
       exchange = begin(request, target.query, remoteAddress)
+      if (exchange.credentials.kind !== 'known') await enterUnknown(exchange.peer)
       return await answer(target.path, exchange)
     } catch (error) {
       return exchange ? fail(error, exchange) : failWithoutId(error, request)
@@ -97,8 +103,13 @@ interface RoutedRequest {
   readonly url: string
 }
 
-function createRouter(store: BusinessApiStore, resolved: ResolvedOptions, fail: Fail) {
-  const operations = createOperations(store, resolved, fail)
+function createRouter(
+  store: BusinessApiStore,
+  authentication: Authentication,
+  resolved: ResolvedOptions,
+  fail: Fail,
+) {
+  const operations = createOperations(store, authentication, resolved, fail)
   const routes = createRoutes(store)
   const describe = createOpenApiReply(routes, resolved)
   const router = Router<RoutedRequest, [Exchange]>()

@@ -24,7 +24,7 @@ const REMEMBERED_MAX = 10_000
 /** Digests in one look-up, which then takes the database some milliseconds. */
 const BATCH_MAX = 1000
 /** Pause after a look-up with invented digests, in which more digests gather: a flood in drops costs few statements, too. */
-const GATHER_MS = 5
+const GATHER_MS = 10
 /** The next look-up waits for the answer: a store that never gives one must not hold up all unknown keys for ever. */
 const LOOKUP_TIMEOUT_MS = 5000
 /** Digests that wait while a look-up is under way. */
