@@ -1,13 +1,13 @@
 import type { Catalogue } from './catalogue.ts'
 
-/** The schema as the migrations of this version leave it. */
+/** The schema that the migrations of this version make. */
 export interface SchemaFingerprint {
   /** Number of the newest migration. */
   readonly migration: number
   readonly objects: Catalogue
 }
 
-/** Written by test/postgres/fingerprint.test.ts with UPDATE_SCHEMA=1, and compared by it. */
+/** Written by test/postgres/fingerprint.test.ts with UPDATE_SCHEMA=1; without the variable, the test compares. */
 export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
   migration: 19,
   objects: {

@@ -25,12 +25,12 @@ type KeyColumn = 'organizationId' | 'keyId' | 'hasScope' | 'isStale'
 /**
  * Builds the statements of a list.
  *
- * @param representation JSON text, made of a row of the table named `record`
+ * @param representation an SQL expression for the JSON text of a row; the row is called `record`
  */
 export function defineList(table: string, representation = 'record.representation'): ListStatements {
-  // PostgreSQL plans a statement anew for every request as long as the bound values promise a cheaper plan, and planning takes
-  // longer than the list. The subquery hides the limit from the estimate. The constant is the longest page; without the
-  // constant, the estimate would be a tenth of the table.
+  // PostgreSQL plans a statement anew for every request while the bound values promise a cheaper plan, and planning takes
+  // longer than reading the page. The subquery hides the limit from the estimate. The constant 200 is the longest page; without
+  // the constant, the estimate would be a tenth of the table.
   const pageOf = (organizationId: string, condition = 'true'): string => `
     select '[' || coalesce(pg_catalog.string_agg(newest.representation, ','), '') || ']' as page
     from (
@@ -85,7 +85,7 @@ export function defineList(table: string, representation = 'record.representatio
   }
 }
 
-/** Judges a request and, if admitted, gives the caller's page. */
+/** Judges a request and, if the request is admitted, returns the page of the caller's organization. */
 export async function admitToPage<Representation>(
   database: RecordDatabase,
   statements: ListStatements,
@@ -102,7 +102,7 @@ export async function admitToPage<Representation>(
   const admission = parseAdmission(answer.admission)
   if (admission.outcome !== 'admitted') return { admission, page: null }
   if (answer.page !== null) return { admission, page: answer.page }
-  // The request looked as if it would be refused, and was admitted because a bucket had filled up again meanwhile.
+  // The look-up expected a refusal and read no page; then a bucket had a token again, and the request was admitted.
   const { organizationId } = admission.caller
   const { page } = await ask(database, organizationId, statements.page, { organizationId, limit })
   return { admission, page }
