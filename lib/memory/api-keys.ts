@@ -5,7 +5,7 @@ import { admit, isInForce, isLastUseStale } from './admission.ts'
 import { isRecorded, recordEntry } from './audit.ts'
 import type { KeptApiKey, Memory, Organization } from './state.ts'
 
-/** API keys in memory, and the admission of requests by API key. */
+/** Creates the slice of API keys and of the admission of requests, in memory. */
 export function createApiKeyStore(memory: Memory): ApiKeyStore {
   return {
     async identify(digests) {
@@ -119,12 +119,12 @@ function end(key: KeptApiKey, now: number, overlapMs: number): void {
   else key.record = { ...key.record, expiresAt: earlier(key.record.expiresAt, toTimestamp(now + overlapMs)) }
 }
 
-/** The earlier of two timestamps: timestamps of one form sort like the times. */
+/** Returns the earlier timestamp. All timestamps have the same form, so that the texts sort like the times. */
 function earlier(one: string | null, other: string): string {
   return one !== null && one < other ? one : other
 }
 
-/** A key as administrators see it. */
+/** Returns a key without the digest, for administrators. */
 export function showKey({ record, revokedAt, successorId, lastUsedAt }: KeptApiKey): ApiKey {
   const { digest: _, ...shown } = structuredClone(record)
   return { ...shown, revokedAt, successorId, lastUsedAt }

@@ -12,7 +12,7 @@ export function judge(
   now: number,
 ): EndpointHealth | null {
   if (endpoint.isRemoved) return null
-  // In the order in which the attempts ended: a success ends a row of failures.
+  // Sorted by the end of the attempts, because a success ends a row of failures.
   for (const result of results.toSorted((one, other) => other.endedAgoMs - one.endedAgoMs)) {
     count(endpoint, result, now)
   }
@@ -30,7 +30,7 @@ export function judge(
 export function recall(endpoint: KeptEndpoint, result: ClaimRef, limit: FailureLimit): EndpointHealth | null {
   const { isRemoved, noticedAttempt, state, disabledReason } = endpoint
   if (isRemoved || noticedAttempt !== nameOf(result)) return null
-  // An administrator may have enabled or disabled the endpoint since.
+  // An administrator may have enabled or disabled the endpoint after the attempt.
   const isNewlyFailing = state !== 'disabled' && hasHalfFailed(endpoint, limit)
   const isNewlyDisabled = state === 'disabled' && disabledReason !== 'administrator'
   return { ...healthOf(endpoint), isNewlyFailing, isNewlyDisabled }
