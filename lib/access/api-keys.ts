@@ -116,7 +116,7 @@ export type ApiKeyRotation =
 /** Asks for a new key. */
 export interface ApiKeyInsertion extends AuditedRequest {
   readonly key: ApiKeyRecord
-  /** Keys of the organization in force at most, the new key included. */
+  /** Greatest number of keys in force in the organization, the new key included. */
   readonly limit: number
 }
 
@@ -133,7 +133,7 @@ export interface ApiKeyReplacement extends AuditedRequest {
    * Milliseconds, by the store's clock, for which the previous key stays in force too; 0: the previous key is revoked.
    */
   readonly overlapMs: number
-  /** Keys of the organization in force at most, the successor included. A rotation without overlap adds no key. */
+  /** Greatest number of keys in force in the organization, with the successor. A rotation without overlap adds no key. */
   readonly limit: number
 }
 

@@ -106,7 +106,8 @@ function countInForce({ apiKeys }: Organization, now: number): number {
 
 function insert(memory: Memory, organization: Organization, record: ApiKeyRecord): KeptApiKey {
   // Two keys never share a digest: a second owner would take the key away from the first owner.
-  if (memory.digests.has(record.digest)) throw new Error('Cannot insert an API key as its digest is taken')
+  if (memory.digests.has(record.digest))
+    throw new Error('Cannot insert an API key because its digest is taken')
   const key: KeptApiKey = { record, revokedAt: null, successorId: null, lastUsedAt: null, bucketFullAt: 0 }
   organization.apiKeys.set(record.id, key)
   memory.digests.set(record.digest, { organization, key })

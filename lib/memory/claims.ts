@@ -36,7 +36,11 @@ export function readClaims(memory: Memory, claims: readonly ClaimRef[]): readonl
   })
 }
 
-/** Finds due deliveries by round robin, beside the deliveries of a repeated claim. @returns the deliveries and the cursor of the next claim */
+/**
+ * Finds due deliveries by round robin, beside the deliveries of a repeated claim.
+ *
+ * @returns the deliveries and the cursor of the next claim
+ */
 function findDue(
   memory: Memory,
   repeated: readonly KeptDelivery[],

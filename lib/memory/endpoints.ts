@@ -162,7 +162,7 @@ function formsOf({ record, previousSecret }: KeptEndpoint): SealedForms {
   return { sealedSecret, previousSealedSecret: previousSecret?.sealed ?? null, sealedHeaders }
 }
 
-/** The sealed secrets, the current secret first. */
+/** Returns the sealed secrets, the current secret first. */
 export function sealedSecretsOf(endpoint: KeptEndpoint, now: number): readonly string[] {
   const { sealedSecret } = endpoint.record
   const previous = previousSecretOf(endpoint, now)
@@ -177,7 +177,7 @@ const CHANGEABLE = [
   ['headers', 'sealedHeaders'],
 ] as const
 
-/** The secret before the last rotation, while the overlap lasts. */
+/** Returns the secret before the last rotation during the overlap; afterwards null. */
 function previousSecretOf({ previousSecret }: KeptEndpoint, now: number): KeptEndpoint['previousSecret'] {
   return previousSecret !== null && previousSecret.expiresAt > now ? previousSecret : null
 }

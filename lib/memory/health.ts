@@ -26,7 +26,7 @@ export function judge(
   return { ...healthOf(endpoint), isNewlyFailing, isNewlyDisabled }
 }
 
-/** The health of an endpoint that an already written result has made failing or disabled; null for every other endpoint. */
+/** Returns the health of an endpoint that an earlier written result made failing or disabled; null for every other endpoint. */
 export function recall(endpoint: KeptEndpoint, result: ClaimRef, limit: FailureLimit): EndpointHealth | null {
   const { isRemoved, noticedAttempt, state, disabledReason } = endpoint
   if (isRemoved || noticedAttempt !== nameOf(result)) return null
@@ -36,7 +36,7 @@ export function recall(endpoint: KeptEndpoint, result: ClaimRef, limit: FailureL
   return { ...healthOf(endpoint), isNewlyFailing, isNewlyDisabled }
 }
 
-/** The name of an attempt. */
+/** Names an attempt. */
 function nameOf({ token, deliveryId }: ClaimRef): string {
   return `${token} ${deliveryId}`
 }

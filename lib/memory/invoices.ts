@@ -98,7 +98,7 @@ function moneyOf(invoice: InvoiceRecord): Money {
   if (!total || !amountPaid || !amountDue) {
     throw new BusinessApiError(
       INVALID_INPUT,
-      'Cannot create the record as its money breaks a rule of its currency',
+      'Cannot create the record because its money breaks a rule of its currency',
     )
   }
   return { total, amountPaid, amountDue }

@@ -18,7 +18,7 @@ import { createMemory } from './state.ts'
 
 /** Options of `createMemoryStore`. */
 export interface MemoryStoreOptions {
-  /** The store's clock, which decides about expiry, revocation, limits and due times. Milliseconds since 1970. Default `Date.now`. */
+  /** The clock that decides about expiry, revocation, limits and due times. Milliseconds since 1970. Default `Date.now`. */
   clock?: Clock | undefined
   /** The greatest size of an event's body in bytes. Default 262,144. */
   maxEventBytes?: number | undefined

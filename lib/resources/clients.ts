@@ -66,7 +66,7 @@ export interface ClientStore {
 
 // --- Routes (specification, section 4) ---
 
-/** The operations on clients. */
+/** Declares the operations on clients. */
 export function clientRoutes(store: ClientStore): readonly Route[] {
   return [
     listRoute({

@@ -182,7 +182,7 @@ export interface InvoiceStore {
 
 // --- Routes (specification, section 4) ---
 
-/** The operations on invoices. */
+/** Declares the operations on invoices. */
 export function invoiceRoutes(store: InvoiceStore): readonly Route[] {
   return [
     listRoute({

@@ -133,7 +133,7 @@ export interface LeadStore {
 
 // --- Routes (specification, section 4) ---
 
-/** The operations on leads. */
+/** Declares the operations on leads. */
 export function leadRoutes(store: LeadStore): readonly Route[] {
   return [
     listRoute({

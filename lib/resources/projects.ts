@@ -50,7 +50,7 @@ export interface ProjectStore {
 
 // --- Routes (specification, section 4) ---
 
-/** The operations on projects. */
+/** Declares the operations on projects. */
 export function projectRoutes(store: ProjectStore): readonly Route[] {
   return [
     listRoute({

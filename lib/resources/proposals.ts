@@ -108,7 +108,7 @@ export interface ProposalStore {
 
 // --- Routes (specification, section 4) ---
 
-/** The operations on proposals. */
+/** Declares the operations on proposals. */
 export function proposalRoutes(store: ProposalStore): readonly Route[] {
   return [
     listRoute({

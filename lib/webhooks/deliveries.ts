@@ -111,15 +111,15 @@ export interface ClaimRequest {
   readonly token: string
   /** True if this claim was sent before and the answer was lost: the deliveries claimed then come first. */
   readonly isRepeat: boolean
-  /** Deliveries at most. */
+  /** Greatest number of deliveries. */
   readonly limit: number
   /**
-   * Bytes of bodies at most. A delivery with a larger body is claimed without its content: see `Claims.unread`. 0:
+   * Greatest number of bytes of all bodies. A delivery with a larger body is claimed without its content: see `Claims.unread`. 0:
    * every delivery is claimed without content.
    */
   readonly maxBytes: number
   readonly capacity: Capacity
-  /** Endpoints to inspect at most. */
+  /** Greatest number of endpoints to inspect. */
   readonly scanLimit: number
   /** The round robin of endpoints continues after this endpoint; null: at the first. */
   readonly cursor: EndpointRef | null
@@ -167,7 +167,10 @@ export interface Claims {
   readonly deliveries: readonly ClaimedDelivery[]
   /** Deliveries claimed without their content, because the body alone is larger than `maxBytes`. */
   readonly unread: readonly UnreadDelivery[]
-  /** Deliveries that this claim has dead-lettered, because the lease of the last attempt had expired. A repeated claim does not list them again. */
+  /**
+   * Deliveries that this claim has dead-lettered, because the lease of the last attempt had expired. A repeated claim does not
+   * list these deliveries again.
+   */
   readonly deadLetters: readonly DeadLetter[]
   /** The store's clock at the time of the answer, in milliseconds since 1970. */
   readonly storeTime: number
@@ -245,9 +248,15 @@ export type PurgeEntry = Omit<AuditRecord, 'subjectId'>
 
 /** Asks for a part of a purge. */
 export interface PurgeRequest {
-  /** Age of the events to purge, with their deliveries and attempts, in milliseconds. Events with a pending delivery or a delivery in flight stay. */
+  /**
+   * Age of the events to purge with deliveries and attempts, in milliseconds. Events with a pending delivery or a delivery in
+   * flight stay.
+   */
   readonly eventsAfterMs: number
-  /** Rows of each kind at most, so that no part takes long; of deliveries ten times as many, or those of a single event. */
+  /**
+   * Greatest number of rows of each kind, so that no part takes long. Of deliveries ten times as many are allowed, or all
+   * deliveries of a single event.
+   */
   readonly limit: number
   /** The `next` of the previous part. Default null: the purge begins with the oldest event. */
   readonly cursor?: string | null
@@ -299,7 +308,7 @@ export interface RecoveryRequest {
   /** Selects among these deliveries; null: the oldest deliveries that the filter selects. */
   readonly ids: readonly string[] | null
   readonly filter: DeliveryFilter
-  /** Deliveries at most. */
+  /** Greatest number of deliveries. */
   readonly limit: number
   readonly entry: AuditRecord
 }
@@ -345,7 +354,10 @@ export interface DeliveryStore {
    */
   writeResults(results: readonly AttemptResult[], limit: FailureLimit): Promise<ResultReport>
 
-  /** Gives claims back, due as before; the attempts are not counted. Claims that are not in force are ignored. */
+  /**
+   * Gives claims back: the deliveries are due as before, and the attempts are not counted. Claims that are not in force are
+   * ignored.
+   */
   release(claims: readonly ClaimRef[]): Promise<void>
 
   /**

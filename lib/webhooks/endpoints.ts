@@ -79,7 +79,7 @@ export interface EndpointChangeOutcome {
 /** Asks for a new endpoint. */
 export interface EndpointInsertion extends AuditedRequest {
   readonly endpoint: EndpointRecord
-  /** Endpoints of the organization at most, the new endpoint included. */
+  /** Greatest number of endpoints of the organization, the new endpoint included. */
   readonly limit: number
 }
 

@@ -77,7 +77,7 @@ export async function openConnection(
     onnotify: () => listener.onNotify?.(),
     onclose: () => isOpen && listener.onClosed(),
   }
-  // postgres.js makes its own pool for LISTEN in this way: the driver takes options that it has resolved as they are.
+  // postgres.js does not resolve options again that it has already resolved. Its own pool for LISTEN is made in this way.
   const sql = postgres(read as unknown as Parameters<typeof postgres>[0] & object)
 
   // Without sql.end(), which writes to the closing socket: over TLS such a write ends the process.

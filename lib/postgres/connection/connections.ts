@@ -136,7 +136,7 @@ export function createConnections(servers: Servers, maxConnections: number): Con
   }
 
   function accept(connection: Connection): void {
-    // Opened while `close` was running, which closes only the connections of its beginning.
+    // `close` has begun during the opening, and has not seen this connection.
     if (closing.signal.aborted) {
       connection.destroy()
       return
@@ -246,5 +246,5 @@ interface Waiter {
 const GOODBYE_MS = 500
 
 function closed(): Error {
-  return storeUnavailable('Cannot use PostgreSQL as the store is closed')
+  return storeUnavailable('Cannot use PostgreSQL because the store is closed')
 }

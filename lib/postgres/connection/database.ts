@@ -17,7 +17,7 @@ import { readSource } from './source.ts'
 import { createTurns, type Share } from './turns.ts'
 import { createWakeUpSignal, type WakeUpSignal } from './wake-up-signal.ts'
 
-/** The limits of a store's use of its database. */
+/** Options of a store for connections and statements. */
 export interface DatabaseOptions {
   /**
    * Greatest number of connections, which the store opens on demand. From 4 on, one organization uses at most half of the
@@ -38,8 +38,8 @@ export interface DatabaseOptions {
   /** Milliseconds after which a statement counts as unanswered. Default 5000. */
   statementTimeoutMs?: number | undefined
   /**
-   * Statements of this process that may be under way or waiting at once. One more is refused at once, or takes the place of
-   * a waiting statement of the organization with most of them. Default 1000.
+   * Greatest number of statements under way or waiting in this process. A further statement is refused at once, or takes the
+   * place of a waiting statement of the organization with the most waiting statements. Default 1000.
    */
   maxPending?: number | undefined
 }
@@ -73,7 +73,7 @@ export interface StatementWait {
 /** PostgreSQL for the slices of records: on the store's own connections, or in a transaction of the host. */
 export interface RecordDatabase {
   /**
-   * Sends one statement that answers one row of text columns.
+   * Sends a statement and returns the only row of the answer, as text columns.
    *
    * Every statement of the store is safe to repeat. After a lost connection the statement is sent once more; after a conflict
    * with another transaction, again and again until its time is over.
@@ -237,5 +237,5 @@ function mixedUp(): Error {
 /** Milliseconds that a close waits by default: longer than a request takes without obstacles. */
 const CLOSE_MS = 4000
 
-/** Greatest pause after a conflict, in milliseconds: time for the other statements to end, at random so that one goes first. */
+/** Greatest pause after a conflict, in milliseconds. Pauses are random, so that statements in conflict do not meet again. */
 const CONFLICT_PAUSE_MAX_MS = 20

@@ -11,7 +11,7 @@ export interface Drain {
    */
   beginStatement(): () => void
   /**
-   * Begins a request, which may send statements until its end.
+   * Begins a request. A request may send statements until the end of the request.
    *
    * @returns ends the request; a second call does nothing
    * @throws `BusinessApiError` with code `store_unavailable` once the drain has begun
@@ -39,7 +39,8 @@ export function createDrain(): Drain {
   }
 
   async function becomeIdle(): Promise<void> {
-    // A call with several statements sends each in the turn in which the previous one ended, or in the next turn.
+    // A call with several statements sends the next statement in the same turn of the event loop in which the previous
+    // statement ended, or in the turn after that.
     await turn()
     while (underWay > 0) {
       await new Promise<void>((resolve) => {
@@ -52,7 +53,7 @@ export function createDrain(): Drain {
   return {
     beginStatement: begin,
     beginRequest() {
-      if (isFinishing) throw storeUnavailable('Cannot begin a request as the store is being closed')
+      if (isFinishing) throw storeUnavailable('Cannot begin a request because the store is being closed')
       return begin()
     },
     async finish(timeoutMs) {

@@ -115,7 +115,7 @@ function refusesSessions(error: unknown): boolean {
 export function openFailure(error: unknown): unknown {
   if (refusesSessions(error)) {
     return storeUnavailable(
-      "Cannot use PostgreSQL as its pooler refuses session parameters: set option 'sessions' to false",
+      "Cannot use PostgreSQL because its pooler refuses session parameters: set option 'sessions' to false",
       error,
     )
   }

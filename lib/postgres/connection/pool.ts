@@ -85,7 +85,8 @@ export function createPool(connections: Connections, turns: Turns): Pool {
     try {
       return await send(connection, build, timeoutMs - (performance.now() - begunAt), wholeMs, read)
     } catch (error) {
-      if (connections.isClosed) throw storeUnavailable('Cannot use PostgreSQL as the store was closed', error)
+      if (connections.isClosed)
+        throw storeUnavailable('Cannot use PostgreSQL because the store was closed', error)
       throw error
     }
   }
@@ -109,5 +110,5 @@ const TIMED_OUT = Symbol('timed out')
 
 function unanswered(timeoutMs: number): Error {
   const afterMs = Math.round(timeoutMs)
-  return storeUnavailable(`Cannot use PostgreSQL as a statement had no answer within ${afterMs} ms`)
+  return storeUnavailable(`Cannot use PostgreSQL because a statement had no answer within ${afterMs} ms`)
 }

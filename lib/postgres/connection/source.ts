@@ -73,7 +73,7 @@ function readConnectionString(url: string): Source {
  * Finds the fault of a connection string before the driver reads the string. The driver's errors would show the password: an
  * invalid string is repeated whole, and a part of an unencoded password can be taken for the host.
  *
- * @returns the reason, to follow "as" in a message; null for a usable string
+ * @returns the reason, to follow "because" in a message; null for a usable string
  */
 export function connectionStringFault(url: string): string | null {
   if (!/^postgres(ql)?:\/\/./.test(url)) return `it must be like ${FORM}`
@@ -125,5 +125,5 @@ function readTargetSessionAttributes(value: unknown): TargetSessionAttributes {
 }
 
 function unusable(reason: string): TypeError {
-  return new TypeError(`Cannot use the connection string as ${reason}`)
+  return new TypeError(`Cannot use the connection string because ${reason}`)
 }

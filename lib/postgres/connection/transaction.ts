@@ -46,6 +46,6 @@ export function createTransactionDatabase(given: PostgresTransaction, explain: E
 function checkTransaction(given: unknown): TransactionSql {
   if (typeof given === 'function' && 'savepoint' in given) return given as TransactionSql
   throw new TypeError(
-    "Cannot use the transaction as it must be what the callback of postgres.js' sql.begin(…) is given",
+    "Cannot use the transaction because it is not the argument of the callback of postgres.js' sql.begin(…)",
   )
 }

@@ -58,7 +58,8 @@ export function createTurns(connections: number, maxPending: number): Turns {
 
   function makeRoom(share: Share): void {
     if (busy + waiting.size < maxPending) return
-    // A difference of two: with one, two organizations would displace each other's statements for ever.
+    // A statement is displaced only for an organization with at least two fewer waiting statements. With a difference of one, two
+    // organizations would displace each other's statements for ever.
     const gives = waiting.shiftLongest(waiting.countOf(share) + 2)
     if (!gives) throw full(maxPending)
     gives.reject(full(maxPending))
@@ -88,7 +89,7 @@ export function createTurns(connections: number, maxPending: number): Turns {
   return {
     async take(share, timeoutMs) {
       makeRoom(share)
-      // Overtakes no waiting statement that may begin: `end` has begun all of those.
+      // No waiting statement is overtaken that may begin: `end` has begun all such statements.
       if (!mayBegin(share)) return wait(share, timeoutMs)
       begin(share)
       return true
@@ -112,5 +113,5 @@ export function createTurns(connections: number, maxPending: number): Turns {
 }
 
 function full(maxPending: number): Error {
-  return storeUnavailable(`Cannot use PostgreSQL as ${maxPending} statements are waiting already`)
+  return storeUnavailable(`Cannot use PostgreSQL because ${maxPending} statements are waiting already`)
 }

@@ -94,7 +94,7 @@ const COUNTED_MAX = 1_000_000
 // --- Calls ---
 
 /**
- * Creates an inspector, which opens a connection at its first use. A transaction-mode pooler is fine.
+ * Creates an inspector. The first call opens a connection. A transaction-mode pooler is fine.
  *
  * @param url a connection string
  */
@@ -241,7 +241,7 @@ export function createInspector(url: string): Inspector {
   }
 }
 
-/** Readings of the clock, of which the one with the fastest answer counts. The first reading also opens the connection. */
+/** Number of readings of the clock. The reading with the fastest answer counts; the first reading also opens the connection. */
 const CLOCK_READINGS = 4
 
 async function readServerState(database: Database): Promise<ServerState> {

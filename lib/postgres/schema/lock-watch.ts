@@ -1,6 +1,6 @@
 import postgres, { type Sql } from 'postgres'
 
-/** A session whose locks, or whose old transaction, another session waits for. */
+/** A session in the way of another session, by a lock or by an old transaction. */
 export interface Blocker {
   readonly pid: number
   /** Virtual id of the session's transaction; null for a prepared transaction. */
@@ -115,7 +115,7 @@ const PROTOCOL_VIOLATION = '08P01'
 
 /** Opens a connection to the same server, as the same user. */
 function openBeside({ options }: Sql, parameters: Record<string, string | number> = {}): Sql {
-  // postgres.js takes options that it has already resolved as they are.
+  // postgres.js does not resolve options again that it has already resolved.
   const read = {
     ...options,
     max: 1,

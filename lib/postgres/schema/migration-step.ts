@@ -19,7 +19,7 @@ import {
 // waits for every snapshot older than the index. A process that does not get the lock ends the transaction, and asks again
 // later. Locks of transactions, unlike locks of sessions, mean the same behind a transaction-mode pooler.
 
-/** The result of one step. */
+/** The result of a step. */
 export interface StepReport {
   /** File name of the applied migration; null if no migration is pending. */
   readonly name: string | null
@@ -130,7 +130,7 @@ export function createMigrationStep(
   }
 }
 
-/** The tries of one step. */
+/** The tries of a step. */
 interface Tries {
   count: number
   /** The migration of the latest try. */

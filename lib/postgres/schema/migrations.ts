@@ -136,7 +136,7 @@ export const RENAMED_ADVICE =
 
 /** Describes a migration under whose number the package has another migration. */
 export function describeRenamed({ id, applied, known }: RenamedMigration): string {
-  return `migration ${id} is '${applied}' there and '${known}' here`
+  return `migration ${id} is '${applied}' in the database and '${known}' in this version`
 }
 
 /**

@@ -34,7 +34,7 @@ const ADMIT = defineStatement<AdmissionValues, 'admission'>({
   from: `from business_api.admit(${ADMISSION_ARGUMENTS})`,
 })
 
-/** Judges a request and takes its tokens. */
+/** Judges a request and takes a token from both buckets. */
 export async function admit(database: RecordDatabase, request: AdmissionRequest): Promise<Admission> {
   const { admission } = await ask(database, request.organizationHint ?? null, ADMIT, admissionValues(request))
   return parseAdmission(admission)

@@ -99,7 +99,7 @@ function selectByState(
   )`
 }
 
-/** An event has at most one delivery for each endpoint. */
+/** Selects deliveries of an event: at most one for each endpoint, so that the whole set is read. */
 function selectOfEvent(sql: Sql, selection: DeliverySelection, eventId: string): Fragment {
   const { endpointId, states } = selection.filter
   const conditions = sql`

@@ -32,7 +32,7 @@ export function createNumbered(
 
 function refuseTaken([, , , isTaken]: TextRow): undefined {
   if (isTaken === 'true') {
-    throw new BusinessApiError(ALREADY_EXISTS, 'Cannot create the record as its number is taken')
+    throw new BusinessApiError(ALREADY_EXISTS, 'Cannot create the record because its number is taken')
   }
 }
 

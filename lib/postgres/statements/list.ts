@@ -3,7 +3,7 @@ import type { RecordDatabase } from '../connection/database.ts'
 import { ADMISSION_ARGUMENTS, type AdmissionValues, admissionValues, parseAdmission } from './admission.ts'
 import { ask, defineStatement, type Statement } from './statement.ts'
 
-// A list is one statement: the judgement of the request, and the stored representations of the page joined to one text.
+// A single statement answers a list: it judges the request, and joins the stored representations of the page to one text.
 
 /** The statements of one resource's list. */
 export interface ListStatements {

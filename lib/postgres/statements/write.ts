@@ -60,7 +60,7 @@ export async function write<Done, Refusal>(
     const left = leftOf(keyHolder.atMostMs, calledAt)
     return send(database, { ...keyHolder, atMostMs: left }, build, reading)
   }
-  // In a transaction of the host no other write of this process can be in the way: the transaction has only one connection.
+  // A transaction of the host has one connection, on which statements run one after the other: no single flight is needed.
   if (!idempotency || idempotency.waitMs === null) return (await work()) ?? { outcome: 'in_progress' }
   const name = `${organizationId} ${idempotency.operation} ${idempotency.key}`
   const outcome = await singleFlightOf(database).run(name, idempotency.waitMs, work)
@@ -92,7 +92,7 @@ async function send<Done, Refusal>(
       (idempotency && (await readEntry(database, organizationId, idempotency, reply))) ?? refused?.(row)
     if (outcome) return outcome
     if (!idempotency || performance.now() - begunAt >= LATE_MS) {
-      throw storeUnavailable('Cannot write the record as its statement began too late')
+      throw storeUnavailable('Cannot write the record because its statement began too late')
     }
   }
   return null
@@ -110,7 +110,9 @@ export function meaningOf(error: unknown): unknown {
   const rule = brokenRule(error)
   return rule === undefined
     ? error
-    : new BusinessApiError(INVALID_INPUT, `Cannot write the record as it breaks ${rule}`, { cause: error })
+    : new BusinessApiError(INVALID_INPUT, `Cannot write the record because it breaks ${rule}`, {
+        cause: error,
+      })
 }
 
 async function readEntry(
