@@ -61,7 +61,7 @@ export interface AuditEntry {
   readonly details: Readonly<Record<string, unknown>>
 }
 
-/** An entry as the verb that makes the change takes it. The store adds the time. */
+/** An entry without the time, which the store adds: an argument of the verb that makes the change. */
 export type AuditRecord = Omit<AuditEntry, 'at'>
 
 /** The request of every verb that changes the settings and writes the audit entry of the change. */
@@ -83,7 +83,7 @@ export interface AuditFilter {
  */
 export interface AuditStore {
   /**
-   * The newest entries that the filter lets through, newest id first.
+   * Lists the newest entries that the filter selects, newest id first.
    *
    * @param before the id of the last entry of the previous page; null: from the newest
    */
@@ -98,7 +98,7 @@ export interface AuditStore {
    * Records an action that changes nothing in the store, such as a test delivery, unless the organization has made too
    * many: all these actions of an organization share one bucket. A second call with the same id changes nothing.
    *
-   * @returns whether the entry is recorded; false when the limit is reached
+   * @returns true if the entry is recorded; false if the limit is reached
    */
   record(organizationId: string, entry: AuditRecord, rateLimit: RateLimit): Promise<boolean>
 }

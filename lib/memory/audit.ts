@@ -3,7 +3,7 @@ import { spend } from '../access/rate-limit.ts'
 import { toTimestamp } from '../writes/write-context.ts'
 import type { Memory, Organization } from './state.ts'
 
-/** Audit entries in memory. */
+/** Creates the slice of audit entries in memory. */
 export function createAuditStore(memory: Memory): AuditStore {
   return {
     async list(organizationId, { subjectId }, limit, before) {
@@ -27,7 +27,7 @@ export function createAuditStore(memory: Memory): AuditStore {
   }
 }
 
-/** True if an earlier call whose answer was lost has made the change of this entry. */
+/** True if an earlier call, with an answer that was lost, has made the change of this entry. */
 export function isRecorded({ audit }: Organization, { id }: AuditRecord): boolean {
   return audit.has(id)
 }

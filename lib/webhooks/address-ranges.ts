@@ -101,7 +101,7 @@ export function parseAddress(text: string): ParsedAddress | undefined {
   return undefined
 }
 
-/** The eight groups of an IPv6 address in hexadecimal. */
+/** Returns the eight groups of an IPv6 address in hexadecimal. */
 function expand(text: string): string[] {
   const [head = '', tail] = text.replace(/\d+\.\d+\.\d+\.\d+$/, writeAsGroups).split('::')
   const left = head === '' ? [] : head.split(':')

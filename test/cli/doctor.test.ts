@@ -193,7 +193,10 @@ describe('migrations', () => {
     const result = run('doctor', '--json')
     const { message, advice } = await diagnose('migrations', result)
     await sql`update business_api.migrations set name = '0003-leads.sql' where id = 3`
-    assert.equal(message, "migration 3 is '0003-invoices.sql' there and '0003-leads.sql' here")
+    assert.equal(
+      message,
+      "migration 3 is '0003-invoices.sql' in the database and '0003-leads.sql' in this version",
+    )
     assert.match(advice ?? '', /^use the version of business-api-kit that migrated it/)
     assert.equal(JSON.parse((await result).stdout).checks.length, 4)
   })

@@ -140,7 +140,7 @@ describe('a database whose migrations are numbered differently', () => {
       assertFailed(
         await run(...command.split(' ')),
         1,
-        /Cannot use this database: migration 3 is '0003-invoices.sql' there and '0003-leads.sql' here; use the version /,
+        /Cannot use this database: migration 3 is '0003-invoices.sql' in the database and '0003-leads.sql' in this version; use the version /,
       )
     })
   }
@@ -158,7 +158,7 @@ describe('a database whose migrations are numbered differently', () => {
     })
     assert.match(
       textOf(await run('status')),
-      /^Schema {2}\d+; migration 3 is '0003-invoices.sql' there and '0003-leads.sql' here\n$/,
+      /^Schema {2}\d+; migration 3 is '0003-invoices.sql' in the database and '0003-leads.sql' in this version\n$/,
     )
   })
 })

@@ -253,7 +253,7 @@ test('using() of what is no transaction is a TypeError', async () => {
       assert.throws(() => Reflect.apply(platform.using, undefined, [odd]), {
         name: 'TypeError',
         message:
-          /^Cannot use the transaction as it must be what the callback of postgres.js' sql.begin\(…\) is given$/,
+          /^Cannot use the transaction because it is not the argument of the callback of postgres.js' sql.begin\(…\)$/,
       })
     }
   } finally {

@@ -199,7 +199,7 @@ describe('migrate() on a database whose migrations are numbered differently', ()
       await assert.rejects(migrateFrom(sql, await migrations(ours)), {
         name: 'Error',
         message:
-          "Cannot use this database: migration 2 is '0002-other.sql' there and '0002-second.sql' here; " +
+          "Cannot use this database: migration 2 is '0002-other.sql' in the database and '0002-second.sql' in this version; " +
           'use the version of business-api-kit that migrated it, or migrate an empty database',
       })
       const rows = await sql`select name from business_api.migrations order by id`
