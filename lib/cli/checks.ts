@@ -145,7 +145,7 @@ export function checkBacklog({ due, oldestDueMs }: Backlog): Finding {
 const LAG_WARN_MS = 60 * 60_000
 const LAG_FAIL_MS = 24 * 60 * 60_000
 
-/** Whether old events are purged in time. */
+/** Checks that old events are purged in time. */
 export function checkRetention({ retentionMs, purgedAgoMs, lagMs }: RetentionState): Finding {
   if (lagMs === null) return { level: 'warn', message: 'the state of the purge is not known' }
   if (retentionMs === null) return { level: 'ok', message: 'events are kept for ever' }

@@ -19,7 +19,7 @@ export interface ConnectionPool {
   close(): Promise<void>
 }
 
-/** The connections to one origin. */
+/** The connections to an origin. */
 interface OriginState {
   /** Idle or taken. */
   size: number

@@ -35,7 +35,7 @@ export interface Answer {
   readonly chunks: readonly Uint8Array[]
 }
 
-/** A connection that stays open from one exchange to the next. The first exchange opens it. */
+/** A connection that stays open from one exchange to the next. The first exchange opens the connection. */
 export interface Connection {
   readonly origin: string
   /** True if a further exchange finds the connection open. */

@@ -4,7 +4,7 @@ export const TIMEOUT = 'timeout'
 /** Nothing listens there. */
 export const CONNECTION_REFUSED = 'connection_refused'
 
-/** The other side ended the connection before its answer was complete. */
+/** The other side ended the connection before the answer was complete. */
 export const CONNECTION_RESET = 'connection_reset'
 
 /** No connection came about for another reason: no route, no free socket on this side. */

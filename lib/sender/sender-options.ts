@@ -31,7 +31,7 @@ export interface WebhookSenderOptions extends DestinationOptions {
   ca?: string | readonly string[] | undefined
 }
 
-/** The options with their defaults, checked. */
+/** The checked options with the defaults filled in. */
 export interface ResolvedSenderOptions {
   readonly destinations: DestinationRules
   readonly timeoutMs: number

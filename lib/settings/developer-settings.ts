@@ -67,15 +67,15 @@ export interface DeveloperSettings {
   readonly secrets: SecretSettings
   readonly audit: AuditSettings
   readonly overview: OverviewSettings
-  /** What the options make possible, for pages that offer the calls. */
+  /** The calls that the options make possible, for pages that offer these calls. */
   readonly capabilities: Capabilities
 }
 
-/** What the options of `createDeveloperSettings` make possible. */
+/** The calls that the options of `createDeveloperSettings` make possible. */
 export interface Capabilities {
-  /** Whether `endpoints.sendTest` can send: there is a `sender`. */
+  /** True with a `sender`: `endpoints.sendTest` can send. */
   readonly tests: boolean
-  /** Whether signing secrets can be stored: there are `secretKeys`, or `allowPlaintextSecrets`. */
+  /** True with `secretKeys` or `allowPlaintextSecrets`: signing secrets can be stored. */
   readonly signing: boolean
   /** The beginning of the names of the service's headers: `X-SERVICE`. */
   readonly headerPrefix: string
