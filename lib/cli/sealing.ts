@@ -24,7 +24,7 @@ export function readSecretKeys({ terminal }: Session): readonly string[] {
   return secretKeys
 }
 
-/** How a new signing secret is to be kept. @throws `UsageError` when there is no way to */
+/** Reads the sealing of a new signing secret. @throws `UsageError` without keys and without `--allow-plaintext-secrets` */
 export function readSealing(
   session: Session,
   { allowPlaintextSecrets }: { readonly allowPlaintextSecrets: boolean },

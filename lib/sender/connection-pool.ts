@@ -35,7 +35,7 @@ interface OriginState {
 const MAX_IDLE = 512
 
 /**
- * Keeps connections open from one attempt to the next. An origin without connections is forgotten, because endpoints
+ * Keeps connections open between attempts. An origin without connections is forgotten, because endpoints
  * come and go by the thousands.
  *
  * @param open makes a connection to an origin

@@ -40,7 +40,7 @@ export interface Connection {
   readonly origin: string
   /** True if a further exchange finds the connection open. */
   readonly isOpen: boolean
-  /** Makes one exchange; never two at once. Rejects with a {@link SendError} only. */
+  /** Makes an exchange; never two at once. Rejects with a {@link SendError} only. */
   exchange(exchange: Exchange): Promise<Answer>
   /** Closes the connection. Resolves when the connection is closed. */
   destroy(): Promise<void>

@@ -28,9 +28,9 @@ export interface DeveloperSettingsOptions extends SecretSealingOptions, Destinat
   keyPrefix?: string | undefined
   /** The same prefix as the delivery loop's: an endpoint's own headers may not begin with it. Default `X-SERVICE`. */
   headerPrefix?: string | undefined
-  /** API keys in force of one organization at most; rotations may double their number for their overlap. Default 100. */
+  /** API keys in force of an organization at most; rotations may double the number for the overlap. Default 100. */
   maxApiKeys?: number | undefined
-  /** Webhook endpoints of one organization at most, paused and disabled endpoints included. Default 50. */
+  /** Webhook endpoints of an organization at most, paused and disabled endpoints included. Default 50. */
   maxEndpoints?: number | undefined
   /**
    * Resolves names when an endpoint is registered. Default: the look-up of the `sender`; without a sender
