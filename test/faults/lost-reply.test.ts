@@ -21,7 +21,7 @@ test('a caller that dies after the commit and before the reply gets the same rec
   const caller = createCaller(host.port, key)
   t.after(() => caller.close())
 
-  // It never reads, so the reply cannot have reached it, and it is gone as soon as the record can be seen.
+  // The caller never reads, so no reply can have arrived, and is gone as soon as the record is visible.
   const socket = connect(host.port, '127.0.0.1').pause()
   await once(socket, 'connect')
   socket.write(postRequest(BODY))
