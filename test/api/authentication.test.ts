@@ -192,7 +192,7 @@ describe('A key', () => {
     }
   })
 
-  test('The clock of the process does not decide what has expired', async () => {
+  test('The clock of the process does not decide about expiry', async () => {
     const { key } = await organization.createKey({
       expiresAt: new Date(Date.now() + 3_600_000).toISOString(),
     })

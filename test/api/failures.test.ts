@@ -40,13 +40,13 @@ describe('A store that cannot be reached', () => {
     assertUnavailable(await request(watched(withClients({ create: unreachable })).api, PATH, CREATE))
   })
 
-  test('The rate limits never open: a request is 503 when they cannot be judged', async () => {
+  test('The rate limits never open: a request is 503 when the limits cannot be judged', async () => {
     const { api } = watched(withApiKeys({ admit: unreachable }))
     assertUnavailable(await request(api, PATH, CREATE))
     assertUnavailable(await request(api, `${PATH}?limit=0`, { key }))
   })
 
-  test('What needs no store is still answered', async () => {
+  test('Requests that need no store are still answered', async () => {
     const { api, failures } = watched(failing(unreachable))
     assertError(await request(api, PATH), 401)
     assertError(await request(api, PATH, { key: 'bad' }), 401)
@@ -229,7 +229,7 @@ describe('A verb that never settles', () => {
     })
   }
 
-  test('A verb that rejects after the deadline is heard by nobody and hurts nobody', async () => {
+  test('A verb that rejects after the deadline is ignored and harms no request', async () => {
     let reject = (_: Error): void => {}
     const late = () =>
       new Promise<never>((_, give) => {

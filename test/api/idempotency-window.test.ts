@@ -67,7 +67,7 @@ describe('The window', () => {
 })
 
 describe('Two at once', () => {
-  /** Holds a key in a transaction of another connection until the returned function ends it. */
+  /** Holds a key in a transaction of another connection until the returned function ends the transaction. */
   async function hold(
     organization: Organization,
     idempotencyKey: string,

@@ -17,7 +17,7 @@ test('peerOf() is the same for callers that count as one, and another for others
   assert.equal(new Set(peers).size, GROUPS.length)
 })
 
-test('peerOf() is short, whatever a header has said', () => {
+test('peerOf() is short for any text of a header', () => {
   assert.ok(peerOf('x'.repeat(10_000)).length <= 64)
   assert.ok(peerOf(`fe80::1%${'x'.repeat(10_000)}`).length <= 64)
   assert.equal(peerOf(12 as unknown as string), '')

@@ -28,7 +28,7 @@ before(async () => {
 
 after(() => database.drop())
 
-/** One check out of the whole report, whose exit code and words agree with it. */
+/** Returns a check of the report, after asserting that exit code and words agree with the report. */
 async function diagnose(name: string, result: Promise<Result> = run('doctor', '--json')): Promise<Check> {
   const { exitCode, stdout, stderr } = await result
   const { ok, checks }: { ok: boolean; checks: readonly Check[] } = JSON.parse(stdout)
@@ -68,7 +68,7 @@ test('a database in order passes every check', async () => {
 })
 
 describe('the connection', () => {
-  test('that nobody answers is all there is to report', async () => {
+  test('without an answer, reports the connection alone', async () => {
     const env = { DATABASE_URL: `postgres://user:${PASSWORD}@127.0.0.1:1/none` }
     const result = await cli(['doctor', '--json'], { env })
     assertFailed(result, 1, /The check connection has failed/)
@@ -142,7 +142,7 @@ describe('the schema', () => {
     },
   ]
   for (const { change, undo, detail } of changes) {
-    test(`${change}: is told`, async () => {
+    test(`${change}: is reported`, async () => {
       await sql.unsafe(change)
       const check = await diagnose('schema')
       await sql.unsafe(undo)
@@ -151,7 +151,7 @@ describe('the schema', () => {
     })
   }
 
-  test('is not what an operator may tune', async () => {
+  test('does not include an operator’s tuning', async () => {
     await sql`alter table business_api.events set (autovacuum_vacuum_scale_factor = 0.5)`
     await sql`grant usage on schema business_api to public`
     assert.equal((await diagnose('schema')).level, 'ok')
@@ -170,7 +170,7 @@ describe('the schema', () => {
 })
 
 describe('migrations', () => {
-  test('pending ones fail, and leave the rest unjudged', async () => {
+  test('pending migrations fail, and leave the rest unjudged', async () => {
     const [last] = await sql`
       delete from business_api.migrations where id = (select max(id) from business_api.migrations) returning *`
     const result = run('doctor', '--json')
@@ -334,13 +334,13 @@ describe('secrets', () => {
     assert.deepEqual([level, message], ['fail', '1 of 2 cannot be opened: their deliveries wait'])
   })
 
-  test('fail where they were moved to another endpoint', async () => {
+  test('fail after a move to another endpoint', async () => {
     await run(...add, ...development)
     await sql`update business_api.webhook_endpoints set organization_id = 'org_2'`
     assert.equal((await diagnose('secrets')).level, 'fail')
   })
 
-  test('fail where they are stored unsealed although there are keys, and warn where there is no key to seal any with', async () => {
+  test('fail when stored unsealed beside keys, and warn when stored unsealed without keys', async () => {
     assert.match((await diagnose('secrets', doctorWith(''))).message, /^there is no key/)
     const { secret } = jsonOf(
       await cli([...add, ...development, '--allow-plaintext-secrets', '--json'], {
@@ -359,7 +359,7 @@ describe('secrets', () => {
   })
 })
 
-describe('what this server cannot be made to be', () => {
+describe('faults that this server cannot have', () => {
   const server = {
     version: '18.0',
     versionNumber: 180_000,
