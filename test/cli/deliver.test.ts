@@ -265,7 +265,7 @@ describe('deliver, in this process', () => {
     assert.deepEqual(await readDeliveries(), [{ state: 'pending', attempts: 1 }])
   })
 
-  test('keeps to public addresses without the flag for private addresses', async (t) => {
+  test('keeps to public addresses without --allow-private-networks', async (t) => {
     const receiver = await startReceiver(t)
     await addEndpoint(receiver)
     await publish(sql, ORG)

@@ -68,7 +68,7 @@ test('a database in order passes every check', async () => {
 })
 
 describe('the connection', () => {
-  test('without an answer, reports the connection alone', async () => {
+  test('without an answer is the only finding', async () => {
     const env = { DATABASE_URL: `postgres://user:${PASSWORD}@127.0.0.1:1/none` }
     const result = await cli(['doctor', '--json'], { env })
     assertFailed(result, 1, /The check connection has failed/)

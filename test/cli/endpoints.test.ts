@@ -59,7 +59,7 @@ describe('endpoints', () => {
     assert.match(stderr, /^Registered we_\w+\. Its signing secret is shown only once:\n$/)
   })
 
-  test('add judges the address of an endpoint, without the flag for private addresses', async () => {
+  test('add refuses http and private addresses without the flags that allow these', async () => {
     const add = ['endpoints', 'add', '--organization', 'org_1', '--url']
     assertFailed(
       await run(...add, 'http://203.0.113.7/'),

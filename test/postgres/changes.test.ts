@@ -21,7 +21,7 @@ import {
 import { itemsOf, kinds } from '../store/_kinds.ts'
 import { createTenant, ids, type Tenant } from '../store/_tenant.ts'
 
-// What only a database can show: a change or a creation that meets another one which has written and not committed yet.
+// Cases for a real database only: a change or a creation that meets another call with an uncommitted write.
 
 let database: TestDatabase
 let sql: Sql
@@ -49,7 +49,7 @@ function newTenant(): Promise<Tenant> {
   })
 }
 
-/** Does `first` in a transaction, then `second`, which has to wait for it, and commits once it waits. */
+/** Does `first` in a transaction, starts `second`, and commits once `second` waits for the transaction. */
 async function whileUncommitted<T>(
   first: (records: RecordStore, transaction: TransactionSql) => Promise<unknown>,
   second: () => Promise<T>,
@@ -58,7 +58,7 @@ async function whileUncommitted<T>(
     .begin(async (transaction) => {
       await first(store.using(transaction), transaction)
       const answer = second()
-      // It may well fail before it is awaited.
+      // The call may fail before the await.
       answer.catch(() => {})
       await somebodyWaits(transaction)
       return { answer }
@@ -146,7 +146,7 @@ test('a payment sent again while its first attempt and another payment have not 
   const [lost, others] = [payment('1'), Array.from({ length: 15 }, () => payment('10'))]
   const answer = await whileUncommitted(
     async ({ invoices }) => {
-      // More of them than a record remembers.
+      // More changes than a record remembers.
       for (const one of [lost, ...others]) await invoices.pay(one)
     },
     () => store.invoices.pay(lost),
@@ -169,7 +169,7 @@ test('a record keeps the ids of its last ten changes, the newest first', async (
 
 // --- Idempotency keys ---
 
-test('a change whose key another one holds for all of its time is in progress, and nothing is written', async () => {
+test('a change whose key another call holds for the whole time is in progress, and nothing is written', async () => {
   const tenant = await newTenant()
   const [item, other] = [await createItem(tenant, verbs.project), await createItem(tenant, verbs.project)]
   const idempotency = changeClaim({ waitMs: 50 })
@@ -216,7 +216,7 @@ function create(
   return invoices.create({ organizationId, record: { ...record, number }, events: [], idempotency: null })
 }
 
-test('a series passes over a number that another one is giving by hand at that moment', async () => {
+test('a series skips a number that another creation is giving by hand at that moment', async () => {
   const tenant = await newTenant()
   const answer = await whileUncommitted(
     (records) => create(tenant, 'INV-2026-0001', records),
@@ -225,7 +225,7 @@ test('a series passes over a number that another one is giving by hand at that m
   assert.deepEqual(answer, { outcome: 'created', number: 'INV-2026-0002' })
 })
 
-test('a number given by hand that another one is taking at that moment is taken', async () => {
+test('a number given by hand that another creation is taking at that moment is taken', async () => {
   const tenant = await newTenant()
   const attempt = whileUncommitted(
     (records) => create(tenant, SERIES, records),
@@ -265,7 +265,7 @@ test('a series goes on beyond four digits', async () => {
   )
 })
 
-test('a number that is rolled back is given to the next one', async () => {
+test('a number that is rolled back goes to the next creation', async () => {
   const tenant = await newTenant()
   const rolledBack = whileUncommittedThenRolledBack(tenant)
   assert.deepEqual(await rolledBack, { outcome: 'created', number: 'INV-2026-0001' })

@@ -8,7 +8,7 @@ import { migrateFrom } from '../../lib/postgres/schema/migrate.ts'
 import { readMigrationTexts } from '../../lib/postgres/schema/migration-texts.ts'
 import { createEmptyDatabase, type TestDatabase } from '../_database.ts'
 
-// Migrations beside the traffic: the locks that they wait for, and the indexes that they build without any.
+// Migrations beside traffic: waits for locks, and indexes built without a lock.
 
 const TABLE = { '0001-things.sql': 'create table business_api.things (id integer not null)' }
 const COLUMN = { ...TABLE, '0002-note.sql': 'alter table business_api.things add column note text' }
@@ -29,7 +29,7 @@ beforeEach(async () => {
 
 afterEach(() => database.drop())
 
-/** Holds a transaction open that has read the table, until it is told to end. */
+/** Holds a transaction open that has read the table, until the returned function ends the transaction. */
 async function startReader(): Promise<{ readonly pid: number; end(): Promise<void> }> {
   const reader = await database.sql({ max: 1, connection: { application_name: 'a long report' } }).reserve()
   await reader.unsafe('begin isolation level repeatable read')
@@ -77,7 +77,7 @@ describe('a migration that waits for a lock', () => {
     await reader.end()
     assert.deepEqual((await migrating).applied, ['0002-note.sql'])
     assert.ok(await hasColumn())
-    // A second for the lock timeout, and a second for a slow machine. The reader had its lock for 4.5.
+    // A second for the lock timeout, and a second for a slow machine. The reader had the lock for 4.5 seconds.
     assert.ok(Math.max(...waitsMs) < 2000, `a statement waited for ${Math.max(...waitsMs)} ms`)
     const [message = ''] = messages
     assert.match(
