@@ -93,9 +93,9 @@ export interface InvoiceCalls {
    */
   issue(organizationId: string, invoice: InvoiceIssue): Promise<Invoice>
   /**
-   * Adds a payment to an issued, partially paid or overdue invoice. The invoice becomes paid when nothing is left to pay,
-   * else partially paid, or stays overdue. Publishes `payment.received`, and then `invoice.paid` exactly when the invoice is
-   * settled (specification, section 6, rule 2), whatever the number of payments, also at the same time.
+   * Adds a payment to an issued, partially paid or overdue invoice. The invoice becomes paid when nothing is left to pay, else
+   * partially paid, or stays overdue. Publishes `payment.received`, and then `invoice.paid` exactly when the invoice is settled
+   * (specification, section 6, rule 2), for any number of payments, also at the same time.
    *
    * @throws `BusinessApiError` with code `overpayment` for more than the amount due, `invalid_input` for money finer than the
    *   currency

@@ -305,7 +305,7 @@ export async function serve(
 /** A socket to a server, for requests that `fetch` would not send. */
 export interface Connection {
   readonly socket: net.Socket
-  /** Resolves when no byte will come any more. */
+  /** Resolves when no further byte will come. */
   readonly closed: Promise<void>
   send(bytes: string | Uint8Array): void
   /**

@@ -67,7 +67,7 @@ describe('A store that cannot be reached', () => {
     assertUnavailable(await request(api, PATH, { key }))
   })
 
-  test('onError hears of it with status 503, the logger with warn', async () => {
+  test('onError gets the failure with status 503, and the logger a warning', async () => {
     const { api, failures, lines } = watched(withClients({ admitAndList: unreachable }))
     const answer = await request(api, `${PATH}?limit=3&token=secret`, { key })
     assert.equal(failures.length, 1)
@@ -128,7 +128,7 @@ describe('A bug', () => {
     }
   }
 
-  test('Nothing of a PostgresError but its message and code is logged; onError has it whole', async () => {
+  test('Only message and code of a PostgresError are logged; onError gets the whole error', async () => {
     const error = postgresError()
     const { api, lines, failures } = watched(withClients({ create: () => Promise.reject(error) }))
     const answer = await request(api, PATH, CREATE)
@@ -175,7 +175,7 @@ describe('A bug', () => {
     assert.equal(failures.length, 1)
   })
 
-  test('Refusals are no failures: neither onError nor the logger hears of them', async () => {
+  test('Refusals are no failures: neither onError nor the logger gets a report', async () => {
     const { api, failures, lines } = watched(platform.store)
     assertError(await request(api, PATH), 401)
     assertError(await request(api, PATH, { key, body: '{' }), 400)

@@ -41,7 +41,7 @@ test('when no more may wait, a place goes from the peer with most to one with fe
   assert.equal(refused.length, 1)
 })
 
-test('one look-up under way finds all that wait, each peer in its turn', async () => {
+test('a single look-up finds all waiting digests, each peer in its turn', async () => {
   const asked: (readonly string[])[] = []
   const lookups = createKeyLookups({
     async identify(digests) {

@@ -11,7 +11,7 @@ const GROUPS: readonly (readonly [what: string, alike: readonly (string | undefi
   ['no address', [undefined, '']],
 ]
 
-test('peerOf() is the same for callers that count as one, and another for others', () => {
+test('peerOf() is the same for callers of a common group, and different for callers of different groups', () => {
   for (const [what, alike] of GROUPS) assert.equal(new Set(alike.map(peerOf)).size, 1, what)
   const peers = GROUPS.map(([, [first]]) => peerOf(first))
   assert.equal(new Set(peers).size, GROUPS.length)

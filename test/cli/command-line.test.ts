@@ -100,8 +100,8 @@ describe('a command line that cannot be understood', () => {
     ['constructor', /Unknown command 'constructor' \(/],
     ['kesy list', /Unknown command 'kesy': did you mean 'keys'\?/],
     ['key list', /Unknown command 'key': did you mean 'keys'\?/],
-    ['keys', /Name what to do with keys: create, list, rotate, revoke \(see: business-api-kit keys --help\)/],
-    ['keys --json', /Name what to do with keys/],
+    ['keys', /Name a command of keys: create, list, rotate, revoke \(see: business-api-kit keys --help\)/],
+    ['keys --json', /Name a command of keys/],
     ['keys creat', /Unknown command 'keys creat': did you mean 'create'\?/],
     ['--json status', /Name a command before '--json'/],
     [
@@ -239,7 +239,7 @@ describe('a variable of the environment', () => {
     )
   })
 
-  test('is named where it cannot be used, and a typed flag wins over it', async () => {
+  test('is named when invalid, and a typed flag wins over the variable', async () => {
     const create = ['keys', 'create', '-o', 'O', '--scopes', 'leads:read']
     const env = { DATABASE_URL, BUSINESS_API_KEY_PREFIX: 'No', BUSINESS_API_HEADER_PREFIX: 'X Acme' }
     assertFailed(await cli(create, { env }), 2, /Cannot use BUSINESS_API_KEY_PREFIX because it must be/)

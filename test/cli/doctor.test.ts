@@ -78,14 +78,14 @@ describe('the connection', () => {
       checks[0].message,
       /Cannot reach PostgreSQL \(127\.0\.0\.1:1, user user, database none\): the connection was refused/,
     )
-    assertFailed(await cli(['doctor'], { env }), 1, /what to do stands above/)
+    assertFailed(await cli(['doctor'], { env }), 1, /the advice stands above/)
   })
 })
 
 describe('the schema', () => {
   afterEach(async () => {
     const { message } = await diagnose('schema')
-    assert.equal(message, 'is as the migrations have made it', 'the test has not cleaned up')
+    assert.equal(message, 'matches the migrations', 'the test has not cleaned up')
   })
 
   const changes: readonly { change: string; undo: string; detail: string }[] = [
@@ -107,22 +107,22 @@ describe('the schema', () => {
     {
       change: 'alter table business_api.clients alter column status drop not null',
       undo: 'alter table business_api.clients alter column status set not null',
-      detail: 'column clients.status is not as the migrations have made it',
+      detail: 'column clients.status differs from the migrations',
     },
     {
       change: 'alter table business_api.deliveries alter column attempts set default 1',
       undo: 'alter table business_api.deliveries alter column attempts set default 0',
-      detail: 'column deliveries.attempts is not as the migrations have made it',
+      detail: 'column deliveries.attempts differs from the migrations',
     },
     {
       change: 'alter table business_api.rate_buckets set logged',
       undo: 'alter table business_api.rate_buckets set unlogged',
-      detail: 'table rate_buckets is not as the migrations have made it',
+      detail: 'table rate_buckets differs from the migrations',
     },
     {
       change: 'alter table business_api.clients enable row level security',
       undo: 'alter table business_api.clients disable row level security',
-      detail: 'table clients is not as the migrations have made it',
+      detail: 'table clients differs from the migrations',
     },
     {
       change: 'drop index business_api.deliveries_event_id_idx',
@@ -138,7 +138,7 @@ describe('the schema', () => {
       change: 'alter function business_api.publish_event(text, text, jsonb, text) set search_path = public',
       undo: `alter function business_api.publish_event(text, text, jsonb, text) set search_path = ''`,
       detail:
-        'function publish_event(organization_id text, type text, data jsonb, id text) is not as the migrations have made it',
+        'function publish_event(organization_id text, type text, data jsonb, id text) differs from the migrations',
     },
   ]
   for (const { change, undo, detail } of changes) {
@@ -165,7 +165,7 @@ describe('the schema', () => {
     await sql`drop table business_api.mine`
     assert.equal([...text.matchAll(/^ {18}- .* comes from no migration$/gm)].length, 10)
     assert.match(text, /^ {18}- and 1 more$/m)
-    assert.match(text, /^ {18}→ keep what is yours in a schema of your own/m)
+    assert.match(text, /^ {18}→ keep your own objects in another schema/m)
   })
 })
 
@@ -198,7 +198,7 @@ describe('migrations', () => {
     assert.equal(JSON.parse((await result).stdout).checks.length, 4)
   })
 
-  test('of a newer version warn, or fail where this one cannot work with them', async () => {
+  test('of a newer version warn, or fail where this version cannot work with the schema', async () => {
     for (const breaking of [false, true]) {
       await sql`insert into business_api.migrations (id, name, breaking) values (9999, '9999-to-come.sql', ${breaking})`
       const result = run('doctor', '--json')
@@ -230,7 +230,7 @@ describe('a check that cannot be made', () => {
     await sql`drop role ${sql(role)}`
   })
 
-  test('says what to do where it fails in another way', async () => {
+  test('says what to do after another failure', async () => {
     await sql`alter table business_api.migrations rename column breaking to broken`
     const { advice } = await diagnose('migrations')
     await sql`alter table business_api.migrations rename column broken to breaking`
@@ -256,7 +256,7 @@ describe('deliveries', () => {
     await sql`update business_api.deliveries set lease_until = now() - interval '1 hour'`
     const { level, message } = await diagnose('leases')
     assert.equal(level, 'fail')
-    assert.match(message, /^1 ended up to 1 h ago, and nobody has taken over$/)
+    assert.match(message, /^1 ended up to 1 h ago, and no process has taken over$/)
   })
 
   test('a backlog warns after a minute and fails after a quarter of an hour', async () => {

@@ -129,7 +129,7 @@ describeOnStores('Deliveries', (under) => {
     verifyWebhook(body, signatureOf(sender), SECRET)
   })
 
-  test('over a real connection the body arrives byte for byte as it was recorded, and is signed as it arrives', async (t) => {
+  test('over a real connection the recorded body arrives byte for byte, with a matching signature', async (t) => {
     const subscriber = await startSubscriber()
     t.after(() => subscriber.close())
     const sender = createWebhookSender({ allowHttp: true, allowPrivateNetworks: true })
@@ -146,7 +146,7 @@ describeOnStores('Deliveries', (under) => {
     assert.equal(received.headers['x-service-event-type'], 'project.completed')
   })
 
-  test('a delivery is timely by its own t: 300 seconds before and after it, and not one more', async () => {
+  test('a delivery is timely for 300 seconds before and after the t of the signature, and no longer', async () => {
     await addEndpoint(under.store)
     const { body } = await event()
     const sender = createTestSender()
@@ -162,7 +162,7 @@ describeOnStores('Deliveries', (under) => {
     assert.throws(() => verifyAt(t + 301), { code: 'signature_expired' })
   })
 
-  test('during a rotation two secrets sign, the current one first, and after its overlap one', async () => {
+  test('during a rotation two secrets sign, the current secret first, and after the overlap the current secret alone', async () => {
     const endpointId = await addEndpoint(under.store, { sealedSecret: 'plain.whsec_first' })
     const { body } = await event()
     await under.store.endpoints.rotateSecret({

@@ -121,7 +121,7 @@ describeOnStores('Fair dispatch', (under) => {
     assert.ok(last < 30, `behind ${last} others`)
   })
 
-  test('an organization takes a quarter of the slots, however many endpoints it has, and all of it arrives', async () => {
+  test('an organization with many endpoints takes a quarter of the slots, and every event arrives', async () => {
     for (let number = 0; number < 6; number++) await addEndpoint(under.store)
     await addEndpoint(under.store, { url: 'https://other.test/' }, 'org_2')
     await publishMany(under.store, 10)

@@ -137,7 +137,7 @@ describeOnStores('stop()', (under) => {
 })
 
 describeOnMemory('start() and stop()', (under) => {
-  test('stop() does not depend on a sender that heeds its signal', async () => {
+  test('stop() does not depend on a sender that obeys the signal', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     const sender = createTestSender(() => new Promise(() => {}))
@@ -279,7 +279,7 @@ describe('A process', { concurrency: true }, () => {
     return { code, lines: output.trim().split('\n') }
   }
 
-  test('stays alive while its loop runs, can end once it has stopped, and gets no listener for signals', async () => {
+  test('stays alive while its loop runs, can end after the stop, and gets no listener for signals', async () => {
     assert.deepEqual(await run(), { code: 0, lines: ['alive', 'listeners: none', 'stopped'] })
   })
 

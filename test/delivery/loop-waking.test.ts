@@ -118,7 +118,7 @@ describeOnPostgres('A loop that waits is woken', (under) => {
   }
 
   const untilListening = (isOther: (pid: number) => boolean = () => true) =>
-    until('somebody listens', async () => (await listeners()).some(isOther))
+    until('another connection listens', async () => (await listeners()).some(isOther))
 
   test('by an event of another process, by its notification', async () => {
     await addEndpoint(under.store)
@@ -159,7 +159,7 @@ describeOnPostgres('A loop that waits is woken', (under) => {
     loop.start()
     await untilListening()
     await loop.stop()
-    await until('nobody listens', async () => (await listeners()).length === 0)
+    await until('no connection listens', async () => (await listeners()).length === 0)
   })
 })
 

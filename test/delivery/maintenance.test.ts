@@ -88,7 +88,7 @@ describe('repeatTask() of a purge', () => {
     )
   })
 
-  test('sends a notice when it has been an hour behind for ten minutes, once until it has caught up', async () => {
+  test('sends a notice after ten minutes of an hour’s lag, once until the purge has caught up', async () => {
     const behind = { ...MORE, lagMs: HOUR_MS + 1 }
     const resting = { ...MORE, lagMs: null }
     const minute = 60_000
@@ -164,7 +164,7 @@ describe('createMaintenance()', () => {
     assert.equal(done, 1, 'the other task had its turn')
   })
 
-  test('runOnce() reports every error: it throws the first, and onError receives the others', async () => {
+  test('runOnce() reports every error: throws the first, and passes the others to onError', async () => {
     const errors: unknown[] = []
     const bugs = [new TypeError('first'), new RangeError('second'), new Error('third')]
     const failing = createMaintenance(
@@ -175,7 +175,7 @@ describe('createMaintenance()', () => {
     assert.deepEqual(errors, bugs.slice(1))
   })
 
-  test('keepRunning() goes on with the others when one fails or hangs, until it is ended', async () => {
+  test('keepRunning() goes on with the other tasks when a task fails or hangs, until the stop', async () => {
     const errors: unknown[] = []
     let hasBeenDone = (): void => {}
     const done = new Promise<void>((resolve) => {

@@ -88,7 +88,7 @@ describe('createPoller()', () => {
     assert.ok(Math.abs(performance.now() + storeOffset - 1_773_480_413_000) < 1000)
   })
 
-  test('repeats a claim without an answer under its name until it has one', async () => {
+  test('repeats a claim under the same token until an answer comes', async () => {
     isAway = true
     await assert.rejects(poller.claim(10, BYTES, CAPACITY), { code: 'store_unavailable' })
     await assert.rejects(poller.claim(5, BYTES, CAPACITY), { code: 'store_unavailable' })

@@ -118,7 +118,7 @@ describe('createReader()', () => {
     await turn()
   }
 
-  test('condemns a delivery that fails three times while others are read, and no other', async () => {
+  test('condemns only a delivery that fails three times beside successful reads', async () => {
     fails('poison')
     // No other delivery was read before the first failure, so the failure does not count.
     await readAll('poison')

@@ -144,7 +144,7 @@ describe('createResultWriter()', () => {
     assert.equal(writer.pending, 0)
   })
 
-  test('says how long ago an attempt began and ended when it is written, not when it ended', async () => {
+  test('computes the age of an attempt at the time of the write, not at the end of the attempt', async () => {
     let now = 5000
     mock.method(performance, 'now', () => now)
     beforeWrite = () => {
@@ -203,7 +203,7 @@ describe('createResultWriter()', () => {
     assert.deepEqual([numbersOf(released), writer.pending], [[[1]], 0])
   })
 
-  test('one result that the store cannot take does not hold up other results, and is given up', async () => {
+  test('a result that the store cannot take does not hold up other results, and is given up', async () => {
     const poison = new TypeError('value "1.5" is out of range')
     beforeWrite = (results) => {
       if (results.some(({ deliveryId }) => deliveryId === 'dlv_7')) throw poison

@@ -49,7 +49,7 @@ describe('endpoints that are slow', () => {
     assert.deepEqual([...served].sort(), slowOnes.toSorted())
   })
 
-  test('all have their turn when some of them have nothing to send', () => {
+  test('all have their turn beside slow endpoints with nothing to send', () => {
     const queues = createSlowQueues()
     const asked = new Set<string>()
     for (let round = 0; round < 4; round++) {

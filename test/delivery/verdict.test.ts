@@ -59,7 +59,7 @@ describe('judgeAnswer()', () => {
     )
   })
 
-  test('the waits can be others, and so can their number', () => {
+  test('the options decide the waits and the number of waits', () => {
     assert.deepEqual(judge({ status: 500 }, 2, [1, 2]), { ...RETRY, delayMs: 2 })
     assert.equal(judge({ status: 500 }, 3, [1, 2]).outcome, 'dead_lettered')
     assert.equal(judge({ status: 500 }, 1, []).outcome, 'dead_lettered')

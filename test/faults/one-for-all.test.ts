@@ -44,7 +44,7 @@ test('many requests with one idempotency key that is held leave connections for 
   })
 })
 
-test('idle connections that have fallen silent cost one request its time, not one each', async (t) => {
+test('idle connections that have fallen silent delay a single request together, not a request each', async (t) => {
   const database = await createTestDatabase()
   t.after(() => database.drop())
   const keys: string[] = []

@@ -29,7 +29,7 @@ test('an event is sent only after the commit of its transaction, however late', 
   t.diagnostic(`arrived ${Math.round(afterMs)} ms after the commit`)
 })
 
-test('an event is not sent when its transaction is lost with its connection, or its savepoint is', async () => {
+test('an event is not sent when the transaction or the savepoint is lost with the connection', async () => {
   const lost = [await publishOnLostConnection(), await publishInLostSavepoint()]
   for (const id of lost) published.rolledBack.add(id)
   await publishAndAwait()

@@ -36,7 +36,7 @@ describe('the network between store and database', { concurrency: true }, () => 
     host.assertUnharmed()
   })
 
-  test('connections that broke with statements on them are as good as new', async (t) => {
+  test('connections that broke during statements are replaced', async (t) => {
     const { proxy, host, caller } = await start(t)
 
     for (let round = 0; round < 10; round++) {
@@ -50,7 +50,7 @@ describe('the network between store and database', { concurrency: true }, () => 
     host.assertUnharmed()
   })
 
-  test('connections that stay silent for good while new ones work: the store gives them up', async (t) => {
+  test('connections that stay silent for good beside working new connections are given up', async (t) => {
     const { proxy, host, caller } = await start(t)
     proxy.fallSilent()
     proxy.speakOnNewConnections()

@@ -52,7 +52,7 @@ function testLeads(newHost: NewHost): void {
       })
     }
 
-    test(`leads: setScore of one that is ${from} sets the score and its band, and publishes nothing`, async () => {
+    test(`leads: setScore of a lead that is ${from} sets the score and the band, and publishes nothing`, async () => {
       const host = await newHost()
       const { lead } = await leadIn(host, from)
       const published = await host.events()

@@ -149,7 +149,7 @@ function testScope(newHost: NewHost): void {
     }
   })
 
-  test('a replay gives the record as it was then, with the number that it was given', async () => {
+  test('a replay gives the record of the first call, with the same number', async () => {
     const host = await newHost()
     const { organizationId, platform } = host
     const made = await createInvoice(host, { idempotencyKey: KEY })

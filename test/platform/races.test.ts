@@ -223,7 +223,7 @@ test('50 revisions at once are 50 versions', async () => {
   )
 })
 
-test('20 leads of one business that are converted at once make one client and one client.created', async () => {
+test('20 leads of the same business converted at once make one client and one client.created', async () => {
   const host = await opened.newHost()
   const { organizationId, platform } = host
   const { businessId, lead } = await leadIn(host, 'new')

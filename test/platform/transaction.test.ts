@@ -77,14 +77,14 @@ test('of 100 transactions with half rolled back the other half is there: records
 })
 
 for (const call of CALLS) {
-  test(`${call.name} in a transaction is there when it commits, and never was when it is rolled back`, async () => {
+  test(`${call.name} in a transaction is there after the commit, and leaves nothing after a rollback`, async () => {
     const { within, ...host } = await newHost()
     const id = await call.make(host)
     const given = { ...(call.idField && { [call.idField]: id }), idempotencyKey: 'key' }
     const everything = await host.everything()
     await rollBack(opened.sql(), async (tx) => {
       await invoke(within(tx), call, given)
-      assert.deepEqual(await host.everything(), everything, 'nobody sees it yet')
+      assert.deepEqual(await host.everything(), everything, 'no other connection sees the change yet')
     })
     assert.deepEqual(await host.everything(), everything)
     const record = await opened.sql().begin((tx) => invoke(within(tx), call, given))
@@ -96,7 +96,7 @@ for (const call of CALLS) {
 
 // --- Refusals ---
 
-test('a call that is refused leaves the transaction as it was: it goes on, and commits', async () => {
+test('a refused call leaves the transaction usable: the transaction goes on, and commits', async () => {
   const { within, ...host } = await newHost()
   const { organizationId } = host
   await createInvoice(host, { number: 'A', idempotencyKey: 'key' })

@@ -72,7 +72,7 @@ async function somebodyWaits(transaction: TransactionSql): Promise<void> {
     const [waiting] = await transaction`
       select from pg_stat_activity where datname = current_database() and pg_backend_pid() = any (pg_blocking_pids(pid))`
     if (waiting) return
-    assert.ok(performance.now() < deadline, 'nobody waits')
+    assert.ok(performance.now() < deadline, 'no session waits')
   }
 }
 
@@ -101,7 +101,7 @@ async function assertOnce(tenant: Tenant, verb: Verb, item: { readonly id: strin
   assert.equal((await tenant.events()).length, 1)
 }
 
-test('leads.convert() that makes a client, sent again while its first attempt has not committed, makes one', async () => {
+test('leads.convert() sent again before the commit of the first attempt makes one client', async () => {
   const tenant = await newTenant()
   const { change, clientId } = await prepareConversion(tenant)
   const answer = await whileUncommitted(
@@ -130,7 +130,7 @@ async function prepareConversion(tenant: Tenant) {
   return { change, clientId: set.client.id }
 }
 
-test('a payment sent again while its first attempt and another payment have not committed is one payment', async () => {
+test('a payment sent again before the commits of the first attempt and of another payment is one payment', async () => {
   const tenant = await newTenant()
   const item = invoiceItem('issued')
   await kinds.invoices.create(tenant, { item })
@@ -235,7 +235,7 @@ test('a number given by hand that another creation is taking at that moment is t
   assert.equal((await itemsOf(kinds.invoices, tenant)).length, 1)
 })
 
-test('in a transaction of the host’s it is the transaction that fails, as nothing else can be done in it', async () => {
+test('in a transaction of the host’s the transaction itself fails and takes no further statement', async () => {
   const tenant = await newTenant()
   const other = sql.begin((transaction) => {
     return whileUncommitted(

@@ -41,7 +41,7 @@ describe('failover to a streaming replica', () => {
     return first.url.replace(/127\.0\.0\.1:\d+/, hosts)
   }
 
-  test('one address: 503 while it leads to a server in recovery, and service when it leads to a primary', async (t) => {
+  test('one address: 503 while the address leads to a server in recovery, and service with a primary', async (t) => {
     const store = createPostgresStore(urlOf(address.port))
     t.after(() => store.close())
     const calls = callAllTheTime(t, store, key)

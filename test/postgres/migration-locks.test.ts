@@ -63,7 +63,7 @@ async function index(): Promise<{ oid: number; isValid: boolean } | undefined> {
 }
 
 describe('a migration that waits for a lock', () => {
-  test('lets other sessions through, names the session in its way, and is applied after its end', async () => {
+  test('lets other sessions through, names the blocking session, and is applied after the end of that session', async () => {
     const reader = await startReader()
     const { messages, logger } = listener()
     const migrating = migrateFrom(sql, COLUMN, { logger })
@@ -88,7 +88,7 @@ describe('a migration that waits for a lock', () => {
     assert.ok(message.endsWith(`or run: select pg_terminate_backend(${reader.pid})`), message)
   })
 
-  test('fails at the end of its time, with the session in its way, and leaves nothing behind', async () => {
+  test('fails at the end of its time, names the blocking session, and leaves nothing behind', async () => {
     const reader = await startReader()
     await assert.rejects(migrateFrom(sql, COLUMN, { timeoutMs: 500 }), (error: unknown) => {
       assert.ok(error instanceof BusinessApiError)
@@ -172,7 +172,7 @@ describe('a migration with the mark concurrent', () => {
     assert.deepEqual(await index(), before)
   })
 
-  test('fails at the end of its time with the session in its way, and is finished by the next call', async () => {
+  test('fails at the end of its time, names the blocking session, and is finished by the next call', async () => {
     const reader = await startReader()
     const { messages, logger } = listener()
     await assert.rejects(migrateFrom(sql, INDEX, { timeoutMs: 1000, logger }), (error: unknown) => {
@@ -218,7 +218,7 @@ describe('the migrations of the package', () => {
   const texts = Object.entries(readMigrationTexts())
 
   for (const [name, text] of texts) {
-    test(`${name} says what it locks`, () => {
+    test(`${name} states its locks`, () => {
       const [, locks = ''] = /^-- Locks: (.+)$/m.exec(text) ?? []
       assert.notEqual(locks, '', 'a line "-- Locks: …" is missing')
       const made = [...text.matchAll(/^create (?:unlogged )?table (business_api\.\w+)/gm)].map(

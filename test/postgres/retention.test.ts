@@ -158,7 +158,7 @@ describe('continuePurge() in PostgreSQL', () => {
     assert.ok((read?.rows ?? Number.POSITIVE_INFINITY) < 20_000, `${read?.rows} rows were read`)
   })
 
-  test('a delivery whose transaction took long is in its period of the log', async () => {
+  test('a delivery of a long transaction is in the right period of the log', async () => {
     const list = (until: Date) =>
       store.deliveries.list(ORGANIZATION, { until: until.toISOString() }, 10, null)
     await publishOld(1)

@@ -14,7 +14,7 @@ const SCHEMA_HEAD = `-- The schema as the migrations leave it, for reading and f
 
 /** The unique keys that may begin with another column than organization_id, each with the reason. */
 const NOT_BY_ORGANIZATION: Readonly<Record<string, string>> = {
-  migrations_pkey: 'tells of the schema, which all organizations share',
+  migrations_pkey: 'belongs to the schema, and all organizations share the schema',
   api_keys_digest_key: 'the look-up that finds out whose key it is',
 }
 

@@ -28,7 +28,7 @@ describe('a store from a connection string and one from a pool behave alike', ()
     debug: () => assert.fail('the host sees the statements of the store'),
     onnotice: () => assert.fail('the host gets the notices of the store'),
     onparameter: () => assert.fail('the host gets the parameters of the store'),
-    onclose: () => assert.fail('the host is told of the connections of the store'),
+    onclose: () => assert.fail('the onclose of the host was called for a connection of the store'),
     fetch_types: true,
   } as unknown as postgres.Options<Record<never, never>>
 

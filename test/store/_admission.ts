@@ -225,7 +225,7 @@ function testOwnLimits(harness: StoreHarness): void {
     assert.equal((await spend(tenant, limits(3, 10))).key.burst, 3)
   })
 
-  test("an organization's own limit counts at once for all its keys, until null returns it to the API's", async () => {
+  test("an organization's own limit counts at once for all its keys, until null restores the API's limit", async () => {
     const tenant = await createTenant(harness)
     const other = await tenant.insertKey()
     await tenant.store.apiKeys.limitOrganization({

@@ -95,7 +95,7 @@ function testWatch(harness: StoreHarness): void {
     await work()
     const endsAt = performance.now() + 1000
     while (calls() === before && performance.now() < endsAt) await setTimeout(2)
-    assert.ok(calls() > before, `nobody was told of ${what}`)
+    assert.ok(calls() > before, `no watcher was called after ${what}`)
   }
 
   test('watch() tells soon after deliveries have been recorded, or have become due again', async (t) => {

@@ -101,7 +101,7 @@ export async function claimOne(tenant: Tenant, changes: Partial<ClaimRequest> = 
   return delivery
 }
 
-/** The room for the organization's deliveries, as far as a test does not say otherwise. */
+/** The default capacity for the organization's deliveries. */
 export function capacityFor(
   tenant: Tenant,
   changes: Partial<ClaimRequest['capacity']>,

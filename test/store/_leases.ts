@@ -40,7 +40,7 @@ function testEnds(harness: StoreHarness): void {
     )
   })
 
-  test('an attempt whose lease has ended is logged as interrupted, from its claim to the end of the lease', async (t) => {
+  test('an attempt with an expired lease is logged as interrupted, from the claim to the end of the lease', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await tenant.publish()

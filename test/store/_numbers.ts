@@ -278,7 +278,7 @@ function testRaces(harness: StoreHarness, numbered: Numbered): void {
     )
     for (const [index, outcome] of outcomes.entries()) {
       if (outcome.status === 'fulfilled') continue
-      assert.equal(index % 2, 1, 'the series finds a number that nobody has')
+      assert.equal(index % 2, 1, 'the series finds a free number')
       assert.equal(outcome.reason.code, 'already_exists')
     }
     const made = outcomes.flatMap((outcome) => {

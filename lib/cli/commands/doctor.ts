@@ -124,5 +124,5 @@ function describeCheck({ name, level, message, details = [], advice }: Check, wi
 function describeFailed(failed: readonly Check[], { isJson }: Session): string {
   const names = failed.map(({ name }) => name).join(', ')
   const what = failed.length === 1 ? `The check ${names} has failed` : `The checks ${names} have failed`
-  return isJson ? what : `${what}: what to do stands above`
+  return isJson ? what : `${what}: the advice stands above`
 }
