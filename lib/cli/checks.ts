@@ -14,14 +14,14 @@ import { formatDuration } from './durations.ts'
 import { formatCount } from './progress.ts'
 import { judgeSecrets } from './sealing-check.ts'
 
-/** One finding of the doctor. */
+/** A finding of the doctor. */
 export interface Check {
   /** Stays the same from version to version, for programs. */
   readonly name: string
   /** `warn`: works now, but not well, or not for long. */
   readonly level: 'ok' | 'warn' | 'fail'
   readonly message: string
-  /** The objects of the finding, one by one. */
+  /** The objects of the finding. */
   readonly details?: readonly string[]
   /** The remedy. */
   readonly advice?: string

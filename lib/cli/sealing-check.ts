@@ -1,7 +1,7 @@
 import type { StoredSecrets } from '../postgres/schema/inspector.ts'
 import { createSecretSealer } from '../webhooks/secret-sealing.ts'
 
-/** Endpoints of which the credentials are opened. Each takes some 20 microseconds, and few databases have more endpoints. */
+/** Endpoints whose credentials are opened at most. Each takes some 20 microseconds, and few databases have more endpoints. */
 export const SECRETS_LOOKED_AT = 10_000
 
 /** The numbers of stored signing secrets and headers, in all and by form. */

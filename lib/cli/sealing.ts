@@ -3,7 +3,7 @@ import { UsageError } from './failure.ts'
 import { type Flag, toggle } from './flags.ts'
 import type { Session } from './session.ts'
 
-// Keys come from the environment only: what is on a command line can be read by every user of the machine.
+// Keys come from the environment only, because every user of the machine can read a command line.
 
 /** Of commands that store a signing secret. */
 export const SEALING_FLAGS: { readonly allowPlaintextSecrets: Flag<boolean> } = {

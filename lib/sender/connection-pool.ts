@@ -13,8 +13,8 @@ export interface ConnectionPool {
   /** Gives a connection back, open or closed. */
   giveBack(connection: Connection): void
   /**
-   * Closes idle connections at once and other connections when they are given back. Resolves when every connection is
-   * closed. Called once.
+   * Closes idle connections at once, and busy connections after their attempts. Resolves when every connection is closed. Called
+   * once.
    */
   close(): Promise<void>
 }

@@ -22,7 +22,7 @@ export const TLS_FAILED = 'tls_failed'
  */
 export const DESTINATION_REFUSED = 'destination_not_allowed'
 
-/** A header with a line break or a character outside Latin-1, which HTTP cannot carry. Nothing was sent. */
+/** HTTP cannot carry a header with a line break or a character outside Latin-1. Nothing was sent. */
 export const INVALID_REQUEST = 'invalid_request'
 
 /**

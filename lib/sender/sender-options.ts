@@ -27,7 +27,7 @@ export interface WebhookSenderOptions extends DestinationOptions {
    * resolves as the system does.
    */
   lookup?: Lookup | undefined
-  /** Certificate authorities to trust, in PEM, instead of the authorities that Node trusts. Default: those of Node. */
+  /** Certificate authorities to trust, in PEM, instead of the authorities that Node trusts. Default: Node's authorities. */
   ca?: string | readonly string[] | undefined
 }
 

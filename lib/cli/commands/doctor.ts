@@ -104,7 +104,7 @@ function adviceFor(error: unknown): string {
   return `${CONNECTION_ADVICE}; if it does, see what its log says`
 }
 
-/** So many details at most, so that the other checks can still be read. */
+/** Details of a check at most, so that the other checks stay readable. */
 const DETAILS_SHOWN = 10
 
 function describeCheck({ name, level, message, details = [], advice }: Check, width: number): string {

@@ -11,7 +11,7 @@ import { parsed, required } from '../flags.ts'
 import { formatCount, type Progress } from '../progress.ts'
 import { RECENT_FLAGS, refuseRecent } from '../recent.ts'
 
-/** Rows of each kind that one statement erases at most: no other statement waits for it for long. */
+/** Rows of each kind that a statement erases at most, so that no other statement waits long. */
 const PURGE_LIMIT = 1000
 
 /** Erases old events. */
