@@ -2,10 +2,10 @@ import { type ApiKeyStore, digestApiKey, isWellFormedApiKey } from '../access/ap
 import { type Refusal, refusals } from '../http/refusal.ts'
 import { createKeyLookups } from './key-lookups.ts'
 
-/** RFC 9110: the scheme ignores case, one or more spaces follow it. */
+/** RFC 9110: the scheme ignores case; a space or several follow. */
 const BEARER = /^bearer +([^\s,]+)$/i
 const SCHEME = /^bearer\b/i
-/** Longer than any key; what is longer still is not worth a regular expression. */
+/** Longer than any key: a longer text is refused without a regular expression. */
 const HEADER_MAX = 256
 
 /** The key of a request, in force at the last look-up. */
@@ -29,14 +29,14 @@ interface UnknownKey {
   readonly keyDigest: string
 }
 
-/** Tells requests with a valid key from requests without one, before the store judges the former. */
+/** Separates requests with a valid key from all other requests, before the store judges the former. */
 export interface Authentication {
   /** Reads the credentials of a request. @param authorization the header of the request */
   read(authorization: string | undefined): Credentials
   /**
    * Looks up an unknown key. A text of the wrong shape or checksum is refused without asking the store.
    *
-   * @param peer names the group of callers that take turns as one
+   * @param peer names the group of callers that share their turns
    * @throws `Refusal` 401; `BusinessApiError` with code `store_unavailable` when the store cannot be reached
    */
   find(key: UnknownKey, peer: () => string): Promise<PresentedKey>

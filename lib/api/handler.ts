@@ -18,7 +18,7 @@ import type { ResolvedOptions } from './options.ts'
 import { peerOf } from './peer-address.ts'
 import { createRoutes } from './routes.ts'
 
-/** The API between any two adapters, and its description. */
+/** The API behind every adapter, and the OpenAPI document. */
 export interface ApiHandler extends Handler {
   /** Returns the OpenAPI document. */
   describe(): object
@@ -37,7 +37,7 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
   const spareIds = createIds()
 
   async function answer(path: string, exchange: Exchange): Promise<ApiReply | null> {
-    // HEAD is GET without its body; the adapters leave the body out.
+    // HEAD is a GET whose body the adapters leave out.
     const { method } = exchange.request
     // The origin is a constant: nothing may be derived from a Host header or an absolute-form target.
     const routed = { method: method === 'HEAD' ? 'GET' : method, url: `http://localhost${path}` }
@@ -97,7 +97,7 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
 
 // --- Routing ---
 
-/** All that the router needs to see of a request. */
+/** The parts of a request that the router needs. */
 interface RoutedRequest {
   readonly method: string
   readonly url: string
@@ -132,13 +132,13 @@ function createRouter(
 }
 
 /**
- * A path as the router will see it. Dot segments, backslashes and escapes would be resolved on the way there, and a
- * rule that the host has put on a path as sent could be walked around. A slash at the end makes another path, which the
- * router would ignore.
+ * Matches paths that reach the router unchanged. Dot segments, backslashes and escapes would be resolved on the way, so that a
+ * caller could get around a host's rule for a path. A trailing slash makes another path, but the router would ignore the
+ * slash.
  */
 const PLAIN_PATH = /^(?:\/(?!\.{1,2}(?:\/|$))[\w.-]+)+$/
 
-/** Path and query of a request target below the base path; null when it is not below, or not a plain path. */
+/** Returns the path and the query below the base path; null for a target outside the base path, or without a plain path. */
 function splitTarget(target: string, basePath: string): { path: string; query: string } | null {
   if (!target.startsWith(basePath)) return null
   const mark = target.indexOf('?')
@@ -153,7 +153,7 @@ function pathOf(target: string): string {
 
 // --- Failures ---
 
-/** The characters of a request id, which stands in a header. */
+/** The characters of a request id, all allowed in a header. */
 const REQUEST_ID = /^[\w-]{1,64}$/
 
 function createFail(report: Report): Fail {

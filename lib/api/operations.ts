@@ -141,7 +141,7 @@ export function createOperations(
     })
   }
 
-  /** Keeps the store open for an answer that may need several statements, but not for a refusal that waits for its turn. */
+  /** Keeps the store open for an answer that may need several statements, but not for a refusal that waits for a turn. */
   async function whileOpen<Asked extends Route>(
     route: Asked,
     exchange: Exchange,
@@ -164,12 +164,12 @@ export function createOperations(
 const PAGE_START = Buffer.from('{"data":')
 const PAGE_END = Buffer.from('}')
 
-/** The bytes of a page pass through: they never become a string. */
+/** The bytes of a page pass through and never become a string. */
 function pageBody(page: string | Uint8Array): string | Uint8Array {
   return typeof page === 'string' ? `{"data":${page}}` : Buffer.concat([PAGE_START, page, PAGE_END])
 }
 
-/** The longest wait for another request with the same key, and its share of the time that is left. */
+/** The longest wait for another request with the same key: milliseconds, and a share of the remaining time. */
 const WAIT_MAX_MS = 4000
 const WAIT_SHARE = 0.8
 

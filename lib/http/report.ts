@@ -1,12 +1,12 @@
 import { describeError, type Logger } from '../base/log.ts'
 
-/** Where and to whom an unexpected failure happened. */
+/** The request of an unexpected failure, and the answer to the caller. */
 export interface ErrorContext {
   readonly requestId: string
   readonly method: string
   /** Without the query. */
   readonly path: string
-  /** What the caller got: 500 for a bug, 503 when the store could not be used. */
+  /** The caller's answer: 500 for a bug, 503 when the store could not be used. */
   readonly status: number
 }
 

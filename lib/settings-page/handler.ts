@@ -26,7 +26,7 @@ const NO_ACCESS: ResolvedAccess = {
   organizationId: '',
 }
 
-/** A request on its way through the handler. */
+/** The state of a request in the handler. */
 interface Exchange {
   readonly request: ApiRequest
   readonly received: Received
@@ -63,7 +63,7 @@ export function createHandler(settings: DeveloperSettings, options: ResolvedOpti
     const given = await options.authorize(toPageRequest(request, received))
     if (given === null || given === undefined) throw new Refusal(401, 'signed out')
     if ('redirect' in given) {
-      // A form that the browser's script sends would follow to a page that is no answer to it.
+      // The browser's script would follow a redirect and show a page that does not answer the form.
       if (request.header('x-ba-enhanced') !== undefined) throw new Refusal(401, 'signed out')
       return redirectReply(readRedirect(given.redirect), replyContext(exchange))
     }
@@ -183,7 +183,7 @@ function readRedirect(redirect: unknown): string {
   )
 }
 
-/** Path and query of a target below the mount path; null when it is not below. */
+/** Returns the path and the query below the mount path; null for a target outside the mount path. */
 function splitTarget(target: string, basePath: string): { path: string; query: URLSearchParams } | null {
   const mark = target.indexOf('?')
   const whole = mark === -1 ? target : target.slice(0, mark)

@@ -9,7 +9,7 @@ export interface AssetPaths {
   readonly script: string
 }
 
-/** Builds a whole document, by the host's layout if there is one. */
+/** Builds a whole document. The host's layout, if present, builds the document around the page. */
 export function renderDocument(
   page: Page,
   frame: Frame,

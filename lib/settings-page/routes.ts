@@ -14,7 +14,7 @@ import * as overview from './screens/overview.ts'
 import { recovery } from './screens/recovery.ts'
 import * as reference from './screens/reference.ts'
 
-/** One kind of request that the page answers. */
+/** A method and a path of the page, with the screen for both. */
 interface Route {
   readonly method: 'GET' | 'POST'
   /** `:id` stands for an id. */
@@ -26,12 +26,12 @@ interface Route {
   readonly show: Show
 }
 
-/** The route of a request, with the ids of its path. */
+/** The route of a request, with the ids in the path. */
 export interface FoundRoute extends Route {
   readonly params: Readonly<Record<string, string>>
 }
 
-/** A path that other methods have. */
+/** A path that exists for other methods only. */
 export interface WrongMethod {
   readonly allow: string
 }
@@ -95,7 +95,7 @@ const PATTERNS = ROUTES.map((route) => ({
   pattern: new RegExp(`^${route.path.replace(':id', '(?<id>[\\w-]{1,64})')}$`),
 }))
 
-/** Finds the route of a request; null for a path that has none. The first route in the table wins. */
+/** Finds the route of a request; null for an unknown path. The first match in the table wins. */
 export function findRoute(method: string, path: string): FoundRoute | WrongMethod | null {
   const sought = method === 'HEAD' ? 'GET' : method
   const matching = PATTERNS.filter(({ pattern }) => pattern.test(path))

@@ -1,9 +1,10 @@
 import type { ApiRequest } from '../http/message.ts'
 
 /**
- * Says whether a form was sent by a page of the same origin. Browsers say so in `Sec-Fetch-Site`, which no script can set;
- * browsers without it, and all over plain http, send `Origin`, whose host must be the one that was asked. A sibling
- * subdomain is refused too, which cookies with SameSite let through.
+ * Returns true for a form that a page of the same origin sent. Browsers report the origin in `Sec-Fetch-Site`, and no script
+ * can set that header. Browsers without `Sec-Fetch-Site`, and all browsers over plain http, send `Origin`: the host of
+ * `Origin` must equal the host of the request. A form of a sibling subdomain is refused, although cookies with SameSite
+ * come along with such a form.
  *
  * @param origins further origins of the host
  */

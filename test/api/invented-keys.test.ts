@@ -7,8 +7,8 @@ import type { StoreTrace } from '../../lib/base/tracing.ts'
 import type { BusinessApi, BusinessApiStore } from '../../lib/index.ts'
 import { type Answer, assertError, type Organization, request, startPlatform } from './_api.ts'
 
-// The checksum of a key is public, so anyone can invent keys that pass it. What such keys cost must not be taken from the
-// callers with a key.
+// The checksum of a key is public, so anyone can invent keys that pass the check. The cost of such keys must not fall on callers
+// with a valid key.
 
 const platform = await startPlatform()
 after(() => platform.close())
@@ -33,7 +33,7 @@ function startApi(store?: BusinessApiStore, deadlineMs = 5000): BusinessApi {
   )
 }
 
-/** Invented keys, all at once; the answers come as they are. */
+/** Presents invented keys, all at once; returns the answers. */
 function flood(api: BusinessApi, count = FLOOD, address?: string) {
   const progress = { answered: 0 }
   const answers = Array.from({ length: count }, async () => {
@@ -95,7 +95,7 @@ describe('Invented keys', () => {
     await answers
   })
 
-  test('wait for one look-up at a time, beside which known keys are served', async () => {
+  test('wait for one look-up at a time, while known keys are served', async () => {
     const { apiKeys } = platform.store
     let release = (): void => {}
     const held = new Promise<void>((resolve) => {
@@ -121,7 +121,7 @@ describe('Invented keys', () => {
     assert.deepEqual(new Set((await answers).map(({ status }) => status)), new Set([401]))
   })
 
-  test('are good keys for the very next request once they are made', async () => {
+  test('are good keys from the very next request after their creation on', async () => {
     const api = startApi()
     const key = generateApiKey('bapi')
     assert.equal((await call(api, key)).status, 401)

@@ -109,7 +109,7 @@ describe('flows in a browser', { skip: missingBrowser, concurrency: false }, () 
       await page.reload()
       assert.doesNotMatch(await page.content(), KEY)
       await page.goBack()
-      // Without a script the browser asks whether to send the form again, which is a page of its own.
+      // Without a script the browser asks on another page before sending the form again.
       await page.goForward().catch(() => null)
       await page.waitForTimeout(500)
       assert.doesNotMatch(await page.content(), KEY)
@@ -138,7 +138,7 @@ describe('flows in a browser', { skip: missingBrowser, concurrency: false }, () 
     await context.close()
   })
 
-  test('a refused form puts the focus on the summary, and keeps what was typed', async () => {
+  test('a refused form puts the focus on the summary, and keeps the typed values', async () => {
     const { page, context } = await open('/keys/new')
     await page.fill('#name', 'Kept')
     await page.click('button.ba-button-main')
@@ -149,7 +149,7 @@ describe('flows in a browser', { skip: missingBrowser, concurrency: false }, () 
     await context.close()
   })
 
-  test('a session that has ended keeps what was typed, and says what to do', async () => {
+  test('an ended session keeps the typed values, and says what to do', async () => {
     const { page, context } = await open('/keys/new')
     await fillKey(page)
     host.access = { redirect: '/login' }
@@ -159,7 +159,7 @@ describe('flows in a browser', { skip: missingBrowser, concurrency: false }, () 
     await context.close()
   })
 
-  test('a test of an endpoint is sent and told without leaving the page', async () => {
+  test('a test of an endpoint is sent and shown without leaving the page', async () => {
     const { page, context } = await open(`/endpoints/${host.seeded.endpoint}`)
     await page.click('text=Send test')
     await page.getByText('was delivered').waitFor()

@@ -58,7 +58,7 @@ describe('in a browser', { skip: missingBrowser, concurrency: false }, () => {
           const wrong: string[] = []
           for (const path of screensOf(host.seeded)) {
             await page.goto(host.base + path)
-            // axe needs a script of its own, which an evaluation brings in whatever the policy says.
+            // axe needs another script; an evaluation loads the script in spite of the policy.
             if (javaScriptEnabled) {
               await page.evaluate(AXE)
               wrong.push(...(await violationsOf(page)).map((violation) => `${path} ${violation}`))

@@ -8,7 +8,7 @@ import type { WebhookSender } from '../../lib/webhooks/webhook-sender.ts'
 import { BASE, ORGANIZATION, setUp, type Under } from './_page.ts'
 import { type Seeded, seed } from './_seed.ts'
 
-/** A host on a port of its own with the page on it. */
+/** A host with the page on a new port. */
 export interface Host extends Under {
   readonly origin: string
   readonly base: string
@@ -18,7 +18,7 @@ export interface Host extends Under {
   close(): Promise<void>
 }
 
-/** A sender that says what a subscriber would. */
+/** A sender with the answers of a subscriber. */
 export const SENDER: WebhookSender = {
   async send() {
     const timings = { dnsMs: 3, connectMs: 12, tlsMs: 25, firstByteMs: 48 }

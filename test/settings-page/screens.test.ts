@@ -98,7 +98,7 @@ test('hostile text in every field is shown as text', async () => {
       assert.equal(page.status, 200, page.text)
       checkMarkup(page.text, `${text} on ${path}`)
       assert.doesNotMatch(page.text, /<script>|<img src=x|<svg\//, path)
-      // Only a form, a copied text and a secret have the characters as they are.
+      // Only a form, a copied text and a secret have the characters unchanged.
       assert.doesNotMatch(page.text.replace(/value="[^"]*"/g, ''), /\u202E/, path)
     }
     for (const path of [

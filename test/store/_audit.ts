@@ -15,7 +15,7 @@ import {
 import { type Call, changes, entriesOf, settingsOf } from './_settings-changes.ts'
 import { callAtOnce, createTenant, ids, type Tenant } from './_tenant.ts'
 
-/** Who changed what, and when. */
+/** The audit: every change with its actor and time. */
 export function testAudit(harness: StoreHarness): void {
   testEntries(harness)
   testBetween(harness)
@@ -32,7 +32,7 @@ const ODD = 'O\'Brien "🏺" \\ \n 株式会社 \u0001\u2028 {} $1'
 
 function testEntries(harness: StoreHarness): void {
   for (const [name, prepare] of Object.entries(changes)) {
-    test(`${name} leaves one entry as it was given, also when it is sent again, and answers the same`, async (t) => {
+    test(`${name} leaves a single entry, unchanged, also when sent again, and answers the same`, async (t) => {
       const tenant = await createPublisher(harness, t)
       const { change, subjectId = ids('dlv'), added } = await prepare(tenant)
       const entry = newEntry({ actor: ODD, subjectId, details: { odd: [ODD, null, 1.5, {}] } })
@@ -48,7 +48,7 @@ function testEntries(harness: StoreHarness): void {
       assert.deepEqual(others, [])
     })
 
-    test(`${name} leaves no entry when it changes nothing`, async (t) => {
+    test(`${name} leaves no entry without a change`, async (t) => {
       const tenant = await createPublisher(harness, t)
       const { vain } = await prepare(tenant)
       const [settings, entries] = [await settingsOf(tenant), await entriesOf(tenant)]
@@ -57,9 +57,9 @@ function testEntries(harness: StoreHarness): void {
       assert.deepEqual(await entriesOf(tenant), entries)
     })
 
-    // A new record has one maker, who sends it again only when it was lost.
+    // A new record has a single maker, who repeats the insertion only after a lost answer.
     if (name.endsWith('.insert()')) continue
-    test(`${name} made ten times at once, in two processes, leaves the entry of the one that changed something`, async (t) => {
+    test(`${name} made ten times at once, in two processes, leaves the entry of the call that changed the record`, async (t) => {
       const tenant = await createPublisher(harness, t)
       const { change } = await prepare(tenant)
       const subjectId = ids('we')
@@ -102,7 +102,7 @@ function testEntries(harness: StoreHarness): void {
   })
 }
 
-/** A verb whose answer was lost, and one of the same kind that came between it and its second attempt. */
+/** A verb with a lost answer, and a verb of the same kind between the first and the second attempt. */
 const between: Readonly<
   Record<string, (tenant: Tenant) => Promise<{ readonly lost: Call; readonly other: Call }>>
 > = {
@@ -193,7 +193,7 @@ const between: Readonly<
 
 function testBetween(harness: StoreHarness): void {
   for (const [name, prepare] of Object.entries(between)) {
-    test(`${name} sent again after a lost answer does not undo what came between`, async (t) => {
+    test(`${name} sent again after a lost answer does not undo a change in between`, async (t) => {
       const tenant = await createPublisher(harness, t)
       const { lost, other } = await prepare(tenant)
       const entry = newEntry()
@@ -206,7 +206,10 @@ function testBetween(harness: StoreHarness): void {
   }
 }
 
-/** What no list shows: what its endpoints sign with, the current one first, and what the organization may do. */
+/**
+ * Facts that no list shows: the signing secrets of the endpoints, the current secret first, and the rate limit of the
+ * organization.
+ */
 async function hiddenOf({ id, key, store }: Tenant): Promise<unknown> {
   const endpoints = await store.endpoints.list(id)
   const targets = await Promise.all(endpoints.map((endpoint) => store.endpoints.getTarget(id, endpoint.id)))
@@ -218,7 +221,7 @@ async function hiddenOf({ id, key, store }: Tenant): Promise<unknown> {
 }
 
 function testRecoveries(harness: StoreHarness): void {
-  /** Delivers so many events; the ids of their deliveries. */
+  /** Delivers a number of events; returns the ids of the deliveries. */
   async function deliver(tenant: Tenant, events: number): Promise<string[]> {
     await tenant.insertEndpoint()
     for (let event = 0; event < events; event++) {
@@ -228,7 +231,7 @@ function testRecoveries(harness: StoreHarness): void {
     return (await deliveriesOf(tenant)).map(({ id }) => id)
   }
 
-  test('deliveries.recover() called several times with one entry adds up in it', async (t) => {
+  test('deliveries.recover() called several times with the same entry adds up the counts in that entry', async (t) => {
     const tenant = await createPublisher(harness, t)
     const [one = '', two = '', three = ''] = await deliver(tenant, 3)
     const { deliveries } = tenant.store
@@ -258,7 +261,7 @@ function testRecoveries(harness: StoreHarness): void {
     assert.deepEqual(await entriesOf(tenant, tenant.id), [expected])
   })
 
-  test('deliveries.recover() of a delivery that its entry names is not done again, whatever became of it meanwhile', async (t) => {
+  test('deliveries.recover() of a delivery that the entry names already does nothing, in every later state of the delivery', async (t) => {
     const tenant = await createPublisher(harness, t)
     const [id = ''] = await deliver(tenant, 1)
     const entry = newEntry({ action: 'delivery.redelivered', subjectId: id })
@@ -301,7 +304,7 @@ function testRecoveries(harness: StoreHarness): void {
 function testList(harness: StoreHarness): void {
   async function recordSeveral(tenant: Tenant, count: number, subjectId: string): Promise<string[]> {
     const entries = Array.from({ length: count }, () => newEntry({ subjectId }))
-    // Not in the order of their ids.
+    // Not in the order of the ids.
     for (const entry of entries.toReversed()) await tenant.store.audit.record(tenant.id, entry, OFTEN)
     return entries.map(({ id }) => id).toReversed()
   }
@@ -320,7 +323,7 @@ function testList(harness: StoreHarness): void {
     assert.deepEqual(await list(2, ''), [])
   })
 
-  test('audit.list() gives the entries of one subject, or all', async () => {
+  test('audit.list() gives the entries of a subject, or all entries', async () => {
     const tenant = await createTenant(harness)
     const [one, two] = [ids('we'), ids('key')]
     const ofTwo = await recordSeveral(tenant, 2, two)
@@ -332,14 +335,14 @@ function testList(harness: StoreHarness): void {
     assert.deepEqual((await idsOf()).slice(0, 4), [...ofOne, ...ofTwo])
   })
 
-  test('audit.list() is empty for an organization in which nothing has been changed', async () => {
+  test('audit.list() is empty for an organization without changes', async () => {
     const id = 'org_contract_without_changes'
     assert.deepEqual(await (await harness.store(id)).audit.list(id, {}, 10, null), [])
   })
 }
 
 function testIsolation(harness: StoreHarness): void {
-  test('two organizations can have entries of the same id, and see their own only', async () => {
+  test('two organizations can have entries of the same id, and each sees only its own', async () => {
     const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
     const entry = newEntry({ subjectId: 'shared' })
     await ours.store.audit.record(ours.id, { ...entry, actor: 'ours' }, OFTEN)

@@ -17,7 +17,7 @@ ${next !== null && html`<p><a href="${link('/audit', { subject: subjectId })}">$
 /**
  * Entries as sentences, newest first.
  *
- * @param names of subjects by id, which are shown then; null: the page is about one subject
+ * @param names of subjects by id, shown in each entry; null on a page about a single subject
  */
 export function entryList(
   context: Context,
@@ -60,7 +60,7 @@ function sentence(t: Texts, { action, details }: AuditEntry): string {
   return more === '' ? verb : `${verb} (${more})`
 }
 
-/** What else an entry says: names and numbers, never a secret. */
+/** Further names and numbers of an entry, never a secret. */
 function detailText(t: Texts, action: AuditAction, details: AuditEntry['details']): string {
   const { name, type, fields, recovered, events, overlapMs } = details
   if (action === 'api_key.created' && typeof name === 'string') return name

@@ -6,7 +6,7 @@ import { empty } from '../views/notice.ts'
 import { entryList } from './audit-entries.ts'
 import { nameOf } from './endpoint-words.ts'
 
-/** `/audit`: who changed what. */
+/** `/audit`: the changes of the settings, each with the person who made the change. */
 export async function show(context: Context): Promise<Page> {
   const { settings, access, t, link, query } = context
   const subject = query.get('subject')?.slice(0, 64) || undefined
@@ -28,7 +28,7 @@ ${data.length === 0 ? empty(subject === undefined ? t`Nothing was changed yet.` 
   return { title: t`Audit log`, content }
 }
 
-/** The names of keys and endpoints by id, as far as the person may see them. */
+/** The names of the keys and endpoints that the person may see, by id. */
 async function readNames({ settings, access }: Context): Promise<ReadonlyMap<string, string>> {
   const { organizationId } = access
   const [keys, endpoints] = await Promise.all([

@@ -8,7 +8,7 @@ import { input, select } from '../views/form.ts'
 import { DELIVERY_STATES, stateText } from './delivery-words.ts'
 import { nameOf } from './endpoint-words.ts'
 
-/** The filter of the delivery log as the URL has it; empty texts select all. */
+/** The filter of the delivery log in the texts of the URL; an empty text selects everything. */
 export interface Filter {
   readonly state: DeliveryState | ''
   readonly type: EventType | ''
@@ -26,7 +26,7 @@ const PERIODS: Readonly<Record<string, number>> = {
   '7d': 7 * 24 * HOUR_MS,
 }
 
-/** Reads the filter of a URL or of a form; what cannot be used counts as absent. */
+/** Reads the filter from a URL or a form; an invalid value counts as absent. */
 export function readFilter(values: { get(name: string): string | null }): Filter {
   const text = (name: string): string => values.get(name)?.trim() ?? ''
   return {
@@ -40,7 +40,7 @@ export function readFilter(values: { get(name: string): string | null }): Filter
   }
 }
 
-/** The filter as the settings take it. */
+/** Returns the filter in the form that `deliveries.list` takes. */
 export function toQuery({ state, type, endpoint, event, period, from, to }: Filter, now: number) {
   const ms = PERIODS[period]
   const since = ms === undefined ? (period === 'custom' ? momentOf(from) : null) : new Date(now - ms)
@@ -54,17 +54,17 @@ export function toQuery({ state, type, endpoint, event, period, from, to }: Filt
   }
 }
 
-/** The part of the filter that a recovery takes beside its period. */
+/** Returns the part of the filter that `deliveries.recover` takes beside the period. */
 export function toRecovery({ type, endpoint }: Pick<Filter, 'type' | 'endpoint'>) {
   return { ...(type !== '' && { type }), ...(endpoint !== '' && { endpointId: endpoint }) }
 }
 
-/** Whether the filter selects anything at all. */
+/** True when the filter has at least one value. */
 export function isFiltered(filter: Filter): boolean {
   return Object.values(filter).some((value) => value !== '')
 }
 
-/** The form of the filter: it sends a GET, so that every view has a URL. */
+/** The form of the filter. The form sends a GET, so that every view has a URL. */
 export function filterForm(
   { t, link }: Context,
   filter: Filter,

@@ -40,12 +40,12 @@ export function deliveryTable(
   )
 }
 
-/** Whether some delivery will change by itself soon, so that the page is worth reading again. */
+/** True when a delivery will soon change without an act of a person, so that the page is worth reading again. */
 export function isMoving(deliveries: readonly Pick<Delivery, 'state'>[]): boolean {
   return deliveries.some(({ state }) => state === 'pending' || state === 'in_flight')
 }
 
-/** When the next attempt will be made. One that is due already waits for a free worker, or for a paused endpoint. */
+/** The time of the next attempt. A delivery that is already due waits for a free worker, or for a paused endpoint. */
 export function dueText({ t, format, now }: Context, dueAt: string | null): Content {
   if (dueAt === null) return t`None`
   return Date.parse(dueAt) <= now ? t`As soon as possible` : format.time(dueAt)

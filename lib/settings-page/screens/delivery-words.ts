@@ -35,12 +35,12 @@ const TONES: Readonly<Record<DeliveryState, Tone>> = {
   cancelled: 'quiet',
 }
 
-/** The state of a delivery with its icon. */
+/** The state of a delivery with an icon. */
 export function deliveryState(t: Texts, { state }: Delivery): Html {
   return badge(TONES[state], stateText(t, state))
 }
 
-/** What came of an attempt, in words: the status, or why there is none. */
+/** The result of an attempt in words: the status, or the reason for a missing answer. */
 export function answerText(t: Texts, status: number | null, error: string | null): string {
   if (status !== null) return t`${String(status)} ${statusWords(t, status)}`
   return error === null ? t`None yet` : errorText(t, error)
@@ -56,7 +56,7 @@ function statusWords(t: Texts, status: number): string {
   return status >= 400 ? t`(refused)` : ''
 }
 
-/** Why no answer came, in words. */
+/** The reason for a missing answer in words. */
 export function errorText(t: Texts, error: string): string {
   switch (error) {
     case 'timeout':
@@ -86,7 +86,7 @@ export function errorText(t: Texts, error: string): string {
   }
 }
 
-/** Why a delivery was given up or skipped. */
+/** The reason why a delivery was given up or skipped. */
 export function reasonText(t: Texts, reason: string): string {
   if (/^http_\d{3}$/.test(reason)) return answerText(t, Number(reason.slice(5)), null)
   if (reason === 'gone') return t`The endpoint answered 410 Gone`

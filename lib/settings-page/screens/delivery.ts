@@ -75,7 +75,7 @@ async function find({ settings, access, params }: Context): Promise<DeliveryDeta
   return settings.deliveries.get(access.organizationId, params.id ?? '')
 }
 
-/** What the delivery is now. @throws an error that is no matter of its state */
+/** Shows the delivery after an act that its state refused. @throws every other error */
 async function refused(error: unknown, context: Context, text: string): Promise<Page> {
   if (!(error instanceof BusinessApiError && error.code === INVALID_STATE)) throw error
   return { ...(await showDelivery(context, await find(context), notice('wait', text))), status: 409 }
@@ -122,7 +122,7 @@ ${await auditOf(context, id)}`
   return { title: type, content, acts, up: { href: link('/deliveries'), text: t`Deliveries` } }
 }
 
-/** The name of a delivery's endpoint; null after its removal, and for a person who may not see endpoints. */
+/** The name of a delivery's endpoint; null for a removed endpoint, and for a person without the right to see endpoints. */
 async function findEndpointName({ settings, access }: Context, endpointId: string): Promise<string | null> {
   if (!access.can('endpoints:read')) return null
   try {

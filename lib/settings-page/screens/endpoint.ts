@@ -19,7 +19,7 @@ export async function show(context: Context): Promise<Page> {
   return showEndpoint(context, await find(context), doneNotice(context))
 }
 
-/** `/endpoints/:id/test`: sends one and shows what came of it. */
+/** `/endpoints/:id/test`: sends a test event and shows the attempt. */
 export async function sendTest(context: Context): Promise<Page> {
   const { settings, access, params, form, t } = context
   const type = choiceOf(form, 'type', EVENT_TYPES) ?? undefined
@@ -35,7 +35,7 @@ export async function sendTest(context: Context): Promise<Page> {
   }
 }
 
-/** Acts that are done at once, because they can be undone. */
+/** Acts that need no question first, because another act undoes each. */
 export const moves = { pause: move('pause'), resume: move('resume'), enable: move('enable') } as const
 
 function move(verb: 'pause' | 'resume' | 'enable'): Show {

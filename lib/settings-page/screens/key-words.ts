@@ -4,9 +4,9 @@ import type { Html } from '../html.ts'
 import type { Texts } from '../texts.ts'
 import { badge } from '../views/badge.ts'
 
-// What keys and scopes are called.
+// The words for keys and scopes.
 
-/** Whether a key has neither been revoked nor expired. */
+/** True for a key that is neither revoked nor expired. */
 export function isInForce({ revokedAt, expiresAt }: ApiKey, now: number): boolean {
   return revokedAt === null && (expiresAt === null || Date.parse(expiresAt) > now)
 }
@@ -19,7 +19,7 @@ export function keyState(t: Texts, key: ApiKey, now: number): Html {
   return badge('good', t`Active`)
 }
 
-/** A resource of the API with the scopes that it has. */
+/** A resource of the API with the scopes for it. */
 export interface ScopedResource {
   readonly name: string
   readonly text: string

@@ -109,7 +109,7 @@ async function find({ settings, access, params }: Context): Promise<ApiKey> {
   return settings.apiKeys.get(access.organizationId, params.id ?? '')
 }
 
-/** What a key is now that it can no longer be rotated or revoked, and who did it. */
+/** Shows the key after an act that the key's state refused, with the audit entries that say why. */
 async function ended(context: Context, key: ApiKey): Promise<Page> {
   const { t, link, now } = context
   const title = isInForce(key, now)

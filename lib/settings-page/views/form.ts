@@ -1,9 +1,9 @@
 import { type Attributes, attributes, type Content, type Html, html } from '../html.ts'
 
-/** What is wrong with the fields of a form, by the name of the field. */
+/** The mistakes in a form by the name of the field. */
 export type Problems = Readonly<Record<string, string>>
 
-/** A field with its label. */
+/** A field with a label. */
 export interface Field {
   readonly name: string
   readonly label: string
@@ -36,7 +36,7 @@ export function buttonForm(
   )}<button class="ba-button">${text}</button></form>`
 }
 
-/** An input of one line. */
+/** An input of a single line. */
 export function input(field: Field, all: Attributes): Html {
   const { name, label } = field
   return html`<div class="ba-field"><label for="${name}">${label}</label>${explanations(field)}
@@ -49,7 +49,7 @@ export interface Choice {
   readonly text: string
 }
 
-/** A list to choose one from. */
+/** A list with one choice. */
 export function select(field: Field, choices: readonly Choice[], chosen: string | null): Html {
   const { name, label } = field
   return html`<div class="ba-field"><label for="${name}">${label}</label>${explanations(field)}
@@ -58,7 +58,7 @@ export function select(field: Field, choices: readonly Choice[], chosen: string 
   )}</select></div>`
 }
 
-/** Radio buttons. Their first has the field's own id, where a summary of errors leads. */
+/** Radio buttons. The first has the field's own id, because the summary of errors links to that id. */
 export function radios(
   field: Field,
   choices: readonly Choice[],
@@ -75,7 +75,7 @@ export function radios(
   )
 }
 
-/** A group of fields under one legend. */
+/** A group of fields under a legend. */
 export function fieldset(field: Field, content: Content): Html {
   return html`<fieldset class="ba-field"${attributes(described(field))}><legend>${field.label}</legend>${explanations(field)}${content}</fieldset>`
 }
@@ -85,7 +85,7 @@ export function checkbox(all: Attributes, label: Content): Html {
   return html`<label class="ba-choice"><input type="checkbox"${attributes(all)}> <span>${label}</span></label>`
 }
 
-/** What is wrong, above a form, with a link to each field. */
+/** The summary of errors above a form, with a link to each field. */
 export function problemSummary(title: string, problems: Problems): Content {
   const entries = Object.entries(problems)
   if (entries.length === 0) return null
