@@ -46,6 +46,7 @@ export type { EventStore } from './resources/publishing.ts'
 export type {
   AttemptResult,
   Backlog,
+  CancellationRequest,
   Capacity,
   ClaimedDelivery,
   ClaimRef,

@@ -67,6 +67,7 @@ import { createMemoryStore } from 'business-api-kit/memory'
 import { createPlatform } from 'business-api-kit/platform'
 import { createPostgresStore, migrate } from 'business-api-kit/postgres'
 import { createDeveloperSettings } from 'business-api-kit/settings'
+import { createSettingsPage } from 'business-api-kit/settings-page'
 import { formatNumber, jsonText, storeUnavailable, takeToken } from 'business-api-kit/store'
 import { createDeliveryLoop, createPublicLookup, createWebhookSender, signWebhook, verifyWebhook } from 'business-api-kit/webhooks'
 
@@ -81,6 +82,7 @@ export const { using, publish, invoices } = platform
 export const inMemory = createPlatform(memory)
 export const settings = createDeveloperSettings(store)
 export const { endpoints, deliveries, audit, apiKeys } = settings
+export const page = createSettingsPage(settings, { api, authorize: () => null })
 export const sender = createWebhookSender()
 export const loop = createDeliveryLoop(store, sender)
 export const stats = loop.stats()

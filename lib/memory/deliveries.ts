@@ -46,8 +46,8 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
       return recoverDeliveries(memory, memory.organization(request.organizationId), request)
     },
 
-    async cancel(organizationId, deliveryId, entry) {
-      return cancelDelivery(memory, memory.organization(organizationId), deliveryId, entry)
+    async cancel(request) {
+      return cancelDelivery(memory, memory.organization(request.organizationId), request)
     },
 
     async measure() {

@@ -1,5 +1,5 @@
 import type { AuditRecord } from '../access/audit.ts'
-import type { Delivery, DeliveryDetails, DeliveryFilter, RecoveryRequest } from '../webhooks/deliveries.ts'
+import type { CancellationRequest, Delivery, DeliveryDetails, DeliveryFilter, RecoveryRequest } from '../webhooks/deliveries.ts'
 import { toTimestamp } from '../writes/write-context.ts'
 import { countInEntry, isRecorded, recordEntry } from './audit.ts'
 import type { KeptDelivery, Memory, Organization } from './state.ts'
@@ -59,8 +59,7 @@ export function recoverDeliveries(
 export function cancelDelivery(
   memory: Memory,
   organization: Organization,
-  deliveryId: string,
-  entry: AuditRecord,
+  { deliveryId, entry }: CancellationRequest,
 ): boolean {
   const delivery = organization.deliveries.get(deliveryId)
   if (isRecorded(organization, entry)) return true

@@ -71,8 +71,7 @@ export function createDeliveryStore(database: Database): DeliveryStore {
       return recovered
     },
 
-    cancel: (organizationId, deliveryId, entry) =>
-      cancelDelivery(database, organizationId, deliveryId, entry),
+    cancel: (request) => cancelDelivery(database, request),
 
     async measure() {
       const [backlog] = await database.row(

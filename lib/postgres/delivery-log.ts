@@ -1,6 +1,7 @@
 import type { Fragment, ISql as Sql } from 'postgres'
 import type { AuditRecord } from '../access/audit.ts'
 import type {
+  CancellationRequest,
   Delivery,
   DeliveryDetails,
   DeliveryFilter,
@@ -153,9 +154,7 @@ export async function recoverDeliveries(
 /** Cancels a pending delivery. @returns false if the delivery was not pending */
 export async function cancelDelivery(
   database: Database,
-  organizationId: string,
-  deliveryId: string,
-  entry: AuditRecord,
+  { organizationId, deliveryId, entry }: CancellationRequest,
 ): Promise<boolean> {
   const [wasPending] = await database.rowFor(
     organizationId,

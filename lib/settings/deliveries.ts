@@ -233,15 +233,17 @@ export function createDeliverySettings(
       return store.deliveries.count(owner, filter, COUNT_MAX)
     },
 
-    async cancel(organizationId, deliveryId, options) {
-      const call = readCancel(organizationId, { ...options, deliveryId })
-      const { organizationId: owner, action } = call
-      const { deliveryId: id } = call.input
-      const { entry } = audited(makeEntry, call, 'delivery.cancelled', id)
-      const isCancelled = await store.deliveries.cancel(owner, id, entry)
-      const delivery = found(await store.deliveries.get(owner, id), action)
+    async cancel(organizationId, id, options) {
+      const call = readCancel(organizationId, { ...options, deliveryId: id })
+      const { deliveryId } = call.input
+      const request = audited(makeEntry, call, 'delivery.cancelled', deliveryId)
+      const isCancelled = await store.deliveries.cancel({ ...request, deliveryId })
+      const delivery = found(await store.deliveries.get(call.organizationId, deliveryId), call.action)
       if (isCancelled) return delivery
-      throw new BusinessApiError(INVALID_STATE, `${action} as the delivery is ${STATE_WORDS[delivery.state]}`)
+      throw new BusinessApiError(
+        INVALID_STATE,
+        `${call.action} as the delivery is ${STATE_WORDS[delivery.state]}`,
+      )
     },
   }
 }

@@ -1,4 +1,4 @@
-import type { AuditRecord } from '../access/audit.ts'
+import type { AuditedRequest, AuditRecord } from '../access/audit.ts'
 import type { EndpointState } from './endpoints.ts'
 
 // Longer than 250 lines, because a store's author reads the contract of one slice as a whole.
@@ -303,14 +303,17 @@ export interface SharedPurgeReport extends Omit<PurgeReport, 'next'> {
  * `details.recovered` of the entry, which calls with the same entry share. An entry with a delivery as its subject
  * recovers that delivery once, even if the call is sent several times, and each answer has the id of the delivery.
  */
-export interface RecoveryRequest {
-  readonly organizationId: string
+export interface RecoveryRequest extends AuditedRequest {
   /** Selects among these deliveries; null: the oldest deliveries that the filter selects. */
   readonly ids: readonly string[] | null
   readonly filter: DeliveryFilter
   /** Greatest number of deliveries. */
   readonly limit: number
-  readonly entry: AuditRecord
+}
+
+/** Names the delivery to cancel. */
+export interface CancellationRequest extends AuditedRequest {
+  readonly deliveryId: string
 }
 
 // --- Store ---
@@ -390,7 +393,7 @@ export interface DeliveryStore {
    *
    * @returns true if the delivery was pending, and again for the same entry
    */
-  cancel(organizationId: string, deliveryId: string, entry: AuditRecord): Promise<boolean>
+  cancel(request: CancellationRequest): Promise<boolean>
 
   /** Counts the deliveries of all organizations that are due or in flight. */
   measure(): Promise<Backlog>

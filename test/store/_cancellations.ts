@@ -18,7 +18,7 @@ import { ids, type Tenant } from './_tenant.ts'
 /** Deliveries that must no longer be sent. */
 export function testCancellations(harness: StoreHarness): void {
   function cancel({ store, id }: Tenant, deliveryId: string): Promise<boolean> {
-    return store.deliveries.cancel(id, deliveryId, newEntry())
+    return store.deliveries.cancel({ organizationId: id, deliveryId, entry: newEntry() })
   }
 
   const waiting: Record<string, (tenant: Tenant, endpointId: string) => Promise<unknown>> = {

@@ -165,8 +165,10 @@ export const changes: Readonly<Record<string, (tenant: Tenant) => Promise<Change
     await tenant.publish()
     const { id: pending } = await onlyDelivery(tenant)
     return {
-      change: ({ deliveries }, entry) => deliveries.cancel(id, pending, entry),
-      vain: ({ deliveries }, entry) => deliveries.cancel(id, ids('dlv'), entry),
+      change: ({ deliveries }, entry) =>
+        deliveries.cancel({ organizationId: id, deliveryId: pending, entry }),
+      vain: ({ deliveries }, entry) =>
+        deliveries.cancel({ organizationId: id, deliveryId: ids('dlv'), entry }),
     }
   },
 }

@@ -74,7 +74,7 @@ const calls: Record<string, (ours: Tenant, foreign: Foreign) => Promise<unknown>
     }),
   'endpoints.getTarget()': ({ store, id }, { endpointId }) => store.endpoints.getTarget(id, endpointId),
   'deliveries.cancel()': ({ store, id }, { deliveryId }) =>
-    store.deliveries.cancel(id, deliveryId, newEntry()),
+    store.deliveries.cancel({ organizationId: id, deliveryId, entry: newEntry() }),
   'deliveries.list()': ({ store, id }, { endpointId }) =>
     store.deliveries.list(id, { endpointId }, 100, null),
   'deliveries.get()': ({ store, id }, { deliveryId }) => store.deliveries.get(id, deliveryId),
