@@ -40,7 +40,7 @@ export const LOCK_TIMEOUT_MS = 1000
 const LOOK_EVERY_MS = 300
 const PAUSE_MS = 250
 const PAUSE_MAX_MS = 8000
-/** Greatest pause for the blocking transactions, in milliseconds: a try may succeed before the end of all of them. */
+/** Greatest pause for the blocking transactions, in milliseconds. Then the next try is made in any case. */
 const PAUSE_FOR_BLOCKERS_MS = 15_000
 const WARN_EVERY_MS = 5000
 
