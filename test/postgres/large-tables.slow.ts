@@ -68,7 +68,7 @@ async function measure(sql: Sql, work: Work, mode: PlanMode = 'force_custom_plan
       }
       return answer as string[]
     }
-    await work({ row } as Database)
+    await work({ row, rowFor: (_, build) => row(build) } as Database)
     throw rolledBack
   })
   await measured.catch((error: unknown) => {
@@ -143,13 +143,13 @@ describe('a part of a purge', () => {
     }
     const request = { eventsAfterMs: RETENTION_MS, limit: 1000 }
     const readings = await measureAll(async (database) => {
-      let cursor: string | null = null
-      for (let part = 0; part < 5; part++) {
-        const report: Awaited<ReturnType<typeof purge>> = await purge(database, { ...request, cursor })
-        assert.equal(report.events, 0)
-        cursor = report.next
+      let report: Awaited<ReturnType<typeof purge>> = { events: 0, idempotencyKeys: 0, next: null }
+      let parts = 0
+      for (; report.events === 0 && parts < 6; parts++) {
+        report = await purge(database, { ...request, cursor: report.next })
       }
-      assert.equal((await purge(database, { ...request, cursor })).events, 1000)
+      assert.ok(report.events > 0, `${parts} parts purged nothing`)
+      assert.ok(parts > 1, 'the first part did not stop at its bound')
     })
     assertAlike(readings, 200_000)
     for (const { sql } of databases)
