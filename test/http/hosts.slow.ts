@@ -64,7 +64,8 @@ before(async () => {
   directory = await mkdtemp(join(tmpdir(), 'business-api-hosts-'))
   const { tarball } = await pack(directory)
   const files = {
-    'package.json': { private: true, type: 'module' },
+    // cookie 2, which Fastify's test injection would take, is for Node 22 and later.
+    'package.json': { private: true, type: 'module', overrides: { cookie: '^1.0.2' } },
     'koa.js': KOA,
     'fastify.js': FASTIFY,
     'hono.js': HONO,
