@@ -117,8 +117,6 @@ export interface Organization {
   rateLimit: RateLimit | null
   /** When the organization's bucket will be full again. */
   bucketFullAt: number
-  /** When the bucket of its tests will be full again. */
-  testsFullAt: number
 }
 
 /** The state that all slices of one store share. */
@@ -192,6 +190,5 @@ function createOrganization(id: string): Organization {
     audit: new Map(),
     rateLimit: null,
     bucketFullAt: 0,
-    testsFullAt: 0,
   }
 }

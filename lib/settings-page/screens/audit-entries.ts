@@ -36,6 +36,7 @@ ${entries.map(
 
 const VERBS: Readonly<Record<AuditAction, (t: Texts) => string>> = {
   'api_key.created': (t) => t`made the key`,
+  'api_key.updated': (t) => t`renamed the key`,
   'api_key.revoked': (t) => t`revoked the key`,
   'api_key.rotated': (t) => t`rotated the key`,
   'rate_limit.set': (t) => t`set the rate limit`,
@@ -63,7 +64,7 @@ function sentence(t: Texts, { action, details }: AuditEntry): string {
 /** What else an entry says: names and numbers, never a secret. */
 function detailText(t: Texts, action: AuditAction, details: AuditEntry['details']): string {
   const { name, type, fields, recovered, events, overlapMs } = details
-  if (action === 'api_key.created' && typeof name === 'string') return name
+  if (typeof name === 'string') return name
   if (action === 'endpoint.updated' && Array.isArray(fields)) return fields.map(String).join(', ')
   if (action === 'endpoint.test_sent' && typeof type === 'string') return type
   if (action === 'deliveries.recovered' && typeof recovered === 'number') {
