@@ -33,6 +33,8 @@ export interface LayoutParts {
   readonly lang: string
   /** The nonce of the access; empty without one. */
   readonly nonce: string
+  /** The `Content-Security-Policy` of the answer: the host's own tags must keep to it, or carry the nonce. */
+  readonly csp: string
 }
 
 /** Options of `createSettingsPage`. Each is read once. */

@@ -2,6 +2,7 @@ import type { AuditAction, AuditEntry } from '../../access/audit.ts'
 import type { Context } from '../context.ts'
 import { type Content, type Html, html } from '../html.ts'
 import type { Texts } from '../texts.ts'
+import { quietLink } from '../views/link.ts'
 
 /** The newest audit entries of one subject, under a heading; nothing for a person who may not see the audit. */
 export async function auditOf(context: Context, subjectId: string): Promise<Content> {
@@ -34,6 +35,11 @@ ${entries.map(
 )}</ul>`
 }
 
+/** The word of an action: `disabled the endpoint`. */
+export function actionText(t: Texts, action: AuditAction): string {
+  return VERBS[action]?.(t) ?? action
+}
+
 const VERBS: Readonly<Record<AuditAction, (t: Texts) => string>> = {
   'api_key.created': (t) => t`made the key`,
   'api_key.updated': (t) => t`renamed the key`,
@@ -56,7 +62,7 @@ const VERBS: Readonly<Record<AuditAction, (t: Texts) => string>> = {
 }
 
 function sentence(t: Texts, { action, details }: AuditEntry): string {
-  const verb = VERBS[action]?.(t) ?? action
+  const verb = actionText(t, action)
   const more = detailText(t, action, details)
   return more === '' ? verb : `${verb} (${more})`
 }
@@ -93,6 +99,6 @@ function subjectOf(
   const [path, isSeen] = paths[kind ?? ''] ?? []
   if (path === undefined) return null
   const id = names.get(subjectId) ?? html`<code>${subjectId}</code>`
-  const filter = html`<a class="ba-quiet-link" href="${link('/audit', { subject: subjectId })}">${t`only this`}</a>`
+  const filter = quietLink(link('/audit', { subject: subjectId }), t`only this`)
   return html`${isSeen && /^\w{1,64}$/.test(subjectId) ? html`<a href="${link(`${path}/${subjectId}`)}">${id}</a>` : id} ${filter}`
 }

@@ -59,8 +59,13 @@ async function find({ settings, access, params }: Context): Promise<WebhookEndpo
 
 async function showEndpoint(context: Context, endpoint: WebhookEndpoint, message: Content): Promise<Page> {
   const { t, link, access, format } = context
-  const { id, url, types, headerNames, createdAt, failures, failingSince, previousSecretExpiresAt } = endpoint
+  const { id, url, types, headerNames, createdAt, failures, failingSince } = endpoint
   const mayWrite = access.can('endpoints:write')
+  const [secretFacts, deliveries, changes] = await Promise.all([
+    describeSecret(context, endpoint),
+    lastDeliveries(context, endpoint),
+    auditOf(context, id),
+  ])
   const content = html`${message}
 ${trouble(context, endpoint)}
 ${facts([
@@ -76,15 +81,13 @@ ${facts([
         t`Failing since`,
         html`${format.time(failingSince)}, ${t.count(failures, 'one attempt', '{0} attempts')}`,
       ],
-  previousSecretExpiresAt === null
-    ? null
-    : [t`Signing secret`, html`${t`Two secrets sign until`} ${format.time(previousSecretExpiresAt)}`],
+  [t`Signing secret`, secretFacts],
   [t`Added`, format.time(createdAt)],
 ])}
 ${mayWrite && testForm(context, endpoint)}
 ${mayWrite && manage(context, endpoint)}
-${await lastDeliveries(context, endpoint)}
-${await auditOf(context, id)}`
+${deliveries}
+${changes}`
   const acts = mayWrite && [
     buttonLink(link(`/endpoints/${id}/edit`), t`Change`),
     endpoint.state === 'enabled' && buttonForm(link(`/endpoints/${id}/pause`), t`Pause`),
@@ -97,6 +100,22 @@ ${await auditOf(context, id)}`
     acts,
     up: { href: link('/endpoints'), text: t`Webhook endpoints` },
   }
+}
+
+/** How old the signing secret is, and until when the previous one signs too. */
+async function describeSecret(
+  { settings, access, t, format }: Context,
+  { id, createdAt, previousSecretExpiresAt }: WebhookEndpoint,
+): Promise<Content> {
+  const { data } = await settings.audit.list(access.organizationId, {
+    subjectId: id,
+    action: 'endpoint.secret_rotated',
+    limit: 1,
+  })
+  const overlap =
+    previousSecretExpiresAt !== null &&
+    html`. ${t`Two secrets sign until`} ${format.time(previousSecretExpiresAt)}`
+  return html`${t`Made`} ${format.time(data[0]?.at ?? createdAt)}${overlap}`
 }
 
 function doneNotice({ query, t }: Context): Content {

@@ -6,6 +6,15 @@ import { badge } from '../views/badge.ts'
 
 // What keys and scopes are called.
 
+/** Of the name of a key, in characters. */
+export const NAME_MAX = 100
+
+/** What is wrong with the name of a key; null for a name that can be used. */
+export function keyNameProblem(t: Texts, name: string): string | null {
+  const isRight = name !== '' && [...name].length <= NAME_MAX
+  return isRight ? null : t`Give the key a name of 1 to ${NAME_MAX} characters`
+}
+
 /** Whether a key has neither been revoked nor expired. */
 export function isInForce({ revokedAt, expiresAt }: ApiKey, now: number): boolean {
   return revokedAt === null && (expiresAt === null || Date.parse(expiresAt) > now)

@@ -19,11 +19,14 @@ export async function show(context: Context): Promise<Page> {
   const { t, access, link, now, query } = context
   const key = await find(context)
   const mayAct = access.can('keys:write') && isInForce(key, now)
-  const acts = mayAct && [
-    key.successorId === null && buttonLink(link(`/keys/${key.id}/rotate`), t`Rotate`),
-    questionLink(link(`/keys/${key.id}/revoke`), t`Revoke`, 'danger'),
+  const acts = access.can('keys:write') && [
+    buttonLink(link(`/keys/${key.id}/edit`), t`Rename`),
+    mayAct && key.successorId === null && buttonLink(link(`/keys/${key.id}/rotate`), t`Rotate`),
+    mayAct && questionLink(link(`/keys/${key.id}/revoke`), t`Revoke`, 'danger'),
   ]
-  const content = html`${query.get('done') === 'revoked' && notice('good', t`${key.name} was revoked. Its next request is refused.`)}
+  const done = query.get('done')
+  const content = html`${done === 'revoked' && notice('good', t`${key.name} was revoked. Its next request is refused.`)}
+${done === 'renamed' && notice('good', t`The name was changed.`)}
 ${describe(context, key)}
 ${await auditOf(context, key.id)}`
   return { title: key.name, content, acts, up: { href: link('/keys'), text: t`API keys` } }

@@ -1,4 +1,4 @@
-import { attributes, type Content, type Html, html } from '../html.ts'
+import { type Content, type Html, html } from '../html.ts'
 import type { Texts } from '../texts.ts'
 
 /** Text in a block, with a button that copies it. The button is hidden until a script can do so. */
@@ -10,9 +10,4 @@ export function codeBlock(t: Texts, code: Content, label: string): Html {
 export function secretField(t: Texts, label: string, secret: string): Html {
   return html`<div class="ba-secret" data-secret><label for="secret">${label}</label>
 <div class="ba-code"><input class="ba-input" id="secret" readonly spellcheck="false" autocomplete="off" value="${secret}"><button class="ba-button ba-button-main ba-copy" type="button" data-copy data-focus hidden>${t`Copy`}</button></div></div>`
-}
-
-/** A link to the same page in another view. */
-export function quietLink(href: string, text: Content, isCurrent = false): Html {
-  return html`<a class="ba-quiet-link" href="${href}"${attributes({ 'aria-current': isCurrent ? 'true' : null })}>${text}</a>`
 }

@@ -1,4 +1,6 @@
 import { type Attributes, attributes, type Content, type Html, html } from '../html.ts'
+import type { Texts } from '../texts.ts'
+import { quietLink } from './link.ts'
 
 /** What is wrong with the fields of a form, by the name of the field. */
 export type Problems = Readonly<Record<string, string>>
@@ -22,6 +24,15 @@ export function form(
 ${Object.entries(hidden).map(([name, value]) => html`<input type="hidden"${attributes({ name, value })}>`)}
 ${content}
 <p class="ba-buttons">${buttons}</p>
+</form>`
+}
+
+/** A form that filters a list: it sends a GET, so that every view of the list has a URL. */
+export function filterForm(t: Texts, action: string, isFiltered: boolean, fields: Content): Html {
+  return html`<form class="ba-filters" method="get" action="${action}" role="search" aria-label="${t`Filter`}">
+${fields}
+<button class="ba-button">${t`Apply`}</button>
+${isFiltered && quietLink(action, t`Clear filters`)}
 </form>`
 }
 
