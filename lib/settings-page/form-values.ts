@@ -10,7 +10,7 @@ export function readId(text: string): string {
   return /^\w{1,64}$/.test(text) ? text : ''
 }
 
-/** Whether a filter selects anything at all. */
+/** Returns whether a filter has any value. */
 export function isFiltered(filter: object): boolean {
   return Object.values(filter).some((value) => value !== '')
 }

@@ -40,7 +40,7 @@ export interface LayoutParts {
 /** Options of `createSettingsPage`. Each is read once. */
 export interface SettingsPageOptions {
   /**
-   * Says who makes a request, from the host's own session. Called for every request except the two assets, before the body
+   * Returns the person behind a request, from the host's own session. Called for every request except the two assets, before the body
    * is read, and never cached.
    *
    * @returns the access; `redirect`, a path or URL to sign in at; null for a request without a session
@@ -61,7 +61,7 @@ export interface SettingsPageOptions {
   layout?: ((parts: LayoutParts) => string) | undefined
   /** The URL of one more stylesheet, of the page's own origin. Default none. */
   stylesheet?: string | undefined
-  /** Who may show the page in a frame: `self` for pages of the same origin. Default `none`. */
+  /** The pages that may show this page in a frame: `self` for those of the same origin. Default `none`. */
   frameAncestors?: 'none' | 'self' | undefined
   /**
    * Origins that forms may come from beside the `Host` of the request, for browsers without `Sec-Fetch-Site` behind a proxy

@@ -1,7 +1,7 @@
 import type { ApiRequest } from '../http/message.ts'
 
 /**
- * Says whether a form was sent by a page of the same origin. Browsers say so in `Sec-Fetch-Site`, which no script can set;
+ * Returns whether a page of the same origin sent a form. Browsers name the relation in `Sec-Fetch-Site`, which no script can set;
  * browsers without it, and all over plain http, send `Origin`, whose host must be the one that was asked. A sibling
  * subdomain is refused too, which cookies with SameSite let through.
  *

@@ -67,7 +67,7 @@ function sentence(t: Texts, { action, details }: AuditEntry): string {
   return more === '' ? verb : `${verb} (${more})`
 }
 
-/** What else an entry says: names and numbers, never a secret. */
+/** Returns the details of an entry as words: names and numbers, never a secret. */
 function detailText(t: Texts, action: AuditAction, details: AuditEntry['details']): string {
   const { name, type, fields, recovered, events, overlapMs } = details
   if (typeof name === 'string') return name

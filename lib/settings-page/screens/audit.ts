@@ -8,7 +8,7 @@ import { entryList } from './audit-entries.ts'
 import { auditFilterForm, readAuditFilter, toAuditQuery } from './audit-filter.ts'
 import { nameOf } from './endpoint-words.ts'
 
-/** `/audit`: who changed what, every view of it a URL. */
+/** `/audit`: the changes of the settings with their actors. Every view of the log has a URL. */
 export async function show(context: Context): Promise<Page> {
   const { settings, access, t, link, query, now } = context
   const filter = readAuditFilter(query)

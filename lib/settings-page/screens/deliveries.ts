@@ -7,7 +7,7 @@ import { empty } from '../views/notice.ts'
 import { deliveryFilterForm, readFilter, toQuery } from './delivery-filter.ts'
 import { deliveryTable, isMoving } from './delivery-table.ts'
 
-/** `/deliveries`: one log over all endpoints, every view of it a URL. */
+/** `/deliveries`: the delivery log of all endpoints. Every view of the log has a URL. */
 export async function show(context: Context): Promise<Page> {
   const { settings, access, t, link, query, now } = context
   const filter = readFilter(query)

@@ -40,7 +40,7 @@ export function deliveryTable(
   )
 }
 
-/** Whether some delivery will change by itself soon, so that the page is worth reading again. */
+/** Returns whether a delivery will soon change by itself, so that the page is worth reading again. */
 export function isMoving(deliveries: readonly Pick<Delivery, 'state'>[]): boolean {
   return deliveries.some(({ state }) => state === 'pending' || state === 'in_flight')
 }

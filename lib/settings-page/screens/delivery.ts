@@ -75,7 +75,11 @@ async function find({ settings, access, params }: Context): Promise<DeliveryDeta
   return settings.deliveries.get(access.organizationId, params.id ?? '')
 }
 
-/** What the delivery is now. @throws an error that is no matter of its state */
+/**
+ * Shows the present state of a delivery that refused an act.
+ *
+ * @throws every error that has another cause than the state
+ */
 async function refused(error: unknown, context: Context, text: string): Promise<Page> {
   if (!(error instanceof BusinessApiError && error.code === INVALID_STATE)) throw error
   return { ...(await showDelivery(context, await find(context), notice('wait', text))), status: 409 }

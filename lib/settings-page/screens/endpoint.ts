@@ -19,7 +19,7 @@ export async function show(context: Context): Promise<Page> {
   return showEndpoint(context, await find(context), doneNotice(context))
 }
 
-/** `/endpoints/:id/test`: sends one and shows what came of it. */
+/** `/endpoints/:id/test`: sends a test and shows its result. */
 export async function sendTest(context: Context): Promise<Page> {
   const { settings, access, params, form, t } = context
   const type = choiceOf(form, 'type', EVENT_TYPES) ?? undefined
@@ -102,7 +102,7 @@ ${changes}`
   }
 }
 
-/** How old the signing secret is, and until when the previous one signs too. */
+/** Shows the age of the signing secret, and the end of the overlap with the previous secret. */
 async function describeSecret(
   { settings, access, t, format }: Context,
   { id, createdAt, previousSecretExpiresAt }: WebhookEndpoint,

@@ -4,18 +4,18 @@ import type { Html } from '../html.ts'
 import type { Texts } from '../texts.ts'
 import { badge } from '../views/badge.ts'
 
-// What keys and scopes are called.
+// The words for keys and scopes.
 
 /** Of the name of a key, in characters. */
 export const NAME_MAX = 100
 
-/** What is wrong with the name of a key; null for a name that can be used. */
+/** Returns the fault of a key's name; null for a name that can be used. */
 export function keyNameProblem(t: Texts, name: string): string | null {
   const isRight = name !== '' && [...name].length <= NAME_MAX
   return isRight ? null : t`Give the key a name of 1 to ${NAME_MAX} characters`
 }
 
-/** Whether a key has neither been revoked nor expired. */
+/** Returns whether a key has neither been revoked nor expired. */
 export function isInForce({ revokedAt, expiresAt }: ApiKey, now: number): boolean {
   return revokedAt === null && (expiresAt === null || Date.parse(expiresAt) > now)
 }

@@ -112,7 +112,7 @@ async function find({ settings, access, params }: Context): Promise<ApiKey> {
   return settings.apiKeys.get(access.organizationId, params.id ?? '')
 }
 
-/** What a key is now that it can no longer be rotated or revoked, and who did it. */
+/** Shows the present state of a key that cannot be rotated or revoked, and the changes that led there. */
 async function ended(context: Context, key: ApiKey): Promise<Page> {
   const { t, link, now } = context
   const title = isInForce(key, now)

@@ -3,11 +3,11 @@ import type { Texts } from '../texts.ts'
 
 /** Text in a block, with a button that copies it. The button is hidden until a script can do so. */
 export function codeBlock(t: Texts, code: Content, label: string): Html {
-  return html`<div class="ba-code"><pre tabindex="0" aria-label="${label}"><code>${code}</code></pre><button class="ba-button ba-copy" type="button" data-copy hidden>${t`Copy`}</button></div>`
+  return html`<div class="ba-code"><pre tabindex="0" aria-label="${label}"><code>${code}</code></pre><button class="ba-button" type="button" data-copy hidden>${t`Copy`}</button></div>`
 }
 
 /** A secret that is shown once. */
 export function secretField(t: Texts, label: string, secret: string): Html {
   return html`<div class="ba-secret" data-secret><label for="secret">${label}</label>
-<div class="ba-code"><input class="ba-input" id="secret" readonly spellcheck="false" autocomplete="off" value="${secret}"><button class="ba-button ba-button-main ba-copy" type="button" data-copy data-focus hidden>${t`Copy`}</button></div></div>`
+<div class="ba-code"><input class="ba-input" id="secret" readonly spellcheck="false" autocomplete="off" value="${secret}"><button class="ba-button ba-button-main" type="button" data-copy data-focus hidden>${t`Copy`}</button></div></div>`
 }

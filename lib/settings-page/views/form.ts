@@ -2,7 +2,7 @@ import { type Attributes, attributes, type Content, type Html, html } from '../h
 import type { Texts } from '../texts.ts'
 import { quietLink } from './link.ts'
 
-/** What is wrong with the fields of a form, by the name of the field. */
+/** The faults of a form's fields, by the name of the field. */
 export type Problems = Readonly<Record<string, string>>
 
 /** A field with its label. */
@@ -20,7 +20,7 @@ export function form(
   content: Content,
   buttons: Content,
 ): Html {
-  return html`<form class="ba-form" method="post" action="${action}" data-form novalidate>
+  return html`<form class="ba-form" method="post" action="${action}" novalidate>
 ${Object.entries(hidden).map(([name, value]) => html`<input type="hidden"${attributes({ name, value })}>`)}
 ${content}
 <p class="ba-buttons">${buttons}</p>
@@ -42,7 +42,7 @@ export function buttonForm(
   text: string,
   hidden: Readonly<Record<string, string>> = {},
 ): Html {
-  return html`<form method="post" action="${action}" data-form>${Object.entries(hidden).map(
+  return html`<form method="post" action="${action}">${Object.entries(hidden).map(
     ([name, value]) => html`<input type="hidden"${attributes({ name, value })}>`,
   )}<button class="ba-button">${text}</button></form>`
 }
@@ -96,7 +96,7 @@ export function checkbox(all: Attributes, label: Content): Html {
   return html`<label class="ba-choice"><input type="checkbox"${attributes(all)}> <span>${label}</span></label>`
 }
 
-/** What is wrong, above a form, with a link to each field. */
+/** Lists the faults of a form, above it, with a link to each field. */
 export function problemSummary(title: string, problems: Problems): Content {
   const entries = Object.entries(problems)
   if (entries.length === 0) return null
