@@ -17,6 +17,7 @@ function steady(text: string): string {
     .replace(/bapi_live_…\w{4}/g, 'bapi_live_…')
     .replace(/bapi_live_\w{49}/g, 'bapi_live_')
     .replace(/whsec_[\w+/=-]{20,}/g, 'whsec_')
+    .replace(/\b\w{3} \d+, \d{4}, \d+:\d+\s[AP]M/g, '<time>')
     .replace(/\b(now|this minute|(in )?\d+ (seconds?|minutes?)( ago)?)\b/g, 'just now')
     .replace(/"createdAt": "[^"]*"/g, '"createdAt": "…"')
     .replace(/\\"createdAt\\":\s?\\"[^"]*\\"/g, '"createdAt": "…"')

@@ -48,8 +48,11 @@ function addRoles(root) {
 function localize(time) {
   const at = new Date(time.dateTime)
   const lang = document.documentElement.lang || undefined
-  time.title = time.textContent ?? ''
-  time.textContent = relative(at, lang)
+  const exact = at.toLocaleString(lang, { dateStyle: 'medium', timeStyle: 'short' })
+  // A row of a table leads to a page with the exact time; nowhere else does only the pointer find it.
+  time.title = at.toLocaleString(lang, { dateStyle: 'medium', timeStyle: 'long' })
+  if (time.closest('td')) time.textContent = relative(at, lang)
+  else time.textContent = time.closest('.ba-log') ? exact : `${exact} (${relative(at, lang)})`
 }
 
 /** @type {(at: Date, lang: string | undefined) => string} */

@@ -10,7 +10,7 @@ export async function auditOf(context: Context, subjectId: string): Promise<Cont
   if (!access.can('audit:read')) return null
   const { data, next } = await settings.audit.list(access.organizationId, { subjectId, limit: 10 })
   if (data.length === 0) return null
-  return html`<h2>${t`Changes`}</h2>
+  return html`<h2 id="changes">${t`Changes`}</h2>
 ${entryList(context, data, null)}
 ${next !== null && html`<p><a href="${link('/audit', { subject: subjectId })}">${t`All changes`}</a></p>`}`
 }

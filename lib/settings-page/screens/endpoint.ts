@@ -67,7 +67,7 @@ async function showEndpoint(context: Context, endpoint: WebhookEndpoint, message
     auditOf(context, id),
   ])
   const content = html`${message}
-${trouble(context, endpoint)}
+${trouble(context, endpoint, changes !== null)}
 ${facts([
   [t`URL`, html`<code>${url}</code>`],
   [t`State`, endpointState(t, endpoint)],
@@ -130,11 +130,16 @@ function doneNotice({ query, t }: Context): Content {
   return text === undefined ? null : notice('good', text)
 }
 
-function trouble(context: Context, endpoint: WebhookEndpoint): Content {
+/** @param hasChanges whether the page lists who changed the endpoint */
+function trouble(context: Context, endpoint: WebhookEndpoint, hasChanges: boolean): Content {
   const { t, format } = context
   const { state, failures, failingSince } = endpoint
   const since = failingSince === null ? null : html`<p>${t`Failing since`} ${format.time(failingSince)}.</p>`
-  if (state === 'disabled') return notice('wait', t`Disabled. ${disabledReason(t, endpoint)}`, since)
+  const who = hasChanges && html`<p><a href="#changes">${t`See who, and when`}</a></p>`
+  if (state === 'disabled') {
+    const isByHand = endpoint.disabledReason === 'administrator'
+    return notice('wait', t`Disabled. ${disabledReason(t, endpoint)}`, [since, isByHand && who])
+  }
   if (failures === 0) return null
   return notice('wait', t.count(failures, 'The last attempt failed', 'The last {0} attempts failed'), since)
 }
