@@ -70,9 +70,24 @@ describe('by the keyboard alone', { skip: missingBrowser, concurrency: false }, 
   test('the first Tab offers to skip to the content', async () => {
     await open('/keys')
     await press(page, '.ba-skip')
-    assert.equal(await page.evaluate(() => document.activeElement?.id), 'ba-main')
+    await page.waitForFunction(() => document.activeElement?.id === 'ba-main')
     await page.keyboard.press('Tab')
     assert.equal(await focusedText(page), 'New key')
+  })
+
+  test('the summary of a refused form leads to each field, and nothing that was typed is lost', async () => {
+    await open('/keys/new')
+    await tabTo(page, '#name')
+    await page.keyboard.type('Kept')
+    await press(page, SEND)
+    await page.waitForSelector('[role=alert]')
+    assert.match(await focusedText(page), /The key was not made/)
+    await press(page, '[role=alert] a[href="#scope"]')
+    await page.waitForTimeout(500)
+    assert.equal(await page.evaluate(() => document.activeElement?.id), 'scope')
+    assert.equal(await page.inputValue('#name'), 'Kept')
+    // The browser says itself that the form was answered 422.
+    heard = heard.filter((line) => !line.includes('422'))
   })
 
   test('a key is made, renamed, rotated and revoked', async () => {

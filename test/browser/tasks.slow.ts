@@ -105,7 +105,12 @@ describe('five tasks of a new administrator', { skip: missingBrowser, concurrenc
   }
 
   async function sees(words: string | RegExp): Promise<void> {
-    await page.locator('.ba-main').getByText(words).first().waitFor({ timeout: 12_000 })
+    await page
+      .locator('.ba-main')
+      .getByText(words)
+      .filter({ visible: true })
+      .first()
+      .waitFor({ timeout: 12_000 })
   }
 
   async function look(name: string): Promise<void> {
@@ -149,7 +154,7 @@ describe('five tasks of a new administrator', { skip: missingBrowser, concurrenc
     assert.equal(subscriber.verified.length, 1)
     await publish()
     await press('Deliveries')
-    await sees('Delivered')
+    await sees(/^Delivered$/)
     assert.equal(subscriber.verified.length, 2)
   })
 
@@ -168,7 +173,7 @@ describe('five tasks of a new administrator', { skip: missingBrowser, concurrenc
     await press('Send again')
     await sees('The delivery is being sent again.')
     // The page refreshes itself until the delivery has ended.
-    await sees('Delivered')
+    await sees(/^Delivered$/)
     await look('delivered')
     assert.equal(subscriber.verified.length, 3)
   })

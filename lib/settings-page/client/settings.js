@@ -52,7 +52,7 @@ function localize(time) {
   // A row of a table leads to a page with the exact time; nowhere else does only the pointer find it.
   time.title = at.toLocaleString(lang, { dateStyle: 'medium', timeStyle: 'long' })
   if (time.closest('td')) time.textContent = relative(at, lang)
-  else time.textContent = time.closest('.ba-log') ? exact : `${exact} (${relative(at, lang)})`
+  else time.textContent = time.closest('.ba-log') ? exact : [exact, relative(at, lang)].join(' · ')
 }
 
 /** @type {(at: Date, lang: string | undefined) => string} */
@@ -136,6 +136,7 @@ function show(text, url) {
   for (const dialog of all('dialog')) dialog.remove()
   document.title = next.title
   if (url !== location.href) history.pushState(null, '', url)
+  shownAt = address()
   old.replaceWith(document.adoptNode(main))
   const nav = next.querySelector('.ba-nav')
   if (nav) document.querySelector('.ba-nav')?.replaceWith(document.adoptNode(nav))
@@ -145,7 +146,13 @@ function show(text, url) {
   scrollTo(0, 0)
 }
 
-addEventListener('popstate', () => location.reload())
+/** Without the part behind #: a link to a field of the same page loads nothing. @type {() => string} */
+const address = () => location.pathname + location.search
+let shownAt = address()
+
+addEventListener('popstate', () => {
+  if (address() !== shownAt) location.reload()
+})
 
 document.addEventListener('submit', (event) => {
   const form = event.target

@@ -22,7 +22,10 @@ export function deliveryTable(
   return table<Delivery>(
     t`Deliveries`,
     [
-      { head: t`Event`, cell: ({ id, type }) => html`<a href="${link(`/deliveries/${id}`)}">${type}</a>` },
+      {
+        head: t`Event`,
+        cell: ({ id, type }) => html`<a href="${link(`/deliveries/${id}`)}">${breakable(type)}</a>`,
+      },
       { head: t`Created`, isPlain: true, cell: ({ createdAt }) => format.time(createdAt) },
       ...(endpoints === null ? [] : [{ head: t`Endpoint`, isPlain: true, cell: endpointCell }]),
       { head: t`State`, isPlain: true, cell: (delivery: Delivery) => deliveryState(t, delivery) },
@@ -38,6 +41,12 @@ export function deliveryTable(
     ],
     deliveries,
   )
+}
+
+/** A type of event that a narrow column breaks behind its dot, not inside a word. */
+function breakable(type: string): Content {
+  const [resource, event] = type.split('.', 2)
+  return event === undefined ? type : html`${resource}.<wbr>${event}`
 }
 
 /** Returns whether a delivery will soon change by itself, so that the page is worth reading again. */
