@@ -14,7 +14,7 @@ interface AxeReport {
 
 /**
  * Lists what axe finds on a page, as it stands. An evaluation of the browser's own tools brings axe in, whatever the policy of
- * the page says, and also where the page itself may run no script.
+ * the page says.
  */
 export async function violationsOf(page: Page): Promise<string[]> {
   await page.evaluate(AXE)
