@@ -1,5 +1,5 @@
-// The developer settings in an Express app, behind the app's own sign-in. A real app has its sessions and its users already:
-// here a cookie and a map stand in for both.
+// The developer settings in an Express app, behind the app's own sign-in. A real app has sessions and users already; here a
+// cookie and a map stand in.
 //
 //   DATABASE_URL=postgres://… BUSINESS_API_SECRET_KEYS=… PORT=3000 npx tsx examples/express-settings.ts
 

@@ -1,4 +1,4 @@
-// A host in one process: the API in an Express app, the host's own calls, and the delivery loop. SIGTERM ends it without
+// A host in one process: the API in an Express app, the host's own calls, and the delivery loop. SIGTERM ends the process without
 // losing a request or an attempt. The first key: examples/create-key.ts
 //
 //   DATABASE_URL=postgres://… BUSINESS_API_SECRET_KEYS=$(openssl rand -base64 32) PORT=3000 \

@@ -77,7 +77,7 @@ function refusal(reason: string): PushError {
   return new PushError(reason, { isTransient: false })
 }
 
-/** Makes the client and its lead, or gets both if they exist already. */
+/** Makes the client and the lead, or gets the existing client and lead. */
 export async function pushLead(api: Api, submission: Submission): Promise<{ client: Client; lead: Lead }> {
   // An idempotency key belongs to a route, so the same key serves both routes. Hashed, because a key is at most 200
   // visible ASCII characters.

@@ -25,7 +25,7 @@ loop.start()
 console.log('Delivering')
 
 process.once('SIGTERM', async () => {
-  // The loop first, which waits for the attempts in flight, 12 seconds at most; the store last.
+  // First the loop, because `stop` waits for the attempts in flight, 12 seconds at most; the store last.
   await loop.stop()
   await sender.close()
   await store.close()

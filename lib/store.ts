@@ -58,6 +58,7 @@ export type { EventStore } from './resources/publishing.ts'
 export type {
   AttemptResult,
   Backlog,
+  CancellationRequest,
   Capacity,
   ClaimedDelivery,
   ClaimRef,

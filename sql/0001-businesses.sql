@@ -1,12 +1,12 @@
--- Businesses. Ids are ULIDs, so the primary key read backwards gives the newest first and every list is one scan of one
--- index; collation "C" compares ids as bytes. Every key begins with organization_id: the second line of tenant isolation,
--- and the column that the tables can be distributed by.
+-- Businesses. Ids are ULIDs: the primary key read backwards gives the newest record first, and every list is one scan of one
+-- index. Collation "C" compares ids as bytes. Every key begins with organization_id, which is the second line of tenant
+-- isolation and the distribution column on a distributed database.
 -- Locks: nothing in use; every object is new.
 
--- Every record is stored together with its representation: the JSON text that the API shows. The text is a generated column
+-- Every record is stored together with its representation: the JSON text that the API shows. The text is a generated column,
 -- and therefore right for every row, also for a row written by SQL; a list only joins texts. The functions of the
--- representations are immutable although to_json and to_char are only stable: texts, numerics, integers and timestamps read in
--- UTC are written alike under every setting of a session.
+-- representations are declared immutable although to_json and to_char are only stable, because texts, numerics, integers and
+-- timestamps in UTC are written alike under all settings of a session.
 
 -- Writes the representation of a business.
 create function business_api.business_representation(

@@ -2,8 +2,8 @@
 -- another organization; the same holds for every table below.
 -- Locks: business_api.businesses against writes, for the moment that the foreign key takes; every other object is new.
 
--- Writes the representation of a client without the last field, its business. A statement that reads a client joins the stored
--- texts of client and business, and so always shows the business as it is.
+-- Writes the representation of a client without the last field, the business. A statement that reads a client joins the stored
+-- texts of client and business, and so always shows the present business.
 create function business_api.client_representation(
   id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamptz
 ) returns text
@@ -30,8 +30,8 @@ create table business_api.clients (
   total_revenue numeric(15, 3) not null,
   monthly_revenue numeric(15, 3) not null,
   converted_at timestamptz not null,
-  -- The ids of the record's latest changes, newest first: a change that is sent again because its answer was lost finds its
-  -- own id here, also when a few other changes came between. The same column of other tables has the same use.
+  -- The ids of the record's latest changes, newest first. A change that is sent again because the answer was lost finds its id
+  -- here, also after a few other changes. Other tables have the same column for the same purpose.
   latest_changes text[] collate "C" not null default '{}',
   representation text not null generated always as (
     business_api.client_representation(id, status, total_revenue, monthly_revenue, converted_at)

@@ -1,6 +1,5 @@
--- Invoices and their payments. Money is numeric and is computed by the database, never in floating point; minor_units keeps
--- how many decimals the currency had when the invoice was written, so that "900" JPY and "1250.000" TND come out as they
--- went in.
+-- Invoices and payments. Money is numeric and computed by the database, never in floating point. minor_units keeps the number of
+-- decimals that the currency had when the invoice was written, so that "900" JPY and "1250.000" TND are read as written.
 -- Locks: nothing in use; every object is new.
 
 -- Writes the representation of an invoice.

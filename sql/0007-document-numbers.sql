@@ -1,5 +1,5 @@
--- The numbers of invoices and proposals, in series. Not a sequence of PostgreSQL: a value taken from a sequence is gone even
--- when the transaction is rolled back, and the numbers of invoices must have no gaps.
+-- The numbers of invoices and proposals, in series. A sequence of PostgreSQL would leave gaps, because a rollback does not give
+-- a value back, and the numbers of invoices must have no gaps.
 -- Locks: nothing in use; every object is new.
 
 create table business_api.number_series (
@@ -15,8 +15,8 @@ language sql immutable
 set search_path = ''
 as $$ select series || '-' || lpad(count::text, greatest(4, length(count::text)), '0') $$;
 
--- Takes the next number of a series that no record of the same kind has; a record that exists already keeps the number. The
--- series stays locked until the transaction ends: otherwise a number that is rolled back could not go to the next record.
+-- Takes the next number of a series that no record of the same kind has; an existing record keeps its number. The series stays
+-- locked until the transaction ends, so that after a rollback the next record gets the number.
 create function business_api.next_number(organization_id text, series text, table_name text, record_id text) returns text
 language plpgsql volatile
 set search_path = ''
@@ -30,7 +30,7 @@ begin
   insert into business_api.number_series as s (organization_id, series, last) values ($1, $2, 0)
   on conflict (organization_id, series) do update set last = s.last
   returning last into counted;
-  -- Read only after the lock: this statement sees what an earlier run of this very creation has committed meanwhile.
+  -- Read after the lock, so that this statement sees the commit of an earlier try of the same creation.
   known := case
     when table_name = 'business_api.invoices'
     then (select i.number from business_api.invoices i where i.organization_id = $1 and i.id = $4)
@@ -58,8 +58,8 @@ begin
 end
 $$;
 
--- Finds the first free number of a series after `taken`. One statement reads all numbers: a host may have brought a hundred
--- thousand, and a look-up for each would take longer than a statement may.
+-- Finds the first free number of a series after `taken`. One statement reads all numbers: a host may have imported a hundred
+-- thousand numbers, and one look-up for each would take longer than a statement may.
 create function business_api.first_free_number(organization_id text, series text, table_name text, taken bigint)
 returns bigint
 language sql stable
@@ -79,7 +79,7 @@ as $$
             ) as numbers
            where left(number, length($2) + 1) = $2 || '-' and substr(number, length($2) + 2) ~ '^[0-9]{4,18}$'
         ) as given
-       -- A number in another form, `INV-2026-00042`, takes none of this series.
+       -- A number in another form, such as `INV-2026-00042`, takes no number of the series.
        where count >= taken and number = business_api.format_number($2, count)
     ) as counts
    where next is distinct from count + 1

@@ -1,9 +1,9 @@
--- Templates, which the statement that writes a record renders with values that only the store knows.
+-- Templates: texts into which the statement that writes a record puts values that only the store knows.
 -- Locks: nothing in use; every object is new.
 
--- Replaces the placeholders of a JSON text with values of the record, or of `more`: see lib/writes/placeholders.ts. A
--- placeholder is a JSON string that begins with NUL; no stored text can contain NUL, so nothing else in a JSON text can be
--- mistaken for a placeholder. A placeholder without a value is an error: sent, it would reach subscribers.
+-- Replaces the placeholders of a JSON text by values of the record, or of `more`: see lib/writes/placeholders.ts. A placeholder
+-- is a JSON string that begins with NUL; no stored text can contain NUL, so no other string can be mistaken for a placeholder. A
+-- placeholder without a value is an error, because the placeholder would reach subscribers.
 create function business_api.render_template(template text, record json, more json default '{}') returns text
 language plpgsql immutable
 set search_path = ''
@@ -17,7 +17,7 @@ begin
     union all select '', record::text
     union all select f.key, f.value::text from json_each(record) f
   loop
-    -- E'…' means the same with either value of standard_conforming_strings, which a host's transaction may have set.
+    -- E'…' means the same under both values of standard_conforming_strings, which a host's transaction may have set.
     rendered := replace(rendered, E'"\\u0000' || value.key || '"', value.text);
   end loop;
   if strpos(rendered, E'"\\u0000') > 0 then

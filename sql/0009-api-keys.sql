@@ -1,8 +1,8 @@
--- API keys. The digest is the one look-up that cannot begin with organization_id, because the key says which organization
--- a request belongs to.
+-- API keys. The look-up by digest is the only look-up that cannot begin with organization_id, because the key determines the
+-- organization of a request.
 --
--- Every function of the schema empties search_path: a function in `public` with the name of one of PostgreSQL's own, taking
--- any type, would win over it, and could say which organization a request belongs to.
+-- Every function of the schema empties search_path. Otherwise a function in `public` that has the name of a function of
+-- PostgreSQL and takes any type could be called instead, and could determine the organization of a request.
 -- Locks: nothing in use; every object is new.
 
 create table business_api.api_keys (
@@ -19,10 +19,10 @@ create table business_api.api_keys (
   expires_at timestamptz,
   revoked_at timestamptz,
   last_used_at timestamptz,
-  -- The expiry that the latest notice was about, and the process that got it. A new expiry is due for a new notice.
+  -- The expiry in the latest notice, and the token of the call that claimed the notice. A new expiry gets a new notice.
   expiry_noticed timestamptz,
   expiry_noticed_by text collate "C",
-  -- Without it, a second rotation would mistake the end of the overlap for the key's own expiry and pass it on.
+  -- Set by a rotation. A second rotation would otherwise take the end of the overlap for the key's own expiry.
   successor_id text collate "C",
   constraint api_keys_pkey primary key (organization_id, id),
   constraint api_keys_digest_key unique (digest),
@@ -31,16 +31,16 @@ create table business_api.api_keys (
 
 create index api_keys_expires_at_idx on business_api.api_keys (expires_at) where expires_at is not null;
 
--- One row for each organization that has added an API key or an endpoint. Calls that add to a bounded number update the row
--- first, and so follow one another: each counts the rows that the previous call has committed.
+-- One row for each organization that has added an API key or an endpoint. Calls that add a record under a limit update the row
+-- first, and therefore run one after the other: each call counts the rows that the previous call has committed.
 create table business_api.settings_turns (
   organization_id text collate "C" not null,
   turn bigint not null,
   constraint settings_turns_pkey primary key (organization_id)
 );
 
--- Waits for the organization's other calls of the kind to end. An update and not only a lock: under an isolation level of
--- repeatable read a call that has waited is refused by it, and sent again, instead of counting the rows of an old snapshot.
+-- Waits for the end of the organization's other calls that add a record under a limit. An update instead of a mere lock: under
+-- repeatable read the update refuses a call that has waited, and the call is sent again instead of counting old rows.
 create function business_api.take_settings_turn(organization_id text) returns void
 language plpgsql volatile
 set search_path = ''
@@ -67,8 +67,8 @@ begin
 end
 $$;
 
--- Inserts a key: see ApiKeyStore.insert in lib/access/api-keys.ts. Returns the key of that id, and whether this call has
--- inserted it; no row when the organization has reached its limit.
+-- Inserts a key: see ApiKeyStore.insert in lib/access/api-keys.ts. Returns the key with the id, and true if this call inserted
+-- the key; no row if the organization has reached the limit.
 create function business_api.insert_api_key(organization_id text, new_key jsonb, key_limit integer)
 returns table (is_new boolean, key business_api.api_keys)
 language plpgsql volatile
@@ -100,8 +100,8 @@ begin
 end
 $$;
 
--- Makes the successor of a key: see ApiKeyStore.rotate in lib/access/api-keys.ts. A function and not a single statement,
--- because a rotation that waited for the key's row must see what was written meanwhile. No row when there is no such key.
+-- Makes the successor of a key: see ApiKeyStore.rotate in lib/access/api-keys.ts. A function instead of a single statement,
+-- because a rotation that has waited for the key's row must see the latest commits. Returns no row for an unknown key.
 create function business_api.rotate_api_key(
   organization_id text, key_id text, successor jsonb, overlap_ms double precision, key_limit integer
 ) returns table (outcome text, is_new boolean, previous business_api.api_keys, key business_api.api_keys)
@@ -158,7 +158,7 @@ begin
   update business_api.api_keys k
      set successor_id = successor ->> 'id',
          revoked_at = case when overlap_ms > 0 then k.revoked_at else at_time end,
-         -- The earlier of the two; `least` ignores null.
+         -- The earlier expiry: `least` ignores null.
          expires_at = case
            when overlap_ms > 0 then least(k.expires_at, at_time + overlap_ms * interval '1 millisecond')
            else k.expires_at

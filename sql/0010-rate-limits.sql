@@ -1,7 +1,7 @@
 -- The rate limits, and the function that admits a request by its key and both limits.
 -- Locks: nothing in use; every object is new.
 
--- The limit of one organization, all its keys together, instead of the API's default.
+-- The limits of single organizations, for all keys of the organization together, in place of the API's default.
 create table business_api.organization_limits (
   organization_id text collate "C" not null,
   per_second double precision not null,
@@ -10,9 +10,9 @@ create table business_api.organization_limits (
   constraint organization_limits_burst_check check (per_second > 0 and burst > 0)
 );
 
--- A bucket is one number: when it will be full again (GCRA), in seconds since 1970. UNLOGGED, because a crash
--- only refills the buckets and a write-ahead record for every request would cost more than the request. Half-empty pages keep
--- the updates of hot rows in place.
+-- A bucket is one number: the time at which the bucket will be full again (GCRA), in seconds since 1970. UNLOGGED, because a
+-- crash only refills the buckets, and a write-ahead record for every request would cost more than the request. Half-empty pages
+-- keep the updates of hot rows on the same page.
 create unlogged table business_api.rate_buckets (
   organization_id text collate "C" not null,
   bucket text collate "C" not null,
@@ -21,9 +21,9 @@ create unlogged table business_api.rate_buckets (
 ) with (fillfactor = 50);
 
 -- Judges a request by the key, both rate limits and the scope, in that order, by the database's clock, in one atomic step.
--- Limits that are null take no token. The verdict comes as JSON text, and with it, for an admitted request only, the page
--- that was read for it. The page is read beforehand and handed in: both bucket rows stay locked until the statement has
--- ended, and reading inside that time would make requests of one organization queue for it.
+-- Limits that are null take no token. Returns the verdict as JSON text and, for an admitted request only, the given page. The
+-- caller reads the page before the call: both bucket rows stay locked until the statement ends, and if the page were read
+-- meanwhile, requests of one organization would queue.
 create function business_api.admit(
   digest text,
   scope text,
@@ -66,7 +66,7 @@ begin
   end if;
 
   if $3 is not null then
-    -- Always the key's row before the organization's, also when the rows are first made: no two requests can deadlock.
+    -- The key's row always comes before the organization's row, also on insertion, so that no two requests deadlock.
     for attempt in 1..3 loop
       select b.full_at into key_full_at from business_api.rate_buckets b
        where b.organization_id = caller.organization_id and b.bucket = caller.id for no key update;
@@ -86,8 +86,8 @@ begin
       raise exception 'Cannot take a token because business_api.rate_buckets does not keep its rows';
     end if;
 
-    -- The clock is read again, because the locks may have been waited for. A bucket is never more than empty, so that a
-    -- limit that was raised counts at once.
+    -- The clock is read again after a possible wait for the locks. A bucket is never more than empty, so that a raised limit
+    -- counts at once.
     now_seconds := extract(epoch from clock_timestamp());
     key_full_at := least(key_full_at, now_seconds + caller.key_burst / caller.key_rate);
     organization_full_at := least(
@@ -99,7 +99,7 @@ begin
       key_after - now_seconds - caller.key_burst / caller.key_rate,
       organization_after - now_seconds - caller.organization_burst / caller.organization_rate
     );
-    -- Ten microseconds forgive the errors of floating point; without them a full bucket can refuse its last token.
+    -- Ten microseconds forgive the errors of floating point; otherwise a full bucket can refuse its last token.
     if wait_seconds <= 0.00001 then
       wait_seconds := 0;
       update business_api.rate_buckets b
@@ -129,9 +129,9 @@ begin
 end
 $$;
 
--- Finds the organization whose page is worth reading for a request: null for a key that is not in force or lacks the scope,
--- and null while a bucket is plainly empty, so that a flood costs no pages. It reads without locks and decides nothing:
--- `admit` decides, and a request that `admit` admits after all reads its page in a second statement.
+-- Finds the organization whose page is worth reading for a request. Returns null for a key that is not in force or lacks the
+-- scope, and while a bucket is clearly empty, so that a flood of requests reads no pages. The function takes no locks and decides
+-- nothing: `admit` decides, and if `admit` admits the request after all, a second statement reads the page.
 create function business_api.likely_organization(
   digest text,
   scope text,
@@ -161,7 +161,7 @@ as $$
      ))
 $$;
 
--- Describes a bucket as the headers of an answer need it.
+-- Describes a bucket for the rate-limit headers of a response.
 create function business_api.describe_bucket(full_in double precision, per_second double precision, burst integer)
 returns json
 language sql stable

@@ -1,5 +1,5 @@
--- Audit entries: each change of the developer settings, and the person who made it. The statement that makes a change also
--- writes the entry, so that neither exists alone.
+-- Audit entries: each change of the developer settings, with the person or program that made the change. One statement makes a
+-- change and writes the entry, so that neither exists alone.
 -- Locks: nothing in use; every object is new.
 
 create table business_api.audit_entries (
@@ -21,8 +21,8 @@ create index audit_entries_actor_idx on business_api.audit_entries (organization
 create index audit_entries_tests_idx on business_api.audit_entries (organization_id, changed_at)
   where action = 'endpoint.test_sent';
 
--- Says whether an entry exists by now: a change that is sent again because the answer was lost may have been committed only
--- just now. Volatile, so that the function sees the commits that happened while the calling statement waited for a lock.
+-- Returns true if an entry exists. Volatile, so that the function sees commits that happened while the calling statement waited
+-- for a lock: the first try of a change that is sent again may have been committed only then.
 create function business_api.is_recorded(organization_id text, entry_id text) returns boolean
 language sql volatile
 set search_path = ''
@@ -32,7 +32,7 @@ as $$
   )
 $$;
 
--- Says whether a subject has an entry of a change of this id. Volatile, as is_recorded.
+-- Returns true if a subject has an entry of a change with this id. Volatile, like is_recorded.
 create function business_api.is_change_made(organization_id text, subject_id text, change_id text) returns boolean
 language plpgsql volatile
 set search_path = ''

@@ -1,6 +1,6 @@
 -- The replies stored under idempotency keys. A key belongs to the organization and the operation, not to the API key, so that
--- a rotated API key still gets its replays. expires_at decides, not the purge. record_id is the id of the record that was
--- created: a statement that is sent again because its answer was lost recognizes its own entry by it.
+-- a rotated API key still gets replays. An entry ends at expires_at, not with the purge. record_id is the id of the created
+-- record or of the change: a statement that is sent again because the answer was lost recognizes its own entry by record_id.
 -- Locks: nothing in use; every object is new.
 
 create table business_api.idempotency_keys (

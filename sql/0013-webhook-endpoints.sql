@@ -9,7 +9,7 @@ create table business_api.webhook_endpoints (
   state text not null,
   created_at timestamptz not null,
   description text not null default '',
-  -- The organization's own headers: their names, and names and values together, sealed as the signing secret is; null: none.
+  -- The organization's own headers: the names, and names with values, sealed like the signing secret; null without headers.
   header_names text[] not null default '{}',
   sealed_headers text,
   -- Sealed by the application (AES-256-GCM); null once the endpoint is removed.
@@ -19,10 +19,10 @@ create table business_api.webhook_endpoints (
   disabled_reason text,
   failures integer not null default 0,
   failing_since timestamptz,
-  -- The attempt whose result made the endpoint failing or disabled: it lets a lost answer be given again.
+  -- The attempt whose result made the endpoint failing or disabled, for a repeat of the report after a lost answer.
   noticed_attempt text collate "C",
-  -- The expiry of the previous secret that the latest notice was about, and the process that got it. A new expiry is due for
-  -- a new notice.
+  -- The expiry of the previous secret in the latest notice, and the token of the call that claimed the notice. A new expiry gets a
+  -- new notice.
   secret_expiry_noticed timestamptz,
   secret_expiry_noticed_by text collate "C",
   constraint webhook_endpoints_pkey primary key (organization_id, id),
@@ -31,12 +31,12 @@ create table business_api.webhook_endpoints (
 
 create index webhook_endpoints_previous_secret_expires_at_idx
   on business_api.webhook_endpoints (previous_secret_expires_at) where previous_secret_expires_at is not null;
--- Their rows go with the last of their deliveries.
+-- Removed endpoints, for the purge: the row of a removed endpoint is deleted after the endpoint's last delivery.
 create index webhook_endpoints_removed_idx
   on business_api.webhook_endpoints (organization_id, id) where state = 'removed';
 
--- Inserts an endpoint: see EndpointStore.insert in lib/webhooks/endpoints.ts. Returns the endpoint of that id, a removed one
--- too, and whether this call has inserted it; no row when the organization has reached its limit.
+-- Inserts an endpoint: see EndpointStore.insert in lib/webhooks/endpoints.ts. Returns the endpoint with the id, even if removed,
+-- and true if this call inserted the endpoint; no row if the organization has reached the limit.
 create function business_api.insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)
 returns table (is_new boolean, endpoint business_api.webhook_endpoints)
 language plpgsql volatile

@@ -1,5 +1,5 @@
--- The outbox: an event is written in the transaction that made it happen, with one delivery for each endpoint that wants
--- the type (fan-out). No NOTIFY here: in a writing transaction it serializes the commits of the whole database.
+-- The outbox: an event is written in the transaction of the change that the event reports, with one delivery for each endpoint
+-- that wants the type (fan-out). The transaction sends no NOTIFY, which would serialize the commits of the whole database.
 -- Locks: nothing in use; every object is new.
 
 create table business_api.events (
@@ -9,15 +9,15 @@ create table business_api.events (
   created_at timestamptz not null,
   body text not null,
   constraint events_pkey primary key (organization_id, id)
--- The purge takes a little at a time, for ever: the default would leave a fifth of the table dead.
+-- The purge deletes a few rows at a time, for ever: under the default settings a fifth of the table would be dead rows.
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 
--- The purge walks along this one, part by part (0019-retention.sql). New events go to its end: it adds 1 % to what publishing
--- writes. A block range index has no order to continue in, and block ranges that were not summarized yet are read whole.
+-- The purge walks along this index, part by part (0019-retention.sql). New events go to the end of the index, which adds 1 % to
+-- the writes of publishing. A block range index has no order in which a walk could continue, and reads unsummarized ranges whole.
 create index events_created_at_idx on business_api.events (created_at, organization_id, id);
 
--- The greatest size of an event's body in bytes: a single row, of no organization, which `migrate` changes. On a distributed
--- database this is a reference table. No size below 64 KiB is allowed, so that every event of the API and the platform fits.
+-- The greatest size of an event's body in bytes: a single row for the whole database, which `migrate` changes. On a distributed
+-- database this is a reference table. At least 64 KiB are required, so that every event of the API and the platform fits.
 create table business_api.event_limits (
   organization_id text collate "C" not null default '',
   max_body_bytes integer not null,
@@ -27,7 +27,7 @@ create table business_api.event_limits (
 );
 insert into business_api.event_limits (max_body_bytes) values (262144);
 
--- The types of the catalogue (lib/resources/event-catalogue.ts), so that a misspelt type is an error to its publisher.
+-- The types of the catalogue (lib/resources/event-catalogue.ts), so that publishing a misspelt type is an error.
 create function business_api.event_types() returns text[]
 language sql immutable
 set search_path = ''
@@ -46,8 +46,8 @@ as $$
   ]
 $$;
 
--- Makes an id as the application makes them: `<kind>_<ulid>`, 48 bits of milliseconds and 79 random bits (a random UUID's
--- sixteen bytes give five bits each, except the one that holds its version).
+-- Makes an id in the form of the application: `<kind>_<ulid>`, with 48 bits of milliseconds and 79 random bits. Each of the
+-- sixteen bytes of a random UUID gives five bits; the byte with the version gives fewer.
 create function business_api.new_id(kind text) returns text
 language sql volatile
 set search_path = ''
@@ -62,11 +62,11 @@ as $$
     ) as digits
 $$;
 
--- Inserts events with one delivery for each endpoint of the organization that wants the type: pending, or skipped where the
--- endpoint is disabled, so that the delivery can be recovered later. An event id that exists stands, and nothing is sent
--- again. Returns how many deliveries are pending. The ids of all deliveries share one timestamp, which is their created_at too
--- (the log finds a period by the ids), and the 62 random bits are hexadecimal digits, which are ULID digits too: calling
--- new_id for each delivery took longer than all the rest.
+-- Inserts events with one delivery for each endpoint of the organization that wants the type: pending, or skipped for a disabled
+-- endpoint, so that the delivery can be recovered later. An existing event id keeps the first event, and nothing is sent again.
+-- Returns the number of pending deliveries. The ids of all deliveries share one timestamp, which is also the created_at, because
+-- the log finds a period by the ids. The 62 random bits are written in hexadecimal digits, which are ULID digits too: a call of
+-- new_id for each delivery took longer than everything else.
 create function business_api.insert_events(organization_id text, events jsonb) returns bigint
 language plpgsql volatile
 set search_path = ''
@@ -79,13 +79,13 @@ declare
   max_bytes integer;
 begin
   if exists (select 1 from jsonb_array_elements($2) as e where strpos(e ->> 'body', E'"\\u0000') > 0) then
-    raise exception 'Cannot insert an event as a placeholder is left in its body';
+    raise exception 'Cannot insert an event because a placeholder is left in its body';
   end if;
   select e.type, octet_length(e.body) as bytes into largest
     from jsonb_to_recordset($2) as e (type text, body text)
    order by octet_length(e.body) desc limit 1;
   if largest.bytes > 65536 then
-    -- Row level security may hide the row.
+    -- The default applies if row level security hides the row.
     max_bytes := coalesce((select l.max_body_bytes from business_api.event_limits l where l.organization_id = ''), 262144);
     if largest.bytes > max_bytes then
       raise exception 'Cannot publish % because its body has % bytes, and an event may have %', largest.type, largest.bytes, max_bytes
@@ -128,9 +128,9 @@ begin
 end
 $$;
 
--- Publishes an event from any language, inside the host's own transaction: rolled back with it. Returns the
--- event's id, which becomes the value of a header. An id given twice publishes once: the first event stands. The shape of `data`
--- for each type is in the API's OpenAPI document, under `webhooks`.
+-- Publishes an event from any language, inside the host's own transaction; a rollback takes the event back. Returns the event's
+-- id, which becomes the value of a header. A second call with the same id changes nothing: the first event stands. The API's
+-- OpenAPI document describes the `data` of each type, under `webhooks`.
 create function business_api.publish_event(
   organization_id text, type text, data jsonb, id text default null
 ) returns text

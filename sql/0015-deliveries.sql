@@ -1,22 +1,21 @@
--- Deliveries and the log of their attempts. A delivery is claimed for as long as its lease lasts, and every later write is
--- fenced by the claim's token.
+-- Deliveries and the log of attempts. A claim lasts as long as the lease, and every later write is fenced by the claim's token.
 -- Locks: business_api.events against writes, for the moment that the foreign key takes; every other object is new.
 
 create table business_api.deliveries (
   organization_id text collate "C" not null,
   id text collate "C" not null,
   event_id text collate "C" not null,
-  -- No foreign key to the endpoint: it would make every publisher lock the endpoint's one row. Endpoints are removed by a
-  -- mark, and their rows only when no delivery is left.
+  -- Without a foreign key to the endpoint, because every publisher would lock the endpoint's row. Removing an endpoint only sets
+  -- its state; the row is deleted after the last delivery.
   endpoint_id text collate "C" not null,
   state text not null,
   due_at timestamptz not null,
   created_at timestamptz not null default now(),
-  -- Attempts of all rounds, counted when claimed; and those before the present round.
+  -- Attempts of all rounds, counted by the claim; and attempts before the present round.
   attempts integer not null default 0,
   attempts_before integer not null default 0,
   is_retry boolean not null generated always as (attempts > attempts_before) stored,
-  -- A retry that is not due yet: claims do not walk over it until its time has come.
+  -- True for a retry that is not due: the claims' index leaves the delivery out until promote_due_retries.
   is_backing_off boolean not null default false,
   claim_token text,
   claimed_at timestamptz,
@@ -28,31 +27,32 @@ create table business_api.deliveries (
     foreign key (organization_id, event_id) references business_api.events (organization_id, id),
   constraint deliveries_state_check
     check (state in ('pending', 'in_flight', 'delivered', 'dead_lettered', 'skipped', 'cancelled'))
--- Every delivery leaves two dead rows behind: claims step over them until they are vacuumed.
+-- Every delivery leaves two dead rows, and claims step over dead rows until the next vacuum.
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 
--- Claims walk along this one: endpoint by endpoint, first attempts before retries, the longest due first.
+-- Claims walk along this index: endpoint by endpoint, first attempts before retries, the longest due first.
 create index deliveries_pending_idx
   on business_api.deliveries (organization_id, endpoint_id, is_retry, due_at)
   where state = 'pending' and not is_backing_off;
 create index deliveries_backing_off_idx on business_api.deliveries (due_at) where state = 'pending' and is_backing_off;
 create index deliveries_lease_until_idx on business_api.deliveries (lease_until) where state = 'in_flight';
--- The delivery log by state and endpoint, newest first: the deliveries that can be recovered, and the others. Those in flight
--- have the index above. A claim writes to neither; a delivery that succeeds at once is in the second one twice, which adds a
--- quarter to the log records of publishing, claiming and delivering (466 bytes a delivery), and nothing measurable to their
--- time. There is no index of all deliveries by endpoint: with one more index on organization_id or id, a plan that a session
--- made while the table was small may look for a delivery there, past thousands of others. Partial indexes are safe, because
--- the writes of claims and results name no state.
+-- The two indexes of the delivery log, by state and endpoint, newest first: the recoverable deliveries, and the other
+-- deliveries. Deliveries in flight have the index above. A claim writes to neither index. A delivery that succeeds at once enters
+-- the second index twice, which adds a quarter to the write-ahead log of publishing, claiming and delivering (466 bytes a
+-- delivery) and no measurable time. There is no index of all deliveries by endpoint: a session may keep a plan from a time when
+-- the table was small, and with one more index that begins with organization_id or id such a plan might search that index for a
+-- delivery, past thousands of others. Partial indexes are safe, because the writes of claims and results name no state.
 create index deliveries_recoverable_idx
   on business_api.deliveries (organization_id, state, endpoint_id, id)
   where state in ('dead_lettered', 'skipped');
 create index deliveries_log_idx
   on business_api.deliveries (organization_id, state, endpoint_id, id)
   where state in ('pending', 'delivered', 'cancelled');
--- The deliveries of an event. Not unique: an event is inserted once, together with its deliveries, so no endpoint can get it twice.
+-- The deliveries of an event. The index need not be unique with the endpoint, because an event is inserted once, together with
+-- all its deliveries.
 create index deliveries_event_id_idx on business_api.deliveries (event_id);
 
--- No foreign key to deliveries: it would lock and so write the delivery's row once more for each attempt.
+-- Without a foreign key to deliveries, because each attempt would lock the delivery's row, and so write the row once more.
 create table business_api.delivery_attempts (
   organization_id text collate "C" not null,
   delivery_id text collate "C" not null,

@@ -1,15 +1,15 @@
--- Deliveries that become claimable again: those of processes that died, and retries whose time has come.
+-- Deliveries that become claimable again: deliveries of dead processes, and due retries.
 --
--- These functions, and those of claims and of attempt results, are called all the time and on tables that are empty one day
--- and have millions of rows the next, while a session keeps its plans: each turns off the scans and joins that would only be
--- right for a small table. (The planner counts a disabled method as expensive, so that without plan_cache_mode every call
--- would be planned anew: that took six times as long as the call.) For the same reason the writes name their rows by primary
--- key and claim token alone: a condition on the state would invite a partial index to be read from end to end. A delivery has
--- a token for as long as its claim is in force.
+-- Delivery loops call these functions, and the functions of claims and of attempt results, all the time. The tables may be empty
+-- one day and have millions of rows the next, while a session keeps its plans. Therefore each function turns off the scans and
+-- joins that are right for a small table only. (The planner counts a disabled method as expensive, and without plan_cache_mode
+-- would plan every call anew, which took six times as long as the call.) For the same reason the writes find rows by primary key
+-- and claim token alone: with a condition on the state, the planner might read a partial index from end to end. A delivery has a
+-- token for as long as the claim is in force.
 -- Locks: nothing in use; every object is new.
 
--- Frees the deliveries that processes had claimed before they died: the attempt counts, because it may have reached the
--- subscriber. Returns, as JSON, the deliveries that it dead-lettered.
+-- Frees the claimed deliveries of dead processes. The attempt counts, because the request may have reached the subscriber.
+-- Returns, as JSON, the deliveries that were dead-lettered by the call.
 create function business_api.reclaim_expired_leases(max_attempts integer) returns json
 language plpgsql volatile
 set search_path = ''
@@ -60,7 +60,7 @@ begin
 end
 $$;
 
--- Puts retries whose time has come among the deliveries that claims walk over.
+-- Adds due retries to the deliveries that claims walk over.
 create function business_api.promote_due_retries(at_time timestamptz) returns void
 language sql volatile
 set search_path = ''

@@ -1,11 +1,11 @@
--- Claims: how delivery loops take deliveries and give them back. 0016-due-deliveries.sql says why each function limits the
+-- Claims: delivery loops take deliveries, and give deliveries back. 0016-due-deliveries.sql says why each function limits the
 -- planner.
 -- Locks: nothing in use; every object is new.
 
--- Claims deliveries: see DeliveryStore.claim in lib/webhooks/deliveries.ts. It walks over the pending deliveries from
--- endpoint to endpoint (round robin), each step one descent of the index however many deliveries are pending, so that a claim
--- costs the same with a thousand of them and with a million. The bytes of bodies are known without reading the bodies. Claims do not wait for the disk: a claim lost in a crash is made
--- again.
+-- Claims deliveries: see DeliveryStore.claim in lib/webhooks/deliveries.ts. A claim walks over the pending deliveries from
+-- endpoint to endpoint (round robin). Each step is one descent of the index, so that a claim costs the same with a thousand
+-- pending deliveries and with a million. PostgreSQL knows the sizes of bodies without reading the bodies. Claims do not wait for
+-- the disk: a claim that a crash undoes is made again.
 create function business_api.claim_deliveries(
   token text,
   is_repeat boolean,
@@ -32,7 +32,7 @@ set enable_sort = off
 as $$
 declare
   at_time timestamptz;
-  -- The deliveries claimed, those of a repeated claim first.
+  -- The claimed deliveries; the deliveries of a repeated claim come first.
   organizations text[] := '{}';
   ids text[] := '{}';
   endpoints text[] := '{}';
@@ -49,7 +49,7 @@ declare
   next_endpoint text;
   endpoint_state text;
   budget integer;
-  -- Where the bytes end: the first delivery that is left for the next claim.
+  -- Place of the first delivery whose body no longer fits into byte_budget, and which is left for the next claim.
   cut integer;
   unread_places bigint[] := '{}';
   endpoints_read integer := 0;
@@ -119,7 +119,7 @@ begin
       coalesce((organization_budgets ->> here_organization)::integer, organization_budget)
         - coalesce(cardinality(array_positions(organizations, here_organization)), 0)
     );
-    -- Two statements: one alone would read all retries that are not due yet.
+    -- Two statements, because a single statement would read all retries that are not due.
     if budget > 0 then
       select coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.event_id), '{}') into found_ids, found_events
         from (
@@ -151,7 +151,7 @@ begin
   end loop;
 
   if byte_budget <= 0 then
-    -- No body is looked at, not even its size: a row that cannot be read must not hold up a claim.
+    -- Neither bodies nor sizes of bodies are read, because an unreadable row must not hold up a claim.
     unread_places := array(select generate_series(1, claimed));
   else
     select coalesce(array_agg(s.place) filter (where s.bytes > byte_budget), '{}'),
@@ -165,7 +165,7 @@ begin
           join business_api.events event on event.organization_id = claim.organization_id and event.id = claim.id
       ) as s;
     if cut is not null then
-      -- Of a repeated claim, the deliveries that the answer has no place for are due again.
+      -- Deliveries of a repeated claim that do not fit into the answer become due again.
       update business_api.deliveries d
          set state = 'pending', attempts = d.attempts - 1, claim_token = null, lease_until = null
         from unnest(organizations[cut:repeated], ids[cut:repeated]) as rest (organization_id, id)
@@ -211,8 +211,8 @@ begin
 end
 $$;
 
--- Reads what attempts of deliveries need, as a JSON array in the order of the arguments. Deliveries of removed endpoints are
--- left out, because a removed endpoint no longer has a secret to sign with.
+-- Reads the content of deliveries for attempts, as a JSON array in the order of the arguments. Deliveries of removed endpoints
+-- are left out, because a removed endpoint no longer has a signing secret.
 create function business_api.read_deliveries(organizations text[], ids text[]) returns json
 language plpgsql volatile
 set search_path = ''
@@ -272,7 +272,7 @@ begin
 end
 $$;
 
--- Skips a part of the pending deliveries of an endpoint that is disabled or removed; later claims meet the rest.
+-- Skips up to 500 pending deliveries of a disabled or removed endpoint; later claims skip the rest.
 create function business_api.skip_pending(organization_id text, endpoint_id text) returns void
 language sql volatile
 set search_path = ''
@@ -291,7 +291,7 @@ as $$
      )
 $$;
 
--- Gives claims back: due as before, and the attempt is not counted.
+-- Gives claims back: the deliveries are due as before, and the attempts are not counted.
 create function business_api.release_deliveries(claims jsonb) returns bigint
 language plpgsql volatile
 set search_path = ''

@@ -1,9 +1,9 @@
--- The results of attempts: what they make of deliveries, the attempt log, and the health of endpoints.
+-- The results of attempts, and their effects on deliveries, on the attempt log and on the health of endpoints.
 -- Locks: nothing in use; every object is new.
 
 -- Writes the results of attempts: see DeliveryStore.writeResults in lib/webhooks/deliveries.ts. Returns, as JSON, the results
--- whose claim was no longer in force, the endpoints with a failed attempt, and the deliveries that were dead-lettered. An endpoint is judged failing or disabled while its row
--- is locked, so that only one process gets that news.
+-- whose claim was no longer in force, the endpoints with a failed attempt, and the deliveries that were dead-lettered. An
+-- endpoint is judged failing or disabled under a lock on the endpoint's row, so that only one process sends the notice.
 create function business_api.write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)
 returns text
 language plpgsql volatile
@@ -60,7 +60,7 @@ begin
     select e."organizationId", e.endpoint_id, min(e."endedAgoMs") as ago_ms
       from ended e where e.outcome = 'delivered' group by 1, 2
   ), outcome as (
-    -- The part that counts for an endpoint's health: the failures since its last success among these results.
+    -- For an endpoint's health only the failures after the last success among these results count.
     select e."organizationId" as organization_id, e.endpoint_id,
            bool_or(e.outcome = 'delivered') as has_success,
            bool_or(e.is_failure) as has_failure,
@@ -70,7 +70,7 @@ begin
              as first_failure_ago_ms,
            max(e.token || ' ' || e."deliveryId") filter (where e.is_failure) as failed_attempt
       from (
-        -- An attempt that this side interrupted, or never made, proves nothing about the endpoint.
+        -- An attempt that the process interrupted or never made proves nothing about the endpoint.
         select x.*, x.outcome <> 'delivered' and coalesce(x.error, '') not in ('interrupted', 'unreadable') as is_failure
           from ended x
       ) as e
@@ -88,8 +88,8 @@ begin
     into written, outcomes, dead_letters;
 
   with outcome as (
-    -- Only outcomes that change an endpoint, and never a wait for a row that another transaction holds: the wait would
-    -- hold up the results of all other organizations, and a count may be a few failures short.
+    -- Only outcomes that change an endpoint. A row that another transaction holds is skipped, because a wait would hold up the
+    -- results of all other organizations, and a count may be a few failures short.
     select o.*, e.failures as failures_before, e.failing_since as failing_before, e.state as state_before,
            e.noticed_attempt as noticed_before, o.has_success or e.failing_since is null as is_new_streak
       from jsonb_to_recordset(outcomes) as o (
@@ -156,9 +156,9 @@ begin
 end
 $$;
 
--- Answers again for results that an earlier call has written and whose answer was lost. A result that came too late has no
--- such effect: the delivery has ended in another way, or not at all, and no endpoint names the attempt. A result is lost when
--- the log of its delivery has no such attempt.
+-- Repeats the answer for results that an earlier call wrote, with an answer that was lost. A result that came too late is not
+-- repeated: the delivery has ended in another way, or not at all, and no endpoint names the attempt. A result is lost if the log
+-- of the delivery does not hold the attempt.
 create function business_api.recall_attempt_results(results jsonb, written text[], failure_limit integer) returns jsonb
 language plpgsql stable
 set search_path = ''
@@ -189,7 +189,7 @@ begin
            'organizationId', e.organization_id, 'endpointId', e.id, 'state', e.state, 'failures', e.failures,
            'failingSince', to_char(e.failing_since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
            'disabledReason', e.disabled_reason,
-           -- An administrator may have enabled or disabled the endpoint since.
+           -- An administrator may have enabled or disabled the endpoint after the attempt.
            'isNewlyFailing', e.state <> 'disabled' and e.failures * 2 >= $3,
            'isNewlyDisabled', e.state = 'disabled' and e.disabled_reason <> 'administrator'
          )) filter (where e.id is not null), '[]'),

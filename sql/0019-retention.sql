@@ -1,36 +1,36 @@
--- Retention: what is old is purged in bounded parts, each of which continues where the previous one ended. A part costs the
--- same with a million deliveries and with ten million. 0016-due-deliveries.sql says why each function limits the planner. The
--- functions that purge are planned for each part, which costs little beside the part: a plan that a session made while the
--- tables were empty may read all deliveries of an organization for each event.
+-- Retention: old rows are purged in bounded parts, and each part continues after the previous part. A part costs the same with a
+-- million deliveries and with ten million. 0016-due-deliveries.sql says why each function limits the planner. The functions that
+-- purge are planned anew for each part, which costs little beside the part: a plan from a time when the tables were empty may
+-- read all deliveries of an organization for each event.
 --
 -- Locks: nothing in use; every object is new.
 
--- The purge that all delivery loops share: a single row, of no organization. A part holds the row, so that one process at a
--- time purges. On a distributed database this is a reference table.
+-- The progress of the purge that all delivery loops share: a single row for the whole database. A part of the purge locks the
+-- row, so that one process at a time purges. On a distributed database this is a reference table.
 create table business_api.purge_progress (
   organization_id text collate "C" not null default '',
-  -- Age of the events that the latest part was for. Until there is one, the default of a delivery loop.
+  -- Age at which the latest part purged events; before the first part, the default of a delivery loop.
   retention_ms double precision not null default 2592000000,
-  -- How far the purge has come along events_created_at_idx, and along the expiry of idempotency keys. It goes back only if it
-  -- is beyond the old events: the clock was ahead, or the retention is longer now.
+  -- The place of the purge in events_created_at_idx, and in the expiries of idempotency keys. The walk starts over only if the
+  -- place is beyond the old events: the clock was ahead, or the retention is longer now.
   walk jsonb not null default '{}',
-  -- A second purge, which begins with the oldest event each hour: for events that had to stay when the first one came by, for
-  -- events published with an old created_at, and for removed endpoints. Null between two of them.
+  -- The place of a second purge, which begins with the oldest event each hour: for events that the first purge had to keep, for
+  -- events published with an old created_at, and for removed endpoints. Null while no second purge is under way.
   revisit jsonb,
   revisited_at timestamptz not null default '-infinity',
-  -- No part begins before: the purge takes its share of the time, however many processes run.
+  -- The next part begins no earlier, so that the purge takes a fixed share of the time for any number of processes.
   rests_until timestamptz not null default '-infinity',
-  -- When the latest part succeeded; null: none ever did.
+  -- Time of the latest successful part; null before the first.
   purged_at timestamptz,
   constraint purge_progress_pkey primary key (organization_id),
   constraint purge_progress_organization_id_check check (organization_id = '')
 );
 insert into business_api.purge_progress default values;
 
--- Purges old events with their deliveries and attempts, from a position of events_created_at_idx on. Events with a delivery
--- that is still to be sent are walked past. A delivery that is being sent again in this moment keeps its event too: all
--- deliveries of an event are locked before the event goes. Returns, as JSON, the events purged, the position of the last event
--- looked at, and whether it was the last that is old enough. The entry of a purge by hand is left in each organization that
+-- Purges old events with deliveries and attempts, from a place in events_created_at_idx on. Events with a pending delivery or a
+-- delivery in flight stay. A delivery that is redelivered at the same moment keeps its event too, because all deliveries of an
+-- event are locked before the event is deleted. Returns, as JSON, the number of purged events, the place of the last inspected
+-- event, and isDone: true if no further event is old enough. A purge by hand leaves its audit entry in each organization that
 -- loses events.
 create function business_api.purge_events(
   old_before timestamptz, place jsonb, event_limit integer, entry jsonb
@@ -47,9 +47,10 @@ declare
   after_time timestamptz := coalesce((place ->> 'createdAt')::timestamptz, '-infinity');
   after_organization text := coalesce(place ->> 'organizationId', '');
   after_id text := coalesce(place ->> 'id', '');
-  -- More than are purged: a few events that stay must not make a part smaller, and many must not stop a small one.
+  -- More candidates than events to purge: a few events that stay must not make a part smaller, and many must not end a small
+  -- part.
   candidate_limit integer := greatest(event_limit + 100, 1000);
-  -- An event of many endpoints counts for more: a part must not take long.
+  -- Deliveries are limited too, because an event may have many endpoints and a part must not take long.
   delivery_limit bigint := event_limit * 10;
   purged jsonb;
   next_place jsonb;
@@ -136,8 +137,8 @@ begin
 end
 $$;
 
--- Purges expired idempotency keys, from an expiry on: those before were looked at already, and only make an index scan slow
--- until they are vacuumed. Returns how many, and the latest expiry among them.
+-- Purges expired idempotency keys, from an expiry on. Earlier expiries were inspected before, and their deleted rows would only
+-- slow the index scan until the next vacuum. Returns the number of purged keys, and the latest expiry among the purged keys.
 create function business_api.purge_idempotency_keys(
   expired_from timestamptz, key_limit integer, out purged integer, out latest timestamptz
 )
@@ -165,9 +166,9 @@ begin
 end
 $$;
 
--- Deletes the rows of removed endpoints of which no delivery is left, from a position on. Each endpoint costs one descent of
--- an index for each final state; deliveries in flight are few. Returns the position of the last endpoint looked at; null: it
--- was the last.
+-- Deletes the rows of removed endpoints without deliveries, from a place on. Each endpoint costs one descent of an index for each
+-- state but in_flight; deliveries in flight are few. Returns the place of the last inspected endpoint; null if no endpoint
+-- follows.
 create function business_api.purge_removed_endpoints(place jsonb, endpoint_limit integer) returns jsonb
 language plpgsql volatile
 set search_path = ''
@@ -214,8 +215,8 @@ begin
 end
 $$;
 
--- One part of a purge: events and idempotency keys, and removed endpoints once no old event is left. `walk` is how far the
--- previous parts have come. Returns, as JSON, the counts, the `walk` of the next part, and whether all of it is done.
+-- Does one part of a purge: events and idempotency keys, and removed endpoints once no old event is left. `walk` is the place
+-- after the previous parts. Returns, as JSON, the counts, the `walk` of the next part, and isDone: true after the last part.
 create function business_api.purge_part(
   retention_ms double precision, walk jsonb, part_limit integer, has_endpoints boolean, entry jsonb
 ) returns jsonb
@@ -244,7 +245,7 @@ begin
 end
 $$;
 
--- How far a purge is behind, in milliseconds: by how much the first event that it has not come to is older than the retention.
+-- Computes the lag of a purge in milliseconds: the age, beyond the retention, of the first event that the purge has not reached.
 create function business_api.purge_lag(retention_ms double precision, walk jsonb) returns double precision
 language plpgsql stable
 set search_path = ''
@@ -267,7 +268,7 @@ begin
 end
 $$;
 
--- Does the next part of the purge that all delivery loops share: see DeliveryStore.continuePurge in lib/webhooks/deliveries.ts.
+-- Does the next part of the shared purge: see DeliveryStore.continuePurge in lib/webhooks/deliveries.ts.
 create function business_api.continue_purge(retention_ms double precision, part_limit integer, share double precision)
 returns jsonb
 language plpgsql volatile
@@ -283,7 +284,7 @@ declare
 begin
   select p.* into progress from business_api.purge_progress p where p.organization_id = '' for update skip locked;
   if not found and exists (select 1 from business_api.purge_progress) then
-    -- Another process purges.
+    -- Another process holds the row and purges.
     return jsonb_build_object('events', 0, 'idempotencyKeys', 0, 'isDone', true, 'waitMs', 0, 'lagMs', null);
   end if;
   -- A clock that was set back must not stop the purge.
@@ -294,12 +295,12 @@ begin
     );
   end if;
 
-  -- Nor must one that was ahead leave a walk beyond the events that become old from now on.
+  -- A clock that was ahead must not leave the walk beyond events that become old later.
   if (progress.walk -> 'event' ->> 'createdAt')::timestamptz > begun_at - retention_ms * interval '1 millisecond' then
     progress.walk := '{}';
   end if;
 
-  -- Row level security may hide the row: the purge then begins with the oldest event each time.
+  -- If row level security hides the row, each part begins with the oldest event.
   part := business_api.purge_part(retention_ms, coalesce(progress.walk, '{}'), part_limit, false, null);
   is_done := (part ->> 'isDone')::boolean;
   if is_done and progress.revisit is null

@@ -3,7 +3,7 @@ import { createIds } from '../lib/base/ids.ts'
 
 const ids = createIds()
 
-/** The entry that a verb of the store is to leave, where a test says nothing of it. */
+/** A plausible audit entry for a verb of the store, where the test does not depend on the entry. */
 export function newEntry(changes: Partial<AuditRecord> = {}): AuditRecord {
   return {
     id: ids('aud'),

@@ -5,19 +5,19 @@ import postgres from 'postgres'
 import { startPostgres } from '../examples/demo/postgres.ts'
 import { migrate } from '../lib/postgres/schema/migrate.ts'
 
-// Real databases for tests: on the server of DATABASE_URL when it is set, else on one that the first call starts and
-// that ends with this process.
+// Real databases for tests, on the server of DATABASE_URL. Without DATABASE_URL the first call starts a server that ends with
+// this process.
 
-/** A database of one test file. */
+/** The database of a test file. */
 export interface TestDatabase {
   readonly url: string
   /** Opens a pool to the database, which {@link TestDatabase.drop} ends. */
   sql(options?: postgres.Options<Record<never, never>>): postgres.Sql
-  /** Ends the pools made by {@link TestDatabase.sql} and removes the database, whoever is still connected. */
+  /** Ends the pools made by {@link TestDatabase.sql} and removes the database, in spite of open connections. */
   drop(): Promise<void>
 }
 
-/** A time zone other than UTC and not of whole hours: what relies on the server's setting shows at once. */
+/** A time zone other than UTC and not of whole hours, so that code that relies on the server's setting fails at once. */
 export const TEST_SERVER_FLAGS: readonly string[] = ['-c', 'timezone=Asia/Kolkata']
 
 const ROOT = join(import.meta.dirname, '..')
@@ -25,7 +25,7 @@ const ROOT = join(import.meta.dirname, '..')
 // "template" in ASCII: one process at a time makes the template database.
 const TEMPLATE_LOCK_KEY = '8387795576798901349'
 
-// Tells apart processes, also those of other machines that share the server.
+// Distinguishes processes, also processes of other machines that share the server.
 const PROCESS_ID = randomBytes(4).toString('hex')
 let databases = 0
 
@@ -40,7 +40,7 @@ export async function createTestDatabase(): Promise<TestDatabase> {
   })
 }
 
-/** Makes a database with nothing in it, to be migrated by the test. */
+/** Makes an empty database for a test that migrates. */
 export async function createEmptyDatabase(): Promise<TestDatabase> {
   const server = await serverUrl()
   return withAdministrator(server, (sql) => createDatabase(sql, server, 'template1'))
@@ -48,13 +48,13 @@ export async function createEmptyDatabase(): Promise<TestDatabase> {
 
 async function serverUrl(): Promise<string> {
   if (process.env.DATABASE_URL) return process.env.DATABASE_URL
-  // Never stopped from here: it ends with the process, even one that crashes, and does not keep it alive.
+  // Never stopped from here: the server ends with the process, even after a crash, and does not keep the process alive.
   startedServer ??= startPostgres({ postgresFlags: TEST_SERVER_FLAGS }).then(({ url }) => url)
   return startedServer
 }
 
 async function withAdministrator<T>(server: string, work: (sql: postgres.Sql) => Promise<T>): Promise<T> {
-  // One connection: the advisory lock belongs to it.
+  // A single connection, because the advisory lock belongs to the connection.
   const sql = postgres(server, { max: 1, onnotice: () => {} })
   try {
     return await work(sql)
@@ -92,7 +92,7 @@ function testDatabase(server: string, name: string): TestDatabase {
   }
 }
 
-/** Makes the template for the present state of sql/ unless it exists; returns its name. */
+/** Makes the template for the present state of sql/ unless the template exists; returns the name. */
 async function prepareTemplate(sql: postgres.Sql, server: string): Promise<string> {
   const template = `business_api_template_${await schemaHash()}`
   await sql`select pg_advisory_lock(${TEMPLATE_LOCK_KEY}::bigint)`
@@ -109,7 +109,7 @@ async function buildTemplate(sql: postgres.Sql, server: string, template: string
   await sql`create database ${sql(unfinished)}`
   await migrate(urlOf(server, unfinished))
   await sql`alter database ${sql(unfinished)} rename to ${sql(template)}`
-  // A database that somebody is connected to cannot be copied.
+  // PostgreSQL copies no database with open connections.
   await sql`alter database ${sql(template)} with allow_connections false`
 }
 

@@ -1,13 +1,13 @@
 import type { Sql } from 'postgres'
 
-// Millions of events with their deliveries and attempts, made in the database: for benchmarks, and for tests of what a
-// statement does at that size.
+// Millions of events with deliveries and attempts, made in the database: for benchmarks, and for tests of statements at that
+// size.
 
 /** What to make. */
 export interface ManyDeliveries {
-  /** Each with one delivery, which was delivered at the first attempt. */
+  /** Each event has a delivery that arrived at the first attempt. */
   readonly events: number
-  /** The age of the oldest event in days; the others follow it evenly, up to now. */
+  /** The age of the oldest event in days; the other events follow evenly, up to now. */
   readonly days: number
   readonly organizations: number
   /** Endpoints of each organization. Default 4. */
@@ -69,7 +69,7 @@ async function makeEndpoints(sql: Sql, organizations: number, endpoints: number)
   await sql`insert into business_api.webhook_endpoints ${sql(rows)}`
 }
 
-/** Rows of one statement. */
+/** Rows of a statement. */
 const BATCH = 500_000
 
 async function makeEvents(

@@ -3,7 +3,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 
-// The package as strangers get it: packed, and installed into projects of their own elsewhere.
+// The package as users get it: packed, and installed into other projects elsewhere.
 
 const run = promisify(execFile)
 
@@ -35,7 +35,7 @@ interface PackReport {
   readonly files: readonly { readonly path: string }[]
 }
 
-/** Makes a project of the files given, and installs packages into it. Returns what npm had to say beside results. */
+/** Makes a project of the given files, and installs packages into the project. Returns npm's warnings. */
 export async function installProject(
   project: string,
   files: Readonly<Record<string, string | object>>,

@@ -1,16 +1,16 @@
 import type { Sql, TransactionSql } from 'postgres'
 
 /**
- * The schema `business_api` as SQL text to read and compare: tables, indexes, triggers and functions, each kind in the
- * order of names. Made from the catalogs and not by pg_dump, which differs between versions of PostgreSQL and is not
- * part of the npm package that the tests get their server from. Privileges are left out: they name the roles of one server.
- * Partitions too: they come and go with the data they hold.
+ * The schema `business_api` as SQL text to read and compare: tables, indexes, triggers and functions, each kind in the order of
+ * names. Made from the catalogs and not by pg_dump, because pg_dump differs between versions of PostgreSQL and is missing from
+ * the npm package of the tests' server. Privileges are left out, because privileges name the roles of a server. Partitions too,
+ * because partitions come and go with the data.
  *
  * @throws Error when the schema holds a kind of object that this function cannot describe
  */
 export async function dumpSchema(sql: Sql): Promise<string> {
   const parts = await sql.begin('isolation level repeatable read read only', async (tx) => {
-    // Names are printed with their schema then, whatever the server's setting is.
+    // Names are then printed with the schema under every setting of the server.
     await tx`set local search_path = ''`
     await refuseUnknownKinds(tx)
     return [await tables(tx), await indexes(tx), await triggers(tx), await functions(tx)]

@@ -1,5 +1,5 @@
-// Runs a command with DATABASE_URL set: the one of the environment, else that of a PostgreSQL server started for it
-// and stopped after it. The exit code is the command's.
+// Runs a command with DATABASE_URL set: from the environment, else to a PostgreSQL server that is started for the command and
+// stopped afterwards. The exit code is the command's.
 //
 //   tsx test/_with-postgres.ts COMMAND ARGUMENT…
 
@@ -27,7 +27,7 @@ if (process.env.DATABASE_URL) {
 
 async function run(program: string, databaseUrl: string): Promise<number> {
   const child = spawn(program, args, { stdio: 'inherit', env: { ...process.env, DATABASE_URL: databaseUrl } })
-  // Passed on, and survived: the command may want its database while it ends.
+  // Passed on, and survived: the command may need the database for its own end.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => child.kill(signal))
   return new Promise((resolve, reject) => {
     child.on('error', reject)

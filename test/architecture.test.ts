@@ -33,14 +33,14 @@ function readDoors(): Set<string> {
   return new Set(built.map((target) => target.replace('./dist/', '').replace('.js', '.ts')))
 }
 
-/** The programs of the package: where a process begins, so nobody imports them. */
+/** The programs of the package: a process begins there, and no file imports a program. */
 function readBins(): Set<string> {
   const { bin } = JSON.parse(readFileSync(join(LIB, '..', 'package.json'), 'utf8')) as { bin: object }
   const targets: string[] = Object.values(bin)
   return new Set(targets.map((target) => target.replace('dist/', '').replace('.js', '.ts')))
 }
 
-/** The room of a file: its folder; a file at the top of `lib` is a room by itself. */
+/** The room of a file is the folder; a file at the top of `lib` is a room by itself. */
 function roomOf(file: string): string {
   return file.split('/')[0] ?? ''
 }

@@ -5,8 +5,7 @@ import { dirname, join, posix, relative } from 'node:path'
 import { before, test } from 'node:test'
 import { promisify } from 'node:util'
 
-// Documents are read where the package is installed: each link leads to what the package holds, and a command to nothing
-// else.
+// Documents are read in the installed package: each link leads to a file of the package, and each command works there.
 
 const run = promisify(execFile)
 const ROOT = join(import.meta.dirname, '..')
@@ -14,7 +13,7 @@ const ROOT = join(import.meta.dirname, '..')
 let packed: readonly string[]
 
 before(async () => {
-  // Without the scripts, which would build: no link leads into what is built.
+  // Without scripts, because a script would build; no link leads into built files.
   const args = ['pack', '--dry-run', '--json', '--ignore-scripts']
   const { stdout } = await run('npm', args, { cwd: ROOT })
   const [report]: { files: { path: string }[] }[] = JSON.parse(stdout)
@@ -41,7 +40,7 @@ test('no document, help or example has npx run a package that may not be install
   assert.ok(files.includes('lib/cli/help.ts') && files.includes('.github/CONTRIBUTING.md'))
   const offers: string[] = []
   for (const file of files) {
-    // `--no` refuses what is not installed, where npx would download it.
+    // `--no` refuses a package that is not installed; npx alone would download the package.
     const runs = (await readFile(join(ROOT, file), 'utf8')).matchAll(/\b(?:npx|npm exec) (?!--no )(\S+)/g)
     for (const [line, name = ''] of runs) if (!installed.has(name)) offers.push(`${file}: ${line}`)
   }
@@ -56,7 +55,7 @@ async function filesIn(folder: string): Promise<string[]> {
   return files.map((file) => relative(ROOT, file)).filter((file) => !/\/(node_modules|\.next)\//.test(file))
 }
 
-/** The targets of Markdown links, but for those of other hosts. */
+/** The targets of Markdown links, without links to other hosts. */
 function linksOf(text: string): string[] {
   const prose = text.replaceAll(/^```.*?^```$/gms, '')
   const targets = [...prose.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = '']) => target)
@@ -71,7 +70,7 @@ async function leadsSomewhere(document: string, target: string): Promise<boolean
   return packed.includes(file) && headingsOf(await readFile(join(ROOT, file), 'utf8')).includes(heading)
 }
 
-/** The anchors of headings, as GitHub and npm make them. */
+/** The anchors of headings, by the rules of GitHub and npm. */
 function headingsOf(text: string): string[] {
   return [...text.matchAll(/^#+ (.*)$/gm)].map(([, title = '']) =>
     title

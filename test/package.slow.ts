@@ -9,12 +9,12 @@ import { promisify } from 'node:util'
 import { createTestDatabase, type TestDatabase } from './_database.ts'
 import { installProject, type Packed, pack, ROOT } from './_packed.ts'
 
-// The package as a stranger gets it: packed, installed into an empty project elsewhere, type-checked there under the
-// strictest settings, and served from there.
+// The package as a user gets it: packed, installed into an empty project elsewhere, type-checked there under the strictest
+// settings, and served from there.
 
 const run = promisify(execFile)
 
-/** A host with every door of the package, which exports what it makes: nothing of it may lack a name (TS2742). */
+/** A host that uses every door of the package and exports the results: every type must have a name (TS2742). */
 const HOST = `
 import { createServer } from 'node:http'
 import { createBusinessApi, type BusinessApiStore, EVENT_TYPES } from 'business-api-kit'
@@ -39,7 +39,7 @@ export const server = createServer(api).listen(0, '127.0.0.1', () => {
 })
 `
 
-/** A host that exports what it gets, and imports no more than two doors: what they return must be named there. */
+/** A host that exports results and imports only two doors: the types of the results must have names there. */
 const SUBPATHS = `
 import { createMemoryStore } from 'business-api-kit/memory'
 import { createPlatform } from 'business-api-kit/platform'
@@ -58,8 +58,8 @@ export const rotated = await settings.apiKeys.rotate('org_package', 'key_1')
 `
 
 /**
- * A host that exports what every factory of every door makes. It depends on no package of ours: what of theirs shows
- * through cannot be named where packages see only their own dependencies (TS2742).
+ * A host that exports the result of every factory of every door. The host depends on none of our dependencies, so that a type of
+ * a dependency that shows through has no name (TS2742).
  */
 const FACTORIES = `
 import { createBusinessApi, createIds } from 'business-api-kit'
@@ -67,6 +67,7 @@ import { createMemoryStore } from 'business-api-kit/memory'
 import { createPlatform } from 'business-api-kit/platform'
 import { createPostgresStore, migrate } from 'business-api-kit/postgres'
 import { createDeveloperSettings } from 'business-api-kit/settings'
+import { createSettingsPage } from 'business-api-kit/settings-page'
 import { formatNumber, jsonText, storeUnavailable, takeToken } from 'business-api-kit/store'
 import { createDeliveryLoop, createPublicLookup, createWebhookSender, signWebhook, verifyWebhook } from 'business-api-kit/webhooks'
 
@@ -81,6 +82,7 @@ export const { using, publish, invoices } = platform
 export const inMemory = createPlatform(memory)
 export const settings = createDeveloperSettings(store)
 export const { endpoints, deliveries, audit, apiKeys } = settings
+export const page = createSettingsPage(settings, { api, authorize: () => null })
 export const sender = createWebhookSender()
 export const loop = createDeliveryLoop(store, sender)
 export const stats = loop.stats()
@@ -97,7 +99,7 @@ export const paid = (...args: Parameters<typeof invoices.recordPayment>) => invo
 export default { store, api, platform, settings, sender, loop }
 `
 
-/** A host that hands on its own transaction, of postgres.js with types of its own too, and may not hand on a pool. */
+/** A host that passes a transaction of postgres.js, also with custom types, and must not pass a pool. */
 const TRANSACTION = `
 import postgres from 'postgres'
 import { createPlatform } from 'business-api-kit/platform'
@@ -148,7 +150,7 @@ after(async () => {
   await rm(directory, { recursive: true, force: true })
 })
 
-/** What tsc has to say of a project: nothing is best. */
+/** The output of tsc for a project; empty without errors. */
 async function compile(project: string, ...options: string[]): Promise<string> {
   const tsc = join(project, 'node_modules/typescript/bin/tsc')
   const { stdout } = await run(process.execPath, [tsc, ...options], { cwd: project }).catch((error) => error)
@@ -174,7 +176,7 @@ describe('the package, packed and installed into an empty project', () => {
     await installProject(project, {}, NEEDS)
   })
 
-  test('holds what runs and what is read, and nothing else', async (t) => {
+  test('holds the programs and the documents, and nothing else', async (t) => {
     t.diagnostic(
       `${packed.files.length} files, ${kilobytes(packed.size)} packed, ${kilobytes(packed.unpackedSize)} unpacked`,
     )
@@ -212,7 +214,7 @@ describe('the package, packed and installed into an empty project', () => {
     }
   })
 
-  test('has a manifest in which npm corrects nothing when it publishes', async () => {
+  test('has a manifest that npm publishes without a correction', async () => {
     const copy = join(directory, 'manifest')
     const text = await readFile(join(installed, 'package.json'), 'utf8')
     await mkdir(copy)
@@ -221,7 +223,7 @@ describe('the package, packed and installed into an empty project', () => {
     assert.deepEqual(JSON.parse(await readFile(join(copy, 'package.json'), 'utf8')), JSON.parse(text))
   })
 
-  test('leads from what runs, and from its types, to its sources', async () => {
+  test('leads from the built code and types to the sources', async () => {
     const built = (await readdir(join(installed, 'dist'), { recursive: true })).filter(isBuilt)
     assert.ok(built.length > 100)
     for (const file of built) {
@@ -240,7 +242,7 @@ describe('the package, packed and installed into an empty project', () => {
     assert.deepEqual((await readdir(join(project, 'out'))).sort(), ['host.d.ts', 'host.js'])
   })
 
-  test('names what its doors give, also where no other one is imported', async () => {
+  test('names the types of each door, also where no other door is imported', async () => {
     assert.equal(await compile(project, '-p', 'subpaths'), '')
   })
 
@@ -267,7 +269,7 @@ describe('the package, packed and installed into an empty project', () => {
     }
   })
 
-  test('brings its command line, which has the migrations without reading sql/', async () => {
+  test('brings the command line with the migrations, without reading sql/', async () => {
     await rm(join(installed, 'sql'), { recursive: true })
     const bin = join(project, 'node_modules/.bin/business-api-kit')
     const help = await run(bin, ['--help'], { cwd: project })
@@ -298,7 +300,7 @@ describe('the package installed by pnpm, where packages see only their own depen
     }
     await installProject(project, files, [])
     const tool = join(directory, 'pnpm-itself')
-    // The last one that runs on Node 20.
+    // The last version that runs on Node 20.
     await installProject(tool, { 'package.json': { private: true } }, ['pnpm@10'])
     const pnpm = join(tool, 'node_modules/pnpm/bin/pnpm.cjs')
     const args = [pnpm, 'add', '--ignore-workspace', packed.tarball, ...NEEDS]
@@ -311,7 +313,7 @@ describe('the package installed by pnpm, where packages see only their own depen
     assert.equal(stdout.trim(), 'ERR_MODULE_NOT_FOUND')
   })
 
-  test('a host exports what every factory makes with declarations, without skipLibCheck', async () => {
+  test('a host exports the result of every factory with declarations, without skipLibCheck', async () => {
     assert.equal(await compile(project), '')
     const declared = await readFile(join(project, 'out/host.d.ts'), 'utf8')
     assert.match(declared, /platform: .*TransactionalPlatform</)
@@ -337,7 +339,7 @@ describe('the package installed by pnpm, where packages see only their own depen
   })
 })
 
-test("a host's own transaction is one of postgres.js, whatever its types, and no pool", async () => {
+test("a host's own transaction is a transaction of postgres.js with any types, and no pool", async () => {
   const project = join(directory, 'transaction')
   const files = {
     'package.json': { private: true, type: 'module' },
@@ -349,7 +351,7 @@ test("a host's own transaction is one of postgres.js, whatever its types, and no
 })
 
 function isBuilt(file: string): boolean {
-  // Its text is written by the build and stands in sql/.
+  // The build writes this text from sql/.
   return /\.(js|d\.ts)$/.test(file) && file !== 'postgres/schema/migration-texts.js'
 }
 

@@ -10,7 +10,7 @@ import { promisify } from 'node:util'
 const ROOT = join(import.meta.dirname, '..')
 const run = promisify(execFile)
 
-/** The names that the pieces of code take from their surroundings. */
+/** The names that the snippets take from the surroundings. */
 const SURROUNDINGS = `
 import type { IncomingMessage, Server } from 'node:http'
 import type { BusinessApi } from 'business-api-kit'
@@ -41,7 +41,7 @@ declare global {
 }
 `
 
-/** Every page of the package, by its path from the root. */
+/** Every page of the package, by the path from the root. */
 const PAGES = (await readdir(ROOT, { recursive: true }))
   .filter((path) => /^(README|CHANGELOG)\.md$|^(lib|examples|test)\/(.+\/)?README\.md$/.test(path))
   .filter((path) => !path.includes('node_modules'))
@@ -70,7 +70,7 @@ test('the pieces of TypeScript on all pages compile', async () => {
   }
 })
 
-test('the main page stays one that is read to its end', () => {
+test('the main page stays short enough to be read to the end', () => {
   assert.ok((texts.get('README.md') ?? '').split('\n').length <= 210)
 })
 
@@ -82,7 +82,7 @@ const TSCONFIG = {
   include: [],
 }
 
-/** The handler that a Next.js route imports is the one of the surroundings. */
+/** A Next.js route imports the handler of the surroundings. */
 function toModule(piece: string): string {
   return `${piece.replace(/^import \{ api \} from '\.\..*$/m, '')}\nexport {}\n`
 }

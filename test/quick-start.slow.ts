@@ -9,13 +9,13 @@ import { promisify } from 'node:util'
 import { createEmptyDatabase } from './_database.ts'
 import { startProgram } from './examples/_program.ts'
 
-// The quick start of the README as a reader does it, in an empty folder. Only the name in the install line is another: it
-// names the packed package, which is not published here.
+// The quick start of the README as a reader does it, in an empty folder. Only the name in the install line differs and names the
+// packed package, because the package is not published.
 
 const run = promisify(execFile)
 const ROOT = join(import.meta.dirname, '..')
 
-/** The pieces of code of a language between the quick start's heading and the next one. */
+/** The snippets of a language between the quick start's heading and the next heading. */
 async function readQuickStart(language: string): Promise<string[]> {
   const readme = await readFile(join(ROOT, 'README.md'), 'utf8')
   const section = readme.split(/^## /m).find((text) => text.startsWith('Quick start')) ?? ''
@@ -54,7 +54,7 @@ test('the quick start gives an answer and two verified webhooks', { timeout: 180
   assert.equal(JSON.parse(first.stdout).data.business.name, 'Atlas Ceramics', first.stdout)
 
   const webhooks = startProgram(process.execPath, ['webhooks.js'], env, folder)
-  // The endpoint is registered before the subscriber listens; what is created now is certainly sent to it.
+  // The endpoint is registered before the subscriber listens, so a record created now is certainly sent to the endpoint.
   await new Promise((resolve) => setTimeout(resolve, 3000))
   await run('sh', ['-c', curl], { cwd: folder, env: { ...process.env, API_KEY: key } })
   await webhooks.prints(/verified business\.created evt_/)

@@ -358,7 +358,7 @@ begin
   end if;
 
   if $3 is not null then
-    -- Always the key's row before the organization's, also when the rows are first made: no two requests can deadlock.
+    -- The key's row always comes before the organization's row, also on insertion, so that no two requests deadlock.
     for attempt in 1..3 loop
       select b.full_at into key_full_at from business_api.rate_buckets b
        where b.organization_id = caller.organization_id and b.bucket = caller.id for no key update;
@@ -378,8 +378,8 @@ begin
       raise exception 'Cannot take a token because business_api.rate_buckets does not keep its rows';
     end if;
 
-    -- The clock is read again, because the locks may have been waited for. A bucket is never more than empty, so that a
-    -- limit that was raised counts at once.
+    -- The clock is read again after a possible wait for the locks. A bucket is never more than empty, so that a raised limit
+    -- counts at once.
     now_seconds := extract(epoch from clock_timestamp());
     key_full_at := least(key_full_at, now_seconds + caller.key_burst / caller.key_rate);
     organization_full_at := least(
@@ -391,7 +391,7 @@ begin
       key_after - now_seconds - caller.key_burst / caller.key_rate,
       organization_after - now_seconds - caller.organization_burst / caller.organization_rate
     );
-    -- Ten microseconds forgive the errors of floating point; without them a full bucket can refuse its last token.
+    -- Ten microseconds forgive the errors of floating point; otherwise a full bucket can refuse its last token.
     if wait_seconds <= 0.00001 then
       wait_seconds := 0;
       update business_api.rate_buckets b
@@ -451,7 +451,7 @@ CREATE OR REPLACE FUNCTION business_api.claim_deliveries(token text, is_repeat b
 AS $function$
 declare
   at_time timestamptz;
-  -- The deliveries claimed, those of a repeated claim first.
+  -- The claimed deliveries; the deliveries of a repeated claim come first.
   organizations text[] := '{}';
   ids text[] := '{}';
   endpoints text[] := '{}';
@@ -468,7 +468,7 @@ declare
   next_endpoint text;
   endpoint_state text;
   budget integer;
-  -- Where the bytes end: the first delivery that is left for the next claim.
+  -- Place of the first delivery whose body no longer fits into byte_budget, and which is left for the next claim.
   cut integer;
   unread_places bigint[] := '{}';
   endpoints_read integer := 0;
@@ -538,7 +538,7 @@ begin
       coalesce((organization_budgets ->> here_organization)::integer, organization_budget)
         - coalesce(cardinality(array_positions(organizations, here_organization)), 0)
     );
-    -- Two statements: one alone would read all retries that are not due yet.
+    -- Two statements, because a single statement would read all retries that are not due.
     if budget > 0 then
       select coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.event_id), '{}') into found_ids, found_events
         from (
@@ -570,7 +570,7 @@ begin
   end loop;
 
   if byte_budget <= 0 then
-    -- No body is looked at, not even its size: a row that cannot be read must not hold up a claim.
+    -- Neither bodies nor sizes of bodies are read, because an unreadable row must not hold up a claim.
     unread_places := array(select generate_series(1, claimed));
   else
     select coalesce(array_agg(s.place) filter (where s.bytes > byte_budget), '{}'),
@@ -584,7 +584,7 @@ begin
           join business_api.events event on event.organization_id = claim.organization_id and event.id = claim.id
       ) as s;
     if cut is not null then
-      -- Of a repeated claim, the deliveries that the answer has no place for are due again.
+      -- Deliveries of a repeated claim that do not fit into the answer become due again.
       update business_api.deliveries d
          set state = 'pending', attempts = d.attempts - 1, claim_token = null, lease_until = null
         from unnest(organizations[cut:repeated], ids[cut:repeated]) as rest (organization_id, id)
@@ -663,7 +663,7 @@ declare
 begin
   select p.* into progress from business_api.purge_progress p where p.organization_id = '' for update skip locked;
   if not found and exists (select 1 from business_api.purge_progress) then
-    -- Another process purges.
+    -- Another process holds the row and purges.
     return jsonb_build_object('events', 0, 'idempotencyKeys', 0, 'isDone', true, 'waitMs', 0, 'lagMs', null);
   end if;
   -- A clock that was set back must not stop the purge.
@@ -674,12 +674,12 @@ begin
     );
   end if;
 
-  -- Nor must one that was ahead leave a walk beyond the events that become old from now on.
+  -- A clock that was ahead must not leave the walk beyond events that become old later.
   if (progress.walk -> 'event' ->> 'createdAt')::timestamptz > begun_at - retention_ms * interval '1 millisecond' then
     progress.walk := '{}';
   end if;
 
-  -- Row level security may hide the row: the purge then begins with the oldest event each time.
+  -- If row level security hides the row, each part begins with the oldest event.
   part := business_api.purge_part(retention_ms, coalesce(progress.walk, '{}'), part_limit, false, null);
   is_done := (part ->> 'isDone')::boolean;
   if is_done and progress.revisit is null
@@ -782,7 +782,7 @@ AS $function$
             ) as numbers
            where left(number, length($2) + 1) = $2 || '-' and substr(number, length($2) + 2) ~ '^[0-9]{4,18}$'
         ) as given
-       -- A number in another form, `INV-2026-00042`, takes none of this series.
+       -- A number in another form, such as `INV-2026-00042`, takes no number of the series.
        where count >= taken and number = business_api.format_number($2, count)
     ) as counts
    where next is distinct from count + 1
@@ -876,13 +876,13 @@ declare
   max_bytes integer;
 begin
   if exists (select 1 from jsonb_array_elements($2) as e where strpos(e ->> 'body', E'"\\u0000') > 0) then
-    raise exception 'Cannot insert an event as a placeholder is left in its body';
+    raise exception 'Cannot insert an event because a placeholder is left in its body';
   end if;
   select e.type, octet_length(e.body) as bytes into largest
     from jsonb_to_recordset($2) as e (type text, body text)
    order by octet_length(e.body) desc limit 1;
   if largest.bytes > 65536 then
-    -- Row level security may hide the row.
+    -- The default applies if row level security hides the row.
     max_bytes := coalesce((select l.max_body_bytes from business_api.event_limits l where l.organization_id = ''), 262144);
     if largest.bytes > max_bytes then
       raise exception 'Cannot publish % because its body has % bytes, and an event may have %', largest.type, largest.bytes, max_bytes
@@ -1044,7 +1044,7 @@ begin
   insert into business_api.number_series as s (organization_id, series, last) values ($1, $2, 0)
   on conflict (organization_id, series) do update set last = s.last
   returning last into counted;
-  -- Read only after the lock: this statement sees what an earlier run of this very creation has committed meanwhile.
+  -- Read after the lock, so that this statement sees the commit of an earlier try of the same creation.
   known := case
     when table_name = 'business_api.invoices'
     then (select i.number from business_api.invoices i where i.organization_id = $1 and i.id = $4)
@@ -1179,9 +1179,10 @@ declare
   after_time timestamptz := coalesce((place ->> 'createdAt')::timestamptz, '-infinity');
   after_organization text := coalesce(place ->> 'organizationId', '');
   after_id text := coalesce(place ->> 'id', '');
-  -- More than are purged: a few events that stay must not make a part smaller, and many must not stop a small one.
+  -- More candidates than events to purge: a few events that stay must not make a part smaller, and many must not end a small
+  -- part.
   candidate_limit integer := greatest(event_limit + 100, 1000);
-  -- An event of many endpoints counts for more: a part must not take long.
+  -- Deliveries are limited too, because an event may have many endpoints and a part must not take long.
   delivery_limit bigint := event_limit * 10;
   purged jsonb;
   next_place jsonb;
@@ -1484,7 +1485,7 @@ begin
            'organizationId', e.organization_id, 'endpointId', e.id, 'state', e.state, 'failures', e.failures,
            'failingSince', to_char(e.failing_since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
            'disabledReason', e.disabled_reason,
-           -- An administrator may have enabled or disabled the endpoint since.
+           -- An administrator may have enabled or disabled the endpoint after the attempt.
            'isNewlyFailing', e.state <> 'disabled' and e.failures * 2 >= $3,
            'isNewlyDisabled', e.state = 'disabled' and e.disabled_reason <> 'administrator'
          )) filter (where e.id is not null), '[]'),
@@ -1640,7 +1641,7 @@ begin
     union all select '', record::text
     union all select f.key, f.value::text from json_each(record) f
   loop
-    -- E'…' means the same with either value of standard_conforming_strings, which a host's transaction may have set.
+    -- E'…' means the same under both values of standard_conforming_strings, which a host's transaction may have set.
     rendered := replace(rendered, E'"\\u0000' || value.key || '"', value.text);
   end loop;
   if strpos(rendered, E'"\\u0000') > 0 then
@@ -1705,7 +1706,7 @@ begin
   update business_api.api_keys k
      set successor_id = successor ->> 'id',
          revoked_at = case when overlap_ms > 0 then k.revoked_at else at_time end,
-         -- The earlier of the two; `least` ignores null.
+         -- The earlier expiry: `least` ignores null.
          expires_at = case
            when overlap_ms > 0 then least(k.expires_at, at_time + overlap_ms * interval '1 millisecond')
            else k.expires_at
@@ -1803,7 +1804,7 @@ begin
     select e."organizationId", e.endpoint_id, min(e."endedAgoMs") as ago_ms
       from ended e where e.outcome = 'delivered' group by 1, 2
   ), outcome as (
-    -- The part that counts for an endpoint's health: the failures since its last success among these results.
+    -- For an endpoint's health only the failures after the last success among these results count.
     select e."organizationId" as organization_id, e.endpoint_id,
            bool_or(e.outcome = 'delivered') as has_success,
            bool_or(e.is_failure) as has_failure,
@@ -1813,7 +1814,7 @@ begin
              as first_failure_ago_ms,
            max(e.token || ' ' || e."deliveryId") filter (where e.is_failure) as failed_attempt
       from (
-        -- An attempt that this side interrupted, or never made, proves nothing about the endpoint.
+        -- An attempt that the process interrupted or never made proves nothing about the endpoint.
         select x.*, x.outcome <> 'delivered' and coalesce(x.error, '') not in ('interrupted', 'unreadable') as is_failure
           from ended x
       ) as e
@@ -1831,8 +1832,8 @@ begin
     into written, outcomes, dead_letters;
 
   with outcome as (
-    -- Only outcomes that change an endpoint, and never a wait for a row that another transaction holds: the wait would
-    -- hold up the results of all other organizations, and a count may be a few failures short.
+    -- Only outcomes that change an endpoint. A row that another transaction holds is skipped, because a wait would hold up the
+    -- results of all other organizations, and a count may be a few failures short.
     select o.*, e.failures as failures_before, e.failing_since as failing_before, e.state as state_before,
            e.noticed_attempt as noticed_before, o.has_success or e.failing_since is null as is_new_streak
       from jsonb_to_recordset(outcomes) as o (

@@ -1,8 +1,8 @@
 import { execFileSync } from 'node:child_process'
 import type { Ending } from './ending.ts'
 
-// npm passes a signal on to its shell, and to no other process. The shell ends without a signal to its child: without
-// this file `kill NPM` would leave the demo and its PostgreSQL behind for good.
+// npm passes a signal on to npm's shell, and to no other process. The shell ends without a signal to the demo: without this file
+// `kill NPM` would leave the demo and its PostgreSQL behind for good.
 
 /** Milliseconds between two checks. */
 const EVERY_MS = 250

@@ -22,7 +22,7 @@ process.stdin.resume().on('close', async () => {
 async function stopServer() {
   const pid = serverPid()
   if (pid === undefined) return
-  // PostgreSQL's fast shutdown, which ends the sessions instead of waiting for them.
+  // PostgreSQL's fast shutdown, which ends all sessions without waiting.
   send(pid, 'SIGINT')
   const deadline = Date.now() + STOP_TIMEOUT_MS
   while (serverPid() === pid && Date.now() < deadline) await sleep(20)

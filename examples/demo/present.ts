@@ -19,7 +19,7 @@ export function keepBusinessGoing(store: BusinessApiStore, past: readonly Work[]
   let acting: Promise<unknown> = Promise.resolve()
   const timer = setInterval(() => {
     const act = ACTS[turn++ % ACTS.length] ?? settleInvoice
-    // One act after the other. After a failure, such as a lost database, the next act goes on.
+    // Plays the acts in turn. After a failure, such as a lost database, the next act goes on.
     acting = acting.then(() =>
       Promise.allSettled(works.map((work) => act(work, work.random.pick(work.customers)))),
     )

@@ -5,7 +5,7 @@ import { createWebhookSender } from 'business-api-kit/webhooks'
 import type { Ending } from './ending.ts'
 import type { DemoOrganization } from './print.ts'
 
-/** Where the demo serves the page. */
+/** The path of the settings page in the demo. */
 export const SETTINGS_PATH = '/settings'
 
 /** The developer settings of one organization, for everybody on this machine: the demo has no sign-in. */

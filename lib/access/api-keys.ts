@@ -67,7 +67,7 @@ function toBase62(value: bigint, digits: number): string {
 
 // --- Types ---
 
-/** An API key as an administrator sees it: everything but the key. */
+/** An API key without its secret, for administrators. */
 export interface ApiKey {
   readonly id: string
   readonly name: string
@@ -89,7 +89,7 @@ export interface ApiKey {
   readonly lastUsedAt: string | null
 }
 
-/** A new key as a store keeps it. */
+/** A new key in the form that a store keeps. */
 export interface ApiKeyRecord extends Omit<ApiKey, 'revokedAt' | 'successorId' | 'lastUsedAt'> {
   readonly digest: string
 }
@@ -104,7 +104,7 @@ export interface ApiKeySuccessor
 /**
  * The outcome of a rotation, with the present state of the previous key:
  *
- * - `rotated`: `key` is the successor. An earlier attempt of the same rotation, whose answer was lost, counts too.
+ * - `rotated`: `key` is the successor. An earlier call for the same rotation, whose answer was lost, counts too.
  * - `already_exists`: the successor's id belongs to another key, which is `key`.
  * - `refused`: the previous key is not in force, or has another successor.
  * - `limit_reached`: the organization has as many keys in force as the limit allows.
@@ -116,7 +116,7 @@ export type ApiKeyRotation =
 /** Asks for a new key. */
 export interface ApiKeyInsertion extends AuditedRequest {
   readonly key: ApiKeyRecord
-  /** Keys of the organization in force at most, the new key included. */
+  /** Greatest number of keys in force in the organization, the new key included. */
   readonly limit: number
 }
 
@@ -139,7 +139,7 @@ export interface ApiKeyReplacement extends AuditedRequest {
    * Milliseconds, by the store's clock, for which the previous key stays in force too; 0: the previous key is revoked.
    */
   readonly overlapMs: number
-  /** Keys of the organization in force at most, the successor included. A rotation without overlap adds no key. */
+  /** Greatest number of keys in force in the organization, with the successor. A rotation without overlap adds no key. */
   readonly limit: number
 }
 
@@ -156,14 +156,14 @@ export interface OrganizationLimit extends AuditedRequest {
  */
 export interface ApiKeyStore {
   /**
-   * Finds the organizations of keys, in one step for many digests, most of which may be invented. The answer decides which
-   * requests are judged first, and admits none.
+   * Finds the organizations of keys, in one step for many digests, most of which may be invented. The answer orders the
+   * requests and admits none: `admit` judges every request.
    *
    * @returns organization ids by digest, of the keys in force by the store's clock
    */
   identify(digests: readonly string[]): Promise<ReadonlyMap<string, string>>
 
-  /** Judges a request by its key, the two rate limits and the scope, in that order, as one atomic step. */
+  /** Judges a request by the key, the two rate limits and the scope, in that order, as one atomic step. */
   admit(request: AdmissionRequest): Promise<Admission>
 
   /** Records that a key was used now; does nothing when that was recorded within the last minute. */
@@ -175,10 +175,10 @@ export interface ApiKeyStore {
    */
   insert(request: ApiKeyInsertion): Promise<Insertion<ApiKey>>
 
-  /** Gives a key, also a revoked or expired one; `null` if there is no such key. */
+  /** Reads a key, even if revoked or expired; `null` if there is no such key. */
   get(organizationId: string, keyId: string): Promise<ApiKey | null>
 
-  /** All keys of the organization, revoked and expired ones too, newest first. */
+  /** Lists all keys of the organization, newest first, with revoked and expired keys. */
   list(organizationId: string): Promise<readonly ApiKey[]>
 
   /**

@@ -61,7 +61,7 @@ export interface AuditEntry {
   readonly details: Readonly<Record<string, unknown>>
 }
 
-/** An entry as the verb that makes the change takes it. The store adds the time. */
+/** An entry without the time, which the store adds: an argument of the verb that makes the change. */
 export type AuditRecord = Omit<AuditEntry, 'at'>
 
 /** The request of every verb that changes the settings and writes the audit entry of the change. */
@@ -102,7 +102,7 @@ export interface TestLimit {
  */
 export interface AuditStore {
   /**
-   * The newest entries that the filter lets through, newest id first.
+   * Lists the newest entries that the filter selects, newest id first.
    *
    * @param before the id of the last entry of the previous page; null: from the newest
    */

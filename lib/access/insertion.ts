@@ -1,9 +1,8 @@
 /**
  * The outcome of inserting a record under an id that the caller has chosen:
  *
- * - `inserted`: the store holds this record. An earlier attempt of the same insertion, whose answer was lost, counts
- *   too.
- * - `already_exists`: the id belongs to another record, which is `item`; null when that record was removed.
+ * - `inserted`: the store holds this record. An earlier call for the same insertion, whose answer was lost, counts too.
+ * - `already_exists`: the id belongs to another record, in `item`; null if the other record was removed.
  * - `limit_reached`: the organization already has as many records as the limit allows.
  *
  * Only `inserted` means that the secret of the new record is in use.

@@ -8,8 +8,8 @@ export interface RateLimit {
 }
 
 /**
- * Within these bounds the buckets' arithmetic holds and the numbers fit a database's types. From about 10 000 per
- * second on, a bucket is lax: a hundredth of a millisecond is forgiven, and is then a good part of the interval.
+ * Within these bounds the arithmetic of buckets holds and the numbers fit a database's types. From about 10 000 per second on, a
+ * bucket is not exact: the tolerance of a hundredth of a millisecond is then a large part of the interval.
  */
 export const RATE_LIMIT_BOUNDS = {
   perSecondMin: 0.001,
@@ -91,7 +91,8 @@ export function takeToken(
 /**
  * Judges a request by one bucket.
  *
- * @returns when the bucket will be full again if it lets the request through, and for how many milliseconds it does not
+ * @returns the time at which the bucket will be full again if the request is admitted, and the milliseconds until the bucket
+ *   has a token; 0 for an admitted request
  */
 export function spend(
   fullAt: number,

@@ -9,5 +9,5 @@ export const SCOPES = [
   'projects:read',
 ] as const
 
-/** One of {@link SCOPES}. */
+/** The name of a scope: a member of {@link SCOPES}. */
 export type Scope = (typeof SCOPES)[number]

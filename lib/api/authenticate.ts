@@ -2,10 +2,10 @@ import { type ApiKeyStore, digestApiKey, isWellFormedApiKey } from '../access/ap
 import { type Refusal, refusals } from '../http/refusal.ts'
 import { createKeyLookups } from './key-lookups.ts'
 
-/** RFC 9110: the scheme ignores case, one or more spaces follow it. */
+/** RFC 9110: the scheme ignores case; a space or several follow. */
 const BEARER = /^bearer +([^\s,]+)$/i
 const SCHEME = /^bearer\b/i
-/** Longer than any key; what is longer still is not worth a regular expression. */
+/** Longer than any key: a longer text is refused without a regular expression. */
 const HEADER_MAX = 256
 
 /** The key of a request, in force at the last look-up. */
@@ -14,16 +14,32 @@ export interface PresentedKey {
   readonly organizationHint: string
 }
 
-/** Tells requests with a valid key from requests without one, before the store judges the former. */
+/** The credentials of a request, as far as the process can judge them without the store. */
+export type Credentials =
+  /** A key that was in force at its last look-up. */
+  | { readonly kind: 'known'; readonly key: PresentedKey }
+  /** A key that only the store can tell from an invented one. */
+  | UnknownKey
+  | { readonly kind: 'refused'; readonly refusal: Refusal }
+
+/** A key, or a text in the place of one. */
+interface UnknownKey {
+  readonly kind: 'unknown'
+  readonly text: string
+  readonly keyDigest: string
+}
+
+/** Separates requests with a valid key from all other requests, before the store judges the former. */
 export interface Authentication {
+  /** Reads the credentials of a request. @param authorization the header of the request */
+  read(authorization: string | undefined): Credentials
   /**
-   * Finds the key that a request presents.
+   * Looks up an unknown key. A text of the wrong shape or checksum is refused without asking the store.
    *
-   * @param authorization the header of the request
-   * @param peer names the group of callers that take turns as one
+   * @param peer names the group of callers that share their turns
    * @throws `Refusal` 401; `BusinessApiError` with code `store_unavailable` when the store cannot be reached
    */
-  present(authorization: string | undefined, peer: () => string): Promise<PresentedKey>
+  find(key: UnknownKey, peer: () => string): Promise<PresentedKey>
   /**
    * Forgets a key that the store has refused.
    *
@@ -36,34 +52,38 @@ export interface Authentication {
 export function createAuthentication(apiKeys: ApiKeyStore): Authentication {
   const lookups = createKeyLookups(apiKeys)
   return {
-    async present(authorization, peer) {
-      const keyDigest = readKeyDigest(authorization)
-      const organizationHint = lookups.remembered(keyDigest) ?? (await lookups.find(keyDigest, peer()))
-      if (organizationHint === null) throw invalidKey()
+    read(authorization) {
+      const text = readKey(authorization)
+      if (typeof text !== 'string') return text
+      const keyDigest = digestApiKey(text)
+      const organizationHint = lookups.remembered(keyDigest)
+      if (organizationHint === undefined) return { kind: 'unknown', text, keyDigest }
+      return { kind: 'known', key: { keyDigest, organizationHint } }
+    },
+    async find({ text, keyDigest }, peer) {
+      const organizationHint = isWellFormedApiKey(text) ? await lookups.find(keyDigest, peer()) : null
+      if (organizationHint === null) throw INVALID_KEY
       return { keyDigest, organizationHint }
     },
     refuse(keyDigest) {
       lookups.forget(keyDigest)
-      return invalidKey()
+      return INVALID_KEY
     },
   }
 }
 
-/**
- * The digest of the API key that a request presents (specification, section 5). A key of the wrong shape or checksum is
- * refused here, without asking the store; the text is the same for every cause.
- *
- * @throws `Refusal` 401
- */
-function readKeyDigest(authorization: string | undefined): string {
-  // RFC 6750, section 3.1: no error code for a request that presents no bearer key at all.
-  if (authorization === undefined || !SCHEME.test(authorization)) throw refusals.unauthenticated(false)
-  const key = authorization.length <= HEADER_MAX ? BEARER.exec(authorization)?.[1] : undefined
-  if (key === undefined || !isWellFormedApiKey(key)) throw invalidKey()
-  return digestApiKey(key)
-}
+// Made once: a flood of requests without a valid key pays for no stack traces.
+const INVALID_KEY = refusals.unauthenticated(true)
+const INVALID: Credentials = { kind: 'refused', refusal: INVALID_KEY }
+const NONE: Credentials = { kind: 'refused', refusal: refusals.unauthenticated(false) }
 
-/** The answer to a key that is not in force. */
-function invalidKey(): Refusal {
-  return refusals.unauthenticated(true)
+/**
+ * Returns the API key that a request presents (specification, section 5), or the refused credentials. The refusal's text is the same
+ * for every cause.
+ */
+function readKey(authorization: string | undefined): string | Credentials {
+  // RFC 6750, section 3.1: no error code for a request that presents no bearer key at all.
+  if (authorization === undefined || !SCHEME.test(authorization)) return NONE
+  if (authorization.length > HEADER_MAX) return INVALID
+  return BEARER.exec(authorization)?.[1] ?? INVALID
 }

@@ -6,7 +6,7 @@ import { type BusinessApiOptions, readOptions } from './options.ts'
 
 /** The request handler, in every form that hosts call handlers in. */
 export interface BusinessApi extends Mounted {
-  /** Returns the OpenAPI document, as `GET /openapi.json` serves it. */
+  /** Returns the OpenAPI document that `GET /openapi.json` serves. */
   describe(this: void): object
 }
 

@@ -1,19 +1,21 @@
 import { storeUnavailable } from '../base/errors.ts'
 import { withDeadline } from '../base/time.ts'
 import type { ApiRequest } from '../http/message.ts'
+import type { Credentials } from './authenticate.ts'
 
-/** A request with the time that is left to answer it. */
+/** A request with the time left for the answer. */
 export interface Exchange {
   readonly request: ApiRequest
   /** The part of the target after the `?`. */
   readonly query: string
   readonly requestId: string
+  readonly credentials: Credentials
   /** On the monotonic clock, in milliseconds. */
   readonly deadlineAt: number
-  /** Names the group of callers that take turns as one. */
+  /** Names the group of callers that share their turns. */
   peer(): string
   /**
-   * Waits for work until the deadline. Late work is not stopped, and its result is dropped.
+   * Waits for work until the deadline. Late work is not stopped, and the result of late work is dropped.
    *
    * @param onLate makes the error of late work. Default `store_unavailable`
    */
@@ -26,7 +28,7 @@ export interface Exchange {
  * @param deadlineMs milliseconds until the answer is due
  */
 export function beginExchange(
-  about: Pick<Exchange, 'request' | 'query' | 'requestId' | 'peer'>,
+  about: Pick<Exchange, 'request' | 'query' | 'requestId' | 'credentials' | 'peer'>,
   deadlineMs: number,
 ): Exchange {
   const deadlineAt = performance.now() + deadlineMs

@@ -9,6 +9,8 @@ import { bareReply, jsonReply } from '../http/reply.ts'
 import { createReport, isRequestId, type Report } from '../http/report.ts'
 import { pathOf, splitTarget } from '../http/target.ts'
 import { buildOpenApiDocument } from '../openapi/document.ts'
+import { type Authentication, createAuthentication } from './authenticate.ts'
+import { createEntrance } from './entrance.ts'
 import { beginExchange, type Exchange } from './exchange.ts'
 import { createOpenApiReply } from './openapi-reply.ts'
 import { createOperations, type Fail } from './operations.ts'
@@ -16,7 +18,7 @@ import type { ResolvedOptions } from './options.ts'
 import { peerOf } from './peer-address.ts'
 import { createRoutes } from './routes.ts'
 
-/** The API between any two adapters, and its description. */
+/** The API behind every adapter, and the OpenAPI document. */
 export interface ApiHandler extends Handler {
   /** Returns the OpenAPI document. */
   describe(): object
@@ -29,11 +31,13 @@ export interface ApiHandler extends Handler {
 export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions): ApiHandler {
   const { basePath, deadlineMs, peerAddress } = resolved
   const fail = createFail(createReport(resolved.logger, resolved.onError))
-  const router = createRouter(store, resolved, fail)
+  const authentication = createAuthentication(store.apiKeys)
+  const router = createRouter(store, authentication, resolved, fail)
+  const enterUnknown = createEntrance()
   const spareIds = createIds()
 
   async function answer(path: string, exchange: Exchange): Promise<ApiReply | null> {
-    // HEAD is GET without its body; the adapters leave the body out.
+    // HEAD is a GET whose body the adapters leave out.
     const { method } = exchange.request
     // The origin is a constant: nothing may be derived from a Host header or an absolute-form target.
     const routed = { method: method === 'HEAD' ? 'GET' : method, url: `http://localhost${path}` }
@@ -47,13 +51,14 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
       throw new TypeError("Cannot use option 'ids' because it made no id for a request")
     const header = (name: string): string | undefined => request.header(name)
     const peer = (): string => peerOf(peerAddress({ remoteAddress, header }))
-    return beginExchange({ request, query, requestId, peer }, deadlineMs)
+    const credentials = authentication.read(request.header('authorization'))
+    return beginExchange({ request, query, requestId, credentials, peer }, deadlineMs)
   }
 
   /** Answers a request of a host with broken ids or a broken clock, with an id of the library's own. */
   function failWithoutId(error: unknown, request: ApiRequest): ApiReply {
     const requestId = spareIds('req')
-    return fail(error, beginExchange({ request, query: '', requestId, peer: () => '' }, deadlineMs))
+    return fail(error, { request, requestId })
   }
 
   async function handle(request: ApiRequest, remoteAddress: string | undefined): Promise<ApiReply | null> {
@@ -62,6 +67,7 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     let exchange: Exchange | undefined
     try {
       exchange = begin(request, target.query, remoteAddress)
+      if (exchange.credentials.kind !== 'known') await enterUnknown(exchange.peer)
       return await answer(target.path, exchange)
     } catch (error) {
       return exchange ? fail(error, exchange) : failWithoutId(error, request)
@@ -91,14 +97,19 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
 
 // --- Routing ---
 
-/** All that the router needs to see of a request. */
+/** The parts of a request that the router needs. */
 interface RoutedRequest {
   readonly method: string
   readonly url: string
 }
 
-function createRouter(store: BusinessApiStore, resolved: ResolvedOptions, fail: Fail) {
-  const operations = createOperations(store, resolved, fail)
+function createRouter(
+  store: BusinessApiStore,
+  authentication: Authentication,
+  resolved: ResolvedOptions,
+  fail: Fail,
+) {
+  const operations = createOperations(store, authentication, resolved, fail)
   const routes = createRoutes(store)
   const describe = createOpenApiReply(routes, resolved)
   const router = Router<RoutedRequest, [Exchange]>()
@@ -121,9 +132,9 @@ function createRouter(store: BusinessApiStore, resolved: ResolvedOptions, fail: 
 }
 
 /**
- * A path as the router will see it. Dot segments, backslashes and escapes would be resolved on the way there, and a
- * rule that the host has put on a path as sent could be walked around. A slash at the end makes another path, which the
- * router would ignore.
+ * Matches paths that reach the router unchanged. Dot segments, backslashes and escapes would be resolved on the way, so that a
+ * caller could get around a host's rule for a path. A trailing slash makes another path, but the router would ignore the
+ * slash.
  */
 const PLAIN_PATH = /^(?:\/(?!\.{1,2}(?:\/|$))[\w.-]+)+$/
 

@@ -3,14 +3,14 @@ import { storeUnavailable } from '../base/errors.ts'
 import { createFairQueue } from '../base/fair-queue.ts'
 import { sleep, withDeadline } from '../base/time.ts'
 
-/** The organizations of API keys. Look-ups decide which requests are judged first, never which are admitted. */
+/** The organizations of API keys. Look-ups decide the order in which requests are judged, and admit no request. */
 export interface KeyLookups {
   /** Gives the organization of a key that was in force at the last look-up; undefined for any other digest. */
   remembered(digest: string): string | undefined
   /**
    * Looks up the organization of a key.
    *
-   * @param peer the group of callers that take turns as one
+   * @param peer the group of callers that share their turns
    * @returns null when no such key is in force
    * @throws `BusinessApiError` with code `store_unavailable` when the store cannot be reached, or too many look-ups wait
    */
@@ -19,13 +19,13 @@ export interface KeyLookups {
   forget(digest: string): void
 }
 
-/** Keys in memory, some 200 bytes each. One key more displaces the key that was used longest ago. */
+/** Keys in memory, some 200 bytes each. A further key displaces the least recently used key. */
 const REMEMBERED_MAX = 10_000
-/** Digests in one look-up, which then takes the database some milliseconds. */
+/** Digests in a look-up at most: a few milliseconds of the database. */
 const BATCH_MAX = 1000
-/** Pause after a look-up with invented digests, in which more digests gather: a flood in drops costs few statements, too. */
-const GATHER_MS = 5
-/** The next look-up waits for the answer: a store that never gives one must not hold up all unknown keys for ever. */
+/** Pause after a look-up with invented digests: more digests gather meanwhile, so that also a slow flood costs few statements. */
+const GATHER_MS = 10
+/** Longest wait of the next look-up for this answer: a store that never answers must not hold up all unknown keys for ever. */
 const LOOKUP_TIMEOUT_MS = 5000
 /** Digests that wait while a look-up is under way. */
 const WAITING_MAX = 5000
@@ -37,7 +37,7 @@ interface Lookup {
 }
 
 /**
- * Keeps callers with invented keys away from the store's connections. A request whose key was found in force goes to the
+ * Keeps callers with invented keys away from the store's connections. A request with a key that was found in force goes to the
  * store at once, and the store judges the request. All other digests wait for a common look-up: one statement at a time, for
  * up to a thousand digests in round robin of the peers. A flood of invented keys costs one connection and few statements,
  * and a new key among them waits for two look-ups at most. The answer "no such key" is not kept, because the key may be made

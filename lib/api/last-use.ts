@@ -7,7 +7,7 @@ export interface LastUse {
   record(caller: Caller): void
 }
 
-/** One write at a time for a key: during the write every further request still finds the last use stale. */
+/** Allows a single write at a time for each key: during the write every further request still finds the last use stale. */
 export function createLastUse(apiKeys: ApiKeyStore, logger: Logger): LastUse {
   const underWay = new Set<string>()
 

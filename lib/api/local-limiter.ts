@@ -1,7 +1,7 @@
 import type { Admission } from '../access/admission.ts'
 import { type RateLimits, takeToken } from '../access/rate-limit.ts'
 
-/** The number of buckets from which full buckets are dropped. A new bucket is full too, so no caller notices. */
+/** Full buckets are dropped from this number of buckets on. A new bucket is full too, so no caller notices. */
 const MAX_BUCKETS = 10_000
 
 /** Judges an admission that took no token from the store, by buckets in the memory of this process. */

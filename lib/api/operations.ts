@@ -11,7 +11,7 @@ import { readLimit, validate } from '../http/validate.ts'
 import type { CreateRoute, ListRoute, Route } from '../resources/route.ts'
 import type { CreationOutcome, KeyReservation } from '../writes/creation.ts'
 import { fingerprint, IDEMPOTENCY_WINDOW_MS } from '../writes/idempotency.ts'
-import { createAuthentication, type PresentedKey } from './authenticate.ts'
+import type { Authentication, PresentedKey } from './authenticate.ts'
 import type { Exchange } from './exchange.ts'
 import { createLastUse } from './last-use.ts'
 import { createLocalLimiter } from './local-limiter.ts'
@@ -34,7 +34,7 @@ interface Admitted extends Exchange {
 /** Makes the answer to a failure. */
 export type Fail = (
   error: unknown,
-  exchange: Exchange,
+  about: Pick<Exchange, 'request' | 'requestId'>,
   headers?: Readonly<Record<string, string>>,
 ) => ApiReply
 
@@ -42,13 +42,17 @@ export type Fail = (
  * Creates the operations. The order of checks: 401, 429, 403, then 415, 413, 400, then 422, then idempotency, then 404 or
  * 200. Routing and 405 came before.
  */
-export function createOperations(store: BusinessApiStore, resolved: ResolvedOptions, fail: Fail): Operations {
+export function createOperations(
+  store: BusinessApiStore,
+  authentication: Authentication,
+  resolved: ResolvedOptions,
+  fail: Fail,
+): Operations {
   const { rateLimits, rateLimitScope, maxBodyBytes, clock, ids } = resolved
   const limitLocally =
     rateLimits && rateLimitScope === 'process'
       ? createLocalLimiter(rateLimits)
       : (admission: Admission) => admission
-  const authentication = createAuthentication(store.apiKeys)
   const waitToRefuse = createRefusalPace(resolved.deadlineMs)
   const lastUse = createLastUse(store.apiKeys, resolved.logger)
 
@@ -62,11 +66,13 @@ export function createOperations(store: BusinessApiStore, resolved: ResolvedOpti
   }
 
   async function presentedKey(
-    { request, peer, inTime }: Exchange,
+    { credentials, peer, inTime }: Exchange,
     onRefused: () => void,
   ): Promise<PresentedKey> {
+    if (credentials.kind === 'known') return credentials.key
     try {
-      return await inTime(authentication.present(request.header('authorization'), peer))
+      if (credentials.kind === 'refused') throw credentials.refusal
+      return await inTime(authentication.find(credentials, peer))
     } catch (error) {
       if (error instanceof Refusal) {
         onRefused()
@@ -135,7 +141,7 @@ export function createOperations(store: BusinessApiStore, resolved: ResolvedOpti
     })
   }
 
-  /** Keeps the store open for an answer that may need several statements, but not for a refusal that waits for its turn. */
+  /** Keeps the store open for an answer that may need several statements, but not for a refusal that waits for a turn. */
   async function whileOpen<Asked extends Route>(
     route: Asked,
     exchange: Exchange,
@@ -158,12 +164,12 @@ export function createOperations(store: BusinessApiStore, resolved: ResolvedOpti
 const PAGE_START = Buffer.from('{"data":')
 const PAGE_END = Buffer.from('}')
 
-/** The bytes of a page pass through: they never become a string. */
+/** The bytes of a page pass through and never become a string. */
 function pageBody(page: string | Uint8Array): string | Uint8Array {
   return typeof page === 'string' ? `{"data":${page}}` : Buffer.concat([PAGE_START, page, PAGE_END])
 }
 
-/** The longest wait for another request with the same key, and its share of the time that is left. */
+/** The longest wait for another request with the same key: milliseconds, and a share of the remaining time. */
 const WAIT_MAX_MS = 4000
 const WAIT_SHARE = 0.8
 

@@ -13,9 +13,9 @@ export interface RateLimitOptions {
   /** The limit of each organization, all keys together. Default 20 per second, burst 200. */
   organization?: RateLimit | undefined
   /**
-   * The place of the buckets: `shared` in the store, one truth for all processes; `process` in the memory of each process,
-   * cheaper, and blind to other processes. Limits of a single key or organization count with `shared` only. Default
-   * `shared`.
+   * The place of the buckets. `shared`: in the store, for all processes together. `process`: in the memory of each process,
+   * cheaper, but every process admits the full rate. Limits of a single key or organization count with `shared` only.
+   * Default `shared`.
    */
   scope?: 'shared' | 'process' | undefined
 }
@@ -36,18 +36,18 @@ export interface BusinessApiOptions {
   /** The rate limits; `false` turns rate limits off. */
   rateLimit?: RateLimitOptions | false | undefined
   /**
-   * Tells the address of a caller, where a proxy stands in front: `({ header }) => header('x-real-ip')`, a header that the
-   * proxy always sets. Requests without a valid API key take turns by it, an IPv6 address by its first 64 bits; nothing else
-   * depends on it. Default the address at the other end of the socket.
+   * Returns the address of a caller behind a proxy: `({ header }) => header('x-real-ip')`, a header that the proxy always
+   * sets. Requests without a valid API key take turns by this address, IPv6 by the first 64 bits; nothing else depends on
+   * the address. Default the socket's remote address.
    */
   peerAddress?: ((request: PeerRequest) => string | undefined) | undefined
   /** The prefix of the platform's API keys, for the OpenAPI document: `bapi` in `bapi_live_…`. Default `bapi`. */
   keyPrefix?: string | undefined
   /** The prefix of the webhook headers, for the OpenAPI document: `X-SERVICE` in `X-SERVICE-Event-Id`. Default `X-SERVICE`. */
   headerPrefix?: string | undefined
-  /** pino, or anything of its call form. `false` mutes. Default: warnings and errors to stderr. */
+  /** pino, or a logger with the same call form. `false` mutes. Default: warnings and errors to stderr. */
   logger?: Logger | false | undefined
-  /** Receives every failure behind an answer of 500 or 503, with its detail. Errors and rejections of the function are logged and dropped. */
+  /** Receives every failure behind an answer of 500 or 503, with all details. Errors and rejections of the function are logged and dropped. */
   onError?: ((error: unknown, context: ErrorContext) => void) | undefined
   /** Milliseconds since 1970 in UTC, for ids and timestamps of records; expiry is judged by the clock of the store. Default `Date.now`. */
   clock?: Clock | undefined
@@ -55,7 +55,7 @@ export interface BusinessApiOptions {
   ids?: Ids | undefined
 }
 
-/** The options with their defaults, checked. */
+/** The checked options with the defaults filled in. */
 export interface ResolvedOptions {
   readonly basePath: string
   readonly baseUrl: string | undefined
@@ -117,7 +117,7 @@ function readBaseUrl(baseUrl: string | undefined): string | undefined {
     url.search !== '' ||
     url.hash !== ''
   ) {
-    // Without the value, which may hold a password.
+    // Without the value, because a URL may hold a password.
     throw new TypeError(
       "Cannot use option 'baseUrl' as it must be an http(s) URL without credentials, query or fragment",
     )

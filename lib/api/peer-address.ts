@@ -1,11 +1,11 @@
 import { parseAddress } from '../webhooks/address-ranges.ts'
 
-/** A request as the option `peerAddress` sees it. */
+/** The request in the form that option `peerAddress` receives. */
 export interface PeerRequest {
-  /** The address at the other end of the request's socket; undefined for a fetch request, which has none. */
+  /** The remote address of the request's socket; undefined for a fetch request, because fetch has no sockets. */
   readonly remoteAddress: string | undefined
   /**
-   * The value of a header, repeated ones joined with `, `; `undefined` when absent.
+   * The value of a header, the values of a repeated header joined with `, `; `undefined` when absent.
    *
    * @param name in lower case
    */
@@ -19,8 +19,8 @@ const IPV4_MAPPED = 0xffffn
 const HOST_BITS = 64n
 
 /**
- * Names the group of callers that take turns as one: the callers of one IPv4 address, or of one IPv6 network of 64 bits, where
- * a single caller can use every address. All callers without an address are one group.
+ * Names the group of callers that share their turns: the callers of an IPv4 address, or of an IPv6 network of 64 bits, because
+ * a single caller can use every address of such a network. All callers without an address make a further group.
  */
 export function peerOf(address: string | undefined): string {
   if (typeof address !== 'string') return ''

@@ -9,16 +9,16 @@ const BURST = 100
 const PER_SECOND = 200
 /** The answers of one tick, and the requests that follow the answers, take the process less than a millisecond. */
 const TICK_MS = 5
-/** The planned wait as a share of a request's time. The look-up before the wait takes time, too, and other peers' turns. */
+/** The planned wait as a share of a request's time. The rest is for the look-up before the wait, and for other peers' turns. */
 const WAIT_SHARE = 0.6
-/** Answers that wait. One more lets the oldest answer go out, of the peer with most. */
+/** Answers that wait at most. A further answer lets the oldest answer go out, of the peer with the most answers. */
 const WAITING_MAX = 10_000
 
 /**
  * Spaces out the answers 401. A flooding caller sends the next request as soon as the answer has come, and a thousand such
  * callers take nearly all of the process's time, however little each answer costs: callers with a valid key wait behind the
  * flood in the event loop. A hundred answers at once and 200 a second go out without delay. Beyond that, answers wait for
- * their turns in round robin of the peers, so that one caller's wrong key is answered soon beside another caller's flood. The
+ * their turns in round robin of the peers, so that a mistyped key is answered soon beside another caller's flood. The
  * pace grows with the largest number that waited, so that all answers go out in time, and evenly.
  *
  * @param deadlineMs the time of a request

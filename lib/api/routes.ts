@@ -6,7 +6,7 @@ import { projectRoutes } from '../resources/projects.ts'
 import { proposalRoutes } from '../resources/proposals.ts'
 import type { Route } from '../resources/route.ts'
 
-/** Every operation under /api/v1 (specification, section 4), each resource with its own slice of the store. */
+/** Every operation under /api/v1 (specification, section 4), each resource with a slice of the store. */
 export function createRoutes(store: BusinessApiStore): readonly Route[] {
   return [
     ...clientRoutes(store.clients),

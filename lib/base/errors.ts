@@ -116,7 +116,7 @@ export function storeUnavailable(message: string, cause?: unknown): BusinessApiE
   return new BusinessApiError(STORE_UNAVAILABLE, message, { cause })
 }
 
-/** Returns whether a value thrown by a store means that the store cannot be reached now, rather than a bug. */
+/** Returns true if a value thrown by a store means that the store cannot be reached now; false for a bug. */
 export function isStoreUnavailable(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === STORE_UNAVAILABLE
 }

@@ -5,17 +5,17 @@ export interface FairQueue<Group, Item extends object> {
   countOf(group: Group): number
   add(group: Group, item: Item): void
   /**
-   * Takes out the oldest item of the next group. The group's next turn comes after the turns of all others.
+   * Takes out the oldest item of the next group. The group's next turn comes after the turns of all other groups.
    *
-   * @param isReady tells whether a group may have a turn. Default: every group may
-   * @returns undefined when no such group has an item
+   * @param isReady returns true for a group that may have a turn. Default: every group may
+   * @returns undefined if no such group has an item
    */
   shift(isReady?: (group: Group) => boolean): Item | undefined
   /**
    * Takes out the oldest item of the group with most items, to make room.
    *
    * @param atLeast the number of items that the group must have. Default 1
-   * @returns undefined when no group has so many
+   * @returns undefined if no group has so many
    */
   shiftLongest(atLeast?: number): Item | undefined
   /** Takes out an item from any place in the queue. */

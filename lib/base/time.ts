@@ -1,4 +1,4 @@
-// The one sleep and the one deadline of the library.
+// The library's only sleep and only deadline.
 
 /**
  * Waits for a time.
@@ -17,7 +17,7 @@ export function sleep(ms: number, { keepsAlive = true }: { keepsAlive?: boolean 
  * Settles as the work does, or as `onLate` does when the work has not settled within a time. Late work is not stopped.
  *
  * @param ms milliseconds; with 0 or less only work that has settled already counts
- * @param onLate gives the answer instead of the work's, or throws
+ * @param onLate returns an answer in place of the late answer, or throws
  */
 export async function withDeadline<T, Late>(
   work: PromiseLike<T>,

@@ -1,9 +1,9 @@
 import { type Channel, channel, type TracingChannel, tracingChannel } from 'node:diagnostics_channel'
 
-// Tracing channels of node:diagnostics_channel, which cost next to nothing without a subscriber. Each piece of work
-// publishes one object, which is filled as the work goes on; examples/opentelemetry.ts makes spans of these objects.
+// Tracing channels of node:diagnostics_channel, which cost next to nothing without a subscriber. Each piece of work publishes an
+// object, to which the work adds values until the end; examples/opentelemetry.ts makes spans of these objects.
 
-/** One request of the API, published on the channel `business-api:request`. */
+/** A request of the API, published on the channel `business-api:request`. */
 export interface RequestTrace {
   readonly method: string
   /** Without the query. */
@@ -12,7 +12,7 @@ export interface RequestTrace {
   status?: number
 }
 
-/** One call of a store's verb, published on the channel `business-api:store`. */
+/** A call of a store's verb, published on the channel `business-api:store`. */
 export interface StoreTrace {
   /** The slice: `clients`. */
   readonly slice: string
@@ -20,7 +20,7 @@ export interface StoreTrace {
   readonly verb: string
 }
 
-/** One attempt of a webhook delivery, published on the channel `business-api:attempt`. */
+/** An attempt of a webhook delivery, published on the channel `business-api:attempt`. */
 export interface AttemptTrace {
   readonly organizationId: string
   readonly deliveryId: string
@@ -35,7 +35,7 @@ export interface AttemptTrace {
   error?: string | null
 }
 
-/** One channel for each kind of work. The names are part of the library's interface. */
+/** A channel for each kind of work. The names are part of the library's interface. */
 export const channels: {
   readonly request: TracingChannel<object, RequestTrace>
   readonly store: TracingChannel<object, StoreTrace>

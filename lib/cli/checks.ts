@@ -14,14 +14,14 @@ import { formatDuration } from './durations.ts'
 import { formatCount } from './progress.ts'
 import { judgeSecrets } from './sealing-check.ts'
 
-/** One finding of the doctor. */
+/** A finding of the doctor. */
 export interface Check {
   /** Stays the same from version to version, for programs. */
   readonly name: string
   /** `warn`: works now, but not well, or not for long. */
   readonly level: 'ok' | 'warn' | 'fail'
   readonly message: string
-  /** The objects of the finding, one by one. */
+  /** The objects of the finding. */
   readonly details?: readonly string[]
   /** The remedy. */
   readonly advice?: string
@@ -58,7 +58,7 @@ export function checkClock({ clockAheadMs, clockErrorMs }: ServerState): Check {
     level: difference < CLOCK_FAIL_MS ? 'warn' : 'fail',
     message,
     advice:
-      'see which one is wrong, and keep both right by NTP; subscribers refuse signatures that are 5 minutes off',
+      'find the wrong clock, and keep both clocks right by NTP; subscribers refuse signatures that are 5 minutes off',
   }
 }
 
@@ -83,33 +83,37 @@ export function checkMigrations(schema: SchemaState): Finding {
 }
 
 const GAP_ADVICE =
-  'do not migrate: if what they make is there (business-api-kit migrate --print, without a database), restore their rows, else a backup'
+  'do not migrate: where the objects of the missing migrations exist (business-api-kit migrate --print, without a database), restore the rows of these migrations, else restore a backup'
 
-/** Checks that the schema is still as the migrations have made it. */
+/** Checks that the schema still matches the migrations. */
 export function checkSchema(drift: SchemaDrift | null): Finding {
   if (drift === null) {
-    return { level: 'warn', message: 'cannot be judged, as this version does not know what it should be' }
+    return {
+      level: 'warn',
+      message: 'cannot be judged, because this version does not know the expected schema',
+    }
   }
   const { missing, changed, added } = drift
   const details = [
     ...missing.map((name) => `${name} is missing`),
-    ...changed.map((name) => `${name} is not as the migrations have made it`),
+    ...changed.map((name) => `${name} differs from the migrations`),
     ...added.map((name) => `${name} comes from no migration`),
   ]
-  if (details.length === 0) return { level: 'ok', message: 'is as the migrations have made it' }
+  if (details.length === 0) return { level: 'ok', message: 'matches the migrations' }
   if (missing.length + changed.length === 0) {
     return {
       level: 'warn',
-      message: 'holds what comes from no migration',
+      message: 'holds objects that come from no migration',
       details,
-      advice: 'keep what is yours in a schema of your own: an index can mislead the plans of deliveries',
+      advice: 'keep your own objects in another schema: an index can mislead the plans of deliveries',
     }
   }
   return {
     level: 'fail',
     message: 'was changed by something else than a migration',
     details,
-    advice: 'undo it; business-api-kit migrate --print, without a database, shows how each object is made',
+    advice:
+      'undo the change; business-api-kit migrate --print, without a database, shows the definition of each object',
   }
 }
 
@@ -121,7 +125,7 @@ export function checkLeases({ count, oldestMs }: EndedLeases): Finding {
   if (oldestMs < LEASE_FAIL_MS) return { level: 'ok', message: 'none is stuck' }
   return {
     level: 'fail',
-    message: `${formatCount(count)} ended up to ${formatDuration(oldestMs)} ago, and nobody has taken over`,
+    message: `${formatCount(count)} ended up to ${formatDuration(oldestMs)} ago, and no process has taken over`,
     advice: 'start a delivery loop: business-api-kit deliver',
   }
 }
@@ -137,15 +141,14 @@ export function checkBacklog({ due, oldestDueMs }: Backlog): Finding {
   return {
     level: oldestDueMs < BACKLOG_FAIL_MS ? 'warn' : 'fail',
     message,
-    advice:
-      'see that a delivery loop runs (business-api-kit deliver), and run more of them where one is not enough',
+    advice: 'run a delivery loop (business-api-kit deliver), and further loops where one loop is not enough',
   }
 }
 
 const LAG_WARN_MS = 60 * 60_000
 const LAG_FAIL_MS = 24 * 60 * 60_000
 
-/** Whether old events are purged in time. */
+/** Checks that old events are purged in time. */
 export function checkRetention({ retentionMs, purgedAgoMs, lagMs }: RetentionState): Finding {
   if (lagMs === null) return { level: 'warn', message: 'the state of the purge is not known' }
   if (retentionMs === null) return { level: 'ok', message: 'events are kept for ever' }
@@ -157,7 +160,7 @@ export function checkRetention({ retentionMs, purgedAgoMs, lagMs }: RetentionSta
   return {
     level: lagMs < LAG_FAIL_MS ? 'warn' : 'fail',
     message: `events are kept for ${formatDuration(lagMs)} longer than ${kept}; the purge ${last}`,
-    advice: `see that a delivery loop runs (business-api-kit deliver), and whether its log says why purges fail; by hand: business-api-kit purge --older-than ${wholeSeconds(retentionMs)}`,
+    advice: `run a delivery loop (business-api-kit deliver), and read its log for failed purges; by hand: business-api-kit purge --older-than ${wholeSeconds(retentionMs)}`,
   }
 }
 
@@ -178,8 +181,7 @@ export function checkSecrets(stored: readonly StoredSecrets[], secretKeys: reado
     return {
       level: 'fail',
       message: `${formatCount(unopened)} of ${formatCount(total)} cannot be opened: their deliveries wait`,
-      advice:
-        'give all keys that they were sealed with in BUSINESS_API_SECRET_KEYS, here and where events are delivered',
+      advice: 'give all sealing keys in BUSINESS_API_SECRET_KEYS, here and where events are delivered',
     }
   }
   if (open > 0) {

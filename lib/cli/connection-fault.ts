@@ -32,10 +32,10 @@ function untrusted(reason: string): string {
   return `${reason}; name the authority in NODE_EXTRA_CA_CERTS=/path/ca.pem, or use sslmode=require to encrypt without a check`
 }
 
-/** The reason for a failed connection, with advice where there is any; null for any other error. */
+/** The reason for a failed connection, with advice where possible; null for any other error. */
 export function connectionFault(error: unknown): string | null {
   const { code, message } = readError(error)
-  // Servers that do not speak TLS close the connection in the middle of its negotiation.
+  // Servers without TLS close the connection in the middle of the negotiation.
   if (/before secure TLS connection/.test(message)) return FAULTS.ERR_TLS_REFUSED ?? null
   if (code === '28000' && /no encryption|SSL off/.test(message)) {
     return 'it lets only encrypted connections in; add ?sslmode=require to DATABASE_URL'

@@ -4,8 +4,8 @@ import { UsageError } from './failure.ts'
 const FORM = 'postgres://user:password@host:5432/database'
 
 /**
- * A connection string that can be used. It is never repeated, as it holds a password; nor can a part of the password be
- * taken for the host, which errors do name.
+ * A connection string that can be used. No error repeats the connection string, because the string holds a password. Errors do
+ * name the host, so no part of the password may be taken for the host.
  *
  * @throws `UsageError`
  */

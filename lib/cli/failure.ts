@@ -54,7 +54,7 @@ function judgeExpected(error: BusinessApiError): ReturnType<typeof judge> {
 }
 
 /**
- * Adds the server, the user and the database to a failure of the connection, and leaves any other failure as it is.
+ * Adds the server, the user and the database to a failure of the connection, and leaves any other failure unchanged.
  *
  * @param url a connection string; the password is not repeated
  */
@@ -67,7 +67,7 @@ export function nameTarget(error: unknown, url: string): unknown {
   return new Failure(`${action} (${server}, user ${user}, database ${database})${reason.join('')}`)
 }
 
-/** Fields of the typed calls whose flag has another name. */
+/** Fields of the typed calls with a flag of another name. */
 const FLAG_OF_FIELD: Readonly<Record<string, string>> = {
   organizationId: '--organization',
   endpointId: '--endpoint',

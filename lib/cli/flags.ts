@@ -3,7 +3,7 @@ import { dashed, suggest } from './names.ts'
 
 /** A flag of a command: its form on the command line, and the meaning of the typed texts. */
 export interface Flag<Value = unknown> {
-  /** The placeholder of its value in help texts; null for a flag without a value. */
+  /** The placeholder of the value in help texts; null for a flag without a value. */
   readonly takes: string | null
   readonly help: string
   readonly isRequired: boolean
@@ -125,7 +125,7 @@ export function parseWhole(given: string, source: string): number {
 }
 
 /**
- * Reads the typed flags, and the environment for those that were not typed.
+ * Reads the typed flags, and the environment for all other flags.
  *
  * @throws `UsageError` for the first flag that cannot be used
  */

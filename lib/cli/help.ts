@@ -9,7 +9,7 @@ const PROGRAM = 'business-api-kit'
 
 type Row = readonly [name: string, explanation: string]
 
-/** The help of the program: all of its commands. @param width columns of the terminal */
+/** The help of the program: all commands. @param width columns of the terminal */
 export function describeProgram(commands: readonly (Command | Group)[], width: number): string {
   const rows = commands.flatMap((entry) =>
     'commands' in entry
@@ -64,7 +64,7 @@ const PROGRAM_EXAMPLES: readonly Example[] = [
   { purpose: 'is everything in order?', line: 'business-api-kit doctor' },
 ]
 
-/** The help of a group: its commands. @param width columns of the terminal */
+/** The help of a group: the commands of the group. @param width columns of the terminal */
 export function describeGroup({ name, summary, commands }: Group, width: number): string {
   const examples = commands.flatMap((command) => command.examples.slice(0, 1))
   const rows = commands.map((command): Row => [`${name} ${command.name}`, command.summary])

@@ -3,8 +3,8 @@ import { inFlags } from './failure.ts'
 import type { Output } from './terminal.ts'
 
 /**
- * Creates a logger that writes warnings and errors as lines of JSON. Options of the library are called by their flags and
- * variables, and stack traces are left out: an operator has no use for either.
+ * Creates a logger that writes warnings and errors as lines of JSON. Names flags and variables instead of the library's options,
+ * and leaves out stack traces: an operator has no use for options and traces.
  */
 export function createJsonLog(stderr: Output): Logger {
   const writeLine =

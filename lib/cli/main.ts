@@ -45,7 +45,7 @@ async function run(args: readonly string[], terminal: Terminal): Promise<void> {
     return print(terminal, describeGroup(found, helpWidth(terminal)))
   if (second === undefined || second.startsWith('-')) {
     const names = found.commands.map(({ name }) => name).join(', ')
-    throw new UsageError(`Name what to do with ${first}: ${names}${seeHelp([first])}`)
+    throw new UsageError(`Name a command of ${first}: ${names}${seeHelp([first])}`)
   }
   return runCommand(find(found.commands, second, [first]), [first], words.slice(2), terminal)
 }

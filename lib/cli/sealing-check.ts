@@ -1,10 +1,10 @@
 import type { StoredSecrets } from '../postgres/schema/inspector.ts'
 import { createSecretSealer } from '../webhooks/secret-sealing.ts'
 
-/** Endpoints of which the credentials are opened. Each takes some 20 microseconds, and few databases have more endpoints. */
+/** Endpoints whose credentials are opened at most. Each takes some 20 microseconds, and few databases have more endpoints. */
 export const SECRETS_LOOKED_AT = 10_000
 
-/** How signing secrets and headers are stored. */
+/** The numbers of stored signing secrets and headers, in all and by form. */
 export interface SecretsJudgement {
   readonly total: number
   /** Sealed with a key that is not given, or changed since. */

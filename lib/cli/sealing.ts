@@ -3,7 +3,7 @@ import { UsageError } from './failure.ts'
 import { type Flag, toggle } from './flags.ts'
 import type { Session } from './session.ts'
 
-// Keys come from the environment only: what is on a command line can be read by every user of the machine.
+// Keys come from the environment only, because every user of the machine can read a command line.
 
 /** Of commands that store a signing secret. */
 export const SEALING_FLAGS: { readonly allowPlaintextSecrets: Flag<boolean> } = {
@@ -24,7 +24,7 @@ export function readSecretKeys({ terminal }: Session): readonly string[] {
   return secretKeys
 }
 
-/** How a new signing secret is to be kept. @throws `UsageError` when there is no way to */
+/** Reads the sealing of a new signing secret. @throws `UsageError` without keys and without `--allow-plaintext-secrets` */
 export function readSealing(
   session: Session,
   { allowPlaintextSecrets }: { readonly allowPlaintextSecrets: boolean },

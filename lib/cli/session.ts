@@ -5,7 +5,7 @@ import { createProgress, type Progress } from './progress.ts'
 import type { Terminal } from './terminal.ts'
 import { checkTlsParameters } from './tls-parameters.ts'
 
-/** The surroundings of a running command: its argument, its database, and the places for its texts. */
+/** The surroundings of a running command: argument, database, and streams. */
 export interface Session {
   readonly terminal: Terminal
   /** The word after the command's name; empty for a command without an argument. */

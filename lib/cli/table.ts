@@ -65,7 +65,7 @@ function distribute(
   return groups.filter((group) => group.length > 0)
 }
 
-/** Formats the cells of a row that share a line; none for a further line without any value. */
+/** Formats the cells of a row that share a line; empty for a further line without any value. */
 function formatCells(columns: readonly MeasuredColumn[], row: number, indent: number): readonly string[] {
   const cells = columns.map((column) => column.cells[row] ?? '')
   if (indent > 0 && cells.every((cell) => cell === '-')) return []

@@ -30,7 +30,7 @@ export function pad(text: string, width: number): string {
   return text + ' '.repeat(Math.max(0, width - widthOf(text)))
 }
 
-/** Lines of at most `width` columns, broken at spaces. A longer word stays whole, so that it can still be copied. */
+/** Lines of at most `width` columns, broken at spaces. A longer word stays whole and can still be copied. */
 export function wrap(text: string, width: number): readonly string[] {
   const lines: string[] = []
   for (const word of text.split(' ')) {
@@ -42,7 +42,7 @@ export function wrap(text: string, width: number): readonly string[] {
   return lines
 }
 
-/** Paragraphs, each wrapped to a width; every line break of the text ends one. */
+/** Paragraphs, each wrapped to a width; every line break of the text ends a paragraph. */
 export function wrapParagraphs(text: string, width: number): string {
   return text
     .split('\n')

@@ -2,11 +2,11 @@ import { UsageError } from './failure.ts'
 import { suggest } from './names.ts'
 
 const MODES: readonly string[] = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full']
-/** Names of files for libpq. The driver here sends such parameters to the server, which refuses the connection. */
+/** Names of files for libpq. The driver sends such parameters to the server, and the server refuses the connection. */
 const FILES: readonly string[] = ['sslrootcert', 'sslcert', 'sslkey', 'sslcrl', 'sslpassword']
 
 /**
- * Checks the parameters for TLS of a connection string, before they lead to an error that is hard to understand.
+ * Checks the parameters for TLS of a connection string, before the driver fails with an error that is hard to understand.
  *
  * @throws `UsageError`
  */

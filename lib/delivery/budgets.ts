@@ -6,7 +6,7 @@ import { type ConcurrencyLimits, capacityOf, type EndpointQueue, sizeOf } from '
 /** The budgets of a process, in attempts. */
 export interface Budgets {
   readonly limits: ConcurrencyLimits
-  /** For one organization. */
+  /** For each organization. */
   readonly organization: number
   /** The budget that is left for unproven endpoints. */
   unprovenCapacity(busy: Iterable<EndpointQueue>, slow: ReadonlySet<EndpointQueue>): number
@@ -16,13 +16,13 @@ export interface Budgets {
 
 const LIMIT_START = 4
 const LIMIT_MAX = 32
-/** Of all slots: for one organization, and for all endpoints together whose last attempts were slow. */
+/** Shares of all slots: for each organization, and for all slow endpoints together. */
 const ORGANIZATION_SHARE = 1 / 4
 const SLOW_SHARE = 1 / 2
-/** Of all slots: for unproven endpoints, and for slow and unproven endpoints together. The rest is for proven endpoints. */
+/** Shares of all slots: for unproven endpoints, and for slow and unproven endpoints together. The rest is for proven endpoints. */
 const UNPROVEN_SHARE = 1 / 2
 const DOUBTFUL_SHARE = 3 / 4
-/** Of an organization's budget: for one endpoint, so that a dead endpoint does not silence its organization. */
+/** The share of an organization's budget for each endpoint, so that a dead endpoint does not silence the whole organization. */
 const ENDPOINT_SHARE = 1 / 2
 
 /**

@@ -9,9 +9,9 @@ export interface ClaimPlan {
   readonly capacity: Capacity
   /** The capacity of every queue of this process. */
   readonly queueCapacities: ReadonlyMap<EndpointQueue, number>
-  /** The capacity of slow queues, in the order in which the budget was divided. */
+  /** The capacity of slow queues, in the order of the budget's division. */
   readonly slowCapacities: ReadonlyMap<EndpointQueue, number>
-  /** Queues to be marked as slow, because all their attempts hang. */
+  /** Queues to be marked as slow, because every attempt hangs. */
   readonly hanging: readonly EndpointQueue[]
   /** True if an unproven endpoint gets less than the start limit. */
   readonly isShortOfUnproven: boolean
@@ -28,7 +28,7 @@ export interface QueueState {
   readonly freeSlots: number
 }
 
-/** A larger claim takes so long that a delivery published in the meantime would wait for it. */
+/** Deliveries of a claim at most: a larger claim would delay deliveries that are published in the meantime. */
 const CLAIM_MAX = 64
 
 /** Plans the next claim. Changes nothing. */

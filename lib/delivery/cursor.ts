@@ -13,9 +13,9 @@ export interface Cursor {
 }
 
 /**
- * Creates a cursor before the first endpoint. A round takes several claims where more endpoints have pending deliveries
- * than one claim inspects, and ends where it began: pending deliveries need not be due, so that a loop without rounds
- * would never rest.
+ * Creates a cursor before the first endpoint. A round visits every endpoint with pending deliveries once and takes several
+ * claims where one claim cannot inspect all of these endpoints. The end of the round lets the loop rest: pending deliveries
+ * need not be due, so an endless search would find the same endpoints again.
  */
 export function createCursor(): Cursor {
   let position: EndpointRef | null = null
@@ -27,7 +27,7 @@ export function createCursor(): Cursor {
     },
     advance({ deliveries, unread, next }) {
       const from = position
-      // The endpoint that was served last is last in the next round: its organization's budget may be used up.
+      // The endpoint served last comes last in the next round, because its organization's budget may be used up.
       position = next ?? endpointOf(deliveries.at(-1) ?? unread.at(-1)) ?? position
       const hasMore = next !== null && !isPassed(roundBegan, from, next)
       if (!hasMore) roundBegan = position

@@ -12,16 +12,16 @@ import type { DeliveryCounts } from './result-writer.ts'
 // A running loop claims as much as the queues have capacity for, and then waits: for an event of this or another process,
 // for an attempt that has freed capacity, or for the next poll. `running once` claims until nothing is left.
 //
-// A claimed delivery is in one of these states here:
+// The states of a claimed delivery in this process:
 //
-//   waiting    in its endpoint's queue; given back to the store when its lease has become too short for an attempt, when
-//              its secret cannot be opened, and when the loop stops
-//   in flight  signed and sent; ends with an answer, at its deadline, or when a stop waits no longer
-//   ended      its result waits to be written with others; once written, the delivery is the store's again
+//   waiting    in the endpoint's queue; given back to the store when the lease has become too short for an attempt, when
+//              the secret cannot be opened, and when the loop stops
+//   in flight  signed and sent; ends with an answer, at the deadline, or when a stop waits no longer
+//   ended      the result waits for the next batch; once written, the delivery is the store's again
 //
-// The claims of a process that dies end with their leases: each counts as an attempt, `interrupted`, and is due again.
+// The claims of a dead process end with the leases: each claim counts as an attempt, `interrupted`, and is due again.
 
-/** The deliveries of all processes, and the attempts of this loop since it was created. */
+/** The due deliveries of all processes, and the attempts since the loop was created. */
 export interface DeliveryStats extends Backlog {
   readonly attempts: DeliveryCounts
 }

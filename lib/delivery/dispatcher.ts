@@ -9,7 +9,7 @@ import type { EndpointQueues } from './queues.ts'
 import type { ResultWriter } from './result-writer.ts'
 import { judgeAnswer } from './verdict.ts'
 
-/** Takes deliveries from the queues, attempts them, and passes the results to the result writer. */
+/** Takes deliveries from the queues, makes the attempts, and passes the results to the result writer. */
 export interface Dispatcher {
   /** Replaces the listener. */
   listen(listener: DispatchListener): void
@@ -38,7 +38,7 @@ export interface DispatcherParts {
   readonly sealer: SecretOpener
 }
 
-/** Pause of an endpoint whose secret cannot be opened, or to which nothing can be sent from this process. */
+/** Pause of an endpoint after its secret could not be opened, or after the sender of this process has failed. */
 const BLOCKED_MS = 30_000
 
 /** Creates the dispatcher of a loop. */

@@ -5,12 +5,12 @@ import type { MaintenanceTask } from './maintenance.ts'
 /** Time between a notice and the expiry, in milliseconds; null: no notice. */
 export type ExpiryTimes = Pick<ExpiryRequest, 'secretsWithinMs' | 'apiKeysWithinMs'>
 
-/** Notices of each kind in one part. */
+/** Notices of each kind in a part. */
 const EXPIRY_LIMIT = 500
 
 /**
- * Creates the task that claims the notices of secrets and API keys about to expire. A request whose answer was lost is
- * repeated under the same token.
+ * Creates the task that claims the notices of secrets and API keys about to expire. After a lost answer the task repeats the
+ * claim under the same token.
  */
 export function createExpiryWatch(
   store: NoticeStore,

@@ -7,7 +7,7 @@ import type { Reader } from './reader.ts'
 import type { ResultWriter } from './result-writer.ts'
 import type { WakeUp } from './wake-up.ts'
 
-/** Claims deliveries as far as the queues have capacity, and hands them to the dispatcher. */
+/** Claims as many deliveries as the queues have capacity for, and hands the deliveries to the dispatcher. */
 export interface Intake {
   /** Deliveries that claims have brought since the loop was created. */
   readonly received: number
@@ -25,7 +25,7 @@ export interface Intake {
   endRest(): void
 }
 
-/** A run of a loop, from `start` or `runOnce` to its end. */
+/** A run of a loop: begins with `start` or `runOnce`. */
 export interface Run {
   readonly isOnce: boolean
   /** True from the call of `stop`. */
@@ -48,15 +48,15 @@ export interface IntakeParts extends Pick<DispatcherParts, 'queues'> {
  * of all other endpoints was 150 ms without rests, 30 ms with 2, 20 ms with 6.
  */
 const REST_FACTOR = 6
-/** A claim that takes seconds is the database's fault: a backlog need not rest any longer for it. */
+/** Longest rest: the database is at fault for a claim of several seconds, so the backlog need not rest longer. */
 const REST_MAX_MS = 200
 /** Results that may wait to be written, in multiples of the concurrency. */
 const PENDING_FACTOR = 4
 /** Bytes of bodies in a claim: 16 of the largest that are allowed by default. */
 const CLAIM_BYTES = 4 * 1024 * 1024
 /**
- * A claim that failed after this long may still hold the locks of its deliveries in the database, which gives up later than
- * this process. Until then other claims pass these deliveries over, so that the intake stays careful.
+ * A claim that failed after this long may still hold the locks of its deliveries, because the database gives up later than
+ * this process. Other claims skip locked deliveries meanwhile, so that the intake stays careful.
  */
 const HANGING_MS = 1000
 const CAREFUL_MS = 30_000
@@ -64,8 +64,8 @@ const CAREFUL_MS = 30_000
 export const TIMER_EARLY_MS = 2
 
 /**
- * Creates the intake of a loop. After a claim has failed, the intake is careful: claims take deliveries without their
- * content, and the reader reads each on its own, so that a delivery that cannot be read is found and stops no other. The
+ * Creates the intake of a loop. After a failed claim the intake is careful: claims take deliveries without the content, and
+ * the reader reads the deliveries one by one, so that an unreadable delivery is found and stops no other delivery. The
  * intake is no longer careful when all deliveries of a careful claim have been read and no delivery is suspected; after a
  * claim that hung, 30 seconds later at the earliest.
  *
@@ -143,7 +143,7 @@ export function createIntake(
       const plan = queues.planClaim()
       queues.adoptPlan(plan)
       isHeldUp = resultWriter.pending > concurrency * PENDING_FACTOR
-      // A run that is ending claims nothing new, only what an unanswered claim has taken.
+      // An ending run makes no new claim and only repeats an unanswered claim.
       const limit = run.isEnding ? 0 : plan.limit
       if (!run.isEnding && (limit <= 0 || isHeldUp)) return false
       const sentAt = performance.now()

@@ -10,24 +10,24 @@ export interface DeliveryLoopOptions {
   /** Attempts of this process in flight at once, of all endpoints. Default 256. */
   concurrency?: number | undefined
   /**
-   * Duration of a claim in milliseconds: after this time another process takes this process for dead and repeats the attempt. Below
-   * 15,000 an attempt that takes its full 10 seconds is repeated as well. Default 30,000, at least 100.
+   * Duration of a claim in milliseconds: after this time another process takes this process for dead and repeats the
+   * attempt. Below 15,000 also attempts that take the full 10 seconds are repeated. Default 30,000, at least 100.
    */
   leaseMs?: number | undefined
   /**
-   * Milliseconds between two polls. Events published through the library wake the loop at once, in this process and in
-   * others; the poll finds events published by SQL, and events whose notification was lost. Default 100.
+   * Milliseconds between two polls. Events published through the library wake the loops of all processes at once; the poll
+   * finds events published by SQL, and events with a lost notification. Default 100.
    */
   pollIntervalMs?: number | undefined
-  /** Milliseconds between the attempts of a round, one fewer than attempts. Default 30, 60, 120, 240 seconds. */
+  /** Milliseconds between the attempts of a round: four delays make five attempts. Default 30, 60, 120, 240 seconds. */
   retryDelaysMs?: readonly number[] | undefined
   /** `X-SERVICE` in `X-SERVICE-Event-Id`. Default `X-SERVICE`. */
   headerPrefix?: string | undefined
   /** The key ring that signing secrets are sealed with: see `createDeveloperSettings`. */
   secretKeys?: readonly (string | Uint8Array)[] | undefined
   /**
-   * Whether deliveries use secrets that are stored open although there are `secretKeys`, until `secrets.reseal` has sealed
-   * them; each endpoint of the kind is a notice. Default `false`: such deliveries wait.
+   * Lets deliveries use secrets that are stored unsealed although there are `secretKeys`, until `secrets.reseal` has sealed
+   * these secrets. Each endpoint with an unsealed secret causes a notice. Default `false`: such deliveries wait.
    */
   allowPlaintextSecrets?: boolean | undefined
   /** Milliseconds after which events, deliveries and attempts are purged; `false`: never. Default 30 days. */
@@ -48,14 +48,14 @@ export interface DeliveryLoopOptions {
     | false
     | undefined
   /**
-   * Receives the notices for operators, each after its cause has been written: see {@link Notice} for the kinds and how
-   * often each is sent. The channel `business-api:notice` publishes the same notices. A listener that throws or rejects
-   * disturbs nothing, and its error goes to `onError`.
+   * Receives the notices for operators, each after the cause has been written: {@link Notice} says how often each kind is
+   * sent. The channel `business-api:notice` publishes the same notices. A listener that throws or rejects disturbs nothing:
+   * the error goes to `onError`.
    */
   onNotice?: ((notice: Notice) => void) | undefined
-  /** pino, or any logger of its call form. `false` mutes. Default: warnings and errors to stderr. */
+  /** pino, or a logger with the same call form. `false` mutes. Default: warnings and errors to stderr. */
   logger?: Logger | false | undefined
-  /** Receives every failure of the store and every bug, with its detail. */
+  /** Receives every failure of the store and every bug, with all details. */
   onError?: ((error: unknown) => void) | undefined
 }
 

@@ -17,7 +17,7 @@ import { createResultWriter, type ResultWriter, type UntimedResult } from './res
 import { createPurge } from './retention.ts'
 import { createWakeUp, type WakeUp } from './wake-up.ts'
 
-/** The slices of a store that a loop uses: invoices only to mark them overdue. */
+/** The slices of a store that a loop uses; the invoices are for option `markOverdue`. */
 export type LoopStore = Pick<BusinessApiStore, 'deliveries' | 'notices'> &
   Partial<Pick<BusinessApiStore, 'invoices'>>
 
@@ -37,7 +37,7 @@ export interface LoopParts {
 }
 
 /**
- * Builds the parts of a loop, each from the parts above it, and connects their listeners at the end.
+ * Builds the parts of a loop, each from the parts above, and connects the listeners at the end.
  *
  * @throws `TypeError` or `RangeError` for an option that cannot be used
  */
@@ -105,7 +105,7 @@ export function createLoopParts(
   return parts
 }
 
-/** Passes deliveries that were read on their own to the dispatcher, and gives back or condemns the others. */
+/** Passes the deliveries of the reader to the dispatcher, and gives back or condemns unread deliveries. */
 function createReadListener(parts: LoopParts): ReadListener {
   const { queues, resultWriter, dispatcher, notifier, reader, wakeUp } = parts
 

@@ -4,7 +4,7 @@ import { refOf } from './dispatcher.ts'
 import type { Run } from './intake.ts'
 import type { LoopParts } from './loop-parts.ts'
 
-// The course of a run: claims until it is ended, or until nothing is due any longer; then the end of its attempts.
+// The course of a run: claims until the run is ended, or until nothing is due any longer; then the end of the attempts.
 
 /** Pause after the store has failed, doubled with each further failure. */
 const FAILED_PAUSE_MS = 250
@@ -12,12 +12,12 @@ const FAILED_PAUSE_MAX_MS = 5000
 /** Time for results to be written at the end of a run. */
 const SETTLE_MS = 5000
 /**
- * Time after the `timeoutMs` of a stop: interrupted attempts end within 500 ms, and their results are written in the rest.
- * A stop takes at most a second longer than its `timeoutMs`, also when neither the store nor a subscriber answers.
+ * Time after the `timeoutMs` of a stop: interrupted attempts end within 500 ms, and the rest is for writing the results.
+ * A stop takes at most a second longer than `timeoutMs`, also when neither the store nor a subscriber answers.
  */
 const STOP_GRACE_MS = 800
 const SWEEP_EVERY_MS = 10_000
-/** Between two checks of whether the attempts in flight have ended. */
+/** Milliseconds between two checks for the end of the attempts in flight. */
 const IDLE_CHECK_MS = 20
 
 /**
@@ -35,7 +35,7 @@ export function watchStore(parts: LoopParts): () => void {
   }
 }
 
-/** Calls a verb that a store must not throw from. */
+/** Calls a function of the store that must not throw. */
 function callStore<T>({ notifier }: LoopParts, call: () => T): T | undefined {
   try {
     return call()
@@ -88,7 +88,7 @@ export async function deliverOnce(parts: LoopParts, run: Run): Promise<void> {
   }
 }
 
-/** Claims until a claim brings nothing although nothing was under way when it was sent. */
+/** Claims until a claim brings nothing and no delivery was under way before that claim. */
 async function claimAll(parts: LoopParts, run: Run): Promise<void> {
   const { intake, resultWriter, wakeUp } = parts
   let isDone = false
@@ -148,7 +148,7 @@ function giveBackWaiting({ queues, reader, resultWriter }: LoopParts): void {
   }
 }
 
-/** Claims that were not answered in time have their lease. */
+/** Gives back the deliveries of an unanswered claim. While the store does not answer, the lease alone ends the claim. */
 async function giveBackUnanswered({ poller, intake, notifier }: LoopParts, run: Run): Promise<void> {
   if (!poller.hasUnanswered) return
   await intake.claim(run).catch(notifier.reportFailure)

@@ -3,16 +3,16 @@ import { createWakeUp, type WakeUp } from './wake-up.ts'
 /**
  * A bounded part of a longer piece of work.
  *
- * @returns whether all of the work is done, or the milliseconds until the next part may begin
+ * @returns true when all of the work is done, or the milliseconds until the next part may begin
  */
 export type MaintenanceTask = () => Promise<boolean | number>
 
-/** The tasks of a loop beside its deliveries. */
+/** The tasks of a loop beside the deliveries. */
 export interface Maintenance {
   /** Runs each task every minute, until `stop`. */
   keepRunning(): Promise<void>
   /**
-   * Runs each task until its work is done or `stop`, 100 parts at most.
+   * Runs each task until the work is done or `stop`, 100 parts at most.
    *
    * @throws the first error of a task, after every task had its turn; further errors go to `onError`
    */
@@ -21,9 +21,9 @@ export interface Maintenance {
 }
 
 const EVERY_MS = 60_000
-/** Between two parts of a long task that asks for no pause of its own: deliveries go first. */
+/** Pause between two parts of a long task, so that deliveries go first. A part can ask for a longer pause. */
 const PAUSE_MS = 250
-/** Parts of one task in `runOnce`: a scheduler waits for the end of the run, and runs it again. */
+/** Parts of a task in `runOnce` at most, because a scheduler waits for the end and runs the loop again. */
 const PARTS_MAX = 100
 
 /**
@@ -39,7 +39,7 @@ export function createMaintenance(
 
   return {
     async keepRunning() {
-      // A flag of each run: a task that hangs beyond its stop must not go on with the next run.
+      // Each run has a flag: a task that hangs beyond the stop must not go on in the next run.
       let isStopped = false
       const scheduled = tasks.map((task) => ({ task, wakeUp: createWakeUp() }))
       stop = () => {
@@ -60,7 +60,7 @@ export function createMaintenance(
       }
       const failures: unknown[] = []
       for (const task of tasks) {
-        // A failing task must not keep the other tasks from running, time after time.
+        // A failing task must not keep the other tasks from running.
         await runParts(task, wakeUp, () => isStopped).catch((error) => failures.push(error))
       }
       for (const failure of failures.slice(1)) onError(failure)

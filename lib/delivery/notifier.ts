@@ -12,7 +12,7 @@ export interface Notifier {
   reportFailure(error: unknown): void
 }
 
-/** Log level and message of each notice. Dead letters are `info`, because one dead endpoint makes many. */
+/** Log level and message of each notice. Dead letters are `info`, because a dead endpoint makes many dead letters. */
 const LINES = {
   endpoint_failing: ['warn', 'Webhook endpoint failing'],
   endpoint_disabled: ['warn', 'Webhook endpoint disabled'],
@@ -44,7 +44,7 @@ export function createNotifier({
     )
   }
 
-  /** Calls a listener of the host, which may be async in spite of its type. */
+  /** Calls a listener of the host. The listener may be async, in spite of the type. */
   function callListener(name: string, call: () => unknown, onFailure: (failure: unknown) => void): void {
     const fail = (failure: unknown): void => {
       logger.error({ error: describeError(failure) }, `${name} failed`)

@@ -2,7 +2,7 @@ import type { InvoiceStore } from '../resources/invoices.ts'
 import { overdueRequest } from '../resources/overdue.ts'
 import type { MaintenanceTask } from './maintenance.ts'
 
-/** Invoices that one part marks at most. */
+/** Invoices that a part marks at most. */
 const OVERDUE_LIMIT = 500
 
 /**

@@ -3,18 +3,18 @@ import type { Capacity, DeadLetter, DeliveryStore, UnreadDelivery } from '../web
 import { createCursor } from './cursor.ts'
 import type { Claimed } from './queue.ts'
 
-/** Claims due deliveries for one loop: one claim at a time, by round robin over the endpoints. */
+/** Claims due deliveries for a loop: a claim at a time, by round robin over the endpoints. */
 export interface Poller {
-  /** True if a claim has had no answer. The next claim brings what such a claim has taken. */
+  /** True after a claim without an answer. The next claim brings the deliveries of the unanswered claim. */
   readonly hasUnanswered: boolean
   /**
-   * Claims up to `limit` deliveries with up to `maxBytes` of bodies. A claim that failed is repeated under its own token, so that deliveries that it may
-   * have taken do not wait for the end of their lease.
+   * Claims up to `limit` deliveries with up to `maxBytes` of bodies. A failed claim is repeated under the same token:
+   * deliveries that the failed claim may have taken then need not wait for the end of the lease.
    *
    * @throws the error of the store
    */
   claim(limit: number, maxBytes: number, capacity: Capacity): Promise<ClaimAnswer>
-  /** Forgets an unanswered claim: its deliveries wait for the end of their lease. */
+  /** Forgets an unanswered claim: the deliveries of that claim wait for the end of the lease. */
   abandon(): void
 }
 
@@ -29,10 +29,10 @@ export interface ClaimAnswer {
   readonly hasMore: boolean
 }
 
-/** A delivery claimed without its content. */
+/** A delivery claimed without the content. */
 export type Unread = UnreadDelivery & Pick<Claimed, 'token' | 'leaseEndsAt'>
 
-/** Endpoints that one claim inspects: some milliseconds of work. */
+/** Endpoints that a claim inspects at most: a few milliseconds of work. */
 const SCAN_LIMIT = 200
 
 /**

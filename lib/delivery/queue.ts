@@ -1,48 +1,48 @@
 import type { ClaimedDelivery, EndpointRef } from '../webhooks/deliveries.ts'
 import type { Verdict } from './verdict.ts'
 
-// The queue of one endpoint in this process: claimed deliveries that wait for an attempt, attempts in flight, and the load
-// that the endpoint has shown it can take (AIMD). Several of these states hold at once:
+// The queue of an endpoint in this process: claimed deliveries that wait for an attempt, attempts in flight, and the load
+// that the endpoint has proved to take (AIMD). Several of these states hold at once:
 //
 // | state    | begins                                           | ends                                   | next claim brings at most             |
 // |----------|--------------------------------------------------|----------------------------------------|---------------------------------------|
 // | idle     | nothing waits, nothing is in flight              | a claim brings a delivery              | the start limit                       |
 // | busy     | a claim brings a delivery                        | nothing is read, waits or is in flight | concurrency limit less the deliveries here |
-// | warm     | a claim brought all that it could                | the next plan, unless resting          | as busy, even when idle               |
+// | warm     | a claim brought as many as were asked for        | the next plan, unless resting          | as busy, even when idle               |
 // | quick    | a success within 250 ms                          | any other result                       | twice the limit less the deliveries here |
 // | unproven | with the queue                                   | the first success                      | within the budget of unproven endpoints |
 // | slow     | limit halved below the start; attempts hang 1 s; blocked | success at the start limit or above | within the budget of slow endpoints, by turns |
-// | resting  | its backlog gives way after a claim              | its time has passed                    | nothing                               |
-// | blocked  | its secret cannot be opened, nothing can be sent | its time has passed                    | nothing                               |
+// | resting  | the backlog gives way after a claim              | the time has passed                    | nothing                               |
+// | blocked  | the secret cannot be opened, the sender fails    | the time has passed                    | nothing                               |
 
-/** A claimed delivery on its way through this process. */
+/** A claimed delivery in this process. */
 export interface Claimed extends ClaimedDelivery {
   readonly token: string
   /** On the monotonic clock, in milliseconds. */
   readonly leaseEndsAt: number
 }
 
-/** The queue of one endpoint in this process. Times are on the monotonic clock, in milliseconds. */
+/** The queue of an endpoint in this process. Times are on the monotonic clock, in milliseconds. */
 export interface EndpointQueue {
   readonly organizationId: string
   readonly endpointId: string
-  /** Claimed deliveries whose content is not read yet. */
+  /** Claimed deliveries without the content. */
   unread: number
   readonly waiting: Claimed[]
   inFlight: number
-  /** Attempts that may be in flight at once: halved when the endpoint is slow, increased by one with each success. */
+  /** Attempts that may be in flight at once: halved when the endpoint is slow, increased by 1 with each success. */
   concurrencyLimit: number
   /** True if the last attempt succeeded quickly, so that deliveries claimed ahead do not wait long. */
   isQuick: boolean
   /** True if the endpoint takes less than an unproven endpoint. */
   isSlow: boolean
-  /** True if an attempt has succeeded; until then its response time is unknown. */
+  /** True after the first successful attempt; until then the endpoint's response time is unknown. */
   isProven: boolean
   /** When the last attempt ended, or when the first attempt in flight began. */
   progressAt: number
-  /** True if the queue is in line for its next attempt. */
+  /** True if the queue is in line for the next attempt. */
   isReady: boolean
-  /** Deliveries that the last claim could bring, and that it brought: when equal, more may be due. */
+  /** Deliveries that the last claim asked for, and deliveries that the claim brought: when equal, more may be due. */
   capacity: number
   claimed: number
   blockedUntil: number
@@ -50,7 +50,7 @@ export interface EndpointQueue {
   usedAt: number
 }
 
-/** Attempts of one endpoint that may be in flight at once. */
+/** Attempts of an endpoint that may be in flight at once. */
 export interface ConcurrencyLimits {
   /** For an unproven endpoint. */
   readonly start: number
@@ -113,7 +113,7 @@ export function adapt(
   if (load === 'more') queue.concurrencyLimit = Math.min(limits.max, queue.concurrencyLimit + 1)
   if (load === 'less') queue.concurrencyLimit = Math.max(1, half)
   if (load === 'more' && queue.concurrencyLimit >= limits.start) queue.isSlow = false
-  // Half of 1 is below every start limit: where each endpoint has one attempt only, an endpoint can be slow as well.
+  // Half of 1 is below every start limit, so an endpoint can be slow also where each endpoint has a limit of 1.
   if (load === 'less' && half < limits.start) queue.isSlow = true
 }
 
@@ -122,7 +122,7 @@ export function isSlow(queue: EndpointQueue): boolean {
   return queue.isSlow || queue.blockedUntil > performance.now()
 }
 
-/** True if every attempt in flight hangs, so that the endpoint counts as slow before any of them has ended. */
+/** True if every attempt in flight hangs, so that the endpoint counts as slow before any attempt has ended. */
 export function isHanging({ inFlight, progressAt }: EndpointQueue): boolean {
   return inFlight > 0 && progressAt <= performance.now() - SLOW_AFTER_MS
 }

@@ -4,8 +4,8 @@ import { type ClaimPlan, planClaim } from './claim-plan.ts'
 import { adapt, type Claimed, createEndpointQueue, type EndpointQueue, isSlow, sizeOf } from './queue.ts'
 import type { Verdict } from './verdict.ts'
 
-// Fair dispatch: a queue for each endpoint, attempts from the queues by round robin. The capacity of the queues is what
-// the next claim asks for, so that a process never claims a delivery that it could not send soon.
+// Fair dispatch: a queue for each endpoint, attempts from the queues by round robin. The next claim asks for no more than
+// the capacity of the queues, so that a process never claims a delivery that must wait long for an attempt.
 
 /** The queues of a process. */
 export interface EndpointQueues {
@@ -14,20 +14,20 @@ export interface EndpointQueues {
   readonly waiting: number
   /** Plans the next claim. Changes nothing: see `adoptPlan`. */
   planClaim(): ClaimPlan
-  /** Makes a plan the one that the next deliveries are counted against. */
+  /** Puts a plan in force: the next deliveries count against this plan. */
   adoptPlan(plan: ClaimPlan): void
   add(delivery: Claimed): void
-  /** Adds a delivery without its content: it takes capacity until `removeUnread`. */
+  /** Adds a delivery without the content. The delivery takes capacity until `removeUnread`. */
   addUnread(delivery: EndpointRef): void
-  /** Removes a delivery of `addUnread`. @param delivery with its content, to be added in its place */
+  /** Removes a delivery of `addUnread`. @param delivery the same delivery with the content, to be added instead */
   removeUnread(endpoint: EndpointRef, delivery?: Claimed): void
-  /** Takes the next delivery to attempt; it counts as in flight. Undefined when no attempt may begin now. */
+  /** Takes the next delivery to attempt and counts the attempt as in flight. Undefined when no attempt may begin now. */
   next(): Claimed | undefined
   /**
    * Ends an attempt.
    *
-   * @param durationMs finds quick endpoints, for which deliveries are claimed ahead
-   * @returns whether more should be claimed now
+   * @param durationMs distinguishes quick endpoints: the loop claims deliveries ahead for a quick endpoint
+   * @returns true if more should be claimed now
    */
   end(delivery: Claimed, load: Verdict['load'], durationMs: number): boolean
   /**
@@ -37,13 +37,13 @@ export interface EndpointQueues {
    */
   block(endpoint: EndpointRef, ms: number): boolean
   /**
-   * Claims nothing for a while for the endpoints of which the last claim has brought all that it could, unless no other
-   * endpoint has had a delivery lately.
+   * Claims nothing for a while for endpoints with a backlog, of which the last claim has brought as many deliveries as were
+   * asked for. Does nothing when no other endpoint has had a delivery lately.
    *
    * @returns whether there are such endpoints
    */
   rest(ms: number): boolean
-  /** Removes every waiting delivery that has its content. */
+  /** Removes every waiting delivery with content. */
   drain(): readonly Claimed[]
   /** Removes queues that have long been idle. */
   sweep(): void
@@ -72,11 +72,11 @@ export function createEndpointQueues(concurrency: number): EndpointQueues {
   const queues = new Map<string, EndpointQueue>()
   /** Queues with deliveries. */
   const busy = new Set<EndpointQueue>()
-  /** In the order in which the budget of slow endpoints is divided. */
+  /** In the order of the division of the slow endpoints' budget. */
   const slow = new Set<EndpointQueue>()
-  /** Queues of which more may be due. */
+  /** Queues with perhaps more due deliveries in the store. */
   const warm = new Set<EndpointQueue>()
-  /** Queues whose next attempt may begin, in turn. */
+  /** Queues that may begin an attempt, in turn. */
   const ready: EndpointQueue[] = []
   const organizations = new Map<string, OrganizationUse>()
   const budgets = createBudgets(concurrency)
@@ -96,7 +96,7 @@ export function createEndpointQueues(concurrency: number): EndpointQueues {
     return queue
   }
 
-  /** Puts a queue in line if its next attempt may begin. */
+  /** Puts a queue in line if an attempt may begin. */
   function lineUp(queue: EndpointQueue): void {
     if (queue.isReady || queue.waiting.length === 0 || queue.inFlight >= queue.concurrencyLimit) return
     queue.isReady = true

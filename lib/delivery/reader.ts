@@ -3,15 +3,15 @@ import type { ClaimedDelivery, ClaimRef, DeliveryStore } from '../webhooks/deliv
 import type { Unread } from './poller.ts'
 import type { Claimed } from './queue.ts'
 
-// Deliveries that are read on their own: those whose body is large, and all deliveries after a claim has failed, to find
-// the delivery at fault. Each read is a statement of its own, so that a delivery that cannot be read holds up no other.
+// Reads deliveries one by one: deliveries with a large body, and all deliveries after a failed claim, to find the delivery
+// at fault. Each read is a separate statement, so that an unreadable delivery holds up no other delivery.
 //
-// A delivery that cannot be read is a suspect, and goes back to the store until its endpoint's pause has passed. A slow
+// An unreadable delivery is a suspect, and goes back to the store until the endpoint's pause has passed. A slow
 // database must condemn none: a failed read counts only when another delivery was read quickly since the read before, and
 // when a suspect is read after all, the database was at fault, and no failure of any suspect counts any longer. The third
-// failure that counts condemns the delivery: it is set aside as `unreadable`, and can be recovered by an administrator.
+// failure that counts condemns the delivery: dead-lettered as `unreadable`, until an administrator recovers the delivery.
 
-/** Reads deliveries on their own. */
+/** Reads deliveries one by one. */
 export interface Reader {
   /** Deliveries that wait to be read, or are being read. */
   readonly pending: number
@@ -20,25 +20,25 @@ export interface Reader {
   /** Replaces the listener. */
   listen(listener: ReadListener): void
   add(delivery: Unread): void
-  /** Counts deliveries that a claim has brought with their content, as evidence that the database is well. */
+  /** Counts deliveries that a claim has brought with the content, as evidence that the database is well. */
   noteRead(tookMs: number): void
   /** Removes every pending delivery. The answers of reads under way are dropped. */
   drain(): readonly Unread[]
 }
 
-/** Listens to a reader. Each delivery that was added and not drained comes back by one of these calls. */
+/** Listens to a reader. Each added delivery that is not drained comes back by one of these calls. */
 export interface ReadListener {
   onRead(delivery: Claimed): void
-  /** The delivery is no longer claimed, its endpoint was removed, or its lease has become too short. */
+  /** The claim is lost, the endpoint was removed, or the lease has become too short. */
   onGone(delivery: Unread): void
-  /** The delivery could not be read. @param pauseMs how long its endpoint should be left alone */
+  /** The delivery could not be read. @param pauseMs how long the endpoint should be left alone */
   onFailed(delivery: Unread, error: unknown, pauseMs: number): void
   /** The delivery can never be read. */
   onCondemned(delivery: Unread, error: unknown): void
 }
 
 interface Suspect {
-  /** Failed reads, and those among them that count. */
+  /** Failed reads, and failed reads that count. */
   tries: number
   failures: number
   /** Quick reads of other deliveries that have been counted, at the time of the last failure. */
@@ -59,10 +59,10 @@ const FORGET_AFTER_MS = 10 * 60_000
 /**
  * Creates the reader of a loop.
  *
- * @param leaseMs duration of a claim: with less than half of it left a delivery is not read any more
+ * @param leaseMs duration of a claim: a delivery with less than half of the lease left is no longer read
  */
 export function createReader(store: Pick<DeliveryStore, 'read'>, leaseMs: number): Reader {
-  /** Of each organization one delivery at a time is read, so that no organization takes all reads. */
+  /** Each organization has one read at a time, so that no organization takes all reads. */
   const reading = new Map<string, Unread>()
   const waiting: Unread[] = []
   const suspects = new Map<string, Suspect>()

@@ -8,13 +8,13 @@ import type {
   ResultReport,
 } from '../webhooks/deliveries.ts'
 
-/** Attempts of a loop by their outcome. Results that the store has dropped, because their claim was lost, are left out. */
+/** Attempts of a loop by outcome, without results that the store has dropped because the claim was lost. */
 export interface DeliveryCounts {
   /** Attempts that were answered with 2xx. */
   readonly delivered: number
   /** Attempts that failed and are retried. */
   readonly retried: number
-  /** Attempts that failed and were the last of their round, and deliveries set aside as unreadable. */
+  /** Failed attempts that were the last of a round, and deliveries set aside as unreadable. */
   readonly deadLettered: number
 }
 
@@ -36,7 +36,7 @@ export interface ResultWriter {
   settle(ms: number): Promise<void>
 }
 
-/** The result of an attempt without its times. */
+/** The result of an attempt without the times. */
 export type UntimedResult = Omit<AttemptResult, 'startedAgoMs' | 'endedAgoMs'>
 
 /** Start and end of an attempt on the monotonic clock, in milliseconds. */
@@ -47,7 +47,7 @@ export interface AttemptTimes {
 
 /** Listens to a result writer. */
 export interface ResultListener {
-  /** Results are written. Retries among them are due after their delay by the store's clock, or a moment earlier. */
+  /** Called after results were written. Retries are due after the given delay by the store's clock, or a moment earlier. */
   onWritten(results: readonly UntimedResult[], report: ResultReport): void
   onError(error: unknown): void
 }
@@ -63,9 +63,9 @@ const RETRY_MS = 500
 
 /**
  * Creates the result writer of a loop. One statement runs at a time, and results that come meanwhile make the next
- * batch, so that batches grow with the load. Results that cannot be written are kept and tried again; when that takes
- * longer than the leases, the attempts are made once more, which is better than never. A single result that the store
- * refuses twice is dropped, because it would hold up all others.
+ * batch, so that batches grow with the load. Unwritten results are kept and tried again. When writing takes longer than
+ * the leases, the attempts are made once more, because a repeated webhook is better than a lost webhook. A single result that
+ * the store refuses twice is dropped, because it would hold up all other results.
  */
 export function createResultWriter(
   store: Pick<DeliveryStore, 'writeResults' | 'release'>,

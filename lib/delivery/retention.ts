@@ -2,7 +2,7 @@ import type { DeliveryStore } from '../webhooks/deliveries.ts'
 import type { Notice, RetentionBehindNotice } from '../webhooks/notices.ts'
 import type { MaintenanceTask } from './maintenance.ts'
 
-/** Rows of each kind in one part of a purge; fewer after a part that has failed or taken too long. */
+/** Rows of each kind in a part of a purge; fewer after a part that has failed or taken too long. */
 const PURGE_LIMIT = 1000
 const PURGE_LIMIT_MIN = 10
 const PART_MAX_MS = 1000
@@ -15,7 +15,7 @@ const FOREVER_MS = 1000 * 365 * 24 * 60 * 60 * 1000
 
 /** Failed parts in a row that are worth a notice. */
 const FAILURES_MAX = 3
-/** Greatest lag without a notice, and the time that a purge gets to catch up: after a pause of all loops it needs some. */
+/** Greatest lag without a notice, and the time for catching up after a pause of all loops. */
 const LAG_MAX_MS = 60 * 60 * 1000
 const CATCH_UP_MS = 10 * 60 * 1000
 
@@ -70,7 +70,7 @@ export function createPurge(
         if (++failures === FAILURES_MAX) send({ reason: 'failing', lagMs: null, failures })
         throw error
       })
-    // Null: no part was purged, as another process purges or the purge rests. That says nothing of how parts fare.
+    // Null: no part was purged, because another process purges or the purge rests. Neither is a success or a failure.
     if (report.lagMs !== null) judgePart(report.lagMs, report.waitMs)
     return report.isDone || report.waitMs
   }

@@ -15,14 +15,14 @@ export const RETRY_DELAYS_MS: readonly number[] = [30_000, 60_000, 120_000, 240_
 const RETRY_AFTER_MAX_MS = 60 * 60 * 1000
 
 const GONE = 410
-/** Statuses whose `Retry-After` counts. */
+/** Statuses with a `Retry-After` that counts. */
 const RETRY_AFTER_STATUSES = [429, 503]
 
 /**
  * Judges an answer: any 2xx is a success, 410 dead-letters at once, and every other answer, redirects included, is retried
  * until the delays are used up (specification, section 6, rules 1 to 4 of delivery).
  *
- * @param attempt number of the attempt in its round, from 1
+ * @param attempt number of the attempt in the round, from 1
  */
 export function judgeAnswer(
   answer: WebhookAnswer,
@@ -33,7 +33,7 @@ export function judgeAnswer(
     return { outcome: 'delivered', reason: null, isGone: false, delayMs: 0, load: 'more' }
   }
   const { status, error, retryAfterMs } = answer
-  // This process ended the attempt by itself, so the delivery is due at once and is never dead-lettered for it.
+  // This process ended the attempt, so the delivery is due at once and never dead-lettered for the interruption.
   if (error === 'interrupted')
     return { outcome: 'retry', reason: null, isGone: false, delayMs: 0, load: 'same' }
   const load = error === 'timeout' || status === 429 ? 'less' : 'same'

@@ -1,6 +1,6 @@
 import { withDeadline } from '../base/time.ts'
 
-/** Wakes one waiting task; a call while nothing waits counts for the next wait. */
+/** Wakes a waiting task; a call while nothing waits counts for the next wait. */
 export interface WakeUp {
   wake(): void
   /**
@@ -11,7 +11,7 @@ export interface WakeUp {
   wait(ms: number): Promise<void>
 }
 
-/** Creates a wake-up for one waiting task. */
+/** Creates a wake-up for a single waiting task. */
 export function createWakeUp(): WakeUp {
   let isWoken = false
   let endWait: (() => void) | undefined

@@ -24,7 +24,7 @@ export async function readJson(request: ApiRequest, maxBytes: number): Promise<u
 export type FormFields = ReadonlyMap<string, readonly string[]>
 
 /**
- * Reads the body of an HTML form, `application/x-www-form-urlencoded`, also one that `express.urlencoded` has parsed.
+ * Reads the body of an HTML form, `application/x-www-form-urlencoded`, also after `express.urlencoded` has parsed the body.
  *
  * @throws `Refusal` as {@link readJson}
  */
@@ -42,14 +42,14 @@ export async function readForm(request: ApiRequest, maxBytes: number): Promise<F
   return new Map(Object.entries(Object(body.value)).map(([name, value]) => [name, textsOf(value)]))
 }
 
-/** Parsers give the values of a repeated field as a list, and beyond some number as an object with indexes. */
+/** Parsers return the values of a repeated field as a list; many values become an object with indexes. */
 function textsOf(value: unknown): readonly string[] {
   if (typeof value === 'string') return [value]
   return Object.values(Object(value)).filter((each) => typeof each === 'string')
 }
 
 function checkCoding(request: ApiRequest): void {
-  // A body sent with `gzip, chunked` reaches a handler of node:http with its chunks joined, but still compressed.
+  // node:http joins the chunks of a body sent with `gzip, chunked`, but the body is still compressed.
   if (!/^(chunked)?$/i.test(request.header('transfer-encoding') ?? '')) throw refusals.unknownCoding()
   if (request.header('content-encoding') !== undefined) {
     throw refusals.unsupported('Content-Encoding is not supported: send the body as it is')

@@ -8,13 +8,13 @@ export function isFetchRequest(request: IncomingMessage | Request): request is R
 }
 
 /**
- * The body of a request that the host has read before the API could. Next.js, Bun, Deno and Workers pass second
- * arguments of their own to a fetch handler; an argument without these two properties is ignored.
+ * A body that the host has read before the API. Next.js, Bun, Deno and Workers pass other second arguments to a fetch
+ * handler; an argument without these two properties is ignored.
  */
 export interface FetchBody {
   /** The body as received, read in place of the request's own body. */
   readonly rawBody?: string | Uint8Array | undefined
-  /** The value that a parser has made of the body; a string is a JSON string. Counts once the request's own was read. */
+  /** The value that a parser has made of the body; a string is a JSON string. Used only after the request's own body was read. */
   readonly body?: unknown
 }
 

@@ -4,11 +4,11 @@ import type { ApiReply, ApiRequest } from './message.ts'
 import { fromNode, type NodeRequest, toNode } from './node.ts'
 
 /**
- * A request handler, in every form that hosts call handlers in. None of them uses `this` or lets a failure out other
- * than as an answer; all that can reject is what a host's own `next` throws.
+ * A request handler, in every form that hosts call handlers in. No form uses `this`, and every failure becomes an answer. The
+ * handler rejects only with an error that the host's own `next` throws.
  */
 export interface Mounted {
-  /** node:http, and Express with `next`: a path that is none of the API's is the host's to answer. */
+  /** node:http, and Express with `next`: the host answers every path outside the API. */
   (request: IncomingMessage, response: ServerResponse, next?: (error?: unknown) => void): Promise<void>
   /** Fetch: Next.js, Hono, Bun, Deno, tests. */
   (request: Request, given: FetchBody): Promise<Response>
@@ -16,29 +16,29 @@ export interface Mounted {
   /**
    * The fetch form alone: `export const GET = api.fetch`.
    *
-   * @param given the body, where the host has read it already. What frameworks pass to their handlers instead (Next.js
-   *   `{ params }`, Workers their environment) is ignored
+   * @param given the body, if the host has read the body already. Other arguments of frameworks (Next.js `{ params }`, the
+   *   environment of Workers) are ignored
    */
   fetch(this: void, request: Request, given: FetchBody): Promise<Response>
-  // Last, as Next.js' own check of a route's types looks at the last one.
+  // The last overload, because Next.js checks a route's types against the last overload.
   fetch(this: void, request: Request): Promise<Response>
 }
 
-/** The request and the mount as the adapters received them. */
+/** The request and the mount path from the adapters. */
 export interface Received {
-  /** The host's own object: middleware leaves sessions on it. */
+  /** The host's own request object, where middleware leaves sessions. */
   readonly raw: IncomingMessage | Request
-  /** The address at the other end of the socket, if there is one. */
+  /** The remote address of the socket; undefined without a socket. */
   readonly remoteAddress?: string | undefined
   /** The path in front of the handler's own paths; empty for none. */
   readonly basePath: string
 }
 
-/** A handler between any two adapters. It never rejects. */
+/** A handler behind every adapter. Never rejects. */
 export interface Handler {
-  /** Answers a request; null when its path is none of ours, so that a host with routes of its own can go on. */
+  /** Answers a request; null for an unknown path, so that a host with other routes can go on. */
   handle(request: ApiRequest, received: Received): Promise<ApiReply | null>
-  /** The answer where no other handler could answer. */
+  /** The answer to an unknown path where the host has no other handler. */
   notFound(request: ApiRequest): ApiReply
 }
 
@@ -71,7 +71,7 @@ export function mount(handler: Handler, basePath: string | undefined): Mounted {
     second?: ServerResponse | object,
     next?: () => void,
   ): Promise<unknown> {
-    // A fetch handler has a second argument too, so the request tells what is being called.
+    // A fetch handler has a second argument too, so the type of the request decides the form of the call.
     return isFetchRequest(request) || second === undefined
       ? serveFetch(request as Request, second)
       : serveNode(request, second as ServerResponse, next)
@@ -80,7 +80,7 @@ export function mount(handler: Handler, basePath: string | undefined): Mounted {
   return Object.assign(serve as Omit<Mounted, 'fetch'> as Mounted, { fetch: serveFetch })
 }
 
-/** A response that the host has broken must not take the process with it, nor leave the caller waiting. */
+/** Ends a response that the host has broken: the failure must not end the process or leave the caller waiting. */
 function writeReply(reply: ApiReply, request: NodeRequest, response: ServerResponse): void {
   try {
     toNode(reply, request, response)

@@ -2,9 +2,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ApiReply, ApiRequest, RequestBody } from './message.ts'
 import { refusals } from './refusal.ts'
 
-/** A request of node:http, with the properties that Express and other middleware of a host may have added. */
+/** A request of node:http, with the properties that Express or other middleware may have added. */
 export interface NodeRequest extends IncomingMessage {
-  /** The full path, when the host has stripped its mount path from `url`. */
+  /** The full path, when the host has stripped the mount path from `url`. */
   originalUrl?: string
   /** The mount path that Express has stripped from `url`. */
   baseUrl?: string
@@ -73,8 +73,8 @@ async function readBody(request: NodeRequest, maxBytes: number): Promise<Request
 }
 
 /**
- * Tells the text of a body from a JSON string that a parser has decoded, which must not be decoded again. A decoded
- * string is shorter than the body, by the quotes at least; without a declared length, text counts as decoded.
+ * Distinguishes the text of a body from a JSON string that a parser has decoded already. A decoded string must not be decoded
+ * again, and is shorter than the body, by the quotes at least. Without a declared length, text counts as decoded.
  */
 function isWholeText(body: string, { headers }: NodeRequest): boolean {
   return Number(headers['content-length']) === Buffer.byteLength(body)
@@ -117,7 +117,7 @@ function readStream(request: NodeRequest, maxBytes: number): Promise<Uint8Array>
   })
 }
 
-/** Milliseconds for which a caller may go on sending after an early answer; then the connection is cut. */
+/** Milliseconds for which a caller may go on sending after an early answer. The connection is cut afterwards. */
 const LINGER_MS = 2000
 
 /** Writes a reply, unless the host has answered already or the caller is gone. */
@@ -130,7 +130,7 @@ export function toNode(reply: ApiReply, request: NodeRequest, response: ServerRe
 
 /**
  * Reads and drops the rest of a body that is not needed. Cutting the connection at once could destroy the reply on its
- * way; never cutting the connection would let a body without end hold it.
+ * way; never cutting the connection would keep the connection open for a body without end.
  */
 function drain(request: NodeRequest): void {
   request.on('error', () => {})

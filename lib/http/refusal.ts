@@ -14,8 +14,8 @@ export class Refusal extends Error {
 }
 
 /**
- * All refusals of the API: the five of the specification and those that decisions add. All words that a caller reads
- * stand here.
+ * All refusals of the API, with every text that a caller reads: five refusals of the specification, and further refusals by
+ * decision.
  */
 export const refusals = {
   malformed: (what: string): Refusal => new Refusal(400, what),

@@ -7,7 +7,7 @@ interface Answered {
 }
 
 /**
- * Makes a reply with JSON text as its body and the headers that every reply carries.
+ * Makes a reply with a body of JSON text and the headers of every reply.
  *
  * @param body JSON text
  * @param ownHeaders further headers of this reply
@@ -20,7 +20,7 @@ export function jsonReply(
 ): ApiReply {
   return {
     status,
-    // One literal: writing it costs a microsecond, and spreading a constant of the same headers costs five.
+    // A single literal costs a microsecond; spreading a constant with the same headers costs five.
     headers: {
       'Content-Type': 'application/json; charset=utf-8',
       'Content-Length': String(Buffer.byteLength(body)),

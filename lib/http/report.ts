@@ -11,7 +11,7 @@ export interface ErrorContext {
   readonly method: string
   /** Without the query. */
   readonly path: string
-  /** What the caller got: 500 for a bug, 503 when the store could not be used. */
+  /** The caller's answer: 500 for a bug, 503 when the store could not be used. */
   readonly status: number
 }
 

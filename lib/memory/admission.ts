@@ -3,10 +3,10 @@ import { type RateLimitState, type RateLimits, takeToken } from '../access/rate-
 import { jsonText } from '../base/json-text.ts'
 import type { KeptApiKey, Memory, Organization } from './state.ts'
 
-/** Precision of the time of a key's last use. */
+/** Precision of a key's last use, in milliseconds. */
 const LAST_USE_MS = 60_000
 
-/** Judges a request and takes its tokens. */
+/** Judges a request and takes a token from both buckets. */
 export function admit(memory: Memory, { keyDigest, scope, rateLimits }: AdmissionRequest): Admission {
   const now = memory.clock()
   const found = memory.digests.get(keyDigest)
@@ -24,7 +24,7 @@ export function admit(memory: Memory, { keyDigest, scope, rateLimits }: Admissio
 }
 
 /**
- * Judges a request and, if admitted, reads the caller's page.
+ * Judges a request and, if the request is admitted, reads the page of the caller's organization.
  *
  * @param representations of the records of the page, by id
  */

@@ -5,7 +5,7 @@ import { admit, isInForce, isLastUseStale } from './admission.ts'
 import { isRecorded, recordEntry } from './audit.ts'
 import type { KeptApiKey, Memory, Organization } from './state.ts'
 
-/** API keys in memory, and the admission of requests by API key. */
+/** Creates the slice of API keys and of the admission of requests, in memory. */
 export function createApiKeyStore(memory: Memory): ApiKeyStore {
   return {
     async identify(digests) {
@@ -117,7 +117,8 @@ function countInForce({ apiKeys }: Organization, now: number): number {
 
 function insert(memory: Memory, organization: Organization, record: ApiKeyRecord): KeptApiKey {
   // Two keys never share a digest: a second owner would take the key away from the first owner.
-  if (memory.digests.has(record.digest)) throw new Error('Cannot insert an API key as its digest is taken')
+  if (memory.digests.has(record.digest))
+    throw new Error('Cannot insert an API key because its digest is taken')
   const key: KeptApiKey = { record, revokedAt: null, successorId: null, lastUsedAt: null, bucketFullAt: 0 }
   organization.apiKeys.set(record.id, key)
   memory.digests.set(record.digest, { organization, key })
@@ -130,12 +131,12 @@ function end(key: KeptApiKey, now: number, overlapMs: number): void {
   else key.record = { ...key.record, expiresAt: earlier(key.record.expiresAt, toTimestamp(now + overlapMs)) }
 }
 
-/** The earlier of two timestamps: timestamps of one form sort like the times. */
+/** Returns the earlier timestamp. All timestamps have the same form, so that the texts sort like the times. */
 function earlier(one: string | null, other: string): string {
   return one !== null && one < other ? one : other
 }
 
-/** A key as administrators see it. */
+/** Returns a key without the digest, for administrators. */
 export function showKey({ record, revokedAt, successorId, lastUsedAt }: KeptApiKey): ApiKey {
   const { digest: _, ...shown } = structuredClone(record)
   return { ...shown, revokedAt, successorId, lastUsedAt }

@@ -42,7 +42,7 @@ export function writeResults(
   return { lost, endpoints: [...judged, ...recalled], deadLetters }
 }
 
-/** Gives claims back, due as before; the attempts are not counted. */
+/** Gives claims back: the deliveries are due as before, and the attempts are not counted. */
 export function release(memory: Memory, claims: readonly ClaimRef[]): void {
   for (const claim of claims) {
     const delivery = find(memory, claim)
@@ -53,7 +53,7 @@ export function release(memory: Memory, claims: readonly ClaimRef[]): void {
 }
 
 /**
- * Reclaims deliveries whose lease has expired: the attempt counts, because it may have reached the subscriber.
+ * Reclaims deliveries with an expired lease. The attempt counts, because the request may have reached the subscriber.
  *
  * @returns the dead-lettered deliveries
  */
@@ -98,7 +98,7 @@ function isInForce({ claim }: KeptDelivery, { token }: ClaimRef): boolean {
 
 // --- The delivery and its log ---
 
-/** The log of an attempt whose process has ended, without its duration. */
+/** The log of an attempt that ended with the process; the duration is added. */
 const INTERRUPTED = {
   dnsMs: null,
   connectMs: null,

@@ -2,7 +2,7 @@ import type { AuditEntry, AuditFilter, AuditRecord, AuditStore } from '../access
 import { toTimestamp } from '../writes/write-context.ts'
 import type { Memory, Organization } from './state.ts'
 
-/** Audit entries in memory. */
+/** Creates the slice of audit entries in memory. */
 export function createAuditStore(memory: Memory): AuditStore {
   return {
     async list(organizationId, filter, limit, before) {

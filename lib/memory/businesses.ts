@@ -2,7 +2,7 @@ import type { BusinessStore } from '../resources/businesses.ts'
 import { commit, draft, judgeKey, keepOnce } from './creation.ts'
 import type { Memory } from './state.ts'
 
-/** Businesses without a client in memory. */
+/** Creates the slice of businesses without a client, in memory. */
 export function createBusinessRecordStore(memory: Memory): BusinessStore {
   return {
     async create(creation) {

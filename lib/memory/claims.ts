@@ -36,7 +36,11 @@ export function readClaims(memory: Memory, claims: readonly ClaimRef[]): readonl
   })
 }
 
-/** Finds due deliveries by round robin, beside the deliveries of a repeated claim. @returns the deliveries and the cursor of the next claim */
+/**
+ * Finds due deliveries by round robin, beside the deliveries of a repeated claim.
+ *
+ * @returns the deliveries and the cursor of the next claim
+ */
 function findDue(
   memory: Memory,
   repeated: readonly KeptDelivery[],
@@ -57,7 +61,7 @@ function findDue(
   return { found, next: null }
 }
 
-/** The deliveries with bodies that fit together, and the deliveries with a body that is too large alone. */
+/** Splits claimed deliveries into deliveries whose bodies fit together, and deliveries with a body that is too large alone. */
 function cutToBytes(
   deliveries: readonly KeptDelivery[],
   maxBytes: number,
@@ -84,14 +88,14 @@ function cutToBytes(
   return { whole, unread, last: null }
 }
 
-/** The deliveries of a claim with a lost answer. A removed endpoint has no secret to sign with. */
+/** Finds the deliveries of an earlier claim with a lost answer. A removed endpoint has no signing secret. */
 function findClaimed(memory: Memory, token: string): KeptDelivery[] {
   return [...memory.inFlight].filter((delivery) => {
     return delivery.claim?.token === token && !delivery.endpoint.isRemoved
   })
 }
 
-/** Every endpoint with pending deliveries: the endpoints after the cursor in their order, then the others. */
+/** Lists the endpoints with pending deliveries: first the endpoints after the cursor, then the endpoints up to the cursor. */
 function endpointsAfter(memory: Memory, cursor: EndpointRef): readonly KeptEndpoint[] {
   const endpoints = [...memory.organizations()]
     .flatMap((organization) => [...organization.endpoints.values()])
@@ -120,9 +124,9 @@ function claimRefOf({ id, endpoint, claim }: KeptDelivery): ClaimRef {
   return { organizationId: endpoint.organizationId, deliveryId: id, token: claim?.token ?? '' }
 }
 
-// --- One endpoint ---
+// --- A single endpoint ---
 
-/** Deliveries of one endpoint that a claim skips at most. */
+/** Greatest number of deliveries of an endpoint that a claim skips. */
 const SKIPPED_AT_ONCE = 500
 
 function isClosed({ isRemoved, state }: KeptEndpoint): boolean {
@@ -135,7 +139,7 @@ function skipSome(memory: Memory, { pending }: KeptEndpoint, now: number): void 
   }
 }
 
-/** Due deliveries of an endpoint, as far as the capacity allows beside those claimed already. */
+/** Finds due deliveries of an endpoint, within the capacity that the deliveries claimed before leave. */
 function dueOf(
   endpoint: KeptEndpoint,
   claimed: readonly KeptDelivery[],
@@ -156,7 +160,7 @@ function take(memory: Memory, delivery: KeptDelivery, { token, leaseMs }: ClaimR
   })
 }
 
-/** Sorts first attempts before retries, then by the time since the delivery is due, longest first. */
+/** Sorts first attempts before retries, then the deliveries that have been due longest first. */
 function byTurn(one: KeptDelivery, other: KeptDelivery): number {
   return Number(isRetry(one)) - Number(isRetry(other)) || one.dueAt - other.dueAt
 }

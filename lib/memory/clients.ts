@@ -4,7 +4,7 @@ import { applyChange } from './change.ts'
 import { commit, draft, judgeKey, keepOnce, refuseOddNumbers } from './creation.ts'
 import type { Memory, Organization } from './state.ts'
 
-/** Clients and their businesses in memory. */
+/** Creates the slice of clients with their businesses, in memory. */
 export function createClientStore(memory: Memory): ClientStore {
   return {
     async admitAndList(request, limit) {

@@ -8,7 +8,7 @@ import type { Memory, Organization } from './state.ts'
 export interface KeyHolder {
   readonly memory: Memory
   readonly organization: Organization
-  /** Identifies the entry of an earlier call whose answer was lost. */
+  /** Identifies the entry of an earlier call, if the answer was lost. */
   readonly recordId: string
   readonly idempotency: Omit<KeyReservation, 'reply'> | null
   /** The moment of the reservation by the store's clock. */
@@ -34,17 +34,17 @@ export function draft<NewRecord>(
   }
 }
 
-/** Refuses NaN and the infinities, which are no numbers of JSON. */
+/** Refuses NaN and the infinities, because JSON has no such numbers. */
 export function refuseOddNumbers(record: unknown): void {
   if (typeof record === 'number' && !Number.isFinite(record)) {
-    throw new BusinessApiError(INVALID_INPUT, `Cannot write the record as ${record} is no amount`)
+    throw new BusinessApiError(INVALID_INPUT, `Cannot write the record because ${record} is no amount`)
   }
   if (typeof record === 'object' && record !== null) Object.values(record).forEach(refuseOddNumbers)
 }
 
 /**
- * The outcome that the entry of an idempotency key gives a creation. Null if the creation may go on: without a key, with an
- * expired entry, or with an entry of the same record, written by an earlier call whose answer was lost.
+ * Judges a creation by the entry of its idempotency key. Returns null if the creation may go on: without a key, with an expired
+ * entry, or with an entry of the same record, written by an earlier call with an answer that was lost.
  */
 export function judgeKey({ organization, idempotency, recordId, now }: KeyHolder): KeyVerdict | null {
   const entry = idempotency && organization.idempotency.get(entryName(idempotency))
@@ -96,7 +96,7 @@ export function keepReply({ organization, idempotency, recordId, now }: KeyHolde
   organization.idempotency.set(name, { fingerprint, recordId, reply, expiresAt: now + windowMs })
 }
 
-/** The name of an entry. JSON keeps every pair of operation and key apart from every other pair. */
+/** Names an entry. In JSON no two pairs of operation and key have the same text. */
 function entryName({ operation, key }: Pick<KeyReservation, 'operation' | 'key'>): string {
   return JSON.stringify([operation, key])
 }

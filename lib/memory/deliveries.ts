@@ -11,7 +11,7 @@ import {
 import { continuePurge, purge } from './retention.ts'
 import type { Memory } from './state.ts'
 
-/** Deliveries in memory. */
+/** Creates the slice of deliveries in memory. */
 export function createDeliveryStore(memory: Memory): DeliveryStore {
   return {
     async claim(request) {
@@ -46,8 +46,8 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
       return recoverDeliveries(memory, memory.organization(request.organizationId), request)
     },
 
-    async cancel(organizationId, deliveryId, entry) {
-      return cancelDelivery(memory, memory.organization(organizationId), deliveryId, entry)
+    async cancel(request) {
+      return cancelDelivery(memory, memory.organization(request.organizationId), request)
     },
 
     async measure() {
@@ -66,7 +66,7 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
   }
 }
 
-/** Due deliveries are counted to this number. */
+/** Greatest number of due deliveries that are counted. */
 const DUE_COUNTED = 100_000
 
 function measure(memory: Memory): Backlog {
@@ -78,7 +78,7 @@ function measure(memory: Memory): Backlog {
     .filter((time) => time <= now)
   return {
     due: Math.min(dueAt.length, DUE_COUNTED),
-    // Not as arguments of Math.min: there can be more of them than a call takes.
+    // reduce instead of Math.min(...dueAt): a call cannot take so many arguments.
     oldestDueMs: now - dueAt.reduce((oldest, time) => Math.min(oldest, time), now),
     inFlight: memory.inFlight.size,
   }

@@ -1,5 +1,5 @@
 import type { AuditRecord } from '../access/audit.ts'
-import type { Delivery, DeliveryDetails, DeliveryFilter, RecoveryRequest } from '../webhooks/deliveries.ts'
+import type { CancellationRequest, Delivery, DeliveryDetails, DeliveryFilter, RecoveryRequest } from '../webhooks/deliveries.ts'
 import { toTimestamp } from '../writes/write-context.ts'
 import { countInEntry, isRecorded, recordEntry } from './audit.ts'
 import type { KeptDelivery, Memory, Organization } from './state.ts'
@@ -23,7 +23,7 @@ export function countDeliveries(organization: Organization, filter: DeliveryFilt
   return Math.min(oldestFirst(organization, filter).length, max)
 }
 
-/** Gives a delivery with its event's body and its attempts. */
+/** Reads a delivery with the event's body and the attempts. */
 export function getDelivery({ deliveries }: Organization, deliveryId: string): DeliveryDetails | null {
   const delivery = deliveries.get(deliveryId)
   if (!delivery) return null
@@ -37,7 +37,7 @@ export function recoverDeliveries(
   { ids, filter, limit, entry }: RecoveryRequest,
 ): readonly string[] {
   const now = memory.clock()
-  // The delivery that this very call has recovered before, when its answer was lost.
+  // The delivery that an earlier try of the same call recovered, with an answer that was lost.
   const before = organization.audit.get(entry.id)?.subjectId
   const recovered = oldestFirst(organization, filter)
     .filter(({ id }) => id !== before && (ids === null || ids.includes(id)))
@@ -55,12 +55,11 @@ export function recoverDeliveries(
   return [...recovered.map(({ id }) => id), ...again]
 }
 
-/** Cancels a pending delivery. @returns whether it was pending */
+/** Cancels a pending delivery. @returns false if the delivery was not pending */
 export function cancelDelivery(
   memory: Memory,
   organization: Organization,
-  deliveryId: string,
-  entry: AuditRecord,
+  { deliveryId, entry }: CancellationRequest,
 ): boolean {
   const delivery = organization.deliveries.get(deliveryId)
   if (isRecorded(organization, entry)) return true
@@ -70,7 +69,7 @@ export function cancelDelivery(
   return true
 }
 
-/** Ids are ULIDs: their order is that of time. */
+/** Sorts the deliveries that a filter selects by id: ULIDs sort by time. */
 function oldestFirst({ deliveries }: Organization, filter: DeliveryFilter): readonly KeptDelivery[] {
   return [...deliveries.values()]
     .filter((delivery) => isLetThrough(delivery, filter))

@@ -11,7 +11,7 @@ import { toTimestamp } from '../writes/write-context.ts'
 import { isChangeMade, isRecorded, recordEntry } from './audit.ts'
 import type { KeptEndpoint, Memory, Organization } from './state.ts'
 
-/** Webhook endpoints in memory. */
+/** Creates the slice of webhook endpoints in memory. */
 export function createEndpointStore(memory: Memory): EndpointStore {
   return {
     async insert({ organizationId, endpoint: record, limit, entry }) {
@@ -162,7 +162,7 @@ function formsOf({ record, previousSecret }: KeptEndpoint): SealedForms {
   return { sealedSecret, previousSealedSecret: previousSecret?.sealed ?? null, sealedHeaders }
 }
 
-/** The sealed secrets, the current secret first. */
+/** Returns the sealed secrets, the current secret first. */
 export function sealedSecretsOf(endpoint: KeptEndpoint, now: number): readonly string[] {
   const { sealedSecret } = endpoint.record
   const previous = previousSecretOf(endpoint, now)
@@ -177,7 +177,7 @@ const CHANGEABLE = [
   ['headers', 'sealedHeaders'],
 ] as const
 
-/** The secret before the last rotation, while the overlap lasts. */
+/** Returns the secret before the last rotation during the overlap; afterwards null. */
 function previousSecretOf({ previousSecret }: KeptEndpoint, now: number): KeptEndpoint['previousSecret'] {
   return previousSecret !== null && previousSecret.expiresAt > now ? previousSecret : null
 }
@@ -199,7 +199,7 @@ function insert({ id, endpoints }: Organization, record: EndpointRecord): KeptEn
   return endpoint
 }
 
-/** Sorts by organization, then by endpoint: NUL is in no id, and comes before every other character. */
+/** Returns a text that sorts by organization, then by endpoint: no id contains NUL, and NUL sorts before all characters. */
 function placeOf({
   organizationId,
   endpointId,
@@ -220,7 +220,7 @@ function enable(memory: Memory, endpoint: KeptEndpoint): void {
   memory.wakeUp.signal()
 }
 
-/** An endpoint as administrators see it. */
+/** Returns an endpoint without secrets, for administrators. */
 export function showEndpoint(endpoint: KeptEndpoint, now: number): WebhookEndpoint {
   const { record, state, disabledReason, failures, failingSince } = endpoint
   const { sealedSecret: _, sealedHeaders: __, ...shown } = structuredClone(record)

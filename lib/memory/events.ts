@@ -6,7 +6,7 @@ import type { DeliveryProgress, KeptDelivery, KeptEndpoint, Memory, Organization
 /** The reason of a skipped delivery. */
 export const ENDPOINT_DISABLED = 'endpoint_disabled'
 
-/** Events without a record of this library, in memory. */
+/** Creates the slice of events that the host publishes without a record of this library, in memory. */
 export function createEventStore(memory: Memory): EventStore {
   return {
     async publish(organizationId, event) {
@@ -59,7 +59,7 @@ function fanOut(
   const progress = startingAt(endpoint, now)
   const delivery: KeptDelivery = { id, event, endpoint, createdAt: now, attemptLog: [], ...progress }
   organization.deliveries.set(id, delivery)
-  // Changes no field, and puts the delivery into the collection of its state.
+  // Without changes, `move` puts the delivery into the collection of its state.
   memory.move(delivery, {})
   return delivery
 }

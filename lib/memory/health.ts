@@ -12,7 +12,7 @@ export function judge(
   now: number,
 ): EndpointHealth | null {
   if (endpoint.isRemoved) return null
-  // In the order in which the attempts ended: a success ends a row of failures.
+  // Sorted by the end of the attempts, because a success ends a row of failures.
   for (const result of results.toSorted((one, other) => other.endedAgoMs - one.endedAgoMs)) {
     count(endpoint, result, now)
   }
@@ -26,17 +26,17 @@ export function judge(
   return { ...healthOf(endpoint), isNewlyFailing, isNewlyDisabled }
 }
 
-/** The health of an endpoint that an already written result has made failing or disabled; null for every other endpoint. */
+/** Returns the health of an endpoint that an earlier written result made failing or disabled; null for every other endpoint. */
 export function recall(endpoint: KeptEndpoint, result: ClaimRef, limit: FailureLimit): EndpointHealth | null {
   const { isRemoved, noticedAttempt, state, disabledReason } = endpoint
   if (isRemoved || noticedAttempt !== nameOf(result)) return null
-  // An administrator may have enabled or disabled the endpoint since.
+  // An administrator may have enabled or disabled the endpoint after the attempt.
   const isNewlyFailing = state !== 'disabled' && hasHalfFailed(endpoint, limit)
   const isNewlyDisabled = state === 'disabled' && disabledReason !== 'administrator'
   return { ...healthOf(endpoint), isNewlyFailing, isNewlyDisabled }
 }
 
-/** The name of an attempt. */
+/** Names an attempt. */
 function nameOf({ token, deliveryId }: ClaimRef): string {
   return `${token} ${deliveryId}`
 }

@@ -19,7 +19,7 @@ import { numberOf } from './document-numbers.ts'
 import { keepEvent } from './events.ts'
 import type { Memory, Organization } from './state.ts'
 
-/** Invoices in memory. */
+/** Creates the slice of invoices in memory. */
 export function createInvoiceStore(memory: Memory): InvoiceStore {
   return {
     async admitAndList(request, limit) {
@@ -89,7 +89,7 @@ function theInvoice(id: string) {
 
 type Money = Pick<Invoice, 'total' | 'amountPaid' | 'amountDue'>
 
-/** The money of a new invoice in the decimals of the currency, with the amount due computed from the other amounts. */
+/** Writes the money of a new invoice with the decimals of the currency, and computes the amount due. */
 function moneyOf(invoice: InvoiceRecord): Money {
   const decimals = invoice.minorUnits ?? minorUnits(invoice.currency)
   const total = withDecimals(invoice.total, decimals)
@@ -98,7 +98,7 @@ function moneyOf(invoice: InvoiceRecord): Money {
   if (!total || !amountPaid || !amountDue) {
     throw new BusinessApiError(
       INVALID_INPUT,
-      'Cannot create the record as its money breaks a rule of its currency',
+      'Cannot create the record because its money breaks a rule of its currency',
     )
   }
   return { total, amountPaid, amountDue }

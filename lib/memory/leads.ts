@@ -8,7 +8,7 @@ import { keepClient } from './clients.ts'
 import { commit, draft, judgeKey, keepOnce, refuseOddNumbers } from './creation.ts'
 import type { Memory, Organization } from './state.ts'
 
-/** Leads in memory. */
+/** Creates the slice of leads in memory. */
 export function createLeadStore(memory: Memory): LeadStore {
   return {
     async admitAndList(request, limit) {

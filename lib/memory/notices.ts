@@ -12,7 +12,7 @@ interface Ending {
   readonly notice: ExpiryNotice
 }
 
-/** Records that will soon expire, in memory. */
+/** Creates the slice of notices about soon expiring secrets and keys, in memory. */
 export function createNoticeStore(memory: Memory): NoticeStore {
   const given: Given = new WeakMap()
   return {
@@ -55,7 +55,7 @@ interface Claim extends Pick<ExpiryRequest, 'token' | 'limit'> {
   readonly now: number
 }
 
-/** Puts the records of this token first, so that the limit cuts off none of them. */
+/** Puts the records that were claimed under this token first, so that a repeat finds all of them within the limit. */
 function claimSome(given: Given, endings: readonly Ending[], claim: Claim): readonly Ending[] {
   const { token, withinMs, limit, now } = claim
   if (withinMs === null) return []

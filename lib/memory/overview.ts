@@ -4,7 +4,7 @@ import { showKey } from './api-keys.ts'
 import { showEndpoint } from './endpoints.ts'
 import type { Memory } from './state.ts'
 
-/** The overview in memory. */
+/** Creates the slice of the overview in memory. */
 export function createOverviewStore(memory: Memory): OverviewStore {
   return {
     async read(organizationId, { keysWithinMs, deadLettersWithinMs, limit }) {

@@ -4,7 +4,7 @@ import { applyChange } from './change.ts'
 import { commit, draft, judgeKey, keepOnce } from './creation.ts'
 import type { Memory } from './state.ts'
 
-/** Projects in memory. */
+/** Creates the slice of projects in memory. */
 export function createProjectStore(memory: Memory): ProjectStore {
   return {
     async admitAndList(request, limit) {

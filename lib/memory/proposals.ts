@@ -7,7 +7,7 @@ import { commit, draft, judgeKey, keepOnce, refuseOddNumbers } from './creation.
 import { numberOf } from './document-numbers.ts'
 import type { KeptProposal, Memory, Organization } from './state.ts'
 
-/** Proposals in memory. */
+/** Creates the slice of proposals in memory. */
 export function createProposalStore(memory: Memory): ProposalStore {
   return {
     async admitAndList(request, limit) {

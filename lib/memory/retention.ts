@@ -7,7 +7,7 @@ import type {
 import { countInEntry } from './audit.ts'
 import type { KeptDelivery, KeptEvent, Memory, Organization } from './state.ts'
 
-/** An event and its place in the order of a purge. */
+/** An event with the place of the event in the order of a purge. */
 interface OldEvent {
   readonly organization: Organization
   readonly event: KeptEvent
@@ -42,7 +42,7 @@ export function purge(memory: Memory, request: PurgeRequest): PurgeReport {
   return { events: purged.length, idempotencyKeys, next: isDone ? null : JSON.stringify(next) }
 }
 
-/** Purges the next part: see `DeliveryStore.continuePurge`. All that a single process has is looked at each time. */
+/** Purges the next part: see `DeliveryStore.continuePurge`. In a single process each part begins with the oldest event. */
 export function continuePurge(
   memory: Memory,
   { eventsAfterMs, limit, share }: SharedPurgeRequest,
@@ -99,7 +99,7 @@ function purgeIdempotencyKeys({ idempotency }: Organization, now: number, limit:
   return expired.length
 }
 
-/** Those that were kept for a log of which nothing is left. */
+/** Deletes removed endpoints that were kept for a delivery log and have no delivery left. */
 function purgeEndpoints({ endpoints, deliveries }: Organization): void {
   const logged = new Set([...deliveries.values()].map(({ endpoint }) => endpoint))
   for (const [id, endpoint] of endpoints) {

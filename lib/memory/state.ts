@@ -22,7 +22,7 @@ export interface KeptApiKey {
   revokedAt: string | null
   successorId: string | null
   lastUsedAt: string | null
-  /** When the key's own bucket will be full again. */
+  /** The time at which the key's bucket will be full again. */
   bucketFullAt: number
 }
 
@@ -35,7 +35,7 @@ export interface KeptProposal extends Proposal {
 /** The answer under an idempotency key. */
 export interface IdempotencyEntry {
   readonly fingerprint: string
-  /** Identifies the entry of an earlier call whose answer was lost. */
+  /** Identifies the entry of an earlier call, if the answer was lost. */
   readonly recordId: string
   readonly reply: string
   readonly expiresAt: number
@@ -59,13 +59,13 @@ export interface KeptEndpoint {
   readonly pending: Set<KeptDelivery>
 }
 
-/** An event with its deliveries. */
+/** An event with the deliveries of the event. */
 export interface KeptEvent {
   readonly record: EventRecord
   readonly deliveries: readonly KeptDelivery[]
 }
 
-/** A delivery with its log. */
+/** A delivery with the log of attempts. */
 export interface KeptDelivery extends Readonly<DeliveryProgress> {
   readonly id: string
   readonly event: EventRecord
@@ -88,7 +88,7 @@ export interface DeliveryProgress {
   claim: { readonly token: string; readonly claimedAt: number; readonly leaseUntil: number } | null
 }
 
-/** All records of one organization, by id. No other organization can be reached from here. */
+/** All records of an organization, by id, without a reference to any other organization. */
 export interface Organization {
   readonly id: string
   readonly apiKeys: Map<string, KeptApiKey>
@@ -103,7 +103,7 @@ export interface Organization {
   readonly clientsOfBusinesses: Map<string, string>
   /** The last number given in each series. */
   readonly numbers: Map<string, number>
-  /** The ids of changes of each record, for repeated calls whose first answer was lost. */
+  /** The ids of each record's changes, for calls that are repeated after a lost answer. */
   readonly changes: Map<string, Set<string>>
   readonly projects: Map<string, Project>
   /** By operation and key: see `creation.ts`. */
@@ -115,11 +115,11 @@ export interface Organization {
   readonly audit: Map<string, AuditEntry>
   /** The limit of this organization; null for the default of the API. */
   rateLimit: RateLimit | null
-  /** When the organization's bucket will be full again. */
+  /** The time at which the organization's bucket will be full again. */
   bucketFullAt: number
 }
 
-/** The state that all slices of one store share. */
+/** The state that all slices of a store share. */
 export interface Memory {
   readonly clock: Clock
   /** Makes the ids of records that the store itself adds. */
@@ -129,7 +129,7 @@ export interface Memory {
   /** The organization with an id; empty before the first write. */
   organization(id: string): Organization
   organizations(): Iterable<Organization>
-  /** The owner of each key's digest: the one look-up that cannot begin with the organization. */
+  /** The owner of each key's digest: the only look-up that cannot begin with the organization. */
   readonly digests: Map<string, { readonly organization: Organization; readonly key: KeptApiKey }>
   /** Deliveries in flight of all organizations, in the order of claiming. */
   readonly inFlight: Set<KeptDelivery>
@@ -138,7 +138,7 @@ export interface Memory {
   readonly wakeUp: WakeUpSignal
 }
 
-/** A state without organizations. */
+/** Creates a state without organizations. */
 export function createMemory(clock: Clock, maxEventBytes: number): Memory {
   const organizations = new Map<string, Organization>()
   const inFlight = new Set<KeptDelivery>()

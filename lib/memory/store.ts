@@ -18,7 +18,7 @@ import { createMemory } from './state.ts'
 
 /** Options of `createMemoryStore`. */
 export interface MemoryStoreOptions {
-  /** The store's clock decides what is expired, revoked, limited or due. Milliseconds since 1970. Default `Date.now`. */
+  /** The clock that decides about expiry, revocation, limits and due times. Milliseconds since 1970. Default `Date.now`. */
   clock?: Clock | undefined
   /** The greatest size of an event's body in bytes. Default 262,144. */
   maxEventBytes?: number | undefined
@@ -32,8 +32,8 @@ export interface MemoryStore extends BusinessApiStore {
 
 /**
  * Creates a store in this process: for a host's tests, and for reading, because no other code shows the contract of
- * {@link BusinessApiStore} in fewer lines. Every verb runs to its end before another verb begins, and so every verb is
- * atomic, and no verb answers `in_progress`.
+ * {@link BusinessApiStore} in fewer lines. Every verb runs to the end before the next verb begins: every verb is atomic, and no
+ * verb answers `in_progress`.
  */
 export function createMemoryStore({
   clock = Date.now,

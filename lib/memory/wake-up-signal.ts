@@ -1,6 +1,6 @@
-/** Tells delivery loops that something may have become due. */
+/** Wakes delivery loops when deliveries may have become due. */
 export interface WakeUpSignal {
-  /** Announces recorded deliveries: watchers are called after the calling verb has ended. */
+  /** Reports recorded deliveries. Watchers are called after the end of the calling verb. */
   signal(): void
   /** Calls a function at each signal. @returns a function that ends the watch */
   watch(onDue: () => void): () => void
@@ -18,12 +18,12 @@ export function createWakeUpSignal(): WakeUpSignal {
 
   return {
     signal() {
-      // After the verb: a watcher may call the next verb, and every verb runs to its end before another begins.
+      // After the verb, because a watcher may call another verb, and no verb may begin before the end of the present verb.
       if (!isAnnounced) queueMicrotask(tellAll)
       isAnnounced = true
     },
     watch(onDue) {
-      // The same function may watch twice, and ends one of the two watches then.
+      // A function of its own for each watch: the same `onDue` may watch twice, and each watch is ended separately.
       const watcher = (): void => onDue()
       watchers.add(watcher)
       return () => watchers.delete(watcher)
@@ -35,6 +35,6 @@ function tell(onDue: () => void): void {
   try {
     onDue()
   } catch {
-    // A failing watcher must not disturb the other watchers or the verb, which has ended.
+    // A failing watcher must not disturb the other watchers.
   }
 }

@@ -42,7 +42,7 @@ export function buildOpenApiDocument(options: OpenApiOptions): object {
   }
 }
 
-/** Names the schemas: those of the routes, the business, and the error. */
+/** Names the schemas of the routes, the schema of the business, and the schema of the error. */
 function nameSchemas({ routes, maxBodyBytes }: OpenApiOptions): Schemas {
   const representations = routes.map(
     ({ representationName, representation }) => [representationName, representation] as const,

@@ -11,7 +11,7 @@ export function successHeaders(method: Route['method'], rateLimits: RateLimits |
   return headerRefs(['X-Request-Id', ...rateLimitNames(rateLimits), ...replayed])
 }
 
-/** Names the headers of every authenticated answer; none without limits. */
+/** Names the headers of every authenticated answer; an empty list without limits. */
 export function rateLimitNames(rateLimits: RateLimits | null): readonly string[] {
   return rateLimits ? ['RateLimit', 'RateLimit-Policy'] : []
 }

@@ -15,13 +15,13 @@ export function buildInfo(options: InfoOptions): object {
     version: '1.0.0',
     summary: 'Clients, leads, invoices, proposals and projects of one organization, and signed webhooks.',
     description: describeService(options),
-    // A name only: the host knows the contact of the platform, and linters ask for some contact.
+    // Linters ask for a contact, but only the host knows the platform's address: a name alone.
     contact: { name: 'Platform support' },
     license: { name: 'MIT', identifier: 'MIT' },
   }
 }
 
-/** `tags`: those of the routes, then that of the webhooks. */
+/** `tags`: first the tags of the routes, then the tag of the webhooks. */
 export const tags: readonly { readonly name: string; readonly description: string }[] = [
   { name: 'Clients', description: 'Businesses that the organization works for.' },
   { name: 'Leads', description: 'Businesses that may become clients.' },

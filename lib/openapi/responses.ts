@@ -55,7 +55,7 @@ export function refusalRefs(method: Route['method']): Record<string, { $ref: str
   return Object.fromEntries(names.map(([status, name]) => [status, responseRef(name)]))
 }
 
-/** Refers to one of the answers. */
+/** Refers to an answer in `components.responses`. */
 export function responseRef(name: string): { $ref: string } {
   return { $ref: `#/components/responses/${name}` }
 }
@@ -67,7 +67,7 @@ export function buildRefusals(options: ResponseOptions): Record<string, object> 
   return { ...commonRefusals(options), ...bodyRefusals(options) }
 }
 
-/** The answers of every operation, whatever its method. */
+/** The answers of every operation of any method. */
 function commonRefusals({ routes, rateLimits }: ResponseOptions): Record<string, object> {
   const answer = answerWith(rateLimits)
   return {
@@ -137,7 +137,7 @@ function invalidInputs(routes: readonly Route[]): Record<string, Refusal> {
   }
 }
 
-/** Catches the refusal of a call: the document quotes the code instead of repeating its words. */
+/** Catches the refusal of a call: the document quotes the code's own text instead of repeating the words. */
 function refusalOf(act: () => unknown): Refusal {
   try {
     act()
@@ -153,7 +153,7 @@ function refusalOf(act: () => unknown): Refusal {
 /** Judged before the key is known, or without the store: such an answer has no rate limit. */
 const WITHOUT_RATE_LIMIT: ReadonlySet<number> = new Set([401, 500, 503])
 
-/** Describes an answer by the refusal that makes it, or by several of one status. */
+/** Describes an answer by the refusal behind the status, or by several refusals of the same status. */
 function answerWith(rateLimits: RateLimits | null) {
   return (quoted: Refusal | Record<string, Refusal>, description: string): object => {
     const [{ status, headers } = refusals.internal()] =
@@ -167,7 +167,7 @@ function answerWith(rateLimits: RateLimits | null) {
   }
 }
 
-/** Writes a single example as `example`: mock servers prefer the example of the schema to a list of one. */
+/** Writes a single example as `example`: mock servers prefer the schema's example to a list with a single entry. */
 function quote(quoted: Refusal | Record<string, Refusal>): object {
   if (quoted instanceof Refusal) return { example: errorBody(quoted) }
   const values = Object.entries(quoted).map(([name, refusal]) => [name, { value: errorBody(refusal) }])

@@ -15,19 +15,19 @@ export type JsonValue = NonNullable<JsonSchema['examples']>[number]
 export interface Schemas {
   /** The contents of `components.schemas`, by name; each with a whole example. */
   readonly components: Readonly<Record<string, JsonSchema>>
-  /** The unnamed schemas, by their key, with a `$ref` in place of each named schema. */
+  /** The unnamed schemas by key, with a `$ref` in place of each named schema. */
   readonly unnamed: Readonly<Record<string, JsonSchema>>
-  /** A value that fits a schema, made of the first example of each of its parts. */
+  /** Returns a value that fits a schema: the first example of each part, put together. */
   exampleOf(schema: JsonSchema): JsonValue
 }
 
 /**
- * Turns the valibot schemas into JSON Schema (draft 2020-12). Throws for a rule that JSON Schema cannot say: a document
- * that promises less than the API demands is worse than none. One conversion for all, because the converter walks through
- * every named schema in each conversion.
+ * Turns the valibot schemas into JSON Schema (draft 2020-12). Throws for a rule that JSON Schema cannot express, because the
+ * document must not promise less than the API demands. A single conversion does all schemas, because every conversion walks
+ * through every named schema.
  *
  * @param named schemas for `components.schemas`
- * @param unnamed schemas that stand where they are used, under keys that are not names
+ * @param unnamed schemas for direct use inside the document, under keys that are no names
  * @throws `Error` for an action without a counterpart
  */
 export function createSchemas(
@@ -59,7 +59,7 @@ export function schemaRef(name: string): { $ref: string } {
 }
 
 /**
- * Bounds every string that has no bound of its own by the body: a longer string makes the body too large. Every string of the
+ * Bounds every string without a bound by the largest body: a longer string makes the body too large. Every string of the
  * document then has a `maxLength`.
  */
 export function boundByBody(schema: JsonSchema, maxBodyBytes: number): void {
@@ -78,7 +78,7 @@ const CONVERSION: ConversionConfig = {
   overrideRef: ({ referenceId }) => REF_PREFIX + referenceId,
 }
 
-/** No NUL. `\x00` is the one spelling that ECMAScript, RE2, PCRE, Python and Java all read. */
+/** No NUL. Of all spellings only `\x00` is read by ECMAScript, RE2, PCRE, Python and Java alike. */
 const STORABLE_PATTERN = '^[^\\x00]*$'
 
 function convertAction({ valibotAction: action, jsonSchema }: OverrideActionContext): JsonSchema | undefined {
@@ -99,7 +99,7 @@ function convertAction({ valibotAction: action, jsonSchema }: OverrideActionCont
   }
 }
 
-/** The words of an event stand at its operation; the converter puts them into the schema of its data as well. */
+/** Removes the description of an event from the schema of the data: the event's operation has the same text. */
 function withoutEventText(jsonSchema: JsonSchema & { summary?: unknown }): JsonSchema {
   const { summary: _, description: __, ...schema } = jsonSchema
   return schema
@@ -113,13 +113,13 @@ function convertCheck(jsonSchema: JsonSchema, requirement: unknown): JsonSchema 
 
 function convertSchema({ valibotSchema, jsonSchema }: OverrideSchemaContext): JsonSchema | undefined {
   if (valibotSchema.type === 'nullable') return widenByNull(jsonSchema)
-  // Without a type, generators make `unknown` or an object of it.
+  // Without a type, generators make `unknown` or an object.
   return typeof jsonSchema.const === 'string'
     ? { type: 'string', maxLength: jsonSchema.const.length, ...jsonSchema }
     : undefined
 }
 
-/** `anyOf: [X, null]` as a list of types, which generators and readers understand better; a `$ref` has no type to widen. */
+/** Writes `anyOf: [X, null]` as a list of types, clearer for generators and readers; a `$ref` has no type to widen. */
 function widenByNull(jsonSchema: JsonSchema): JsonSchema | undefined {
   const [wrapped] = jsonSchema.anyOf ?? []
   if (typeof wrapped !== 'object' || typeof wrapped.type !== 'string') return undefined

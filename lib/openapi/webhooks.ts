@@ -10,7 +10,7 @@ export const WEBHOOK_TAG = 'Webhooks'
 
 const envelopeId = field.id('evt', 'The event: the same on every attempt. Deduplicate on it.')
 
-/** The body of every webhook by its event type (specification, section 6). */
+/** The body of every webhook by event type (specification, section 6). */
 export const envelopeSchemas: Readonly<Record<string, v.GenericSchema>> = Object.fromEntries(
   EVENT_TYPES.map((type) => [type, envelopeSchema(type)]),
 )
@@ -24,7 +24,7 @@ function envelopeSchema(type: EventType): v.GenericSchema {
   })
 }
 
-/** Builds `webhooks`: one entry for each event type that the service sends (specification, section 6). */
+/** Builds `webhooks`: an entry for each event type that the service sends (specification, section 6). */
 export function buildWebhooks(headerPrefix: string, schemas: Schemas): Record<string, object> {
   return Object.fromEntries(
     EVENT_TYPES.map((type) => [type, { post: buildWebhook(type, headerPrefix, schemas) }]),
@@ -37,7 +37,7 @@ function buildWebhook(type: EventType, headerPrefix: string, schemas: Schemas): 
     operationId: handlerName(type),
     tags: [WEBHOOK_TAG],
     ...eventText(eventSchemas[type]),
-    // Subscribers authenticate the service by its signature, not by a bearer token.
+    // Subscribers authenticate the service by the signature, not by a bearer token.
     security: [],
     parameters: [
       { $ref: '#/components/parameters/EventId' },

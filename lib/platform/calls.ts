@@ -63,7 +63,7 @@ export interface Call<Input> {
   readonly context: WriteContext
 }
 
-/** Reads the inputs of calls of one kind. */
+/** Checks the input of a call and makes the {@link Call}. */
 export type ReadCall<Input> = (organizationId: string, given: unknown) => Call<Input>
 
 /**
@@ -71,7 +71,7 @@ export type ReadCall<Input> = (organizationId: string, given: unknown) => Call<I
  *
  * @param name as the host writes it, `invoices.issue`; the idempotency keys of the call belong to this name
  * @param action the beginning of every error message: `Cannot issue the invoice`
- * @param schema of the input, none of its fields nested
+ * @param schema of the input, without nested fields
  */
 export function defineCall<Schema extends v.GenericSchema<object, object>>(
   name: string,
@@ -125,7 +125,7 @@ export function changeOf<Changes>(
   return { organizationId, id: context.ids('chg'), idempotency: reservation, ...change }
 }
 
-/** Gives the created record, of this call or of the first call with its idempotency key. */
+/** Returns the created record, of this call or of the first call with the same idempotency key. */
 export function createdRepresentation<Representation extends object>(
   { action }: Call<unknown>,
   outcome: CreationOutcome | NumberedOutcome,
@@ -141,10 +141,10 @@ export function createdRepresentation<Representation extends object>(
 export type Refusal = readonly [code: ErrorCode, text: string]
 
 /**
- * Gives the changed record, of this call or of the first call with its idempotency key.
+ * Returns the changed record, of this call or of the first call with the same idempotency key.
  *
  * @param refusals the meanings of the verb's own reasons
- * @throws `BusinessApiError` `not_found`, `invalid_state`, or that of the reason
+ * @throws `BusinessApiError` `not_found`, `invalid_state`, or the code of the reason
  */
 export function changedRepresentation<Representation, Reason extends string = never>(
   { action }: Call<unknown>,

@@ -30,16 +30,16 @@ export interface ClientRevenue extends CallOptions {
   readonly monthlyRevenue?: number | undefined
 }
 
-/** The host's calls about clients. Every call about one record throws `not_found` for an id that the organization does not have. */
+/** The host's calls about clients. Every call with a client's id throws `not_found` for an id that the organization does not have. */
 export interface ClientCalls {
-  /** Creates a client and its business, as the API does. Publishes `business.created`, then `client.created`. */
+  /** Creates a client and the client's business, as the API does. Publishes `business.created`, then `client.created`. */
   create(organizationId: string, client: NewBusiness): Promise<Client>
   /** Active ⇄ inactive; the present status changes nothing. Publishes nothing. */
   setStatus(
     organizationId: string,
     change: { readonly clientId: string; readonly status: ClientStatus } & CallOptions,
   ): Promise<Client>
-  /** Sets one revenue or both. Publishes nothing. */
+  /** Sets a revenue or both. Publishes nothing. */
   setRevenue(organizationId: string, revenue: ClientRevenue): Promise<Client>
 }
 

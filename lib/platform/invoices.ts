@@ -39,7 +39,7 @@ export interface NewInvoice extends CallOptions {
   readonly total: string
   /** Not before the issue date. */
   readonly dueDate: Date | string
-  /** The planned date of issue. Default now; the number has its year. */
+  /** The planned date of issue; the number contains the year of this date. Default now. */
   readonly issueDate?: Date | string | undefined
   /** 1 to 64 characters, unique in the organization. Default the next number of the year's series: `INV-2026-0042`. */
   readonly number?: string | undefined
@@ -75,7 +75,7 @@ export interface OverdueOptions {
 }
 
 /**
- * The host's calls about invoices. Every call about one record throws `not_found` for an id that the organization does
+ * The host's calls about invoices. Every call with an invoice's id throws `not_found` for an id that the organization does
  * not have, and `invalid_state` when the status does not allow the call.
  */
 export interface InvoiceCalls {
@@ -89,24 +89,24 @@ export interface InvoiceCalls {
   /**
    * Draft → issued. Publishes `invoice.issued`.
    *
-   * @throws `BusinessApiError` with code `invalid_input` when the invoice would be due before its issue
+   * @throws `BusinessApiError` with code `invalid_input` for an issue date after the due date
    */
   issue(organizationId: string, invoice: InvoiceIssue): Promise<Invoice>
   /**
-   * Adds a payment to an issued, partially paid or overdue invoice. The invoice becomes paid when nothing is left to pay,
-   * else partially paid, or stays overdue. Publishes `payment.received`, and then `invoice.paid` exactly when the invoice is
-   * settled (specification, section 6, rule 2), whatever the number of payments, also at the same time.
+   * Adds a payment to an issued, partially paid or overdue invoice. The invoice becomes paid when nothing is left to pay, else
+   * partially paid, or stays overdue. Publishes `payment.received`, and then `invoice.paid` exactly when the invoice is settled
+   * (specification, section 6, rule 2), for any number of payments, also at the same time.
    *
    * @throws `BusinessApiError` with code `overpayment` for more than the amount due, `invalid_input` for money finer than the
    *   currency
    */
   recordPayment(organizationId: string, payment: NewPayment): Promise<Invoice>
-  /** Draft, issued or overdue → void, which is final, as long as nothing was paid. Publishes nothing. */
+  /** Draft, issued or overdue → void, as long as nothing was paid. Void is final. Publishes nothing. */
   void(organizationId: string, invoice: InvoiceRef): Promise<Invoice>
   /**
-   * Marks issued and partially paid invoices overdue that are due: at most `limit` in a call, the longest due first. Call it
-   * on a schedule until it gives fewer than the limit, or leave it to the delivery loop. Publishes `invoice.overdue` for
-   * each.
+   * Marks issued and partially paid invoices overdue that are due: at most `limit` in a call, the longest due first. A host
+   * repeats the call on a schedule until it returns fewer invoices than the limit, or leaves the work to the delivery loop.
+   * Publishes `invoice.overdue` for each.
    *
    * @returns the invoices that this call has marked
    */

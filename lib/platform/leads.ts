@@ -31,7 +31,7 @@ import { AmountSchema, amount } from './inputs.ts'
 
 // --- Types ---
 
-/** The stages from which a lead can go anywhere. */
+/** The open stages: from here a lead can move to any stage. */
 const OPEN_STAGES = ['new', 'contacted', 'qualified', 'proposal'] as const
 /** Won and lost are final. */
 const STAGES = [...OPEN_STAGES, 'won', 'lost'] as const
@@ -49,7 +49,7 @@ export interface NewLead extends CallOptions {
   readonly expectedValue?: number | null | undefined
 }
 
-/** The host's calls about leads. Every call about one record throws `not_found` for an id that the organization does not have. */
+/** The host's calls about leads. Every call with a lead's id throws `not_found` for an id that the organization does not have. */
 export interface LeadCalls {
   /**
    * Creates a lead in stage `new`. Publishes `lead.created`.
@@ -73,8 +73,8 @@ export interface LeadCalls {
     change: { readonly leadId: string; readonly leadScore: number | null } & CallOptions,
   ): Promise<Lead>
   /**
-   * Wins a lead and makes its business a client, unless the business is one: a business becomes a client once. Publishes
-   * `lead.stage_changed` unless the lead was won before, and `client.created` if a client is made.
+   * Wins a lead and makes the lead's business a client, once for each business. Publishes `lead.stage_changed` unless the lead
+   * was won before, and `client.created` if this call makes the client.
    *
    * @returns the lead, and the client that its business has become
    * @throws `BusinessApiError` with code `invalid_state` when the lead is lost

@@ -26,13 +26,13 @@ export interface PlatformOptions {
 
 /** Options of `publish`. */
 export interface PublishOptions {
-  /** The event's id, 1 to 64 visible ASCII characters. Of two events with one id the first stands. Default a new id. */
+  /** The event's id, 1 to 64 visible ASCII characters. Of two events with the same id the first stands. Default a new id. */
   id?: string | undefined
 }
 
 /**
- * The calls of the host's own code. Every call takes the organization first, is one atomic step that writes the record and
- * its events (specification, section 6) at once or not at all, and gives the record after the change.
+ * The calls of the host's own code. Every call takes the organization first, writes the record and the events in a single
+ * atomic step or writes nothing (specification, section 6), and returns the record after the change.
  *
  * Every call throws `BusinessApiError` with code `invalid_input` for an unusable input,
  * `idempotency_key_reused` and `idempotency_key_in_use` for an idempotency key, and every error of the store.
@@ -46,8 +46,8 @@ export interface Platform {
   readonly projects: ProjectCalls
 
   /**
-   * Publishes an event of the host, of support tickets and marketing campaigns above all, to every endpoint of the
-   * organization that wants its type (specification, section 6).
+   * Publishes an event of the host, mostly about support tickets and marketing campaigns, to every endpoint of the
+   * organization that wants the type (specification, section 6).
    *
    * @param data by the schema of the type; unknown fields are left out
    * @returns the event's id
@@ -64,9 +64,9 @@ export interface Platform {
 /** A platform with calls in the host's own transaction. */
 export interface TransactionalPlatform<Transaction> extends Platform {
   /**
-   * Makes the same calls in the host's own transaction: their writes are there when the host commits, and never were when
-   * the host rolls back. A call that is refused with a typed error leaves the transaction as it was. After
-   * `store_unavailable` the transaction has failed, and the host may try all of it again.
+   * Makes the same calls in the host's own transaction: the host's commit or rollback decides about the writes. A call that
+   * is refused with a typed error leaves the transaction unchanged. After `store_unavailable` the transaction has failed, and
+   * the host may try the whole transaction again.
    *
    * @param transaction of the store's driver: with postgres.js the argument of the callback of `sql.begin`
    */

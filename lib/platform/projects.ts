@@ -38,7 +38,7 @@ export interface ProjectRef extends CallOptions {
 }
 
 /**
- * The host's calls about projects. Every call about one record throws `not_found` for an id that the organization does
+ * The host's calls about projects. Every call with a project's id throws `not_found` for an id that the organization does
  * not have, and `invalid_state` when the status does not allow the call.
  */
 export interface ProjectCalls {
@@ -48,9 +48,9 @@ export interface ProjectCalls {
   hold(organizationId: string, project: ProjectRef): Promise<Project>
   /** On hold → active. Publishes nothing. */
   resume(organizationId: string, project: ProjectRef): Promise<Project>
-  /** Active or on hold → completed, which is final. Publishes `project.completed`. */
+  /** Active or on hold → completed. Completed is final. Publishes `project.completed`. */
   complete(organizationId: string, project: ProjectRef): Promise<Project>
-  /** Active or on hold → cancelled, which is final. Publishes nothing. */
+  /** Active or on hold → cancelled. Cancelled is final. Publishes nothing. */
   cancel(organizationId: string, project: ProjectRef): Promise<Project>
 }
 

@@ -64,7 +64,7 @@ export interface ProposalAcceptance extends ProposalRef {
 }
 
 /**
- * The host's calls about proposals. Every call about one record throws `not_found` for an id that the organization does
+ * The host's calls about proposals. Every call with a proposal's id throws `not_found` for an id that the organization does
  * not have, `invalid_state` when the status does not allow the call, and `invalid_input` for a price finer than the currency.
  */
 export interface ProposalCalls {
@@ -78,7 +78,7 @@ export interface ProposalCalls {
   revise(organizationId: string, revision: ProposalRevision): Promise<Proposal>
   /** Draft → sent. Publishes `proposal.sent`. */
   send(organizationId: string, proposal: ProposalRef): Promise<Proposal>
-  /** Sent → accepted, which is final: a client signs (specification, section 6, rule 3). Publishes `proposal.accepted`. */
+  /** Sent → accepted. Accepted is final: a client signs (specification, section 6, rule 3). Publishes `proposal.accepted`. */
   accept(organizationId: string, acceptance: ProposalAcceptance): Promise<Proposal>
   /** Sent → rejected. Publishes `proposal.rejected`. */
   reject(organizationId: string, proposal: ProposalRef): Promise<Proposal>

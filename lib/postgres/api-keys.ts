@@ -5,10 +5,10 @@ import type { Database } from './connection/database.ts'
 import { admit } from './statements/admission.ts'
 import { isoTimestamp, textArray } from './statements/fragments.ts'
 
-/** The share of the look-ups of keys, whose organizations are not known yet. */
+/** The share of the look-ups of API keys: the organization is not known yet. */
 const IDENTIFICATION = Symbol('identification of API keys')
 
-/** API keys, and the admission of requests by them, in PostgreSQL. */
+/** Creates the slice of API keys and of the admission of requests, in PostgreSQL. */
 export function createApiKeyStore(database: Database): ApiKeyStore {
   return {
     async identify(digests) {
@@ -185,12 +185,12 @@ export function createApiKeyStore(database: Database): ApiKeyStore {
   }
 }
 
-/** The one row that follows `from`, as JSON of the shown key; null if there is none. */
+/** Builds the JSON of the key in the only row of `from`; null without a row. */
 function one(sql: Sql, from: Fragment): Fragment {
   return sql`(select pg_catalog.row_to_json(item) from (select ${apiKeyColumns(sql)} from ${from}) as item)`
 }
 
-/** The columns of a shown key. */
+/** Builds the columns of a key as administrators see the key. */
 export function apiKeyColumns(sql: Sql): Fragment {
   return sql`
     id, name, scopes, prefix, last_four as "lastFour",

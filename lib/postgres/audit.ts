@@ -10,7 +10,7 @@ import { idPrefixAt } from '../base/ids.ts'
 import type { Database } from './connection/database.ts'
 import { isoTimestamp } from './statements/fragments.ts'
 
-/** Audit entries in PostgreSQL. */
+/** Creates the slice of audit entries in PostgreSQL. */
 export function createAuditStore(database: Database): AuditStore {
   return {
     async list(organizationId, filter, limit, before) {
@@ -66,8 +66,8 @@ function matchFilter(sql: Sql, { subjectId, action, actor, since, until }: Audit
 /**
  * The step of a statement that records an entry if there is a row in what its change gave.
  *
- * @param change what follows `from`: the change's step, at most one row of it
- * @param details what the change adds to the entry's, as `jsonb`
+ * @param change the text after `from`: the step of the change, with at most one row
+ * @param details further details from the change, as `jsonb`, added to the details of the entry
  */
 export function recordEntry(
   sql: Sql,
@@ -82,9 +82,9 @@ export function recordEntry(
 }
 
 /**
- * As {@link recordEntry}, for an entry that several statements have in common.
+ * Builds the step that records one entry for several statements: see {@link recordEntry}.
  *
- * @param counted what follows `from`: one row with `recovered`, which is added up
+ * @param counted the text after `from`: one row with `recovered`; the numbers of all statements are added up
  */
 export function countInEntry(
   sql: Sql,
@@ -101,14 +101,14 @@ export function countInEntry(
 }
 
 /**
- * Whether the change of this entry has been made by an earlier attempt, whose answer was lost. To be asked in a step after
- * the one that locks what is changed: that attempt may have ended only while this one waited.
+ * Builds the condition that an earlier try, with an answer that was lost, has made the change of this entry. The condition
+ * belongs in a step after the lock on the changed row, because the earlier try may end while the statement waits for the lock.
  */
 export function isRecorded(sql: Sql, organizationId: string, { id }: AuditRecord): Fragment {
   return sql`business_api.is_recorded(${organizationId}::text, ${id}::text)`
 }
 
-/** Whether a subject has an entry of a change of this id; asked in the same step as {@link isRecorded}. */
+/** Builds the condition that a subject has an entry of a change with this id; to be used in a step like {@link isRecorded}. */
 export function isChangeMade(
   sql: Sql,
   organizationId: string,

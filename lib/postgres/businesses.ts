@@ -4,7 +4,7 @@ import type { RecordDatabase } from './connection/database.ts'
 import { begin, outcomeColumns } from './statements/key-reservation.ts'
 import { writeCreation } from './statements/write.ts'
 
-/** Businesses without a client in PostgreSQL. */
+/** Creates the slice of businesses without a client, in PostgreSQL. */
 export function createBusinessRecordStore(database: RecordDatabase): BusinessStore {
   return {
     create(creation) {
@@ -21,7 +21,7 @@ export function createBusinessRecordStore(database: RecordDatabase): BusinessSto
   }
 }
 
-/** The step `business`, which writes one. */
+/** Builds the step `business`, which inserts a business. */
 export function insertBusiness(sql: Sql, organizationId: string, business: Business): Fragment {
   return sql`
     business as (

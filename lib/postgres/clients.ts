@@ -29,12 +29,12 @@ const COLUMNS = [
   'converted_at',
 ]
 
-/** The stored columns of a client in the order of {@link newClientRow}. @param of the name of a row, with its dot */
+/** Lists the stored columns of a client in the order of {@link newClientRow}. @param of the name of a row, with its dot */
 export function clientColumns(sql: Sql, of = ''): Fragment {
   return sql.unsafe(COLUMNS.map((column) => of + column).join(', '))
 }
 
-/** The columns of a new client. */
+/** Builds the values of a new client, in the order of {@link clientColumns}. */
 export function newClientRow(
   sql: Sql,
   client: Omit<Client, 'business'>,
@@ -49,7 +49,7 @@ export function newClientRow(
     ${client.convertedAt}::text::timestamptz as converted_at`
 }
 
-/** Clients and their businesses in PostgreSQL. */
+/** Creates the slice of clients with their businesses, in PostgreSQL. */
 export function createClientStore(database: RecordDatabase): ClientStore {
   return {
     admitAndList: (request, limit) => admitToPage(database, LIST, request, limit),
@@ -105,14 +105,14 @@ export function createClientStore(database: RecordDatabase): ClientStore {
   }
 }
 
-/** The stored representation of a row of clients: that of a client without its business. */
+/** Builds the stored representation of a row of clients: the client without its business. */
 export function clientRepresentation(row: string): string {
   return `business_api.client_representation(
     ${row}.id, ${row}.status, ${row}.total_revenue, ${row}.monthly_revenue, ${row}.converted_at
   )`
 }
 
-/** The representation of a client: the stored one with that of the business of `row` as its last field. */
+/** Builds the representation of a client: the stored representation, with the business of `row` as the last field. */
 export function withBusiness(stored: string, row: string): string {
   // One look-up for each client of a page: a join is planned badly while the tables have no statistics.
   return `pg_catalog.left(${stored}, -1) || ',"business":' || (

@@ -9,13 +9,13 @@ import {
 } from './delivery-log.ts'
 import { continuePurge, purge } from './retention.ts'
 
-/** Deliveries in PostgreSQL. The verbs of delivery loops are functions of the schema: see sql/0016 to 0018. */
+/** Creates the slice of deliveries in PostgreSQL. The delivery loop's verbs are functions of the schema: see sql/0016 to 0018. */
 export function createDeliveryStore(database: Database): DeliveryStore {
   return {
     async claim({ token, isRepeat, limit, maxBytes, scanLimit, cursor, leaseMs, maxAttempts, capacity }) {
       let sent = 0
       const [claims] = await database.row((sql, answerTag) => {
-        // Sent again because its answer was lost, the claim may have been carried out before.
+        // A statement that is sent again because its answer was lost may already have claimed deliveries.
         const isAgain = isRepeat || sent++ > 0
         return sql`
           select
@@ -71,8 +71,7 @@ export function createDeliveryStore(database: Database): DeliveryStore {
       return recovered
     },
 
-    cancel: (organizationId, deliveryId, entry) =>
-      cancelDelivery(database, organizationId, deliveryId, entry),
+    cancel: (request) => cancelDelivery(database, request),
 
     async measure() {
       const [backlog] = await database.row(
@@ -125,5 +124,5 @@ export function createDeliveryStore(database: Database): DeliveryStore {
   }
 }
 
-/** Due deliveries are counted to this number: counting on would cost more, the larger the backlog is. */
+/** Greatest number of due deliveries that are counted, so that the cost of counting does not grow with the backlog. */
 const DUE_COUNTED = 100_000

@@ -1,6 +1,7 @@
 import type { Fragment, ISql as Sql } from 'postgres'
 import type { AuditRecord } from '../access/audit.ts'
 import type {
+  CancellationRequest,
   Delivery,
   DeliveryDetails,
   DeliveryFilter,
@@ -66,7 +67,7 @@ export async function countDeliveries(
   return Number(count)
 }
 
-/** Gives a delivery with its event's body and its attempts. */
+/** Reads a delivery with the event's body and the attempts. */
 export async function getDelivery(
   database: Database,
   organizationId: string,
@@ -150,12 +151,10 @@ export async function recoverDeliveries(
   return JSON.parse(recovered ?? '[]') as string[]
 }
 
-/** Cancels a pending delivery. @returns whether it was pending */
+/** Cancels a pending delivery. @returns false if the delivery was not pending */
 export async function cancelDelivery(
   database: Database,
-  organizationId: string,
-  deliveryId: string,
-  entry: AuditRecord,
+  { organizationId, deliveryId, entry }: CancellationRequest,
 ): Promise<boolean> {
   const [wasPending] = await database.rowFor(
     organizationId,
@@ -181,19 +180,19 @@ export async function cancelDelivery(
 }
 
 /**
- * Has a statement with a condition on the type of event planned each time: a plan that a session made while the tables were
- * empty may read all events for each delivery. A pending query keeps its options where postgres.js documents none for a
- * statement in a template.
+ * Makes PostgreSQL plan a statement with a condition on the type of event anew each time: a plan from a time when the tables
+ * were empty may read all events for each delivery. The option is set on the pending query, because postgres.js documents no
+ * option for a statement in a template.
  */
 function planned<Query extends Statement>({ type }: DeliveryFilter, statement: Query): Query {
   if (type !== undefined) Object.assign((statement as { options?: object }).options ?? {}, { prepare: false })
   return statement
 }
 
-/** The final states: of deliveries that can be sent again. */
+/** The final states. A delivery in a final state can be sent again. */
 const FINAL_STATES: readonly DeliveryState[] = ['delivered', 'dead_lettered', 'skipped', 'cancelled']
 
-/** The ids of the oldest deliveries that a recovery by a filter can be about, as an array. */
+/** Builds an array of the ids of the oldest deliveries that a filter selects for recovery. */
 function oldestOf(sql: Sql, organizationId: string, filter: DeliveryFilter, limit: number): Fragment {
   const states = FINAL_STATES.filter((state) => filter.states?.includes(state) ?? true)
   const selection = {
@@ -206,7 +205,7 @@ function oldestOf(sql: Sql, organizationId: string, filter: DeliveryFilter, limi
   return sql`array(${selectDeliveries(sql, selection)})`
 }
 
-/** The conditions of a filter, for deliveries found by their ids. */
+/** Builds the conditions of a filter, for deliveries found by id. */
 function matchFilter(sql: Sql, filter: DeliveryFilter): Fragment {
   const { endpointId, eventId, type, states } = filter
   return sql`
@@ -228,7 +227,7 @@ function columns(sql: Sql): Fragment {
     ${lastAttempt(sql, sql`status`)} as "lastStatus", ${lastAttempt(sql, sql`error`)} as "lastError"`
 }
 
-/** A field of a delivery's last attempt: one descent of the primary key for each delivery shown. */
+/** Builds a field of a delivery's last attempt: one descent of the primary key for each delivery of the page. */
 function lastAttempt(sql: Sql, field: Fragment): Fragment {
   return sql`
     (

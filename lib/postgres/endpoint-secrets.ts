@@ -72,7 +72,7 @@ export async function listSealed(
   return JSON.parse(endpoints ?? '[]') as SealedEndpoint[]
 }
 
-/** Exchanges sealed credentials for other forms of the same: see `EndpointStore.exchangeSealed`. */
+/** Replaces sealed credentials by the same credentials in another sealed form: see `EndpointStore.exchangeSealed`. */
 export async function exchangeSealed(
   database: Database,
   { organizationId, endpointId, from, to }: SealedExchange,

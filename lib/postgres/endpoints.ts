@@ -5,7 +5,7 @@ import { exchangeSealed, listSealed, rotateSecret } from './endpoint-secrets.ts'
 import { before, columns, isEndpoint, one, orAsItIs } from './statements/endpoints.ts'
 import { textArray } from './statements/fragments.ts'
 
-/** Webhook endpoints in PostgreSQL. */
+/** Creates the slice of webhook endpoints in PostgreSQL. */
 export function createEndpointStore(database: Database): EndpointStore {
   return {
     async insert({ organizationId, endpoint, limit, entry }) {
@@ -142,7 +142,7 @@ export function createEndpointStore(database: Database): EndpointStore {
           )
           select ${one(sql, orAsItIs(sql, 'moved'))}, ${answerTag}`,
       )
-      // What has been waiting for it may be due.
+      // Deliveries that waited for the endpoint may be due.
       if (state === 'enabled' && endpoint) database.wakeUp.signal()
       return JSON.parse(endpoint ?? 'null') as WebhookEndpoint | null
     },

@@ -2,7 +2,7 @@ import type { EventStore } from '../resources/publishing.ts'
 import type { BuildStatement, RecordDatabase } from './connection/database.ts'
 import { meaningOf } from './statements/write.ts'
 
-/** Events without a record of this library, in PostgreSQL. */
+/** Creates the slice of events that the host publishes without a record of this library, in PostgreSQL. */
 export function createEventStore(database: RecordDatabase): EventStore {
   return {
     async publish(organizationId, event) {

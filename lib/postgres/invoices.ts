@@ -20,7 +20,7 @@ const TABLE = 'business_api.invoices'
 
 const LIST = defineList(TABLE)
 
-/** Invoices in PostgreSQL. Money is computed and rounded there and leaves as text with the currency's decimals. */
+/** Creates the slice of invoices in PostgreSQL, which computes and rounds money and returns text with the currency's decimals. */
 export function createInvoiceStore(database: RecordDatabase): InvoiceStore {
   return {
     admitAndList: (request, limit) => admitToPage(database, LIST, request, limit),

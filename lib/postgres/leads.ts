@@ -29,7 +29,7 @@ const CONVERTED_REPRESENTATION = `
 
 const LIST = defineList(TABLE)
 
-/** Leads in PostgreSQL. */
+/** Creates the slice of leads in PostgreSQL. */
 export function createLeadStore(database: RecordDatabase): LeadStore {
   return {
     admitAndList: (request, limit) => admitToPage(database, LIST, request, limit),
@@ -142,7 +142,7 @@ export function createLeadStore(database: RecordDatabase): LeadStore {
   }
 }
 
-/** The events of a lead whose stage is another one than before. */
+/** Builds the events of a change: none if the stage stays the same. */
 function ofNewStage(sql: Sql, events: readonly EventRecord[]): Fragment {
   return sql`case when before.stage is distinct from after.stage then ${jsonOf(sql, events)} else '[]' end`
 }

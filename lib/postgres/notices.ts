@@ -2,11 +2,11 @@ import type { ExpiryNotice, NoticeStore } from '../webhooks/notices.ts'
 import type { Database } from './connection/database.ts'
 import { isoTimestamp } from './statements/fragments.ts'
 
-/** What will soon expire, in PostgreSQL. */
+/** Creates the slice of notices about soon expiring secrets and keys, in PostgreSQL. */
 export function createNoticeStore(database: Database): NoticeStore {
   return {
-    // What was given under this token comes first, so that the limit cuts off nothing of it. A row that somebody else is
-    // changing is left for the next time.
+    // Rows claimed under the same token come first, so that a repeat finds all of them within the limit. Rows that another
+    // transaction has locked are left for the next call.
     async claimExpiring({ token, secretsWithinMs, apiKeysWithinMs, limit }) {
       const [notices] = await database.row(
         (sql, answerTag) => sql`

@@ -3,12 +3,12 @@ import { apiKeyColumns } from './api-keys.ts'
 import type { Database } from './connection/database.ts'
 import { columns as endpointColumns } from './statements/endpoints.ts'
 
-/** The overview in PostgreSQL. */
+/** Creates the slice of the overview in PostgreSQL. */
 export function createOverviewStore(database: Database): OverviewStore {
   return {
     async read(organizationId, { keysWithinMs, deadLettersWithinMs, limit }) {
-      // Dead letters are counted endpoint by endpoint along deliveries_recoverable_idx, from the first id of the period on:
-      // ids begin with the time of creation, and the index has no other.
+      // Dead letters are counted endpoint by endpoint along deliveries_recoverable_idx, from the first id of the period on. The
+      // index has no column for time, but an id begins with the time of creation.
       const [overview] = await database.rowFor(
         organizationId,
         (sql, answerTag) => sql`

@@ -14,16 +14,16 @@ import {
 } from './statements/change.ts'
 import { jsonOf } from './statements/key-reservation.ts'
 
-/** The representation of an invoice after a change. */
+/** An SQL expression for the representation of an invoice after a change. */
 export const INVOICE_REPRESENTATION = `business_api.invoice_representation(
   after.id, after.number, after.status, after.currency, after.minor_units, after.issue_date, after.due_date,
   after.total, after.amount_paid
 )`
 
 /**
- * Adds a payment to an invoice, all of it in numeric. A payment that is there already, as the answer to an earlier
- * attempt was lost, changes nothing; if that attempt commits only now, the payment's key is violated and the statement is
- * sent once more.
+ * Adds a payment to an invoice, with all arithmetic in numeric. A payment that an earlier try already wrote, with an answer that
+ * was lost, changes nothing. If the earlier try commits while this statement runs, the primary key of payments is violated, and
+ * the statement is sent once more.
  */
 export function pay(
   database: RecordDatabase,
@@ -79,7 +79,10 @@ export function pay(
   )
 }
 
-/** Of a payment that is there already the events are, too, and with other ids if it did not settle the invoice then. */
+/**
+ * Chooses the events of a payment. A payment that is already stored gets none: its events are stored too, and if a later
+ * payment has settled the invoice, the settled events belong to the later payment.
+ */
 function eventsOf(sql: Sql, { set, events }: Change<Settlement>): Fragment {
   return sql`
     case

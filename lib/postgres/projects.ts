@@ -20,7 +20,7 @@ const REPRESENTATION =
 
 const LIST = defineList('business_api.projects')
 
-/** Projects in PostgreSQL. */
+/** Creates the slice of projects in PostgreSQL. */
 export function createProjectStore(database: RecordDatabase): ProjectStore {
   return {
     admitAndList: (request, limit) => admitToPage(database, LIST, request, limit),

@@ -23,7 +23,7 @@ const REPRESENTATION = `business_api.proposal_representation(
 
 const LIST = defineList(TABLE)
 
-/** Proposals in PostgreSQL. */
+/** Creates the slice of proposals in PostgreSQL. */
 export function createProposalStore(database: RecordDatabase): ProposalStore {
   return {
     admitAndList: (request, limit) => admitToPage(database, LIST, request, limit),
@@ -101,7 +101,7 @@ function decimalsOf({ currency, minorUnits: given }: ProposalChanges): number | 
   return currency === undefined ? undefined : (given ?? minorUnits(currency))
 }
 
-/** A revision is not signed yet. */
+/** Returns the values of the signature's columns. A revision clears the signature. */
 function signature({
   isRevision,
   signature: given,

@@ -38,17 +38,17 @@ export async function continuePurge(
   return JSON.parse(part ?? 'null') as SharedPurgeReport
 }
 
-/** How far the purge of the delivery loops is. */
+/** The progress of the delivery loops' purge. */
 export interface RetentionState {
   /** Age at which events are purged, in milliseconds; null: events are kept for ever. */
   readonly retentionMs: number | null
-  /** Milliseconds since the latest part of a purge; null: there was none. */
+  /** Milliseconds since the latest part of a purge; null before the first. */
   readonly purgedAgoMs: number | null
-  /** By how much the oldest event that the purge has not come to is older than `retentionMs`, in milliseconds; null: unknown. */
+  /** Milliseconds by which the oldest event that the purge has not reached is older than `retentionMs`; null: unknown. */
   readonly lagMs: number | null
 }
 
-/** Reads how far the purge of the delivery loops is. */
+/** Reads the progress of the delivery loops' purge. */
 export async function readRetention(database: Database): Promise<RetentionState> {
   const [state] = await database.row(
     (sql, answerTag) => sql`
@@ -69,5 +69,5 @@ export async function readRetention(database: Database): Promise<RetentionState>
   return JSON.parse(state ?? 'null') as RetentionState
 }
 
-/** 500 years: what a loop without retention asks for is longer, and no retention of a host is. */
+/** 500 years: longer than any retention of a host. A loop without retention stores a longer time. */
 const FOREVER_MS = 500 * 365 * 24 * 60 * 60 * 1000

@@ -24,29 +24,28 @@ import { createProposalStore } from './proposals.ts'
 /** The reference store. */
 export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
   /**
-   * The slices of records and events, in a transaction of the host's (postgres.js): what they write is there when the
-   * host commits, and never was when it rolls back. Nothing is sent again here: a failed statement has ended the
-   * transaction.
+   * Returns the slices of records and events in a transaction of the host (postgres.js): their writes are committed and rolled
+   * back with the transaction. A failed statement ends the transaction, so no statement is sent again.
    */
   using(transaction: PostgresTransaction): RecordStore
   /**
-   * Closes the store, once requests and statements under way have ended: new requests get 503 meanwhile, and statements go on
-   * being sent, because they may belong to requests under way. Then every statement is refused. A host's own pool stays open.
-   * Call it last, after the HTTP server, the delivery loop and the sender have been closed.
+   * Closes the store after the end of requests and statements under way. Meanwhile new requests get 503, and statements are
+   * still sent, because a statement may belong to a request under way. Afterwards every statement is refused. A host's own
+   * pool stays open. Close the HTTP server, the delivery loop and the sender first.
    *
-   * @param options.timeoutMs how long to wait, in milliseconds; what is left then is cut off with `store_unavailable`.
-   *   Default 4000. The close ends half a second after that time at the latest, also when the network is silent
+   * @param options.timeoutMs milliseconds to wait; the rest is cut off with `store_unavailable`. Default 4000. The close ends
+   *   half a second after that time at the latest, also on a silent network
    */
   close(options?: CloseOptions): Promise<void>
 }
 
 /**
- * Keeps everything in the schema `business_api` of a PostgreSQL database, which `migrate` has prepared. Opens nothing
- * until it is first used.
+ * Creates a store in the schema `business_api` of a PostgreSQL database, which `migrate` has prepared. The first statement opens
+ * the first connection.
  *
- * @param source a connection string, or the host's own postgres.js pool: the store opens connections of its own, to the
- *   same server with the same user, TLS and session parameters. An idle connection does not keep the process alive
- * @throws `TypeError` or `RangeError` for what cannot be used, without a part of the connection string
+ * @param source a connection string, or the host's own postgres.js pool. In both cases the store opens connections of its own,
+ *   to the same server with the same user, TLS and session parameters. An idle connection does not keep the process alive
+ * @throws `TypeError` or `RangeError` for an unusable argument; the message repeats no part of the connection string
  */
 export function createPostgresStore(source: Sql | string, options: DatabaseOptions = {}): PostgresStore {
   const database = createDatabase(source, options)

@@ -19,9 +19,8 @@ export interface ReceiveWebhookOptions extends VerifyWebhookOptions {
   /** The signing secret of the endpoint, taken literally, `whsec_` included; during a rotation both secrets. */
   secret: string | readonly string[]
   /**
-   * Returns whether an event was received before, by its id, from a table of the subscriber. Every attempt of a
-   * delivery carries the same event id, and an attempt is repeated when its answer was lost. Default: every event is
-   * new.
+   * Looks up an event id in a table of the subscriber: true if the event was received before. Every attempt of a delivery
+   * carries the same event id, and an attempt with a lost answer is repeated. Default: every event is new.
    */
   isSeen?: ((eventId: string) => boolean | Promise<boolean>) | undefined
   /** Bytes of a body at most. Default 1,048,576: four times the largest event. */
@@ -30,7 +29,7 @@ export interface ReceiveWebhookOptions extends VerifyWebhookOptions {
   headerPrefix?: string | undefined
 }
 
-/** A webhook whose signature is right. */
+/** A webhook with a right signature. */
 export interface ReceivedWebhook {
   /** `switch (event.type)` knows the data of each type. */
   readonly event: Event
@@ -92,7 +91,7 @@ function parseEvent(body: Uint8Array): Event {
     const event: Event | null = JSON.parse(Buffer.from(body).toString())
     if (typeof event?.id === 'string' && typeof event.type === 'string') return event
   } catch {
-    // Refused like any other text that is not an event.
+    // Refused below, like any text that is not an event.
   }
   throw new WebhookError(WEBHOOK_MALFORMED, 'the body is not an event')
 }

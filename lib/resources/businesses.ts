@@ -6,24 +6,24 @@ import type { WriteContext } from '../writes/write-context.ts'
 
 // --- Schemas (specification, section 2) ---
 
-/** A business as nested in a client. The API has no operations on businesses: creating a client creates one. */
+/** The schema of a business inside a client. The API has no operations on businesses: creating a client creates a business. */
 export const BusinessSchema = v.object({
-  id: field.id('biz', 'The business: what `businessId` of a new lead names.'),
+  id: field.id('biz', 'The id of the business: the value of `businessId` for a new lead.'),
   name: field.prose(150, 'The name of the business.', 'Atlas Ceramics'),
-  category: v.nullable(field.prose(80, 'What the business does.', 'Manufacturing')),
-  city: v.nullable(field.prose(80, 'Where the business is.', 'Tunis')),
+  category: v.nullable(field.prose(80, 'The trade of the business.', 'Manufacturing')),
+  city: v.nullable(field.prose(80, 'The city of the business.', 'Tunis')),
   email: v.nullable(
     v.pipe(
       v.string(),
       v.maxLength(254),
-      v.description('Its email address.'),
+      v.description('The email address of the business.'),
       v.examples(['hello@atlas.example']),
     ),
   ),
-  phone: v.nullable(field.prose(30, 'Its phone number, as given.', '+216 71 000 000')),
+  phone: v.nullable(field.prose(30, 'The phone number of the business, as given.', '+216 71 000 000')),
 })
 
-/** The input that creates a business, alone or with its client (specification, section 2, CreateClientInput). */
+/** The schema of the input that creates a business, alone or with a client (specification, section 2, CreateClientInput). */
 export const CreateBusinessInputSchema = v.object({
   name: v.pipe(
     field.text(2, 150),
@@ -31,22 +31,30 @@ export const CreateBusinessInputSchema = v.object({
     v.examples(['Atlas Ceramics']),
   ),
   category: v.exactOptional(
-    v.pipe(field.text(0, 80), v.description('What the business does.'), v.examples(['Manufacturing'])),
+    v.pipe(field.text(0, 80), v.description('The trade of the business.'), v.examples(['Manufacturing'])),
   ),
   city: v.exactOptional(
-    v.pipe(field.text(0, 80), v.description('Where the business is.'), v.examples(['Tunis'])),
+    v.pipe(field.text(0, 80), v.description('The city of the business.'), v.examples(['Tunis'])),
   ),
   email: v.exactOptional(
-    v.pipe(field.email(), v.description('Its email address.'), v.examples(['hello@atlas.example'])),
+    v.pipe(
+      field.email(),
+      v.description('The email address of the business.'),
+      v.examples(['hello@atlas.example']),
+    ),
   ),
   phone: v.exactOptional(
-    v.pipe(field.text(0, 30), v.description('Its phone number, as given.'), v.examples(['+216 71 000 000'])),
+    v.pipe(
+      field.text(0, 30),
+      v.description('The phone number of the business, as given.'),
+      v.examples(['+216 71 000 000']),
+    ),
   ),
 })
 
 // --- Types ---
 
-/** A business as nested in a client: `{ id, name, category, city, email, phone }`, all but the first two nullable. */
+/** A business: `{ id, name, category, city, email, phone }`, all but `id` and `name` nullable. */
 export type Business = v.InferOutput<typeof BusinessSchema>
 /** The validated input of a new business: `name`, and any of `category`, `city`, `email`, `phone`. */
 export type CreateBusinessInput = v.InferOutput<typeof CreateBusinessInputSchema>
@@ -57,7 +65,7 @@ export type CreateBusinessInput = v.InferOutput<typeof CreateBusinessInputSchema
 export const businessEvents = {
   'business.created': eventType(
     'A business was created',
-    'Sent before `client.created` when a client is created: a client brings its business.',
+    'Sent before `client.created` when a client is created, because creating a client creates a business.',
     {
       businessId: field.id('biz', 'The new business.'),
       business: BusinessSchema,
@@ -73,7 +81,7 @@ export interface BusinessStore {
   create(creation: Creation<Business>): Promise<CreationOutcome>
 }
 
-/** Builds a business from its input, with the event of its creation. */
+/** Builds a business from validated input, with the event `business.created`. */
 export function newBusiness(
   input: CreateBusinessInput,
   context: WriteContext,

@@ -10,22 +10,22 @@ import { createRoute, listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
 
-/** A client as the API shows it. */
+/** The schema of a client in the API. */
 export const ClientSchema = v.object({
   id: field.id('cli', 'The client.'),
-  status: field.word('State of the relationship.', 'active', 'inactive'),
-  totalRevenue: field.amount('Revenue so far.', 18250.5),
-  monthlyRevenue: field.amount('Recurring revenue of a month.', 1200),
-  convertedAt: field.timestamp('When the business became a client.'),
+  status: field.word('The state of the relationship.', 'active', 'inactive'),
+  totalRevenue: field.amount('The revenue so far.', 18250.5),
+  monthlyRevenue: field.amount('The recurring revenue of a month.', 1200),
+  convertedAt: field.timestamp('The time at which the business became a client.'),
   business: BusinessSchema,
 })
 
-/** The input that creates a client (specification, section 2, CreateClientInput). */
+/** The schema of the input that creates a client (specification, section 2, CreateClientInput). */
 export const CreateClientInputSchema = CreateBusinessInputSchema
 
 // --- Types ---
 
-/** A client with its business. Revenues are numbers with at most three decimals. */
+/** A client with the nested business. Revenues are numbers with at most three decimals. */
 export type Client = v.InferOutput<typeof ClientSchema>
 /** A validated CreateClientInput: `name`, and any of `category`, `city`, `email`, `phone`. */
 export type CreateClientInput = v.InferOutput<typeof CreateClientInputSchema>
@@ -38,10 +38,10 @@ export type ClientChanges = Partial<Pick<Client, 'status' | 'totalRevenue' | 'mo
 export const clientEvents = {
   'client.created': eventType(
     'A client was created',
-    'The push alternative to polling the list of clients: `client` is enough to upsert by its id.',
+    'The push alternative to polling the list of clients: `client` has all fields for an upsert by `id`.',
     {
       clientId: field.id('cli', 'The new client.'),
-      businessId: field.id('biz', 'Its business.'),
+      businessId: field.id('biz', 'The business of the client.'),
       client: ClientSchema,
     },
   ),
@@ -52,21 +52,21 @@ export const clientEvents = {
 /** The slice of a store for clients. */
 export interface ClientStore {
   /**
-   * Admits the request and, if admitted, reads the newest `limit` clients of the key's organization, newest id first.
+   * Judges the request and, if admitted, reads the newest `limit` clients of the key's organization, newest id first.
    * The page is empty, not null, for an organization without clients.
    */
   admitAndList(request: AdmissionRequest, limit: number): Promise<AdmittedPage<Client>>
 
-  /** Writes the client, its business, the events and the idempotency entry at once or not at all. */
+  /** Writes the client, the business, the events and the idempotency entry at once or not at all. */
   create(creation: Creation<Client>): Promise<CreationOutcome>
 
-  /** Changes a client's status or its revenues. */
+  /** Changes the status or the revenues of a client. */
   change(change: Change<ClientChanges>): Promise<ChangeOutcome<Client>>
 }
 
 // --- Routes (specification, section 4) ---
 
-/** The operations on clients. */
+/** Declares the operations on clients. */
 export function clientRoutes(store: ClientStore): readonly Route[] {
   return [
     listRoute({
@@ -98,7 +98,7 @@ export function clientRoutes(store: ClientStore): readonly Route[] {
   ]
 }
 
-/** Builds a client from its input, with the events of its creation in order: the event of its business comes first. */
+/** Builds a client from validated input, with the events `business.created` and `client.created`, in that order. */
 export function newClient(
   input: CreateClientInput,
   context: WriteContext,

@@ -1,5 +1,5 @@
 /**
- * The currencies of ISO 4217 whose minor unit is not a hundredth. An embedded table, because `Intl` follows usage
+ * The currencies of ISO 4217 with another number of decimals than two. The table is embedded, because `Intl` follows usage
  * rather than the standard, and differs from the standard for seventeen currencies, IQD, COP and HUF among them.
  */
 const MINOR_UNITS: ReadonlyMap<string, number> = new Map([
@@ -9,7 +9,7 @@ const MINOR_UNITS: ReadonlyMap<string, number> = new Map([
   ...['CLF', 'UYW'].map((code) => [code, 4] as const),
 ])
 
-/** Gives the number of decimals of a currency: 3 for TND, 0 for JPY, 2 for EUR. */
+/** Returns the number of decimals of a currency: 3 for TND, 0 for JPY, 2 for EUR. */
 export function minorUnits(currency: string): number {
   return MINOR_UNITS.get(currency) ?? 2
 }

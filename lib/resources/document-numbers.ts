@@ -3,10 +3,10 @@ export interface NumberSeries {
   readonly series: string
 }
 
-/** The number of a new document: given by the host, or the next one of a series, which the store finds. */
+/** The number of a new document: a number that the host gives, or a series of which the store takes the next number. */
 export type NewNumber = string | NumberSeries
 
-/** Names the series of a kind of document in the year of its date, in UTC. */
+/** Names the series of a kind of document for the year of a date, in UTC. */
 export function seriesOf(kind: 'INV' | 'PROP', date: string): NumberSeries {
   return { series: `${kind}-${date.slice(0, 4)}` }
 }

@@ -9,7 +9,7 @@ import { projectEvents } from './projects.ts'
 import { proposalEvents } from './proposals.ts'
 import { supportEvents } from './support.ts'
 
-/** The schemas of `data` for each of the 24 event types (specification, section 6), joined from their owners. */
+/** The schemas of `data` for each of the 24 event types (specification, section 6), joined from the resources. */
 export const eventSchemas = {
   ...clientEvents,
   ...leadEvents,
@@ -21,7 +21,7 @@ export const eventSchemas = {
   ...marketingEvents,
 }
 
-/** One of the 24 types. */
+/** The name of an event type. */
 export type EventType = keyof typeof eventSchemas
 /** The `data` of a type of event. */
 export type EventData<Type extends EventType> = v.InferOutput<(typeof eventSchemas)[Type]>
@@ -29,5 +29,5 @@ export type EventData<Type extends EventType> = v.InferOutput<(typeof eventSchem
 /** Every event type, in the order of the catalogue. */
 export const EVENT_TYPES = Object.keys(eventSchemas) as readonly EventType[]
 
-/** An event as a subscriber receives it: `switch (event.type)` knows the data of each type. */
+/** A received event: in `switch (event.type)` the compiler knows the data of each type. */
 export type Event = { [Type in EventType]: EventEnvelope<Type, EventData<Type>> }[EventType]

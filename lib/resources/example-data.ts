@@ -1,12 +1,12 @@
 import * as v from 'valibot'
 import { type EventType, eventSchemas } from './event-catalogue.ts'
 
-/** Builds the example `data` of an event type from the examples of its schema. */
+/** Builds the example `data` of an event type from the examples of the schema. */
 export function exampleData(type: EventType): unknown {
   return exampleOf(eventSchemas[type])
 }
 
-/** Takes the first example of a schema; a schema without one gets the examples of its parts. */
+/** Takes the first example of a schema; without an example, joins the examples of the schema's fields. */
 function exampleOf(schema: v.GenericSchema): unknown {
   const [example]: readonly unknown[] = v.getExamples(schema)
   if (example !== undefined) return example

@@ -9,12 +9,12 @@ import { listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
 
-/** An invoice as the API shows it. */
+/** The schema of an invoice in the API. */
 export const InvoiceSchema = v.object({
   id: field.id('inv', 'The invoice.'),
-  number: field.prose(64, 'Its number, unique in the organization.', 'INV-2026-0042'),
+  number: field.prose(64, 'The number of the invoice, unique in the organization.', 'INV-2026-0042'),
   status: field.word(
-    'How far it is settled.',
+    'The state of the invoice.',
     'partially_paid',
     'draft',
     'issued',
@@ -23,11 +23,11 @@ export const InvoiceSchema = v.object({
     'void',
   ),
   currency: field.currency(),
-  issueDate: field.timestamp('When it was or will be issued.'),
-  dueDate: field.timestamp('When it is due.'),
-  total: field.money('What is to be paid in all.', '1250.000'),
-  amountPaid: field.money('What has been paid.', '250.000'),
-  amountDue: field.money('What is still to be paid: total less amountPaid.', '1000.000'),
+  issueDate: field.timestamp('The date of issue, past or future.'),
+  dueDate: field.timestamp('The due date.'),
+  total: field.money('The whole amount of the invoice.', '1250.000'),
+  amountPaid: field.money('The amount paid so far.', '250.000'),
+  amountDue: field.money('The amount still to be paid: total less amountPaid.', '1000.000'),
 })
 
 // --- Types ---
@@ -35,10 +35,10 @@ export const InvoiceSchema = v.object({
 /** An invoice. Money is in decimal strings with exactly the currency's decimals; `total = amountPaid + amountDue`. */
 export type Invoice = v.InferOutput<typeof InvoiceSchema>
 
-/** An invoice to be created; the store finds a number of a series. */
+/** An invoice to be created. For a series the store finds the number. */
 export type InvoiceRecord = Omit<Invoice, 'number'> & {
   readonly number: NewNumber
-  /** Decimals of its currency. Default those of ISO 4217. */
+  /** Decimals of the currency. Default: the decimals of ISO 4217. */
   readonly minorUnits?: number
 }
 
@@ -48,10 +48,10 @@ export interface InvoiceChanges extends Partial<Pick<Invoice, 'status' | 'issueD
   readonly isOnlyIfUnpaid?: boolean
 }
 
-/** The reasons for which an invoice is not changed although its status allows the change. */
+/** The reasons for refusing a change of an invoice whose status allows the change. */
 export type InvoiceRefusal = 'paid' | 'due_before_issue'
 
-/** Money that has come in for an invoice. */
+/** Received money for an invoice. */
 export interface Payment {
   /** `pay_<ulid>`. */
   readonly id: string
@@ -61,81 +61,81 @@ export interface Payment {
   readonly receivedAt: string
 }
 
-/** The effect of a payment on its invoice. */
+/** A payment with the effects on the invoice. */
 export interface Settlement {
   readonly payment: Payment
   /** The status of an invoice with nothing left to pay. */
   readonly settledStatus: string
-  /** The next status of an unsettled invoice, by its present one; absent: the status stays. */
+  /** The next status of an unsettled invoice by the present status; for an absent status the status stays. */
   readonly unsettledStatus: Readonly<Record<string, string>>
   /** Published after the change's own events if the payment settles the invoice. */
   readonly settledEvents: readonly EventRecord[]
 }
 
-/** The values that a store renders in the events of a payment, beside the invoice's own fields. */
+/** Values that a store puts into the events of a payment, beside the fields of the invoice. */
 export interface PaymentFacts {
-  /** With exactly the currency's decimals. */
+  /** The amount of the payment, with exactly the currency's decimals. */
   readonly amount: string
 }
 
-/** The value that a store renders in the event of an overdue invoice, beside the invoice's own fields. */
+/** The value that a store puts into the event of an overdue invoice, beside the fields of the invoice. */
 export interface OverdueFacts {
   readonly eventId: string
 }
 
 /** Selects the invoices to be marked overdue. */
 export interface OverdueRequest {
-  /** Null: of all organizations. */
+  /** Null for all organizations. */
   readonly organizationId: string | null
-  /** Due before this moment, ISO 8601; null: before now by the store's clock. */
+  /** The invoices due before this moment, ISO 8601; null for now by the store's clock. */
   readonly asOf: string | null
-  /** Invoices at most, those due for longest first. */
+  /** Greatest number of invoices; the earliest due date comes first. */
   readonly limit: number
-  /** The event of each: a template of the invoice's fields and of {@link OverdueFacts}, whose id the store makes. */
+  /** The event of each invoice: a template of the invoice's fields and of {@link OverdueFacts}. The store makes the id. */
   readonly event: EventRecord
 }
 
 // --- Events (specification, section 6) ---
 
 const invoiceId = field.id('inv', 'The invoice.')
-const number = field.prose(64, 'Its number.', 'INV-2026-0042')
+const number = field.prose(64, 'The number of the invoice.', 'INV-2026-0042')
 
-/** The events of invoices and their payments. */
+/** The events of invoices and payments. */
 export const invoiceEvents = {
-  'invoice.issued': eventType('An invoice was issued', 'From now on the invoice is to be paid.', {
+  'invoice.issued': eventType('An invoice was issued', 'The invoice can be paid from now on.', {
     invoiceId,
     number,
     currency: field.currency(),
-    total: field.money('What is to be paid in all.', '1250.000'),
-    dueDate: field.timestamp('When it is due.'),
+    total: field.money('The whole amount of the invoice.', '1250.000'),
+    dueDate: field.timestamp('The due date.'),
   }),
   'invoice.paid': eventType(
     'An invoice was fully settled',
-    'Sent only when nothing is left to be paid, whatever the number of payments.',
+    'Sent only when the invoice is fully settled, by one payment or several.',
     { invoiceId, number },
   ),
   'invoice.overdue': eventType(
     'An invoice is overdue',
-    'Its due date has passed and `amountDue` is still to be paid.',
+    'The due date has passed, and `amountDue` is still to be paid.',
     {
       invoiceId,
       number,
       currency: field.currency(),
-      amountDue: field.money('What is still to be paid.', '1000.000'),
-      dueDate: field.timestamp('When it was due.'),
+      amountDue: field.money('The amount still to be paid.', '1000.000'),
+      dueDate: field.timestamp('The due date.'),
     },
   ),
   'payment.received': eventType(
     'A payment was received',
-    'One payment for an invoice, and how the invoice stands after it.',
+    'A payment for an invoice, with the amounts of the invoice after the payment.',
     {
       paymentId: field.id('pay', 'The payment.'),
       invoiceId,
       number,
       currency: field.currency(),
-      amount: field.money('What was paid this time.', '250.000'),
-      amountPaid: field.money('What has been paid in all.', '250.000'),
-      amountDue: field.money('What is still to be paid.', '1000.000'),
+      amount: field.money('The amount of this payment.', '250.000'),
+      amountPaid: field.money('The amount paid so far, this payment included.', '250.000'),
+      amountDue: field.money('The amount still to be paid.', '1000.000'),
     },
   ),
 }
@@ -144,23 +144,23 @@ export const invoiceEvents = {
 
 /** The slice of a store for invoices. */
 export interface InvoiceStore {
-  /** As `ClientStore.admitAndList`, for invoices. Money is text with exactly its currency's decimals. */
+  /** Does the same as `ClientStore.admitAndList`, for invoices. Money is text with exactly the currency's decimals. */
   admitAndList(request: AdmissionRequest, limit: number): Promise<AdmittedPage<Invoice>>
 
   /**
-   * Writes the invoice, its events and the idempotency entry at once or not at all, with the next number of its series
-   * unless the record has a number.
+   * Writes the invoice, the events and the idempotency entry at once or not at all, with the given number or the next number
+   * of the given series.
    *
-   * Money is stored with the currency's decimals, and `amountDue` is computed, whatever was passed.
+   * Money is stored with the currency's decimals. The store computes `amountDue` and ignores the given value.
    *
-   * @throws `BusinessApiError` with code `already_exists` when another invoice of the organization has its number,
-   *   `invalid_input` for money finer than the currency's minor unit or more paid than the total
+   * @throws `BusinessApiError` with code `already_exists` if another invoice of the organization has the number; with code
+   *   `invalid_input` for money finer than the currency's minor unit, or if more is paid than the total
    */
   create(creation: Creation<InvoiceRecord>): Promise<NumberedOutcome>
 
   /**
-   * Changes an invoice's status and dates. Refused with the reason `due_before_issue` if the change sets a date and the
-   * invoice would be due before its issue.
+   * Changes an invoice's status and dates. Refused with the reason `due_before_issue` if the change sets a date, and the due
+   * date would be before the issue date.
    */
   change(change: Change<InvoiceChanges>): Promise<ChangeOutcome<Invoice, InvoiceRefusal>>
 
@@ -171,18 +171,18 @@ export interface InvoiceStore {
   pay(change: Change<Settlement>): Promise<ChangeOutcome<Invoice, 'too_fine' | 'overpaid'>>
 
   /**
-   * Gives the status `overdue` to invoices of status `issued` or `partially_paid` that are due: at most `limit` at a
-   * time, each once. Invoices that another transaction is changing are passed over.
+   * Gives the status `overdue` to due invoices with status `issued` or `partially_paid`: at most `limit` in a call, each
+   * invoice once. Invoices that another transaction is changing are skipped.
    *
-   * @returns the invoices that were marked; fewer than the limit: none is left. After a lost answer and a retry of the
-   *   statement, only the invoices of the retry
+   * @returns the marked invoices. Fewer than the limit mean that no due invoice is left. After a lost answer and a retry of
+   *   the statement, only the invoices of the retry
    */
   markOverdue(request: OverdueRequest): Promise<readonly Invoice[]>
 }
 
 // --- Routes (specification, section 4) ---
 
-/** The operations on invoices. */
+/** Declares the operations on invoices. */
 export function invoiceRoutes(store: InvoiceStore): readonly Route[] {
   return [
     listRoute({

@@ -10,25 +10,31 @@ import { createRoute, listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
 
-/** A lead as the API shows it. */
+/** The schema of a lead in the API. */
 export const LeadSchema = v.object({
   id: field.id('lead', 'The lead.'),
-  stage: field.word('Where the lead stands.', 'new', 'contacted', 'qualified', 'proposal', 'won', 'lost'),
+  stage: field.word('The stage of the lead.', 'new', 'contacted', 'qualified', 'proposal', 'won', 'lost'),
   leadScore: v.nullable(
-    v.pipe(v.number(), v.minValue(0), v.maxValue(100), v.description('0 to 100.'), v.examples([62])),
+    v.pipe(
+      v.number(),
+      v.minValue(0),
+      v.maxValue(100),
+      v.description('The score of the lead, from 0 to 100.'),
+      v.examples([62]),
+    ),
   ),
   scoreBand: v.nullable(
-    field.word('cold below a leadScore of 40, warm below 70, else hot.', 'warm', 'cold', 'hot'),
+    field.word('`cold` for a leadScore below 40, `warm` below 70, else `hot`.', 'warm', 'cold', 'hot'),
   ),
-  expectedValue: v.nullable(field.amount('What the deal may be worth.', 9500)),
-  createdAt: field.timestamp('When the lead was created.'),
+  expectedValue: v.nullable(field.amount('The expected value of the deal.', 9500)),
+  createdAt: field.timestamp('The time at which the lead was created.'),
 })
 
-/** The input that creates a lead (specification, section 2, CreateLeadInput). */
+/** The schema of the input that creates a lead (specification, section 2, CreateLeadInput). */
 export const CreateLeadInputSchema = v.object({
   businessId: v.pipe(
     v.string('must be a string, the id of a business of the organization'),
-    // Published and not checked: a longer id is an unknown id, 404 and not 422.
+    // In the document only, and not checked: a longer id is an unknown id, and the answer is 404, not 422.
     v.metadata({ maxLength: 64 }),
     v.description('The id of an existing business of the organization.'),
     v.examples(['biz_01JD8Z6M3Q4T5V6W7X8Y9Z0ABC']),
@@ -45,7 +51,7 @@ export type CreateLeadInput = v.InferOutput<typeof CreateLeadInputSchema>
 /** The fields of a lead that a change can set. */
 export type LeadChanges = Partial<Pick<Lead, 'stage' | 'leadScore' | 'scoreBand'>>
 
-/** The effect of winning a lead on its business. */
+/** A conversion: the lead is won, and the lead's business becomes a client. */
 export interface Conversion {
   /** The new stage of the lead. */
   readonly stage: string
@@ -55,22 +61,22 @@ export interface Conversion {
   readonly clientEvents: readonly EventRecord[]
 }
 
-/** The values that a store renders in the events of a lead's change, beside the lead's own fields. */
+/** Values that a store puts into the events of a lead's change, beside the fields of the lead. */
 export interface LeadFacts {
   readonly businessId: string
   /** The stage before the change. */
   readonly previousStage: string
-  /** Of a conversion that makes a client. */
+  /** The new client, if a conversion makes a client. */
   readonly client?: Client
 }
 
-/** A won lead, with the client that its business has become. */
+/** A won lead, with the client that was made of the lead's business. */
 export interface ConvertedLead {
   readonly lead: Lead
   readonly client: Client
 }
 
-/** A lead as stored, with the business that the API does not show. */
+/** A stored lead, with the id of the business, which the API does not show. */
 export interface LeadRecord {
   readonly lead: Lead
   readonly businessId: string
@@ -82,17 +88,17 @@ export interface LeadRecord {
 export const leadEvents = {
   'lead.created': eventType('A lead was created', '`businessId` tells which business the lead is of.', {
     leadId: field.id('lead', 'The new lead.'),
-    businessId: field.id('biz', 'The business it is of.'),
+    businessId: field.id('biz', 'The business of the lead.'),
     lead: LeadSchema,
   }),
   'lead.stage_changed': eventType(
     'A lead moved to another stage',
-    'Tells the stage it is in now and the one it was in.',
+    'Carries the new stage and the previous stage.',
     {
       leadId: field.id('lead', 'The lead.'),
-      businessId: field.id('biz', 'The business it is of.'),
-      stage: field.word('The stage it is in now.', 'qualified'),
-      previousStage: field.word('The stage it was in.', 'contacted'),
+      businessId: field.id('biz', 'The business of the lead.'),
+      stage: field.word('The new stage.', 'qualified'),
+      previousStage: field.word('The previous stage.', 'contacted'),
     },
   ),
 }
@@ -101,33 +107,33 @@ export const leadEvents = {
 
 /** The slice of a store for leads. */
 export interface LeadStore {
-  /** As `ClientStore.admitAndList`, for leads. */
+  /** Does the same as `ClientStore.admitAndList`, for leads. */
   admitAndList(request: AdmissionRequest, limit: number): Promise<AdmittedPage<Lead>>
 
   /**
-   * Writes the lead, its events and the idempotency entry at once or not at all. `no_business` when the organization
-   * has no business of that id, even if another organization has one; a live idempotency entry is judged first.
-   * Nothing is written then, so the same key may succeed later.
+   * Writes the lead, the events and the idempotency entry at once or not at all. `no_business` if the organization has no
+   * business of that id, even if another organization has a business of that id; a live idempotency entry is judged first.
+   * After `no_business` nothing is written, so the same key may succeed later.
    */
   create(creation: Creation<LeadRecord>): Promise<CreationOutcome | { readonly outcome: 'no_business' }>
 
   /**
-   * Changes a lead. The events are rendered with the lead's fields and with {@link LeadFacts}; a change to the stage that
-   * the lead is in publishes none.
+   * Changes a lead. The events are rendered with the lead's fields and with {@link LeadFacts}; a change to the present stage
+   * publishes no event.
    */
   change(change: Change<LeadChanges>): Promise<ChangeOutcome<Lead>>
 
   /**
-   * Moves a lead to a stage and makes its business a client, unless the business is one. The change's events are those of
-   * the lead, as in `change`. All events are rendered with `lead` and with {@link LeadFacts}; a replay answers
-   * `{ lead, client }`.
+   * Moves a lead to a stage and makes the lead's business a client, unless the business is already a client. `events` of the
+   * change are the events of the lead, as in `change`. All events are rendered with `lead` and with {@link LeadFacts}; a replay
+   * answers `{ lead, client }`.
    */
   convert(change: Change<Conversion>): Promise<ChangeOutcome<ConvertedLead>>
 }
 
 // --- Routes (specification, section 4) ---
 
-/** The operations on leads. */
+/** Declares the operations on leads. */
 export function leadRoutes(store: LeadStore): readonly Route[] {
   return [
     listRoute({
@@ -148,7 +154,7 @@ export function leadRoutes(store: LeadStore): readonly Route[] {
       scope: 'leads:write',
       summary: 'Create a lead from an existing business',
       description:
-        'Creates a lead in stage `new`. A business of another organization is as unknown as none: 404.',
+        'Creates a lead in stage `new`. For an unknown business and for a business of another organization the answer is 404.',
       input: CreateLeadInputSchema,
       inputName: 'CreateLeadInput',
       representation: LeadSchema,
@@ -159,7 +165,7 @@ export function leadRoutes(store: LeadStore): readonly Route[] {
   ]
 }
 
-/** Builds a lead from its input, with the event of its creation. */
+/** Builds a lead from validated input, with the event `lead.created`. */
 export function newLead(
   input: CreateLeadInput & Partial<Pick<Lead, 'leadScore' | 'expectedValue'>>,
   context: WriteContext,
@@ -172,7 +178,7 @@ export function newLead(
     expectedValue: input.expectedValue ?? null,
     createdAt: toTimestamp(context.now),
   }
-  // An id that no store can keep is no business's id; every store can look for the empty id in vain.
+  // No business has an id that cannot be stored, nor the empty id, which every store can look for.
   const businessId = field.isStorable(input.businessId) ? input.businessId : ''
   return {
     record: { lead, businessId },
@@ -181,7 +187,7 @@ export function newLead(
   }
 }
 
-/** Gives the band of a score: cold below 40, warm below 70, else hot; null without a score. */
+/** Returns the band of a score: cold below 40, warm below 70, else hot; null without a score. */
 export function scoreBand(leadScore: number | null): 'cold' | 'warm' | 'hot' | null {
   if (leadScore === null) return null
   if (leadScore < 40) return 'cold'

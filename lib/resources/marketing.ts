@@ -7,14 +7,14 @@ import { eventType } from '../writes/event-envelope.ts'
 // --- Events (specification, section 6) ---
 
 const campaignId = field.prose(64, "The host's campaign.", 'cmp_spring')
-const source = field.prose(200, 'Where the visitor came from.', 'newsletter')
+const source = field.prose(200, 'The origin of the visitor.', 'newsletter')
 const provider = field.word('The advertising platform.', 'google_ads')
 
 function campaign(status: string) {
   return {
     campaignId,
-    name: field.prose(200, 'Its name.', 'Spring offer'),
-    status: field.word('Where it stands now.', status),
+    name: field.prose(200, 'The name of the campaign.', 'Spring offer'),
+    status: field.word('The new status of the campaign.', status),
   }
 }
 
@@ -32,22 +32,22 @@ export const marketingEvents = {
   ),
   'marketing.campaign_paused': eventType(
     'A campaign was paused',
-    'The campaign has stopped for now.',
+    'The campaign has stopped and may be activated again.',
     campaign('paused'),
   ),
   'marketing.campaign_completed': eventType(
     'A campaign was completed',
-    'The campaign has come to its end.',
+    'The campaign has ended.',
     campaign('completed'),
   ),
   'marketing.campaign_submitted': eventType(
     'A campaign was submitted to its provider',
-    'Tells which provider has it.',
+    'The campaign was handed to the provider, which the event names.',
     { ...campaign('submitted'), provider },
   ),
   'marketing.campaign_failed': eventType('A campaign failed', '`reason` tells why.', {
     ...campaign('failed'),
-    reason: field.prose(1000, 'Why it failed.', 'The provider refused the budget.'),
+    reason: field.prose(1000, 'The reason for the failure.', 'The provider refused the budget.'),
   }),
   'marketing.lead_captured': eventType(
     'Marketing captured a lead',
@@ -56,8 +56,8 @@ export const marketingEvents = {
       captureId: field.prose(64, "The host's capture.", 'cap_881'),
       campaignId,
       source,
-      businessId: v.nullable(field.id('biz', 'The business, when one is known.')),
-      leadId: v.nullable(field.id('lead', 'The lead, when one was made.')),
+      businessId: v.nullable(field.id('biz', 'The business, if known.')),
+      leadId: v.nullable(field.id('lead', 'The lead, if a lead was created.')),
     },
   ),
   'marketing.attribution_captured': eventType(
@@ -66,21 +66,21 @@ export const marketingEvents = {
     {
       attributionId: field.prose(64, "The host's attribution.", 'att_17'),
       campaignId,
-      leadId: v.nullable(field.id('lead', 'The lead it is attributed to, when known.')),
+      leadId: v.nullable(field.id('lead', 'The lead of the attribution, if known.')),
       source,
-      medium: field.prose(200, 'By which medium.', 'email'),
-      capturedAt: field.timestamp('When it was captured.'),
+      medium: field.prose(200, 'The medium of the visit.', 'email'),
+      capturedAt: field.timestamp('The time of the capture.'),
     },
   ),
   'marketing.provider_sync_completed': eventType(
     'A sync with a provider was completed',
-    'Tells how many records were read and in which time.',
+    'Carries the number of records, the start and the end of the synchronization.',
     {
       syncId: field.prose(64, "The host's run.", 'syn_204'),
       provider,
-      startedAt: field.timestamp('When it started.'),
-      completedAt: field.timestamp('When it ended.'),
-      records: field.count(0, 'How many records were read.', 318),
+      startedAt: field.timestamp('The start of the synchronization.'),
+      completedAt: field.timestamp('The end of the synchronization.'),
+      records: field.count(0, 'The number of records read.', 318),
     },
   ),
 }

@@ -1,7 +1,7 @@
 /**
- * Formats a decimal string with exactly so many decimals: `('1250', 3)` gives `1250.000`.
+ * Formats a decimal string with a number of decimals: `('1250', 3)` gives `1250.000`.
  *
- * @returns null for what is no decimal, or is finer than that
+ * @returns null for a text that is not a decimal number, and for a number with more decimals
  */
 export function withDecimals(decimal: string, decimals: number): string | null {
   const [, whole, fraction = ''] = /^(\d{1,15})(?:\.(\d+))?$/.exec(decimal) ?? []
@@ -12,7 +12,7 @@ export function withDecimals(decimal: string, decimals: number): string | null {
   return decimals === 0 ? integer : `${integer}.${kept.padEnd(decimals, '0')}`
 }
 
-/** Subtracts two decimal strings of the same number of decimals; null for a result below zero. */
+/** Subtracts two decimal strings with the same number of decimals. Returns null for a result below zero. */
 export function subtract(minuend: string, subtrahend: string, decimals: number): string | null {
   const difference = BigInt(minuend.replace('.', '')) - BigInt(subtrahend.replace('.', ''))
   if (difference < 0n) return null
@@ -20,7 +20,7 @@ export function subtract(minuend: string, subtrahend: string, decimals: number):
   return decimals === 0 ? digits : `${digits.slice(0, -decimals)}.${digits.slice(-decimals)}`
 }
 
-/** Tells whether a number of at most three decimals has no more decimals than its currency. */
+/** Returns true if a number with at most three decimals has no more decimals than the currency. */
 export function isAsFineAs(amount: number, decimals: number): boolean {
   return Number(amount.toFixed(Math.min(3, decimals))) === amount
 }
@@ -30,7 +30,7 @@ export function decimalsOf(decimal: string): number {
   return decimal.split('.')[1]?.length ?? 0
 }
 
-/** Tells whether a decimal string is zero. */
+/** Returns true for a decimal string that is zero. */
 export function isZero(decimal: string): boolean {
   return !/[1-9]/.test(decimal)
 }

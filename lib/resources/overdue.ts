@@ -4,7 +4,7 @@ import { placeholder, type Template } from '../writes/placeholders.ts'
 import type { WriteContext } from '../writes/write-context.ts'
 import type { Invoice, invoiceEvents, OverdueFacts, OverdueRequest } from './invoices.ts'
 
-/** A request to mark invoices overdue, with the event that each of them gets. */
+/** Builds the request to mark invoices overdue, with the template of each invoice's event. */
 export function overdueRequest(
   which: Pick<OverdueRequest, 'organizationId' | 'asOf' | 'limit'>,
   { now }: Pick<WriteContext, 'now'>,

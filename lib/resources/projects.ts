@@ -8,13 +8,13 @@ import { listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
 
-/** A project as the API shows it. */
+/** The schema of a project in the API. */
 export const ProjectSchema = v.object({
   id: field.id('proj', 'The project.'),
-  name: field.prose(200, 'Its name.', 'Showroom relaunch'),
-  status: field.word('Where it stands.', 'active', 'on_hold', 'completed', 'cancelled'),
-  billingType: field.word('How it is billed.', 'fixed', 'hourly', 'retainer'),
-  value: field.amount('What it is worth.', 12000),
+  name: field.prose(200, 'The name of the project.', 'Showroom relaunch'),
+  status: field.word('The state of the project.', 'active', 'on_hold', 'completed', 'cancelled'),
+  billingType: field.word('The way of billing.', 'fixed', 'hourly', 'retainer'),
+  value: field.amount('The value of the project.', 12000),
 })
 
 // --- Types ---
@@ -30,7 +30,7 @@ export type ProjectChanges = Pick<Project, 'status'>
 export const projectEvents = {
   'project.completed': eventType('A project was completed', 'Sent when the project is completed.', {
     projectId: field.id('proj', 'The project.'),
-    name: field.prose(200, 'Its name.', 'Showroom relaunch'),
+    name: field.prose(200, 'The name of the project.', 'Showroom relaunch'),
   }),
 }
 
@@ -38,10 +38,10 @@ export const projectEvents = {
 
 /** The slice of a store for projects. */
 export interface ProjectStore {
-  /** As `ClientStore.admitAndList`, for projects. */
+  /** Does the same as `ClientStore.admitAndList`, for projects. */
   admitAndList(request: AdmissionRequest, limit: number): Promise<AdmittedPage<Project>>
 
-  /** Writes the project, its events and the idempotency entry at once or not at all. */
+  /** Writes the project, the events and the idempotency entry at once or not at all. */
   create(creation: Creation<Project>): Promise<CreationOutcome>
 
   /** Changes a project's status. */
@@ -50,7 +50,7 @@ export interface ProjectStore {
 
 // --- Routes (specification, section 4) ---
 
-/** The operations on projects. */
+/** Declares the operations on projects. */
 export function projectRoutes(store: ProjectStore): readonly Route[] {
   return [
     listRoute({

@@ -9,36 +9,36 @@ import { listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
 
-/** A proposal as the API shows it. */
+/** The schema of a proposal in the API. */
 export const ProposalSchema = v.object({
   id: field.id('prop', 'The proposal.'),
-  number: field.prose(64, 'Its number, unique in the organization.', 'PROP-2026-0007'),
-  title: field.prose(200, 'What it proposes.', 'Website and hosting'),
-  status: field.word('Where it stands.', 'sent', 'draft', 'accepted', 'rejected'),
-  version: field.count(1, 'Counts its revisions from 1.', 2),
-  total: field.amount('One-time price.', 4800),
-  monthlyTotal: field.amount('Price of a month.', 150),
+  number: field.prose(64, 'The number of the proposal, unique in the organization.', 'PROP-2026-0007'),
+  title: field.prose(200, 'The title of the proposal.', 'Website and hosting'),
+  status: field.word('The state of the proposal.', 'sent', 'draft', 'accepted', 'rejected'),
+  version: field.count(1, 'The version of the proposal, from 1; a revision adds 1.', 2),
+  total: field.amount('The one-time price.', 4800),
+  monthlyTotal: field.amount('The price of a month.', 150),
   currency: field.currency(),
 })
 
 // --- Types ---
 
-/** A proposal. `version` counts its revisions from 1; totals are numbers with at most three decimals. */
+/** A proposal. `version` counts the revisions from 1; totals are numbers with at most three decimals. */
 export type Proposal = v.InferOutput<typeof ProposalSchema>
 
-/** A proposal to be created; the store finds a number of a series. */
+/** A proposal to be created. For a series the store finds the number. */
 export type ProposalRecord = Omit<Proposal, 'number'> & {
   readonly number: NewNumber
-  /** Decimals of its currency. Default those of ISO 4217. */
+  /** Decimals of the currency. Default: the decimals of ISO 4217. */
   readonly minorUnits?: number
 }
 
 /** The fields of a proposal that a change can set. */
 export interface ProposalChanges
   extends Partial<Pick<Proposal, 'status' | 'title' | 'total' | 'monthlyTotal' | 'currency'>> {
-  /** Decimals of the currency; with a currency only. */
+  /** Decimals of the currency; used only together with `currency`. */
   readonly minorUnits?: number
-  /** Makes the change a revision: the next version, not signed. */
+  /** Makes the change a revision: the next version, without a signature. */
   readonly isRevision?: boolean
   /** The signature of an accepted proposal. */
   readonly signature?: ProposalSignature
@@ -52,13 +52,13 @@ export interface ProposalSignature {
 
 // --- Events (specification, section 6) ---
 
-/** Each of the four carries the proposal as it is after the change. */
+/** Declares an event of proposals. All four events carry the proposal after the change. */
 function proposalEvent(status: string, summary: string, description: string) {
   return eventType(summary, description, {
     proposalId: field.id('prop', 'The proposal.'),
-    number: field.prose(64, 'Its number.', 'PROP-2026-0007'),
-    version: field.count(1, 'The revision it happened to.', 2),
-    status: field.word('Where it stands now.', status),
+    number: field.prose(64, 'The number of the proposal.', 'PROP-2026-0007'),
+    version: field.count(1, 'The version of the proposal that the event is about.', 2),
+    status: field.word('The new state of the proposal.', status),
     proposal: ProposalSchema,
   })
 }
@@ -68,7 +68,7 @@ export const proposalEvents = {
   'proposal.created': proposalEvent(
     'draft',
     'A proposal was created',
-    'A new proposal, or a new version of one.',
+    'Sent for a new proposal, and for a new version of a proposal.',
   ),
   'proposal.sent': proposalEvent(
     'sent',
@@ -91,24 +91,24 @@ export const proposalEvents = {
 
 /** The slice of a store for proposals. */
 export interface ProposalStore {
-  /** As `ClientStore.admitAndList`, for proposals. */
+  /** Does the same as `ClientStore.admitAndList`, for proposals. */
   admitAndList(request: AdmissionRequest, limit: number): Promise<AdmittedPage<Proposal>>
 
   /**
-   * Writes the proposal, its events and the idempotency entry at once or not at all, with the next number of its series
-   * unless the record has a number.
+   * Writes the proposal, the events and the idempotency entry at once or not at all, with the given number or the next number
+   * of the given series.
    *
-   * @throws `BusinessApiError` with code `already_exists` when another proposal of the organization has its number
+   * @throws `BusinessApiError` with code `already_exists` if another proposal of the organization has the number
    */
   create(creation: Creation<ProposalRecord>): Promise<NumberedOutcome>
 
-  /** Changes a proposal. Refused with the reason `too_fine` if a price would be finer than its currency. */
+  /** Changes a proposal. Refused with the reason `too_fine` if a price would have more decimals than the currency. */
   change(change: Change<ProposalChanges>): Promise<ChangeOutcome<Proposal, 'too_fine'>>
 }
 
 // --- Routes (specification, section 4) ---
 
-/** The operations on proposals. */
+/** Declares the operations on proposals. */
 export function proposalRoutes(store: ProposalStore): readonly Route[] {
   return [
     listRoute({

@@ -9,8 +9,8 @@ import { type EventData, type EventType, eventSchemas } from './event-catalogue.
 /** The slice of a store for events that belong to no record of this library. */
 export interface EventStore {
   /**
-   * Writes an event with one delivery for each matching endpoint: pending, or skipped where the endpoint is disabled. An
-   * event id that exists stands, and nothing is sent again.
+   * Writes an event with one delivery for each matching endpoint: pending, or skipped for a disabled endpoint. If the event id
+   * exists, the first event stands, and nothing is sent again.
    */
   publish(organizationId: string, event: EventRecord): Promise<void>
 }
@@ -21,9 +21,9 @@ export interface EventStore {
 const EVENT_ID = /^[!-~]{1,64}$/
 
 /**
- * Builds an event of a host's data. Fields that its type does not have are left out.
+ * Builds an event from a host's data. Fields that the event type does not have are left out.
  *
- * @param id the host's own, so that publishing twice publishes once
+ * @param id the host's id of the event: a second publication with the same id changes nothing
  * @throws `BusinessApiError` with code `invalid_event` naming each wrong field, and repeating no value
  */
 export function checkEvent<Type extends EventType>(

@@ -5,22 +5,22 @@ import type { Creation, CreationOutcome } from '../writes/creation.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
 import type { WriteContext } from '../writes/write-context.ts'
 
-/** The declaration of an operation by its resource: enough to serve the operation and to describe it in the OpenAPI document. */
+/** The declaration of an operation by a resource, for serving the operation and for the OpenAPI document. */
 interface Declaration {
   readonly path: string
   readonly operationId: string
   readonly tag: string
-  /** The one scope that a key needs (specification, section 4). */
+  /** The scope that a key needs (specification, section 4). */
   readonly scope: Scope
   readonly summary: string
   readonly description: string
-  /** The schema of a record as the operation answers it. */
+  /** The schema of a record in the answer. */
   readonly representation: v.GenericSchema
   /** The name of that schema in the document. */
   readonly representationName: string
 }
 
-/** `GET`: the newest records as one page. */
+/** `GET`: the newest records as a page. */
 export interface ListRoute extends Declaration {
   readonly method: 'GET'
   /** Reads at most `limit` records for the key that `request` names. */
@@ -33,11 +33,11 @@ export interface CreateRoute extends Declaration {
   readonly input: v.GenericSchema
   /** The name of the input's schema in the document. */
   readonly inputName: string
-  /** Prepares the record, the events and the answer for an input that has passed its schema. Writes nothing. */
+  /** Prepares the record, the events and the answer for validated input. Writes nothing. */
   prepare(input: unknown, context: WriteContext): PreparedCreation
 }
 
-/** A creation that waits only for the organization and the idempotency key of its request. */
+/** A prepared creation. Only the organization and the idempotency key of the request are missing. */
 export interface PreparedCreation {
   /** The `data` of the answer. */
   readonly representation: unknown

@@ -9,18 +9,22 @@ const ticketId = field.prose(64, "The host's ticket.", 'tic_1042')
 
 /** The events of support. */
 export const supportEvents = {
-  'support.ticket_created': eventType('A support ticket was opened', 'Tells its subject and its status.', {
-    ticketId,
-    subject: field.prose(500, 'What it is about.', 'Cannot download my invoice'),
-    status: field.word('Where it stands.', 'open'),
-  }),
-  'support.ticket_status_changed': eventType(
-    'A support ticket changed its status',
-    'Tells the status it has now and the one it had.',
+  'support.ticket_created': eventType(
+    'A support ticket was opened',
+    'Carries the subject and the status of the ticket.',
     {
       ticketId,
-      status: field.word('Where it stands now.', 'resolved'),
-      previousStatus: field.word('Where it stood.', 'open'),
+      subject: field.prose(500, 'The subject of the ticket.', 'Cannot download my invoice'),
+      status: field.word('The status of the ticket.', 'open'),
+    },
+  ),
+  'support.ticket_status_changed': eventType(
+    'A support ticket changed its status',
+    'Carries the new status and the previous status.',
+    {
+      ticketId,
+      status: field.word('The new status.', 'resolved'),
+      previousStatus: field.word('The previous status.', 'open'),
     },
   ),
 }

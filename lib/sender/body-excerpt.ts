@@ -3,7 +3,7 @@ import { StringDecoder } from 'node:string_decoder'
 /** The part of an answer's body that is read and kept, in bytes. */
 export const EXCERPT_MAX_BYTES = 4096
 
-/** Control characters except tab and line ends: PostgreSQL takes no NUL, and a terminal obeys several others. */
+/** Control characters except tab and line ends: PostgreSQL takes no NUL, and a terminal obeys several other control characters. */
 const CONTROL_CHARACTER = /(?![\t\n\r])\p{Cc}/gu
 
 /**

@@ -13,13 +13,13 @@ export interface ConnectionPool {
   /** Gives a connection back, open or closed. */
   giveBack(connection: Connection): void
   /**
-   * Closes idle connections at once and other connections when they are given back. Resolves when every connection is
-   * closed. Called once.
+   * Closes idle connections at once, and busy connections after their attempts. Resolves when every connection is closed. Called
+   * once.
    */
   close(): Promise<void>
 }
 
-/** The connections to one origin. */
+/** The connections to an origin. */
 interface OriginState {
   /** Idle or taken. */
   size: number
@@ -35,7 +35,7 @@ interface OriginState {
 const MAX_IDLE = 512
 
 /**
- * Keeps connections open from one attempt to the next. An origin without connections is forgotten, because endpoints
+ * Keeps connections open between attempts. An origin without connections is forgotten, because endpoints
  * come and go by the thousands.
  *
  * @param open makes a connection to an origin

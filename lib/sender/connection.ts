@@ -35,12 +35,12 @@ export interface Answer {
   readonly chunks: readonly Uint8Array[]
 }
 
-/** A connection that stays open from one exchange to the next. The first exchange opens it. */
+/** A connection that stays open from one exchange to the next. The first exchange opens the connection. */
 export interface Connection {
   readonly origin: string
   /** True if a further exchange finds the connection open. */
   readonly isOpen: boolean
-  /** Makes one exchange; never two at once. Rejects with a {@link SendError} only. */
+  /** Makes an exchange; never two at once. Rejects with a {@link SendError} only. */
   exchange(exchange: Exchange): Promise<Answer>
   /** Closes the connection. Resolves when the connection is closed. */
   destroy(): Promise<void>
@@ -50,8 +50,8 @@ export interface Connection {
 export type OpenConnection = (origin: string, onClosed: () => void) => Connection
 
 /**
- * The life of an idle connection in milliseconds, if the other side announces none: Node and uvicorn close idle
- * connections after 5 s.
+ * The life of an idle connection in milliseconds, unless the other side announces a time: Node and uvicorn close idle connections
+ * after 5 s.
  */
 const KEEP_ALIVE_MS = 4000
 /**
@@ -65,7 +65,7 @@ const KEEP_ALIVE_MAX_MS = 30_000
  */
 const KEEP_ALIVE_MARGIN_MS = 1000
 
-/** Answers with a 1xx status before the answer itself. One or two are usual. */
+/** Answers with a 1xx status before the answer itself. A real server sends one or two. */
 const INTERIM_ANSWERS_MAX = 16
 
 const CLIENT_OPTIONS: Client.Options = {

@@ -1,6 +1,6 @@
 import { INTERRUPTED, SendError, TIMEOUT } from './send-error.ts'
 
-/** The end of an attempt from outside, at any moment: by its time limit or by its caller. */
+/** The end of an attempt from outside, at any moment: by the time limit or by the caller. */
 export interface Deadline {
   /** Sets the action at the end, run at once if the deadline has passed. Replaces the previous action. */
   onEnd(stop: (error: SendError) => void): void

@@ -49,15 +49,15 @@ export interface AddressGuard {
 const SOCKET_OPTIONS = {
   noDelay: true,
   autoSelectFamily: true,
-  // Node abandons an address when it tries the next, by default after 250 ms: too early for the far side of the earth,
-  // and for a lost first packet, which is sent again after a second.
+  // Node abandons an address when it tries the next, by default after 250 ms: too early for the far side of the earth, and for a
+  // lost first packet, because the system repeats the packet after a second.
   autoSelectFamilyAttemptTimeout: 2000,
 }
 
 /**
- * Opens a connection to an allowed address. The addresses that the socket itself will use are judged, never the
- * addresses of an earlier look-up: a name that is resolved a second time may have other addresses by then. The address
- * at the other end is judged once more, before a byte is written.
+ * Opens a connection to an allowed address. The addresses that the socket itself will use are judged, never the addresses of an
+ * earlier look-up: a name that is resolved a second time may have other addresses by then. The remote address is judged once
+ * more, before a byte is written.
  *
  * @returns the connection, so that dialling can be stopped; `undefined` if the address was refused before dialling
  */
@@ -113,7 +113,7 @@ function once(done: DialResult): DialResult {
   }
 }
 
-/** Resolves a name to all its addresses, which the socket tries one after the other. */
+/** Resolves a name to all addresses; the socket tries the addresses in turn. */
 async function vet(hostname: string, guard: AddressGuard): Promise<LookupAddress[]> {
   const addresses = await guard.resolve(hostname).catch((error) => {
     const verdict = guard.judgeUnresolved(hostname, error)
@@ -149,7 +149,7 @@ function judgeAll(
   return verdict.allowed ? null : new SendError(DESTINATION_REFUSED, `${host}: ${verdict.detail}`)
 }
 
-/** Milliseconds after which a look-up counts as lost: by then no attempt can be waiting for it. */
+/** Milliseconds after which a look-up counts as lost, because no attempt can still be waiting. */
 const LOST_AFTER_MS = 10_000
 
 /**

@@ -5,7 +5,7 @@ import { INVALID_RESPONSE, SendError } from './send-error.ts'
 
 /** A TCP connection with a limit on the amount and the speed of reading: as much as an answer to a webhook needs. */
 export interface MeteredSocket {
-  /** The connection itself: for its events and its end, never for its data. */
+  /** The connection itself, for events and for closing, never for data. */
   readonly socket: Socket
   /** The connection's data, for HTTP or for TLS. Closes together with the socket. */
   readonly stream: Duplex

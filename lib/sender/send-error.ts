@@ -4,7 +4,7 @@ export const TIMEOUT = 'timeout'
 /** Nothing listens there. */
 export const CONNECTION_REFUSED = 'connection_refused'
 
-/** The other side ended the connection before its answer was complete. */
+/** The other side ended the connection before the answer was complete. */
 export const CONNECTION_RESET = 'connection_reset'
 
 /** No connection came about for another reason: no route, no free socket on this side. */
@@ -22,7 +22,7 @@ export const TLS_FAILED = 'tls_failed'
  */
 export const DESTINATION_REFUSED = 'destination_not_allowed'
 
-/** A header with a line break or a character outside Latin-1, which HTTP cannot carry. Nothing was sent. */
+/** HTTP cannot carry a header with a line break or a character outside Latin-1. Nothing was sent. */
 export const INVALID_REQUEST = 'invalid_request'
 
 /**

@@ -27,11 +27,11 @@ export interface WebhookSenderOptions extends DestinationOptions {
    * resolves as the system does.
    */
   lookup?: Lookup | undefined
-  /** Certificate authorities to trust, in PEM, instead of the authorities that Node trusts. Default: those of Node. */
+  /** Certificate authorities to trust, in PEM, instead of the authorities that Node trusts. Default: Node's authorities. */
   ca?: string | readonly string[] | undefined
 }
 
-/** The options with their defaults, checked. */
+/** The checked options with the defaults filled in. */
 export interface ResolvedSenderOptions {
   readonly destinations: DestinationRules
   readonly timeoutMs: number

@@ -1,6 +1,6 @@
 /**
- * Loads undici, which most hosts never need. The name stands in a plain `import()`: bundlers and tracers of files
- * (webpack, Turbopack, esbuild, Next.js' standalone output) include only modules with a literal name.
+ * Loads undici on demand, because most hosts never need undici. The name stands in a plain `import()`: bundlers and tracers of
+ * files (webpack, Turbopack, esbuild, Next.js' standalone output) include only modules with a literal name.
  *
  * @throws Error when undici is not installed
  */

@@ -11,12 +11,12 @@ export const ABILITIES = [
   'audit:read',
 ] as const
 
-/** One of {@link ABILITIES}. */
+/** The name of a right: an entry of {@link ABILITIES}. */
 export type Ability = (typeof ABILITIES)[number]
 
 /** The person behind a request, as the host's own session knows that person. */
 export interface Access {
-  /** The organization whose settings are shown: never taken from the request by the page. */
+  /** The organization of the settings. The page never takes an organization from the request. */
   readonly organizationId: string
   /** Shown above the navigation. Default nothing. */
   readonly organizationName?: string | undefined
@@ -34,7 +34,7 @@ export interface Access {
   readonly nonce?: string | undefined
 }
 
-/** An access that was checked, with its defaults. */
+/** A checked access with the defaults filled in. */
 export interface ResolvedAccess {
   readonly organizationId: string
   readonly organizationName: string
@@ -85,7 +85,7 @@ function isText(text: unknown, max: number): text is string {
   return typeof text === 'string' && text !== '' && text.length <= max
 }
 
-// A locale or a time zone may come from a browser, so a wrong one costs its use and not the page.
+// A locale or a time zone may come from a browser, so a wrong value gives the default and not an error.
 
 function isLocale(locale: string): boolean {
   try {

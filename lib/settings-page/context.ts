@@ -23,7 +23,7 @@ export interface Context {
   readonly newId: Ids
   /** Null without option `api`. */
   readonly reference: (() => Reference) | null
-  /** Returns a path of the page with its mount path: `link('/keys', { show: 'all' })`. */
+  /** Returns a path of the page with the mount path in front: `link('/keys', { show: 'all' })`. */
   link(path: string, query?: Readonly<Record<string, string | null | undefined>>): string
 }
 
@@ -37,7 +37,7 @@ export interface Page {
   readonly content: Content
   /** Default 200. */
   readonly status?: number
-  /** A path of the page that this one is below, with its words. */
+  /** The link to the page above: the path and the words. */
   readonly up?: { readonly href: string; readonly text: string }
   /** Acts on the subject of the page, beside the heading. */
   readonly acts?: Content
@@ -58,5 +58,5 @@ export interface Download {
 /** The answer of a screen. */
 export type Screen = Page | Redirect | Download
 
-/** Answers one kind of request. */
+/** Answers the requests of a route. */
 export type Show = (context: Context) => Screen | Promise<Screen>

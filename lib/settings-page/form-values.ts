@@ -1,6 +1,6 @@
 import type { FormFields } from '../http/body.ts'
 
-/** Returns the first value of a field, without white space around it; empty when absent. */
+/** Returns the first value of a field without surrounding white space; empty when absent. */
 export function textOf(form: FormFields, name: string): string {
   return form.get(name)?.[0]?.trim() ?? ''
 }
@@ -20,7 +20,7 @@ export function textsOf(form: FormFields, name: string): readonly string[] {
   return form.get(name) ?? []
 }
 
-/** Returns the value of a field if it is one of `choices`, else null. */
+/** Returns the value of a field if `choices` has that value, else null. */
 export function choiceOf<Choice extends string>(
   form: FormFields,
   name: string,

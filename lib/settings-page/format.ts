@@ -2,7 +2,7 @@ import { type Html, html } from './html.ts'
 
 /** Dates and numbers in the language and time zone of the person. */
 export interface Format {
-  /** Shows a moment; the browser adds how long ago it was. */
+  /** Shows a moment. The browser's script adds the time that has passed since. */
   time(iso: string): Html
   /** Shows a moment as text. */
   date(iso: string): string
@@ -11,7 +11,7 @@ export interface Format {
   number(value: number): string
 }
 
-/** @param timeZone an IANA name, which is said with every time */
+/** @param timeZone an IANA name, shown with every time */
 export function createFormat(locale: string, timeZone: string): Format {
   const dates = new Intl.DateTimeFormat(locale, {
     year: 'numeric',

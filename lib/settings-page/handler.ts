@@ -27,7 +27,7 @@ const NO_ACCESS: ResolvedAccess = {
   organizationId: '',
 }
 
-/** A request on its way through the handler. */
+/** The state of a request in the handler. */
 interface Exchange {
   readonly request: ApiRequest
   readonly received: Received
@@ -67,7 +67,7 @@ export function createHandler(settings: DeveloperSettings, options: ResolvedOpti
     const given = await options.authorize(toPageRequest(request, received))
     if (given === null || given === undefined) throw new Refusal(401, 'signed out')
     if ('redirect' in given) {
-      // A form that the browser's script sends would follow to a page that is no answer to it.
+      // The browser's script would follow a redirect and show a page that does not answer the form.
       if (request.header('x-ba-enhanced') !== undefined) throw new Refusal(401, 'signed out')
       return redirectReply(readRedirect(given.redirect), replyContext(exchange))
     }

@@ -9,8 +9,8 @@ export interface Html {
 export type Content = Html | string | number | false | null | undefined | readonly Content[]
 
 /**
- * Builds markup. Every value that is not markup is escaped, for elements and for quoted attributes alike, and control and
- * direction characters in it are made visible: text of others could otherwise pass for other text.
+ * Builds markup. Every value that is not markup is escaped, for elements and for quoted attributes alike. Control and
+ * direction characters of the value are made visible, because foreign text could otherwise look like another text.
  */
 export function html(strings: TemplateStringsArray, ...values: readonly Content[]): Html {
   let markup = strings[0] ?? ''

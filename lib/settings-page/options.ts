@@ -6,7 +6,7 @@ import type { Access } from './access.ts'
 import type { Translations } from './texts.ts'
 import { compileTheme, type Theme } from './theme.ts'
 
-/** A request as `authorize` sees it. */
+/** The request in the form that `authorize` receives. */
 export interface PageRequest<Raw = unknown> {
   readonly method: string
   /** Path and query as sent. */
@@ -21,13 +21,13 @@ export interface PageRequest<Raw = unknown> {
   header(name: string): string | undefined
 }
 
-/** The parts of a page for a host's own document. All of them are markup and escaped already. */
+/** The parts of a page for a host's own document. All parts are markup and escaped already. */
 export interface LayoutParts {
   /** The text of `<title>`. */
   readonly title: string
   /** The tags for `<head>`: title, stylesheet and script. */
   readonly head: string
-  /** The content for `<body>`: one element. */
+  /** The content for `<body>`: a single element. */
   readonly body: string
   /** The value of `lang`. */
   readonly lang: string
@@ -49,7 +49,7 @@ export interface SettingsPageOptions {
     // biome-ignore lint/suspicious/noExplicitAny: the host knows its own framework's request
     request: PageRequest<any>,
   ): Access | { readonly redirect: string } | null | Promise<Access | { readonly redirect: string } | null>
-  /** The mount path: `/settings/developer`. May be left out under Express, which tells its mount path. Default the root. */
+  /** The mount path: `/settings/developer`. Not needed under Express, whose requests carry the mount path. Default the root. */
   basePath?: string | undefined
   /** The handler of `createBusinessApi`: its description becomes the reference and the examples. Default no reference. */
   api?: { describe(): object } | undefined
@@ -57,9 +57,9 @@ export interface SettingsPageOptions {
   theme?: Theme | undefined
   /** Translations by language: `{ fr: { 'API keys': 'Clés API' } }`. Default English alone. */
   texts?: Readonly<Record<string, Translations>> | undefined
-  /** Builds the document around the page, in the host's own frame. Default a document of its own. */
+  /** Builds the document around the page, in the host's own frame. Default the built-in document. */
   layout?: ((parts: LayoutParts) => string) | undefined
-  /** The URL of one more stylesheet, of the page's own origin. Default none. */
+  /** The URL of a further stylesheet on the page's own origin. Default none. */
   stylesheet?: string | undefined
   /** The pages that may show this page in a frame: `self` for those of the same origin. Default `none`. */
   frameAncestors?: 'none' | 'self' | undefined
@@ -68,17 +68,17 @@ export interface SettingsPageOptions {
    * that changes `Host`: `https://app.example.com`. Default none.
    */
   origins?: readonly string[] | undefined
-  /** pino, or anything of its call form. `false` mutes. Default: warnings and errors to stderr. */
+  /** pino, or a logger with the same call form. `false` mutes. Default: warnings and errors to stderr. */
   logger?: Logger | false | undefined
-  /** Hears every failure that a person saw only as 500 or 503. A throw of its own is logged and dropped. */
+  /** Called with every failure that a person saw only as 500 or 503. An error thrown by the callback is logged and dropped. */
   onError?: ((error: unknown, context: ErrorContext) => void) | undefined
   /** Milliseconds since 1970 in UTC, for relative times and expiries. Default `Date.now`. */
   clock?: Clock | undefined
-  /** Makes the ids of requests and of what forms create. Default monotonic ULIDs. */
+  /** Makes the ids of requests and of the records that forms create. Default monotonic ULIDs. */
   ids?: Ids | undefined
 }
 
-/** The options with their defaults, checked. */
+/** The checked options with the defaults filled in. */
 export interface ResolvedOptions {
   readonly authorize: SettingsPageOptions['authorize']
   readonly basePath: string | undefined

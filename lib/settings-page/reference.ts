@@ -1,4 +1,4 @@
-/** A schema of the OpenAPI document, as far as the reference shows it. */
+/** The members of an OpenAPI schema that the reference shows. */
 export interface Schema {
   readonly $ref?: string
   readonly type?: string | readonly string[]
@@ -52,11 +52,11 @@ export interface Operation {
   readonly answers: readonly (readonly [status: string, answer: Answer])[]
 }
 
-/** The API's own description, from which the reference and the examples are made. */
+/** The API's OpenAPI document, the source of the reference and of the examples. */
 export interface Reference {
   /** The OpenAPI document as text. */
   readonly text: string
-  /** The URL of the API without a slash at its end. */
+  /** The URL of the API without a trailing slash. */
   readonly server: string
   readonly description: string
   readonly operations: readonly Operation[]
@@ -65,11 +65,11 @@ export interface Reference {
   resolve(schema: Schema): Schema
 }
 
-/** @param api the handler that describes itself; undefined: there is no reference */
+/** @param api the API's handler, which returns the OpenAPI document; undefined: there is no reference */
 export function createReference(api: { describe(): object } | undefined): (() => Reference) | null {
   if (api === undefined) return null
   let reference: Reference | undefined
-  // Built by the first page that needs it.
+  // The first page that needs the reference builds it.
   return () => {
     reference ??= readReference(api.describe() as Document)
     return reference

@@ -1,6 +1,6 @@
 import type { ApiReply } from '../http/message.ts'
 
-/** The parts of a reply that its request and the options decide. */
+/** The parts of a reply that depend on the request and on the options. */
 export interface ReplyContext {
   readonly requestId: string
   readonly csp: string
@@ -46,7 +46,7 @@ export function downloadReply(
   }
 }
 
-/** A file whose path names its content, so that any cache may keep it. */
+/** A file that any cache may keep, because the path changes with the content. */
 export function assetReply(type: string, body: string): ApiReply {
   return {
     status: 200,

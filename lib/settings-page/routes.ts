@@ -27,12 +27,12 @@ export interface Route {
   readonly show: Show
 }
 
-/** The route of a request, with the ids of its path. */
+/** The route of a request, with the ids in the path. */
 export interface FoundRoute extends Route {
   readonly params: Readonly<Record<string, string>>
 }
 
-/** A path that other methods have. */
+/** A path that exists for other methods only. */
 export interface WrongMethod {
   readonly allow: string
 }
@@ -98,7 +98,7 @@ const PATTERNS = ROUTES.map((route) => ({
   pattern: new RegExp(`^${route.path.replace(':id', '(?<id>[\\w-]{1,64})')}$`),
 }))
 
-/** Finds the route of a request; null for a path that has none. The first route in the table wins. */
+/** Finds the route of a request; null for an unknown path. The first match in the table wins. */
 export function findRoute(method: string, path: string): FoundRoute | WrongMethod | null {
   const sought = method === 'HEAD' ? 'GET' : method
   const matching = PATTERNS.filter(({ pattern }) => pattern.test(path))

@@ -1,21 +1,21 @@
-/** The forms of a counted text by the plural categories of its language; `{0}` is the count. */
+/** The forms of a counted text by the plural categories of the language; `{0}` is the count. */
 export type PluralForms = Readonly<Partial<Record<Intl.LDMLPluralRule, string>> & { readonly other: string }>
 
-/** Translations of one language, by the English text: `{ 'Revoke {0}': 'Révoquer {0}' }`. Missing texts stay English. */
+/** The translations of a language by the English text: `{ 'Revoke {0}': 'Révoquer {0}' }`. Missing texts stay English. */
 export type Translations = Readonly<Record<string, string | PluralForms>>
 
-/** The page's words in one language. */
+/** The texts of the page in a language. */
 export interface Texts {
   /** Translates a template: `` t`Revoke ${name}` `` looks for `Revoke {0}`. */
   (strings: TemplateStringsArray, ...values: readonly (string | number)[]): string
-  /** Translates a counted text, which is looked for by its English plural: `{0} deliveries`. */
+  /** Translates a counted text. The key of the translation is the English plural: `{0} deliveries`. */
   count(count: number, one: string, other: string): string
 }
 
 /**
  * Creates the words of a language.
  *
- * @param locale a BCP 47 tag: `fr-CA`, whose translations are those of `fr-CA`, else of `fr`
+ * @param locale a BCP 47 tag: `fr-CA` takes the translations of `fr-CA`, else of `fr`
  */
 export function createTexts(locale: string, all: Readonly<Record<string, Translations>>): Texts {
   const language = locale.split('-', 1)[0] ?? locale

@@ -68,9 +68,9 @@ const DARK: Colours = {
 const NAMES = Object.keys(LIGHT) as readonly (keyof ThemeColours)[]
 
 /**
- * Compiles a theme to rules that set its tokens.
+ * Compiles a theme to CSS rules that set the tokens.
  *
- * @throws `TypeError` for a value that is no colour, length or font, and for colours that cannot be read on one another
+ * @throws `TypeError` for a value that is no colour, length or font, and for a text colour without enough contrast
  */
 export function compileTheme({ mode = 'auto', light = {}, dark = {}, radius, font }: Theme): string {
   if (!['auto', 'light', 'dark'].includes(mode)) refuse('mode', "'auto', 'light' or 'dark'")

@@ -88,16 +88,15 @@ export interface DeliverySettings {
   redeliver(organizationId: string, deliveryId: string, options?: Acting): Promise<DeliveryDetails>
 
   /**
-   * Sends all dead-lettered and skipped deliveries until now again, newest first, each once. Deliveries of removed
-   * endpoints are passed over. Deliveries of disabled endpoints would be skipped again, so enable the endpoint first.
-   * After a failure halfway the recovered deliveries stay recovered, and another call recovers the rest. A whole
-   * recovery leaves one audit entry.
+   * Sends all dead-lettered and skipped deliveries until now again, newest first, each once. Deliveries of removed endpoints are
+   * passed over. Deliveries of disabled endpoints would be skipped again, so enable the endpoint first. After a failure halfway
+   * the recovered deliveries stay recovered, and another call recovers the rest. A whole recovery leaves a single audit entry.
    *
    * @returns the number of recovered deliveries
    */
   recover(organizationId: string, options?: RecoveryOptions): Promise<{ recovered: number }>
 
-  /** Recovers a part as `recover` does, for callers that must answer soon. Each part leaves one audit entry. */
+  /** Recovers a part as `recover` does, for callers that must answer soon. Each part leaves an audit entry. */
   recoverPart(organizationId: string, options?: RecoveryPartOptions): Promise<RecoveryPart>
 
   /**
@@ -172,7 +171,7 @@ const readRecoverPart = defineCall('Cannot recover deliveries', {
 
 /** The states that can be recovered: not received by the subscriber, and not cancelled by an administrator. */
 export const RECOVERABLE: readonly DeliveryState[] = ['dead_lettered', 'skipped']
-/** The most rows that one statement locks. */
+/** Rows that a statement locks at most. */
 const RECOVERY_BATCH = 1000
 
 /** Creates the calls on the delivery log for administrators. */
@@ -234,15 +233,17 @@ export function createDeliverySettings(
       return store.deliveries.count(owner, filter, COUNT_MAX)
     },
 
-    async cancel(organizationId, deliveryId, options) {
-      const call = readCancel(organizationId, { ...options, deliveryId })
-      const { organizationId: owner, action } = call
-      const { deliveryId: id } = call.input
-      const { entry } = audited(makeEntry, call, 'delivery.cancelled', id)
-      const isCancelled = await store.deliveries.cancel(owner, id, entry)
-      const delivery = found(await store.deliveries.get(owner, id), action)
+    async cancel(organizationId, id, options) {
+      const call = readCancel(organizationId, { ...options, deliveryId: id })
+      const { deliveryId } = call.input
+      const request = audited(makeEntry, call, 'delivery.cancelled', deliveryId)
+      const isCancelled = await store.deliveries.cancel({ ...request, deliveryId })
+      const delivery = found(await store.deliveries.get(call.organizationId, deliveryId), call.action)
       if (isCancelled) return delivery
-      throw new BusinessApiError(INVALID_STATE, `${action} as the delivery is ${STATE_WORDS[delivery.state]}`)
+      throw new BusinessApiError(
+        INVALID_STATE,
+        `${call.action} as the delivery is ${STATE_WORDS[delivery.state]}`,
+      )
     },
   }
 }

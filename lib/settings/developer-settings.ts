@@ -28,9 +28,9 @@ export interface DeveloperSettingsOptions extends SecretSealingOptions, Destinat
   keyPrefix?: string | undefined
   /** The same prefix as the delivery loop's: an endpoint's own headers may not begin with it. Default `X-SERVICE`. */
   headerPrefix?: string | undefined
-  /** API keys in force of one organization at most; rotations may double their number for their overlap. Default 100. */
+  /** API keys in force of an organization at most; rotations may double the number for the overlap. Default 100. */
   maxApiKeys?: number | undefined
-  /** Webhook endpoints of one organization at most, paused and disabled endpoints included. Default 50. */
+  /** Webhook endpoints of an organization at most, paused and disabled endpoints included. Default 50. */
   maxEndpoints?: number | undefined
   /**
    * Resolves names when an endpoint is registered. Default: the look-up of the `sender`; without a sender
@@ -67,15 +67,15 @@ export interface DeveloperSettings {
   readonly secrets: SecretSettings
   readonly audit: AuditSettings
   readonly overview: OverviewSettings
-  /** What the options make possible, for pages that offer the calls. */
+  /** The calls that the options make possible, for pages that offer these calls. */
   readonly capabilities: Capabilities
 }
 
-/** What the options of `createDeveloperSettings` make possible. */
+/** The calls that the options of `createDeveloperSettings` make possible. */
 export interface Capabilities {
-  /** Whether `endpoints.sendTest` can send: there is a `sender`. */
+  /** True with a `sender`: `endpoints.sendTest` can send. */
   readonly tests: boolean
-  /** Whether signing secrets can be stored: there are `secretKeys`, or `allowPlaintextSecrets`. */
+  /** True with `secretKeys` or `allowPlaintextSecrets`: signing secrets can be stored. */
   readonly signing: boolean
   /** The beginning of the names of the service's headers: `X-SERVICE`. */
   readonly headerPrefix: string

@@ -61,7 +61,7 @@ export function createHeaderSchemas(headerPrefix: string): {
     )
   }
 
-  // Not a record of valibot, which drops names such as `constructor`.
+  // Not a record of valibot, because valibot drops names such as `constructor`.
   const HeadersSchema = v.pipe(
     v.custom<HeaderValues>(
       (value) => isObject(value) && areHeaders(Object.values(value)) && areNames(Object.keys(value)),

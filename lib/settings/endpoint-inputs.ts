@@ -37,14 +37,14 @@ export async function checkUrl(judge: JudgeUrl, url: string, action: string): Pr
   })
 }
 
-/** The input of calls about one endpoint. */
+/** The input of calls about an endpoint. */
 const REF = { endpointId: IdSchema }
 
 /** Reads the input of `list`. */
 export const readList = defineCall('Cannot list webhook endpoints', {})
 
 /**
- * Defines a call about one endpoint without further fields.
+ * Defines a call about an endpoint without further fields.
  *
  * @param verb the verb of the call, for messages: `pause`
  */

@@ -17,7 +17,7 @@ export interface ResealOptions {
   readonly after?: EndpointRef | null | undefined
 }
 
-/** The counts of one part of the work. */
+/** The counts of a part of the work. */
 export interface ResealReport {
   /** Endpoints examined. */
   readonly examined: number

@@ -4,7 +4,7 @@ import { isIPv4, isIPv6 } from 'node:net'
 export interface AddressRange {
   /** `10.0.0.0/8`, `fc00::/7`. */
   readonly cidr: string
-  /** The purpose of the range, as the registry names it. */
+  /** The purpose of the range, in the words of the registry. */
   readonly purpose: string
   readonly family: 4 | 6
   readonly first: bigint
@@ -101,7 +101,7 @@ export function parseAddress(text: string): ParsedAddress | undefined {
   return undefined
 }
 
-/** The eight groups of an IPv6 address in hexadecimal. */
+/** Returns the eight groups of an IPv6 address in hexadecimal. */
 function expand(text: string): string[] {
   const [head = '', tail] = text.replace(/\d+\.\d+\.\d+\.\d+$/, writeAsGroups).split('::')
   const left = head === '' ? [] : head.split(':')

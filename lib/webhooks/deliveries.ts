@@ -1,4 +1,4 @@
-import type { AuditRecord } from '../access/audit.ts'
+import type { AuditedRequest, AuditRecord } from '../access/audit.ts'
 import type { EndpointState } from './endpoints.ts'
 
 // Longer than 250 lines, because a store's author reads the contract of one slice as a whole.
@@ -43,7 +43,7 @@ export interface Delivery {
   readonly lastError: string | null
 }
 
-/** One attempt of a delivery. */
+/** An attempt of a delivery. */
 export interface DeliveryAttempt {
   /** From 1, through all rounds. */
   readonly number: number
@@ -66,7 +66,7 @@ export interface DeliveryAttempt {
   readonly bodyExcerpt: string
 }
 
-/** A delivery with its event's body and all its attempts, oldest first. */
+/** A delivery with the event's body and all attempts, oldest first. */
 export interface DeliveryDetails extends Delivery {
   /** The envelope as sent, byte for byte. */
   readonly body: string
@@ -111,15 +111,15 @@ export interface ClaimRequest {
   readonly token: string
   /** True if this claim was sent before and the answer was lost: the deliveries claimed then come first. */
   readonly isRepeat: boolean
-  /** Deliveries at most. */
+  /** Greatest number of deliveries. */
   readonly limit: number
   /**
-   * Bytes of bodies at most. A delivery with a larger body is claimed without its content: see `Claims.unread`. 0:
+   * Greatest number of bytes of all bodies. A delivery with a larger body is claimed without its content: see `Claims.unread`. 0:
    * every delivery is claimed without content.
    */
   readonly maxBytes: number
   readonly capacity: Capacity
-  /** Endpoints to inspect at most. */
+  /** Greatest number of endpoints to inspect. */
   readonly scanLimit: number
   /** The round robin of endpoints continues after this endpoint; null: at the first. */
   readonly cursor: EndpointRef | null
@@ -167,7 +167,10 @@ export interface Claims {
   readonly deliveries: readonly ClaimedDelivery[]
   /** Deliveries claimed without their content, because the body alone is larger than `maxBytes`. */
   readonly unread: readonly UnreadDelivery[]
-  /** Deliveries that this claim has dead-lettered, because the lease of the last attempt had expired. A repeated claim does not list them again. */
+  /**
+   * Deliveries that this claim has dead-lettered, because the lease of the last attempt had expired. A repeated claim does not
+   * list these deliveries again.
+   */
   readonly deadLetters: readonly DeadLetter[]
   /** The store's clock at the time of the answer, in milliseconds since 1970. */
   readonly storeTime: number
@@ -245,9 +248,15 @@ export type PurgeEntry = Omit<AuditRecord, 'subjectId'>
 
 /** Asks for a part of a purge. */
 export interface PurgeRequest {
-  /** Age of the events to purge, with their deliveries and attempts, in milliseconds. Events with a pending delivery or a delivery in flight stay. */
+  /**
+   * Age of the events to purge with deliveries and attempts, in milliseconds. Events with a pending delivery or a delivery in
+   * flight stay.
+   */
   readonly eventsAfterMs: number
-  /** Rows of each kind at most, so that no part takes long; of deliveries ten times as many, or those of a single event. */
+  /**
+   * Greatest number of rows of each kind, so that no part takes long. Of deliveries ten times as many are allowed, or all
+   * deliveries of a single event.
+   */
   readonly limit: number
   /** The `next` of the previous part. Default null: the purge begins with the oldest event. */
   readonly cursor?: string | null
@@ -276,13 +285,13 @@ export interface SharedPurgeRequest extends Pick<PurgeRequest, 'eventsAfterMs' |
 
 /** The answer to a {@link SharedPurgeRequest}. */
 export interface SharedPurgeReport extends Omit<PurgeReport, 'next'> {
-  /** True if nothing that can be purged is left, or if another process is at it. */
+  /** True if nothing that can be purged is left, or if another process is purging. */
   readonly isDone: boolean
   /** Milliseconds until the next part may begin. */
   readonly waitMs: number
   /**
-   * By how much the first event that the purge has not come to is older than `eventsAfterMs`, in milliseconds; 0: there is
-   * no such event. Null where this call was not to purge yet.
+   * Milliseconds by which the first event that the purge has not reached is older than `eventsAfterMs`; 0 without such an event.
+   * Null if the next part may not begin yet.
    */
   readonly lagMs: number | null
 }
@@ -294,14 +303,17 @@ export interface SharedPurgeReport extends Omit<PurgeReport, 'next'> {
  * `details.recovered` of the entry, which calls with the same entry share. An entry with a delivery as its subject
  * recovers that delivery once, even if the call is sent several times, and each answer has the id of the delivery.
  */
-export interface RecoveryRequest {
-  readonly organizationId: string
-  /** Of these deliveries; null: the oldest that the filter selects. */
+export interface RecoveryRequest extends AuditedRequest {
+  /** Selects among these deliveries; null: the oldest deliveries that the filter selects. */
   readonly ids: readonly string[] | null
   readonly filter: DeliveryFilter
-  /** Deliveries at most. */
+  /** Greatest number of deliveries. */
   readonly limit: number
-  readonly entry: AuditRecord
+}
+
+/** Names the delivery to cancel. */
+export interface CancellationRequest extends AuditedRequest {
+  readonly deliveryId: string
 }
 
 // --- Store ---
@@ -317,8 +329,8 @@ export interface DeliveryStore {
    * up to the endpoint's capacity. Pending deliveries of disabled and removed endpoints become skipped, some with each
    * claim.
    *
-   * The bodies of the answer have at most `maxBytes` together: deliveries beyond that are left for the next claim.
-   * Sizes are known without reading a body, so that a claim costs the same however large bodies are.
+   * The bodies of the answer have at most `maxBytes` together: deliveries beyond that limit are left for the next claim. The
+   * store knows the sizes without reading the bodies, so that the cost of a claim does not depend on the size of bodies.
    *
    * A repeated claim first gives the deliveries that the earlier call claimed. These take capacity too, deliveries of
    * endpoints removed since are left out, and deliveries beyond `maxBytes` are released.
@@ -345,7 +357,10 @@ export interface DeliveryStore {
    */
   writeResults(results: readonly AttemptResult[], limit: FailureLimit): Promise<ResultReport>
 
-  /** Gives claims back, due as before; the attempts are not counted. Claims that are not in force are ignored. */
+  /**
+   * Gives claims back: the deliveries are due as before, and the attempts are not counted. Claims that are not in force are
+   * ignored.
+   */
   release(claims: readonly ClaimRef[]): Promise<void>
 
   /**
@@ -363,41 +378,41 @@ export interface DeliveryStore {
   /**
    * Counts the deliveries that the filter selects.
    *
-   * @param max where counting ends: a greater number is answered as this one
+   * @param max the greatest answer: counting ends there
    */
   count(organizationId: string, filter: DeliveryFilter, max: number): Promise<number>
 
-  /** Gives a delivery with its attempts; `null` if there is no such delivery. */
+  /** Reads a delivery with the attempts; `null` if there is no such delivery. */
   get(organizationId: string, deliveryId: string): Promise<DeliveryDetails | null>
 
   /** Makes deliveries in a final state due now, with the same event id and a new round of attempts. */
   recover(request: RecoveryRequest): Promise<readonly string[]>
 
   /**
-   * Cancels a pending delivery, also one that is backing off or waits for its endpoint.
+   * Cancels a pending delivery, also during a backoff and while the endpoint is paused.
    *
-   * @returns whether the delivery was pending; true again for the same entry
+   * @returns true if the delivery was pending, and again for the same entry
    */
-  cancel(organizationId: string, deliveryId: string, entry: AuditRecord): Promise<boolean>
+  cancel(request: CancellationRequest): Promise<boolean>
 
   /** Counts the deliveries of all organizations that are due or in flight. */
   measure(): Promise<Backlog>
 
   /**
-   * Purges a bounded part of the old rows, oldest first, after the cursor. Events that must stay are walked past, so a part
-   * may purge nothing although more is left.
+   * Purges a bounded part of the old rows, oldest first, after the cursor. Events that must stay are skipped, so a part may
+   * purge nothing although more is left.
    */
   purge(request: PurgeRequest): Promise<PurgeReport>
 
   /**
-   * Purges the next part, where the previous part of any process ended. One process at a time purges, and no part begins
-   * before the rest after the previous part has ended. Events that had to stay are looked at again once an hour.
+   * Purges the next part, after the previous part of any process. One process at a time purges, and no part begins before the
+   * pause after the previous part has ended. Events that had to stay are inspected again once an hour.
    */
   continuePurge(request: SharedPurgeRequest): Promise<SharedPurgeReport>
 
   /**
-   * Calls `onDue` soon after deliveries have been written: at once for writes that this process has committed through
-   * this store, within some milliseconds for writes of other processes where the store can know of these. Calls can be
+   * Calls `onDue` soon after deliveries have been written: at once for writes that this process has committed through this
+   * store, and within some milliseconds for writes of other processes, if the store gets notifications. Calls can be
    * superfluous, and can be lost: a loop polls as well. An `onDue` that throws disturbs nothing.
    *
    * @returns a function that ends the calls

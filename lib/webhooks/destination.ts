@@ -48,7 +48,7 @@ export type DestinationVerdict = { readonly allowed: true } | RefusedDestination
 export type UrlVerdict = { readonly allowed: true; readonly url: URL } | RefusedDestination
 
 /**
- * The only reason that a customer reads for a refused address and for a name that does not exist. Any more would map
+ * The only reason that a customer reads for a refused address and for a name that does not exist. A longer answer would reveal
  * the service's own network, which may have private names.
  */
 export const DESTINATION_NOT_ALLOWED = 'destination not allowed'
@@ -124,7 +124,7 @@ export function readHost({ hostname }: URL): string {
 
 /**
  * The last label of names that the public DNS never has and private networks use (RFC 6762, appendix G, and RFC 8375).
- * Other names of a private network are found by their addresses.
+ * Other private names are recognized by the resolved addresses.
  */
 const PRIVATE_DOMAINS = new Set(
   'localhost local localdomain internal intranet private corp home lan arpa'.split(' '),
@@ -212,7 +212,7 @@ export async function judgeDestination(
   return withDeadline(resolved, lookupTimeoutMs, () => ALLOWED)
 }
 
-/** Of the addresses of a name no more are tried: an answer of the DNS has room for thousands, and each is judged. */
+/** Greatest number of a name's addresses that are tried: an answer of the DNS can hold thousands, and each address is judged. */
 const ADDRESSES_MAX = 64
 
 /** Resolves a name to its first 64 addresses. Rejects with the error of the look-up, also when nothing is found. */

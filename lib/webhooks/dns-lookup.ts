@@ -19,7 +19,7 @@ export interface PublicLookupOptions {
   readonly system?: Lookup | undefined
 }
 
-/** Resolves a name to all its addresses: `dns.lookup`, or another function with the same parameters. */
+/** Resolves a name to all addresses of the name: `dns.lookup`, or another function with the same parameters. */
 export type Lookup = (
   hostname: string,
   options: LookupAllOptions,
@@ -35,13 +35,13 @@ export function isNotThere(error: unknown): boolean {
 }
 
 /**
- * Makes a look-up for names that strangers have given, which asks the name servers from this process. `dns.lookup` asks
- * the system on a thread of Node's pool of four, which files and other work share: a few endpoints with silent name
- * servers would hold up every other endpoint, and the host.
+ * Makes a look-up for names from strangers. The look-up asks the name servers from this process. `dns.lookup` would ask the
+ * system on a thread of Node's pool of four, which file access and other work share: a few endpoints with silent name servers
+ * would hold up every other endpoint, and the host.
  *
- * A name that no server has may still be in the hosts file: the system is asked for such names, one at a time.
+ * A name that no server knows may still be in the hosts file: the look-up asks the system for such names, one at a time.
  *
- * @param options the name servers and the time for each; `system` resolves the names that no server has
+ * @param options the name servers and the time for each server; `system` resolves the names that no server knows
  */
 export function createPublicLookup({
   servers,
@@ -70,7 +70,7 @@ export function createPublicLookup({
 
   function askSystem(hostname: string): Promise<LookupAddress[]> {
     const asked = lastAsked.then(() => lookUp(hostname, system))
-    // A silent system holds the next name up for a few seconds, not for ever.
+    // A silent system delays the next name by a few seconds only.
     lastAsked = Promise.race([asked.catch(() => {}), sleep(timeoutMs, { keepsAlive: false })])
     return asked
   }
@@ -83,14 +83,14 @@ export function createPublicLookup({
   }
 }
 
-/** The look-up for every name that a stranger has given. */
+/** The look-up for every name from a stranger. */
 export const publicLookup: Lookup = createPublicLookup()
 
 /**
  * Reads the host's look-up. Default: {@link publicLookup}, or the look-up of the system if private networks are
  * allowed.
  *
- * @throws `TypeError` unless it is a function
+ * @throws `TypeError` for a value that is not a function
  */
 export function readLookup(given: Lookup | undefined, allowPrivateNetworks: boolean): Lookup {
   const byDefault = allowPrivateNetworks ? systemLookup : publicLookup
@@ -122,7 +122,7 @@ function addressesOf(result: PromiseSettledResult<string[]>, family: 4 | 6): Loo
   return result.status === 'fulfilled' ? result.value.map((address) => ({ address, family })) : []
 }
 
-/** Returns whether no name server has the name, or no name server can be reached. */
+/** Returns true if no name server knows the name, or no name server can be reached. */
 function isForSystem(result: PromiseSettledResult<string[]>): boolean {
   return result.status === 'fulfilled' || isNotThere(result.reason) || result.reason?.code === CONNREFUSED
 }

@@ -36,10 +36,10 @@ export interface WebhookEndpoint {
   readonly createdAt: string
 }
 
-/** A new endpoint as a store keeps it. */
+/** A new endpoint in the form that a store keeps. */
 export interface EndpointRecord
   extends Pick<WebhookEndpoint, 'id' | 'url' | 'description' | 'types' | 'headerNames' | 'createdAt'> {
-  /** The headers with their values, sealed; null: none. */
+  /** The headers with the values, sealed; null without headers. */
   readonly sealedHeaders: string | null
   /** The signing secret, sealed: a store never holds the open secret. */
   readonly sealedSecret: string
@@ -48,7 +48,7 @@ export interface EndpointRecord
 /** The facts for sending to an endpoint at once. */
 export interface EndpointTarget
   extends Pick<EndpointRecord, 'url' | 'types' | 'headerNames' | 'sealedHeaders'> {
-  /** As sealed, the current one first; two while a rotation's overlap lasts. */
+  /** The sealed secrets, the current secret first; two during the overlap of a rotation. */
   readonly sealedSecrets: readonly string[]
   /** The store's clock, in milliseconds since 1970. */
   readonly storeTime: number
@@ -68,8 +68,8 @@ export interface EndpointChanges extends Partial<Pick<WebhookEndpoint, 'url' | '
 /**
  * The outcome of a change, with the endpoint after the change:
  *
- * - `changed`: the given values are the present ones, or were before a later change.
- * - `conflict`: the headers are not those on which the change is based; nothing was changed.
+ * - `changed`: the given values are the present values, or were so before a later change.
+ * - `conflict`: another call has changed the headers on which the change is based; nothing was changed.
  */
 export interface EndpointChangeOutcome {
   readonly outcome: 'changed' | 'conflict'
@@ -79,7 +79,7 @@ export interface EndpointChangeOutcome {
 /** Asks for a new endpoint. */
 export interface EndpointInsertion extends AuditedRequest {
   readonly endpoint: EndpointRecord
-  /** Endpoints of the organization at most, the new endpoint included. */
+  /** Greatest number of endpoints of the organization, the new endpoint included. */
   readonly limit: number
 }
 
@@ -98,11 +98,11 @@ export interface EndpointChange extends AuditedRequest {
 export interface EndpointMove extends AuditedRequest {
   readonly endpointId: string
   readonly state: EndpointState
-  /** The states out of which the endpoint is moved. */
+  /** The states from which the endpoint is moved; in any other state the endpoint stays. */
   readonly from: readonly EndpointState[]
 }
 
-/** Makes a secret the current one of an endpoint. */
+/** Gives an endpoint a new current secret. */
 export interface SecretReplacement extends AuditedRequest {
   readonly endpointId: string
   /** The id of this rotation, which an endpoint accepts once. Kept in the entry's `details.changeId`. */
@@ -115,8 +115,7 @@ export interface SecretReplacement extends AuditedRequest {
 /**
  * The outcome of a rotation, with the endpoint after the rotation:
  *
- * - `rotated`: the given secret is the current one. An earlier attempt of the same rotation, whose answer was lost,
- *   counts too.
+ * - `rotated`: the given secret is the current secret. An earlier call for the same rotation, whose answer was lost, counts too.
  * - `already_exists`: a rotation of the same id was made before, with another secret; nothing was changed.
  */
 export interface SecretRotation {
@@ -127,7 +126,7 @@ export interface SecretRotation {
 /** The credentials of an endpoint as stored. */
 export interface SealedForms {
   readonly sealedSecret: string
-  /** The secret before the last rotation, also after its overlap; null: none. */
+  /** The secret before the last rotation, also after the overlap; null before the first rotation. */
   readonly previousSealedSecret: string | null
   readonly sealedHeaders: string | null
 }
@@ -136,7 +135,7 @@ export interface SealedForms {
 export interface SealedEndpoint extends SealedForms {
   readonly organizationId: string
   readonly endpointId: string
-  /** Beside these names alone the headers open. */
+  /** The names of the headers; the sealed headers open only beside these names. */
   readonly headerNames: readonly string[]
   /** True if the overlap of the previous secret has ended, by the store's clock; false without a previous secret. */
   readonly isPreviousExpired: boolean
@@ -162,13 +161,13 @@ export interface EndpointStore {
    */
   insert(request: EndpointInsertion): Promise<Insertion<WebhookEndpoint>>
 
-  /** Gives an endpoint; `null` if there is no such endpoint, and after its removal. */
+  /** Reads an endpoint; `null` if there is no such endpoint, and after the removal. */
   get(organizationId: string, endpointId: string): Promise<WebhookEndpoint | null>
 
-  /** All endpoints of the organization that have not been removed, newest first. */
+  /** Lists the endpoints of the organization that have not been removed, newest first. */
   list(organizationId: string): Promise<readonly WebhookEndpoint[]>
 
-  /** Gives the facts for a test delivery, in every state of the endpoint; `null` if there is no such endpoint. */
+  /** Reads the facts for a test delivery, in every state of the endpoint; `null` if there is no such endpoint. */
   getTarget(organizationId: string, endpointId: string): Promise<EndpointTarget | null>
 
   /**
@@ -188,7 +187,7 @@ export interface EndpointStore {
   setState(request: EndpointMove): Promise<WebhookEndpoint | null>
 
   /**
-   * Removes the endpoint and its secrets: the endpoint is no longer listed and nothing more is sent. The delivery log
+   * Removes the endpoint and the secrets: the endpoint is no longer listed, and nothing more is sent. The delivery log
    * stays until the purge; waiting deliveries become skipped.
    *
    * @returns true if there was such an endpoint; true again for the same entry
@@ -196,9 +195,9 @@ export interface EndpointStore {
   remove(request: EndpointRemoval): Promise<boolean>
 
   /**
-   * Makes a secret the current one, unless a rotation of the same id was made before: of two calls at the same time one
-   * rotates. The previous secret signs too for `overlapMs` by the store's clock; the secret before that signs no longer.
-   * The same sealed secret again changes nothing.
+   * Makes a secret the current secret, unless a rotation of the same id was made before: of two calls at the same time only
+   * one rotates. The previous secret signs too for `overlapMs` by the store's clock; older secrets sign no longer. The same
+   * sealed secret again changes nothing.
    *
    * @returns `null` if there is no such endpoint
    */

@@ -17,7 +17,7 @@ export interface EndpointFailingNotice extends EndpointRef {
   readonly failingSince: string | null
 }
 
-/** An endpoint was disabled by its failures. Not sent when an administrator disables it. */
+/** An endpoint was disabled by failures. Not sent when an administrator disables the endpoint. */
 export interface EndpointDisabledNotice extends EndpointRef {
   readonly kind: 'endpoint_disabled'
   /** `failing`: too many failures for too long. `gone`: the endpoint answered 410. */
@@ -53,7 +53,7 @@ export interface ApiKeyExpiringNotice {
 
 /**
  * The signing secret or the headers of an endpoint are stored unsealed although there are keys, and were used because
- * `allowPlaintextSecrets` is set. Once for each endpoint and process.
+ * `allowPlaintextSecrets` is set. Sent once for each endpoint and process.
  */
 export interface SecretUnsealedNotice extends EndpointRef {
   readonly kind: 'secret_unsealed'
@@ -68,9 +68,9 @@ export interface RetentionBehindNotice {
   readonly reason: 'failing' | 'slow'
   /** Age at which events are purged, in milliseconds. */
   readonly retentionMs: number
-  /** By how much the oldest event that the purge has not come to is older, in milliseconds; null of a failing purge. */
+  /** Milliseconds by which the oldest event that the purge has not reached is older than `retentionMs`; null for `failing`. */
   readonly lagMs: number | null
-  /** Failed parts since the last one that succeeded. */
+  /** Failed parts since the last successful part. */
   readonly failures: number
 }
 
@@ -99,9 +99,9 @@ export interface ExpiryRequest {
   readonly token: string
   /** Time between a notice and the expiry of a previous signing secret, in milliseconds; null: no notice. */
   readonly secretsWithinMs: number | null
-  /** As for secrets. */
+  /** Time between a notice and the expiry of an API key, in milliseconds; null: no notice. */
   readonly apiKeysWithinMs: number | null
-  /** Notices of each kind at most. */
+  /** Greatest number of notices of each kind. */
   readonly limit: number
 }
 

@@ -3,34 +3,34 @@ import type { WebhookEndpoint } from './endpoints.ts'
 
 /** Asks for the state of an organization's settings at a glance. */
 export interface OverviewRequest {
-  /** How soon a key must expire to be listed, in milliseconds. */
+  /** Keys that expire within this time are listed; in milliseconds. */
   readonly keysWithinMs: number
-  /** The age of the deliveries that are counted, in milliseconds. */
+  /** Greatest age of the counted deliveries, in milliseconds. */
   readonly deadLettersWithinMs: number
-  /** Keys and endpoints listed at most, each. */
+  /** Greatest number of listed keys, and of listed endpoints. */
   readonly limit: number
 }
 
-/** The state of an organization's settings: first of all, everything that needs an administrator. */
+/** The state of an organization's settings at a glance, above all the records that need an administrator. */
 export interface Overview {
-  /** Whether the organization has an API key in force. */
+  /** True if the organization has an API key in force. */
   readonly hasApiKey: boolean
-  /** Whether a key of the organization was ever used. */
+  /** True if a key of the organization was ever used. */
   readonly hasUsedApiKey: boolean
-  /** Whether the organization has a webhook endpoint. */
+  /** True if the organization has a webhook endpoint. */
   readonly hasEndpoint: boolean
   /** Disabled endpoints and endpoints whose last attempt failed, newest first. */
   readonly troubledEndpoints: readonly WebhookEndpoint[]
   /** Keys in force that will expire soon and have no successor, by expiry. */
   readonly expiringApiKeys: readonly ApiKey[]
-  /** Dead-lettered deliveries to present endpoints, created lately, counted to at most {@link OVERVIEW_COUNT_MAX}. */
+  /** Dead-lettered deliveries of present endpoints, created in the period, counted to at most {@link OVERVIEW_COUNT_MAX}. */
   readonly deadLetters: number
 }
 
 /** The greatest count of an overview. */
 export const OVERVIEW_COUNT_MAX = 1000
 
-/** What a store must do for the overview. */
+/** The slice of a store for the overview. */
 export interface OverviewStore {
   /** Reads the overview of an organization in one round trip. */
   read(organizationId: string, request: OverviewRequest): Promise<Overview>

@@ -24,23 +24,23 @@ export interface SecretSealingOptions {
   allowPlaintextSecrets?: boolean | undefined
 }
 
-/** An endpoint's own headers as a store keeps them. */
+/** An endpoint's own headers in the form that a store keeps. */
 export interface SealedHeaders {
-  /** In the order in which they were sealed. */
+  /** The names of the headers, in the order of sealing. */
   readonly headerNames: readonly string[]
   /** Null: no headers. */
   readonly sealedHeaders: string | null
 }
 
 /**
- * Seals the credentials of endpoints and opens them again. Each sealed form opens for its endpoint only; sealed headers open
- * beside the names with which they were sealed only.
+ * Seals and opens the credentials of endpoints. A sealed form opens only for the same endpoint, and sealed headers only beside
+ * the same names of headers.
  */
 export interface SecretSealer {
   /** True if the sealer has a key. */
   readonly hasKeys: boolean
 
-  /** Returns whether a form is sealed under the first key, as a new form would be. */
+  /** Returns true if a form is sealed under the first key, which seals every new form. */
   isCurrent(sealed: string): boolean
 
   /**
@@ -79,7 +79,7 @@ const STORED_OPEN =
 interface Credential extends EndpointRef {
   /** For messages. */
   readonly name: 'signing secret' | 'headers'
-  /** Authenticated, and not a part of the sealed form. */
+  /** Values that are authenticated and are not part of the sealed form. */
   readonly binding: readonly string[]
 }
 

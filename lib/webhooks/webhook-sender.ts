@@ -1,6 +1,6 @@
 import type { DestinationVerdict } from './destination.ts'
 
-/** One POST to a subscriber, complete and signed. */
+/** A POST to a subscriber, complete and signed. */
 export interface WebhookRequest {
   /** The URL as registered by the organization. */
   readonly url: string
@@ -10,7 +10,7 @@ export interface WebhookRequest {
   readonly body: string
 }
 
-/** The result of one attempt. */
+/** The result of an attempt. */
 export interface WebhookAnswer {
   /** The HTTP status; null when no complete answer came. */
   readonly status: number | null
@@ -46,8 +46,8 @@ export interface AttemptTimings {
 }
 
 /**
- * Sends one webhook. A sender makes one attempt and reports the result: no retry, no redirect followed, at most 10
- * seconds in all, and no error thrown for a fault of the subscriber or the network.
+ * Sends webhooks. A sender makes one attempt and reports the result: no retry, no redirect followed, at most 10 seconds in all,
+ * and no error thrown for a fault of the subscriber or the network.
  */
 export interface WebhookSender {
   /**

@@ -2,18 +2,18 @@ import type { KeyReservation } from './creation.ts'
 import type { EventRecord } from './event-envelope.ts'
 
 /**
- * A change of one record together with everything that belongs to it. A store judges the record in its present state,
- * and writes the idempotency entry, the record, the events and one delivery for each matching endpoint at once or not at
- * all. Two changes of one record happen one after the other, and the second judges the result of the first.
+ * A change of a record, with the events and the idempotency key of the change. A store judges the present state of the record,
+ * and writes the idempotency entry, the record, the events and a delivery for each matching endpoint at once or not at all. Two
+ * changes of the same record happen one after the other, and the second change judges the result of the first.
  */
 export interface Change<Changes> {
   readonly organizationId: string
-  /** The id of this change. A change that is sent again after a lost answer happens once, even after other changes. */
+  /** The id of this change. A change that is sent again after a lost answer happens once, also after other changes. */
   readonly id: string
   readonly recordId: string
-  /** The states in which the record may be; null: any. */
+  /** The states that allow the change; null: every state. */
   readonly from: readonly string[] | null
-  /** The new values; absent fields stay as they are. */
+  /** The new values; absent fields keep the present values. */
   readonly set: Changes
   /** Templates (see `placeholders.ts`), in the order of the events. */
   readonly events: readonly EventRecord[]
@@ -29,8 +29,8 @@ export type ChangeKeyReservation = Omit<KeyReservation, 'reply'>
  *
  * - `changed`: written, now or by an earlier call with the same id; with the representation after the change.
  * - `not_found`: the organization has no record of that id.
- * - `refused`: the record is in a state that does not allow it, or breaks a rule that the verb names.
- * - `replayed`, `mismatch`, `in_progress`: as for a creation.
+ * - `refused`: the present state does not allow the change, or the change breaks a rule that the verb names.
+ * - `replayed`, `mismatch`, `in_progress`: see `CreationOutcome`.
  */
 export type ChangeOutcome<Representation, Reason extends string = never> =
   | { readonly outcome: 'changed'; readonly representation: Representation }

@@ -1,9 +1,9 @@
 import type { EventRecord } from './event-envelope.ts'
 
 /**
- * A record to be created together with everything that belongs to it. A store writes the idempotency entry, the record,
- * the events and one delivery for each matching endpoint at once or not at all. The caller makes the ids, so a creation
- * whose answer was lost can be sent again unchanged: the record, the events and the deliveries exist once.
+ * A record to be created, with the events and the idempotency key of the creation. A store writes the idempotency entry, the
+ * record, the events and a delivery for each matching endpoint at once or not at all. The caller makes the ids, so after a lost
+ * answer the same creation can be sent again: the record, the events and the deliveries exist once.
  */
 export interface Creation<NewRecord> {
   readonly organizationId: string
@@ -13,8 +13,7 @@ export interface Creation<NewRecord> {
   /** Null: every call with a new record id creates a record. */
   readonly idempotency: KeyReservation | null
   /**
-   * Milliseconds that the caller waits: later, the store must not begin to write. Absent: as long as the store's own limits
-   * allow.
+   * Milliseconds for which the caller waits. Later the store must not begin to write. Absent: the store's own limits apply.
    */
   readonly atMostMs?: number | undefined
 }
@@ -47,7 +46,7 @@ export type CreationOutcome =
   | { readonly outcome: 'created' | 'mismatch' | 'in_progress' }
   | { readonly outcome: 'replayed'; readonly reply: string }
 
-/** The outcome of a creation of a numbered record: `created` carries the number, which the store may have given. */
+/** The outcome of a creation of a numbered record: `created` carries the number, given by the host or by the store. */
 export type NumberedOutcome =
   | { readonly outcome: 'created'; readonly number: string }
   | { readonly outcome: 'mismatch' | 'in_progress' }

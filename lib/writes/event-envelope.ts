@@ -4,7 +4,7 @@ import { toTimestamp, type WriteContext } from './write-context.ts'
 
 /** The body of the POST to a subscriber (specification, section 6). */
 export interface EventEnvelope<Type extends string = string, Data = unknown> {
-  /** `evt_<ulid>`; the same on every attempt. Subscribers deduplicate on it. */
+  /** `evt_<ulid>`; the same on every attempt, so that subscribers can deduplicate on the id. */
   readonly id: string
   readonly type: Type
   /** ISO 8601 in UTC with milliseconds. */
@@ -12,7 +12,7 @@ export interface EventEnvelope<Type extends string = string, Data = unknown> {
   readonly data: Data
 }
 
-/** An event as a store keeps it. */
+/** A stored event. */
 export interface EventRecord {
   readonly id: string
   readonly type: string
@@ -21,10 +21,10 @@ export interface EventRecord {
   readonly body: string
 }
 
-/** The schemas of `data` by event type, as a resource declares them. */
+/** The schemas of `data` that a resource declares, by event type. */
 export type EventSchemas = Readonly<Record<string, v.GenericSchema>>
 
-/** The words that the OpenAPI document says of a type of event. */
+/** The texts about an event type in the OpenAPI document. */
 export type EventText = {
   /** The event in a few words: "A client was created". */
   readonly summary: string
@@ -33,7 +33,7 @@ export type EventText = {
 }
 
 /**
- * Declares a type of event: the words of the OpenAPI document beside the schema of its data.
+ * Declares an event type: the texts of the OpenAPI document, and the schema of the data.
  *
  * @param entries the fields of `data`
  */
@@ -45,7 +45,7 @@ export function eventType<Entries extends v.ObjectEntries>(
   return v.pipe(v.object(entries), v.metadata({ summary, description }))
 }
 
-/** The schema of an event's data, which carries the event's words. */
+/** The schema of an event's data, with the event's texts as metadata. */
 export type EventSchema<Entries extends v.ObjectEntries> = v.SchemaWithPipe<
   readonly [
     v.ObjectSchema<Entries, undefined>,
@@ -53,15 +53,15 @@ export type EventSchema<Entries extends v.ObjectEntries> = v.SchemaWithPipe<
   ]
 >
 
-/** Reads the words of an event that {@link eventType} was given. */
+/** Reads the texts of an event that {@link eventType} declared. */
 export function eventText(schema: v.GenericSchema): EventText {
   const { summary = '', description = '' } = v.getMetadata(schema) as Partial<EventText>
   return { summary, description }
 }
 
 /**
- * Builds an event of data that the library made. The compiler checks the data against the schema of its owner; data of a
- * host is checked at run time before.
+ * Builds an event from data of the library, which the compiler checks against the schema. For data of a host, which is checked
+ * at run time, see `checkEvent`.
  */
 export function buildEvent<Schemas extends EventSchemas, Type extends keyof Schemas & string>(
   _owner: Schemas,
@@ -72,7 +72,7 @@ export function buildEvent<Schemas extends EventSchemas, Type extends keyof Sche
   return toEventRecord(context.ids('evt'), type, data, context.now)
 }
 
-/** Builds an event with placeholders, which the store renders. */
+/** Builds an event with placeholders. The store renders the placeholders. */
 export function buildEventTemplate<Schemas extends EventSchemas, Type extends keyof Schemas & string>(
   _owner: Schemas,
   type: Type,
@@ -82,7 +82,7 @@ export function buildEventTemplate<Schemas extends EventSchemas, Type extends ke
   return toEventRecord(context.ids('evt'), type, data, context.now)
 }
 
-/** Puts data that has been checked into its envelope. */
+/** Puts checked data into an event envelope. */
 export function toEventRecord(id: string, type: string, data: unknown, now: number): EventRecord {
   const envelope: EventEnvelope = { id, type, createdAt: toTimestamp(now), data }
   return { id, type, createdAt: envelope.createdAt, body: JSON.stringify(envelope) }

@@ -1,32 +1,32 @@
-// The resource builds events and replies in one place, before the store is asked. Some of their values only the store
-// knows: the amount due after a payment, the number of a new invoice. For these the resource leaves placeholders in the
-// JSON text, and the store renders the text inside the statement that writes the record: business_api.render_template in sql/.
+// A resource builds the events and the reply of a write before the call of the store. Only the store knows some values, such as
+// the amount due after a payment or the number of a new invoice. The resource leaves placeholders for such values in the JSON
+// text, and the store renders the text inside the statement that writes the record: business_api.render_template in sql/.
 
-/** A place in a JSON text for a value of the store. No stored text can begin so, because NUL is refused everywhere. */
+/** A placeholder in a JSON text for a value of the store. No stored text begins with NUL, because NUL is refused everywhere. */
 export type Placeholder = `\0${string}`
 
-/** A shape of which each field is known, or left to the store. */
+/** An object whose fields are known values or placeholders. */
 export type Template<Shape> = { readonly [Field in keyof Shape]: Shape[Field] | Placeholder }
 
 /**
- * Names a value that the store renders: a field of the record as it is after the change, or a value that the verb adds.
- * The type argument lists the names, so that a misspelt one does not compile: `placeholder<Invoice>('amountDue')`.
+ * Makes the placeholder of a value: a field of the record after the change, or a value that the verb adds. The type argument
+ * lists the allowed names, so that a misspelt name does not compile: `placeholder<Invoice>('amountDue')`.
  */
 export function placeholder<Values>(name: keyof Values & string): Placeholder {
   return `\0${name}`
 }
 
-/** Stands for the whole record as the API shows it. */
+/** The placeholder of the record's whole representation. */
 export const WHOLE_RECORD: Placeholder = '\0'
 
 const PLACEHOLDER_JSON = /"\\u0000([^"\\]*)"/g
 
 /**
- * Puts the values of the store into a JSON text.
+ * Replaces the placeholders of a JSON text by the values of the store.
  *
- * @param record the whole record, and the values of its fields
- * @param more values by name beside the record's
- * @throws `Error` naming a placeholder that has no value: sent, it would reach subscribers
+ * @param record the representation of the record, with the values by field name
+ * @param more further values by name
+ * @throws `Error` naming a placeholder without a value, because the placeholder would reach subscribers
  */
 export function render(
   text: string,

@@ -1,6 +1,6 @@
 import type { Ids } from '../base/ids.ts'
 
-/** The ids and the moment of a write: everything in one write happens at one moment. */
+/** The ids and the moment of a write. All timestamps of a write show the same moment. */
 export interface WriteContext {
   readonly ids: Ids
   /** Milliseconds since 1970 in UTC. */

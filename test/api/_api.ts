@@ -20,23 +20,22 @@ import { newClient } from '../../lib/resources/clients.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase } from '../_database.ts'
 
-// What the tests of the HTTP behaviour share: an API on a real database, and two ways to call it, with a port and
-// without.
+// The common setup of the HTTP tests: an API on a real database, and two ways of calling, with a port and without.
 
 // --- The API under test ---
 
-/** A database of its own, a store on it, and an API with the default options that logs nothing. */
+/** A new database, a store on that database, and an API with the default options and without a log. */
 export interface Platform {
   readonly databaseUrl: string
   /** Looks at the tables behind the store's back. */
   readonly sql: postgres.Sql
   readonly store: PostgresStore
   readonly api: BusinessApi
-  /** What `api` has told its `onError`. */
+  /** The failures that `api` has reported to `onError`. */
   readonly failures: Failure[]
-  /** Another API, on the same store unless another one is given. */
+  /** Makes another API, by default on the same store. */
   apiWith(options: BusinessApiOptions, store?: BusinessApiStore): BusinessApi
-  /** Another store on the same database, as another process has one. */
+  /** Makes another store on the same database, as in another process. */
   anotherStore(): PostgresStore
   /** A new organization with a key that carries every scope. */
   organization(): Promise<Organization>
@@ -60,7 +59,7 @@ export interface KeyOptions {
   readonly scopes?: readonly Scope[]
   readonly rateLimit?: RateLimit
   readonly expiresAt?: string
-  /** Default a new one. */
+  /** Default a new organization. */
   readonly key?: string
 }
 
@@ -99,7 +98,7 @@ export async function startPlatform(): Promise<Platform> {
   }
 }
 
-/** An `onError` that keeps what it hears. */
+/** An `onError` that keeps the reported failures. */
 export function record(failures: Failure[]): (error: unknown, context: ErrorContext) => void {
   return (error, context) => failures.push({ error, context })
 }
@@ -121,7 +120,7 @@ async function insertKey(store: BusinessApiStore, organizationId: string, option
   return { id: stored.id, key }
 }
 
-/** Every operation of section 4, with a body that it accepts but for the business that a lead needs. */
+/** Every operation of section 4, with an accepted body; a lead also needs a business. */
 export const OPERATIONS: readonly { method: 'GET' | 'POST'; path: string; scope: Scope }[] = [
   { method: 'GET', path: '/api/v1/clients', scope: 'clients:read' },
   { method: 'POST', path: '/api/v1/clients', scope: 'clients:write' },
@@ -134,7 +133,7 @@ export const OPERATIONS: readonly { method: 'GET' | 'POST'; path: string; scope:
 
 // --- Records that the API itself cannot make ---
 
-/** What a creation needs besides its record, when neither events nor idempotency are the point. */
+/** The parts of a creation beside the record, for tests of neither events nor idempotency. */
 export function plainCreation<T>(organizationId: string, record: T) {
   return { organizationId, record, events: [], idempotency: null } as const
 }
@@ -160,9 +159,9 @@ export interface RequestOptions {
   readonly method?: string
   readonly key?: string
   readonly headers?: Record<string, string>
-  /** Sent as JSON, with its Content-Type. */
+  /** Sent as JSON, with the Content-Type. */
   readonly json?: unknown
-  /** Sent as it is, as `application/json` unless `headers` say otherwise. */
+  /** Sent unchanged, as `application/json` unless `headers` say otherwise. */
   readonly body?: string | Uint8Array
 }
 
@@ -172,7 +171,7 @@ export interface Answer {
   readonly text: string
 }
 
-/** Calls an API in its fetch form. */
+/** Calls the fetch form of an API. */
 export async function request(
   api: (request: Request) => Promise<Response>,
   target: string,
@@ -190,7 +189,7 @@ export function buildRequest(target: string, options: RequestOptions = {}): Requ
   return new Request(`https://api.example${target}`, {
     method: options.method ?? (body === undefined ? 'GET' : 'POST'),
     headers,
-    // Copied, as the type of a request's body asks for bytes that nobody shares.
+    // Copied, because the type of a request's body requires unshared bytes.
     ...(body === undefined ? {} : { body: typeof body === 'string' ? body : new Uint8Array(body) }),
   })
 }
@@ -226,7 +225,7 @@ export function assertFields(value: unknown): asserts value is Fields {
   assert.ok(typeof value === 'object' && value !== null && !Array.isArray(value), `no object: ${value}`)
 }
 
-/** Asserts an error of section 7, in the one form that all of them have; returns its text. */
+/** Asserts an error of section 7 in the common form; returns the text. */
 export function assertError(answer: Answer, status: number, error?: string | RegExp): string {
   assert.equal(answer.status, status, answer.text)
   const body: unknown = JSON.parse(answer.text)
@@ -247,7 +246,7 @@ export function assertSafeHeaders({ headers }: Answer): void {
   assert.equal(headers.get('x-content-type-options'), 'nosniff')
 }
 
-/** An answer without what differs between any two: its request id, the date, and what is left of the rate limit. */
+/** An answer without the parts that differ between any two answers: request id, date, and remaining rate limit. */
 export function comparable({ status, headers, text }: Answer): object {
   const kept = [...headers].filter(([name]) => !['x-request-id', 'date', 'ratelimit'].includes(name))
   return { status, headers: kept, text: text.replace(/req_[0-9A-Z]{26}/g, 'req') }
@@ -255,12 +254,12 @@ export function comparable({ status, headers, text }: Answer): object {
 
 export const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
-/** An id as decided: its kind and a ULID. */
+/** Asserts the form of an id: the kind and a ULID. */
 export function idOf(kind: string): RegExp {
   return new RegExp(`^${kind}_[0-7][0-9A-HJKMNP-TV-Z]{25}$`)
 }
 
-/** A moment is now, give or take what a slow machine needs. */
+/** Asserts that a moment is now, give or take a slow machine's delay. */
 export function assertRecent(timestamp: unknown): void {
   assert.match(String(timestamp), TIMESTAMP)
   assert.ok(Math.abs(Date.parse(String(timestamp)) - Date.now()) < 60_000, `not now: ${timestamp}`)
@@ -271,7 +270,7 @@ export function assertRecent(timestamp: unknown): void {
 export interface TestServer {
   readonly port: number
   readonly url: string
-  /** What the listener has returned so far, in order of the requests. */
+  /** The listener's results so far, in the order of the requests. */
   readonly calls: readonly unknown[]
   connect(): Promise<Connection>
   close(): Promise<void>
@@ -303,16 +302,16 @@ export async function serve(
   }
 }
 
-/** A socket to a server, for what `fetch` would not send. */
+/** A socket to a server, for requests that `fetch` would not send. */
 export interface Connection {
   readonly socket: net.Socket
-  /** Resolves when no byte will come any more. */
+  /** Resolves when no further byte will come. */
   readonly closed: Promise<void>
   send(bytes: string | Uint8Array): void
   /**
-   * The next answer on this connection; an interim one counts.
+   * Reads the next answer on this connection; an interim answer counts.
    *
-   * @param request `HEAD` when the answer to that is awaited, as it has a length but no body
+   * @param request `HEAD` for the answer to a HEAD request, with a length but no body
    */
   answer(request?: 'HEAD'): Promise<Answer>
 }
@@ -326,7 +325,7 @@ async function connect(port: number): Promise<Connection> {
     received = Buffer.concat([received, chunk])
     wake()
   })
-  // A server may reset a connection that it is done with: for a test that is an end like any other.
+  // A server may reset a finished connection: for a test an end like any other.
   socket.on('error', () => {})
   const closed = new Promise<void>((resolve) => {
     for (const event of ['end', 'close']) {
@@ -376,12 +375,12 @@ function parseAnswer(bytes: Buffer, isHead: boolean): { answer: Answer; size: nu
   return { answer: { status, headers, text: bytes.toString('utf8', start, size) }, size }
 }
 
-/** The head of a request as it goes over the wire, with a Host. */
+/** The head of a request in the bytes of the wire, with a Host. */
 export function rawHead(requestLine: string, ...headers: string[]): string {
   return [`${requestLine} HTTP/1.1`, 'Host: api.example', ...headers, '', ''].join('\r\n')
 }
 
-/** Sends one request on a connection of its own. */
+/** Sends a request on a new connection. */
 export async function rawRequest(server: TestServer, bytes: string | Uint8Array): Promise<Answer> {
   const connection = await server.connect()
   try {

@@ -13,7 +13,7 @@ export const strays = watchStrays()
 export const platform = await startPlatform()
 export const { id: organizationId, key, keyId } = await platform.organization()
 
-// A test whose stray error is found later would blame the next one.
+// Without this wait a stray error of a test would be blamed on the next test.
 afterEach(async () => {
   await settle()
   assert.deepEqual(strays.splice(0), [])
@@ -33,7 +33,7 @@ export function withApiKeys(verbs: Partial<BusinessApiStore['apiKeys']>): Busine
   return { ...platform.store, apiKeys: { ...platform.store.apiKeys, ...verbs } }
 }
 
-/** A store whose every verb that a request needs ends the same way. */
+/** A store in which every verb of a request ends the same way. */
 export function failing(fail: () => Promise<never>): BusinessApiStore {
   const { store } = platform
   return {
@@ -53,7 +53,7 @@ export interface LoggedLine {
   readonly message: string
 }
 
-/** A logger that keeps what it is told. */
+/** A logger that keeps all lines. */
 export function keepingLogger(lines: LoggedLine[]): Logger {
   const keep = (level: string) => (details: object, message: string) => {
     lines.push({ level, details, message })
@@ -61,7 +61,7 @@ export function keepingLogger(lines: LoggedLine[]): Logger {
   return { debug: keep('debug'), info: keep('info'), warn: keep('warn'), error: keep('error') }
 }
 
-/** An API that keeps what its logger and its onError hear. */
+/** An API with a logger and an onError that keep everything. */
 export function watched(store: BusinessApiStore, options: BusinessApiOptions = {}) {
   const lines: LoggedLine[] = []
   const failures: Failure[] = []
@@ -84,7 +84,7 @@ export function assertInternal(answer: Answer): void {
   assert.equal(answer.headers.get('retry-after'), null)
 }
 
-/** Everything of an error and of what it holds, as text. */
+/** Everything in an error and its properties, as text. */
 export function allOf(value: unknown): string {
   return JSON.stringify(value, (_, each: unknown) =>
     each instanceof Error
@@ -93,7 +93,7 @@ export function allOf(value: unknown): string {
   )
 }
 
-/** As PostgreSQL reports a broken constraint: with the data that broke it. */
+/** An error of PostgreSQL for a broken constraint, with the offending data. */
 export function postgresError(): Error {
   return Object.assign(new Error('duplicate key value violates unique constraint "clients_pkey"'), {
     name: 'PostgresError',

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { assertError, assertSafeHeaders, idOf, listOf, type Platform, request } from './_api.ts'
 
-// --- What every list has in common (section 4, rules 1 and 2) ---
+// --- The common rules of every list (section 4, rules 1 and 2) ---
 
-/** A list operation, and how to make `count` records of its kind, oldest first, returning their ids. */
+/** A list operation, and a function that makes `count` records of the kind, oldest first, and returns the ids. */
 export interface ListUnderTest {
   readonly path: string
   seed(organizationId: string, count: number): Promise<string[]>
@@ -19,7 +19,7 @@ export function testList(platform: Platform, { path, seed }: ListUnderTest): voi
   }
 
   describe(`${name} as a list`, () => {
-    test(`${name} answers an empty list for an organization that has none`, async () => {
+    test(`${name} answers an empty list for an organization without records`, async () => {
       const { key } = await platform.organization()
       const answer = await request(platform.api, path, { key })
       assert.equal(answer.status, 200)

@@ -12,7 +12,7 @@ import {
 } from './_api.ts'
 
 export const platform = await startPlatform()
-// Many requests for one organization: the limits are another file's subject.
+// Many requests for an organization: the limits are another file's subject.
 export const api = platform.apiWith({ rateLimit: false, onError: (error) => failures.push(error) })
 export const failures: unknown[] = []
 export const organization: Organization = await platform.organization()
@@ -39,7 +39,7 @@ export async function assertCreated(answer: Promise<Answer>, expected: Fields = 
   return business
 }
 
-/** 422 whose text names the field and what it must be. */
+/** Asserts 422 with a text that names the field and the field's rule. */
 export async function assertInvalid(answer: Promise<Answer>, field: string): Promise<string> {
   const text = assertError(await answer, 422, /^Validation failed: /)
   assert.match(text, new RegExp(`\\b${field}\\b.* must `))
@@ -47,5 +47,5 @@ export async function assertInvalid(answer: Promise<Answer>, field: string): Pro
 }
 
 export const EMOJI = '🏺'
-/** Two code points that are shown as one: code points are counted. */
+/** Two code points that are shown as a single character: code points are counted. */
 export const FLAG = '🇹🇳'

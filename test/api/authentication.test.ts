@@ -175,7 +175,7 @@ describe('A key', () => {
     }
   })
 
-  test('A key is refused from the moment at which it expires, also by another store', async () => {
+  test('A key is refused from its expiry on, also by another store', async () => {
     const { id } = organization
     const { id: keyId, key } = await organization.createKey({
       expiresAt: new Date(Date.now() + 3_600_000).toISOString(),
@@ -192,7 +192,7 @@ describe('A key', () => {
     }
   })
 
-  test('The clock of the process does not decide what has expired', async () => {
+  test('The clock of the process does not decide about expiry', async () => {
     const { key } = await organization.createKey({
       expiresAt: new Date(Date.now() + 3_600_000).toISOString(),
     })
@@ -214,7 +214,7 @@ describe('A key', () => {
     for (const other of others) assert.deepEqual(comparable(other), comparable(first))
   })
 
-  test('A key is not needed for its organization to have others that still work', async () => {
+  test('A revoked key leaves the other keys of the organization working', async () => {
     const { id } = organization
     const first = await organization.createKey()
     const second = await organization.createKey()

@@ -172,7 +172,7 @@ describe('GET /clients', () => {
     )
   })
 
-  test('GET /clients answers convertedAt in UTC with milliseconds whatever the zone of the database', async () => {
+  test('GET /clients answers convertedAt in UTC with milliseconds in any time zone of the database', async () => {
     const { id, key } = await platform.organization()
     const now = Date.UTC(2026, 2, 29, 0, 30, 0, 7)
     await platform.store.clients.create(plainCreation(id, newClient({ name: 'Atlas' }, { ids, now }).record))

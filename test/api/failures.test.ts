@@ -40,13 +40,13 @@ describe('A store that cannot be reached', () => {
     assertUnavailable(await request(watched(withClients({ create: unreachable })).api, PATH, CREATE))
   })
 
-  test('The rate limits never open: a request is 503 when they cannot be judged', async () => {
+  test('The rate limits never open: a request is 503 when the limits cannot be judged', async () => {
     const { api } = watched(withApiKeys({ admit: unreachable }))
     assertUnavailable(await request(api, PATH, CREATE))
     assertUnavailable(await request(api, `${PATH}?limit=0`, { key }))
   })
 
-  test('What needs no store is still answered', async () => {
+  test('Requests that need no store are still answered', async () => {
     const { api, failures } = watched(failing(unreachable))
     assertError(await request(api, PATH), 401)
     assertError(await request(api, PATH, { key: 'bad' }), 401)
@@ -67,7 +67,7 @@ describe('A store that cannot be reached', () => {
     assertUnavailable(await request(api, PATH, { key }))
   })
 
-  test('onError hears of it with status 503, the logger with warn', async () => {
+  test('onError gets the failure with status 503, and the logger a warning', async () => {
     const { api, failures, lines } = watched(withClients({ admitAndList: unreachable }))
     const answer = await request(api, `${PATH}?limit=3&token=secret`, { key })
     assert.equal(failures.length, 1)
@@ -128,7 +128,7 @@ describe('A bug', () => {
     }
   }
 
-  test('Nothing of a PostgresError but its message and code is logged; onError has it whole', async () => {
+  test('Only message and code of a PostgresError are logged; onError gets the whole error', async () => {
     const error = postgresError()
     const { api, lines, failures } = watched(withClients({ create: () => Promise.reject(error) }))
     const answer = await request(api, PATH, CREATE)
@@ -175,7 +175,7 @@ describe('A bug', () => {
     assert.equal(failures.length, 1)
   })
 
-  test('Refusals are no failures: neither onError nor the logger hears of them', async () => {
+  test('Refusals are no failures: neither onError nor the logger gets a report', async () => {
     const { api, failures, lines } = watched(platform.store)
     assertError(await request(api, PATH), 401)
     assertError(await request(api, PATH, { key, body: '{' }), 400)
@@ -229,7 +229,7 @@ describe('A verb that never settles', () => {
     })
   }
 
-  test('A verb that rejects after the deadline is heard by nobody and hurts nobody', async () => {
+  test('A verb that rejects after the deadline is ignored and harms no request', async () => {
     let reject = (_: Error): void => {}
     const late = () =>
       new Promise<never>((_, give) => {

@@ -23,7 +23,7 @@ describe('POST /clients, characters that cannot be stored', () => {
     await assertCreated(postClientText('{"name":"a\\ud83c\\udffab"}'), { name: 'a🏺b' })
   })
 
-  test('POST /clients accepts NUL and lone surrogates in what it ignores', async () => {
+  test('POST /clients accepts NUL and lone surrogates in ignored fields', async () => {
     await assertCreated(postClientText('{"name":"Atlas","x\\u0000\\ud800":"\\u0000\\udc00"}'))
   })
 })

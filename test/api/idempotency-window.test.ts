@@ -67,7 +67,7 @@ describe('The window', () => {
 })
 
 describe('Two at once', () => {
-  /** Holds a key in a transaction of another connection until the returned function ends it. */
+  /** Holds a key in a transaction of another connection until the returned function ends the transaction. */
   async function hold(
     organization: Organization,
     idempotencyKey: string,
@@ -117,7 +117,7 @@ describe('Two at once', () => {
     assert.equal((await clientsOf(organization)).length, 1)
   })
 
-  test('A held key holds up no other key and no request without one', async () => {
+  test('A held key holds up no other key and no request without a key', async () => {
     const organization = await platform.organization()
     const release = await hold(organization, 'form-1')
     recordOf(await post(CLIENTS, organization, 'form-2', { name: 'Atlas' }))
@@ -145,7 +145,7 @@ describe('Two at once', () => {
     assertError(await waiting, 422, MISMATCH)
   })
 
-  test('20 duplicates at once over HTTP make one client, and all have its answer', async () => {
+  test('20 duplicates at once over HTTP make one client, and all get the same answer', async () => {
     const organization = await platform.organization()
     const responses = await Promise.all(
       Array.from({ length: 20 }, () =>

@@ -51,7 +51,7 @@ describe('A replay', () => {
     assert.deepEqual(await eventsOf(organization), ['lead.created'])
   })
 
-  test('A replay answers what was answered, whatever became of the record since', async () => {
+  test('A replay repeats the first answer, also after changes of the record', async () => {
     const organization = await platform.organization()
     const [client] = await seedClients(platform.store, organization.id, 1)
     const json = { businessId: client?.businessId }
@@ -125,7 +125,7 @@ describe('A replay', () => {
     assert.equal((await clientsOf(organization)).length, 2)
   })
 
-  test('GET ignores the header, whatever it holds', async () => {
+  test('GET ignores the header with any content', async () => {
     const organization = await platform.organization()
     for (const value of ['form-1', '', 'a b', 'x'.repeat(300)]) {
       const answer = await request(api, CLIENTS, {
@@ -230,7 +230,7 @@ describe('The form of a key', () => {
     ['a quote and a semicolon', "';drop/**/table/**/business_api.clients;--"],
     ['a percent sign', '%00%zz'],
   ] as const) {
-    test(`A key of ${what} is accepted as it is`, async () => {
+    test(`A key of ${what} is accepted unchanged`, async () => {
       const organization = await platform.organization()
       const original = await post(CLIENTS, organization, value, { name: 'Atlas' })
       assert.equal(original.status, 200, original.text)
@@ -303,7 +303,7 @@ describe('The form of a key', () => {
   })
 })
 
-describe('What is not recorded', () => {
+describe('Answers that are not recorded', () => {
   test('A 404 is not: the lead succeeds with the same key once its business is there', async () => {
     const organization = await platform.organization()
     const businessId = ids('biz')

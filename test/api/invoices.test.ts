@@ -21,7 +21,7 @@ const INVOICE: Omit<Invoice, 'id' | 'number'> = {
 
 let numbers = 0
 
-/** Creates one invoice for each set of changes, oldest first. */
+/** Creates an invoice for each set of changes, oldest first. */
 async function seed(organizationId: string, changes: Partial<Invoice>[]): Promise<Invoice[]> {
   const invoices = changes.map((change): Invoice => {
     numbers++

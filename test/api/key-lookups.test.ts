@@ -6,7 +6,7 @@ import { STORE_UNAVAILABLE } from '../../lib/base/errors.ts'
 const WAITING_MAX = 5000
 const REMEMBERED_MAX = 10_000
 
-/** Look-ups in a store whose answers wait until they are released. */
+/** Look-ups in a store that holds back every answer until `release`. */
 function createHeldLookups() {
   let release = (): void => {}
   const held = new Promise<void>((resolve) => {
@@ -18,7 +18,7 @@ function createHeldLookups() {
       return new Map()
     },
   })
-  /** One is under way, and so many wait as may. */
+  /** A look-up is under way, and as many digests wait as may. */
   const waiting = Promise.allSettled(
     Array.from({ length: WAITING_MAX + 1 }, (_, index) => lookups.find(`${index}`, 'peer')),
   )
@@ -41,7 +41,7 @@ test('when no more may wait, a place goes from the peer with most to one with fe
   assert.equal(refused.length, 1)
 })
 
-test('one look-up under way finds all that wait, each peer in its turn', async () => {
+test('a single look-up finds all waiting digests, each peer in its turn', async () => {
   const asked: (readonly string[])[] = []
   const lookups = createKeyLookups({
     async identify(digests) {
@@ -88,7 +88,7 @@ test('remembered() holds so many keys, and forgets the one that was used longest
   assert.equal(lookups.remembered('0'), undefined)
 })
 
-test('a look-up that the store never answers is given up, and the next one is made', async (t) => {
+test('a look-up that the store never answers is given up, and the next look-up is made', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   let asked = 0
   const lookups = createKeyLookups({

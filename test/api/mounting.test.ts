@@ -58,7 +58,7 @@ describe('Headers', () => {
     }
   })
 
-  test('Every request has an id of its own', async () => {
+  test('Every request has a different id', async () => {
     const answers = await Promise.all(
       Array.from({ length: 20 }, () => request(api, '/api/v1/clients', { key })),
     )
@@ -132,7 +132,7 @@ describe('basePath', () => {
     })
   }
 
-  test('/platform/../api/v1/clients is not ours under /platform, nor is what only resolves to it', async (t) => {
+  test('/platform/../api/v1/clients is no path of the API under /platform, nor is a path that only resolves to one', async (t) => {
     const own = await serve((incoming, response) => mounted(incoming, response))
     t.after(() => own.close())
     for (const path of [
@@ -174,7 +174,7 @@ describe('next', () => {
     return { own, nexts }
   }
 
-  test('next is called once, without an error, for a path that is none of ours', async (t) => {
+  test('next is called once, without an error, for a path outside the API', async (t) => {
     const { own, nexts } = await serveHost(t)
     const foreign = [
       '/',
@@ -197,7 +197,7 @@ describe('next', () => {
     )
   })
 
-  test('next is not called for ours, whatever becomes of it', async (t) => {
+  test('next is not called for a path of the API, with any answer', async (t) => {
     const { own, nexts } = await serveHost(t)
     assert.equal((await get('/api/v1/clients', own)).status, 200)
     assertError(await get('/api/v1/clients?limit=0', own), 422)
@@ -207,7 +207,7 @@ describe('next', () => {
     assert.deepEqual(nexts, [])
   })
 
-  test('next is called for what is not below basePath', async (t) => {
+  test('next is called for a path that is not below basePath', async (t) => {
     const { own, nexts } = await serveHost(t, { basePath: '/platform' })
     assert.equal((await get('/platform/api/v1/clients', own)).status, 200)
     assert.equal((await get('http://evil/platform/api/v1/clients', own)).status, 200)

@@ -59,7 +59,7 @@ describe('GET /openapi.json', () => {
     assert.deepEqual(JSON.parse(await response.text()).servers, [{ url: 'https://app.business.test' }])
   })
 
-  test('answers 304 without a body to a caller who has it', async () => {
+  test('answers 304 without a body to a caller with the same ETag', async () => {
     const etag = (await ask()).headers.get('etag') ?? ''
     assert.match(etag, /^"[\w-]+"$/)
     for (const known of [etag, `W/${etag}`, `"other", ${etag}`, '*']) {
@@ -79,7 +79,7 @@ describe('GET /openapi.json', () => {
 test('a process-local limiter forgets the buckets that are full again', () => {
   const limit = { perSecond: 1e9, burst: 1 }
   const judge = createLocalLimiter({ key: limit, organization: limit })
-  // More callers than it keeps buckets for; each bucket is full again a nanosecond later.
+  // More callers than kept buckets; each bucket is full again a nanosecond later.
   for (let caller = 0; caller < 12_000; caller++) {
     const admission = judge({
       outcome: 'admitted',

@@ -16,7 +16,7 @@ const PROJECT: Omit<Project, 'id'> = {
   value: 12000.5,
 }
 
-/** Creates one project for each set of changes, oldest first. */
+/** Creates a project for each set of changes, oldest first. */
 async function seed(organizationId: string, changes: Partial<Project>[]): Promise<Project[]> {
   const projects = changes.map((change): Project => ({ id: ids('proj'), ...PROJECT, ...change }))
   await Promise.all(

@@ -20,7 +20,7 @@ const PROPOSAL: Omit<Proposal, 'id' | 'number'> = {
 
 let numbers = 0
 
-/** Creates one proposal for each set of changes, oldest first. */
+/** Creates a proposal for each set of changes, oldest first. */
 async function seed(organizationId: string, changes: Partial<Proposal>[]): Promise<Proposal[]> {
   const proposals = changes.map((change): Proposal => {
     numbers++

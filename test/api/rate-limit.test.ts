@@ -31,14 +31,14 @@ async function statuses(api: BusinessApi, key: string, count: number): Promise<n
   return all
 }
 
-/** How many requests the two buckets would let through. */
+/** The number of requests that the two buckets would let through. */
 function remaining({ headers }: Answer): [key: number, organization: number] {
   const match = /^"key";r=(\d+);t=\d+, "org";r=(\d+);t=\d+$/.exec(headers.get('ratelimit') ?? '')
   assert.ok(match, `RateLimit: ${headers.get('ratelimit')}`)
   return [Number(match[1]), Number(match[2])]
 }
 
-/** Lets time pass for the buckets of an organization: they are full that much earlier. */
+/** Lets time pass for the buckets of an organization: the buckets are full that much earlier. */
 async function pass({ id }: Organization, seconds: number): Promise<void> {
   await platform.sql`
     update business_api.rate_buckets set full_at = full_at - ${seconds} where organization_id = ${id}`
@@ -120,7 +120,7 @@ describe('The headers', () => {
     }
   })
 
-  test('401 carries none and takes no token', async () => {
+  test('401 carries no such header and takes no token', async () => {
     const organization = await platform.organization()
     const api = platform.apiWith({ rateLimit: { organization: { perSecond: SLOW, burst: 2 } } })
     const revoked = await organization.createKey()
@@ -138,7 +138,7 @@ describe('The headers', () => {
     assert.deepEqual(await statuses(api, organization.key, 3), [200, 200, 429])
   })
 
-  test('404, 405 and OPTIONS before the key is judged carry none and take no token', async () => {
+  test('404, 405 and OPTIONS before the key is judged carry no such header and take no token', async () => {
     const { key } = await platform.organization()
     const api = platform.apiWith({ rateLimit: { key: { perSecond: SLOW, burst: 1 } } })
     for (const [target, method] of [
@@ -166,10 +166,10 @@ describe('429', () => {
     assert.match(answer.headers.get('x-request-id') ?? '', idOf('req'))
   })
 
-  test('By default a key whose bucket is empty is told to wait one second', async () => {
+  test('By default a key with an empty bucket has to wait one second', async () => {
     const { id, key } = await platform.organization()
     await get(platform.api, key)
-    // Emptied by hand: while 100 requests are made one after another, some tokens come back.
+    // Emptied by hand, because tokens come back during 100 requests in a row.
     await platform.sql`
       update business_api.rate_buckets set full_at = extract(epoch from clock_timestamp()) + 100.0 / 10 + 60
       where organization_id = ${id} and bucket <> 'organization'`
@@ -340,7 +340,7 @@ describe('The option rateLimit', () => {
     assert.equal(answer.headers.get('ratelimit-policy'), null)
   })
 
-  test("scope: 'process' limits by buckets of its own, in the same form", async () => {
+  test("scope: 'process' limits by buckets of the process, in the same form", async () => {
     const { id, key } = await platform.organization()
     const rateLimit = { key: { perSecond: 1, burst: 2 }, scope: 'process' } as const
     const [here, there] = [platform.apiWith({ rateLimit }), platform.apiWith({ rateLimit })]

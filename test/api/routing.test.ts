@@ -59,7 +59,7 @@ describe('Paths', () => {
     })
   }
 
-  // A guard of the host or of a proxy before us sees the path as sent: it must mean the same to us as to them.
+  // A guard of the host or of a proxy sees the path as sent: the path must mean the same to the API as to the guard.
   const disguised = [
     '//evil/api/v1/clients',
     '//api/v1/clients',
@@ -88,7 +88,8 @@ describe('Paths', () => {
     })
   }
 
-  // RFC 9112, section 3.2.2: a server must accept it, though only proxies are sent it. The authority says nothing to us.
+  // RFC 9112, section 3.2.2: a server must accept the absolute form, although clients send this form only to proxies. The
+  // authority says nothing to us.
   for (const target of [
     'http://api.example/api/v1/clients',
     'http://evil.example/api/v1/clients',
@@ -116,7 +117,7 @@ describe('Paths', () => {
   ]) {
     test(`The absolute-form target ${target} is 404`, async () => {
       const answer = await get(target)
-      // Node's parser refuses some by itself.
+      // Node's parser refuses several of these targets by itself.
       if (answer.status !== 400) assertError(answer, 404)
     })
   }
@@ -186,7 +187,7 @@ describe('Methods', () => {
     for (const method of refused) {
       test(`${method} ${path} is 405 with Allow: ${allow}`, async () => {
         const answer = await rawRequest(server, rawHead(`${method} ${path}`, AUTHORIZATION))
-        // Node's parser does not know every method; what it does not know never reaches a handler.
+        // Node's parser does not know every method; an unknown method never reaches a handler.
         if (method === 'QUERY' && answer.status === 400) return
         assertError(answer, 405)
         assert.equal(answer.headers.get('allow'), allow)
@@ -207,7 +208,7 @@ describe('Methods', () => {
     assertError(await request(api, '/api/v1/nothing', { method: 'OPTIONS' }), 404)
   })
 
-  test('No answer carries CORS headers, whatever a browser asks', async () => {
+  test('No answer carries CORS headers, for any request of a browser', async () => {
     const headers = {
       Origin: 'https://evil.example',
       'Access-Control-Request-Method': 'POST',

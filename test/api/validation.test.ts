@@ -145,7 +145,7 @@ describe('POST /clients, types', () => {
     assert.match(text, /required/)
   })
 
-  test('POST /clients names every field that is wrong and none that is right', async () => {
+  test('POST /clients names every wrong field and no right field', async () => {
     const text = assertError(
       await postClient({ name: 'A', category: 'fine', city: 5, email: 'a@b', phone: null }),
       422,
@@ -155,7 +155,7 @@ describe('POST /clients, types', () => {
     assert.doesNotMatch(text, /category/)
   })
 
-  test('A refusal does not repeat what was sent', async () => {
+  test('A refusal does not repeat any sent value', async () => {
     const secret = 'sk_'.repeat(40)
     assert.doesNotMatch(assertError(await postClient({ name: 'Atlas', phone: secret }), 422), /sk_/)
   })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createIds, idPrefixAt } from '../../lib/base/ids.ts'
 
-test('idPrefixAt() gives the beginning of the ids of a moment: it sorts before each of them and after every earlier id', () => {
+test('idPrefixAt() gives the common beginning of the ids of a moment, sorted before each of these ids and after every earlier id', () => {
   const moment = Date.UTC(2026, 0, 1)
   const idAt = (time: number): string => createIds(() => time)('dlv')
   assert.ok(idPrefixAt('dlv', moment) < idAt(moment))

@@ -9,8 +9,8 @@ import { createPostgresStore, migrate } from '../../lib/postgres.ts'
 import { newClient } from '../../lib/resources/clients.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 
-// How fast a list and a create are, in turn with what a team would write by hand on Fastify and on Express. The servers
-// take turns on one PostgreSQL, so that a machine whose speed drifts does so for all of them; read the ratios.
+// The speed of a list and of a create, in turn with code as a team would write by hand on Fastify and on Express. The servers
+// take turns on one PostgreSQL, so that a drift of the machine's speed affects all servers alike; read the ratios.
 
 const ROUNDS = Number(process.env.ROUNDS ?? 3)
 const SECONDS = Number(process.env.SECONDS ?? 5)
@@ -89,7 +89,7 @@ async function start(name: Server, port: number, url: string): Promise<ChildProc
 
 let keys = 0
 
-/** Requests per second over one run. */
+/** Requests per second over a run. */
 async function measure(port: number, authorization: string, method: 'GET' | 'POST'): Promise<number> {
   const result = await autocannon({
     url: `http://127.0.0.1:${port}/api/v1/clients`,

@@ -5,9 +5,9 @@ import { createDeveloperSettings } from '../../lib/settings.ts'
 import { type Host, startHost } from '../faults/_host.ts'
 import { type Answers, callSteadily, type FloodConfig, percentile, startFlood } from '../faults/_key-flood.ts'
 
-// One tenant's lists beside 1,200 connections of callers without a valid key, against the same without them: the goal is a
-// p99 of at most three times as much, and never 503. Host, database and flood share the processors here, so read the ratios,
-// and the host's own time on the processor, which tells on a busy machine, too, how much of it a flood takes.
+// A tenant's lists with and without 1,200 connections of callers without a valid key beside: the goal is a p99 of at most three
+// times as much, and never 503. Host, database and flood share the processors here, so read the ratios, and the host's own
+// processor time, which shows the cost of a flood on a busy machine too.
 
 const CONNECTIONS = Number(process.env.CONNECTIONS ?? 1200)
 const SECONDS = Number(process.env.SECONDS ?? 20)
@@ -76,7 +76,7 @@ async function measure({ port, pid }: Host, seconds: number, ...keys: readonly s
   return { ...answers, cpuMs: ((await readCpuMs(pid)) - cpuBefore) / tookSeconds }
 }
 
-/** The time on the processor of a process; NaN on systems that do not tell it so. */
+/** The time on the processor of a process; NaN on systems without this figure. */
 async function readCpuMs(pid: number): Promise<number> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
   const [user, system] = stat.split(') ').at(-1)?.split(' ').slice(11, 13) ?? []

@@ -10,10 +10,10 @@ import {
 } from 'playwright-core'
 import { type Host, type HostOptions, startHost } from '../settings-page/_host.ts'
 
-/** Debian's Chromium, or the one of CHROMIUM. Nothing is installed by itself. */
+/** Debian's Chromium, or the binary of CHROMIUM. Nothing is installed by itself. */
 export const CHROMIUM: string = process.env.CHROMIUM ?? '/usr/bin/chromium'
 
-/** Why the browser tests cannot run; false when they can. */
+/** The reason why the browser tests cannot run; false when the tests can. */
 export const missingBrowser: string | false = existsSync(CHROMIUM)
   ? false
   : `there is no browser at ${CHROMIUM}: apt-get install chromium, or set CHROMIUM`
@@ -24,7 +24,7 @@ export function launch(): Promise<Browser> {
   return chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] })
 }
 
-/** Collects everything that a page says on its console, violations of the policy among it. */
+/** Collects everything on the console of a page, including violations of the policy. */
 export function watch(page: Page): string[] {
   const heard: string[] = []
   page.on('console', (message) => heard.push(`${page.url()} ${message.text()}`))

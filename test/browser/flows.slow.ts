@@ -30,7 +30,7 @@ describe('flows in a browser', { skip: missingBrowser, concurrency: false }, () 
     await context.close()
   })
 
-  test('a session that has ended keeps what was typed, and says what to do', async () => {
+  test('an ended session keeps the typed values, and says what to do', async () => {
     const { page, context } = await open('/keys/new')
     await fillKey(page)
     stage.host.access = { redirect: '/login' }

@@ -1,6 +1,6 @@
 /**
- * A host that does all that a bundle may break: it migrates, makes a key, registers an endpoint, starts a delivery loop,
- * and prints what the test needs to call it. JavaScript, as it is built by tools that know nothing of this package.
+ * A host with everything that a bundle may break: the host migrates, makes a key, registers an endpoint, starts a delivery loop,
+ * and prints the values that the test needs for calls. JavaScript, because the bundlers know nothing of this package.
  */
 export const START = `
 import { createPostgresStore, migrate } from 'business-api-kit/postgres'
@@ -23,7 +23,7 @@ export async function start() {
 }
 `
 
-/** The same as a whole program, with the API on a port of its own. */
+/** The same as a whole program, with the API on a port. */
 export const PROGRAM = `
 import { createServer } from 'node:http'
 import { createBusinessApi } from 'business-api-kit'
@@ -36,7 +36,7 @@ start().then((store) => {
 })
 `
 
-/** Builds the program into one file with webpack, dynamic imports included. */
+/** Builds the program into a single file with webpack, dynamic imports included. */
 export const WEBPACK = `
 import webpack from 'webpack'
 

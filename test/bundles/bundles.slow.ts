@@ -12,8 +12,8 @@ import { endProgram, type Program, startProgram } from '../examples/_program.ts'
 import { startReceiver } from '../sender/_receiver.ts'
 import { INSTRUMENTATION, PROGRAM, START, WEBPACK } from './_host.ts'
 
-// Hosts that are built into bundles and run elsewhere, without what they were built from. Each migrates an empty database,
-// creates a client over HTTP, and its webhook arrives. Not part of the ordinary run: installs the bundlers.
+// Hosts that are built into bundles and run elsewhere, without the sources. Each migrates an empty database and creates a client
+// over HTTP, and the webhook arrives. Not part of the ordinary run: installs the bundlers.
 
 const run = promisify(execFile)
 
@@ -27,14 +27,14 @@ before(async () => {
 
 after(() => rm(directory, { recursive: true, force: true }))
 
-/** A server whose start has failed may stay without ever printing what is waited for. */
+/** A server with a failed start may stay without ever printing the awaited line. */
 const LIMITED = { timeout: 10 * 60_000 }
 
 const MANIFEST = { private: true, type: 'module' }
 
 for (const [format, options] of [
   ['cjs', []],
-  // undici is CommonJS: a bundle of modules has to give it a require().
+  // undici is CommonJS: a bundle of modules must provide require().
   [
     'esm',
     ["--banner:js=import { createRequire } from 'module'; const require = createRequire(import.meta.url)"],
@@ -95,7 +95,7 @@ for (const bundler of ['turbopack', 'webpack'] as const) {
   })
 }
 
-/** Runs a bundler. Returns what it warns of; rejects with all it has to say. */
+/** Runs a bundler. Returns the warnings; rejects with the whole output. */
 async function build(command: string, args: readonly string[], options: ExecFileOptions): Promise<string> {
   try {
     return (await run(command, args, options)).stderr.toString()
@@ -104,7 +104,7 @@ async function build(command: string, args: readonly string[], options: ExecFile
   }
 }
 
-/** A folder to build in, and another one to run in. */
+/** A folder for the build, and another folder for the run. */
 async function prepare(name: string): Promise<{ project: string; moved: string }> {
   const moved = join(directory, 'moved', name)
   await mkdir(moved, { recursive: true })

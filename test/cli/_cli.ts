@@ -3,7 +3,7 @@ import { EventEmitter } from 'node:events'
 import { main } from '../../lib/cli/main.ts'
 import type { Output } from '../../lib/cli/terminal.ts'
 
-// The command line in this process: the same as lib/cli.ts makes it, with an environment and streams of the test's own.
+// The command line in this process: the same as in lib/cli.ts, with the test's environment and streams.
 
 /** 32 bytes: a key that seals. */
 export const SECRET_KEY: string = Buffer.from(Array.from({ length: 32 }, (_, index) => index)).toString(
@@ -13,14 +13,14 @@ export const SECRET_KEY: string = Buffer.from(Array.from({ length: 32 }, (_, ind
 /** The password of connection strings that must not be seen anywhere. */
 export const PASSWORD = 'hush-hush-4711'
 
-/** What a command has left behind. */
+/** The output and the exit code of a command. */
 export interface Result {
   readonly exitCode: number
   readonly stdout: string
   readonly stderr: string
 }
 
-/** What is different from an empty environment and streams that are no terminal. */
+/** The differences from an empty environment and from streams that are no terminal. */
 export interface Surroundings {
   readonly env?: Readonly<Record<string, string>>
   /** Columns of the terminal that both streams are. */
@@ -63,20 +63,20 @@ export function cliOn(
   return (...args) => cli(args, { ...surroundings, env })
 }
 
-/** The one JSON value of a command that has succeeded, with nothing beside it. */
+/** The JSON value of a successful command, with nothing beside. */
 export function jsonOf({ exitCode, stdout, stderr }: Result): ReturnType<typeof JSON.parse> {
   assert.deepEqual({ exitCode, stderr }, { exitCode: 0, stderr: '' }, stdout)
   assert.match(stdout, /^[^\n]+\n$/)
   return JSON.parse(stdout)
 }
 
-/** What people read of a command that has succeeded. */
+/** The text of a successful command for people. */
 export function textOf({ exitCode, stdout, stderr }: Result): string {
   assert.equal(exitCode, 0, stderr)
   return stdout
 }
 
-/** Asserts that a command has failed as scripts and people want it: with its code, and one line that says why. */
+/** Asserts that a command has failed with the right exit code and one line with the reason. */
 export function assertFailed({ exitCode, stdout, stderr }: Result, code: 1 | 2, about: RegExp): void {
   assert.equal(exitCode, code, stderr)
   assert.match(stderr, /^business-api-kit: [^\n]+\n$/)

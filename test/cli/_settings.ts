@@ -26,7 +26,7 @@ export async function addEndpoint(
   )
 }
 
-/** An endpoint as `endpoints list` shows it. */
+/** An endpoint in the output of `endpoints list`. */
 export async function findEndpoint(
   run: Run,
   org: string,

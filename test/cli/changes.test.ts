@@ -23,7 +23,7 @@ async function addEndpoint(org: string, ...flags: readonly string[]): Promise<st
 }
 
 describe('endpoints update', () => {
-  test('changes what is given and leaves the rest', async () => {
+  test('changes the given fields and leaves the rest', async () => {
     const id = await addEndpoint('org_1', '--types', 'invoice.paid', '--description', 'Books')
     const update = ['endpoints', 'update', id, '-o', 'org_1']
     const moved = jsonOf(await run(...update, '--url', 'http://127.0.0.1:4001/', ...DEVELOPMENT, '--json'))
@@ -46,7 +46,7 @@ describe('endpoints update', () => {
   test('refuses in one line, with the flag that would allow it', async () => {
     const id = await addEndpoint('org_1')
     const update = ['endpoints', 'update', id, '-o', 'org_1']
-    assertFailed(await run(...update), 2, /Give what to change: --url, --types/)
+    assertFailed(await run(...update), 2, /Give a change: --url, --types/)
     assertFailed(await run(...update, '--url', 'http://192.0.2.1/'), 2, /; --allow-http allows it/)
     assertFailed(
       await run(...update, '--url', 'https://10.0.0.1/'),
@@ -100,7 +100,7 @@ describe('rate limits', () => {
     )
   })
 
-  test('keys create gives a key a limit of its own, which the list shows', async () => {
+  test('keys create gives a key an own limit, and the list shows the limit', async () => {
     const create = ['keys', 'create', '-o', 'org_2', '--scopes', 'leads:read', '--json']
     const limited = jsonOf(await run(...create, '--per-second', '0.5', '--burst', '7'))
     await run(...create)

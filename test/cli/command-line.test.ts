@@ -6,7 +6,7 @@ import { VERSION } from '../../lib/base/version.ts'
 import { COMMANDS } from '../../lib/cli/commands.ts'
 import { assertFailed, cli, PASSWORD, textOf } from './_cli.ts'
 
-// What can be judged without a database.
+// Everything that the command line judges without a database.
 
 const COMMAND_LINES = COMMANDS.flatMap((entry) =>
   'commands' in entry
@@ -38,7 +38,7 @@ describe('--help', () => {
   })
 
   for (const { words, command } of COMMAND_LINES) {
-    test(`of ${words.join(' ')} tells its flags, and its examples can be carried out`, async () => {
+    test(`of ${words.join(' ')} names its flags, and its examples can be carried out`, async () => {
       const help = textOf(await cli([...words, '--help']))
       assert.match(help, new RegExp(`^business-api-kit ${words.join(' ')}: `))
       const flags = [...help.matchAll(/^ {2}(--[a-z-]+)(?:, (-[a-z]))?/gm)].flatMap(([, ...names]) => names)
@@ -102,9 +102,9 @@ describe('a command line that cannot be understood', () => {
     ['key list', /Unknown command 'key': did you mean 'keys'\?/],
     [
       'keys',
-      /Name what to do with keys: create, list, rename, rotate, revoke \(see: business-api-kit keys --help\)/,
+      /Name a command of keys: create, list, rename, rotate, revoke \(see: business-api-kit keys --help\)/,
     ],
-    ['keys --json', /Name what to do with keys/],
+    ['keys --json', /Name a command of keys/],
     ['keys creat', /Unknown command 'keys creat': did you mean 'create'\?/],
     ['--json status', /Name a command before '--json'/],
     [
@@ -242,7 +242,7 @@ describe('a variable of the environment', () => {
     )
   })
 
-  test('is named where it cannot be used, and a typed flag wins over it', async () => {
+  test('is named when invalid, and a typed flag wins over the variable', async () => {
     const create = ['keys', 'create', '-o', 'O', '--scopes', 'leads:read']
     const env = { DATABASE_URL, BUSINESS_API_KEY_PREFIX: 'No', BUSINESS_API_HEADER_PREFIX: 'X Acme' }
     assertFailed(await cli(create, { env }), 2, /Cannot use BUSINESS_API_KEY_PREFIX because it must be/)
@@ -274,7 +274,7 @@ describe('DATABASE_URL', () => {
     `mysql://user:${PASSWORD}@host/db`,
     `postgres://user:${PASSWORD}@host:port/db`,
     `postgres://user:${PASSWORD}@[host/db`,
-    // What URL parsers take for a host, a path or a fragment: parts of a password.
+    // Parts of a password that URL parsers take for a host, a path or a fragment.
     `postgres://user:1/${PASSWORD}@host/db`,
     `postgres://user:a#${PASSWORD}@host/db`,
     `postgres://user:a?${PASSWORD}@host/db`,
@@ -303,7 +303,7 @@ describe('DATABASE_URL', () => {
     })
   }
 
-  test('is given up after seconds where something else listens, which ends every connection', async (t) => {
+  test('is given up after seconds where another program listens and ends every connection', async (t) => {
     const server = createServer((socket) => void socket.once('data', () => socket.end('220 mail\r\n')))
     t.after(() => server.close())
     await once(server.listen(0, '127.0.0.1'), 'listening')
@@ -315,7 +315,7 @@ describe('DATABASE_URL', () => {
     assert.ok(performance.now() - begunAt < 10_000)
   })
 
-  test('says what is wrong where nobody answers', async () => {
+  test('says what is wrong where no server answers', async () => {
     const refused = `postgres://user:${PASSWORD}@127.0.0.1:1/none`
     const unknown = `postgres://user:${PASSWORD}@no-such-host.invalid/none`
     for (const command of ['status', 'migrate', 'keys list --organization O', 'deliver']) {

@@ -5,7 +5,7 @@ import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { assertFailed, cliOn, jsonOf, type Result, type Surroundings, textOf } from './_cli.ts'
 import { publish } from './_events.ts'
 
-// Commands that end something: they say what, in numbers, and ask.
+// Commands that end something name the subject in numbers and ask.
 
 let database: TestDatabase
 let sql: Sql
@@ -22,20 +22,20 @@ after(() => database.drop())
 /** At a terminal of 80 columns, with an answer. */
 const answering = (answer: Surroundings['answer'] = null) => cliOn(database.url, { columns: 80, answer })
 
-/** Whatever stands before it is drawn over. */
+/** Text before the carriage return is drawn over. */
 const ERASE = '\r\x1b[K'
 
 /** The words of a screen on one line. */
 const flat = (text: string): string => text.replaceAll(/\s+/g, ' ')
 
-/** What a command is about to end, and whether it is still there. */
+/** The subject that a command is about to end, and a check that the subject is still there. */
 interface Danger {
   readonly args: readonly string[]
   /** The consequence in numbers. */
   readonly says: RegExp
   /** Of a dry run as JSON. */
   readonly facts: object
-  /** Whether everything is as before the command. */
+  /** True if everything is as before the command. */
   isUntouched(): Promise<boolean>
   /** In the audit afterwards, once. */
   readonly action: string
@@ -142,7 +142,7 @@ for (const [command, describeDanger] of Object.entries(DANGERS)) {
       return { ...danger, org: given.org, args: [...command.split(' '), ...danger.args] }
     }
 
-    test('says what it ends and does nothing, unless the answer is yes', async () => {
+    test('names the subject and does nothing, unless the answer is yes', async () => {
       const { args, says, isUntouched, org, action } = await prepare()
       for (const answer of ['', 'n', 'yes please', null]) {
         const { exitCode, stdout, stderr } = await answering(answer)(...args)
@@ -212,7 +212,7 @@ test('counts end at 10,000', async () => {
 })
 
 describe('purge', () => {
-  /** Makes the events of all organizations old, and none of them waits to be sent any more. */
+  /** Makes the events of all organizations old, without a delivery left to send. */
   async function age(interval: string): Promise<void> {
     await sql`update business_api.deliveries set state = 'delivered' where state = 'pending'`
     await sql`update business_api.events set created_at = now() - ${interval}::text::interval`

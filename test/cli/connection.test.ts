@@ -7,7 +7,7 @@ import { serverOwner } from '../../examples/demo/postgres-machine.ts'
 import { CERTIFICATE, PRIVATE_KEY } from '../sender/_receiver-certificate.ts'
 import { assertFailed, cli, PASSWORD } from './_cli.ts'
 
-// Ways in which a real server refuses a connection: the message names the server and the user, and says what to do.
+// Refusals of a connection by a real server: the message names the server, the user and the remedy.
 
 let directory: string
 let plain: PostgresServer

@@ -55,7 +55,7 @@ async function readDeliveries(): Promise<{ state: string; attempts: number }[]> 
   return rows.map((row) => ({ ...row }))
 }
 
-/** Resolves when so many processes listen for events: those that deliver and have not been told to stop. */
+/** Resolves when so many processes listen for events: processes that deliver and have no signal to stop yet. */
 async function listeners(count: number): Promise<void> {
   const listening = () => sql`
     select from pg_stat_activity where datname = current_database() and query = 'listen business_api_deliveries'`
@@ -65,7 +65,7 @@ async function listeners(count: number): Promise<void> {
   }
 }
 
-/** The command as a process of its own, once it has said that it delivers. */
+/** The command in a separate process, after the line that delivery has begun. */
 async function startDeliver(...flags: readonly string[]): Promise<Program> {
   const program = startSource(['lib/cli.ts', 'deliver', ...DEVELOPMENT, ...flags], env)
   await program.prints(/Delivering|started/)
@@ -83,7 +83,7 @@ async function startSlowReceiver(context: Parameters<typeof startReceiver>[0]) {
 }
 
 describe('deliver, as a process', () => {
-  test('delivers what is published, lets an attempt end when it is told to stop, and exits with 0', async (t) => {
+  test('delivers published events, lets an attempt end after the signal to stop, and exits with 0', async (t) => {
     const { receiver, nextRequest } = await startSlowReceiver(t)
     const { secret } = await addEndpoint(receiver)
     const program = await startDeliver()
@@ -105,14 +105,14 @@ describe('deliver, as a process', () => {
     assert.deepEqual(await readDeliveries(), [{ state: 'delivered', attempts: 1 }])
   })
 
-  test('ends at once with a second signal, and leaves what was in flight to its lease', async (t) => {
+  test('ends at once with a second signal, and leaves attempts in flight to their leases', async (t) => {
     const { receiver, nextRequest } = await startSlowReceiver(t)
     await addEndpoint(receiver)
     const program = await startDeliver()
     const request = nextRequest()
     await publish(sql, ORG)
     await request
-    // Two within a moment are one, as npm passes on what the terminal has sent already.
+    // Two signals within a moment count as one, because npm passes on a signal that the terminal has sent already.
     program.signal('SIGINT')
     program.signal('SIGINT')
     const again = setInterval(() => program.signal('SIGINT'), 100)
@@ -121,7 +121,7 @@ describe('deliver, as a process', () => {
     assert.deepEqual(await readDeliveries(), [{ state: 'in_flight', attempts: 1 }])
   })
 
-  test('ends when it is told to, also when its database has fallen silent', async (t) => {
+  test('ends after a signal, also when its database has fallen silent', async (t) => {
     const proxy = await startProxy(database.url)
     t.after(() => proxy.close())
     const program = startSource(['lib/cli.ts', 'deliver', '--timeout', '1s'], {
@@ -150,7 +150,7 @@ describe('deliver, as a process', () => {
 })
 
 describe('deliver, in this process', () => {
-  test('--once delivers what is due, and ends', async (t) => {
+  test('--once delivers due events, and ends', async (t) => {
     const receiver = await startReceiver(t, (response) => response.writeHead(500).end())
     await addEndpoint(receiver)
     await publish(sql, ORG, 2)
@@ -191,7 +191,7 @@ describe('deliver, in this process', () => {
       assert.equal(stdout.split('--allow-private-networks and --allow-http').length, 2)
     })
 
-    test('--quiet and --json write none', async (t) => {
+    test('--quiet and --json write no progress', async (t) => {
       await addEndpoint(await startReceiver(t))
       await publish(sql, ORG)
       assert.equal(
@@ -217,7 +217,7 @@ describe('deliver, in this process', () => {
     })
   })
 
-  test('--once --mark-overdue marks the invoices that are, and delivers that they are', async (t) => {
+  test('--once --mark-overdue marks overdue invoices, and delivers the events', async (t) => {
     const receiver = await startReceiver(t)
     await addEndpoint(receiver)
     const store = createPostgresStore(database.url)
@@ -233,7 +233,7 @@ describe('deliver, in this process', () => {
     assert.deepEqual(types, ['invoice.issued', 'invoice.overdue'])
   })
 
-  test('--once forgets what is older than --retention', async (t) => {
+  test('--once purges events older than --retention', async (t) => {
     await addEndpoint(await startReceiver(t))
     await publish(sql, ORG)
     await sql`update business_api.events set created_at = now() - interval '2 days'`
@@ -265,7 +265,7 @@ describe('deliver, in this process', () => {
     assert.deepEqual(await readDeliveries(), [{ state: 'pending', attempts: 1 }])
   })
 
-  test('keeps to public addresses unless it is told not to', async (t) => {
+  test('keeps to public addresses without --allow-private-networks', async (t) => {
     const receiver = await startReceiver(t)
     await addEndpoint(receiver)
     await publish(sql, ORG)

@@ -6,7 +6,7 @@ import { assertFailed, cliOn, jsonOf, type Result, textOf } from './_cli.ts'
 import { publish } from './_events.ts'
 import { addEndpoint, ERASE, newOrganization } from './_settings.ts'
 
-// The delivery log, as an administrator works with it. Each test has an organization of its own.
+// The delivery log in the hands of an administrator. Each test has a new organization.
 
 let database: TestDatabase
 let sql: Sql
@@ -21,7 +21,7 @@ before(async () => {
 after(() => database.drop())
 
 describe('deliveries', () => {
-  /** Skipped deliveries: what a disabled endpoint leaves behind. */
+  /** Makes skipped deliveries by disabling an endpoint. */
   async function skip(count: number): Promise<{ org: string; endpointId: string }> {
     const org = newOrganization()
     const { id: endpointId } = await addEndpoint(run, org)
@@ -31,7 +31,7 @@ describe('deliveries', () => {
     return { org, endpointId }
   }
 
-  test('list gives pages, each with what comes next', async () => {
+  test('list gives pages, each with the start of the next', async () => {
     const { org, endpointId } = await skip(5)
     const list = ['deliveries', 'list', '--organization', org]
     const first = jsonOf(await run(...list, '--limit', '3', '--json'))

@@ -28,7 +28,7 @@ before(async () => {
 
 after(() => database.drop())
 
-/** One check out of the whole report, whose exit code and words agree with it. */
+/** Returns a check of the report, after asserting that exit code and words agree with the report. */
 async function diagnose(name: string, result: Promise<Result> = run('doctor', '--json')): Promise<Check> {
   const { exitCode, stdout, stderr } = await result
   const { ok, checks }: { ok: boolean; checks: readonly Check[] } = JSON.parse(stdout)
@@ -68,7 +68,7 @@ test('a database in order passes every check', async () => {
 })
 
 describe('the connection', () => {
-  test('that nobody answers is all there is to report', async () => {
+  test('without an answer is the only finding', async () => {
     const env = { DATABASE_URL: `postgres://user:${PASSWORD}@127.0.0.1:1/none` }
     const result = await cli(['doctor', '--json'], { env })
     assertFailed(result, 1, /The check connection has failed/)
@@ -78,14 +78,14 @@ describe('the connection', () => {
       checks[0].message,
       /Cannot reach PostgreSQL \(127\.0\.0\.1:1, user user, database none\): the connection was refused/,
     )
-    assertFailed(await cli(['doctor'], { env }), 1, /what to do stands above/)
+    assertFailed(await cli(['doctor'], { env }), 1, /the advice stands above/)
   })
 })
 
 describe('the schema', () => {
   afterEach(async () => {
     const { message } = await diagnose('schema')
-    assert.equal(message, 'is as the migrations have made it', 'the test has not cleaned up')
+    assert.equal(message, 'matches the migrations', 'the test has not cleaned up')
   })
 
   const changes: readonly { change: string; undo: string; detail: string }[] = [
@@ -107,22 +107,22 @@ describe('the schema', () => {
     {
       change: 'alter table business_api.clients alter column status drop not null',
       undo: 'alter table business_api.clients alter column status set not null',
-      detail: 'column clients.status is not as the migrations have made it',
+      detail: 'column clients.status differs from the migrations',
     },
     {
       change: 'alter table business_api.deliveries alter column attempts set default 1',
       undo: 'alter table business_api.deliveries alter column attempts set default 0',
-      detail: 'column deliveries.attempts is not as the migrations have made it',
+      detail: 'column deliveries.attempts differs from the migrations',
     },
     {
       change: 'alter table business_api.rate_buckets set logged',
       undo: 'alter table business_api.rate_buckets set unlogged',
-      detail: 'table rate_buckets is not as the migrations have made it',
+      detail: 'table rate_buckets differs from the migrations',
     },
     {
       change: 'alter table business_api.clients enable row level security',
       undo: 'alter table business_api.clients disable row level security',
-      detail: 'table clients is not as the migrations have made it',
+      detail: 'table clients differs from the migrations',
     },
     {
       change: 'drop index business_api.deliveries_event_id_idx',
@@ -138,11 +138,11 @@ describe('the schema', () => {
       change: 'alter function business_api.publish_event(text, text, jsonb, text) set search_path = public',
       undo: `alter function business_api.publish_event(text, text, jsonb, text) set search_path = ''`,
       detail:
-        'function publish_event(organization_id text, type text, data jsonb, id text) is not as the migrations have made it',
+        'function publish_event(organization_id text, type text, data jsonb, id text) differs from the migrations',
     },
   ]
   for (const { change, undo, detail } of changes) {
-    test(`${change}: is told`, async () => {
+    test(`${change}: is reported`, async () => {
       await sql.unsafe(change)
       const check = await diagnose('schema')
       await sql.unsafe(undo)
@@ -151,7 +151,7 @@ describe('the schema', () => {
     })
   }
 
-  test('is not what an operator may tune', async () => {
+  test('does not include an operator’s tuning', async () => {
     await sql`alter table business_api.events set (autovacuum_vacuum_scale_factor = 0.5)`
     await sql`grant usage on schema business_api to public`
     assert.equal((await diagnose('schema')).level, 'ok')
@@ -165,12 +165,12 @@ describe('the schema', () => {
     await sql`drop table business_api.mine`
     assert.equal([...text.matchAll(/^ {18}- .* comes from no migration$/gm)].length, 10)
     assert.match(text, /^ {18}- and 1 more$/m)
-    assert.match(text, /^ {18}→ keep what is yours in a schema of your own/m)
+    assert.match(text, /^ {18}→ keep your own objects in another schema/m)
   })
 })
 
 describe('migrations', () => {
-  test('pending ones fail, and leave the rest unjudged', async () => {
+  test('pending migrations fail, and leave the rest unjudged', async () => {
     const [last] = await sql`
       delete from business_api.migrations where id = (select max(id) from business_api.migrations) returning *`
     const result = run('doctor', '--json')
@@ -193,12 +193,15 @@ describe('migrations', () => {
     const result = run('doctor', '--json')
     const { message, advice } = await diagnose('migrations', result)
     await sql`update business_api.migrations set name = '0003-leads.sql' where id = 3`
-    assert.equal(message, "migration 3 is '0003-invoices.sql' there and '0003-leads.sql' here")
+    assert.equal(
+      message,
+      "migration 3 is '0003-invoices.sql' in the database and '0003-leads.sql' in this version",
+    )
     assert.match(advice ?? '', /^use the version of business-api-kit that migrated it/)
     assert.equal(JSON.parse((await result).stdout).checks.length, 4)
   })
 
-  test('of a newer version warn, or fail where this one cannot work with them', async () => {
+  test('of a newer version warn, or fail where this version cannot work with the schema', async () => {
     for (const breaking of [false, true]) {
       await sql`insert into business_api.migrations (id, name, breaking) values (9999, '9999-to-come.sql', ${breaking})`
       const result = run('doctor', '--json')
@@ -230,7 +233,7 @@ describe('a check that cannot be made', () => {
     await sql`drop role ${sql(role)}`
   })
 
-  test('says what to do where it fails in another way', async () => {
+  test('says what to do after another failure', async () => {
     await sql`alter table business_api.migrations rename column breaking to broken`
     const { advice } = await diagnose('migrations')
     await sql`alter table business_api.migrations rename column broken to breaking`
@@ -256,7 +259,7 @@ describe('deliveries', () => {
     await sql`update business_api.deliveries set lease_until = now() - interval '1 hour'`
     const { level, message } = await diagnose('leases')
     assert.equal(level, 'fail')
-    assert.match(message, /^1 ended up to 1 h ago, and nobody has taken over$/)
+    assert.match(message, /^1 ended up to 1 h ago, and no process has taken over$/)
   })
 
   test('a backlog warns after a minute and fails after a quarter of an hour', async () => {
@@ -334,13 +337,13 @@ describe('secrets', () => {
     assert.deepEqual([level, message], ['fail', '1 of 2 cannot be opened: their deliveries wait'])
   })
 
-  test('fail where they were moved to another endpoint', async () => {
+  test('fail after a move to another endpoint', async () => {
     await run(...add, ...development)
     await sql`update business_api.webhook_endpoints set organization_id = 'org_2'`
     assert.equal((await diagnose('secrets')).level, 'fail')
   })
 
-  test('fail where they are stored unsealed although there are keys, and warn where there is no key to seal any with', async () => {
+  test('fail when stored unsealed beside keys, and warn when stored unsealed without keys', async () => {
     assert.match((await diagnose('secrets', doctorWith(''))).message, /^there is no key/)
     const { secret } = jsonOf(
       await cli([...add, ...development, '--allow-plaintext-secrets', '--json'], {
@@ -359,7 +362,7 @@ describe('secrets', () => {
   })
 })
 
-describe('what this server cannot be made to be', () => {
+describe('faults that this server cannot have', () => {
   const server = {
     version: '18.0',
     versionNumber: 180_000,

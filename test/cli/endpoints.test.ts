@@ -8,7 +8,7 @@ import { startReceiver } from '../sender/_receiver.ts'
 import { assertFailed, cli, cliOn, jsonOf, type Result, SECRET_KEY, textOf } from './_cli.ts'
 import { addEndpoint, DEVELOPMENT, ERASE, findEndpoint, newOrganization } from './_settings.ts'
 
-// Webhook endpoints, as an administrator works with them. Each test has an organization of its own.
+// Webhook endpoints in the hands of an administrator. Each test has a new organization.
 
 let database: TestDatabase
 let sql: Sql
@@ -59,7 +59,7 @@ describe('endpoints', () => {
     assert.match(stderr, /^Registered we_\w+\. Its signing secret is shown only once:\n$/)
   })
 
-  test('add judges where webhooks may go, unless it is told not to', async () => {
+  test('add refuses http and private addresses without the flags that allow these', async () => {
     const add = ['endpoints', 'add', '--organization', 'org_1', '--url']
     assertFailed(
       await run(...add, 'http://203.0.113.7/'),
@@ -78,7 +78,7 @@ describe('endpoints', () => {
     assertFailed(await run(...add, 'https://x.example/', ...own, ...DEVELOPMENT), 2, /--header must be/)
   })
 
-  test('add stores no secret without a key, unless it is told to', async () => {
+  test('add stores no secret without a key, except with --allow-plaintext-secrets', async () => {
     const add = [
       'endpoints',
       'add',

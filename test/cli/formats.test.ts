@@ -120,7 +120,7 @@ describe('tables', () => {
     )
   })
 
-  test('details leave out what is not there, and stay in the terminal', () => {
+  test('details leave out absent values, and stay in the terminal', () => {
     const details = [
       ['Name', 'a'],
       ['Much longer', '\x1b'],
@@ -166,7 +166,7 @@ describe('the progress bar', () => {
   })
 })
 
-test('a failure is told in one line, whatever was thrown', () => {
+test('a failure is one line, for every thrown value', () => {
   const cases: readonly (readonly [unknown, string, number])[] = [
     [new Error('two\n  lines \x1b[31m'), 'two lines \\u{1b}[31m', 1],
     [

@@ -13,13 +13,13 @@ import { OPERATIONS, recordOf, request } from '../api/_api.ts'
 import { createTestSender } from '../delivery/_loop.ts'
 import { assertFailed, cli, cliOn, jsonOf, SECRET_KEY, textOf } from './_cli.ts'
 
-// The command, and an application whose parts connect as the roles that have been granted what it prints.
+// The command, and an application whose parts connect under roles with the printed grants.
 
 let database: TestDatabase
 let sql: Sql
 const names: string[] = []
 
-/** A role of this test's own, with a name that needs its quotes. */
+/** A role of this test, with a name that needs quotes. */
 function role(part: string): string {
   return `kit "${part}" ${PREFIX}`
 }

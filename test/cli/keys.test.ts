@@ -5,7 +5,7 @@ import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { assertFailed, cliOn, jsonOf, type Result, textOf } from './_cli.ts'
 import { newOrganization } from './_settings.ts'
 
-// API keys, as an administrator works with them. Each test has an organization of its own.
+// API keys in the hands of an administrator. Each test has a new organization.
 
 let database: TestDatabase
 let _sql: Sql
@@ -84,7 +84,7 @@ describe('keys', () => {
     assert.match(stderr, /^Created key_\w+; key_\w+ is revoked\. The new key is shown only once:\n$/)
   })
 
-  test('create refuses what settings refuse, in one line', async () => {
+  test('create refuses the same inputs as the settings, in one line', async () => {
     const args = ['keys', 'create', '--organization', 'org_1']
     assertFailed(
       await run(...args, '--scopes', 'all'),

@@ -21,13 +21,13 @@ beforeEach(async () => {
 
 afterEach(() => database.drop())
 
-/** What a version to come will have applied. */
+/** A migration of a future version. */
 async function applyNewer(breaking: boolean): Promise<void> {
   await sql`insert into business_api.migrations (id, name, breaking) values (9999, '9999-to-come.sql', ${breaking})`
 }
 
 describe('migrate', () => {
-  test('applies what is pending, and then nothing', async () => {
+  test('applies pending migrations, and then nothing', async () => {
     const current = FILES.length
     assert.deepEqual(jsonOf(await run('migrate', '--dry-run', '--json')), { pending: FILES, current: 0 })
     assert.deepEqual(jsonOf(await run('migrate', '--json')), { applied: FILES, current })
@@ -35,7 +35,7 @@ describe('migrate', () => {
     assert.deepEqual(jsonOf(await run('migrate', '--dry-run', '--json')), { pending: [], current })
   })
 
-  test('tells people the files', async () => {
+  test('prints the files for people', async () => {
     assert.equal(textOf(await run('migrate', '--dry-run')), FILES.map((name) => `Pending ${name}\n`).join(''))
     assert.equal(textOf(await run('migrate')), FILES.map((name) => `Applied ${name}\n`).join(''))
     assert.equal(textOf(await run('migrate')), `Nothing to do: the schema is up to date (${FILES.length})\n`)
@@ -54,7 +54,7 @@ describe('migrate', () => {
     assert.deepEqual(jsonOf(await run('migrate', '--json')), { applied: [], current: FILES.length })
     const { checks } = jsonOf(await run('doctor', '--json'))
     assert.equal(checks.find(({ name }: { name: string }) => name === 'schema').level, 'ok')
-    // Applied twice by mistake, it leaves everything as it is.
+    // Applied twice by mistake, the text leaves everything unchanged.
     await assert.rejects(sql.unsafe(script))
     await sql.unsafe('rollback')
     assert.equal(textOf(await run('migrate', '--print')), '')
@@ -69,7 +69,7 @@ describe('migrate', () => {
     assert.match(data[0].sql, /create table business_api\./)
   })
 
-  test('--print gives what is missing only', async () => {
+  test('--print gives the missing migrations only', async () => {
     await run('migrate')
     await sql`delete from business_api.migrations where id = ${FILES.length}`
     const script = textOf(await run('migrate', '--print'))
@@ -77,7 +77,7 @@ describe('migrate', () => {
     assert.doesNotMatch(script, /0001-|create schema/)
   })
 
-  test('fails in one line where a migration cannot be applied, and keeps those before it', async () => {
+  test('fails in one line where a migration cannot be applied, and keeps the migrations before', async () => {
     await sql`create schema business_api`
     await sql`create table business_api.clients ()`
     assertFailed(
@@ -110,7 +110,7 @@ describe('migrate', () => {
   })
 })
 
-test('a migration that is missing between others is told, and nothing is applied', async () => {
+test('a migration that is missing between others is reported, and nothing is applied', async () => {
   await run('migrate')
   await sql`delete from business_api.migrations where id in (5, 7)`
   for (const command of ['migrate', 'migrate --dry-run', 'migrate --print', 'keys list --organization O']) {
@@ -140,12 +140,12 @@ describe('a database whose migrations are numbered differently', () => {
       assertFailed(
         await run(...command.split(' ')),
         1,
-        /Cannot use this database: migration 3 is '0003-invoices.sql' there and '0003-leads.sql' here; use the version /,
+        /Cannot use this database: migration 3 is '0003-invoices.sql' in the database and '0003-leads.sql' in this version; use the version /,
       )
     })
   }
 
-  test('is described by status, which reads nothing else of it', async () => {
+  test('is described by status, without reading anything else', async () => {
     const { schema, ...rest } = jsonOf(await run('status', '--json'))
     const renamed = [{ id: 3, applied: '0003-invoices.sql', known: '0003-leads.sql' }]
     assert.deepEqual(schema, { current: FILES.length, latest: FILES.length, pending: [], newer: [], renamed })
@@ -158,7 +158,7 @@ describe('a database whose migrations are numbered differently', () => {
     })
     assert.match(
       textOf(await run('status')),
-      /^Schema {2}\d+; migration 3 is '0003-invoices.sql' there and '0003-leads.sql' here\n$/,
+      /^Schema {2}\d+; migration 3 is '0003-invoices.sql' in the database and '0003-leads.sql' in this version\n$/,
     )
   })
 })
@@ -217,7 +217,7 @@ describe('a database of a newer version', () => {
     )
   })
 
-  test('is refused by everything but status where they do not', async () => {
+  test('is refused by every command but status where the migrations do not fit', async () => {
     await run('migrate')
     await applyNewer(true)
     const commands = [

@@ -8,7 +8,7 @@ import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { ROOT, startSource } from '../examples/_program.ts'
 import { cliOn, jsonOf, SECRET_KEY } from './_cli.ts'
 
-// The program as a process: what it makes of its arguments, its environment and its streams.
+// The program as a process: arguments, environment and streams.
 
 test('a result goes to stdout, and the exit code is 0', async () => {
   const program = startSource(['lib/cli.ts', '--help'])
@@ -17,7 +17,7 @@ test('a result goes to stdout, and the exit code is 0', async () => {
   assert.equal(program.stderr(), '')
 })
 
-test('a failure goes to stderr, and the exit code says of which kind it is', async () => {
+test('a failure goes to stderr, and the exit code gives its kind', async () => {
   const unknown = startSource(['lib/cli.ts', 'migrat'])
   const refused = startSource(['lib/cli.ts', 'status'], { DATABASE_URL: 'postgres://127.0.0.1:1/none' })
   assert.deepEqual([await unknown.exit, await refused.exit], [2, 1])
@@ -26,7 +26,7 @@ test('a failure goes to stderr, and the exit code says of which kind it is', asy
   assert.match(refused.stderr(), /^business-api-kit: Cannot reach PostgreSQL \([^\n]+\n$/)
 })
 
-/** What has become of a program whose result goes to a file, or to a pipe that nobody reads. */
+/** The end of a program with a result that goes to a file, or to a pipe without a reader. */
 async function runInto(
   stdout: number | 'nobody',
   args: readonly string[],
@@ -70,7 +70,7 @@ test('a result that cannot be written is a failure', { skip: !existsSync(FULL) }
   }
 })
 
-describe('what is shown only once and is lost', () => {
+describe('a secret that is shown only once and is lost', () => {
   const of = ['--organization', 'org_1']
   const create = ['keys', 'create', ...of, '--scopes', 'leads:read', '--json']
   const add = ['endpoints', 'add', ...of, '--url', 'https://192.0.0.8/', '--allow-private-networks', '--json']
@@ -88,7 +88,7 @@ describe('what is shown only once and is lost', () => {
     return jsonOf(await run([kind, 'list', ...of, '--json'])).data[0].id
   }
 
-  test('is a failure that names what was made, when nobody reads it', async () => {
+  test('is a failure that names the new record, when no process reads the output', async () => {
     const { id: key } = jsonOf(await run(create))
     const { id: endpoint } = jsonOf(await run(add))
     const commands = [create, ['keys', 'rotate', key, ...of, '--json'], add]
@@ -106,7 +106,7 @@ describe('what is shown only once and is lost', () => {
     assert.ok(rotated.stderr.includes(endpoint), rotated.stderr)
   })
 
-  test('is a failure that names what was made, when there is no room', {
+  test('is a failure that names the new record, when there is no room', {
     skip: !existsSync(FULL),
   }, async (t) => {
     const full = await open(FULL, 'w')

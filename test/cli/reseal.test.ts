@@ -74,7 +74,7 @@ describe('endpoints reseal', () => {
       insert into business_api.webhook_endpoints
       select (jsonb_populate_record(endpoint, jsonb_build_object('organization_id', 'org_' || number))).*
       from business_api.webhook_endpoints endpoint, generate_series(1, 700) number where endpoint.id = ${id}`
-    // Copies belong to other organizations than their seals say: none of them opens.
+    // No copy opens, because the seals name other organizations.
     const run = withKeys(`${NEW_KEY},${SECRET_KEY}`)
     const result = await run('endpoints', 'reseal')
     assert.equal(result.exitCode, 1)
@@ -82,18 +82,18 @@ describe('endpoints reseal', () => {
     assert.match(result.stderr, /Cannot open the credentials of 700 endpoints/)
   })
 
-  test('fails for a secret that no key opens, and leaves it as it is', async () => {
+  test('fails for a secret that no key opens, and leaves the secret unchanged', async () => {
     await withoutEndpoints()
     const lost = await add('org_lost')
     const kept = await addBy(withKeys(NEW_KEY), 'org_kept')
     const result = await withKeys(NEW_KEY)('endpoints', 'reseal')
     assert.equal(result.stdout, 'Resealed 0 of 2 endpoints\n')
-    assert.match(result.stderr, /Cannot open the credentials of 1 endpoint: give all keys/)
+    assert.match(result.stderr, /Cannot open the credentials of 1 endpoint: give all sealing keys/)
     assert.equal(await openSecret(lost.id, SECRET_KEY), lost.secret)
     assert.equal(await openSecret(kept.id, NEW_KEY), kept.secret)
   })
 
-  test('seals what was stored unsealed, if it is told to', async () => {
+  test('seals unsealed secrets, if the flag is given', async () => {
     await withoutEndpoints()
     const env = { DATABASE_URL: database.url }
     const { id, secret } = await addBy(

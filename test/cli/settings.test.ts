@@ -7,7 +7,7 @@ import { assertFailed, cliOn, jsonOf, type Result, textOf } from './_cli.ts'
 import { publish } from './_events.ts'
 import { addEndpoint, ERASE, newOrganization } from './_settings.ts'
 
-// The audit log, purges and the status, and the rules of all commands about an organization. Each test has an organization of its own.
+// The audit log, purges and the status, and the rules of all commands about an organization. Each test has a new organization.
 
 let database: TestDatabase
 let sql: Sql
@@ -75,7 +75,7 @@ describe('an id that the organization does not have', () => {
 })
 
 describe('audit', () => {
-  test('list shows every change with who made it, page by page', async () => {
+  test('list shows every change with its actor, page by page', async () => {
     const org = newOrganization()
     const { id } = await addEndpoint(run, org, '--actor', 'olga')
     const of = ['--organization', org]
@@ -129,7 +129,7 @@ describe('audit', () => {
     assert.ok(!JSON.stringify(data).includes(key.key))
   })
 
-  test('list tells actions apart in a narrow terminal', async () => {
+  test('list distinguishes actions in a narrow terminal', async () => {
     const org = newOrganization()
     const { id } = await addEndpoint(run, org)
     for (const move of ['disable --yes', 'enable', 'remove --yes'])
@@ -142,7 +142,7 @@ describe('audit', () => {
     assert.equal(screen.split(id).length, 5)
   })
 
-  test('has who had deliveries recovered', async () => {
+  test('has the actor of a recovery of deliveries', async () => {
     const org = newOrganization()
     const { id } = await addEndpoint(run, org)
     await run('endpoints', 'disable', id, '--organization', org, '--yes')
@@ -157,7 +157,7 @@ describe('audit', () => {
 })
 
 describe('purge', () => {
-  test('forgets what is old until nothing is left, and shows a bar on a terminal only', async () => {
+  test('purges until nothing old is left, and shows a bar on a terminal only', async () => {
     const org = newOrganization()
     const { id } = await addEndpoint(run, org)
     await publish(sql, org, 2)
@@ -165,7 +165,7 @@ describe('purge', () => {
     await publish(sql, org, 2100)
     await sql`
       update business_api.events set created_at = now() - interval '40 days' where organization_id = ${org}`
-    // As autovacuum does within a minute: the plans for empty tables are slow on full ones.
+    // As autovacuum does within a minute, because plans for empty tables are slow on full tables.
     await sql`analyze business_api.events, business_api.deliveries`
     assert.deepEqual(jsonOf(await run('purge', '--older-than', '50d', '--yes', '--json')), {
       events: 0,
@@ -185,7 +185,7 @@ describe('purge', () => {
 })
 
 describe('status', () => {
-  test('counts what there is, of all organizations', async () => {
+  test('counts the records of all organizations', async () => {
     const now = jsonOf(await run('status', '--json'))
     assert.deepEqual(Object.keys(now), [
       'schema',

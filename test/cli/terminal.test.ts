@@ -9,7 +9,7 @@ import { startReceiver } from '../sender/_receiver.ts'
 import { cliOn, jsonOf, SECRET_KEY } from './_cli.ts'
 import { publish } from './_events.ts'
 
-// The program in a real terminal, of a width of its own, with keys pressed: `script` of util-linux makes one.
+// The program in a real terminal of a given width, with keys pressed: `script` of util-linux makes the terminal.
 
 const HAS_SCRIPT = /util-linux/.test(spawnSync('script', ['--version'], { encoding: 'utf8' }).stdout ?? '')
 const skip = HAS_SCRIPT ? false : 'needs the command script of util-linux, which makes a terminal'
@@ -63,7 +63,7 @@ function openTerminal(t: TestContext, columns: number, args: readonly string[]):
   }
 }
 
-/** What stands on the screen in the end, line by line: text that was drawn over is gone. */
+/** The final screen, line by line: text that was drawn over is gone. */
 function linesOf(screen: Screen): readonly string[] {
   return screen
     .text()

@@ -1,5 +1,5 @@
-// A process with a loop. It stops the loop from a timer that does not keep the process alive: without something that
-// does, it ends before it has said anything. With `once` it runs the loop once instead.
+// A process with a loop. The program stops the loop from a timer that does not keep the process alive: if the loop did not keep
+// the process alive, the process would end without any output. With `once` the program runs the loop once instead.
 
 import { createDeliveryLoop } from '../../lib/delivery/delivery-loop.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
@@ -11,7 +11,7 @@ const sender = {
   send: async () => ({ status: 500, error: null, bodyExcerpt: '', durationMs: 1 }),
   async close() {},
 }
-// A timer for the second attempt is set while the first one's minute is not over.
+// The timer for the second attempt is set before the first attempt's minute is over.
 const loop = createDeliveryLoop(store, sender, { pollIntervalMs: 60_000, retryDelaysMs: [60_000] })
 const createdAt = new Date().toISOString()
 await store.endpoints.insert({

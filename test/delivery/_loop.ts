@@ -24,35 +24,35 @@ export const SECRET = 'whsec_current'
 
 export const ids: ReturnType<typeof createIds> = createIds()
 
-/** A wait that nothing in these tests reaches: what happens before has happened without it. */
+/** A wait longer than every test: an effect in a test has another cause than the end of this wait. */
 export const AN_HOUR_MS: number = 60 * 60 * 1000
 
-/** Nothing but what the test makes happen wakes such a loop. */
+/** Only the acts of the test wake such a loop. */
 export const NO_POLL: DeliveryLoopOptions = { pollIntervalMs: AN_HOUR_MS }
 
-/** A value that the compiler would not let through, as JavaScript hosts pass them. */
+/** A value that the compiler would refuse, as JavaScript hosts may pass. */
 export function untyped<T>(value: unknown): T {
   return value as T
 }
 
 // --- Stores ---
 
-/** What of a store a loop needs. */
+/** The slices of a store that a loop needs. */
 export type LoopStore = Pick<BusinessApiStore, 'deliveries' | 'notices'>
 
-/** A store as a test uses it. */
+/** A store in the hands of a test. */
 export interface StoreUnderTest {
   readonly store: BusinessApiStore
-  /** Makes the store judge what is due and what has expired as it will in `ms` milliseconds. */
+  /** Makes the store judge due times and expiries as `ms` milliseconds later. */
   letTimePass(ms: number): Promise<void>
-  /** A loop on the store that ends with the test; quiet unless it is given a logger. */
+  /** A loop on the store that ends with the test; quiet without a logger. */
   loop(sender: WebhookSender, options?: DeliveryLoopOptions, store?: LoopStore): DeliveryLoop
 }
 
-/** PostgreSQL, and what of it a test may want. */
+/** A store on PostgreSQL, with access to the database. */
 export interface PostgresUnderTest extends StoreUnderTest {
   readonly sql: Sql
-  /** Another store on the same database, as another process has one. */
+  /** Makes another store on the same database, as in another process. */
   secondStore(): PostgresStore
 }
 
@@ -111,7 +111,7 @@ export function describeOnPostgres(name: string, define: (under: PostgresUnderTe
 
 let shared: ReturnType<typeof createSharedPostgres> | undefined
 
-/** One database for all tests of a file. */
+/** The database for all tests of a file. */
 function createSharedPostgres() {
   let database: TestDatabase
   let sql: Sql
@@ -166,14 +166,14 @@ function endLoopsAfterEach() {
   }
 }
 
-/** The store with some verbs of its deliveries replaced. */
+/** The store with several verbs of the deliveries' slice replaced. */
 export function withDeliveries(store: BusinessApiStore, replaced: Partial<DeliveryStore>): LoopStore {
   return { ...store, deliveries: { ...store.deliveries, ...replaced } }
 }
 
 // --- Endpoints, events, deliveries ---
 
-/** Registers an endpoint of {@link ORG} that wants every type, unless it is told otherwise. */
+/** Registers an endpoint of {@link ORG}, by default for every type. */
 export async function addEndpoint(
   store: BusinessApiStore,
   changes: Partial<EndpointRecord> = {},
@@ -201,7 +201,7 @@ export function plainHeaders(
   return { headerNames: Object.keys(headers), sealedHeaders: `plain.${JSON.stringify(headers)}` }
 }
 
-/** An event whose body only its bytes can carry: no parser would give them back. */
+/** An event with a body that no parser would reproduce byte for byte. */
 export function newEvent(changes: Partial<EventRecord> = {}): EventRecord {
   const id = ids('evt')
   const createdAt = toTimestamp(Date.now())
@@ -209,7 +209,7 @@ export function newEvent(changes: Partial<EventRecord> = {}): EventRecord {
   return { id, type: 'project.completed', createdAt, body, ...changes }
 }
 
-/** Publishes an event for {@link ORG}, unless it is told otherwise. */
+/** Publishes an event, by default for {@link ORG}. */
 export async function publish(
   store: BusinessApiStore,
   changes: Partial<EventRecord> = {},
@@ -229,7 +229,7 @@ export function publishMany(
   return Promise.all(Array.from({ length: count }, () => publish(store, {}, organizationId)))
 }
 
-/** The deliveries of an organization with their logs, oldest first. */
+/** The deliveries of an organization with the logs, oldest first. */
 export async function deliveriesOf(
   store: BusinessApiStore,
   organizationId: string = ORG,
@@ -241,7 +241,7 @@ export async function deliveriesOf(
   return details.flatMap((delivery) => delivery ?? [])
 }
 
-/** Claims all that is due as a process does that dies before it has sent anything; gives how many that are. */
+/** Claims all due deliveries, as a process that dies before the first attempt; returns the number. */
 export async function claimAndVanish(store: BusinessApiStore, leaseMs: number): Promise<number> {
   const { deliveries } = await store.deliveries.claim({
     token: `vanished-${ids('dlv')}`,
@@ -257,12 +257,12 @@ export async function claimAndVanish(store: BusinessApiStore, leaseMs: number): 
   return deliveries.length
 }
 
-/** How many deliveries of {@link ORG} are in a state. */
+/** The number of deliveries of {@link ORG} in a state. */
 export async function countIn(store: BusinessApiStore, state: DeliveryState): Promise<number> {
   return (await store.deliveries.list(ORG, { states: [state] }, 1000, null)).length
 }
 
-/** The one delivery that there is. */
+/** The only delivery. */
 export async function onlyDelivery(store: BusinessApiStore): Promise<DeliveryDetails> {
   const [delivery, ...others] = await deliveriesOf(store)
   if (delivery === undefined || others.length > 0) throw new Error('There is not just one delivery')
@@ -271,17 +271,20 @@ export async function onlyDelivery(store: BusinessApiStore): Promise<DeliveryDet
 
 // --- Senders ---
 
-/** What a test's sender does with a request; the number counts from 1. What is not said is a quick 200. */
+/**
+ * The answer of a test's sender to a request; the number counts from 1. Without an answer of the test, the sender answers a quick
+ * 200.
+ */
 export type Respond = (
   request: WebhookRequest,
   number: number,
   signal: AbortSignal | undefined,
 ) => Partial<WebhookAnswer> | Promise<Partial<WebhookAnswer>>
 
-/** A sender that sends nothing and keeps what it was to send. */
+/** A sender that sends nothing and keeps the requests. */
 export interface TestSender extends WebhookSender {
   readonly requests: readonly WebhookRequest[]
-  /** Ids of the events it was to send, in order. */
+  /** Ids of the requests' events, in order. */
   readonly eventIds: readonly string[]
   readonly inFlight: number
   /** Resolves when so many requests have been made in all; rejects when that takes too long. */
@@ -290,7 +293,7 @@ export interface TestSender extends WebhookSender {
 
 const SENT_WITHIN_MS = 8000
 
-/** Makes a sender that does what a test says. */
+/** Makes a sender with the behaviour of a test. */
 export function createTestSender(respond: Respond = () => ({})): TestSender {
   const requests: WebhookRequest[] = []
   const made = new EventTarget()
@@ -328,14 +331,14 @@ export function eventIdOf({ headers }: WebhookRequest): string {
   return headers['X-SERVICE-Event-Id'] ?? ''
 }
 
-/** Never answers, until it is interrupted: as the shipped sender does. */
+/** Never answers before an interruption, like the library's sender. */
 export function hang(signal: AbortSignal | undefined): Promise<Partial<WebhookAnswer>> {
   return new Promise((resolve) => {
     signal?.addEventListener('abort', () => resolve({ status: null, error: 'interrupted' }))
   })
 }
 
-/** A door that attempts wait at until the test opens it. */
+/** A door that holds back attempts until the test opens the door. */
 export interface Gate {
   readonly opened: Promise<void>
   open(): void
@@ -368,7 +371,7 @@ export function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms))
 }
 
-/** A logger that keeps its lines. */
+/** A logger that keeps all lines. */
 export interface TestLog {
   readonly logger: Logger
   readonly lines: readonly { readonly level: string; readonly details: object; readonly message: string }[]

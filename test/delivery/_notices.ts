@@ -4,7 +4,7 @@ import { toTimestamp } from '../../lib/writes/write-context.ts'
 import { newEntry } from '../_audit.ts'
 import { AN_HOUR_MS, addEndpoint, ids, ORG, type StoreUnderTest } from './_loop.ts'
 
-/** Keeps what a loop tells. */
+/** Keeps the notices of a loop. */
 export function listen() {
   const notices: Notice[] = []
   return {
@@ -16,7 +16,7 @@ export function listen() {
   }
 }
 
-/** A key of {@link ORG} that is in force for so long; gives its id. */
+/** A key of {@link ORG} that is in force for so long; returns the id. */
 export async function addKey(store: BusinessApiStore, ms: number): Promise<string> {
   const id = ids('key')
   const shown = { name: 'Website', scopes: [], prefix: 'bapi_live_', lastFour: 'abcd', rateLimit: null }

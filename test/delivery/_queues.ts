@@ -44,7 +44,7 @@ export function takeAll(queues: EndpointQueues): Claimed[] {
   return taken
 }
 
-/** Brings one delivery of an endpoint to its end. */
+/** Ends an attempt of an endpoint. */
 export function runOne(
   queues: EndpointQueues,
   endpointId: string,
@@ -57,7 +57,7 @@ export function runOne(
   queues.end(delivery, load, durationMs)
 }
 
-/** How many attempts of an endpoint are let go at once when there is no end of them. */
+/** The number of attempts of an endpoint that may begin at once, given endless deliveries. */
 export function limitOf(queues: EndpointQueues, endpointId: string): number {
   addTo(queues, 64, endpointId)
   const taken = takeAll(queues)
@@ -66,14 +66,14 @@ export function limitOf(queues: EndpointQueues, endpointId: string): number {
   return taken.length
 }
 
-/** Plans a claim, which counts as made. */
+/** Plans a claim and puts the plan in force. */
 export function plan(queues: EndpointQueues): ClaimPlan {
   const planned = queues.planClaim()
   queues.adoptPlan(planned)
   return planned
 }
 
-/** How many deliveries of an endpoint the next claim may bring. */
+/** The number of deliveries of an endpoint that the next claim may bring. */
 export function capacityOf(queues: EndpointQueues, endpointId: string): number {
   const { endpoint, endpoints } = plan(queues).capacity
   return endpoints[endpointId] ?? endpoint

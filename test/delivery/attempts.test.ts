@@ -17,7 +17,7 @@ import {
 
 const FAILED = { status: 500 }
 
-// Attempts and their log (specification, section 6).
+// Attempts and the log of attempts (specification, section 6).
 
 describeOnStores('Attempts', (under) => {
   test('any 2xx delivers; every other status, and no answer, is a failed attempt', async () => {
@@ -99,7 +99,7 @@ describeOnStores('Attempts', (under) => {
     await running
     const { dueAt, attemptLog } = await onlyDelivery(under.store)
     const waitedMs = Date.parse(dueAt ?? '') - Date.parse(attemptLog[0]?.startedAt ?? '')
-    // Timestamps are cut to milliseconds, and a timer may be one early.
+    // Timestamps are cut to milliseconds, and a timer may be a millisecond early.
     assert.ok(waitedMs >= 30_000 + TOOK_MS - 2 && waitedMs < 30_000 + TOOK_MS + 500, `${waitedMs} ms`)
   })
 
@@ -143,7 +143,7 @@ describeOnStores('Attempts', (under) => {
     }
   })
 
-  test('410 is the last attempt, disables the endpoint and has what waits for it skipped', async () => {
+  test('410 is the last attempt, disables the endpoint and skips its waiting deliveries', async () => {
     const endpointId = await addEndpoint(under.store)
     const first = await publish(under.store)
     const sender = createTestSender(() => ({ status: 410 }))
@@ -304,7 +304,7 @@ describeOnStores('The attempt log', (under) => {
     assert.ok(Date.parse(startedAt) >= before - 1000 && Date.parse(startedAt) <= Date.now() + 1000)
   })
 
-  test('has null for what did not happen or was not measured', async () => {
+  test('has null for a phase that did not happen or was not measured', async () => {
     const { startedAt, ...attempt } = await logOf(() => ({ error: 'connection_refused', detail: '10.0.0.1' }))
     assert.ok(startedAt)
     assert.deepEqual(attempt, {
@@ -320,7 +320,7 @@ describeOnStores('The attempt log', (under) => {
     })
   })
 
-  test('keeps an excerpt that no store could keep as it is', async () => {
+  test('keeps an excerpt that no store could keep unchanged', async () => {
     const { bodyExcerpt } = await logOf(() => ({ bodyExcerpt: 'a\0b\ud800c\udc00d\\u0000' }))
     assert.equal(bodyExcerpt, 'a\ufffdb\ufffdc\ufffdd\\u0000')
   })

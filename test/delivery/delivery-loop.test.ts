@@ -107,7 +107,7 @@ describeOnStores('Deliveries', (under) => {
     verifyWebhook(body, signature, SECRET)
   })
 
-  test('headers of the endpoint’s own do not stand in for those of the service, however they are written', async () => {
+  test('headers of the endpoint’s own do not replace the headers of the service, in any spelling', async () => {
     const headers = plainHeaders({
       'content-type': 'text/plain',
       'x-service-event-id': 'evt_forged',
@@ -129,7 +129,7 @@ describeOnStores('Deliveries', (under) => {
     verifyWebhook(body, signatureOf(sender), SECRET)
   })
 
-  test('over a real connection the body arrives byte for byte as it was recorded, and is signed as it arrives', async (t) => {
+  test('over a real connection the recorded body arrives byte for byte, with a matching signature', async (t) => {
     const subscriber = await startSubscriber()
     t.after(() => subscriber.close())
     const sender = createWebhookSender({ allowHttp: true, allowPrivateNetworks: true })
@@ -146,7 +146,7 @@ describeOnStores('Deliveries', (under) => {
     assert.equal(received.headers['x-service-event-type'], 'project.completed')
   })
 
-  test('a delivery is timely by its own t: 300 seconds before and after it, and not one more', async () => {
+  test('a delivery is timely for 300 seconds before and after the t of the signature, and no longer', async () => {
     await addEndpoint(under.store)
     const { body } = await event()
     const sender = createTestSender()
@@ -162,7 +162,7 @@ describeOnStores('Deliveries', (under) => {
     assert.throws(() => verifyAt(t + 301), { code: 'signature_expired' })
   })
 
-  test('during a rotation two secrets sign, the current one first, and after its overlap one', async () => {
+  test('during a rotation two secrets sign, the current secret first, and after the overlap the current secret alone', async () => {
     const endpointId = await addEndpoint(under.store, { sealedSecret: 'plain.whsec_first' })
     const { body } = await event()
     await under.store.endpoints.rotateSecret({
@@ -220,7 +220,7 @@ describeOnMemory('By a clock that stands still', (under) => {
     for (const [index, waitMs] of [30_000, 60_000, 120_000, 240_000].entries()) {
       await loop.runOnce()
       const dueAt = Date.parse((await delivery()).dueAt ?? '')
-      // The end of the attempt was a moment before it was recorded.
+      // The attempt ended a moment before the result was recorded.
       assert.ok(dueAt <= now + waitMs && dueAt > now + waitMs - 2000, `${dueAt - now} ms`)
       now = dueAt - 1
       await loop.runOnce()
@@ -232,7 +232,7 @@ describeOnMemory('By a clock that stands still', (under) => {
     const times = sender.requests.map((_, index) => timestampOf(signatureOf(sender, index + 1)))
     const waits = times.slice(1).map((time, index) => time - (times[index] ?? 0))
     for (const [index, seconds] of [30, 60, 120, 240].entries()) {
-      // A t has lost its fraction.
+      // The `t` of a signature has no fraction.
       assert.ok(Math.abs((waits[index] ?? 0) - seconds) <= 1, `${waits}`)
     }
     for (const [index, time] of times.entries()) {

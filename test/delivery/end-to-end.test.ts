@@ -12,7 +12,7 @@ import { createDeliveryLoop, createWebhookSender, verifyWebhook } from 'business
 import Stripe from 'stripe'
 import { createTestDatabase } from '../_database.ts'
 
-// All of it with nothing in between: the API, PostgreSQL, the loop, the sender, a subscriber's socket.
+// The whole way without stand-ins: the API, PostgreSQL, the loop, the sender, a subscriber's socket.
 
 interface Arrival {
   readonly headers: IncomingHttpHeaders
@@ -23,7 +23,7 @@ const DEVELOPMENT = { allowHttp: true, allowPrivateNetworks: true }
 const secretKeys = ['ab'.repeat(31).concat('01')]
 const stripe = new Stripe('sk_test_unused')
 
-test('what the API and the host publish arrives, and the official stripe package accepts it unchanged', async (t) => {
+test('events of the API and of the host arrive, and the official stripe package accepts each unchanged', async (t) => {
   const database = await createTestDatabase()
   const store = createPostgresStore(database.url)
   const arrivals: Arrival[] = []

@@ -18,12 +18,12 @@ import {
 } from './_loop.ts'
 import { addKey, expireBoth, listen } from './_notices.ts'
 
-// What will soon expire, told once over all processes.
+// Notices of expiries, once over all processes.
 
 const DAY_MS = 24 * AN_HOUR_MS
 
 describeOnStores('What will expire', (under) => {
-  test('is told of an hour before for a signing secret, and 7 days before for a key, by runOnce() too', async () => {
+  test('causes a notice an hour before for a signing secret, and 7 days before for a key, by runOnce() too', async () => {
     const keyId = await addKey(under.store, 8 * DAY_MS)
     const endpointId = await addEndpoint(under.store)
     await under.store.endpoints.rotateSecret({
@@ -54,7 +54,7 @@ describeOnStores('What will expire', (under) => {
     assert.ok(Date.parse(expiresAt) > Date.now())
   })
 
-  test('is told of at the times that the host says, and not at all when it says so', async () => {
+  test('causes a notice at the times of the options, and none with false', async () => {
     const [keyId, endpointId] = await expireBoth(under)
     const heard = listen()
     const run = (expiryNoticeMs: Parameters<typeof under.loop>[1] & object) =>
@@ -72,7 +72,7 @@ describeOnStores('What will expire', (under) => {
     assert.deepEqual(told, [keyId, endpointId])
   })
 
-  test('is told of by one of two running loops, once', async () => {
+  test('causes a single notice of two running loops', async () => {
     const heard = listen()
     await expireBoth(under)
     const { notices } = under.store
@@ -91,7 +91,7 @@ describeOnStores('What will expire', (under) => {
 })
 
 describeOnPostgres('Two processes', (under) => {
-  test('that start at once tell of an expiry once', async () => {
+  test('that start at once send one notice of an expiry', async () => {
     await expireBoth(under)
     const heard = listen()
     const stores = [under.store, under.secondStore()]
@@ -104,7 +104,7 @@ describeOnPostgres('Two processes', (under) => {
 })
 
 describe('createExpiryWatch()', () => {
-  test('repeats a request without an answer under its token, and no other', async () => {
+  test('repeats a request without an answer under the same token, and no other request', async () => {
     const requests: ExpiryRequest[] = []
     const announced: (readonly Notice[])[] = []
     const notice = {
@@ -135,7 +135,7 @@ describe('createExpiryWatch()', () => {
     assert.deepEqual([asked, limit > 0], [times, true])
   })
 
-  test('has more to do when it was given all that it asked for', async () => {
+  test('has more to do after an answer as long as the limit', async () => {
     const notice = {
       kind: 'secret_expiring',
       organizationId: ORG,

@@ -14,7 +14,7 @@ import {
   until,
 } from './_loop.ts'
 
-// No endpoint and no organization can hold the others up, as it is seen from outside. The arithmetic is in queues.test.ts.
+// No endpoint and no organization can hold up the others, observed from outside. The arithmetic is in queues.test.ts.
 
 describeOnStores('Fair dispatch', (under) => {
   /** Requests under way by URL, and the most there ever were. */
@@ -55,7 +55,7 @@ describeOnStores('Fair dispatch', (under) => {
     assert.ok((most.get(url) ?? 0) > 4 && (most.get(url) ?? 0) <= 32, `${most.get(url)} at once`)
   })
 
-  test('a slow attempt does not hold the next ones of its endpoint', async () => {
+  test('a slow attempt does not hold up the next attempts of its endpoint', async () => {
     await addEndpoint(under.store)
     const events = await publishMany(under.store, 12)
     const { sender } = createMeasuringSender(async () => ({}))
@@ -77,7 +77,7 @@ describeOnStores('Fair dispatch', (under) => {
     }
     const ends: (() => void)[] = []
     const sender = createTestSender((_request, number) => {
-      // The first answer of each: those that nobody knows yet may not take all slots.
+      // The first answers: endpoints still unknown must not take all slots.
       if (number <= 12) return {}
       return new Promise((resolve) => {
         ends.push(() => resolve({}))
@@ -109,7 +109,7 @@ describeOnStores('Fair dispatch', (under) => {
     assert.deepEqual([now.get('https://dead.test/'), most.get('https://dead.test/')], [2, 2])
   })
 
-  test('an endpoint with a backlog does not hold up another one of its organization', async () => {
+  test('an endpoint with a backlog does not hold up another endpoint of its organization', async () => {
     await addEndpoint(under.store, { url: 'https://busy.test/', types: ['lead.created'] })
     await addEndpoint(under.store, { url: 'https://calm.test/', types: ['project.completed'] })
     await Promise.all(Array.from({ length: 300 }, () => publish(under.store, { type: 'lead.created' })))
@@ -121,7 +121,7 @@ describeOnStores('Fair dispatch', (under) => {
     assert.ok(last < 30, `behind ${last} others`)
   })
 
-  test('an organization takes a quarter of the slots, however many endpoints it has, and all of it arrives', async () => {
+  test('an organization with many endpoints takes a quarter of the slots, and every event arrives', async () => {
     for (let number = 0; number < 6; number++) await addEndpoint(under.store)
     await addEndpoint(under.store, { url: 'https://other.test/' }, 'org_2')
     await publishMany(under.store, 10)

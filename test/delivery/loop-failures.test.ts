@@ -23,7 +23,7 @@ import {
 // Stores that fail or are slow.
 
 describeOnStores('A store that fails for a while', (under) => {
-  /** Fails the next call of a verb: before it is carried out, or after, so that only the answer is lost. */
+  /** Fails the next call of a verb: before the verb's work, or after, so that only the answer is lost. */
   function failing(verb: 'claim' | 'writeResults' | 'release', when: 'before' | 'after') {
     let hasFailed = false
     const { deliveries } = under.store
@@ -64,7 +64,7 @@ describeOnStores('A store that fails for a while', (under) => {
     })
   }
 
-  test('release() fails: what is given back at a stop is given back after all', async () => {
+  test('release() fails: the deliveries of a stop are given back after all', async () => {
     await addEndpoint(under.store)
     await publishMany(under.store, 30)
     const gate = createGate()
@@ -88,7 +88,7 @@ describeOnStores('A store that fails for a while', (under) => {
 })
 
 describeOnMemory('A store that is slow', (under) => {
-  test('to write results is given no more of them: nothing is claimed until it has caught up', async () => {
+  test('to write results gets no more results: nothing is claimed until the store has caught up', async () => {
     await addEndpoint(under.store)
     await publishMany(under.store, 20)
     const gate = createGate()
@@ -107,7 +107,7 @@ describeOnMemory('A store that is slow', (under) => {
     await sender.sent(20)
   })
 
-  test('to answer a claim gets back what could not be sent before its lease ends, and gives it out again', async () => {
+  test('to answer a claim gets back the deliveries that could not be sent within their leases, and gives these out again', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     let claims = 0

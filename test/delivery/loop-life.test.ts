@@ -23,7 +23,7 @@ import {
   withDeliveries,
 } from './_loop.ts'
 
-// How a loop begins and ends, in a process and by itself, and what it does beside delivering.
+// The beginning and the end of a loop, and of a process with a loop, and the tasks beside delivering.
 
 // --- Stopping ---
 
@@ -66,7 +66,7 @@ describeOnStores('stop()', (under) => {
     )
   })
 
-  test('ends what outlasts timeoutMs: interrupted, logged, counted, and due again at once', async () => {
+  test('ends attempts that outlast timeoutMs: interrupted, logged, counted, and due again at once', async () => {
     await addEndpoint(under.store)
     const { id } = await publish(under.store)
     const sender = createTestSender((_request, _number, signal) => hang(signal))
@@ -87,7 +87,7 @@ describeOnStores('stop()', (under) => {
     assert.deepEqual(other.eventIds, [id])
   })
 
-  test('gives back what a claim brings that was under way', async () => {
+  test('gives back the deliveries of a claim that was under way', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     const gate = createGate()
@@ -111,7 +111,7 @@ describeOnStores('stop()', (under) => {
     assert.deepEqual([state, attempts, sender.requests.length], ['pending', 0, 0])
   })
 
-  test('gives back what a claim has brought whose answer was lost', async () => {
+  test('gives back the deliveries of a claim with a lost answer', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     const failed = createGate()
@@ -137,7 +137,7 @@ describeOnStores('stop()', (under) => {
 })
 
 describeOnMemory('start() and stop()', (under) => {
-  test('stop() does not depend on a sender that heeds its signal', async () => {
+  test('stop() does not depend on a sender that obeys the signal', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     const sender = createTestSender(() => new Promise(() => {}))
@@ -265,7 +265,7 @@ describeOnMemory('start() and stop()', (under) => {
 describe('A process', { concurrency: true }, () => {
   const PROGRAM = join(import.meta.dirname, '_loop-process.ts')
 
-  /** Runs the program to its end. */
+  /** Runs the program to the end. */
   async function run(...args: string[]): Promise<{ code: number | null; lines: string[] }> {
     const child = spawn(process.execPath, ['--import', 'tsx', PROGRAM, ...args], {
       stdio: ['ignore', 'pipe', 'inherit'],
@@ -279,7 +279,7 @@ describe('A process', { concurrency: true }, () => {
     return { code, lines: output.trim().split('\n') }
   }
 
-  test('stays alive while its loop runs, can end once it has stopped, and gets no listener for signals', async () => {
+  test('stays alive while its loop runs, can end after the stop, and gets no listener for signals', async () => {
     assert.deepEqual(await run(), { code: 0, lines: ['alive', 'listeners: none', 'stopped'] })
   })
 
@@ -291,7 +291,7 @@ describe('A process', { concurrency: true }, () => {
 // --- Numbers ---
 
 describeOnStores('stats()', (under) => {
-  test('tells what is due, for how long, what is in flight, and what this loop has done', async () => {
+  test('counts due deliveries, their age, deliveries in flight, and the attempts of this loop', async () => {
     await addEndpoint(under.store)
     await publishMany(under.store, 6)
     await under.letTimePass(5000)

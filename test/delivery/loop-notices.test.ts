@@ -20,7 +20,7 @@ import {
 } from './_loop.ts'
 import { expireBoth, listen } from './_notices.ts'
 
-// What a loop tells its host, once over all processes, whatever fails on the way.
+// The notices of a loop to the host, once over all processes, in spite of failures on the way.
 
 const FAILED = { status: 500 }
 const GONE = { status: 410 }
@@ -29,7 +29,7 @@ const DAY_MS = 24 * AN_HOUR_MS
 // --- Endpoints and dead letters ---
 
 describeOnStores('Notices', (under) => {
-  test('tell of an endpoint when half of the failures have come, and when it is disabled', async () => {
+  test('report an endpoint after half of the failures, and when the endpoint is disabled', async () => {
     const endpointId = await addEndpoint(under.store)
     await publishMany(under.store, 3)
     const heard = listen()
@@ -51,7 +51,7 @@ describeOnStores('Notices', (under) => {
     assert.deepEqual(others, [{ kind: 'endpoint_disabled', ...told, reason: 'failing' }])
   })
 
-  test('tell of a subscriber that answers 410 both that the delivery was given up and that the endpoint is disabled', async () => {
+  test('report for an answer 410 both the dead letter and the disabled endpoint', async () => {
     const endpointId = await addEndpoint(under.store)
     const event = await publish(under.store)
     const heard = listen()
@@ -72,7 +72,7 @@ describeOnStores('Notices', (under) => {
     ])
   })
 
-  test('come when what they tell of has been written', async () => {
+  test('come after the cause has been written', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     const seen: Promise<unknown>[] = []
@@ -89,7 +89,7 @@ describeOnStores('Notices', (under) => {
     assert.deepEqual(await Promise.all(seen), ['dead_lettered', 'disabled'])
   })
 
-  test('tell of a delivery that was given up as the process of its last attempt has ended', async () => {
+  test('report a delivery that was given up because the process of its last attempt has ended', async () => {
     const endpointId = await addEndpoint(under.store)
     const { id: eventId, type } = await publish(under.store)
     await claimAndVanish(under.store, 30_000)
@@ -101,7 +101,7 @@ describeOnStores('Notices', (under) => {
     assert.deepEqual(heard.notices, [{ kind: 'delivery_dead_lettered', ...given }])
   })
 
-  test('tell nothing of attempts that succeed, or that are made again', async () => {
+  test('report no attempt that succeeds, or that is made again', async () => {
     await addEndpoint(under.store)
     await publishMany(under.store, 3)
     const heard = listen()
@@ -110,7 +110,7 @@ describeOnStores('Notices', (under) => {
     assert.deepEqual([sender.requests.length, heard.notices], [3, []])
   })
 
-  test('come once when the answer that had them was lost, twice', async () => {
+  test('come once after two lost answers', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     const { deliveries } = under.store
@@ -134,7 +134,7 @@ describeOnStores('Notices', (under) => {
     assert.deepEqual(heard.kinds, ['delivery_dead_lettered', 'endpoint_disabled'])
   })
 
-  test('come to one of two loops, whose results together make an endpoint failing', async () => {
+  test('come to one of two loops when the results of both make an endpoint failing', async () => {
     await addEndpoint(under.store)
     const heard = listen()
     const options = { failureLimit: { failures: 4, failingMs: DAY_MS }, onNotice: heard.onNotice }
@@ -154,7 +154,7 @@ describeOnStores('Notices', (under) => {
     assert.deepEqual(heard.kinds, ['endpoint_failing'])
   })
 
-  test('of an endpoint come again when it has succeeded and fails anew', async () => {
+  test('of an endpoint come again after a success and new failures', async () => {
     await addEndpoint(under.store)
     const heard = listen()
     const options = { failureLimit: { failures: 2, failingMs: DAY_MS }, onNotice: heard.onNotice }
@@ -185,7 +185,7 @@ describeOnMemory('A host’s onNotice', (under) => {
     ],
     ['rejects', untyped<() => void>(() => Promise.reject(bug))],
   ] as const) {
-    test(`that ${what} harms nothing: onError hears of it, and the log`, async () => {
+    test(`that ${what} harms nothing: the error goes to onError and to the log`, async () => {
       await addEndpoint(under.store)
       await publishMany(under.store, 2)
       const { logger, lines } = createTestLog()
@@ -217,7 +217,7 @@ describeOnMemory('A host’s onNotice', (under) => {
     assert.equal((await onlyDelivery(under.store)).state, 'dead_lettered')
   })
 
-  test('hears what the channel business-api:notice publishes, which needs no onNotice', async (t) => {
+  test('can subscribe to the channel business-api:notice without an onNotice', async (t) => {
     const published = listenToChannel(t)
     await addEndpoint(under.store)
     await publish(under.store)
@@ -237,7 +237,7 @@ describeOnMemory('A host’s onNotice', (under) => {
     assert.equal(published.length, 4)
   })
 
-  test('hears nothing of secrets: a notice names what it tells of, and no more', async (t) => {
+  test('gets no secret in a notice: a notice names its subject, and no more', async (t) => {
     const published = listenToChannel(t)
     const { logger, lines } = createTestLog()
     await expireBoth(under)

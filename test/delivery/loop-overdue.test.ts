@@ -6,7 +6,7 @@ import { createPlatform } from '../../lib/platform.ts'
 import type { Invoice } from '../../lib/resources/invoices.ts'
 import { addEndpoint, createTestSender, describeOnStores, ORG } from './_loop.ts'
 
-// Marking invoices overdue is the platform's; a loop can do it for all organizations.
+// The platform marks invoices of an organization overdue; a loop can mark the invoices of all organizations.
 
 const OTHER = 'org_overdue'
 
@@ -24,7 +24,7 @@ async function issueLate(store: BusinessApiStore, organizationId: string): Promi
 }
 
 describeOnStores('A loop that marks invoices overdue', (under) => {
-  test('marks those of every organization once, and delivers that they are', async () => {
+  test('marks the invoices of every organization once, and delivers the events', async () => {
     const invoices = [await issueLate(under.store, ORG), await issueLate(under.store, OTHER)]
     await addEndpoint(under.store)
     await addEndpoint(under.store, {}, OTHER)
@@ -48,7 +48,7 @@ describeOnStores('A loop that marks invoices overdue', (under) => {
     )
   })
 
-  test('is asked to: by default they stay as they are', async () => {
+  test('has the option: by default invoices stay unchanged', async () => {
     await issueLate(under.store, ORG)
     await addEndpoint(under.store)
     const sender = createTestSender()

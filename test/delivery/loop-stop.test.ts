@@ -17,7 +17,7 @@ import {
   withDeliveries,
 } from './_loop.ts'
 
-// stop({ timeoutMs }) ends within timeoutMs and a second, whoever is silent.
+// stop({ timeoutMs }) ends within timeoutMs and a second, whichever side is silent.
 
 const TIMEOUT_MS = 100
 const STOPPED_WITHIN_MS = TIMEOUT_MS + 1000
@@ -93,7 +93,8 @@ describeOnMemory('stop() of a loop whose store never answers', (under) => {
     loop.start()
     await sender.sent(1)
     await until('it is delivered', async () => (await onlyDelivery(under.store)).state === 'delivered')
-    // What the first claim brings after all is nobody's any longer: it is given back, and sent once more at most.
+    // The deliveries that the first claim brings late belong to no loop: the deliveries are given back, and sent once more at
+    // most.
     await publish(under.store)
     await sender.sent(2)
     answered.open()
@@ -102,7 +103,7 @@ describeOnMemory('stop() of a loop whose store never answers', (under) => {
     await loop.stop()
   })
 
-  test('gives back what a claim brings after the stop', async () => {
+  test('gives back the deliveries that a claim brings after the stop', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     const answered = createGate()
@@ -128,7 +129,7 @@ describeOnMemory('stop() of a loop whose store never answers', (under) => {
 })
 
 describeOnStores('stop() of a loop whose subscribers are silent', (under) => {
-  test('and whose sender does not heed its signal ends within a second of its timeoutMs', async () => {
+  test('and a sender that ignores the signal ends within a second of its timeoutMs', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     const sender = createTestSender(never)
@@ -143,7 +144,7 @@ describeOnStores('stop() of a loop whose subscribers are silent', (under) => {
 })
 
 describeOnStores('stats().attempts', (under) => {
-  test('counts what the store has taken, and no result whose claim was lost', async () => {
+  test('counts the results that the store has taken, and no result of a lost claim', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     const gate = createGate()
@@ -151,7 +152,7 @@ describeOnStores('stats().attempts', (under) => {
       if (number === 1) await gate.opened
       return { durationMs: number * 1.5 }
     })
-    // Nothing wakes the loop, which must not take the delivery back itself.
+    // Nothing wakes the loop, because the loop must not take the delivery back itself.
     const unwatched = withDeliveries(under.store, { watch: () => () => {} })
     const loop = under.loop(sender, NO_POLL, unwatched)
     loop.start()

@@ -23,7 +23,7 @@ import {
 // test/postgres/unreadable.test.ts.
 
 describeOnStores('A delivery that cannot be read', (under) => {
-  /** A store that fails whatever has the content of one event, as a transaction that is undone does. */
+  /** A store that fails every call with the content of a given event, like a transaction that is rolled back. */
   function failingFor(eventId: string, calls = { whole: 0, single: 0 }): LoopStore {
     const { deliveries } = under.store
     return withDeliveries(under.store, {
@@ -64,7 +64,7 @@ describeOnStores('A delivery that cannot be read', (under) => {
     loop.start()
     const published = [await publish(under.store), ...(await publishMany(under.store, 5, 'org_2'))]
     await sender.sent(6)
-    // While the delivery is suspected, others are read and arrive.
+    // While the delivery is suspected, other deliveries are read and arrive.
     await until(
       'it is set aside',
       async () => {
@@ -111,12 +111,12 @@ describeOnStores('A delivery that cannot be read', (under) => {
     ])
     assert.deepEqual((await loop.stats()).attempts.deadLettered, 1)
     assert.equal((await under.store.endpoints.list(ORG))[0]?.failures, 0)
-    // One claim failed as a whole, then the delivery alone.
+    // First a claim failed as a whole, then the delivery alone.
     assert.ok(calls.whole >= 1 && calls.whole <= 2, `${calls.whole} claims failed`)
     assert.ok(calls.single >= 3 && calls.single <= 5, `${calls.single} reads failed`)
     assert.ok(errors.length <= 8, `${errors.length} errors`)
 
-    // Recovered, it has a new round.
+    // After a recovery the delivery has a new round.
     await under.store.deliveries.recover({
       organizationId: ORG,
       ids: [deliveryId],
@@ -131,7 +131,7 @@ describeOnStores('A delivery that cannot be read', (under) => {
     })
   })
 
-  test('is not set aside while no other delivery can be read: a slow database condemns none', async () => {
+  test('is not set aside while no other delivery can be read: a slow database condemns no delivery', async () => {
     await addEndpoint(under.store)
     const { id } = await publish(under.store)
     const calls = { whole: 0, single: 0 }
@@ -200,7 +200,7 @@ describeOnStores('Deliveries that are larger than a claim', (under) => {
     const counts = await under.loop(sender, {}, store).runOnce()
     assert.deepEqual(counts, { delivered: 20, retried: 0, deadLettered: 0 })
     assert.deepEqual(new Set(sender.eventIds), new Set(events.map(({ id }) => id)))
-    // Of one organization one delivery at a time.
+    // An organization has one read at a time.
     assert.equal(most, 1)
   })
 })

@@ -19,10 +19,10 @@ import {
   withDeliveries,
 } from './_loop.ts'
 
-// What wakes a loop that waits, and what comes of several loops on one store.
+// The signals that wake a waiting loop, and several loops on the same store.
 
 describeOnStores('A loop that waits is woken', (under) => {
-  /** Starts a loop that nothing but a call wakes within the hour, and lets it come to rest. */
+  /** Starts a loop that only a call wakes within the hour, and waits until the loop rests. */
   async function startAtRest(...[sender, options]: Parameters<typeof under.loop>): Promise<void> {
     const claimed = createGate()
     const store = withDeliveries(under.store, {
@@ -36,7 +36,7 @@ describeOnStores('A loop that waits is woken', (under) => {
     await claimed.opened
   }
 
-  test('by what this process publishes, at once', async () => {
+  test('by an event of this process, at once', async () => {
     await addEndpoint(under.store)
     const sender = createTestSender()
     await startAtRest(sender)
@@ -93,7 +93,7 @@ describeOnStores('A loop that waits is woken', (under) => {
     await sender.sent(5)
   })
 
-  test('by what another loop gives back', async () => {
+  test('by a delivery that another loop gives back', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     const hanging = createTestSender((_request, _number, signal) => hang(signal))
@@ -118,9 +118,9 @@ describeOnPostgres('A loop that waits is woken', (under) => {
   }
 
   const untilListening = (isOther: (pid: number) => boolean = () => true) =>
-    until('somebody listens', async () => (await listeners()).some(isOther))
+    until('another connection listens', async () => (await listeners()).some(isOther))
 
-  test('by what another process publishes, by its notification', async () => {
+  test('by an event of another process, by its notification', async () => {
     await addEndpoint(under.store)
     const sender = createTestSender()
     under.loop(sender, NO_POLL).start()
@@ -131,7 +131,7 @@ describeOnPostgres('A loop that waits is woken', (under) => {
     }
   })
 
-  test('by the poll alone when somebody publishes by SQL', async () => {
+  test('by the poll alone when a host publishes by SQL', async () => {
     await addEndpoint(under.store)
     const sender = createTestSender()
     under.loop(sender, { pollIntervalMs: 20 }).start()
@@ -154,12 +154,12 @@ describeOnPostgres('A loop that waits is woken', (under) => {
     await sender.sent(1)
   })
 
-  test('no more once it has stopped: nobody listens then', async () => {
+  test('no longer after the stop: nothing listens then', async () => {
     const loop = under.loop(createTestSender(), NO_POLL)
     loop.start()
     await untilListening()
     await loop.stop()
-    await until('nobody listens', async () => (await listeners()).length === 0)
+    await until('no connection listens', async () => (await listeners()).length === 0)
   })
 })
 
@@ -183,7 +183,7 @@ describeOnPostgres('Two processes', (under) => {
 })
 
 describeOnStores('A process that has died', (under) => {
-  test('has made an attempt, interrupted, and what it claimed is sent by another one when its lease ends', async () => {
+  test('leaves its attempt interrupted, and another loop sends its claims after the lease', async () => {
     await addEndpoint(under.store)
     const { id } = await publish(under.store)
     assert.equal(await claimAndVanish(under.store, 30_000), 1)

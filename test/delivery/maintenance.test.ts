@@ -7,7 +7,7 @@ import type { DeliveryStore, SharedPurgeReport, SharedPurgeRequest } from '../..
 import type { Notice } from '../../lib/webhooks/notices.ts'
 import { addEndpoint, createTestSender, describeOnMemory, NO_POLL, publish, withDeliveries } from './_loop.ts'
 
-// The tasks of a loop beside its deliveries: how they are repeated, and the purge among them.
+// The tasks of a loop beside the deliveries: the repetition of each task, and the purge.
 
 describe('repeatTask() of a purge', () => {
   const DONE = { events: 0, idempotencyKeys: 0, isDone: true, waitMs: 0, lagMs: 0 }
@@ -15,7 +15,7 @@ describe('repeatTask() of a purge', () => {
   const FAILED = undefined
   const HOUR_MS = 3_600_000
 
-  /** Repeats a purge once for each report. @returns what it asked for, waited, notified and reported */
+  /** Repeats a purge, once for each report. @returns what the purge asked for, waited, notified and reported */
   async function repeatPurge(reports: readonly (SharedPurgeReport | undefined)[], everyMs = 0) {
     const requests: SharedPurgeRequest[] = []
     const waits: number[] = []
@@ -74,7 +74,7 @@ describe('repeatTask() of a purge', () => {
     assert.deepEqual(notices, [notice, notice])
   })
 
-  test('counts failures and sizes parts by the parts of its own alone, where other processes purge too', async () => {
+  test('counts failures and sizes parts by the parts of this process alone, where other processes purge too', async () => {
     const busy = { ...DONE, lagMs: null }
     const resting = { ...MORE, waitMs: 30_000, lagMs: null }
     const { requests, notices } = await repeatPurge([FAILED, busy, FAILED, resting, resting, FAILED, busy])
@@ -88,7 +88,7 @@ describe('repeatTask() of a purge', () => {
     )
   })
 
-  test('sends a notice when it has been an hour behind for ten minutes, once until it has caught up', async () => {
+  test('sends a notice after ten minutes of an hour’s lag, once until the purge has caught up', async () => {
     const behind = { ...MORE, lagMs: HOUR_MS + 1 }
     const resting = { ...MORE, lagMs: null }
     const minute = 60_000
@@ -104,7 +104,7 @@ describe('repeatTask() of a purge', () => {
 })
 
 describeOnMemory('A running loop', (under) => {
-  test('forgets what is old unless it is told not to, and goes on delivering when that fails', async () => {
+  test('purges old events except with retentionMs: false, and goes on delivering when a purge fails', async () => {
     const asked: number[] = []
     const store = withDeliveries(under.store, {
       continuePurge({ eventsAfterMs }) {
@@ -123,7 +123,7 @@ describeOnMemory('A running loop', (under) => {
       await sender.sent(1)
       await loop.stop()
     }
-    // What expires by itself, an idempotency key's entry, is let go of in any case.
+    // Expired entries of idempotency keys are erased in any case.
     const [never = 0, ...others] = asked
     assert.ok(never > 100 * 365 * 24 * 60 * 60 * 1000)
     assert.deepEqual(others, [1000])
@@ -164,7 +164,7 @@ describe('createMaintenance()', () => {
     assert.equal(done, 1, 'the other task had its turn')
   })
 
-  test('runOnce() reports every error: it throws the first, and onError receives the others', async () => {
+  test('runOnce() reports every error: throws the first, and passes the others to onError', async () => {
     const errors: unknown[] = []
     const bugs = [new TypeError('first'), new RangeError('second'), new Error('third')]
     const failing = createMaintenance(
@@ -175,7 +175,7 @@ describe('createMaintenance()', () => {
     assert.deepEqual(errors, bugs.slice(1))
   })
 
-  test('keepRunning() goes on with the others when one fails or hangs, until it is ended', async () => {
+  test('keepRunning() goes on with the other tasks when a task fails or hangs, until the stop', async () => {
     const errors: unknown[] = []
     let hasBeenDone = (): void => {}
     const done = new Promise<void>((resolve) => {
@@ -200,7 +200,7 @@ describe('createMaintenance()', () => {
 })
 
 describeOnMemory('runOnce()', (under) => {
-  test('forgets what is old until nothing is left', async () => {
+  test('purges until nothing old is left', async () => {
     let purges = 0
     const continuePurge: DeliveryStore['continuePurge'] = async () => ({
       events: 0,

@@ -4,7 +4,7 @@ import { storeUnavailable } from '../../lib/base/errors.ts'
 import { createPoller } from '../../lib/delivery/poller.ts'
 import type { ClaimedDelivery, ClaimRequest, EndpointRef } from '../../lib/webhooks/deliveries.ts'
 
-// The claims of a loop on a store made by hand, which answers what the test says.
+// The claims of a loop on a handmade store with the test's answers.
 
 const LEASE_MS = 30_000
 const BYTES = 1000
@@ -66,7 +66,7 @@ describe('createPoller()', () => {
     return (await poller.claim(10, BYTES, CAPACITY)).hasMore
   }
 
-  test('asks for what it is told, each time under another name that no other process has', async () => {
+  test('asks for the given deliveries, each time under a new token that no other process has', async () => {
     const other = createPoller({ claim }, { leaseMs: LEASE_MS, maxAttempts: 5 })
     for (const one of [poller, poller, other]) await one.claim(7, BYTES, CAPACITY)
     assert.equal(new Set(requests.map(({ token }) => token)).size, 3)
@@ -88,7 +88,7 @@ describe('createPoller()', () => {
     assert.ok(Math.abs(performance.now() + storeOffset - 1_773_480_413_000) < 1000)
   })
 
-  test('repeats a claim without an answer under its name until it has one', async () => {
+  test('repeats a claim under the same token until an answer comes', async () => {
     isAway = true
     await assert.rejects(poller.claim(10, BYTES, CAPACITY), { code: 'store_unavailable' })
     await assert.rejects(poller.claim(5, BYTES, CAPACITY), { code: 'store_unavailable' })
@@ -131,7 +131,7 @@ describe('createPoller()', () => {
     assert.equal(await claimUpTo(at('we_b')), true)
     assert.equal(await claimUpTo(at('we_d')), true)
     assert.equal(await claimUpTo(at('we_a', 'org_2')), true)
-    // Past the last one and on from the first.
+    // Past the last endpoint and on from the first.
     assert.equal(await claimUpTo(at('we_c')), false)
     assert.equal(await claimUpTo(at('we_a', 'org_2')), true)
     assert.equal(await claimUpTo(at('we_b')), true)

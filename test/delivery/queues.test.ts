@@ -7,13 +7,13 @@ import { addTo, capacityOf, limitOf, plan, QUICK_MS, runOne, SLOW_MS, takeAll } 
 // Fair dispatch by itself: limits, order and claims. The effect in a running loop is in fair-dispatch.test.ts.
 
 describe('the attempts of one endpoint', () => {
-  test('are four at once to begin with, and at most half of what their organization may have', () => {
+  test('are four at once at the start, and at most half of the organization’s budget', () => {
     assert.equal(limitOf(createEndpointQueues(256), 'we_1'), 4)
     assert.equal(limitOf(createEndpointQueues(24), 'we_1'), 3)
     assert.equal(limitOf(createEndpointQueues(1), 'we_1'), 1)
   })
 
-  test('are one more with each success, to 32 or half of what their organization may have', () => {
+  test('are one more with each success, up to 32 or half of the organization’s budget', () => {
     const queues = createEndpointQueues(256)
     const few = createEndpointQueues(48)
     for (let success = 1; success <= 40; success++) {
@@ -46,7 +46,7 @@ describe('the attempts of one endpoint', () => {
     assert.equal(limitOf(queues, 'we_2'), 4)
   })
 
-  test('wait when the cap was lowered after they were claimed', () => {
+  test('wait when the concurrency limit was lowered after the claim', () => {
     const queues = createEndpointQueues(256)
     addTo(queues, 6, 'we_1')
     const [first, second, ...others] = takeAll(queues)
@@ -59,7 +59,7 @@ describe('the attempts of one endpoint', () => {
   })
 })
 
-describe('what goes next', () => {
+describe('the next attempt', () => {
   test('is taken from the endpoints in turn, in the order of each', () => {
     const queues = createEndpointQueues(256)
     addTo(queues, 3, 'we_1')
@@ -79,7 +79,7 @@ describe('what goes next', () => {
     )
   })
 
-  test('is no more than there are slots for', () => {
+  test('needs a free slot', () => {
     const queues = createEndpointQueues(3)
     for (const endpointId of ['we_1', 'we_2', 'we_3', 'we_4', 'we_5']) addTo(queues, 1, endpointId)
     const taken = takeAll(queues)
@@ -90,7 +90,7 @@ describe('what goes next', () => {
     assert.deepEqual([takeAll(queues).length, queues.inFlight, queues.waiting], [1, 3, 1])
   })
 
-  test('is nothing after drain(), which gives back all that waits and leaves what is in flight', () => {
+  test('does not exist after drain(), which gives back waiting deliveries and leaves attempts in flight', () => {
     const queues = createEndpointQueues(256)
     addTo(queues, 6, 'we_1')
     addTo(queues, 1, 'we_2', 'org_2')
@@ -115,7 +115,7 @@ describe('planClaim()', () => {
     assert.equal(plan(queues).limit, 3)
   })
 
-  test('is four for an endpoint that is new, and what its cap leaves for one that is not', () => {
+  test('is four for a new endpoint, and the rest of the concurrency limit for a known endpoint', () => {
     const queues = createEndpointQueues(256)
     assert.equal(capacityOf(queues, 'we_1'), 4)
     addTo(queues, 3, 'we_1')
@@ -127,7 +127,7 @@ describe('planClaim()', () => {
     assert.equal(capacityOf(queues, 'we_2'), 4)
   })
 
-  test('is as much again for an endpoint that answers quickly, and not for one that fails quickly', () => {
+  test('is twice as much for an endpoint that answers quickly, but not for an endpoint that fails quickly', () => {
     const queues = createEndpointQueues(256)
     addTo(queues, 2, 'we_1')
     const [first, second] = takeAll(queues)
@@ -139,7 +139,7 @@ describe('planClaim()', () => {
     assert.equal(capacityOf(queues, 'we_1'), 4)
   })
 
-  test('is a quarter of the slots for one organization, whatever it has been given of them', () => {
+  test('is a quarter of the slots for an organization, less the slots in use', () => {
     const queues = createEndpointQueues(40)
     const shareOf = (organizationId: string) => {
       const { organization, organizations } = plan(queues).capacity
@@ -164,8 +164,8 @@ describe('planClaim()', () => {
   })
 })
 
-describe('an end says that more should be claimed', () => {
-  test('when the endpoint had all it could take', () => {
+describe('the end of an attempt asks for a claim', () => {
+  test('when the endpoint was at its capacity', () => {
     const queues = createEndpointQueues(256)
     plan(queues)
     addTo(queues, 4, 'we_1')
@@ -174,7 +174,7 @@ describe('an end says that more should be claimed', () => {
     assert.equal(queues.end(first, 'same', SLOW_MS), true)
   })
 
-  test('and not when all that was due had been claimed', () => {
+  test('and not when every due delivery had been claimed', () => {
     const queues = createEndpointQueues(256)
     plan(queues)
     addTo(queues, 3, 'we_1')
@@ -183,7 +183,7 @@ describe('an end says that more should be claimed', () => {
     assert.equal(queues.end(first, 'same', SLOW_MS), false)
   })
 
-  test('when its organization had all it could take', () => {
+  test('when its organization was at its capacity', () => {
     const queues = createEndpointQueues(8)
     plan(queues)
     addTo(queues, 1, 'we_1')
@@ -193,7 +193,7 @@ describe('an end says that more should be claimed', () => {
     assert.equal(queues.end(first, 'same', SLOW_MS), true)
   })
 
-  test('and goes on to say so until a claim has brought less than there was room for', () => {
+  test('and again after each end, until a claim has brought less than the capacity', () => {
     const queues = createEndpointQueues(256)
     plan(queues)
     addTo(queues, 4, 'we_1')
@@ -208,7 +208,7 @@ describe('an end says that more should be claimed', () => {
 })
 
 describe('an endpoint that has been idle for a moment', () => {
-  test('is asked for as much as it can take while more of it may be due', () => {
+  test('is asked for its full capacity while more of its deliveries may be due', () => {
     const queues = createEndpointQueues(256)
     for (let success = 1; success <= 6; success++) runOne(queues, 'we_1', 'more')
     plan(queues)

@@ -5,13 +5,13 @@ import type { Unread } from '../../lib/delivery/poller.ts'
 import { createReader, type Reader } from '../../lib/delivery/reader.ts'
 import type { ClaimedDelivery, ClaimRef } from '../../lib/webhooks/deliveries.ts'
 
-// The reader on a store made by hand. Times are those of a clock that the test moves.
+// The reader on a store made by hand. All times come from a clock that the test moves.
 
 const LEASE_MS = 30_000
 
 describe('createReader()', () => {
   let now = 0
-  /** What the store does with a delivery; by default it is read at once. */
+  /** The behaviour of the store for a delivery; by default a read succeeds at once. */
   let behaviour = new Map<string, () => Promise<readonly ClaimedDelivery[]>>()
   let asked: string[] = []
   let told: string[] = []
@@ -74,7 +74,7 @@ describe('createReader()', () => {
     now += 10
   }
 
-  test('reads four deliveries at once, one of each organization', async () => {
+  test('reads four deliveries at once, one for each organization', async () => {
     const answers: (() => void)[] = []
     for (const id of ['a1', 'a2', 'b', 'c', 'd', 'e']) {
       behaviour.set(id, () => new Promise((resolve) => answers.push(() => resolve([]))))
@@ -90,7 +90,7 @@ describe('createReader()', () => {
     assert.deepEqual([asked.slice(5), reader.pending], [['e'], 4])
   })
 
-  test('gives a delivery with its lease; one that is gone, or whose lease is half over, is given back', async () => {
+  test('gives a delivery with its lease; a delivery that is gone, or with half of the lease over, is given back', async () => {
     let read: unknown
     const listener = { onGone() {}, onFailed() {}, onCondemned() {} }
     reader.listen({ ...listener, onRead: (delivery) => (read = delivery) })
@@ -118,9 +118,9 @@ describe('createReader()', () => {
     await turn()
   }
 
-  test('condemns a delivery that fails three times while others are read, and no other', async () => {
+  test('condemns only a delivery that fails three times beside successful reads', async () => {
     fails('poison')
-    // No other delivery was read before the first failure, so that it does not count.
+    // No other delivery was read before the first failure, so the failure does not count.
     await readAll('poison')
     assert.equal(reader.hasSuspects, true)
     for (const other of ['a', 'b']) {

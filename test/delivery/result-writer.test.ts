@@ -11,7 +11,7 @@ import type {
   ResultReport,
 } from '../../lib/webhooks/deliveries.ts'
 
-// The result writer on a store made by hand, whose calls the test lets succeed and fail.
+// The result writer on a handmade store whose calls succeed or fail by the test's will.
 
 const LIMIT = { failures: 50, failingMs: 1000 }
 const RETRY_MS = 500
@@ -63,7 +63,7 @@ describe('createResultWriter()', () => {
   let errors: unknown[] = []
   let reports: ResultReport[] = []
   let told: string[] = []
-  /** What the store does before it answers. */
+  /** The work of the store before an answer. */
   let beforeWrite: (results: readonly AttemptResult[]) => Promise<void> | void = () => {}
   let beforeRelease: () => Promise<void> | void = () => {}
   let writer: ResultWriter
@@ -113,7 +113,7 @@ describe('createResultWriter()', () => {
 
   const upTo = (count: number) => Array.from({ length: count }, (_, index) => index + 1)
 
-  test('writes what ends in the same moment with one statement', async () => {
+  test('writes results of the same moment with one statement', async () => {
     write(1, 2)
     writer.release(claimOf(3))
     writer.release(claimOf(4))
@@ -144,7 +144,7 @@ describe('createResultWriter()', () => {
     assert.equal(writer.pending, 0)
   })
 
-  test('says how long ago an attempt began and ended when it is written, not when it ended', async () => {
+  test('computes the age of an attempt at the time of the write, not at the end of the attempt', async () => {
     let now = 5000
     mock.method(performance, 'now', () => now)
     beforeWrite = () => {
@@ -160,7 +160,7 @@ describe('createResultWriter()', () => {
     assert.deepEqual([result?.startedAgoMs, result?.endedAgoMs], [8000, 6000])
   })
 
-  test('passes on what the results have brought about', async () => {
+  test('passes on the consequences of the results', async () => {
     write(1, 2)
     await writer.settle(1000)
     write(3, 4, 5)
@@ -171,7 +171,7 @@ describe('createResultWriter()', () => {
     )
   })
 
-  test('keeps what could not be written and tries again after half a second, in the order in which it ended', async () => {
+  test('keeps unwritten results and tries again after half a second, in the order of the ends', async () => {
     const unavailable = storeUnavailable('Not now')
     beforeWrite = () => {
       throw unavailable
@@ -189,7 +189,7 @@ describe('createResultWriter()', () => {
     assert.deepEqual([errors, told], [[unavailable], ['dlv_1', 'dlv_2', 'dlv_3']])
   })
 
-  test('keeps what could not be given back, and writes results meanwhile', async () => {
+  test('keeps claims that could not be given back, and writes results meanwhile', async () => {
     beforeRelease = () => {
       throw storeUnavailable('Not now')
     }
@@ -203,7 +203,7 @@ describe('createResultWriter()', () => {
     assert.deepEqual([numbersOf(released), writer.pending], [[[1]], 0])
   })
 
-  test('one result that the store cannot take does not hold up the others, and is given up', async () => {
+  test('a result that the store cannot take does not hold up other results, and is given up', async () => {
     const poison = new TypeError('value "1.5" is out of range')
     beforeWrite = (results) => {
       if (results.some(({ deliveryId }) => deliveryId === 'dlv_7')) throw poison
@@ -238,7 +238,7 @@ describe('createResultWriter()', () => {
     }
     write(...upTo(8))
     await settleDown()
-    // 8, 4, 2 and 1 of them.
+    // Batches of 8, 4, 2 and 1.
     assert.equal(calls, 4)
     await settleDown()
     assert.equal(calls, 4)
@@ -247,7 +247,7 @@ describe('createResultWriter()', () => {
     assert.equal(calls, 5)
   })
 
-  test('settle() gives up when the time is over and leaves what is not written for later', async () => {
+  test('settle() ends when the time is over and leaves unwritten results for later', async () => {
     beforeWrite = () => {
       throw storeUnavailable('Not now')
     }

@@ -18,7 +18,7 @@ import {
 // A loop that runs once, for a scheduler.
 
 describeOnStores('runOnce()', (under) => {
-  test('delivers everything that is due, also more than fits at once, and tells what it did', async () => {
+  test('delivers everything due, also more than fits at once, and returns the counts', async () => {
     for (let number = 0; number < 3; number++) {
       await addEndpoint(under.store, {}, `org_${number}`)
       await publishMany(under.store, 40, `org_${number}`)
@@ -67,7 +67,7 @@ describeOnStores('runOnce()', (under) => {
     assert.deepEqual(states.sort(), [...Array(16).fill('pending 0'), ...Array(4).fill('pending 1')])
   })
 
-  test('throws what the store throws, when the attempts in flight have ended and are recorded', async () => {
+  test('throws the error of the store, after the attempts in flight have ended and are recorded', async () => {
     await addEndpoint(under.store)
     await publishMany(under.store, 8)
     let claims = 0
@@ -108,7 +108,7 @@ describeOnStores('runOnce()', (under) => {
     loop.start()
     await sleep(150)
     assert.ok(claims >= 1 && claims <= 7, `${claims} claims`)
-    // And it still goes around all of them.
+    // The round still visits all endpoints.
     const lastId = await addEndpoint(under.store, {}, 'org_zzz')
     await publish(under.store, {}, 'org_zzz')
     await sender.sent(ENDPOINTS + 1)

@@ -75,7 +75,7 @@ describeOnStores('A sender with a bug', (under) => {
     ],
   ]
 
-  test('has failed attempts, which are logged, and the loop goes on', async () => {
+  test('has failed attempts in the log, and the loop goes on', async () => {
     for (const [what] of nonsense) {
       await addEndpoint(under.store, { url: `https://${what.replaceAll(' ', '-')}.test/` })
     }
@@ -132,7 +132,7 @@ describe('attempt()', () => {
     }
   })
 
-  test('that has ended waits for no interruption any more', async () => {
+  test('that has ended no longer waits for an interruption', async () => {
     const interruption = createInterruption()
     const answered = attempt(createTestSender(), request, interruption, onError)
     assert.equal(interruption.listeners.size, 1)
@@ -169,7 +169,7 @@ describe('A host', () => {
     throw new Error('the host has a bug')
   }
 
-  /** Runs a loop whose first claim fails and whose first attempt too, until that is recorded. */
+  /** Runs a loop with a failing first claim and a failing first attempt, until the failure is recorded. */
   async function runWith(options: DeliveryLoopOptions): Promise<void> {
     const store = createMemoryStore()
     await addEndpoint(store)
@@ -189,7 +189,7 @@ describe('A host', () => {
     assert.equal((await onlyDelivery(store)).attempts, 1)
   }
 
-  test('whose onError or logger throws or rejects does the loop no harm, and hears of it', async () => {
+  test('whose onError or logger throws or rejects does the loop no harm, and sees the failure', async () => {
     const [thrown, rejected] = [createTestLog(), createTestLog()]
     const brokenLogger = { debug: bug, info: bug, warn: bug, error: bug }
     await Promise.all([
@@ -206,7 +206,7 @@ describe('A host', () => {
 describeOnStores('A secret that cannot be opened', (under) => {
   const KEYS = { right: randomBytes(32), wrong: randomBytes(32) }
 
-  test('costs no attempt, is told once, holds up nobody else, and is shown to nobody', async () => {
+  test('costs no attempt, is reported once, holds up no other endpoint, and is never shown', async () => {
     const secret = generateSigningSecret()
     const endpointId = ids('we')
     const sealedSecret = createSecretSealer({ secretKeys: [KEYS.right] }).seal(secret, {
@@ -255,7 +255,7 @@ describeOnStores('A secret that cannot be opened', (under) => {
     assert.deepEqual(await able.runOnce(), { delivered: 10, retried: 0, deadLettered: 0 })
   })
 
-  test('because it is stored open although there are keys lets deliveries wait, until that is allowed, with a notice', async () => {
+  test('because it is stored unsealed beside keys lets deliveries wait, until unsealed secrets are allowed, with a notice', async () => {
     const endpointId = await addEndpoint(under.store)
     await publishMany(under.store, 3)
     const [sender, errors] = [createTestSender(), [] as unknown[]]
@@ -296,7 +296,7 @@ describeOnStores('A secret that cannot be opened', (under) => {
 })
 
 describeOnMemory('A sender that cannot send', (under) => {
-  test('uses up nobody’s attempts and says nothing against the endpoint; the host hears of it once', async () => {
+  test('uses up no attempts and does not count against the endpoint; the host gets one report', async () => {
     await addEndpoint(under.store)
     await publishMany(under.store, 6)
     const sender = createWebhookSender()

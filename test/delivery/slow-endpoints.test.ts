@@ -18,7 +18,7 @@ describe('endpoints that are slow', () => {
     return queues
   }
 
-  /** Claims all that there is room for, as from a store with endless deliveries; gives what goes then. */
+  /** Claims up to the capacity, as from a store with endless deliveries; returns the attempts that begin. */
   function claim(queues: EndpointQueues): Claimed[] {
     const { limit, capacity } = plan(queues)
     let left = limit
@@ -49,7 +49,7 @@ describe('endpoints that are slow', () => {
     assert.deepEqual([...served].sort(), slowOnes.toSorted())
   })
 
-  test('all have their turn when some of them have nothing to send', () => {
+  test('all have their turn beside slow endpoints with nothing to send', () => {
     const queues = createSlowQueues()
     const asked = new Set<string>()
     for (let round = 0; round < 4; round++) {
@@ -60,14 +60,14 @@ describe('endpoints that are slow', () => {
     assert.deepEqual([...asked].sort(), slowOnes.toSorted())
   })
 
-  test('say when there is room for another of them', () => {
+  test('report capacity for another slow endpoint', () => {
     const queues = createSlowQueues()
     const [first] = claim(queues)
     assert.ok(first)
     assert.equal(queues.end(first, 'same', SLOW_MS), true)
   })
 
-  test('are slow no more once they have succeeded often enough', () => {
+  test('are no longer slow after enough successes', () => {
     const queues = createSlowQueues()
     const [endpointId = '', ...others] = slowOnes
     runOne(queues, endpointId, 'more')
@@ -108,7 +108,7 @@ describe('as time goes by', () => {
     assert.equal(capacityOf(queues, 'we_1'), 4)
   })
 
-  test('what was learnt of an endpoint is forgotten after ten minutes without a delivery', () => {
+  test('the state of an endpoint is dropped after ten minutes without a delivery', () => {
     const queues = createEndpointQueues(256)
     runOne(queues, 'we_1', 'less')
     now += 599_999
@@ -119,7 +119,7 @@ describe('as time goes by', () => {
     assert.equal(capacityOf(queues, 'we_1'), 4)
   })
 
-  test('nothing is forgotten of an endpoint whose attempt has not ended', () => {
+  test('the state of an endpoint with an attempt in flight is kept', () => {
     const queues = createEndpointQueues(256)
     addTo(queues, 4, 'we_1')
     const [first] = takeAll(queues)
@@ -131,7 +131,7 @@ describe('as time goes by', () => {
     assert.equal(capacityOf(queues, 'we_1'), 1)
   })
 
-  test('endpoints that nobody knows yet take at most half of the slots, and with the slow ones three quarters, until they have answered', () => {
+  test('unproven endpoints take at most half of the slots, and together with slow endpoints three quarters', () => {
     const queues = createEndpointQueues(256)
     runOne(queues, 'we_known', 'more')
     for (let number = 0; number < 32; number++) addTo(queues, 4, `we_${number}`)
@@ -139,7 +139,7 @@ describe('as time goes by', () => {
     assert.equal(queues.inFlight, 128)
     assert.equal(plan(queues).capacity.endpoint, 0)
     assert.equal(capacityOf(queues, 'we_known') > 0, true, 'who is known to answer has room')
-    // What hangs for a second is slow, and makes room for others who are not known.
+    // An endpoint that hangs for a second is slow, and leaves capacity for unknown endpoints.
     now += 1001
     assert.equal(plan(queues).capacity.endpoint, 4)
     for (let number = 32; number < 48; number++) addTo(queues, 4, `we_${number}`)

@@ -14,7 +14,7 @@ function judge(answer: Partial<WebhookAnswer>, attempt = 1, retryDelaysMs?: read
   )
 }
 
-/** What the first attempt is followed by, in milliseconds. */
+/** The delays after the first attempt, in milliseconds. */
 function waitAfter(status: number, retryAfterMs?: number | null, attempt = 1): number {
   return judge({ status, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) }, attempt).delayMs
 }
@@ -37,7 +37,7 @@ describe('judgeAnswer()', () => {
     }
   })
 
-  test('no answer is a failed attempt, whatever the reason', () => {
+  test('no answer is a failed attempt, for every reason', () => {
     for (const error of ['connection_refused', 'connection_reset', 'dns_failed', 'destination_not_allowed']) {
       assert.deepEqual(judge({ error }), RETRY, error)
     }
@@ -59,7 +59,7 @@ describe('judgeAnswer()', () => {
     )
   })
 
-  test('the waits can be others, and so can their number', () => {
+  test('the options decide the waits and the number of waits', () => {
     assert.deepEqual(judge({ status: 500 }, 2, [1, 2]), { ...RETRY, delayMs: 2 })
     assert.equal(judge({ status: 500 }, 3, [1, 2]).outcome, 'dead_lettered')
     assert.equal(judge({ status: 500 }, 1, []).outcome, 'dead_lettered')

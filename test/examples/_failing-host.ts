@@ -19,7 +19,7 @@ const failures: Readonly<Record<string, () => Promise<never>>> = {
 
 const [host, failure = ''] = process.argv.slice(2)
 const slice = new Proxy({}, { get: () => failures[failure] })
-// Beside its slices a store has one optional verb.
+// Beside the slices a store has an optional verb.
 const store = new Proxy(
   {},
   { get: (_, name) => (name === 'beginRequest' ? undefined : slice) },

@@ -13,7 +13,7 @@ export interface Prepared {
   drop(): Promise<void>
 }
 
-/** A fresh database with one API key. */
+/** A fresh database with an API key. */
 export async function prepareDatabase(): Promise<Prepared> {
   const database = await createTestDatabase()
   const organizationId = 'org_example'

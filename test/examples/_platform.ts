@@ -19,7 +19,7 @@ import { createTestDatabase } from '../_database.ts'
 
 export interface TestPlatform {
   readonly databaseUrl: string
-  /** Where the API is. */
+  /** The URL of the API. */
   readonly url: string
   readonly organizationId: string
   /** An API key with every scope. */
@@ -44,7 +44,7 @@ const DEVELOPMENT = {
   secretKeys: ['ab'.repeat(31).concat('01')],
 }
 
-/** Starts a platform with one organization. */
+/** Starts a platform with an organization. */
 export async function startPlatform(): Promise<TestPlatform> {
   const database = await createTestDatabase()
   const store = createPostgresStore(database.url)
@@ -90,7 +90,7 @@ export async function listen(server: Server): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-/** Gives the URL of a port that was free a moment ago, for a program that has to know the secret before it listens. */
+/** Returns the URL of a port that was free a moment ago, for a program that must know the secret before listening. */
 export async function freeUrl(): Promise<string> {
   const server = createServer()
   const url = await listen(server)
@@ -106,7 +106,7 @@ export function temporaryPath(name: string): string {
   return join(folder, name)
 }
 
-/** The body of an event as the platform writes it. */
+/** The body of an event in the platform's form. */
 export function bodyOf(
   id: string,
   type: Event['type'],

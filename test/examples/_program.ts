@@ -4,11 +4,11 @@ import { constants } from 'node:os'
 import { join } from 'node:path'
 import { after } from 'node:test'
 
-// Programs run as readers run them: in a process of their own, from the top directory of the package.
+// Programs run as by a reader: each in a separate process, from the top directory of the package.
 
 export const ROOT: string = join(import.meta.dirname, '..', '..')
 
-/** A program in a process group of its own, as in a terminal. */
+/** A program in a separate process group, as in a terminal. */
 export interface Program {
   /** All output so far. */
   stdout(): string
@@ -21,7 +21,7 @@ export interface Program {
   prints(pattern: RegExp): Promise<RegExpExecArray>
   /** Sends a signal to every process of the group, as Ctrl-C does. */
   signal(signal: NodeJS.Signals): void
-  /** The exit code as a shell reports it: 130 also for a program that let SIGINT end it. */
+  /** The exit code in a shell: 130 also for a program that SIGINT has ended. */
   readonly exit: Promise<number>
 }
 

@@ -11,7 +11,7 @@ import { startSource } from './_program.ts'
 
 // The tests of every example that publishes in the host's own transaction, with any driver.
 
-/** A ticket as the examples open them. */
+/** A ticket of the examples. */
 export interface Ticket {
   readonly id: string
   readonly organizationId: string
@@ -21,7 +21,7 @@ export interface Ticket {
 /** An example's own way to open a ticket. */
 export interface Publishing {
   createPool(url: string): pg.Pool
-  /** Opens a ticket in a transaction, and then does `more` before it is committed. */
+  /** Opens a ticket in a transaction, and does `more` before the commit. */
   open(pool: pg.Pool, ticket: Ticket, more?: (query: Query) => Promise<unknown>): Promise<void>
 }
 
@@ -89,7 +89,7 @@ export function testPublishing(name: string, { createPool, open }: Publishing): 
     assert.deepEqual(await look(), { subjects: [], events: [] })
   })
 
-  test(`examples/${name} keeps no ticket whose event cannot be published`, async () => {
+  test(`examples/${name} keeps no ticket without its event`, async () => {
     await assert.rejects(open(pool, { ...ticketOf('tic_nobody'), organizationId: '' }), (error) => {
       const { message, cause } = error as Error
       return /organization id is not 1 to 64 characters/.test(`${message} ${cause}`)

@@ -103,7 +103,7 @@ test('examples/express-with-webhooks ends on SIGTERM although a connection never
   halfOpen.on('error', () => {})
   await once(halfOpen, 'connect')
   halfOpen.write('GET / HTTP/1.1\r\nHost: x')
-  // The first request shows that the server has read the half of the other one.
+  // The first request shows that the server has read half of the other request.
   await fetch(url)
   await endProgram(program)
   assert.equal(await program.exit, 0)

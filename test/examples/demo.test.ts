@@ -219,10 +219,10 @@ function endGroup(pid: number): void {
   }
 }
 
-/** A directory for the temporary files of one program. */
+/** A directory for the temporary files of a program. */
 async function makeDirectory(t: TestContext): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), 'business-api-demo-test-'))
-  // For root the server runs as another user, who must be able to enter the directory.
+  // For root the server runs as another user, and that user must be able to enter the directory.
   await chmod(directory, 0o777)
   t.after(() => rm(directory, { recursive: true, force: true }))
   return directory

@@ -89,7 +89,7 @@ test('examples/nextjs migrates, serves the API and delivers', async () => {
   const options = await fetch(`${url}/api/v1/clients`, { method: 'OPTIONS' })
   assert.equal(options.headers.get('allow'), 'GET, POST, HEAD, OPTIONS')
 
-  // The example sends to the public internet only: an attempt that is refused shows that its loop runs.
+  // The example sends to the public internet only: a refused attempt shows that the loop runs.
   const store = createPostgresStore(prepared.databaseUrl)
   const settings = createDeveloperSettings(store, { allowPlaintextSecrets: true, allowPrivateNetworks: true })
   const { organizationId } = prepared

@@ -68,7 +68,7 @@ describe('examples/reconcile-invoices with the real API', () => {
     await Promise.all(invoices.map((record) => store.invoices.create({ ...creation, record })))
   }
 
-  /** An invoice as the platform's users make it: issued, not paid. */
+  /** An invoice of the platform's users: issued, not paid. */
   async function issue(currency: string, total: string): Promise<Invoice> {
     const { organizationId, calls } = platform
     const dueDate = new Date(Date.now() + 30 * 86_400_000)

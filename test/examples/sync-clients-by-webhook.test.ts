@@ -21,7 +21,7 @@ import { endProgram, readBaseUrl, startSource } from './_program.ts'
 
 const SECRET = 'whsec_test'
 
-/** Starts the subscriber in this process; gives its URL. */
+/** Starts the subscriber in this process; returns the URL. */
 async function start(t: TestContext, path: string, secret = SECRET): Promise<string> {
   const server = createSubscriber(secret, await openCopy(path))
   t.after(() => server.close())

@@ -12,7 +12,7 @@ import { type Program, startSource } from './_program.ts'
 
 const INTERVAL_MS = 60_000
 
-/** Polls until `steps` are used up, one before each next poll, and never waits. */
+/** Polls until `steps` are used up, a step before each further poll, and never waits. */
 async function poll(
   api: { url: string; key: string },
   copy: Copy,
@@ -114,7 +114,7 @@ describe('examples/sync-clients by itself', () => {
   before(() => server.listen({ onUnhandledRequest: 'error' }))
   after(() => server.close())
 
-  /** Answers one poll after the other. */
+  /** Answers the polls in turn. */
   function answer(...answers: readonly (() => Response)[]): void {
     const remaining = [...answers]
     server.use(

@@ -1,6 +1,6 @@
 import { Agent, type IncomingHttpHeaders, request as startRequest } from 'node:http'
 
-/** One request of a caller. */
+/** A request of a caller. */
 export interface Call {
   readonly method: 'GET' | 'POST'
   readonly path: string
@@ -8,7 +8,7 @@ export interface Call {
   readonly idempotencyKey?: string
 }
 
-/** What became of it. */
+/** The outcome of a request. */
 export interface Answer {
   /** `lost` when the connection broke, `none` when nothing came in {@link PATIENCE_MS}: a request that hangs. */
   readonly status: number | 'lost' | 'none'
@@ -23,10 +23,10 @@ export interface Caller {
   close(): void
 }
 
-/** The API's deadline of five seconds, and what a busy machine may add to it. */
+/** The API's deadline of five seconds, and a margin for a busy machine. */
 const PATIENCE_MS = 6500
 
-/** Calls the API on a port of this machine with one API key, over connections that are kept open. */
+/** Calls the API on a port of this machine with an API key, over connections that are kept open. */
 export function createCaller(port: number, apiKey: string): Caller {
   const agent = new Agent({ keepAlive: true })
   return {

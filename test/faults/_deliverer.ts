@@ -1,27 +1,27 @@
-// A delivery loop in a process of its own, so that it can be killed, frozen and stopped, and so that an error nobody
-// catches is seen as what it is: the end of the process.
+// A delivery loop in a separate process. Tests can kill, freeze and stop the process, and an uncaught error ends the process, as
+// in a real host.
 //
 //   node --import tsx test/faults/_deliverer.ts '{"databaseUrl":"postgres://…"}'
 //
-// Prints a line when it runs. SIGTERM ends it as a host would: the loop is stopped, then everything closed, and the
-// process ends by itself, with nothing left that could keep it. It is killed when its standard input ends.
+// Prints a line when the loop runs. SIGTERM ends the process as in a host: the loop is stopped, everything is closed, and the
+// process ends by itself, because nothing keeps the process alive. The process is killed when the standard input ends.
 
 import { createPostgresStore, type DatabaseOptions } from '../../lib/postgres.ts'
 import { createDeliveryLoop, createWebhookSender, type DeliveryLoopOptions } from '../../lib/webhooks.ts'
 
-/** What a deliverer of these tests is started with. */
+/** The arguments of a deliverer. */
 export interface DelivererConfig {
   readonly databaseUrl: string
   readonly store?: DatabaseOptions
   readonly loop?: Pick<DeliveryLoopOptions, 'concurrency' | 'leaseMs' | 'pollIntervalMs' | 'retryDelaysMs'>
-  /** How long SIGTERM waits for the attempts in flight. Default that of the loop. */
+  /** The time for which SIGTERM waits for the attempts in flight. Default that of the loop. */
   readonly stopTimeoutMs?: number
 }
 
 const config = JSON.parse(process.argv[2] ?? '{}') as DelivererConfig
 const store = createPostgresStore(config.databaseUrl, config.store)
 const sender = createWebhookSender({ allowHttp: true, allowPrivateNetworks: true })
-// With the default logger: what the loop has to say is read by the tests.
+// With the default logger, because the tests read the loop's log.
 const loop = createDeliveryLoop(store, sender, config.loop)
 loop.start()
 

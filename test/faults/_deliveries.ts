@@ -13,11 +13,14 @@ import { createTestDatabase } from '../_database.ts'
 import type { DelivererConfig } from './_deliverer.ts'
 import type { Arrival, Counts, ReceiverConfig } from './_receiver.ts'
 
-// Delivery loops and subscribers in processes of their own, around one database.
+// Delivery loops and subscribers in separate processes around a shared database.
 
 // --- The scene ---
 
-/** A database with publishers in this process, and subscribers and deliverers in their own. It ends with its test or file. */
+/**
+ * A database with publishers in this process, and subscribers and deliverers in separate processes. Everything ends with the test
+ * or the file.
+ */
 export interface Scene {
   readonly databaseUrl: string
   readonly sql: Sql
@@ -25,7 +28,7 @@ export interface Scene {
   readonly receiver: Receiver
   /** Has the events of an organization sent to a subscriber: `answering`, `slow?ms=100` … as _receiver.ts has it. */
   subscribe(organizationId: string, behaviour: string): Promise<void>
-  /** Starts `_deliverer.ts`, on this database unless it is told otherwise. */
+  /** Starts `_deliverer.ts`, by default on this database. */
   startDeliverer(config?: Partial<DelivererConfig>): Promise<Deliverer>
 }
 
@@ -38,7 +41,7 @@ export interface Lifetime {
 export interface Receiver {
   counts(): Promise<Counts>
   ledger(): Promise<readonly Arrival[]>
-  /** Has the subscribers that are `gated` keep their requests waiting, until they are released. */
+  /** Lets the `gated` subscribers hold their requests until `release`. */
   hold(): Promise<void>
   release(): Promise<void>
 }
@@ -46,18 +49,18 @@ export interface Receiver {
 /** A running delivery loop. */
 export interface Deliverer {
   signal(signal: NodeJS.Signals): void
-  /** Resolves when the process has ended and all that it wrote has been read. */
+  /** Resolves when the process has ended and all output has been read. */
   readonly ended: Promise<unknown>
-  /** How it ended: 0, or the signal; null while it runs. */
+  /** The exit code 0, or the signal; null while the process runs. */
   readonly exit: number | NodeJS.Signals | null
-  /** Fails when it wrote anything but what a loop has to say while its store or a subscriber is away. */
+  /** Fails for any output but the log lines of a loop whose store or subscriber is away. */
   assertUnharmed(): void
 }
 
 const SECRET = 'whsec_faults'
 const ids = createIds()
 
-/** @param url of a database that is migrated and empty; one is made by default */
+/** @param url of a migrated and empty database; default a new database */
 export async function setScene(context: Lifetime, url?: string): Promise<Scene> {
   const programs: Promise<Program>[] = []
   let hasEnded = false
@@ -67,7 +70,7 @@ export async function setScene(context: Lifetime, url?: string): Promise<Scene> 
   const store = createPostgresStore(databaseUrl)
 
   async function start(file: string, config: object): Promise<Program> {
-    // What a failed test leaves behind it must not start anything that nobody ends.
+    // The remains of a failed test must not start a process that no test ends.
     if (hasEnded) throw new Error(`Cannot start ${file} as the test has ended`)
     const program = startProgram(file, config)
     programs.push(program)
@@ -119,7 +122,7 @@ export async function setScene(context: Lifetime, url?: string): Promise<Scene> 
   }
 }
 
-/** Over a connection of its own: one that is kept could end while it is asked. */
+/** Over a new connection, because a kept connection could end during the request. */
 async function ask<T>(url: string): Promise<T> {
   const answer = await fetch(url, { headers: { connection: 'close' } })
   return (await answer.json()) as T
@@ -138,7 +141,7 @@ interface Program {
 
 const START_TIMEOUT_MS = 20_000
 
-/** Resolves when the program has printed its first line. */
+/** Resolves with the first line of the program. */
 async function startProgram(file: string, config: object): Promise<Program> {
   const path = join(import.meta.dirname, file)
   const child = spawn(process.execPath, ['--import', 'tsx', path, JSON.stringify(config)], {
@@ -158,7 +161,7 @@ async function startProgram(file: string, config: object): Promise<Program> {
   return { child, ended, firstLine: String(firstLine), stderr: () => written }
 }
 
-/** Also one that is frozen. */
+/** Also a frozen process. */
 async function endProgram({ child, ended }: Program): Promise<void> {
   child.kill('SIGKILL')
   await ended
@@ -182,7 +185,7 @@ function createDeliverer({ child, ended, stderr }: Program): Deliverer {
   }
 }
 
-/** Whether a line is the loop's own: the store was not to be reached, or a subscriber fails as it was asked to. */
+/** True for a line of the loop about an unreachable store, or about a subscriber that fails on request. */
 function isExpected(line: string): boolean {
   try {
     const { message, error } = JSON.parse(line)

@@ -1,9 +1,9 @@
-// A host with a store, a sender and a loop that closes everything when its standard input ends, and then has to end by
-// itself: it never calls process.exit().
+// A host with a store, a sender and a loop. The host closes everything when the standard input ends, and must then end without a
+// call of process.exit().
 //
 //   node --import tsx test/faults/_ending-host.ts postgres://…
 //
-// Prints a line of JSON when it is busy, and one with the milliseconds that closing took.
+// Prints a line of JSON when the host is busy, and a line with the milliseconds that closing took.
 
 import { createPostgresStore } from '../../lib/postgres.ts'
 import { createDeliveryLoop, createWebhookSender } from '../../lib/webhooks.ts'

@@ -17,7 +17,7 @@ export async function makeApiKey(
   }
 }
 
-/** Limits that no test of faults reaches: it is the database that is to be short here. */
+/** Limits that no test of faults reaches, because only the database shall be short here. */
 export const UNREACHED_RATE_LIMIT = {
   key: { perSecond: 100_000, burst: 100_000 },
   organization: { perSecond: 100_000, burst: 100_000 },

@@ -9,7 +9,7 @@ import type { HostConfig } from './_server.ts'
 export interface Host {
   readonly port: number
   readonly pid: number
-  /** Fails when the process has ended or has written anything: it writes only what should not happen. */
+  /** Fails when the process has ended or has written anything, because the process writes only errors. */
   assertUnharmed(): void
   stop(): Promise<void>
 }

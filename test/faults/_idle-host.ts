@@ -1,5 +1,4 @@
-// A host that has used its stores, has ended its own pool, and has nothing else to do: it closes no store, and has to end by
-// itself all the same.
+// A host that has used stores and has ended the host's own pool. The host closes no store and must end by itself nevertheless.
 //
 //   node --import tsx test/faults/_idle-host.ts postgres://…
 
@@ -10,7 +9,7 @@ const [, , url = ''] = process.argv
 const pool = postgres(url)
 for (const source of [url, pool]) {
   const store = createPostgresStore(source)
-  // Twice, as a connection that was idle has to keep the process alive while it is used again.
+  // Twice, because a formerly idle connection must keep the process alive during the second use.
   for (let round = 0; round < 2; round++) {
     await Promise.all(Array.from({ length: 5 }, () => store.apiKeys.list('org_idle')))
   }

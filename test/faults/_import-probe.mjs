@@ -1,6 +1,6 @@
-// Imports the doors of a built package, or constructs what they export, and prints as JSON what that did to the process.
+// Imports the doors of a built package, or constructs the exports, and prints the effects on the process as JSON.
 //
-// Plain JavaScript, because it is run by a bare `node`: a TypeScript loader does much of what is looked for here.
+// Plain JavaScript for a bare `node`, because a TypeScript loader has many of the effects under test.
 //
 //   node _import-probe.mjs DIRECTORY DOOR…            imports
 //   node _import-probe.mjs DIRECTORY DOOR… construct  imports, then constructs and looks at that only
@@ -54,7 +54,7 @@ async function watch(doIt) {
   await doIt()
   Object.assign(globalThis, originals)
   process.env = environment
-  // What an import itself needs to read files is gone a moment later.
+  // The resources for reading files are gone a moment after the import.
   await new Promise((resolve) => setTimeout(resolve, 50))
   const after = look()
   return {
@@ -66,7 +66,7 @@ async function watch(doIt) {
   }
 }
 
-/** Tells who reads what, but for node's own loader of modules. */
+/** Reports the readers of variables, except node's own loader of modules. */
 function watchReads(environment, variables) {
   function note(name) {
     const [, , , reader = ''] = new Error().stack?.split('\n') ?? []
@@ -96,7 +96,7 @@ function look() {
   }
 }
 
-/** What is in the second list more often than in the first. */
+/** The entries that the second list has more often than the first. */
 function added(before, after) {
   const rest = [...before]
   return after.filter((item) => {

@@ -4,15 +4,15 @@ import { Agent, request } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-// A flood of callers without a valid key, and the callers beside it.
+// A flood of callers without a valid key, and the callers beside the flood.
 
-/** What a flood is started with. */
+/** The arguments of a flood. */
 export interface FloodConfig {
   readonly port: number
   readonly connections: number
-  /** Keys with a good checksum that were never made, keys with a bad one, or no key. */
+  /** Invented keys with a good checksum, keys with a bad checksum, or no key. */
   readonly presents: 'invented' | 'malformed' | 'nothing'
-  /** How many addresses it comes from. */
+  /** The number of addresses that the flood comes from. */
   readonly addresses: number
 }
 
@@ -23,7 +23,7 @@ export interface Flood {
   stop(): Promise<void>
 }
 
-/** Starts a flood, which begins when this resolves. */
+/** Starts a flood. Resolves when the flood has begun. */
 export async function startFlood(config: FloodConfig): Promise<Flood> {
   const child = fork(join(import.meta.dirname, '_key-flooder.ts'), [JSON.stringify(config)])
   await once(child, 'message')
@@ -41,7 +41,7 @@ export async function startFlood(config: FloodConfig): Promise<Flood> {
   }
 }
 
-/** Answers to a caller: how long they took in milliseconds, from when each was due, and their statuses. */
+/** Answers to a caller: the milliseconds from each due time, and the statuses. */
 export interface Answers {
   readonly tookMs: number[]
   readonly statuses: Set<number>
@@ -71,14 +71,18 @@ export async function callSteadily(
   return answers
 }
 
-/** The status of one list. */
+/** Gives the status of one list. Sends it again on a new connection when the host has closed the kept one just then. */
 export function list(port: number, key: string, agent?: Agent): Promise<number> {
   return new Promise((resolve, reject) => {
     const headers = { authorization: `Bearer ${key}` }
     const call = request({ port, host: '127.0.0.1', path: '/api/v1/clients', headers, agent }, (response) => {
       response.resume().on('end', () => resolve(response.statusCode ?? 0))
     })
-    call.on('error', reject).end()
+    const onError = (error: Error): void => {
+      if (call.reusedSocket) resolve(list(port, key))
+      else reject(error)
+    }
+    call.on('error', onError).end()
   })
 }
 

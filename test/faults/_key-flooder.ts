@@ -1,7 +1,6 @@
-// Callers without a valid key, in a process of their own that leaves the processor to the others first: on a real network
-// they would have their own. Each connection sends its next request as soon as it has an answer, and is opened anew when it
-// ends. Says
-// when it begins, and how many answers of each status have come when it is asked.
+// Callers without a valid key, in a separate process of low priority: on a real network such callers have other processors. Each
+// connection sends the next request right after an answer, and is opened anew after an end. Prints a line at the beginning, and
+// on request the number of answers by status.
 //
 //   node --import tsx test/faults/_key-flooder.ts '{"port":3000,"connections":1200,"presents":"invented","addresses":1}'
 
@@ -33,7 +32,7 @@ function open(index: number): void {
   const localAddress = `127.0.${1 + Math.floor((index % addresses) / 250)}.${1 + ((index % addresses) % 250)}`
   const socket = connect({ port, host: '127.0.0.1', localAddress })
   socket.on('connect', () => socket.write(nextRequest()))
-  // An answer is short and comes in one piece.
+  // An answer is short and comes in a single piece.
   socket.on('data', (data) => {
     const status = data.toString('latin1', 9, 12)
     statuses[status] = (statuses[status] ?? 0) + 1

@@ -6,7 +6,7 @@ import { type Deliverer, type Scene, setScene } from './_deliveries.ts'
 import { countOf, createPublished, createPublisher, publishSome } from './_publishers.ts'
 import { assertDelivered, describeTally, untilDelivered } from './_tally.ts'
 
-/** How much is published and how often a deliverer is killed meanwhile: at least so much of both. */
+/** The least number of published events, and the least number of killed deliverers meanwhile. */
 export interface Killing {
   readonly events: number
   readonly kills: number
@@ -24,8 +24,8 @@ const ORGANIZATIONS = ['org_one', 'org_two', 'org_three', 'org_four']
 const RETRY_DELAYS_MS = Array.from({ length: 11 }, () => 200)
 
 /**
- * Publishes while two deliverers deliver and are killed (SIGKILL) at random, each started again at once. Then all of what
- * was committed must arrive, and nothing else.
+ * Publishes while two deliverers deliver and are killed (SIGKILL) at random, each started again at once. Then every committed
+ * event must arrive, and nothing else.
  *
  * @returns a line of what happened
  */
@@ -34,7 +34,7 @@ export async function assertSurvivesKills(t: TestContext, killing: Killing): Pro
   const published = createPublished()
   const publishers = await Promise.all(ORGANIZATIONS.map((id) => createPublisher(scene, id, published)))
   for (const organizationId of ORGANIZATIONS) await scene.subscribe(organizationId, 'answering')
-  // Attempts that take a while are what a kill meets in flight.
+  // Slow attempts, so that a kill meets attempts in flight.
   await scene.subscribe('org_one', 'slow?ms=150')
   await scene.subscribe('org_two', 'failing?times=1')
 
@@ -73,7 +73,7 @@ function startDeliverer(scene: Scene, leaseMs: number): Promise<Deliverer> {
   return scene.startDeliverer({ loop: { leaseMs, retryDelaysMs: RETRY_DELAYS_MS } })
 }
 
-/** Kills one of the deliverers and starts another one in its place. */
+/** Kills a deliverer and starts another deliverer instead. */
 async function killOne(scene: Scene, deliverers: Deliverer[], leaseMs: number): Promise<void> {
   const place = randomInt(deliverers.length)
   const victim = deliverers[place]

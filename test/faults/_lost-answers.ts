@@ -5,7 +5,7 @@ import { type AddressInfo, connect, createServer } from 'node:net'
 export interface LossyProxy {
   /** The connection string of the database, by way of the proxy. */
   readonly url: string
-  /** How many answers were lost. */
+  /** The number of lost answers. */
   readonly lost: number
   /** Breaks the connection in place of the answer to the next statement that holds a text. */
   loseAnswerTo(text: string): void
@@ -30,7 +30,7 @@ export async function startLossyProxy(databaseUrl: string): Promise<LossyProxy> 
     })
     far.on('data', (chunk) => {
       if (!isDoomed) return void near.write(chunk)
-      // The server sends its answer at the end of the statement, so it is committed by now.
+      // The server sends the answer at the end of the statement, so the statement is committed by now.
       lost++
       near.resetAndDestroy()
       far.destroy()

@@ -1,19 +1,19 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 
-/** The network between a store and its database. */
+/** The network between a store and the database. */
 export interface NetworkProxy {
   /** The connection string of the database, by way of the proxy. */
   readonly url: string
-  /** The connections that are open, silent ones too. */
+  /** The open connections, including silent connections. */
   readonly size: number
-  /** Holds back everything in both directions and keeps all connections open; new ones are accepted and held back. */
+  /** Holds back everything in both directions and keeps all connections open; new connections are accepted and held back too. */
   fallSilent(): void
   /** From now on a connection falls silent for good, by itself, when the client says a text. */
   silenceAt(text: string): void
-  /** Forwards what was held back, and goes on. */
+  /** Forwards the held bytes, and goes on. */
   speak(): void
-  /** Forwards on new connections; those that are open stay silent for good. */
+  /** Forwards on new connections; open connections stay silent for good. */
   speakOnNewConnections(): void
   /** Breaks all connections, as a machine does that has been started anew. */
   reset(): void

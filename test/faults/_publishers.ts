@@ -5,26 +5,26 @@ import type { PostgresStore } from '../../lib/postgres.ts'
 import { toEventRecord } from '../../lib/writes/event-envelope.ts'
 import { makeApiKey, UNREACHED_RATE_LIMIT, until } from './_fixture.ts'
 
-/** What has been published, as those who did it know. */
+/** The published events, by the publishers' own knowledge. */
 export interface Published {
-  /** Events by id that there must be, and those that must never have been. */
+  /** Events by id that must exist, and events that must not. */
   readonly committed: Set<string>
   readonly rolledBack: Set<string>
-  /** Events that came with records, whose ids nobody was told. */
+  /** Events that came with records: the publishers do not know the ids. */
   unnamed: number
 }
 
-/** Publishes in every way there is, for one organization. */
+/** Publishes in every way for an organization. */
 export interface Publisher {
-  /** By `events.publish`, again and again until the store answers that it has it: that is what its id is for. */
+  /** By `events.publish` with an id, repeated until the store confirms the event. */
   publish(): Promise<void>
   /** By `POST /clients`: two events. */
   createClient(): Promise<void>
-  /** By SQL in a transaction of the host's own: one to three events, and then perhaps none of it. */
+  /** By SQL in a transaction of the host's: one to three events, sometimes rolled back. */
   transact(commits: boolean): Promise<void>
 }
 
-/** A host of one organization. */
+/** A host of a single organization. */
 export interface PublisherParts {
   readonly sql: Sql
   readonly store: PostgresStore
@@ -37,12 +37,12 @@ export function createPublished(): Published {
   return { committed: new Set(), rolledBack: new Set(), unnamed: 0 }
 }
 
-/** How many events there must be. */
+/** The number of events that must exist. */
 export function countOf({ committed, unnamed }: Published): number {
   return committed.size + unnamed
 }
 
-/** @param published where it is noted */
+/** @param published the record of published events */
 export async function createPublisher(
   { sql, store, databaseUrl }: PublisherParts,
   organizationId: string,
@@ -87,7 +87,7 @@ export async function createPublisher(
   }
 }
 
-/** Publishes some events in one way or another; now and then they are rolled back. */
+/** Publishes a few events in a random way; now and then the transaction is rolled back. */
 export async function publishSome(publisher: Publisher): Promise<void> {
   const choice = randomInt(10)
   if (choice < 4) await Promise.all(Array.from({ length: 4 }, () => publisher.publish()))
@@ -95,13 +95,13 @@ export async function publishSome(publisher: Publisher): Promise<void> {
   else await publisher.transact(choice < 9)
 }
 
-/** Publishes an event by SQL; gives its id. */
+/** Publishes an event by SQL; returns the id. */
 export async function publishBySql(sql: Sql | TransactionSql, organizationId: string): Promise<string> {
   const [id = ''] = await publishBurst(sql, organizationId, 1)
   return id
 }
 
-/** Publishes events by SQL, all in one moment; gives their ids. */
+/** Publishes events by SQL, all in the same moment; returns the ids. */
 export async function publishBurst(
   sql: Sql | TransactionSql,
   organizationId: string,
@@ -117,7 +117,7 @@ export async function publishBurst(
   return rows.map(({ id }) => id)
 }
 
-/** What a host's transaction ends with when it is not to be. */
+/** The error that ends a transaction of the host in a rollback. */
 class RolledBack extends Error {}
 
 async function createClient(api: BusinessApi, key: string): Promise<void> {

@@ -1,11 +1,11 @@
-// Subscribers in a process of their own, with a ledger of everything that has arrived.
+// Subscribers in a separate process, with a ledger of all arrivals.
 //
 //   node --import tsx test/faults/_receiver.ts '{"secret":"whsec_…"}'
 //
-// Prints one line of JSON, `{ "port": … }`, when it listens, and ends when its standard input does. How a subscriber
-// behaves is in its URL: `/answering`, `/slow?ms=100`, `/failing?times=1` (500 to the first attempts of each event),
-// `/silent`, or `/gated`: it answers at once, but from `/hold` on keeps all requests waiting until `/release`. `/counts`
-// and `/ledger` tell what has arrived until then.
+// Prints one line of JSON, `{ "port": … }`, when the process listens. Ends with the standard input. The URL decides the behaviour
+// of a subscriber: `/answering`, `/slow?ms=100`, `/failing?times=1` (500 to the first attempts of each event), `/silent`, or
+// `/gated`: it answers at once, but from `/hold` on keeps all requests waiting until `/release`. `/counts` and `/ledger` return
+// the arrivals so far.
 
 import { createHash } from 'node:crypto'
 import { EventEmitter, once } from 'node:events'
@@ -14,25 +14,25 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { verifyWebhook } from '../../lib/webhooks.ts'
 
-/** What the subscribers of these tests are started with. */
+/** The arguments of the subscribers. */
 export interface ReceiverConfig {
-  /** The signing secret of all of them. */
+  /** The signing secret of all subscribers. */
   readonly secret: string
 }
 
-/** What has arrived, in numbers. */
+/** Numbers of the arrived requests. */
 export interface Counts {
-  /** Requests whose body was whole. */
+  /** Requests with a whole body. */
   requests: number
-  /** Those that are not answered yet, nor given up by who sent them. */
+  /** Requests without an answer that the sender has not given up. */
   open: number
-  /** Those whose signature was not good for what arrived. */
+  /** Requests with a wrong signature for the arrived body. */
   forged: number
 }
 
-/** What one subscriber got of one event. */
+/** The arrivals of an event at a subscriber. */
 export interface Arrival {
-  /** The subscriber: path and query of its URL. */
+  /** The subscriber: path and query of the URL. */
   readonly path: string
   /** By the header of the service. */
   readonly eventId: string
@@ -71,7 +71,7 @@ process.stdin.resume().on('end', () => process.exit())
 function receive(request: IncomingMessage, response: ServerResponse): void {
   const chunks: Buffer[] = []
   request.on('data', (chunk) => chunks.push(chunk))
-  // Of one that was cut off halfway nothing has arrived.
+  // A request that was cut off halfway has not arrived.
   request.on('error', () => {})
   request.on('end', () => {
     counts.requests++

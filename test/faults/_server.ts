@@ -1,8 +1,8 @@
-// A host in a process of its own, so that an error nobody catches is seen as what it is: the end of the process.
+// A host in a separate process, so that an uncaught error shows as the end of the process.
 //
 //   node --import tsx test/faults/_server.ts '{"databaseUrl":"postgres://…","pool":"own"}'
 //
-// Prints one line of JSON, `{ "port": … }`, when it serves, and ends when its standard input does.
+// Prints one line of JSON, `{ "port": … }`, when the host serves. Ends with the standard input.
 
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -11,16 +11,16 @@ import type { BusinessApiOptions } from '../../lib/index.ts'
 import { createBusinessApi } from '../../lib/index.ts'
 import { createPostgresStore, type DatabaseOptions } from '../../lib/postgres.ts'
 
-/** What a host of these tests is started with. */
+/** The arguments of a host. */
 export interface HostConfig {
   readonly databaseUrl: string
   /**
-   * `own`: the store's, from the connection string. `host`: one of the host's. `unprepared`: the same for a pooler. Both of
-   * the host's with `fetch_types: false`, as README asks: with the default, postgres.js itself ends the process when a
-   * connection dies while it reads the types.
+   * `own`: the store's, from the connection string. `host`: a pool of the host's. `unprepared`: the same for a pooler. Both of
+   * the host's with `fetch_types: false`, as README asks: with the default, postgres.js itself ends the process when a connection
+   * dies while it reads the types.
    */
   readonly pool: 'own' | 'host' | 'unprepared'
-  /** Default any free one. */
+  /** Default any free port. */
   readonly port?: number
   readonly store?: DatabaseOptions
   readonly api?: Pick<BusinessApiOptions, 'deadlineMs' | 'rateLimit'>
@@ -31,10 +31,10 @@ const store = createPostgresStore(openPool(config), config.store)
 const silent = (): void => {}
 const api = createBusinessApi(store, {
   ...config.api,
-  // Answers of 503 are expected by the thousand; what is logged as an error is a bug.
+  // Answers of 503 are expected by the thousand; every logged error is a bug.
   logger: { debug: silent, info: silent, warn: silent, error: (details) => console.error(details) },
 })
-// Room for a thousand callers that connect at once: the system resets what finds none.
+// Room for a thousand callers that connect at once: the system resets connections beyond the backlog.
 const listening = { port: config.port ?? 0, host: '127.0.0.1', backlog: 4096 }
 const server = createServer(api).listen(listening, () => {
   console.log(JSON.stringify({ port: (server.address() as AddressInfo).port }))

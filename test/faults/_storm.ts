@@ -4,13 +4,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Sql } from 'postgres'
 import type { Answer, Call, Caller } from './_client.ts'
 
-/** How hard a storm is. */
+/** The strength of a storm. */
 export interface StormOptions {
   readonly kills: number
   /** Callers at work at once. */
   readonly callers: number
   readonly pauseMs: number
-  /** When to stop whatever happens. */
+  /** The time limit of the whole storm. */
   readonly timeoutMs: number
 }
 
@@ -22,16 +22,16 @@ export interface Storm {
   statuses: Map<Answer['status'], number>
   slow: Call[]
   slowestMs: number
-  /** The bodies that each idempotency key was answered with; none when the caller has given it up. */
+  /** The answered bodies by idempotency key; empty for a key that the caller has given up. */
   replies: Map<string, Set<string>>
-  /** The names of clients created without a key, and whether the caller heard of it. */
+  /** The names of clients created without a key; true if the caller had an answer. */
   unkeyed: Map<string, boolean>
 }
 
 const LISTS = ['clients', 'leads', 'invoices', 'proposals', 'projects']
 const SLOW_MS = 1000
 
-/** Puts mixed load on the API while connections of its database are killed at random, until all kills are done. */
+/** Puts mixed load on the API while connections of the database are killed at random, until all kills are done. */
 export async function runStorm(sql: Sql, caller: Caller, options: StormOptions): Promise<Storm> {
   const storm: Storm = {
     kills: 0,
@@ -99,7 +99,7 @@ async function createWithKey(storm: Storm, caller: Caller): Promise<string | und
   return body
 }
 
-/** The flow of the specification: a business first, then a lead of it. The keys are alike, the operations are not. */
+/** The flow of the specification: first a business, then a lead of that business. The keys are alike, the operations are not. */
 async function createWithLead(storm: Storm, caller: Caller): Promise<void> {
   const body = await createWithKey(storm, caller)
   if (body === undefined) return
@@ -118,10 +118,10 @@ async function createWithoutKey(storm: Storm, caller: Caller): Promise<void> {
   storm.unkeyed.set(name, status === 200)
 }
 
-/** Longer than any fault lasts: the requests of one key that has no answer after this will never have one. */
+/** Longer than any fault lasts: a key without an answer after this time will never have an answer. */
 const GIVE_UP_MS = 12_000
 
-/** Sends a request with a key until it is answered: what the key is for. */
+/** Repeats a request with a key until an answer comes, as callers with a key may. */
 async function insist(storm: Storm, caller: Caller, call: Call): Promise<string | undefined> {
   const entry = `${call.path} ${call.idempotencyKey}`
   const bodies = storm.replies.get(entry) ?? new Set()
@@ -148,7 +148,7 @@ async function send(storm: Storm, caller: Caller, call: Call): Promise<Answer> {
   return answer
 }
 
-/** One line for people. */
+/** A line for people. */
 export function describeStorm({
   kills,
   requests,
@@ -165,7 +165,7 @@ export function describeStorm({
   )
 }
 
-/** What must hold of the answers of a storm. */
+/** Asserts the rules about the answers of a storm. */
 export function assertAnswers(storm: Storm): void {
   const expected: Answer['status'][] = [200, 409, 429, 503]
   assert.deepEqual(
@@ -177,7 +177,7 @@ export function assertAnswers(storm: Storm): void {
   assert.deepEqual(told, [], 'every idempotency key is answered with one body')
 }
 
-/** What must hold of the database after a storm: each key, and each unkeyed create that was answered, worked once. */
+/** Asserts that each key, and each answered create without a key, worked exactly once in the database. */
 export async function assertRecords(sql: Sql, storm: Storm): Promise<void> {
   const clients = await countByName(
     sql`

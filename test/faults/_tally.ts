@@ -9,7 +9,7 @@ export interface Tally {
   readonly events: number
   readonly deliveries: number
   readonly arrivals: number
-  /** Arrivals that no failure answered by the subscriber explains: its first one of an event would have been enough. */
+  /** Repeated arrivals that no failure answered by the subscriber explains. */
   readonly repeats: number
   /** Attempts that are logged as `interrupted`. */
   readonly interrupted: number
@@ -39,11 +39,10 @@ interface DeliveryRow {
 }
 
 /**
- * What must hold when everything is delivered: each event that was committed has arrived at every endpoint, signed and as
- * it was recorded, and no other one has; every delivery is `delivered`, and its log has all its attempts, at least as many
- * as have arrived.
+ * Asserts a complete delivery: each committed event has arrived at every endpoint, signed and unchanged, and no other event has
+ * arrived; every delivery is `delivered`, and the log has at least as many attempts as arrivals.
  *
- * @param options.hasCrashed the server has, which may have undone the claim of a request that was sent
+ * @param options.hasCrashed true after a crash of the server, because the crash may have undone the claim of a sent request
  */
 export async function assertDelivered(
   { sql, receiver }: Scene,

@@ -1,4 +1,5 @@
-// A host of a built package that lacks undici: publishes an event, tries to deliver it, and prints as JSON what it heard.
+// A host of a built package without undici: publishes an event, tries to deliver the event, and prints the reported errors as
+// JSON.
 //
 //   node _without-undici.mjs DIRECTORY
 
@@ -32,7 +33,7 @@ const loop = await new Promise((resolve) => {
       resolve(running)
     },
   })
-  // Nothing is due: what is missing is reported all the same.
+  // The missing package is reported although nothing is due.
   running.start()
 })
 await createPlatform(store).clients.create('org_1', { name: 'Atlas' })

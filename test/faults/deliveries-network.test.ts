@@ -10,8 +10,7 @@ import { startProxy } from './_proxy.ts'
 import { createPublished, publishBurst } from './_publishers.ts'
 import { assertDelivered, describeTally, untilDelivered } from './_tally.ts'
 
-// The leases are as long as they are by default: what the loop has claimed and sent it must not send again, whatever
-// becomes of its statements.
+// With the default leases, the loop must not repeat a sent delivery, even if statements of the loop fail.
 
 const database = await createTestDatabase()
 const proxy = await startProxy(database.url)
@@ -81,7 +80,7 @@ test('a watch that ends before the network has let it begin leaves no connection
   await until('its connection is closed', () => slow.size === 0, 3000)
 })
 
-/** Publishes a burst and waits until some of it is delivered. */
+/** Publishes a burst and waits for the first deliveries. */
 async function publishUntilMidway(events: number): Promise<void> {
   const before = await countDelivered()
   for (const organizationId of ORGANIZATIONS) {
@@ -102,7 +101,7 @@ async function isUnderWay(): Promise<boolean> {
   return (await countDelivered()) < published.committed.size
 }
 
-/** Some of those of the deliverer, the one that listens among them. */
+/** Connections of the deliverer, including the listening connection. */
 async function killConnections(): Promise<number> {
   const [killed] = await scene.sql`
     select count(*) filter (where pg_terminate_backend(pid))::int as count from (

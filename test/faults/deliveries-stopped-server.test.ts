@@ -8,11 +8,11 @@ import { createPublished, createPublisher, publishBurst } from './_publishers.ts
 import { assertDelivered, describeTally, untilDelivered } from './_tally.ts'
 
 const ORGANIZATION = 'org_restarted'
-/** What a crash of the server has undone of a claim or a result is waited for as long as a lease. */
+/** A claim or a result that a crash has undone is repeated only after the lease. */
 const LOOP = { leaseMs: 2000, retryDelaysMs: Array.from({ length: 7 }, () => 200) }
 
-// A server of its own: stopping that of DATABASE_URL would fail the other tests. Nothing is written to disk but what
-// somebody waits for, so that a crash undoes as much as it ever could.
+// A separate server, because stopping the server of DATABASE_URL would fail the other tests. The server writes to disk only when
+// a caller waits, so that a crash undoes as much as possible.
 const server = await startPostgres({ postgresFlags: ['-c', 'wal_writer_delay=10s'] })
 await migrate(server.url)
 const scene = await setScene({ after: (end) => after(end) }, server.url)
@@ -32,7 +32,7 @@ for (const mode of ['fast', 'immediate'] as const) {
     await until('attempts are in flight', async () => (await scene.receiver.counts()).open > 0, 10_000)
 
     await server.stopServer(mode)
-    // Answered now, when nobody can write it down.
+    // Answered now, while no result can be written.
     await scene.receiver.release()
     const publishing = publishSome()
     await server.startServer()

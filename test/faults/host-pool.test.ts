@@ -11,7 +11,7 @@ after(() => database.drop())
 const ORGANIZATIONS = ['org_one', 'org_two', 'org_three']
 
 test("a faulty query of the host's own gives no caller the answer of another", async (t) => {
-  // One connection: everything of the host is sent on it, one behind the other.
+  // A single connection carries all statements of the host, in turn.
   const pool = database.sql({ max: 1, fetch_types: false })
   const store = createPostgresStore(pool, { statementTimeoutMs: 1000 })
   t.after(() => store.close())
@@ -29,7 +29,7 @@ test("a faulty query of the host's own gives no caller the answer of another", a
   }
 
   const slow = pool`select pg_sleep(0.2)`.catch(() => {})
-  // What a host's mistake looks like: postgres.js finds it out halfway through sending.
+  // A host's mistake that postgres.js notices halfway through sending.
   const faulty = pool`select ${undefined as unknown as string}::text`.catch(() => {})
   await new Promise((resolve) => setTimeout(resolve, 20))
   const answers = await Promise.all(keys.map(({ key }) => send(key)))

@@ -78,7 +78,7 @@ async function build(directory: string): Promise<void> {
   await run(process.execPath, [compiler, '-p', join(ROOT, 'lib'), ...options])
 }
 
-/** A copy of the built package with those of its dependencies installed that pass the filter. */
+/** A copy of the built package with the dependencies that pass the filter. */
 async function install(
   name: string,
   isInstalled: (dependency: string) => boolean = () => true,
@@ -97,7 +97,7 @@ async function install(
 }
 
 async function probe(directory: string, ...words: string[]): Promise<object> {
-  // With the links left as they are: else a dependency would be looked for beside the original.
+  // With unresolved links, because node would look for a dependency beside the original otherwise.
   const { stdout } = await run(process.execPath, ['--preserve-symlinks', PROBE, directory, ...words])
   return JSON.parse(stdout)
 }

@@ -7,9 +7,9 @@ import { UNREACHED_RATE_LIMIT } from './_fixture.ts'
 import { type Host, startHost } from './_host.ts'
 import { type Answers, callSteadily, percentile, startFlood } from './_key-flood.ts'
 
-// One tenant beside 1,200 connections that present invented keys as fast as they are answered. The requirement is a p99 of at
-// most three times that without the flood. Host, database and flood share the processors here, and a new connection costs the
-// host some time, so the bound is more generous; `npm run bench:floods` prints the figures.
+// A tenant beside 1,200 connections that present invented keys without a pause. The requirement is a p99 of at most three times
+// that without the flood. Host, database and flood share the processors here, and a new connection costs the host time, so the
+// bound is more generous; `npm run bench:floods` prints the figures.
 
 const CONNECTIONS = 1200
 const PER_SECOND = 50
@@ -61,7 +61,7 @@ test('1,200 connections with invented keys: never 503 for a tenant, its new key,
     addresses: 1,
   })
   t.after(() => flood.stop())
-  /** The best of three runs, because other work of the machine comes and goes. */
+  /** The best of three runs, because the machine's other load varies. */
   const assertServed = async (what: string, calledKey: string): Promise<void> => {
     let ratio = Number.POSITIVE_INFINITY
     for (let run = 0; run < 3 && ratio >= RATIO_MAX; run++) {

@@ -7,9 +7,9 @@ import { createTestDatabase } from '../_database.ts'
 import { makeApiKey, UNREACHED_RATE_LIMIT, until } from './_fixture.ts'
 
 const CONNECTIONS = 10
-/** One organization is given half of the connections. */
+/** An organization has half of the connections. */
 const OF_OTHERS = 5
-/** A lock is waited for during four fifths of it: a statement that gets its turn then has the rest. */
+/** A statement waits for a lock for four fifths of the deadline and has the rest for running. */
 const SHORT_MS = 1000
 
 test('statements that got their turn late and timed out close no idle connection of other organizations', async (t) => {
@@ -45,7 +45,7 @@ test('statements that got their turn late and timed out close no idle connection
     const creates = Array.from({ length: CONNECTIONS }, () => call('POST', keys[0]))
     assert.deepEqual(new Set(await Promise.all(creates)), new Set([503]))
   })
-  // Sessions whose connection was closed end when their statement has ended.
+  // A session with a closed connection ends with the statement.
   await sleep(300)
   const now = await readPids()
   const kept = before.filter((pid) => now.includes(pid))

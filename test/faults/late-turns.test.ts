@@ -8,8 +8,7 @@ import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { makeApiKey, UNREACHED_RATE_LIMIT, until } from './_fixture.ts'
 
-// A statement that first waited for its turn at the store's connections, and then for a lock, must not be carried out after
-// its caller has given up.
+// A statement that first waited for a connection of the store, and then for a lock, must not run after the caller has given up.
 
 const ORG = 'org_turns'
 const TIMEOUT_MS = 1500

@@ -7,13 +7,13 @@ import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 
-// A call that has waited for somebody else's lock until it gave up must not be carried out afterwards: its caller was
-// told that it was not, and may have been shown no secret, or may try again.
+// A call that gave up waiting for a foreign lock must not be carried out afterwards: the caller has seen a failure, without the
+// secret, and may try again.
 
 const ORG = 'org_late'
 const STATEMENT_TIMEOUT_MS = 500
 
-describe('What has waited for a lock for too long is not carried out', () => {
+describe('A call that has waited too long for a lock is not carried out', () => {
   let database: TestDatabase
   let store: PostgresStore
   let sql: Sql
@@ -32,7 +32,10 @@ describe('What has waited for a lock for too long is not carried out', () => {
     createDeveloperSettings(store, { allowPlaintextSecrets: true, allowPrivateNetworks: true })
   const platform = () => createPlatform(store)
 
-  /** Makes a call while a lock is held, lets go once the call has failed, and waits until its statement has ended. */
+  /**
+   * Makes a call while a lock is held, releases the lock after the call has failed, and waits for the end of the call's
+   * statement.
+   */
   async function callBehind(
     lock: (tx: TransactionSql) => Promise<unknown>,
     call: () => Promise<unknown>,
@@ -41,7 +44,7 @@ describe('What has waited for a lock for too long is not carried out', () => {
     const held = sql.begin(async (tx) => {
       await lock(tx)
       await assert.rejects(call(), { code: STORE_UNAVAILABLE })
-      // Undone: what has waited for it has its way.
+      // The rollback lets the waiting statement go on.
       throw done
     })
     assert.equal(await held.catch((error: unknown) => error), done)

@@ -15,13 +15,13 @@ const { key } = await makeApiKey(database.url, 'org_lost')
 const IDEMPOTENCY_KEY = 'form-4711'
 const BODY = JSON.stringify({ name: 'Atlas Ceramics' })
 
-test('a caller that dies after the commit and before the reply gets the same record when it tries again', async (t) => {
+test('a caller that dies after the commit and before the reply gets the same record on the next attempt', async (t) => {
   const host = await startHost({ databaseUrl: database.url, pool: 'own' })
   t.after(() => host.stop())
   const caller = createCaller(host.port, key)
   t.after(() => caller.close())
 
-  // It never reads, so the reply cannot have reached it, and it is gone as soon as the record can be seen.
+  // The caller never reads, so no reply can have arrived, and is gone as soon as the record is visible.
   const socket = connect(host.port, '127.0.0.1').pause()
   await once(socket, 'connect')
   socket.write(postRequest(BODY))
@@ -40,7 +40,7 @@ test('a caller that dies after the commit and before the reply gets the same rec
   host.assertUnharmed()
 })
 
-test('a caller that dies while its create waits for a lock gets one record when it tries again', async (t) => {
+test('a caller that dies while the create waits for a lock gets one record on the next attempt', async (t) => {
   const host = await startHost({ databaseUrl: database.url, pool: 'own' })
   t.after(() => host.stop())
   const caller = createCaller(host.port, key)

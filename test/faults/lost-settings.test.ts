@@ -6,8 +6,8 @@ import { createDeveloperSettings, type DeveloperSettings } from '../../lib/setti
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { type LossyProxy, startLossyProxy } from './_lost-answers.ts'
 
-// The store sends a statement again when its answer was lost. The second attempt finds its own work done: the call must
-// give the secret, because nothing can show it later, and must not take the work for that of another call.
+// The store sends a statement again after a lost answer. The second attempt finds the work done: the call must return the secret,
+// because no later call can, and must not take the work for another call's.
 
 const ORG = 'org_lossy'
 const READER = { name: 'Reader', scopes: ['clients:read'] } as const
@@ -24,7 +24,7 @@ describe('An answer that is lost after its statement was committed', () => {
     database = await createTestDatabase()
     proxy = await startLossyProxy(database.url)
     store = createPostgresStore(proxy.url, { maxConnections: 1 })
-    // At their bounds when the answer is lost: a second attempt must not be refused by the work of the first.
+    // The organization is at the bound when the answer is lost: the first attempt's work must not make the second attempt fail.
     settings = createDeveloperSettings(store, {
       allowPlaintextSecrets: true,
       allowPrivateNetworks: true,

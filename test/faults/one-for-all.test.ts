@@ -7,12 +7,12 @@ import { createTestDatabase } from '../_database.ts'
 import { makeApiKey, UNREACHED_RATE_LIMIT, until } from './_fixture.ts'
 import { startProxy } from './_proxy.ts'
 
-// What goes wrong with one statement must not be paid for by the callers of all others.
+// A failing statement must not harm the callers of other statements.
 
 const CONNECTIONS = 10
 const SHORT_MS = 1000
 
-test('many requests with one idempotency key that is held leave connections for everybody else', async (t) => {
+test('many requests with one idempotency key that is held leave connections for all other callers', async (t) => {
   const database = await createTestDatabase()
   t.after(() => database.drop())
   const sql = database.sql({ max: 1 })
@@ -29,7 +29,7 @@ test('many requests with one idempotency key that is held leave connections for 
   }
 
   await sql.begin(async (tx) => {
-    // As another process does whose create has not ended.
+    // As another process with an unfinished create.
     await tx`
       insert into business_api.idempotency_keys (organization_id, operation, key, fingerprint, record_id, reply, expires_at)
       values ('org_busy', 'POST /api/v1/clients', 'held', '', '', '', now() + interval '1 day')`
@@ -44,11 +44,11 @@ test('many requests with one idempotency key that is held leave connections for 
   })
 })
 
-test('idle connections that have fallen silent cost one request its time, not one each', async (t) => {
+test('idle connections that have fallen silent delay a single request together, not a request each', async (t) => {
   const database = await createTestDatabase()
   t.after(() => database.drop())
   const keys: string[] = []
-  // One organization alone is given half of the connections.
+  // A single organization has half of the connections.
   while (keys.length < CONNECTIONS) keys.push((await makeApiKey(database.url, `org_idle_${keys.length}`)).key)
   const proxy = await startProxy(database.url)
   t.after(() => proxy.close())

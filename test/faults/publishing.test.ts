@@ -13,11 +13,11 @@ await scene.subscribe(ORGANIZATION, 'answering')
 await scene.startDeliverer()
 const published = createPublished()
 
-test('an event is not sent before its transaction has been committed, and it is sent then, however late', async (t) => {
+test('an event is sent only after the commit of its transaction, however late', async (t) => {
   const transaction = await scene.sql.reserve()
   await transaction`begin`
   const id = await publishBySql(transaction, ORGANIZATION)
-  // The deliverer has claimed what came after it, twice: it had every opportunity.
+  // The deliverer has claimed later events, twice, and had every opportunity.
   await publishAndAwait()
   await publishAndAwait()
   assert.equal(await countArrivals(id), 0)
@@ -29,7 +29,7 @@ test('an event is not sent before its transaction has been committed, and it is 
   t.diagnostic(`arrived ${Math.round(afterMs)} ms after the commit`)
 })
 
-test('an event is not sent when its transaction is lost with its connection, or its savepoint is', async () => {
+test('an event is not sent when the transaction or the savepoint is lost with the connection', async () => {
   const lost = [await publishOnLostConnection(), await publishInLostSavepoint()]
   for (const id of lost) published.rolledBack.add(id)
   await publishAndAwait()
@@ -37,7 +37,7 @@ test('an event is not sent when its transaction is lost with its connection, or 
   for (const id of lost) assert.equal(await countArrivals(id), 0)
 })
 
-test('of all events of many transactions at once those that were committed are sent, once each, and no other', async () => {
+test('of all events of many transactions at once only committed events are sent, once each', async () => {
   const publisher = await createPublisher(scene, ORGANIZATION, published)
   await Promise.all(Array.from({ length: 100 }, (_, index) => publisher.transact(index % 2 === 0)))
   await untilDelivered(scene, 10_000)
@@ -52,7 +52,8 @@ test('of all events of many transactions at once those that were committed are s
 /** The connection ends between the event and the commit. */
 async function publishOnLostConnection(): Promise<string> {
   const id = 'evt_lost_with_its_connection'
-  // Of its own, and in one message: postgres.js may throw at nobody when a connection ends in a transaction.
+  // A separate connection and a single message: postgres.js may throw outside of every promise when a connection ends in a
+  // transaction.
   const sql = postgres(scene.databaseUrl, { max: 1, fetch_types: false })
   const work = sql.unsafe(`
     begin;
@@ -76,7 +77,7 @@ async function publishInLostSavepoint(): Promise<string> {
   return id
 }
 
-/** Publishes an event and waits until it has arrived. */
+/** Publishes an event and waits for the arrival. */
 async function publishAndAwait(): Promise<void> {
   const id = await publishBySql(scene.sql, ORGANIZATION)
   published.committed.add(id)

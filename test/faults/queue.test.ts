@@ -58,7 +58,7 @@ test('statements that failed or had no answer in time give their places back', a
     })
   }
 
-  // What nobody waits for any more may still have to run first.
+  // Abandoned statements may still have to run first.
   await until(
     'all are served',
     async () => {
@@ -69,7 +69,7 @@ test('statements that failed or had no answer in time give their places back', a
   )
 })
 
-test('a closed store: 503 for every request, whenever it comes', async () => {
+test('a closed store: 503 for every request, early or late', async () => {
   const store = createPostgresStore(database.url)
   const list = openList(store)
   assert.equal((await list()).status, 200)

@@ -27,7 +27,7 @@ test('a key revoked in one process is refused on the next request in every other
       callers.map(async (caller) => (await caller.send({ method: 'GET', path: '/api/v1/leads' })).status),
     )
 
-  // Often enough for whatever could be kept of a key to be kept.
+  // Often enough to fill every cache that could keep a key.
   for (let round = 0; round < 20; round++) assert.deepEqual(await ask(), [200, 200])
   await createDeveloperSettings(store).apiKeys.revoke('org_revoked', id)
   assert.deepEqual(await ask(), [401, 401])

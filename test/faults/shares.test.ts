@@ -7,10 +7,10 @@ import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { makeApiKey, UNREACHED_RATE_LIMIT, until } from './_fixture.ts'
 
-// The statements of one organization that wait for a lock must leave connections for the others.
+// The statements of one organization that wait for a lock must leave connections for other organizations.
 
 const CONNECTIONS = 10
-/** Far below the 4 s for which a statement waits for a lock, far above what a list takes. */
+/** Far below the 4 s for which a statement waits for a lock, and far above the time of a list. */
 const AT_ONCE_MS = 1000
 
 let database: TestDatabase
@@ -45,7 +45,7 @@ function openApi(store: PostgresStore, key: string) {
   }
 }
 
-/** Runs `work` while so many statements of the store wait for what `lock` locks. */
+/** Runs `work` while a number of the store's statements wait for the rows of `lock`. */
 async function whileWaiting(
   lock: (tx: TransactionSql) => Promise<unknown>,
   { count, begin }: { readonly count: number; begin(): readonly Promise<unknown>[] },

@@ -6,16 +6,16 @@ import { makeApiKey, UNREACHED_RATE_LIMIT, until } from './_fixture.ts'
 import { type Host, startHost } from './_host.ts'
 import { type NetworkProxy, startProxy } from './_proxy.ts'
 
-// Shorter than the default of five seconds, to save the tests' time; longer than what a busy machine takes to answer.
+// Shorter than the default of five seconds, to save the tests' time; longer than the answer of a busy machine takes.
 const DEADLINE_MS = 1000
 const MARGIN_MS = 700
 const CALLERS = 20
-// So few that counts which are not given back would soon refuse everything.
+// So few that counts never given back would soon refuse everything.
 const MAX_PENDING = 2 * CALLERS
 
-// Each with a network of its own, and most of it waiting.
+// Each test has a separate network and mostly waits.
 describe('the network between store and database', { concurrency: true }, () => {
-  test('a silent network: 503 at the deadline, and service when it speaks again', async (t) => {
+  test('a silent network: 503 at the deadline, and service when the network speaks again', async (t) => {
     const { proxy, host, caller } = await start(t)
     proxy.fallSilent()
     for (let round = 0; round < 2; round++) assertAtDeadline(await listAtOnce(caller))
@@ -36,7 +36,7 @@ describe('the network between store and database', { concurrency: true }, () => 
     host.assertUnharmed()
   })
 
-  test('connections that broke with statements on them are as good as new', async (t) => {
+  test('connections that broke during statements are replaced', async (t) => {
     const { proxy, host, caller } = await start(t)
 
     for (let round = 0; round < 10; round++) {
@@ -50,7 +50,7 @@ describe('the network between store and database', { concurrency: true }, () => 
     host.assertUnharmed()
   })
 
-  test('connections that stay silent for good while new ones work: the store gives them up', async (t) => {
+  test('connections that stay silent for good beside working new connections are given up', async (t) => {
     const { proxy, host, caller } = await start(t)
     proxy.fallSilent()
     proxy.speakOnNewConnections()
@@ -71,7 +71,7 @@ async function start(t: TestContext): Promise<{ proxy: NetworkProxy; host: Host;
   const host = await startHost({
     databaseUrl: proxy.url,
     pool: 'own',
-    // One organization is given half of the connections.
+    // An organization has half of the connections.
     store: { statementTimeoutMs: DEADLINE_MS, maxPending: MAX_PENDING, maxConnections: CALLERS },
     api: { deadlineMs: DEADLINE_MS, rateLimit: UNREACHED_RATE_LIMIT },
   })

@@ -9,10 +9,10 @@ const ORGANIZATION = 'org_stopped'
 /** The default: far longer than any of these tests may take. */
 const LEASE_MS = 30_000
 
-/** What the loop and its sender allow one endpoint in flight at once. */
+/** The attempts to an endpoint that loop and sender allow in flight at once. */
 const IN_FLIGHT_MAX = 32
 
-test('a deliverer stopped in a burst ends what it has begun and gives back the rest, which another one sends at once', async (t) => {
+test('a deliverer stopped in a burst ends what it has begun and gives back the rest, and another deliverer sends the rest at once', async (t) => {
   const scene = await setScene(t)
   const published = createPublished()
   const stopped = await scene.startDeliverer()
@@ -26,7 +26,7 @@ test('a deliverer stopped in a burst ends what it has begun and gives back the r
   )
   await scene.receiver.release()
   const stopMs = await stopping
-  // What waits counts no attempt.
+  // Waiting deliveries count no attempt.
   const left = BURST - IN_FLIGHT_MAX
   const sent = published.committed.size - left
   assert.deepEqual(await countByState(scene), { 'delivered 1': sent, 'pending 0': left })
@@ -59,7 +59,7 @@ test('a deliverer stopped while a subscriber is silent ends in time; the attempt
   }
 })
 
-test('a deliverer frozen until its leases have ended changes nothing any more when it goes on, and sends nothing', async (t) => {
+test('a deliverer frozen until its leases have ended changes nothing and sends nothing after going on', async (t) => {
   const scene = await setScene(t)
   const published = createPublished()
   const loop = { leaseMs: 2000, pollIntervalMs: 20 }
@@ -68,13 +68,13 @@ test('a deliverer frozen until its leases have ended changes nothing any more wh
 
   frozen.signal('SIGSTOP')
   const claimed = await countClaimed(scene)
-  // The answers to what it has sent wait for it, in its sockets.
+  // The answers wait in the sockets of the frozen deliverer.
   await scene.receiver.release()
   await scene.startDeliverer({ loop })
   await untilDelivered(scene, 10_000)
   const settled = await readDeliveries(scene)
   frozen.signal('SIGCONT')
-  // It has written all that it wants to write when it has ended.
+  // After the end the deliverer writes nothing more.
   await stop(frozen)
 
   assert.deepEqual(await readDeliveries(scene), settled)
@@ -84,11 +84,11 @@ test('a deliverer frozen until its leases have ended changes nothing any more wh
   assert.deepEqual([interrupted.length, tally.repeats], [claimed, IN_FLIGHT_MAX])
 })
 
-/** One after the other: a burst, which gives the endpoint all the attempts at once that it may have, and a quick one. */
+/** First a burst, which raises the endpoint's concurrency limit to the maximum, then a quick delivery. */
 const WARM_UPS = [60, 1]
 const BURST = 100
 
-/** Brings a deliverer to claim more than it can send: what is in flight is not answered until it is released. */
+/** Makes a deliverer claim more than the loop can send: attempts in flight have no answer until `release`. */
 async function publishAhead(scene: Scene, published: Published): Promise<void> {
   await scene.subscribe(ORGANIZATION, 'gated')
   for (const events of WARM_UPS) {

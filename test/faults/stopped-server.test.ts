@@ -6,7 +6,7 @@ import { type Caller, createCaller } from './_client.ts'
 import { makeApiKey, UNREACHED_RATE_LIMIT, until } from './_fixture.ts'
 import { startHost } from './_host.ts'
 
-// A server of its own: stopping that of DATABASE_URL would fail the other tests.
+// A separate server, because stopping the server of DATABASE_URL would fail the other tests.
 const server = await startPostgres()
 after(() => server.stop())
 await migrate(server.url)
@@ -42,7 +42,7 @@ for (const mode of ['fast', 'immediate'] as const) {
 async function startCaller(t: TestContext, pool: 'own' | 'host'): Promise<Caller> {
   const host = await startHost({ databaseUrl: server.url, pool, api: { rateLimit: UNREACHED_RATE_LIMIT } })
   const caller = createCaller(host.port, key)
-  // Hooks run in the order in which they are given.
+  // Hooks run in the order of registration.
   t.after(() => host.assertUnharmed())
   t.after(() => caller.close())
   t.after(() => host.stop())
@@ -64,7 +64,7 @@ async function listAtOnce(caller: Caller, expected: 200 | 503): Promise<number[]
   return answers.map(({ ms }) => ms)
 }
 
-/** Whether two rounds in a row were served: one could have met the connections that happen to be good. */
+/** True after two served rounds in a row: a single round could have met good connections by chance. */
 async function isServed(caller: Caller): Promise<boolean> {
   for (let round = 0; round < 2; round++) {
     const answers = await Promise.all(Array.from({ length: CALLERS }, () => list(caller)))

@@ -8,7 +8,7 @@ import { buildOpenApiDocument } from '../../lib/openapi/document.ts'
 
 // The document is built from declarations, so no store is ever called and no database is needed.
 
-// --- What the tests see of a document ---
+// --- The parts of a document under test ---
 
 export interface Ref {
   readonly $ref: string
@@ -90,7 +90,7 @@ export function isNode(value: unknown): value is Node {
   return typeof value === 'object' && value !== null
 }
 
-/** Every object of the document with its path; what stands inside an example is a value and no part of the document. */
+/** Every object of the document with the path; the inside of an example is a value and no part of the document. */
 export function* nodesOf(node: Node, path = '#'): Generator<readonly [string, Node]> {
   yield [path, node]
   for (const [key, value] of Object.entries(node)) {
@@ -98,7 +98,7 @@ export function* nodesOf(node: Node, path = '#'): Generator<readonly [string, No
   }
 }
 
-/** Every schema, wherever it stands. */
+/** Every schema at any place. */
 export function schemasOf(document: Document): (readonly [string, Schema])[] {
   const types = new Set(['string', 'number', 'integer', 'boolean', 'object', 'array', 'null'])
   return [...nodesOf(document as unknown as Node)].filter(([, { type }]) =>
@@ -153,7 +153,7 @@ export const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, allErrors:
 addFormats.default(ajv)
 ajv.addVocabulary(['components'])
 
-/** Compiles a schema of the document, strictly: a keyword that is misspelt or does not fit its type throws. */
+/** Compiles a schema of the document, strictly: a keyword that is misspelt or does not fit the type throws. */
 export function compile(judged: Schema): ValidateFunction {
   const refers = JSON.stringify(judged).includes('"$ref"')
   return ajv.compile(refers ? { ...judged, components: { schemas: openapi.components.schemas } } : judged)

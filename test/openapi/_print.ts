@@ -3,7 +3,7 @@ import { createRoutes } from '../../lib/api/routes.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { buildOpenApiDocument } from '../../lib/openapi/document.ts'
 
-// For `npm run lint:openapi`: the document as a host with default options serves it.
+// For `npm run lint:openapi`: the document of a host with default options.
 const settings = readOptions({ baseUrl: 'https://app.business.test' })
 const routes = createRoutes(createMemoryStore())
 process.stdout.write(JSON.stringify(buildOpenApiDocument({ routes, ...settings })))

@@ -92,7 +92,7 @@ describe('openapi operations (specification, section 4)', () => {
 })
 
 describe('openapi authentication (specification, section 5)', () => {
-  test('bearer is HTTP bearer and tells the form of a key', () => {
+  test('bearer is HTTP bearer and gives the form of a key', () => {
     const { bearer } = build({ keyPrefix: 'acme' }).components.securitySchemes
     assert.ok(isNode(bearer))
     assert.deepEqual([bearer.type, bearer.scheme], ['http', 'bearer'])
@@ -132,7 +132,7 @@ describe('openapi statuses (specification, section 7)', () => {
     assert.deepEqual(schema('Error').required, ['error', 'requestId'])
   })
 
-  test('413 tells the size that is allowed', () => {
+  test('413 gives the allowed size', () => {
     const document = build({ maxBodyBytes: 1234 })
     const { description, content } = response(operation('post', '/api/v1/leads', document), '413', document)
     assert.match(description, /1234 bytes/)
@@ -260,7 +260,7 @@ describe('openapi document', () => {
     }
   })
 
-  test('no schema names a dialect of its own', () => {
+  test('no schema names a dialect', () => {
     assert.doesNotMatch(JSON.stringify(openapi), /jsonSchemaDialect|\$schema|\$defs/)
   })
 

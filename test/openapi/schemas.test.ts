@@ -104,7 +104,7 @@ describe('openapi schemas (specification, sections 2 and 8)', () => {
     const accepts = compile(schema('CreateClientInput'))
     for (const input of inputs) {
       const { success } = v.safeParse(CreateClientInputSchema, input)
-      // valibot takes an array for an object; the API refuses it before.
+      // valibot takes an array for an object; the API refuses an array before.
       assert.equal(accepts(input), success && !Array.isArray(input), JSON.stringify(input))
     }
   })

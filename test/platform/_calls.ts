@@ -2,21 +2,21 @@ import type { Platform } from '../../lib/platform.ts'
 import type { Host } from './_platform.ts'
 import { clientIn, createInvoice, invoiceIn, leadIn, projectIn, proposalIn } from './_records.ts'
 
-// Every call that takes an idempotency key, with an input for it.
+// Every call that takes an idempotency key, with an input.
 
-/** One of the calls of the platform. */
+/** A call of the platform. */
 export interface CallUnderTest {
   /** As the host writes it: `invoices.issue`. */
   readonly name: string
-  /** The field of the record that it is about; absent of a creation. */
+  /** The field with the record's id; absent for a creation. */
   readonly idField?: string
-  /** Makes a record that it can be made about; gives its id. */
+  /** Makes a record for the call; returns the id. */
   make(host: Host): Promise<string>
-  /** What it takes beside the id. */
+  /** The input beside the id. */
   readonly fields: Readonly<Record<string, unknown>>
-  /** The same with other content; absent where there is nothing but the id. */
+  /** The same input with other content; absent for a call that takes the id alone. */
   readonly others?: Readonly<Record<string, unknown>>
-  /** Whether it publishes something. */
+  /** True if the call publishes an event. */
   readonly events: readonly string[]
 }
 
@@ -194,7 +194,7 @@ const DOCUMENT_CALLS: readonly CallUnderTest[] = [
 
 export const CALLS: readonly CallUnderTest[] = [...CUSTOMER_CALLS, ...DOCUMENT_CALLS]
 
-/** Makes a call with its fields, and those that the test gives. */
+/** Makes a call with the default fields, and with the fields of the test. */
 export function invoke(
   { organizationId, platform }: { readonly organizationId: string; readonly platform: Platform },
   { name, fields }: CallUnderTest,

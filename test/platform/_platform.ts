@@ -17,25 +17,25 @@ import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { assertRepresentations } from '../postgres/_representations.ts'
 
-// What the host's own code does, on every store: what it sees must not depend on which one it is.
+// The calls of the host's own code, on every store: the results must not depend on the store.
 
 /** The five resources that are listed. */
 export type Resource = 'clients' | 'leads' | 'invoices' | 'proposals' | 'projects'
 
-/** An organization that nobody has used yet, and the host's calls. */
+/** A new organization, and the host's calls. */
 export interface Host<Calls extends Platform = Platform> {
   readonly organizationId: string
   readonly store: BusinessApiStore
   readonly platform: Calls
-  /** A resource's newest records, newest first, as the API lists them. */
+  /** The newest records of a resource, newest first, in the form of the API. */
   list(resource: Resource): Promise<readonly Record<string, unknown>[]>
-  /** What has been published, oldest first. */
+  /** The published events, oldest first. */
   events(): Promise<readonly PublishedEvent[]>
   /** Everything that the organization has, to be compared. */
   everything(): Promise<object>
 }
 
-/** An event as a subscriber reads it. */
+/** An event in the form for subscribers. */
 export interface PublishedEvent {
   readonly id: string
   readonly type: string
@@ -43,7 +43,7 @@ export interface PublishedEvent {
   readonly data: Record<string, unknown>
 }
 
-/** Makes a host of an organization of its own. */
+/** Makes a host with a new organization. */
 export type NewHost<Calls extends Platform = Platform> = (options?: PlatformOptions) => Promise<Host<Calls>>
 
 /** Registers tests once for each store. */
@@ -57,21 +57,22 @@ export function describeOnEveryStore(register: (newHost: NewHost) => void): void
   describe('on PostgreSQL', () => {
     const opened = openPostgres()
     register(opened.newHost)
-    test('the stored representations are those computed anew', () => assertRepresentations(opened.sql()))
+    test('the stored representations equal representations computed anew', () =>
+      assertRepresentations(opened.sql()))
   })
 }
 
-/** A database for the tests of a `describe` or a file, and what they use it with. */
+/** A database for the tests of a `describe` or a file, with stores and hosts. */
 export interface Opened {
   readonly newHost: NewHost<TransactionalPlatform<Parameters<PostgresStore['using']>[0]>>
   /** The host's own pool. */
   sql(): Sql
   database(): TestDatabase
-  /** Another store on the same data, as another process has one. */
+  /** Another store on the same data, as in another process. */
   secondStore(): PostgresStore
 }
 
-/** Opens a database before the tests and removes it after them. */
+/** Opens a database before the tests, and removes the database afterwards. */
 export function openPostgres(): Opened {
   const opened: { database?: TestDatabase; sql?: Sql; stores: PostgresStore[] } = { stores: [] }
   before(async () => {
@@ -161,7 +162,7 @@ async function insertKey(store: BusinessApiStore, organizationId: string): Promi
   return digest
 }
 
-/** The types of what has been published, oldest first. */
+/** The types of the published events, oldest first. */
 export async function typesOf(host: Pick<Host, 'events'>): Promise<readonly string[]> {
   return (await host.events()).map(({ type }) => type)
 }

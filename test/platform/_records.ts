@@ -6,7 +6,7 @@ import type { Project } from '../../lib/resources/projects.ts'
 import type { Proposal } from '../../lib/resources/proposals.ts'
 import type { Host } from './_platform.ts'
 
-// Records in each state that the platform knows, made by its own calls.
+// Records in each state that the platform knows, made by the platform's own calls.
 
 /** A moment at which an invoice of {@link createInvoice} is overdue. */
 export const OVERDUE_AT = '2020-02-01T00:00:00.000Z'
@@ -34,7 +34,7 @@ export type InvoiceState =
   | 'paid'
   | 'void'
 
-/** An invoice in a state; where something was paid and not all, it was 250. */
+/** An invoice in a state; a partially paid invoice has 250 paid. */
 export async function invoiceIn(
   host: Host,
   state: InvoiceState,
@@ -100,7 +100,7 @@ export async function projectIn({ organizationId, platform }: Host, state: Proje
   return project
 }
 
-/** A lead, and the id of the business that it is of. */
+/** A lead, and the id of the lead's business. */
 export interface LeadOfBusiness {
   readonly lead: Lead
   readonly businessId: string

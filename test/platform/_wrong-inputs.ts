@@ -1,6 +1,6 @@
 import type { CallUnderTest } from './_calls.ts'
 
-// What a host may give instead of what a field must be.
+// Values that a host may give instead of a right value.
 
 /** In every value that a message might repeat. */
 export const SECRET = 'whsec_do_not_repeat'
@@ -101,7 +101,7 @@ export const MOMENTS = [
 const WORDS = [...NOT_TEXT, SECRET, '', 'ACTIVE', 'constructor', '__proto__']
 const NO_IDS = NOT_TEXT
 
-/** What each field must be said to be, and values that are not it. */
+/** The rule of each field in messages, and values that break the rule. */
 export const REQUIREMENTS: Readonly<
   Record<string, readonly [requirement: RegExp, values: readonly unknown[]]>
 > = {
@@ -152,7 +152,7 @@ export const REQUIREMENTS: Readonly<
   projectId: [/^must be a string$/, NO_IDS],
 }
 
-/** Fields that a call has beside those that its example uses. */
+/** Fields of a call that the example does not use. */
 export const MORE_FIELDS: Readonly<Record<string, readonly string[]>> = {
   'proposals.create': ['number'],
   'proposals.revise': ['currency', 'monthlyTotal'],
@@ -167,10 +167,10 @@ export function valuesOf({ name }: CallUnderTest, field: string): readonly unkno
   return name.startsWith('invoices.') ? MONEY : [...AMOUNTS, -1]
 }
 
-/** What is no organization. */
+/** Values that are no organization. */
 export const ORGANIZATIONS = [undefined, ...NO_STRINGS, '', SECRET.repeat(10), '🏺'.repeat(65)]
 
-/** Which fields of the example a call cannot do without. */
+/** The required fields of a call's example. */
 export function isRequired(name: string): (field: string) => boolean {
   const optional: Record<string, readonly string[]> = {
     'businesses.create': ['category', 'city', 'email', 'phone'],

@@ -51,7 +51,7 @@ test('every type of event is produced by a call, and arrives verified with the d
   assert.equal(Reflect.get(created?.data ?? {}, 'clientId'), clientId)
 })
 
-/** What the API offers: a client and a lead. */
+/** The creates of the API: a client and a lead. */
 async function createThroughApi(
   store: PostgresStore,
   platform: Platform,
@@ -157,6 +157,6 @@ function assertData(type: string, data: object): void {
   assert.ok(schema)
   const checked = v.safeParse(schema, data)
   assert.deepEqual(checked.issues, undefined, type)
-  // What the schema does not know is left out of its output.
+  // A field that the schema does not know is left out of the output.
   assert.deepEqual(checked.output, data, type)
 }

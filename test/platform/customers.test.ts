@@ -6,7 +6,7 @@ import type { Lead } from '../../lib/resources/leads.ts'
 import { describeOnEveryStore, type NewHost } from './_platform.ts'
 import { clientIn, leadIn } from './_records.ts'
 
-// Every state of leads and clients times every call on them: see transitions.test.ts.
+// Every state of leads and clients times every call: see transitions.test.ts.
 
 const REFUSED = 'invalid_state'
 
@@ -52,7 +52,7 @@ function testLeads(newHost: NewHost): void {
       })
     }
 
-    test(`leads: setScore of one that is ${from} sets the score and its band, and publishes nothing`, async () => {
+    test(`leads: setScore of a lead that is ${from} sets the score and the band, and publishes nothing`, async () => {
       const host = await newHost()
       const { lead } = await leadIn(host, from)
       const published = await host.events()
@@ -115,7 +115,7 @@ function testClients(newHost: NewHost): void {
       })
     }
 
-    test(`clients: setRevenue of one that is ${from} sets what is given, and publishes nothing`, async () => {
+    test(`clients: setRevenue of a client that is ${from} sets the given revenue, and publishes nothing`, async () => {
       const host = await newHost()
       const { organizationId, platform } = host
       const client = await clientIn(host, from)

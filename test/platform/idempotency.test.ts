@@ -20,7 +20,7 @@ describeOnEveryStore((newHost) => {
 
 const KEY = 'form-17:{"a":[1]}'
 
-/** The id of the record that a call is about, as its field. */
+/** The record's id in the field of the call. */
 async function about(host: Host, { idField, make }: CallUnderTest): Promise<Record<string, string>> {
   const id = await make(host)
   return idField === undefined ? {} : { [idField]: id }
@@ -35,7 +35,7 @@ function testTwice(newHost: NewHost, call: CallUnderTest): void {
     const everything = await host.everything()
     assert.deepEqual((await typesOf(host)).slice(before), call.events)
     assert.deepEqual(await invoke(host, call, given), first)
-    // The order in which the fields are given is no content.
+    // The order of the fields does not count as content.
     const reversed = Object.fromEntries(Object.entries({ ...call.fields, ...given }).toReversed())
     assert.deepEqual(await callByName(host.platform, call.name, host.organizationId, reversed), first)
     assert.deepEqual(await host.everything(), everything)
@@ -62,14 +62,14 @@ function testOtherContent(newHost: NewHost, call: CallUnderTest): void {
   })
 }
 
-/** Fields that the other content leaves out. */
+/** Fields that the second content leaves out. */
 function missing({ fields, others = {} }: CallUnderTest): Record<string, undefined> {
   const names = Object.keys(fields).filter((name) => !Object.hasOwn(others, name))
   return Object.fromEntries(names.map((name) => [name, undefined]))
 }
 
 function testBadKey(newHost: NewHost, call: CallUnderTest): void {
-  test(`${call.name} refuses a key that is none, and repeats none of it`, async () => {
+  test(`${call.name} refuses a malformed key, and repeats no part of the key`, async () => {
     const host = await newHost()
     const given = await about(host, call)
     const everything = await host.everything()
@@ -138,7 +138,7 @@ function testRefused(newHost: NewHost): void {
 }
 
 function testScope(newHost: NewHost): void {
-  test('one key serves every call, and is another one in another organization', async () => {
+  test('a key can be used for every call, and independently in another organization', async () => {
     const host = await newHost()
     const other = { ...host, organizationId: `${host.organizationId}_other` }
     for (const one of [host, other]) {
@@ -149,7 +149,7 @@ function testScope(newHost: NewHost): void {
     }
   })
 
-  test('a replay gives the record as it was then, with the number that it was given', async () => {
+  test('a replay gives the record of the first call, with the same number', async () => {
     const host = await newHost()
     const { organizationId, platform } = host
     const made = await createInvoice(host, { idempotencyKey: KEY })
@@ -195,7 +195,7 @@ function testMoments(newHost: NewHost): void {
     assert.deepEqual(await host.everything(), everything)
   })
 
-  test('a moment is the same content in every form that it is given in', async () => {
+  test('a moment is the same content in every given form', async () => {
     const host = await newHost()
     const made = await createInvoice(host, { idempotencyKey: KEY })
     for (const dueDate of [

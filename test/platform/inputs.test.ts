@@ -13,7 +13,7 @@ import {
   valuesOf,
 } from './_wrong-inputs.ts'
 
-// What the host's code may get wrong: always a typed error that names the field, repeats no value and changes nothing.
+// Mistakes of the host's code: always a typed error that names the field, repeats no value and changes nothing.
 
 describeOnEveryStore((newHost) => {
   for (const call of CALLS) {
@@ -43,7 +43,7 @@ async function assertInvalid(attempt: Promise<unknown>, field: string, requireme
 function testFields(newHost: NewHost, call: CallUnderTest): void {
   const { name, idField } = call
   const fields = [...Object.keys(call.fields), ...(MORE_FIELDS[name] ?? []), ...(idField ? [idField] : [])]
-  test(`${name} refuses what is no ${fields.join(', ')}, by name, and repeats no value`, async () => {
+  test(`${name} refuses a wrong ${fields.join(', ')}, by name, and repeats no value`, async () => {
     const host = await newHost()
     const given = idField === undefined ? {} : { [idField]: await call.make(host) }
     const everything = await host.everything()
@@ -65,7 +65,7 @@ function testShapes(newHost: NewHost, call: CallUnderTest): void {
     ...Object.keys(fields).filter(isRequired(name)),
   ]
 
-  test(`${name} names every field that is missing, whatever it is given instead of an object`, async () => {
+  test(`${name} names every missing field, for every value instead of an object`, async () => {
     const host = await newHost()
     const everything = await host.everything()
     for (const odd of [
@@ -97,7 +97,7 @@ function testShapes(newHost: NewHost, call: CallUnderTest): void {
     assert.deepEqual(await host.everything(), everything)
   })
 
-  test(`${name} takes known fields of its own only, and pollutes nothing`, async () => {
+  test(`${name} takes known own properties only, and pollutes nothing`, async () => {
     const host = await newHost()
     const id = await call.make(host)
     const text = JSON.stringify({ ...fields, ...(idField && { [idField]: id }), idempotencyKey: 'key' })
@@ -107,14 +107,14 @@ function testShapes(newHost: NewHost, call: CallUnderTest): void {
     const record = await callByName(host.platform, name, host.organizationId, polluted)
     assert.equal(Reflect.get({}, 'polluted'), undefined)
     assert.equal(JSON.stringify(record).includes('polluted'), false)
-    // Not what it has been given, and the fingerprint does not know it either.
+    // The unknown field is neither stored nor part of the fingerprint.
     const again = await callByName(host.platform, name, host.organizationId, JSON.parse(text))
     assert.deepEqual(again, record)
   })
 }
 
 function testOverdue(newHost: NewHost): void {
-  test('invoices.markOverdue refuses what is no moment and no limit, and does without both', async () => {
+  test('invoices.markOverdue refuses a wrong moment and a wrong limit, and needs neither', async () => {
     const host = await newHost()
     const { organizationId, platform } = host
     for (const asOf of MOMENTS) {
@@ -225,10 +225,10 @@ function testDates(newHost: NewHost): void {
   })
 }
 
-// --- What is odd and right ---
+// --- Odd but valid inputs ---
 
 function testAccepted(newHost: NewHost): void {
-  test('texts are kept as they are, and counted in characters', async () => {
+  test('texts are kept unchanged, and counted in characters', async () => {
     const host = await newHost()
     const { organizationId, platform } = host
     const odd = 'O\'Brien & "Söhne" \\ \u0001\u2028\ufeff 🏺; drop table --'
@@ -267,7 +267,7 @@ function testAccepted(newHost: NewHost): void {
     }
   })
 
-  test('moments come out in UTC with milliseconds, in whatever form they were given', async () => {
+  test('moments come out in UTC with milliseconds, from every given form', async () => {
     const host = await newHost()
     const expected = '2026-03-29T01:30:00.000Z'
     for (const dueDate of [

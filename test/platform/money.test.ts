@@ -6,7 +6,7 @@ import { minorUnits } from '../../lib/resources/currencies.ts'
 import { describeOnEveryStore, type Host, openPostgres } from './_platform.ts'
 import { invoiceIn } from './_records.ts'
 
-// Money is never a float: what is paid adds up, and an invoice is settled at exactly zero.
+// Money is never a float: payments add up, and an invoice is settled at exactly zero.
 
 describeOnEveryStore((newHost) => {
   test('0.1 + 0.2 settles 0.3, in every currency that has tenths', async () => {
@@ -45,7 +45,7 @@ describeOnEveryStore((newHost) => {
 const CURRENCIES = ['JPY', 'EUR', 'USD', 'TND', 'KWD', 'CLF', 'UYW', 'XAF']
 const SEED = Number(process.env.SEED ?? Date.now() % 1_000_000)
 
-/** A random number from 0 to 1 for each call (mulberry32): the same ones for the same seed. */
+/** A random number from 0 to 1 for each call (mulberry32): the same numbers for the same seed. */
 function createRandom(seed: number): () => number {
   let state = seed >>> 0
   return () => {
@@ -56,7 +56,7 @@ function createRandom(seed: number): () => number {
   }
 }
 
-/** A total in minor units and payments that add up to it. */
+/** A total in minor units, and payments that add up to the total. */
 interface Plan {
   readonly currency: string
   readonly decimals: number
@@ -73,7 +73,7 @@ function randomPlan(random: () => number, paymentsMax: number): Plan {
   return { currency, decimals, payments }
 }
 
-/** With or without the zeros at its end, as people write it. */
+/** With or without trailing zeros, as people write amounts. */
 function write(units: bigint, decimals: number, random: () => number): string {
   const digits = String(units).padStart(decimals + 1, '0')
   if (decimals === 0) return digits
@@ -111,7 +111,7 @@ function unitsOf(decimal: string): bigint {
   return BigInt(decimal.replace('.', ''))
 }
 
-/** Follows so many plans; a failure says how to see it again. */
+/** Follows a number of plans; a failure names the seed for a repetition. */
 async function followMany(
   count: number,
   paymentsMax: number,
@@ -129,7 +129,7 @@ async function followMany(
   }
 }
 
-/** As many settled as there were invoices, and a payment is one event. */
+/** Every invoice is settled once, and every payment is an event. */
 function assertSettledOnce(
   events: readonly { readonly type: string; readonly data: object }[],
   count: number,

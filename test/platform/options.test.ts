@@ -26,7 +26,7 @@ describeOnEveryStore((newHost) => {
     }
   })
 
-  test('currencyDecimals: an invoice keeps those it was created with, whatever the host goes by later', async () => {
+  test('currencyDecimals: an invoice keeps the decimals of its creation, after a change of the option', async () => {
     const host = await newHost({ currencyDecimals: { HUF: 0 } })
     const { organizationId, store } = host
     const { id: invoiceId } = await invoiceIn(host, 'issued', { currency: 'HUF', total: '10' })
@@ -50,7 +50,7 @@ describeOnEveryStore((newHost) => {
     await assert.rejects(revise(organizationId, { proposalId, currency: 'HUF' }), { code: 'invalid_input' })
   })
 
-  test('clock and ids: what is made has the moment and the ids that the host says', async () => {
+  test('clock and ids: new records have the moment and the ids of the options', async () => {
     let made = 0
     const now = Date.UTC(2026, 2, 14, 9, 26, 53, 589)
     const host = await newHost({
@@ -66,7 +66,7 @@ describeOnEveryStore((newHost) => {
   })
 })
 
-test('createPlatform() refuses decimals that no currency has, and what is no currency', () => {
+test('createPlatform() refuses decimals that no currency has, and a code that is no currency', () => {
   const store = createMemoryStore()
   for (const [code, decimals] of [
     ['EUR', 5],

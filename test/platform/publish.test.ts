@@ -6,7 +6,7 @@ import { createPlatform } from '../../lib/platform.ts'
 const NOW = Date.UTC(2026, 2, 14, 9, 26, 53, 589)
 const ticket = { ticketId: 'tic_1', subject: 'Help', status: 'open' }
 
-test('publish() records the envelope whose id it returns', async () => {
+test('publish() records the envelope and returns its id', async () => {
   const store = createMemoryStore()
   const id = await createPlatform(store, { clock: () => NOW }).publish(
     'org_a',
@@ -36,14 +36,14 @@ test('publish() counts characters as JSON Schema does', async () => {
   assert.equal(store.recordedEvents('org_a').length, 1)
 })
 
-test('publish() leaves out what the type does not have', async () => {
+test('publish() leaves out fields that the type does not have', async () => {
   const store = createMemoryStore()
   const data = { ...ticket, secret: 'nobody’s business' }
   await createPlatform(store).publish('org_a', 'support.ticket_created', data)
   assert.deepEqual(JSON.parse(store.recordedEvents('org_a')[0]?.body ?? '').data, ticket)
 })
 
-test('publish() refuses data that is not what the schema says, naming the field and no value', async () => {
+test('publish() refuses data that breaks the schema, naming the field and no value', async () => {
   const store = createMemoryStore()
   const { publish } = createPlatform(store)
   const odd: [type: string, data: unknown, id: string | undefined, message: RegExp][] = [

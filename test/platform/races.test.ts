@@ -5,11 +5,11 @@ import type { Invoice } from '../../lib/resources/invoices.ts'
 import { type Host, openPostgres, typesOf } from './_platform.ts'
 import { invoiceIn, leadIn, proposalIn } from './_records.ts'
 
-// What the platform promises when everything happens at once, on PostgreSQL: in one process, and in two.
+// The promises of the platform under concurrency, on PostgreSQL: in one process, and in two.
 
 const opened = openPostgres()
 
-/** Makes so many calls at once, every other one in the other process. */
+/** Makes a number of calls at once, every other call in the other process. */
 function atOnce<T>(
   host: Host,
   processes: 1 | 2,
@@ -27,7 +27,7 @@ function fulfilled<T>(results: readonly PromiseSettledResult<T>[]): T[] {
   return results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
 }
 
-/** The codes of those that were refused. */
+/** The codes of the refused calls. */
 function codesOf(results: readonly PromiseSettledResult<unknown>[]): Set<unknown> {
   return new Set(results.flatMap((result) => (result.status === 'rejected' ? [result.reason.code] : [])))
 }
@@ -45,7 +45,7 @@ const PLANS = {
   JPY: { decimals: 0, total: '1275' },
 } as const
 
-/** Splits so many minor units into 50 parts, each of them another. */
+/** Splits a number of minor units into 50 different parts. */
 function split(total: bigint): bigint[] {
   const parts = Array.from({ length: 49 }, (_, index) => BigInt(index + 1))
   return [...parts, total - parts.reduce((sum, part) => sum + part, 0n)]
@@ -100,7 +100,7 @@ async function assertSettled(
   assert.equal(new Set(received.map(({ paymentId }) => paymentId)).size, 50)
   const amounts = received.map(({ amount }) => BigInt(String(amount).replace('.', '')))
   assert.deepEqual(amounts.toSorted(compare), [...parts].sort(compare))
-  // Each has added to what another one has left: in the order of the sums there is no gap.
+  // Each payment has added to the sum of another payment: the ordered sums have no gap.
   let sum = 0n
   for (const data of received.toSorted((one, other) => compare(unitsOf(one), unitsOf(other)))) {
     sum += BigInt(String(data.amount).replace('.', ''))
@@ -130,7 +130,7 @@ test('of 50 payments at once of which 33 fit, 33 are recorded and 17 are overpay
   assert.deepEqual([await countOf(host, 'payment.received'), await countOf(host, 'invoice.paid')], [33, 0])
 })
 
-test('an invoice that is paid and made void at the same moment is one of the two', async () => {
+test('an invoice that is paid and made void at the same moment is either paid or void', async () => {
   for (let round = 0; round < 10; round++) {
     const host = await opened.newHost()
     const { organizationId } = host
@@ -162,7 +162,7 @@ for (const processes of [1, 2] as const) {
     assert.equal(await countOf(host, 'proposal.accepted'), 1)
   })
 
-  test(`50 setStage at once, ${where}, happen one after the other: each leaves what the one before has entered`, async () => {
+  test(`50 setStage at once, ${where}, happen one after the other: each leaves the stage of the previous call`, async () => {
     const host = await opened.newHost()
     const { lead } = await leadIn(host, 'new')
     const stages = ['contacted', 'qualified', 'proposal', 'new'] as const
@@ -172,7 +172,7 @@ for (const processes of [1, 2] as const) {
     assert.equal(fulfilled(results).length, 50)
     const moves = (await host.events()).filter(({ type }) => type === 'lead.stage_changed')
     const [listed] = await host.list('leads')
-    // As many arrivals at each stage as departures, but for the first and the last one.
+    // Each stage has as many arrivals as departures, except the first and the last stage.
     const balance = new Map<unknown, number>([
       ['new', 1],
       [listed?.stage, -1],
@@ -223,7 +223,7 @@ test('50 revisions at once are 50 versions', async () => {
   )
 })
 
-test('20 leads of one business that are converted at once make one client and one client.created', async () => {
+test('20 leads of the same business converted at once make one client and one client.created', async () => {
   const host = await opened.newHost()
   const { organizationId, platform } = host
   const { businessId, lead } = await leadIn(host, 'new')

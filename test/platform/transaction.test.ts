@@ -10,7 +10,7 @@ import { CALLS, call as callByName, invoke } from './_calls.ts'
 import { type Host, openPostgres, typesOf } from './_platform.ts'
 import { createInvoice, invoiceIn, leadIn, proposalIn } from './_records.ts'
 
-// The host's calls in its own transaction: platform.using(tx) with postgres.js.
+// The host's calls in a transaction of the host's: platform.using(tx) with postgres.js.
 
 const opened = openPostgres()
 
@@ -39,7 +39,7 @@ function nth(count: number): string {
   return `INV-2020-${String(count).padStart(4, '0')}`
 }
 
-test('of 100 transactions of which half are rolled back the other half is there: records, events and numbers', async () => {
+test('of 100 transactions with half rolled back the other half is there: records, events and numbers', async () => {
   const { within, ...host } = await newHost()
   const committed: string[] = []
   async function one(index: number): Promise<void> {
@@ -56,7 +56,7 @@ test('of 100 transactions of which half are rolled back the other half is there:
     if (index % 2 === 0) await rollBack(opened.sql(), work)
     else committed.push(await opened.sql().begin(work))
   }
-  // Five at a time, so that each meets others that end in either way.
+  // Five at a time, so that each meets commits and rollbacks.
   for (let round = 0; round < 20; round++) {
     await Promise.all(Array.from({ length: 5 }, (_, index) => one(round * 5 + index)))
   }
@@ -77,14 +77,14 @@ test('of 100 transactions of which half are rolled back the other half is there:
 })
 
 for (const call of CALLS) {
-  test(`${call.name} in a transaction is there when it commits, and never was when it is rolled back`, async () => {
+  test(`${call.name} in a transaction is there after the commit, and leaves nothing after a rollback`, async () => {
     const { within, ...host } = await newHost()
     const id = await call.make(host)
     const given = { ...(call.idField && { [call.idField]: id }), idempotencyKey: 'key' }
     const everything = await host.everything()
     await rollBack(opened.sql(), async (tx) => {
       await invoke(within(tx), call, given)
-      assert.deepEqual(await host.everything(), everything, 'nobody sees it yet')
+      assert.deepEqual(await host.everything(), everything, 'no other connection sees the change yet')
     })
     assert.deepEqual(await host.everything(), everything)
     const record = await opened.sql().begin((tx) => invoke(within(tx), call, given))
@@ -96,7 +96,7 @@ for (const call of CALLS) {
 
 // --- Refusals ---
 
-test('a call that is refused leaves the transaction as it was: it goes on, and commits', async () => {
+test('a refused call leaves the transaction usable: the transaction goes on, and commits', async () => {
   const { within, ...host } = await newHost()
   const { organizationId } = host
   await createInvoice(host, { number: 'A', idempotencyKey: 'key' })
@@ -136,7 +136,7 @@ test('a call that is refused leaves the transaction as it was: it goes on, and c
   assert.equal((await host.list('invoices'))[0]?.id, invoiceId)
 })
 
-test('calls see what the transaction has written, each other’s and the host’s, and idempotency keys replay in it', async () => {
+test('calls see the writes of the transaction, of other calls and of the host, and idempotency keys replay', async () => {
   const { within, ...host } = await newHost()
   const { organizationId } = host
   await opened.sql().begin(async (tx) => {
@@ -148,7 +148,7 @@ test('calls see what the transaction has written, each other’s and the host’
     const payments = Array.from({ length: 10 }, () =>
       there.platform.invoices.recordPayment(organizationId, { invoiceId: made.id, amount: '125' }),
     )
-    // At once, on the one connection of the transaction.
+    // At once, on the transaction's only connection.
     const statuses = (await Promise.all(payments)).map(({ status }) => status)
     assert.equal(statuses.filter((status) => status === 'paid').length, 1)
     const rows = await tx`select status from business_api.invoices where id = ${made.id}`
@@ -244,7 +244,7 @@ for (const [what, options] of Object.entries(POOLS)) {
   })
 }
 
-test('using() of what is no transaction is a TypeError', async () => {
+test('using() of a value that is no transaction is a TypeError', async () => {
   const { platform } = await newHost()
   const sql = opened.sql()
   const reserved = await sql.reserve()
@@ -253,7 +253,7 @@ test('using() of what is no transaction is a TypeError', async () => {
       assert.throws(() => Reflect.apply(platform.using, undefined, [odd]), {
         name: 'TypeError',
         message:
-          /^Cannot use the transaction as it must be what the callback of postgres.js' sql.begin\(…\) is given$/,
+          /^Cannot use the transaction because it is not the argument of the callback of postgres.js' sql.begin\(…\)$/,
       })
     }
   } finally {
@@ -267,13 +267,13 @@ test('a call in a transaction that has failed fails, and says so', async () => {
     await tx`select 1 / 0`.catch(() => {})
     await assert.rejects(createInvoice(within(tx)), { code: '25P02' })
   })
-  // Of all errors postgres.js gives the first, also one that was caught.
+  // Of all errors postgres.js throws the first, also a caught error.
   await assert.rejects(transaction, { code: '22012' })
 })
 
-// --- Beside it ---
+// --- Beside the transaction ---
 
-test('a payment outside waits for the one in a transaction, and adds to what it leaves', async () => {
+test('a payment outside waits for a payment in a transaction, and adds to the committed sum', async () => {
   for (const how of ['commit', 'rollback'] as const) {
     const { within, ...host } = await newHost()
     const { organizationId } = host
@@ -300,7 +300,7 @@ test('a payment outside waits for the one in a transaction, and adds to what it 
   }
 })
 
-test('a delivery loop delivers what was committed, and nothing of what was rolled back', async (t) => {
+test('a delivery loop delivers committed events, and no event that was rolled back', async (t) => {
   const { within, ...host } = await newHost()
   const receiver = await startReceiver(t)
   const sender = createWebhookSender(DEVELOPMENT)

@@ -20,8 +20,8 @@ import {
   proposalIn,
 } from './_records.ts'
 
-// Every state of invoices, proposals and projects times every call on them: what the decisions on section 3 of the
-// specification allow, and everything that they do not. Leads and clients are in customers.test.ts.
+// Every state of invoices, proposals and projects times every call: the transitions that the decisions on section 3 of the
+// specification allow, and all others. Leads and clients are in customers.test.ts.
 
 const REFUSED = 'invalid_state'
 
@@ -31,7 +31,7 @@ describeOnEveryStore((newHost) => {
   testProjects(newHost)
 })
 
-/** What a call does in a state: the fields that it changes and the events, or the code of its refusal. */
+/** The result of a call in a state: the changed fields and the events, or the code of the refusal. */
 type Expected<Shown> = readonly [changes: Partial<Shown>, ...events: string[]] | string
 
 interface Table<Shown, State extends string, Call extends string> {
@@ -80,7 +80,7 @@ function describeChange([changes, ...types]: readonly [object, ...string[]]): st
   return `gives ${said} and publishes ${types.join(', ') || 'nothing'}`
 }
 
-/** Only the store of the host knows it. */
+/** Only the host's own store knows this organization. */
 function withoutPaymentId({ type, data: { paymentId, ...data } }: PublishedEvent): object {
   if (type === 'payment.received') assert.match(String(paymentId), /^pay_[0-9A-HJKMNP-TV-Z]{26}$/)
   return { type, data }

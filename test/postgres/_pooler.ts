@@ -1,9 +1,9 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 
-// A pooler in transaction mode, as strict as PgBouncer is by default: a client has a server connection from its first message
-// to the end of the transaction, the next transaction gets another one, and unknown startup parameters are refused. Settings
-// of a session therefore never reach the next statement, which they might by luck with a real pooler.
+// A pooler in transaction mode, as strict as PgBouncer is by default: a client has a server connection from the first message to
+// the end of the transaction, the next transaction gets another connection, and unknown startup parameters are refused. Settings
+// of a session therefore never reach the next statement; with a real pooler they might by luck.
 
 /** A running pooler. */
 export interface Pooler {

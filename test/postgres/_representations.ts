@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { Sql } from 'postgres'
 
-// The representations computed anew from the columns, by row_to_json: the measure of those that are stored.
+// The representations computed anew from the columns, by row_to_json: the measure of the stored representations.
 
 const TIMESTAMP = `'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'`
 
@@ -35,7 +35,9 @@ const BUSINESS = `
     ) as nested
   ) as business`
 
-/** Asserts that all stored representations of a database are those computed anew, and that there are some. */
+/**
+ * Asserts that all stored representations of a database equal representations computed anew, and that the database has records.
+ */
 export async function assertRepresentations(sql: Sql): Promise<void> {
   let compared = 0
   for (const [table, fields] of Object.entries(STORED_FIELDS)) {

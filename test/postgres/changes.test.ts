@@ -21,7 +21,7 @@ import {
 import { itemsOf, kinds } from '../store/_kinds.ts'
 import { createTenant, ids, type Tenant } from '../store/_tenant.ts'
 
-// What only a database can show: a change or a creation that meets another one which has written and not committed yet.
+// Cases for a real database only: a change or a creation that meets another call with an uncommitted write.
 
 let database: TestDatabase
 let sql: Sql
@@ -49,7 +49,7 @@ function newTenant(): Promise<Tenant> {
   })
 }
 
-/** Does `first` in a transaction, then `second`, which has to wait for it, and commits once it waits. */
+/** Does `first` in a transaction, starts `second`, and commits once `second` waits for the transaction. */
 async function whileUncommitted<T>(
   first: (records: RecordStore, transaction: TransactionSql) => Promise<unknown>,
   second: () => Promise<T>,
@@ -58,7 +58,7 @@ async function whileUncommitted<T>(
     .begin(async (transaction) => {
       await first(store.using(transaction), transaction)
       const answer = second()
-      // It may well fail before it is awaited.
+      // The call may fail before the await.
       answer.catch(() => {})
       await somebodyWaits(transaction)
       return { answer }
@@ -72,7 +72,7 @@ async function somebodyWaits(transaction: TransactionSql): Promise<void> {
     const [waiting] = await transaction`
       select from pg_stat_activity where datname = current_database() and pg_backend_pid() = any (pg_blocking_pids(pid))`
     if (waiting) return
-    assert.ok(performance.now() < deadline, 'nobody waits')
+    assert.ok(performance.now() < deadline, 'no session waits')
   }
 }
 
@@ -101,7 +101,7 @@ async function assertOnce(tenant: Tenant, verb: Verb, item: { readonly id: strin
   assert.equal((await tenant.events()).length, 1)
 }
 
-test('leads.convert() that makes a client, sent again while its first attempt has not committed, makes one', async () => {
+test('leads.convert() sent again before the commit of the first attempt makes one client', async () => {
   const tenant = await newTenant()
   const { change, clientId } = await prepareConversion(tenant)
   const answer = await whileUncommitted(
@@ -130,7 +130,7 @@ async function prepareConversion(tenant: Tenant) {
   return { change, clientId: set.client.id }
 }
 
-test('a payment sent again while its first attempt and another payment have not committed is one payment', async () => {
+test('a payment sent again before the commits of the first attempt and of another payment is one payment', async () => {
   const tenant = await newTenant()
   const item = invoiceItem('issued')
   await kinds.invoices.create(tenant, { item })
@@ -146,7 +146,7 @@ test('a payment sent again while its first attempt and another payment have not 
   const [lost, others] = [payment('1'), Array.from({ length: 15 }, () => payment('10'))]
   const answer = await whileUncommitted(
     async ({ invoices }) => {
-      // More of them than a record remembers.
+      // More changes than a record remembers.
       for (const one of [lost, ...others]) await invoices.pay(one)
     },
     () => store.invoices.pay(lost),
@@ -169,7 +169,7 @@ test('a record keeps the ids of its last ten changes, the newest first', async (
 
 // --- Idempotency keys ---
 
-test('a change whose key another one holds for all of its time is in progress, and nothing is written', async () => {
+test('a change whose key another call holds for the whole time is in progress, and nothing is written', async () => {
   const tenant = await newTenant()
   const [item, other] = [await createItem(tenant, verbs.project), await createItem(tenant, verbs.project)]
   const idempotency = changeClaim({ waitMs: 50 })
@@ -216,7 +216,7 @@ function create(
   return invoices.create({ organizationId, record: { ...record, number }, events: [], idempotency: null })
 }
 
-test('a series passes over a number that another one is giving by hand at that moment', async () => {
+test('a series skips a number that another creation is giving by hand at that moment', async () => {
   const tenant = await newTenant()
   const answer = await whileUncommitted(
     (records) => create(tenant, 'INV-2026-0001', records),
@@ -225,7 +225,7 @@ test('a series passes over a number that another one is giving by hand at that m
   assert.deepEqual(answer, { outcome: 'created', number: 'INV-2026-0002' })
 })
 
-test('a number given by hand that another one is taking at that moment is taken', async () => {
+test('a number given by hand that another creation is taking at that moment is taken', async () => {
   const tenant = await newTenant()
   const attempt = whileUncommitted(
     (records) => create(tenant, SERIES, records),
@@ -235,7 +235,7 @@ test('a number given by hand that another one is taking at that moment is taken'
   assert.equal((await itemsOf(kinds.invoices, tenant)).length, 1)
 })
 
-test('in a transaction of the host’s it is the transaction that fails, as nothing else can be done in it', async () => {
+test('in a transaction of the host’s the transaction itself fails and takes no further statement', async () => {
   const tenant = await newTenant()
   const other = sql.begin((transaction) => {
     return whileUncommitted(
@@ -265,7 +265,7 @@ test('a series goes on beyond four digits', async () => {
   )
 })
 
-test('a number that is rolled back is given to the next one', async () => {
+test('a number that is rolled back goes to the next creation', async () => {
   const tenant = await newTenant()
   const rolledBack = whileUncommittedThenRolledBack(tenant)
   assert.deepEqual(await rolledBack, { outcome: 'created', number: 'INV-2026-0001' })

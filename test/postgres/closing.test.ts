@@ -42,7 +42,7 @@ test('close() waits for a call of several statements, one after the other', asyn
   await assert.rejects(store.apiKeys.list('org_closing'), { code: 'store_unavailable' })
 })
 
-test('close() cuts off after its time what has not ended, and a second call waits for the first', async () => {
+test('close() cuts off unfinished requests after its time, and a second call waits for the first', async () => {
   const store = createPostgresStore(database.url)
   await store.apiKeys.list('org_closing')
   const held = await holdLock()
@@ -82,10 +82,10 @@ test('close() leaves no connection behind in the server', async () => {
   }
   assert.ok((await count()) > 1)
   await store.close()
-  await until('the server has forgotten them', async () => (await count()) === 0, 2000)
+  await until('the server has ended them', async () => (await count()) === 0, 2000)
 })
 
-test('close() refuses a time that is none', async () => {
+test('close() refuses a value that is no time', async () => {
   const store = createPostgresStore(database.url)
   assert.throws(() => store.close({ timeoutMs: -1 }), RangeError)
   await store.close({ timeoutMs: 0 })

@@ -38,7 +38,7 @@ describe('a connection string that cannot be used', () => {
 
   function isSafe(error: unknown): boolean {
     assert.ok(error instanceof TypeError, inspect(error))
-    assert.match(error.message, /^Cannot use the connection string as .+/)
+    assert.match(error.message, /^Cannot use the connection string because .+/)
     // Hidden properties and causes too.
     const shown = inspect(error, { showHidden: true, depth: 10 })
     assert.ok(!shown.includes(PASSWORD), shown)

@@ -7,7 +7,7 @@ import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { organizationOf } from '../_many-deliveries.ts'
 
-// What is PostgreSQL's own about deliveries: locks, and what a claim looks at.
+// Deliveries on PostgreSQL: locks, and the rows that a claim reads.
 
 describe('deliveries in PostgreSQL', () => {
   let database: TestDatabase
@@ -86,7 +86,7 @@ describe('deliveries in PostgreSQL', () => {
 
   const LIMIT = { failures: 50, failingMs: 1000 }
 
-  test('a claim looks at no endpoint whose retries are not due: with thousands of them it would take too long', async () => {
+  test('a claim reads no endpoint without due retries: thousands of such endpoints would take too long', async () => {
     for (const id of ['org_a', 'org_b']) {
       await addEndpoint(id)
       await publish(id, `evt_${id}`)
@@ -104,7 +104,7 @@ describe('deliveries in PostgreSQL', () => {
     assert.equal((await claim('second')).deliveries.length, 2)
   })
 
-  test('somebody who holds the row of an endpoint keeps no attempt from being recorded', async () => {
+  test('a lock on the row of an endpoint keeps no attempt from being recorded', async () => {
     await addEndpoint('org_held')
     await publish('org_held', 'evt_held')
     const [delivery] = (await claim('held')).deliveries
@@ -117,7 +117,7 @@ describe('deliveries in PostgreSQL', () => {
     assert.deepEqual([details?.state, details?.attemptLog.length], ['pending', 1])
   })
 
-  test('what is being sent again while it is purged stays', async () => {
+  test('a delivery that is redelivered during a purge stays', async () => {
     await addEndpoint('org_old')
     await publish('org_old', 'evt_old')
     await sql`update business_api.deliveries set state = 'dead_lettered' where organization_id = 'org_old'`
@@ -133,7 +133,7 @@ describe('deliveries in PostgreSQL', () => {
     assert.equal((await purge()).events, 1)
   })
 
-  test('a session that listed a type while the tables were empty reads each event by its key once they are not', async () => {
+  test('a session that listed a type while the tables were empty reads each event by its key in full tables', async () => {
     const fresh = await createTestDatabase()
     const tables = fresh.sql({ max: 1 })
     const lists = createPostgresStore(fresh.url, { maxConnections: 1 })
@@ -152,7 +152,7 @@ describe('deliveries in PostgreSQL', () => {
   })
 })
 
-/** Inserts delivered deliveries of an event each, and leaves the statistics of the tables as they are. */
+/** Inserts delivered deliveries of an event each, and leaves the statistics of the tables unchanged. */
 async function insertDelivered(sql: Sql, count: number): Promise<void> {
   await sql`
     with event as (

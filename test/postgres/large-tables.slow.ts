@@ -9,7 +9,7 @@ import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { endpointOf, makeManyDeliveries, organizationOf } from '../_many-deliveries.ts'
 
-// What statements read of large tables: as much with 300,000 deliveries as with 30,000. No times: the plans and the pages.
+// Statements read as much of large tables with 300,000 deliveries as with 30,000. No times: the plans and the pages.
 
 const SIZES = [30_000, 300_000] as const
 const ORGANIZATION = organizationOf(0)
@@ -17,7 +17,7 @@ const ENDPOINT = endpointOf(0, 1)
 const DAY_MS = 86_400_000
 const RETENTION_MS = 30 * DAY_MS
 
-/** What a statement has read. */
+/** The rows and pages that a statement has read. */
 interface Reading {
   /** Pages of tables and indexes, from the cache or not. */
   readonly pages: number
@@ -49,7 +49,7 @@ async function measure(sql: Sql, work: Work, mode: PlanMode = 'force_custom_plan
   let reading: Reading | undefined
   const measured = sql.begin(async (tx) => {
     await tx`select set_config('plan_cache_mode', ${mode}, true)`
-    // The first call also reads what planning needs.
+    // The first call also reads for the planner.
     let pages = 0
     const row: Database['row'] = async (build) => {
       const [plan] = await tx
@@ -78,7 +78,7 @@ async function measure(sql: Sql, work: Work, mode: PlanMode = 'force_custom_plan
   return reading
 }
 
-/** What this transaction has read of deliveries and events. */
+/** The reads of this transaction in deliveries and events. */
 async function readCounters(tx: ISql): Promise<Omit<Reading, 'pages'>> {
   const [counters] = await tx<Omit<Reading, 'pages'>[]>`
     select
@@ -186,7 +186,7 @@ describe('the delivery log', () => {
     { states: ['pending'], until: ago(39) },
     { states: ['delivered'], endpointId: ENDPOINT, until: ago(39) },
   ]
-  /** A condition on the type reads what the rest of the filter selects. */
+  /** A condition on the type reads all rows that the rest of the filter selects. */
   const viewsByType: readonly DeliveryFilter[] = [
     { type: 'project.completed' },
     { type: 'invoice.overdue', states: failed },
@@ -199,7 +199,7 @@ describe('the delivery log', () => {
     }
   }
 
-  test('reads as much with ten times as many deliveries, whatever is looked for', () =>
+  test('reads as much with ten times as many deliveries, for every filter', () =>
     assertViews([...views, ...viewsByType]))
 
   test('so does a recovery that finds nothing, by a filter or by ids', async () => {

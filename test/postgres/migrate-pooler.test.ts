@@ -12,7 +12,7 @@ import { migrate } from '../../lib/postgres.ts'
 import { TEST_SERVER_FLAGS } from '../_database.ts'
 import { type Pooler, startPooler } from './_pooler.ts'
 
-// Migrations through a pooler in transaction mode, where nothing of a session lasts longer than its transaction.
+// Migrations through a pooler in transaction mode, where no part of a session outlasts the transaction.
 
 const INDEX = {
   '0001-things.sql': 'create table business_api.things (id integer not null)',

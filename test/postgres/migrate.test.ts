@@ -25,7 +25,7 @@ describe('migrate()', () => {
     assert.deepEqual(await migrate(sql), { applied: [], current: files.length })
   })
 
-  test('opens a connection of its own for a connection string, and closes it', async () => {
+  test('opens a new connection for a connection string, and closes that connection', async () => {
     const { current } = await migrate(database.url)
     const [row] = await sql`
       select (select max(id) from business_api.migrations) as current,
@@ -64,7 +64,7 @@ describe('migrate()', () => {
     assert.deepEqual(reports.map(({ applied }) => applied.length).sort(), [0, 1])
   })
 
-  test('applies only what is pending', async () => {
+  test('applies only pending migrations', async () => {
     await migrateFrom(sql, await migrations({ '0001-first.sql': 'create table public.first ()' }))
     const grown = await migrations({
       '0001-first.sql': 'create table public.first ()',
@@ -91,7 +91,7 @@ describe('migrate()', () => {
     })
   })
 
-  test('leaves nothing of a migration that fails, keeps those before it, and names the file', async () => {
+  test('leaves nothing of a failed migration, keeps the migrations before, and names the file', async () => {
     const directory = await migrations({
       '0001-good.sql': 'create table public.good ()',
       '0002-bad.sql': 'create table public.bad (); select 1 / 0',
@@ -142,7 +142,7 @@ describe('migrate() with a connection of the host', () => {
     })
   }
 
-  test('with type parsers of its own', async () => {
+  test('with custom type parsers', async () => {
     const host = postgres(database.url, {
       types: {
         bool: { to: 16, from: [16], serialize: () => 'no', parse: () => 'maybe' },
@@ -179,7 +179,7 @@ describe('migrate() on a database that a newer version has migrated', () => {
     })
   })
 
-  test('goes on when the breaking migration is one that it knows', async () => {
+  test('goes on when this version knows the breaking migration', async () => {
     const breaking = { ...known, '0002-breaking.sql': '--! breaking\nselect 2' }
     await migrateFrom(sql, await migrations({ ...breaking, '0003-harmless.sql': 'select 3' }))
     assert.equal((await migrateFrom(sql, await migrations(breaking))).current, 3)
@@ -199,7 +199,7 @@ describe('migrate() on a database whose migrations are numbered differently', ()
       await assert.rejects(migrateFrom(sql, await migrations(ours)), {
         name: 'Error',
         message:
-          "Cannot use this database: migration 2 is '0002-other.sql' there and '0002-second.sql' here; " +
+          "Cannot use this database: migration 2 is '0002-other.sql' in the database and '0002-second.sql' in this version; " +
           'use the version of business-api-kit that migrated it, or migrate an empty database',
       })
       const rows = await sql`select name from business_api.migrations order by id`
@@ -232,7 +232,7 @@ describe('migrate() refuses files', () => {
 
 /** Gives the work a user without any right, and a connection of that user. */
 async function withRole(work: (role: string, connection: Sql) => Promise<void>): Promise<void> {
-  // Roles belong to the whole server, which other processes may be using.
+  // Roles belong to the whole server, and other processes may be using the server.
   const role = `business_api_test_${randomUUID()}`
   await sql`create role ${sql(role)}`
   try {
@@ -243,7 +243,7 @@ async function withRole(work: (role: string, connection: Sql) => Promise<void>):
   }
 }
 
-/** Migrations by the names of their files. */
+/** Migrations by file name. */
 async function migrations(files: Record<string, string>): Promise<Record<string, string>> {
   return files
 }

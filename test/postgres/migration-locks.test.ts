@@ -8,7 +8,7 @@ import { migrateFrom } from '../../lib/postgres/schema/migrate.ts'
 import { readMigrationTexts } from '../../lib/postgres/schema/migration-texts.ts'
 import { createEmptyDatabase, type TestDatabase } from '../_database.ts'
 
-// Migrations beside the traffic: the locks that they wait for, and the indexes that they build without any.
+// Migrations beside traffic: waits for locks, and indexes built without a lock.
 
 const TABLE = { '0001-things.sql': 'create table business_api.things (id integer not null)' }
 const COLUMN = { ...TABLE, '0002-note.sql': 'alter table business_api.things add column note text' }
@@ -29,7 +29,7 @@ beforeEach(async () => {
 
 afterEach(() => database.drop())
 
-/** Holds a transaction open that has read the table, until it is told to end. */
+/** Holds a transaction open that has read the table, until the returned function ends the transaction. */
 async function startReader(): Promise<{ readonly pid: number; end(): Promise<void> }> {
   const reader = await database.sql({ max: 1, connection: { application_name: 'a long report' } }).reserve()
   await reader.unsafe('begin isolation level repeatable read')
@@ -63,7 +63,7 @@ async function index(): Promise<{ oid: number; isValid: boolean } | undefined> {
 }
 
 describe('a migration that waits for a lock', () => {
-  test('lets other sessions through, names the session in its way, and is applied after its end', async () => {
+  test('lets other sessions through, names the blocking session, and is applied after the end of that session', async () => {
     const reader = await startReader()
     const { messages, logger } = listener()
     const migrating = migrateFrom(sql, COLUMN, { logger })
@@ -77,7 +77,7 @@ describe('a migration that waits for a lock', () => {
     await reader.end()
     assert.deepEqual((await migrating).applied, ['0002-note.sql'])
     assert.ok(await hasColumn())
-    // A second for the lock timeout, and a second for a slow machine. The reader had its lock for 4.5.
+    // A second for the lock timeout, and a second for a slow machine. The reader had the lock for 4.5 seconds.
     assert.ok(Math.max(...waitsMs) < 2000, `a statement waited for ${Math.max(...waitsMs)} ms`)
     const [message = ''] = messages
     assert.match(
@@ -88,7 +88,7 @@ describe('a migration that waits for a lock', () => {
     assert.ok(message.endsWith(`or run: select pg_terminate_backend(${reader.pid})`), message)
   })
 
-  test('fails at the end of its time, with the session in its way, and leaves nothing behind', async () => {
+  test('fails at the end of its time, names the blocking session, and leaves nothing behind', async () => {
     const reader = await startReader()
     await assert.rejects(migrateFrom(sql, COLUMN, { timeoutMs: 500 }), (error: unknown) => {
       assert.ok(error instanceof BusinessApiError)
@@ -172,7 +172,7 @@ describe('a migration with the mark concurrent', () => {
     assert.deepEqual(await index(), before)
   })
 
-  test('fails at the end of its time with the session in its way, and is finished by the next call', async () => {
+  test('fails at the end of its time, names the blocking session, and is finished by the next call', async () => {
     const reader = await startReader()
     const { messages, logger } = listener()
     await assert.rejects(migrateFrom(sql, INDEX, { timeoutMs: 1000, logger }), (error: unknown) => {
@@ -218,7 +218,7 @@ describe('the migrations of the package', () => {
   const texts = Object.entries(readMigrationTexts())
 
   for (const [name, text] of texts) {
-    test(`${name} says what it locks`, () => {
+    test(`${name} states its locks`, () => {
       const [, locks = ''] = /^-- Locks: (.+)$/m.exec(text) ?? []
       assert.notEqual(locks, '', 'a line "-- Locks: …" is missing')
       const made = [...text.matchAll(/^create (?:unlogged )?table (business_api\.\w+)/gm)].map(

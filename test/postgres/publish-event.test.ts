@@ -29,7 +29,7 @@ describe('business_api.publish_event()', () => {
       values (${organizationId}, ${id}, 'https://x.test/', ${types}::text::text[], ${state}, now())`
   }
 
-  test('records the envelope whose id it returns', async () => {
+  test('records the envelope and returns its id', async () => {
     const [published] = await publish('org_a', 'support.ticket_created', '{"ticketId":"t1"}')
     const [event] = await eventsOf('org_a')
     assert.match(event?.id ?? '', /^evt_[0-9A-HJKMNP-TV-Z]{26}$/)
@@ -47,7 +47,7 @@ describe('business_api.publish_event()', () => {
     assert.deepEqual(rows.map(({ type }) => type).sort(), [...EVENT_TYPES].sort())
   })
 
-  test('refuses a type that is none, data that is no object, and no organization', async () => {
+  test('refuses an unknown type, data that is no object, and no organization', async () => {
     await assert.rejects(publish('org_b', 'support.ticket_creatd', '{}'), { code: '22023' })
     await assert.rejects(publish('org_b', 'support.ticket_created', '[]'), { code: '22023' })
     await assert.rejects(publish('', 'support.ticket_created', '{}'), { code: '22023' })
@@ -110,7 +110,7 @@ describe('business_api.publish_event()', () => {
     try {
       await migrate(database.url, { maxEventBytes: 65_536 })
       assert.deepEqual(await publishBoth('org_limit_1'), ['22023', 'invalid_event'])
-      // A later migrate() without the option leaves the limit as it is.
+      // A later migrate() without the option leaves the limit unchanged.
       await migrate(sql)
       assert.deepEqual(await publishBoth('org_limit_2'), ['22023', 'invalid_event'])
       await migrate(sql, { maxEventBytes: 4_194_304 })

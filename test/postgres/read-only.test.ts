@@ -32,7 +32,7 @@ test('a database that has become read-only: 503, and the connections are given u
     return (await api(new Request('http://localhost/api/v1/clients', call))).status
   }
   const createAtOnce = () => Promise.all(Array.from({ length: 6 }, create))
-  // Read-only from the start of their sessions, as those of a standby are.
+  // Read-only from the start of each session, as on a standby.
   await sql`alter database ${sql(name)} set default_transaction_read_only = on`
   assert.deepEqual(new Set(await createAtOnce()), new Set([503]))
   assert.deepEqual(new Set(await createAtOnce()), new Set([503]))

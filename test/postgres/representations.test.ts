@@ -9,7 +9,7 @@ import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { assertRepresentations, computePage, STORED_FIELDS } from './_representations.ts'
 
-// The representation of every record is stored in its row. Here rows are written by SQL, of every kind and under every
+// The representation of every record is stored in the record's row. Here rows are written by SQL, of every kind and under every
 // setting of a session; test/store and test/platform compare what all the verbs of the store leave behind.
 
 const ids = createIds()
@@ -72,7 +72,7 @@ describe('stored representations', () => {
     'a hostile schema first on the search path': { search_path: 'hostile, public, pg_catalog' },
   }
   for (const [name, connection] of Object.entries(sessions)) {
-    test(`of rows written by SQL are those computed anew, under ${name}`, async () => {
+    test(`of rows written by SQL equal representations computed anew, under ${name}`, async () => {
       const organizationId = `org_${Object.keys(sessions).indexOf(name)}`
       if (name.includes('hostile')) await sql.unsafe(HOSTILE)
       const session = database.sql({ max: 1, ...(connection && { connection }) })
@@ -89,7 +89,7 @@ describe('stored representations', () => {
     })
   }
 
-  test('make the pages of lists, byte for byte as those computed anew', async () => {
+  test('make the pages of lists, byte for byte as representations computed anew', async () => {
     const organizationId = 'org_pages'
     await insertEverything(sql, organizationId)
     const store = createPostgresStore(database.url)
@@ -136,7 +136,7 @@ describe('stored representations', () => {
 
 const ROLLBACK = new Error('The test has seen enough')
 
-/** Functions and an operator of the same names as those that representations are made with. */
+/** Functions and an operator with the same names as the functions and the operator of the representations. */
 const HOSTILE = `
   create schema hostile;
   create function hostile.to_json(text) returns json language sql immutable as $$ select '"hostile"'::json $$;

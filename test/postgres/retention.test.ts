@@ -6,7 +6,7 @@ import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 
-// The purge that all processes share: its turns, its rests, and its second walk.
+// The purge that all processes share: turns, rests, and the second walk.
 
 const ORGANIZATION = 'org_retention'
 const DAY_MS = 86_400_000
@@ -49,7 +49,7 @@ describe('continuePurge() in PostgreSQL', () => {
   const purge = (request: Partial<typeof REQUEST> = {}) =>
     store.deliveries.continuePurge({ ...REQUEST, ...request })
 
-  /** Publishes events of 31 days ago, which were delivered. */
+  /** Publishes events of 31 days ago and delivers each. */
   async function publishOld(count: number): Promise<void> {
     await sql`
       select business_api.insert_events(${ORGANIZATION}, (
@@ -158,7 +158,7 @@ describe('continuePurge() in PostgreSQL', () => {
     assert.ok((read?.rows ?? Number.POSITIVE_INFINITY) < 20_000, `${read?.rows} rows were read`)
   })
 
-  test('a delivery whose transaction took long is in its period of the log', async () => {
+  test('a delivery of a long transaction is in the right period of the log', async () => {
     const list = (until: Date) =>
       store.deliveries.list(ORGANIZATION, { until: until.toISOString() }, 10, null)
     await publishOld(1)

@@ -21,7 +21,7 @@ import { createEmptyDatabase, type TestDatabase } from '../_database.ts'
 import { assertError, request } from '../api/_api.ts'
 import { createTestSender, until } from '../delivery/_loop.ts'
 
-// What callers, operators and loops get when the schema is not the one of this version.
+// The errors for callers, operators and loops when the schema does not fit this version.
 
 let database: TestDatabase
 let sql: Sql
@@ -41,7 +41,7 @@ afterEach(async () => {
 const ADVICE = "run 'business-api-kit migrate', or call migrate() of business-api-kit/postgres, and try again"
 const NEVER_MIGRATED = `Cannot use this database because it was never migrated: ${ADVICE}`
 
-/** Asserts an error of the library, whose cause is PostgreSQL's. */
+/** Asserts an error of the library with PostgreSQL's error as the cause. */
 function isFault(code: ErrorCode, message: string | RegExp): (error: unknown) => true {
   return (error) => {
     assert.ok(error instanceof BusinessApiError, String(error))
@@ -49,7 +49,7 @@ function isFault(code: ErrorCode, message: string | RegExp): (error: unknown) =>
     if (typeof message === 'string') assert.equal(error.message, message)
     else assert.match(error.message, message)
     assert.ok(error.cause instanceof postgres.PostgresError)
-    // Schema, table, column or function: depends on what the statement names first.
+    // Schema, table, column or function: depends on the first name in the statement.
     assert.match(error.cause.code, /^(3F000|42P01|42703|42883)$/)
     return true
   }
@@ -77,7 +77,7 @@ describe('a database that was never migrated', () => {
     )
   })
 
-  test('is told by a delivery loop when it starts, which delivers after the migration', async (t) => {
+  test('is reported by a starting delivery loop, and the loop delivers after the migration', async (t) => {
     const errors: unknown[] = []
     const sender = createTestSender()
     const loop = createDeliveryLoop(store, sender, {
@@ -115,7 +115,7 @@ describe('a database whose migrations do not fit', () => {
     const { endpoints, apiKeys } = createDeveloperSettings(store)
     const message = `Cannot use this database because the migration '0013-webhook-endpoints.sql' and later ones are pending: ${ADVICE}`
     await assert.rejects(endpoints.list('org_1'), isFault(SCHEMA_OUTDATED, message))
-    // What needs no pending migration is carried out.
+    // A statement that needs no pending migration is carried out.
     assert.deepEqual(await apiKeys.list('org_1'), [])
   })
 

@@ -14,7 +14,7 @@ const SCHEMA_HEAD = `-- The schema as the migrations leave it, for reading and f
 
 /** The unique keys that may begin with another column than organization_id, each with the reason. */
 const NOT_BY_ORGANIZATION: Readonly<Record<string, string>> = {
-  migrations_pkey: 'tells of the schema, which all organizations share',
+  migrations_pkey: 'belongs to the schema, and all organizations share the schema',
   api_keys_digest_key: 'the look-up that finds out whose key it is',
 }
 
@@ -60,7 +60,7 @@ test('every constraint and index is named <table>_<columns>_<kind>', async () =>
   assert.deepEqual(misnamed, [])
 })
 
-test('what compares an id of an organization compares it as bytes', async () => {
+test('every comparison of an organization id compares bytes', async () => {
   const columns = await sql`
     select attrelid::regclass::text as table, attname as column
       from pg_attribute
@@ -72,7 +72,7 @@ test('what compares an id of an organization compares it as bytes', async () => 
   assert.deepEqual([...columns], [])
 })
 
-/** What a distributed PostgreSQL refuses, and what to write instead. */
+/** Constructs that a distributed PostgreSQL refuses, and the replacements. */
 const REFUSED_FORMS: Readonly<Record<string, RegExp>> = {
   'select without columns: select 1 from …': /\bselect\s+from\b/,
   'simple case: case when a = b then …': /\bcase\s+(?!when\b|\$\{)[a-z_.$"\d]+\s+when\b/,
@@ -124,7 +124,7 @@ async function readKeys(): Promise<Key[]> {
   `
 }
 
-/** As PostgreSQL names by itself; a check, which it would number, is named by the column that it is most about. */
+/** PostgreSQL's default names. PostgreSQL would number the checks, so a check is named by its main column. */
 function isWellNamed({ table, name, kind, columns }: Key): boolean {
   if (kind === 'pkey') return name === `${table}_pkey`
   if (kind === 'check') return columns.some((column) => name === `${table}_${column}_check`)

@@ -17,7 +17,7 @@ describe('a store from a connection string and one from a pool behave alike', ()
   })
   after(() => database.drop())
 
-  /** A host's pool as contrary as it can be: everything that concerns statements must make no difference. */
+  /** A host's pool with the most contrary options: no option about statements may make a difference. */
   const CONTRARY = {
     transform: { ...postgres.toCamel, undefined: null },
     types: {
@@ -28,13 +28,13 @@ describe('a store from a connection string and one from a pool behave alike', ()
     debug: () => assert.fail('the host sees the statements of the store'),
     onnotice: () => assert.fail('the host gets the notices of the store'),
     onparameter: () => assert.fail('the host gets the parameters of the store'),
-    onclose: () => assert.fail('the host is told of the connections of the store'),
+    onclose: () => assert.fail('the onclose of the host was called for a connection of the store'),
     fetch_types: true,
   } as unknown as postgres.Options<Record<never, never>>
 
   type Query = (sql: ISql) => PendingQuery<Row[]> | Fragment
 
-  /** Runs work with a database of each kind of source; the first column of `ask` is its answer. */
+  /** Runs work with a database of each kind of source; returns the first column of `ask`. */
   async function withBoth(
     given: Readonly<Record<string, string | number | boolean>>,
     options: DatabaseOptions,
@@ -66,7 +66,7 @@ describe('a store from a connection string and one from a pool behave alike', ()
     (tagged) =>
       tagged`select current_setting(${name})`
 
-  /** Parameters of the source, options of the store, a query, and its answer from both. */
+  /** Parameters of the source, options of the store, a query, and the answer from both. */
   const table: readonly (readonly [
     name: string,
     given: Readonly<Record<string, string | number | boolean>>,

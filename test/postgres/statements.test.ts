@@ -12,7 +12,7 @@ const ids = createIds()
 const rateLimits = { key: { perSecond: 10, burst: 10 }, organization: { perSecond: 10, burst: 10 } }
 
 describe('createPostgresStore()', () => {
-  test('refuses what is neither a pool nor a connection string, without repeating it', () => {
+  test('refuses a value that is neither a pool nor a connection string, without repeating the value', () => {
     for (const source of ['', 'not a url', 'mysql://user:secret@localhost/app', undefined, {}]) {
       assert.throws(
         () => createPostgresStore(source as string),
@@ -86,7 +86,7 @@ describe('the statements', () => {
     assert.equal(admission.caller.organizationId, 'org_a')
   })
 
-  test('judge the key of a list without limits by the clock of PostgreSQL, whatever the search path finds first', async () => {
+  test('judge the key of a list without limits by the clock of PostgreSQL, under every search path', async () => {
     const digest = await insertKey('org_hostile')
     const revokedDigest = await insertKey('org_hostile')
     await sql`update business_api.api_keys set revoked_at = now() where digest = ${revokedDigest}`
@@ -117,7 +117,7 @@ describe('the statements', () => {
         const plans = await tx`
           select generic_plans::int as generic, custom_plans::int as custom from pg_prepared_statements
           where statement like '%string_agg%' and statement not like '%pg_prepared%'`
-        // PostgreSQL plans the first five anew, whatever they cost.
+        // PostgreSQL plans the first five executions anew at any cost.
         assert.deepEqual([...plans], [{ generic: 3, custom: 5 }])
       })
     })
@@ -129,7 +129,7 @@ describe('the statements', () => {
     assert.ok(page instanceof Uint8Array)
   })
 
-  test('work with a pool that renames and transforms what it sends and gets', async () => {
+  test('work with a pool that renames and transforms columns and values', async () => {
     const upper = (text: string): string => text.toUpperCase()
     const odd = database.sql({
       transform: {
@@ -151,10 +151,10 @@ describe('the statements', () => {
     const store = createPostgresStore(database.sql({ fetch_types: false }), { statementTimeoutMs: 200 })
     const lock = await holdLock()
     await assert.rejects(store.clients.create(creation('org_late')), { code: 'store_unavailable' })
-    // Past the time after which a create is not begun any more.
+    // Past the time after which a create no longer begins.
     await new Promise((resolve) => setTimeout(resolve, 4200))
     await lock.release()
-    // Behind whatever still waits for the table.
+    // Behind every statement that still waits for the table.
     await (await holdLock()).release()
     await store.close()
     assert.equal((await sql`select 1 from business_api.clients where organization_id = 'org_late'`).length, 0)

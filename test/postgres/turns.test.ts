@@ -5,7 +5,7 @@ import { createTurns, type Turns } from '../../lib/postgres/connection/turns.ts'
 
 const LONG_MS = 60_000
 
-/** Asks for a turn for each share; gives the shares that have had one, in order. */
+/** Asks for a turn for each share; returns the shares that have had a turn, in order. */
 async function take(turns: Turns, ...shares: readonly string[]): Promise<string[]> {
   const begun: string[] = []
   for (const share of shares) {
@@ -28,7 +28,7 @@ test('one organization has at most half of the connections', async (t) => {
   assert.equal((await take(turns, ...'aaaaaaaa')).length, 5)
 })
 
-test('a quarter of the connections is for organizations that have none', async (t) => {
+test('a quarter of the connections is for organizations without a connection', async (t) => {
   const turns = createTurns(10, 100)
   t.after(() => turns.rejectWaiting(new Error('The test has ended')))
   assert.deepEqual(await take(turns, ...'aaaaabbbbbcdef'), [...'aaaaabbcde'])
@@ -51,7 +51,7 @@ test('statements that wait get their turns in round robin of the organizations',
   assert.deepEqual(begun, [...'aabcdaba'].slice(0, 8))
 })
 
-test('an organization whose statements wait for a lock gets no more when others end', async (t) => {
+test('an organization whose statements wait for a lock gets no more when other statements end', async (t) => {
   const turns = createTurns(4, 100)
   t.after(() => turns.rejectWaiting(new Error('The test has ended')))
   assert.deepEqual(await take(turns, ...'aaaab'), [...'aab'])
@@ -84,14 +84,14 @@ test('when no more may wait, a place goes from the organization with most to one
   await take(turns, 'a', 'a', 'a')
   void take(turns, 'b')
   await assert.rejects(oldest, { code: STORE_UNAVAILABLE })
-  // Three and one: one taken from three leaves as many.
+  // Three statements of a and one of b wait: a gives up a place, and both have two.
   void take(turns, 'b')
   await settled()
   await assert.rejects(turns.take('b', LONG_MS), { code: STORE_UNAVAILABLE })
   await assert.rejects(turns.take('a', LONG_MS), { code: STORE_UNAVAILABLE })
 })
 
-test('rejectWaiting() rejects all that wait, and what comes afterwards waits anew', async () => {
+test('rejectWaiting() rejects all waiting requests, and later requests wait anew', async () => {
   const turns = createTurns(1, 10)
   await take(turns, 'a')
   const waiting = [turns.take('a', LONG_MS), turns.take('b', LONG_MS)]

@@ -10,8 +10,8 @@ import { toTimestamp } from '../../lib/writes/write-context.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 
-// Rows that PostgreSQL cannot give, or not in time, and rows that are far larger than events may be. A row whose TOAST data
-// is damaged fails when it is read, and not before: so does the poisoned one here.
+// Rows that PostgreSQL cannot give, or not in time, and rows that are far larger than events may be. A row with damaged TOAST
+// data fails only when read, and so does the poisoned row here.
 
 const STATEMENT_TIMEOUT_MS = 1000
 const POISON = 'evt_poison'
@@ -102,7 +102,7 @@ describe('A delivery loop on PostgreSQL', () => {
     return found.find(({ eventId }) => eventId === id)
   }
 
-  /** @param failure what PostgreSQL does instead of giving the body of the poisoned event */
+  /** @param failure PL/pgSQL statements that run instead of returning the body of the poisoned event */
   async function poison(failure: string): Promise<void> {
     await sql.unsafe(`
       alter function business_api.read_deliveries(text[], text[]) rename to read_stored_deliveries;
@@ -132,7 +132,7 @@ describe('A delivery loop on PostgreSQL', () => {
   }
 
   for (const [what, failure] of Object.entries(failures)) {
-    test(`sets a row aside whose body ${what}, and delivers every other one meanwhile`, async () => {
+    test(`sets a row aside whose body ${what}, and delivers every other event meanwhile`, async () => {
       const [poisoned, other] = [newOrganization(), newOrganization()]
       await addEndpoint(poisoned)
       await addEndpoint(other)
@@ -147,7 +147,7 @@ describe('A delivery loop on PostgreSQL', () => {
         assert.equal((await deliveryOf(poisoned, POISON))?.reason, 'unreadable')
         await until(() => sent.some(({ eventId }) => eventId === behind))
         assert.ok(errors.length > 0 && errors.length < 12, `${errors.length} errors`)
-        // The first claim takes the poisoned row along, and may hang for as long as a statement may; no later one does.
+        // The first claim takes the poisoned row along, and may hang for as long as a statement may; no later claim does.
         const late = latencies.filter((ms) => ms > STATEMENT_TIMEOUT_MS * 3)
         assert.deepEqual(late, [], `${latencies.length} events`)
       } finally {

@@ -13,7 +13,7 @@ export interface Flood {
 
 const CHUNKED = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n'
 
-/** The known floods: read without end, because undici bounds none. */
+/** The known floods: undici would read each without end. */
 export const FLOODS = {
   'early hints': { start: '', unit: 'HTTP/1.1 103 Early Hints\r\n\r\n' },
   'answers of 102': { start: '', unit: 'HTTP/1.1 102 Processing\r\n\r\n' },
@@ -58,7 +58,7 @@ const BLOCK_BYTES = 64 * 1024
 function pour(socket: Socket, { start, unit }: Flood): void {
   const one = Buffer.from(unit)
   const block = Buffer.concat(Array(Math.ceil(BLOCK_BYTES / one.length)).fill(one))
-  // One block for each turn of the loop, so that a receiver in the same process has turns too.
+  // A block for each turn of the event loop, so that a receiver in the same process has turns too.
   const write = (): void => {
     if (!socket.destroyed && socket.write(block)) setImmediate(write)
   }

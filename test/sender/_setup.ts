@@ -6,7 +6,7 @@ import type { WebhookSenderOptions } from '../../lib/sender/sender-options.ts'
 import type { Lookup } from '../../lib/webhooks/dns-lookup.ts'
 import type { WebhookAnswer, WebhookRequest, WebhookSender } from '../../lib/webhooks/webhook-sender.ts'
 
-/** A sender as in a development host, which may send to this machine. Closed with the test. */
+/** A sender that may send to this machine, as in a development host. Closed with the test. */
 export function createLocalSender(context: TestContext, options: WebhookSenderOptions = {}): WebhookSender {
   return createSender(context, { allowPrivateNetworks: true, allowHttp: true, ...options })
 }
@@ -18,7 +18,7 @@ export function createSender(context: TestContext, options: WebhookSenderOptions
   return sender
 }
 
-/** A request as the delivery loop makes it. */
+/** A request in the delivery loop's form. */
 export function makeRequest(url: string, headers: Record<string, string> = {}): WebhookRequest {
   return {
     url,

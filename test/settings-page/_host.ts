@@ -8,7 +8,7 @@ import type { WebhookSender } from '../../lib/webhooks/webhook-sender.ts'
 import { BASE, ORGANIZATION, setUp, type Under } from './_page.ts'
 import { type Seeded, type SeedTexts, seed } from './_seed.ts'
 
-/** A host on a port of its own with the page on it. */
+/** A host with the page on a new port. */
 export interface Host extends Under {
   readonly origin: string
   readonly base: string

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 const VOID = new Set(['meta', 'link', 'input', 'img', 'br', 'wbr'])
 
 /**
- * Checks that a document is well formed, has nothing inline, labels every control, and repeats no id. Tags are read by a
- * pattern, which is enough for markup that one template makes.
+ * Checks that a document is well formed, has nothing inline, labels every control, and repeats no id. A pattern reads the tags:
+ * enough for markup from a single template.
  */
 export function checkMarkup(text: string, where: string): void {
   const open: string[] = []

@@ -15,7 +15,7 @@ import {
 } from '../../lib/settings-page.ts'
 import { resolveTo } from '../sender/_setup.ts'
 
-// A page on a memory store, called in its fetch form.
+// A page on a memory store, called in the fetch form.
 
 export const BASE = '/settings/developer'
 const ORIGIN = 'https://app.example'
@@ -29,7 +29,7 @@ export interface Under {
   readonly errors: unknown[]
   get(path: string, headers?: Record<string, string>): Promise<Answer>
   post(path: string, fields: Fields, headers?: Record<string, string>): Promise<Answer>
-  /** Opens the form of a path, and posts it with the fields that it already has and those given. */
+  /** Opens the form of a path, and posts the form with the fields of the page and the given fields. */
   submit(path: string, fields: Fields): Promise<Answer>
 }
 
@@ -39,7 +39,7 @@ export interface Answer {
   readonly status: number
   readonly headers: Headers
   readonly text: string
-  /** The text between the tags, white space made one. */
+  /** The text between the tags, with white space collapsed. */
   readonly words: string
   readonly location: string | null
 }

@@ -2,7 +2,7 @@ import type { BusinessApiStore } from '../../lib/business-store.ts'
 import type { DeveloperSettings } from '../../lib/settings.ts'
 import { claim, publish, record } from '../settings/_stores.ts'
 
-/** An organization as one looks after a while: every state of a key, of an endpoint and of a delivery. */
+/** A typical organization after a while: every state of a key, of an endpoint and of a delivery. */
 export interface Seeded {
   readonly activeKey: string
   readonly expiringKey: string

@@ -55,7 +55,7 @@ test('GET /deliveries/:id shows body and attempts in words, newest first', async
   assert.match(text, /&quot;text&quot;: &quot;é 🏺&quot;/)
 })
 
-test('POST /deliveries/:id/redeliver and cancel act once, and say what it is now when they cannot', async () => {
+test('POST /deliveries/:id/redeliver and cancel act once, and show the present state when refused', async () => {
   const under = await setUpSeeded()
   const { failedDelivery: id } = under.seeded
   assert.equal(
@@ -72,7 +72,7 @@ test('POST /deliveries/:id/redeliver and cancel act once, and say what it is now
   assert.equal((await under.post(`/deliveries/${id}/cancel`, {})).status, 409)
 })
 
-test('POST /deliveries/recover sends again what the question counted, with one entry in the audit', async () => {
+test('POST /deliveries/recover sends the counted deliveries again, with one entry in the audit', async () => {
   const under = await setUpSeeded()
   const question = await under.get('/deliveries/recover?type=client.created&period=24h')
   assert.match(question.words, /3 failed and skipped deliveries match/)
@@ -99,7 +99,7 @@ test('a recovery of more than a request can wait for goes on in parts', async ()
   assert.equal(await under.settings.deliveries.count(ORGANIZATION, { states: ['dead_lettered'] }), 0)
 })
 
-test('GET / shows what needs an administrator, and All is well only when nothing does', async () => {
+test('GET / shows everything that needs an administrator, and All is well only when nothing does', async () => {
   const under = await setUpSeeded()
   const { words } = await under.get('/')
   assert.match(

@@ -73,7 +73,7 @@ test('POST /endpoints/new sent twice registers once', async () => {
   assert.equal((await under.settings.endpoints.list(ORGANIZATION)).length, 1)
 })
 
-test('POST /endpoints/new with what cannot be used keeps the fields but secrets, and names the field', async () => {
+test('POST /endpoints/new with a wrong value keeps the fields but secrets, and names the field', async () => {
   const under = setUp({ settings: { localDevelopment: false } })
   const wrong: [string, Record<string, string>][] = [
     ['url', { url: 'hooks.example.com' }],
@@ -123,7 +123,7 @@ test('POST /endpoints/:id/edit keeps, replaces, removes and adds headers, and sh
   assert.match(words, /ada@example\.com changed the endpoint \(description, headers\)/)
 })
 
-test('POST /endpoints/:id/test says what came of it in words, and an eleventh within a minute is refused', async () => {
+test('POST /endpoints/:id/test shows the result in words, and an eleventh within a minute is refused', async () => {
   const { sender, requests } = createSender({ status: null, error: 'connection_refused' })
   const under = setUp({ settings: { sender } })
   const id = await register(under)

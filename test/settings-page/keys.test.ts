@@ -46,7 +46,7 @@ test('POST /keys/new sent twice makes one key, and says that its secret was show
   assert.equal((await under.settings.apiKeys.list(ORGANIZATION)).length, 1)
 })
 
-test('POST /keys/new with missing fields keeps what was given, and leads from a summary to each field', async () => {
+test('POST /keys/new with missing fields keeps the given values, and leads from a summary to each field', async () => {
   const under = setUp()
   const { status, text, words } = await under.submit('/keys/new', { name: ' "A" ', scope: 'leads:read' })
   assert.equal(status, 422)

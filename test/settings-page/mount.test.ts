@@ -214,7 +214,7 @@ test('a layout of the host gets the parts, and the page in its document', async 
   assert.match(text, /href="\/host\.css"/)
 })
 
-test('texts, dates and numbers are those of the access', async () => {
+test('texts, dates and numbers follow the access', async () => {
   const under = setUp({
     texts: {
       fr: {

@@ -111,7 +111,7 @@ test('a page without a session shows nothing of an organization, and a redirect 
   )
 })
 
-test('an authorize that throws, or answers what cannot be used, is 500 and told to onError alone', async () => {
+test('an authorize that throws, or gives a wrong answer, is 500 and reported to onError alone', async () => {
   const wrong: unknown[] = [
     {},
     { organizationId: ORGANIZATION, actor: 'ada' },

@@ -7,7 +7,7 @@ export function idsOf(deliveries: readonly { readonly id: string }[]): string[] 
   return deliveries.map(({ id }) => id)
 }
 
-/** Makes a function that sets an organization up, with one endpoint for every type. */
+/** Makes a function that sets an organization up, with an endpoint for every type. */
 export function createSetUp(open: () => BusinessApiStore) {
   return async function setUp(wrap: (store: BusinessApiStore) => BusinessApiStore = (store) => store) {
     const store = wrap(open())

@@ -20,7 +20,7 @@ export async function assertRefused(
   })
 }
 
-/** A value that the compiler would not let through, as JavaScript hosts pass them. */
+/** A value that the compiler would refuse, as JavaScript hosts may pass. */
 export function untyped<T>(value: unknown): T {
   return value as T
 }

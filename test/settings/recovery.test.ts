@@ -196,7 +196,7 @@ describeOnEveryStore((open) => {
       assert.equal((await claim(store, organizationId)).length, 2001)
     })
 
-    test('deliveries.recoverPart() recovers a part, says where the next begins, and count() what is left', async () => {
+    test('deliveries.recoverPart() recovers a part and returns the start of the next; count() returns the rest', async () => {
       const given = await setUp()
       const { deliveries, endpoints, organizationId } = given
       for (const id of await skipMany(given, 4, 1)) await endpoints.enable(organizationId, id)

@@ -75,7 +75,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(
         [await both.endpoints.list(organizationId), await both.audit.list(organizationId)],
         shown,
-        'nobody else sees a difference, and it is no change of an administrator',
+        'no reader sees a difference, and no administrator has made a change',
       )
       assert.equal((await resealAll(both, organizationId)).resealed, 0, 'nothing is left to seal')
     })

@@ -94,7 +94,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(v.parse(eventSchemas['client.created'], data), data)
     })
 
-    test('endpoints.sendTest() takes the type that is given, else the first that the endpoint wants', async (t) => {
+    test('endpoints.sendTest() takes the given type, else the first that the endpoint wants', async (t) => {
       // An organization sends ten at most.
       for (let first = 0; first < EVENT_TYPES.length; first += 9) {
         const { receiver, sendTest } = await register(t, { types: ['invoice.paid', 'lead.created'] })

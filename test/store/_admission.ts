@@ -8,7 +8,7 @@ import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import { createTenant, requestOf, type Tenant, UNKNOWN_KEY } from './_tenant.ts'
 
-/** What admit() answers, in the order in which it judges. */
+/** The answers of admit(), in the order of its checks. */
 export function testAdmission(harness: StoreHarness): void {
   testKeys(harness)
   testOrder(harness)
@@ -39,7 +39,7 @@ async function spend(
 }
 
 function testKeys(harness: StoreHarness): void {
-  test('admit() admits a key that is in force and says whose it is', async () => {
+  test('admit() admits a key that is in force and names its organization', async () => {
     const tenant = await createTenant(harness)
     assert.deepEqual(await admit(tenant), {
       outcome: 'admitted',
@@ -57,7 +57,7 @@ function testKeys(harness: StoreHarness): void {
     }
   })
 
-  test('identify() finds the organizations of the keys in force, and of no others', async () => {
+  test('identify() finds the organizations of the keys in force only', async () => {
     const tenant = await createTenant(harness)
     const past = await tenant.insertKey({ expiresAt: '2020-01-01T00:00:00.000Z' })
     const { expiresAt } = await harnessMoment(tenant, 3_600_000)
@@ -100,7 +100,7 @@ function testKeys(harness: StoreHarness): void {
     assert.deepEqual(await admit(tenant, {}, key), { outcome: 'unauthenticated' })
   })
 
-  test('admit() asks for exactly the one scope', async () => {
+  test('admit() requires exactly the scope of the request', async () => {
     const tenant = await createTenant(harness)
     const key = await tenant.insertKey({ scopes: ['clients:write', 'leads:read'] })
     assert.equal((await admit(tenant, { scope: 'clients:write' }, key)).outcome, 'admitted')
@@ -110,7 +110,7 @@ function testKeys(harness: StoreHarness): void {
   })
 }
 
-/** A moment by the store's clock, which a key's use has told. */
+/** A moment by the store's clock, read from the last use of a key. */
 async function harnessMoment(tenant: Tenant, inMs: number): Promise<{ expiresAt: string }> {
   const { id } = await tenant.insertKey()
   await tenant.store.apiKeys.markUsed(tenant.id, id)
@@ -119,7 +119,7 @@ async function harnessMoment(tenant: Tenant, inMs: number): Promise<{ expiresAt:
 }
 
 function testOrder(harness: StoreHarness): void {
-  test('admit() judges the key before the limits: no token is taken for a revoked one', async () => {
+  test('admit() judges the key before the limits: a revoked key takes no token', async () => {
     const tenant = await createTenant(harness)
     const revoked = await tenant.insertKey()
     await tenant.store.apiKeys.revoke({ organizationId: tenant.id, keyId: revoked.id, entry: newEntry() })
@@ -130,7 +130,7 @@ function testOrder(harness: StoreHarness): void {
     assert.equal((await spend(tenant, limits(1, 1))).outcome, 'admitted')
   })
 
-  test('admit() judges the limits before the scope, and takes a token for a request that lacks it', async () => {
+  test('admit() judges the limits before the scope, and takes a token for a request without the scope', async () => {
     const tenant = await createTenant(harness)
     const key = await tenant.insertKey({ scopes: ['leads:read'] })
     const first = await spend(tenant, limits(2, 10), key)
@@ -142,7 +142,7 @@ function testOrder(harness: StoreHarness): void {
 }
 
 function testBuckets(harness: StoreHarness): void {
-  test('admit() lets a burst through and tells what is left', async () => {
+  test('admit() lets a burst through and reports the remaining tokens', async () => {
     const tenant = await createTenant(harness)
     const remaining: [number, number][] = []
     for (let request = 0; request < 3; request++) {
@@ -203,7 +203,7 @@ function testBuckets(harness: StoreHarness): void {
     assert.deepEqual([key.remaining, organization.remaining], [2, 4])
   })
 
-  test('admit() takes no token when no limits are asked for, also from a key with its own', async () => {
+  test('admit() takes no token when no limits are asked for, also from a key with an own limit', async () => {
     const tenant = await createTenant(harness)
     const key = await tenant.insertKey({ rateLimit: { perSecond: 0.01, burst: 1 } })
     for (let request = 0; request < 3; request++) {
@@ -225,7 +225,7 @@ function testOwnLimits(harness: StoreHarness): void {
     assert.equal((await spend(tenant, limits(3, 10))).key.burst, 3)
   })
 
-  test("an organization's own limit counts at once for all its keys, until null returns it to the API's", async () => {
+  test("an organization's own limit counts at once for all its keys, until null restores the API's limit", async () => {
     const tenant = await createTenant(harness)
     const other = await tenant.insertKey()
     await tenant.store.apiKeys.limitOrganization({

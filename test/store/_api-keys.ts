@@ -8,14 +8,14 @@ import { createTenant, ids, newKey, requestOf, type Tenant } from './_tenant.ts'
 
 const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
-/** What is kept of keys, and what becomes of them. */
+/** The stored fields of keys, and revocation, expiry and last use. */
 export function testApiKeys(harness: StoreHarness): void {
   testList(harness)
   testRevoke(harness)
   testLastUse(harness)
 }
 
-/** A new key as it is listed. */
+/** A new key as `apiKeys.list` shows the key. */
 function shown({ digest: _, ...record }: ApiKeyRecord): ApiKey {
   return { ...record, revokedAt: null, successorId: null, lastUsedAt: null }
 }
@@ -27,7 +27,7 @@ async function find(tenant: Tenant, id: string): Promise<ApiKey> {
 }
 
 function testList(harness: StoreHarness): void {
-  test('apiKeys.list() gives every key newest first, each field as it was inserted, and nothing secret', async () => {
+  test('apiKeys.list() gives every key newest first, each field as inserted, and nothing secret', async () => {
     const tenant = await createTenant(harness)
     const one = newKey({ name: 'O\'Brien "🏺" \\ \n 株式会社', scopes: ['clients:read'], prefix: 'x_live_' })
     const two = newKey({

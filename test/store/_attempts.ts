@@ -19,7 +19,7 @@ import {
 } from './_delivering.ts'
 import { ids, type Tenant } from './_tenant.ts'
 
-/** What becomes of deliveries by their attempts, and what of it is logged. */
+/** The states of deliveries after their attempts, and the log of the attempts. */
 export function testAttempts(harness: StoreHarness): void {
   testOutcomes(harness)
   testLog(harness)
@@ -27,7 +27,7 @@ export function testAttempts(harness: StoreHarness): void {
   testRelease(harness)
 }
 
-/** A timestamp of so long ago by the store's clock, within what a test takes. */
+/** A timestamp of so long ago by the store's clock, give or take the duration of a test. */
 function assertAgo(timestamp: string | null | undefined, storeTime: number, ms: number): void {
   const agoMs = storeTime - Date.parse(timestamp ?? '')
   assert.ok(agoMs >= ms && agoMs < ms + 10_000, `${agoMs} ms ago instead of ${ms}`)
@@ -126,7 +126,7 @@ function testLog(harness: StoreHarness): void {
     'an answer of 4 KiB': { bodyExcerpt: `${'é'.repeat(2047)}"\\`, status: 599 },
   }
   for (const [what, changes] of Object.entries(attempts)) {
-    test(`writeResults() logs an attempt as it was: ${what}`, async (t) => {
+    test(`writeResults() logs an attempt with every detail: ${what}`, async (t) => {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
       const [delivery] = await claimAll(tenant, 1)
@@ -182,7 +182,7 @@ function testBatches(harness: StoreHarness): void {
     assert.deepEqual(await state(), before)
   })
 
-  test('writeResults() lists the results whose claim was lost, and no result that it has written before', async (t) => {
+  test('writeResults() lists the results of lost claims, and no result that was written before', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const [one, other, third] = await claimAll(tenant, 3)
@@ -201,7 +201,7 @@ function testBatches(harness: StoreHarness): void {
     assert.deepEqual(again.lost, lost.slice(0, 1))
   })
 
-  test('of one result sent ten times at once, in two processes, one is recorded', async (t) => {
+  test('a result sent ten times at once, in two processes, is recorded once', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const [delivery] = await claimAll(tenant, 1)
@@ -220,7 +220,7 @@ function testBatches(harness: StoreHarness): void {
     assert.equal((await onlyEndpoint(tenant)).failures, 1)
   })
 
-  test('writeResults() drops a result whose claim is not in force, and records the others', async (t) => {
+  test('writeResults() drops a result of a claim that is not in force, and records the other results', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const [one, other] = await claimAll(tenant, 2)
@@ -252,7 +252,7 @@ function testBatches(harness: StoreHarness): void {
 }
 
 function testRelease(harness: StoreHarness): void {
-  test('release() gives a delivery back as it was: due as before, and the attempt is not counted', async (t) => {
+  test('release() gives a delivery back unchanged: due as before, and without counting an attempt', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const event = await tenant.publish()
@@ -274,7 +274,7 @@ function testRelease(harness: StoreHarness): void {
     }
   })
 
-  test('release() of a claim twice, in one call or two, uncounts one attempt', async (t) => {
+  test('release() of a claim twice, in one call or two, uncounts a single attempt', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await tenant.publish()
@@ -287,7 +287,7 @@ function testRelease(harness: StoreHarness): void {
     assert.equal((await claimOne(tenant)).attempt, 2)
   })
 
-  test('release() gives back what is named, and nothing else of the same claim', async (t) => {
+  test('release() gives back the named deliveries, and no other delivery of the same claim', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const [one, other] = await claimAll(tenant, 2)

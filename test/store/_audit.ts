@@ -16,7 +16,7 @@ import {
 import { type Call, changes, entriesOf, settingsOf } from './_settings-changes.ts'
 import { callAtOnce, createTenant, ids, type Tenant } from './_tenant.ts'
 
-/** Who changed what, and when. */
+/** The audit: every change with its actor and time. */
 export function testAudit(harness: StoreHarness): void {
   testEntries(harness)
   testBetween(harness)
@@ -33,7 +33,7 @@ const ODD = 'O\'Brien "🏺" \\ \n 株式会社 \u0001\u2028 {} $1'
 
 function testEntries(harness: StoreHarness): void {
   for (const [name, prepare] of Object.entries(changes)) {
-    test(`${name} leaves one entry as it was given, also when it is sent again, and answers the same`, async (t) => {
+    test(`${name} leaves a single entry, unchanged, also when sent again, and answers the same`, async (t) => {
       const tenant = await createPublisher(harness, t)
       const { change, subjectId = ids('dlv'), added } = await prepare(tenant)
       const entry = newEntry({ actor: ODD, subjectId, details: { odd: [ODD, null, 1.5, {}] } })
@@ -49,7 +49,7 @@ function testEntries(harness: StoreHarness): void {
       assert.deepEqual(others, [])
     })
 
-    test(`${name} leaves no entry when it changes nothing`, async (t) => {
+    test(`${name} leaves no entry without a change`, async (t) => {
       const tenant = await createPublisher(harness, t)
       const { vain } = await prepare(tenant)
       const [settings, entries] = [await settingsOf(tenant), await entriesOf(tenant)]
@@ -58,9 +58,9 @@ function testEntries(harness: StoreHarness): void {
       assert.deepEqual(await entriesOf(tenant), entries)
     })
 
-    // A new record has one maker, who sends it again only when it was lost.
+    // A new record has a single maker, who repeats the insertion only after a lost answer.
     if (name.endsWith('.insert()')) continue
-    test(`${name} made ten times at once, in two processes, leaves the entry of the one that changed something`, async (t) => {
+    test(`${name} made ten times at once, in two processes, leaves the entry of the call that changed the record`, async (t) => {
       const tenant = await createPublisher(harness, t)
       const { change } = await prepare(tenant)
       const subjectId = ids('we')
@@ -213,7 +213,7 @@ const between: Readonly<
 
 function testBetween(harness: StoreHarness): void {
   for (const [name, prepare] of Object.entries(between)) {
-    test(`${name} sent again after a lost answer does not undo what came between`, async (t) => {
+    test(`${name} sent again after a lost answer does not undo a change in between`, async (t) => {
       const tenant = await createPublisher(harness, t)
       const { lost, other } = await prepare(tenant)
       const entry = newEntry()
@@ -226,7 +226,10 @@ function testBetween(harness: StoreHarness): void {
   }
 }
 
-/** What no list shows: what its endpoints sign with, the current one first, and what the organization may do. */
+/**
+ * Facts that no list shows: the signing secrets of the endpoints, the current secret first, and the rate limit of the
+ * organization.
+ */
 async function hiddenOf({ id, key, store }: Tenant): Promise<unknown> {
   const endpoints = await store.endpoints.list(id)
   const targets = await Promise.all(endpoints.map((endpoint) => store.endpoints.getTarget(id, endpoint.id)))
@@ -238,7 +241,7 @@ async function hiddenOf({ id, key, store }: Tenant): Promise<unknown> {
 }
 
 function testRecoveries(harness: StoreHarness): void {
-  /** Delivers so many events; the ids of their deliveries. */
+  /** Delivers a number of events; returns the ids of the deliveries. */
   async function deliver(tenant: Tenant, events: number): Promise<string[]> {
     await tenant.insertEndpoint()
     for (let event = 0; event < events; event++) {
@@ -248,7 +251,7 @@ function testRecoveries(harness: StoreHarness): void {
     return (await deliveriesOf(tenant)).map(({ id }) => id)
   }
 
-  test('deliveries.recover() called several times with one entry adds up in it', async (t) => {
+  test('deliveries.recover() called several times with the same entry adds up the counts in that entry', async (t) => {
     const tenant = await createPublisher(harness, t)
     const [one = '', two = '', three = ''] = await deliver(tenant, 3)
     const { deliveries } = tenant.store
@@ -278,7 +281,7 @@ function testRecoveries(harness: StoreHarness): void {
     assert.deepEqual(await entriesOf(tenant, tenant.id), [expected])
   })
 
-  test('deliveries.recover() of a delivery that its entry names is not done again, whatever became of it meanwhile', async (t) => {
+  test('deliveries.recover() of a delivery that the entry names already does nothing, in every later state of the delivery', async (t) => {
     const tenant = await createPublisher(harness, t)
     const [id = ''] = await deliver(tenant, 1)
     const entry = newEntry({ action: 'delivery.redelivered', subjectId: id })
@@ -340,7 +343,7 @@ function testList(harness: StoreHarness): void {
     assert.deepEqual(await list(2, ''), [])
   })
 
-  test('audit.list() gives the entries of one subject, or all', async () => {
+  test('audit.list() gives the entries of a subject, or all entries', async () => {
     const tenant = await createTenant(harness)
     const [one, two] = [ids('we'), ids('key')]
     const ofTwo = await recordSeveral(tenant, 2, two)
@@ -390,7 +393,7 @@ function testList(harness: StoreHarness): void {
 }
 
 function testIsolation(harness: StoreHarness): void {
-  test('two organizations can have entries of the same id, and see their own only', async () => {
+  test('two organizations can have entries of the same id, and each sees only its own', async () => {
     const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
     const entry = newEntry({ subjectId: 'shared' })
     await ours.store.audit.recordTest(ours.id, { ...entry, actor: 'ours' }, OFTEN)

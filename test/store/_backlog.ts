@@ -16,14 +16,14 @@ import {
 import { kinds } from './_kinds.ts'
 import { events } from './_tenant.ts'
 
-/** What is to be done, and who is told of it. */
+/** The measured backlog, and the watchers of new work. */
 export function testBacklog(harness: StoreHarness): void {
   testMeasure(harness)
   testWatch(harness)
 }
 
 function testMeasure(harness: StoreHarness): void {
-  test('measure() counts what is due of enabled endpoints, for how long, and what is in flight', async (t) => {
+  test('measure() counts due deliveries of enabled endpoints, their age, and deliveries in flight', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { measure } = tenant.store.deliveries
     const { due: dueBefore, oldestDueMs } = await measure()
@@ -33,7 +33,7 @@ function testMeasure(harness: StoreHarness): void {
     for (let event = 0; event < 3; event++) await tenant.publish()
     await tenant.letTimePass(100_000)
     await tenant.publish()
-    // What other tests have left in flight may have ended with that.
+    // Deliveries that other tests left in flight may have ended by then.
     await storeTime(tenant)
     const due = await measure()
     assert.equal(due.due, 4)
@@ -50,7 +50,7 @@ function testMeasure(harness: StoreHarness): void {
     assert.deepEqual([recorded.due, recorded.inFlight], [1, due.inFlight + 1], 'a retry is not due yet')
   })
 
-  test('measure() does not count as due what waits for a paused, disabled or removed endpoint', async (t) => {
+  test('measure() does not count deliveries that wait for a paused, disabled or removed endpoint as due', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { endpoints, deliveries } = tenant.store
     const [paused, disabled, removed] = [
@@ -89,13 +89,13 @@ function testMeasure(harness: StoreHarness): void {
 }
 
 function testWatch(harness: StoreHarness): void {
-  /** How often a watcher has been called; it may be in vain. */
+  /** The number of a watcher's calls, including calls without new work. */
   async function assertTold(calls: () => number, work: () => Promise<unknown>, what: string): Promise<void> {
     const before = calls()
     await work()
     const endsAt = performance.now() + 1000
     while (calls() === before && performance.now() < endsAt) await setTimeout(2)
-    assert.ok(calls() > before, `nobody was told of ${what}`)
+    assert.ok(calls() > before, `no watcher was called after ${what}`)
   }
 
   test('watch() tells soon after deliveries have been recorded, or have become due again', async (t) => {
@@ -147,7 +147,7 @@ function testWatch(harness: StoreHarness): void {
     await assertTold(calls, () => store.deliveries.release(claimed.map(refOf)), 'claims that were given back')
   })
 
-  test('watch() tells everybody who watches, until they have ended it', async (t) => {
+  test('watch() calls every watcher until the watcher ends', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const calls = { first: 0, second: 0 }

@@ -15,10 +15,10 @@ import {
 } from './_delivering.ts'
 import { ids, type Tenant } from './_tenant.ts'
 
-/** What is not to be sent any more. */
+/** Deliveries that must no longer be sent. */
 export function testCancellations(harness: StoreHarness): void {
   function cancel({ store, id }: Tenant, deliveryId: string): Promise<boolean> {
-    return store.deliveries.cancel(id, deliveryId, newEntry())
+    return store.deliveries.cancel({ organizationId: id, deliveryId, entry: newEntry() })
   }
 
   const waiting: Record<string, (tenant: Tenant, endpointId: string) => Promise<unknown>> = {
@@ -36,7 +36,7 @@ export function testCancellations(harness: StoreHarness): void {
       }),
   }
   for (const [which, prepare] of Object.entries(waiting)) {
-    test(`deliveries.cancel() of a delivery ${which}: it is not sent any more, and its log stays`, async (t) => {
+    test(`deliveries.cancel() of a delivery ${which}: the delivery is no longer sent, and its log stays`, async (t) => {
       const tenant = await createPublisher(harness, t)
       const { id: endpointId } = await tenant.insertEndpoint()
       await tenant.publish()
@@ -61,7 +61,7 @@ export function testCancellations(harness: StoreHarness): void {
     })
   }
 
-  test('deliveries.cancel() leaves alone what is in flight, and its attempt is recorded', async (t) => {
+  test('deliveries.cancel() leaves a delivery in flight alone, and the attempt is recorded', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await tenant.publish()
@@ -71,7 +71,7 @@ export function testCancellations(harness: StoreHarness): void {
     assert.equal((await onlyDelivery(tenant)).state, 'delivered')
   })
 
-  test('deliveries.cancel() leaves alone what is in a final state, cancelled before included', async (t) => {
+  test('deliveries.cancel() leaves deliveries in a final state alone, cancelled deliveries included', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id: endpointId } = await tenant.insertEndpoint()
     const finals: ((id: string) => Promise<unknown>)[] = [
@@ -118,7 +118,7 @@ export function testCancellations(harness: StoreHarness): void {
     assert.deepEqual(await onlyDelivery(theirs), before)
   })
 
-  test('what is cancelled while it is claimed in another process is either sent or cancelled, never both', async (t) => {
+  test('a delivery cancelled during a claim of another process is either sent or cancelled, never both', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     for (let round = 0; round < 10; round++) {

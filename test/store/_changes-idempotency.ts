@@ -28,7 +28,7 @@ export function testChangesIdempotency(harness: StoreHarness): void {
 
 const OTHER_FINGERPRINT = '0'.repeat(64)
 
-/** Makes a change of its own, as a retry with the same key does. */
+/** Makes a new change, as a retry with the same key does. */
 function send(
   tenant: Tenant,
   verb: Verb,
@@ -40,7 +40,7 @@ function send(
 }
 
 function testReplay(harness: StoreHarness, verb: Verb): void {
-  test(`${verb.name} under a key that was used replays the record as it was then, and does nothing again`, async () => {
+  test(`${verb.name} under a used key replays the record of the first call, and changes nothing`, async () => {
     const tenant = await createTenant(harness)
     const item = await createItem(tenant, verb)
     const claim = changeClaim()
@@ -78,7 +78,7 @@ function testReplay(harness: StoreHarness, verb: Verb): void {
     assert.equal((await send(tenant, verb, item.id, claim)).outcome, 'replayed', 'the first entry stands')
   })
 
-  test(`${verb.name} sent again later does not change what its key replays`, async () => {
+  test(`${verb.name} sent again later does not change the replay of its key`, async () => {
     const tenant = await createTenant(harness)
     const item = await createItem(tenant, verb)
     const claim = changeClaim()
@@ -109,7 +109,7 @@ function testRefusal(harness: StoreHarness, verb: Verb): void {
 }
 
 function testRace(harness: StoreHarness, verb: Verb): void {
-  test(`of 20 ${verb.name} at once under one key, in two processes, one changes the record and 19 replay it`, async () => {
+  test(`of 20 ${verb.name} at once under one key, in two processes, one changes the record and 19 replay the change`, async () => {
     const tenant = await createTenant(harness)
     const item = await createItem(tenant, verb)
     const claim = changeClaim()
@@ -142,7 +142,7 @@ function testEntries(harness: StoreHarness): void {
     assert.equal(outcome, 'changed', `${claim.operation} ${claim.key}`)
   }
 
-  test('the idempotency key of a change is another one for another operation, and in another organization', async () => {
+  test('the same idempotency key is independent in another operation, and in another organization', async () => {
     const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
     const claim = changeClaim()
     const other = { ...claim, fingerprint: OTHER_FINGERPRINT }

@@ -19,7 +19,7 @@ import { createPublisher, deliveriesOf } from './_delivering.ts'
 import { kinds } from './_kinds.ts'
 import { createTenant, ids, type Tenant } from './_tenant.ts'
 
-/** Changes that are sent again, as their answer was lost: they happen once, whatever has happened since. */
+/** Changes that are sent again after a lost answer happen once, even after other changes of the record. */
 export function testRepeatedChanges(harness: StoreHarness): void {
   for (const verb of Object.values(verbs)) {
     testRepeat(harness, verb)
@@ -39,7 +39,7 @@ function testRepeat(harness: StoreHarness, verb: Verb): void {
     for (const [how, claim] of Object.entries(KEYS)) {
       const item = await createItem(tenant, verb)
       const event = eventTemplate(verb, item)
-      // The state that it leaves is none that it may come from.
+      // The change leaves a state from which the change is not allowed.
       const options = { from: ['open'], events: [event], idempotency: claim() }
       const change = verb.prepare(tenant, item.id, options)
       const answer = await change.send()
@@ -56,7 +56,7 @@ function testRepeat(harness: StoreHarness, verb: Verb): void {
   })
 }
 
-/** Puts a record into a state, as somebody else might. */
+/** Puts a record into a state, as another caller might. */
 async function move(tenant: Tenant, { kind }: Verb, recordId: string, state: string): Promise<void> {
   const { id: organizationId, store } = tenant
   const change = {
@@ -73,7 +73,7 @@ async function move(tenant: Tenant, { kind }: Verb, recordId: string, state: str
 }
 
 function testRepeatLater(harness: StoreHarness, verb: Verb): void {
-  test(`${verb.name} sent again after others have changed the record does not happen again`, async () => {
+  test(`${verb.name} sent again after other changes of the record does not happen again`, async () => {
     const tenant = await createTenant(harness)
     for (const claim of Object.values(KEYS)) {
       const item = await createItem(tenant, verb)
@@ -96,7 +96,7 @@ function testRepeatLater(harness: StoreHarness, verb: Verb): void {
 }
 
 function testRepeatAtOnce(harness: StoreHarness, verb: Verb): void {
-  test(`of one ${verb.name} sent 20 times at once, in two processes, all have changed it, once`, async () => {
+  test(`of one ${verb.name} sent 20 times at once, in two processes, all report success, and the record changes once`, async () => {
     const tenant = await createTenant(harness)
     const item = await createItem(tenant, verb)
     const change = verb.prepare(tenant, item.id, { from: ['open'], events: [eventTemplate(verb, item)] })
@@ -112,7 +112,7 @@ function sendAtOnce({ store, secondStore }: Tenant, change: PreparedChange, coun
 }
 
 function testConversions(harness: StoreHarness): void {
-  test('leads.convert() sent again after a lost answer makes one client, and answers it', async () => {
+  test('leads.convert() sent again after a lost answer makes one client, and returns that client', async () => {
     const tenant = await createTenant(harness)
     const { id } = await createLeadOfBusiness(tenant)
     const change = {
@@ -150,7 +150,7 @@ function testOthersBetween(harness: StoreHarness): void {
     assert.equal(((await listed(tenant, verbs.proposal, item.id)) as Proposal).version, item.version + 2)
   })
 
-  test('a payment sent again after ten others is still one payment', async () => {
+  test('a payment sent again after ten other payments is still one payment', async () => {
     const tenant = await createTenant(harness)
     const item = { ...invoiceItem('issued'), amountPaid: '0.000', amountDue: '1250.000' }
     await kinds.invoices.create(tenant, { item })

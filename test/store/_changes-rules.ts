@@ -7,7 +7,7 @@ import type { StoreHarness } from './_contract.ts'
 import { type Kind, kinds } from './_kinds.ts'
 import { createTenant, ids, type Tenant } from './_tenant.ts'
 
-/** The rules that the verbs of each kind of record have of their own. */
+/** The rules of the verbs of a single kind of record. */
 export function testRules(harness: StoreHarness): void {
   testLeads(harness)
   testProposals(harness)
@@ -22,7 +22,7 @@ function plain<Changes>(tenant: Tenant, recordId: string, set: Changes): Change<
 }
 
 function testLeads(harness: StoreHarness): void {
-  test('leads.change() tells in its events which business it is of and which stage it was in', async () => {
+  test('leads.change() names the business and the previous stage in its events', async () => {
     const tenant = await createTenant(harness)
     const item = await createItem(tenant, verbs.lead)
     const events = [eventTemplate(verbs.lead, item)]
@@ -58,7 +58,7 @@ function testProposals(harness: StoreHarness): void {
     return item.id
   }
 
-  test('proposals.change() refuses a price finer than the currency, the one it has or the one it gets', async () => {
+  test('proposals.change() refuses a price finer than the currency, present or new', async () => {
     const tenant = await createTenant(harness)
     const { change } = tenant.store.proposals
     const euros = { currency: 'EUR', total: 10.25, monthlyTotal: 0 }
@@ -91,14 +91,14 @@ function testProposals(harness: StoreHarness): void {
     )
   })
 
-  test('proposals.create() keeps the decimals that its currency is given', async () => {
+  test('proposals.create() keeps the given decimals of the currency', async () => {
     const tenant = await createTenant(harness)
     const id = await createProposal(tenant, { currency: 'HUF', total: 10, monthlyTotal: 0, minorUnits: 0 })
     const outcome = await tenant.store.proposals.change(plain(tenant, id, { total: 10.5 }))
     assert.equal(outcome.outcome, 'refused')
   })
 
-  test('proposals.change() counts one revision for each change that is one', async () => {
+  test('proposals.change() counts a revision for each revising change', async () => {
     const tenant = await createTenant(harness)
     const id = await createProposal(tenant, { version: 1 })
     const versions = []
@@ -115,7 +115,7 @@ function numberOf(item: unknown): unknown {
 }
 
 function testInvoices(harness: StoreHarness): void {
-  test('invoices.change() only if unpaid is refused once something has been paid, if its state allows it', async () => {
+  test('invoices.change() with isOnlyIfUnpaid is refused after a payment, although the state allows the change', async () => {
     const tenant = await createTenant(harness)
     const { change } = tenant.store.invoices
     const set = { status: 'void', isOnlyIfUnpaid: true }
@@ -142,7 +142,7 @@ function testInvoices(harness: StoreHarness): void {
 }
 
 function testDates(harness: StoreHarness): void {
-  test('invoices.change() is refused if it gives a date and the invoice would be due before it is issued', async () => {
+  test('invoices.change() refuses an issue date after the due date', async () => {
     const tenant = await createTenant(harness)
     const { change } = tenant.store.invoices
     const item = {

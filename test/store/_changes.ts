@@ -10,7 +10,7 @@ import type { StoreHarness } from './_contract.ts'
 import { createPublisher, deliveriesOf } from './_delivering.ts'
 import { createTenant, ids, type Tenant } from './_tenant.ts'
 
-/** What every change of a record does: the record, the events and their deliveries at once, or nothing. */
+/** Every change of a record writes the record, the events and the deliveries at once, or nothing. */
 export function testChanges(harness: StoreHarness): void {
   for (const verb of Object.values(verbs)) {
     testStates(harness, verb)
@@ -22,7 +22,7 @@ export function testChanges(harness: StoreHarness): void {
 
 function testStates(harness: StoreHarness, verb: Verb): void {
   for (const from of [['closed', 'open'], null]) {
-    test(`${verb.name} from ${from ?? 'any state'} changes the record, and no other`, async () => {
+    test(`${verb.name} from ${from ?? 'any state'} changes that record only`, async () => {
       const tenant = await createTenant(harness)
       const [other, item] = [await createItem(tenant, verb), await createItem(tenant, verb)]
       const outcome = await verb.prepare(tenant, item.id, { from }).send()
@@ -33,7 +33,7 @@ function testStates(harness: StoreHarness, verb: Verb): void {
     })
   }
 
-  test(`${verb.name} is refused in a state that is not among those named, and changes nothing`, async (t) => {
+  test(`${verb.name} is refused in a state outside the named states, and changes nothing`, async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const item = await createItem(tenant, verb, verb.item('elsewhere'))
@@ -49,7 +49,7 @@ function testStates(harness: StoreHarness, verb: Verb): void {
 }
 
 function testAbsence(harness: StoreHarness, verb: Verb): void {
-  test(`${verb.name} answers the same for an unknown id and one of another organization, and changes nothing`, async () => {
+  test(`${verb.name} answers the same for an unknown id and for an id of another organization, and changes nothing`, async () => {
     const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
     const item = await createItem(theirs, verb)
     for (const id of [item.id, ids('cli'), '', 'x'.repeat(10_000)]) {
@@ -64,7 +64,7 @@ function testAbsence(harness: StoreHarness, verb: Verb): void {
 }
 
 function testBlanks(harness: StoreHarness, verb: Verb): void {
-  test(`${verb.name} records its events in their order, placeholders filled in, with one delivery for each endpoint`, async (t) => {
+  test(`${verb.name} records the events in order, with placeholders filled in and a delivery for each endpoint`, async (t) => {
     const tenant = await createPublisher(harness, t)
     const endpoints = [
       await tenant.insertEndpoint(),
@@ -99,7 +99,7 @@ function testBlanks(harness: StoreHarness, verb: Verb): void {
     assert.deepEqual(await tenant.events(), [])
   })
 
-  test(`${verb.name} fills in every value exactly, and shows it as the list does`, async () => {
+  test(`${verb.name} fills in every value exactly, and shows the record as the list does`, async () => {
     const tenant = await createTenant(harness)
     for (const example of verb.examples) {
       const item = await createItem(tenant, verb, withTextOfItsOwn(example))
@@ -110,7 +110,7 @@ function testBlanks(harness: StoreHarness, verb: Verb): void {
   })
 }
 
-/** Examples may be changed by several verbs: each time they are records of their own. */
+/** Several verbs may change an example: each verb gets a new record. */
 function withTextOfItsOwn(example: Item): Item {
   const id = ids('cli')
   const number = 'number' in example ? { number: `${example.number} ${id}` } : {}
@@ -126,7 +126,7 @@ function assertFilled(verb: Verb, body: string, item: Item): void {
   if (verb !== verbs.conversion) assert.deepEqual(fields, item)
 }
 
-// --- What each of them can change ---
+// --- The fields that each verb can change ---
 
 function testFields(harness: StoreHarness): void {
   testSets<Client, ClientChanges>(harness, verbs.client, (store) => store.clients.change, [
@@ -166,7 +166,7 @@ function testSets<Shown extends Item, Changes extends object>(
   change: (store: Tenant['store']) => ChangeVerb<Shown, Changes>,
   sets: readonly Changes[],
 ): void {
-  test(`${verb.name} sets what it is given; what is absent stays`, async () => {
+  test(`${verb.name} sets the given fields; absent fields stay`, async () => {
     const tenant = await createTenant(harness)
     for (const set of sets) {
       const item = await createItem(tenant, verb)

@@ -11,26 +11,26 @@ import { placeholder, WHOLE_RECORD } from '../../lib/writes/placeholders.ts'
 import { itemsOf, type Kind, kinds } from './_kinds.ts'
 import { ids, type Tenant, WEEK_MS } from './_tenant.ts'
 
-// The verbs that change a record behind one face, so that what they have in common is tested on each of them.
+// The verbs that change a record behind a common interface, so that the common rules are tested on each verb.
 
-/** A record as the API shows it. */
+/** The representation of a record in the API. */
 export type Item = { readonly id: string }
 
-/** One of the verbs. */
+/** A verb that changes a record. */
 export interface Verb {
   readonly name: string
   readonly kind: Kind
-  /** Items that together show every value that is easily lost on the way; the verb can change them. */
+  /** Items for the verb with all values that are easily lost on the way. */
   readonly examples: readonly Item[]
-  /** A plain item in a state, `open` unless it is told otherwise. */
+  /** A plain item in a state, by default `open`. */
   item(state?: string): Item
-  /** Blanks that the verb fills in beside the item's fields, with what they are for a plain item in state `open`. */
+  /** Placeholders that the verb fills in beside the item's fields, with the values for a plain item in state `open`. */
   readonly facts: readonly string[]
-  /** Prepares a change, from any state without events and key unless it is told otherwise. */
+  /** Prepares a change, by default from any state, without events and without a key. */
   prepare(tenant: Tenant, recordId: string, changes?: Partial<Prepared>): PreparedChange
-  /** What it makes of an item. */
+  /** The item after the change. */
   after(item: Item): Item
-  /** The item in what the verb answers. */
+  /** The item in the verb's answer. */
   shown(answer: unknown): unknown
 }
 
@@ -120,7 +120,7 @@ function proposalItem(status: string): Proposal {
   }
 }
 
-/** An invoice over 1250 TND of which 250 have been paid. */
+/** An invoice over 1250 TND with 250 paid. */
 export function invoiceItem(status: string): Invoice {
   const id = ids('inv')
   return {
@@ -151,7 +151,7 @@ export function settlement(amount: string, changes: Partial<Settlement> = {}): S
   }
 }
 
-/** A conversion that makes a client of its own, if one is made. */
+/** A conversion with a new id for the client. */
 export function conversion(changes: Partial<Conversion> = {}): Conversion {
   const client = {
     id: ids('cli'),
@@ -195,7 +195,7 @@ export const verbs = {
     name: 'proposals.change()',
     kind: kinds.proposals,
     item: proposalItem,
-    // One more than the greatest version there can be.
+    // The greatest possible version plus one.
     examples: kinds.proposals.examples.filter((item) => (item as Proposal).version < 2_147_483_647),
     set: () => ({ status: 'draft', title: 'O\'Brien\\"\u2028🏺', currency: 'CLF', isRevision: true }),
     call: (store, change) => store.proposals.change(change),
@@ -240,18 +240,18 @@ export const verbs = {
   }),
 } as const
 
-/** Creates an item; gives it. */
+/** Creates an item and returns the item. */
 export async function createItem(tenant: Tenant, verb: Verb, item: Item = verb.item()): Promise<Item> {
   await verb.kind.create(tenant, { item })
   return item
 }
 
-/** An item as it is listed. */
+/** An item as the list shows the item. */
 export async function listed(tenant: Tenant, verb: Verb, id: string): Promise<unknown> {
   return (await itemsOf(verb.kind, tenant)).find((item) => item.id === id)
 }
 
-/** An event that shows the whole item, each of its fields, and the verb's own facts. */
+/** An event with the whole item, each field, and the verb's own facts. */
 export function eventTemplate(verb: Verb, item: Item, type = 'lead.stage_changed'): EventRecord {
   const names = verb.name === 'leads.convert()' ? [] : Object.keys(item)
   const fields = Object.fromEntries(names.map((name) => [name, placeholder<Record<string, unknown>>(name)]))
@@ -267,7 +267,7 @@ export function dataOf({ body }: EventRecord): Record<string, unknown> {
   return JSON.parse(body).data
 }
 
-/** A change's claim of a key of its own. */
+/** The reservation of a new idempotency key for a change. */
 export function changeClaim(changes: Partial<ChangeKeyReservation> = {}): ChangeKeyReservation {
   return {
     operation: 'projects.complete',

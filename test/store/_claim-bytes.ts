@@ -16,14 +16,14 @@ import {
 } from './_delivering.ts'
 import type { Tenant } from './_tenant.ts'
 
-/** Claims bounded by the bytes of their bodies, and deliveries that are read on their own. */
+/** Claims bounded by the bytes of the bodies, and deliveries read one by one. */
 export function testClaimBytes(harness: StoreHarness): void {
   testBound(harness)
   testUnread(harness)
   testRepeats(harness)
 }
 
-/** A body of so many bytes: characters of two bytes each, and one of one byte where the number is odd. */
+/** A body of so many bytes: characters of two bytes each, and a character of one byte for an odd number. */
 function bodyOf(bytes: number): string {
   return 'é'.repeat(Math.floor(bytes / 2)) + 'x'.repeat(bytes % 2)
 }
@@ -58,7 +58,7 @@ function testBound(harness: StoreHarness): void {
     for (const { attempts } of await deliveriesOf(tenant)) assert.equal(attempts, 1)
   })
 
-  test('claim() that ends with its bytes says where the next claim begins: with the endpoint that it did not serve', async (t) => {
+  test('claim() that runs out of bytes lets the next claim begin with the endpoint that got nothing', async (t) => {
     const tenant = await createPublisher(harness, t)
     const endpoints = [
       await tenant.insertEndpoint({ types: ['client.created'] }),
@@ -76,7 +76,7 @@ function testBound(harness: StoreHarness): void {
 }
 
 function testUnread(harness: StoreHarness): void {
-  test('a delivery larger than maxBytes is claimed without its content, and takes nothing of the others’ bytes', async (t) => {
+  test('a delivery larger than maxBytes is claimed without its content, and takes no bytes from other deliveries', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id: endpointId } = await tenant.insertEndpoint()
     const [first = '', large = '', last = ''] = await publishSizes(tenant, [500, 1001, 500])
@@ -90,7 +90,7 @@ function testUnread(harness: StoreHarness): void {
     assert.deepEqual([read?.eventId, read?.body], [large, bodyOf(1001)])
   })
 
-  test('with maxBytes 0 every delivery is claimed without its content; read() gives what claim() would have', async (t) => {
+  test('with maxBytes 0 every delivery is claimed without its content; read() gives the same content as claim()', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint({ headerNames: ['X-Team'], sealedHeaders: 'plain.{"X-Team":"billing"}' })
     const ids = await publishSizes(tenant, [10, 20, 30])
@@ -163,10 +163,10 @@ function testRepeats(harness: StoreHarness): void {
     return { tenant, ids, repeat: { token: lost.token, isRepeat: true } }
   }
 
-  test('claim() repeated with fewer bytes gives what fits and releases the rest, uncounted', async (t) => {
+  test('claim() repeated with fewer bytes gives the deliveries that fit and releases the rest, uncounted', async (t) => {
     const { tenant, ids, repeat } = await loseThree(t)
     const again = await claim(tenant, { ...repeat, maxBytes: 950 })
-    // Deliveries of one millisecond may have been made in any order.
+    // Deliveries of the same millisecond may have been made in any order.
     const bytes = again.deliveries.reduce((sum, { body }) => sum + Buffer.byteLength(body), 0)
     assert.ok(again.deliveries.length >= 1 && again.deliveries.length < 3 && bytes <= 950, `${bytes} bytes`)
     const rest = ids.filter((id) => !again.eventIds.includes(id))

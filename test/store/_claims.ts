@@ -19,7 +19,7 @@ import {
 } from './_delivering.ts'
 import type { Tenant } from './_tenant.ts'
 
-/** To whom a claim gives what, how much of it, and in which order. */
+/** The deliveries that a claim gives: to which worker, how many, and in which order. */
 export function testClaims(harness: StoreHarness): void {
   testClaimed(harness)
   testOrder(harness)
@@ -64,7 +64,7 @@ function testClaimed(harness: StoreHarness): void {
     assert.ok(storeTime >= dueAt && storeTime < dueAt + 10_000, `${storeTime - dueAt} ms later`)
   })
 
-  test('claim() of 24 workers at once, in two processes, gives each delivery to one of them', async (t) => {
+  test('claim() of 24 workers at once, in two processes, gives each delivery to one worker', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await tenant.insertEndpoint()
@@ -88,14 +88,14 @@ function testClaimed(harness: StoreHarness): void {
 }
 
 function testOrder(harness: StoreHarness): void {
-  /** Has a delivery attempted once, so that a retry of it is due at once. */
+  /** Attempts a delivery once, so that a retry is due at once. */
   async function publishFailed(tenant: Tenant): Promise<string> {
     const { id } = await tenant.publish()
     await writeResults(tenant, [failure(await claimOne(tenant))])
     return id
   }
 
-  test('claim() gives first attempts before retries, then what has been due for longer', async (t) => {
+  test('claim() gives first attempts before retries, and the longest due first', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const [firstRetry, first] = [await publishFailed(tenant), (await tenant.publish()).id]
@@ -131,7 +131,7 @@ function testOrder(harness: StoreHarness): void {
     assert.deepEqual((await claim(tenant)).eventIds, [replayed.id, retry])
   })
 
-  test('claim() gives what was given back in its turn, as it has been due for as long', async (t) => {
+  test('claim() gives a released delivery by its original due time', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const first = await tenant.publish()
@@ -158,7 +158,7 @@ function testOrder(harness: StoreHarness): void {
 }
 
 function testRoom(harness: StoreHarness): void {
-  /** Two endpoints, of each of which six deliveries are due; the number that a claim gives of each. */
+  /** Two endpoints with six due deliveries each; returns the number of claimed deliveries by endpoint. */
   async function claimFromTwo(
     t: TestContext,
     request: (tenant: Tenant, first: string) => Partial<ClaimRequest>,
@@ -179,7 +179,7 @@ function testRoom(harness: StoreHarness): void {
     assert.deepEqual(counts, [4, 4])
   })
 
-  test('claim() gives of an endpoint that is named as its own room says, also when there is none', async (t) => {
+  test('claim() gives a named endpoint as many deliveries as its own capacity, also when that capacity is 0', async (t) => {
     for (const room of [0, 1, 5]) {
       const counts = await claimFromTwo(t, (tenant, first) => ({
         capacity: capacityFor(tenant, { endpoint: 3, endpoints: { [first]: room } }),
@@ -188,21 +188,21 @@ function testRoom(harness: StoreHarness): void {
     }
   })
 
-  test('claim() gives of all endpoints of an organization together as far as its room says', async (t) => {
+  test('claim() gives all endpoints of an organization together no more than the organization may have', async (t) => {
     const counts = await claimFromTwo(t, (tenant) => ({
       capacity: capacityFor(tenant, { endpoint: 4, organizations: { [tenant.id]: 5 } }),
     }))
     assert.deepEqual(counts, [4, 1])
   })
 
-  test('claim() gives of an organization that is not named as the room for every other one says', async (t) => {
+  test('claim() gives an unnamed organization no more than the default capacity', async (t) => {
     const counts = await claimFromTwo(t, () => ({
       capacity: { endpoint: 4, organization: 6, endpoints: {}, organizations: {} },
     }))
     assert.deepEqual(counts, [4, 2])
   })
 
-  test('claim() gives each organization its own room, whatever is due of another', async (t) => {
+  test('claim() gives each organization its own capacity, however much is due for another organization', async (t) => {
     const [ours, theirs] = [await createPublisher(harness, t), await createPublisher(harness, t)]
     if (ours.store !== theirs.store) return t.skip('each organization has a store of its own here')
     for (const tenant of [ours, theirs]) {

@@ -43,24 +43,24 @@ import { testWebhookIsolation } from './_webhook-isolation.ts'
 // The contract of BusinessApiStore as one suite, run by every store: lib/business-store.ts and the resources' files in tests.
 
 /**
- * What the suite needs of a store. Every test works in organizations of its own, named `org_contract_<n>`, so that one
- * store, starting empty, serves the whole suite. The tests run one after another.
+ * The parts that the suite needs beside a store. Every test works in new organizations, named `org_contract_<n>`, so that a
+ * single store, empty at the start, serves the whole suite. The tests run one after another.
  */
 export interface StoreHarness {
   /**
-   * The store to use for an organization, on whose behalf alone the suite will call it: under row level security each
-   * organization has a pool of its own, otherwise it is the same store for all.
+   * Returns the store for the calls on behalf of an organization: under row level security a store with a pool of that
+   * organization, otherwise the same store for all.
    */
   store(organizationId: string): BusinessApiStore | Promise<BusinessApiStore>
-  /** Another store on the same data, as another process has one; the same store where there can be only one. */
+  /** Returns another store on the same data, as in another process; the same store where there can be only one. */
   secondStore(organizationId: string): BusinessApiStore | Promise<BusinessApiStore>
   /** The recorded events of an organization, oldest id first, with `createdAt` in UTC with milliseconds. */
   events(organizationId: string): readonly EventRecord[] | Promise<readonly EventRecord[]>
   /**
-   * Makes the store judge an organization as it will in `ms` milliseconds: either its clock goes on, or everything that
-   * it compares with its clock goes back (`expires_at` of idempotency entries and of API keys, `last_used_at`, the times
-   * of the rate buckets; when deliveries are due and were claimed, and until when; when an endpoint began to fail and its
-   * secret of before ends; which expiry was given). Nothing else may change, and other organizations may go along or not.
+   * Makes the store judge an organization as `ms` milliseconds later: either the store's clock goes on, or every compared time
+   * goes back (`expires_at` of idempotency entries and of API keys, `last_used_at`, the times of the rate buckets; the times at
+   * which deliveries are due, were claimed, and end their lease; the time at which an endpoint began to fail, and at which its
+   * previous secret ends; the expiry in notices). Nothing else may change, and other organizations may go along or not.
    */
   letTimePass(organizationId: string, ms: number): void | Promise<void>
 }
@@ -68,7 +68,7 @@ export interface StoreHarness {
 /**
  * Registers the suite.
  *
- * @param name whose tests they are: `memory`
+ * @param name of the store: `memory`
  */
 export function describeStore(name: string, harness: StoreHarness): void {
   describe(`${name} store`, () => {
@@ -99,8 +99,8 @@ export function describeStore(name: string, harness: StoreHarness): void {
     describe('leases', () => testLeases(harness))
     describe('attempts', () => testAttempts(harness))
     describe('health of endpoints', () => testHealth(harness))
-    describe('what is news', () => testNews(harness))
-    describe('what will expire', () => testNotices(harness))
+    describe('new failures, reported once', () => testNews(harness))
+    describe('notices of expiries', () => testNotices(harness))
     describe('deliveries', () => testDeliveries(harness))
     describe('recoveries', () => testRecoveries(harness))
     describe('cancellations', () => testCancellations(harness))

@@ -12,7 +12,7 @@ import { createPublisher, deliveriesOf } from './_delivering.ts'
 import { itemsOf, kinds } from './_kinds.ts'
 import { createTenant, ids, type Tenant } from './_tenant.ts'
 
-/** Leads that are won: their business becomes a client, once. */
+/** A won lead makes its business a client, once. */
 export function testConversions(harness: StoreHarness): void {
   testNewClient(harness)
   testKnownClient(harness)
@@ -41,7 +41,7 @@ async function createLead(tenant: Tenant, stage = 'open'): Promise<Lead> {
   return lead
 }
 
-/** Prepares a conversion with the events that belong to one. */
+/** Prepares a conversion with all its events. */
 function prepare({ id: organizationId }: Tenant, recordId: string): Change<Conversion> {
   const now = Date.UTC(2026, 2, 14)
   const moved = {
@@ -88,7 +88,7 @@ function testNewClient(harness: StoreHarness): void {
     assert.equal((await deliveriesOf(tenant)).length, 2)
   })
 
-  test('leads.convert() of a lead whose stage stays the same makes the client, without an event of the lead', async () => {
+  test('leads.convert() of a won lead makes the client, without an event of the lead', async () => {
     const tenant = await createTenant(harness)
     await createBusiness(tenant)
     const { id } = await createLead(tenant, 'won')
@@ -99,7 +99,7 @@ function testNewClient(harness: StoreHarness): void {
 }
 
 function testKnownClient(harness: StoreHarness): void {
-  test('leads.convert() of a business that is a client makes no other, and answers the one there is', async () => {
+  test('leads.convert() of a business that is a client makes no second client, and returns the existing client', async () => {
     const tenant = await createTenant(harness)
     await createBusiness(tenant)
     const [first, second] = [await createLead(tenant), await createLead(tenant)]
@@ -126,7 +126,7 @@ function testKnownClient(harness: StoreHarness): void {
     assert.deepEqual(await typesOf(tenant), ['lead.stage_changed', 'client.created', 'lead.stage_changed'])
   })
 
-  test('leads.convert() knows the client of a business that was created with it', async () => {
+  test('leads.convert() knows a client that was created together with its business', async () => {
     const tenant = await createTenant(harness)
     const lead = (await kinds.leads.create(tenant)).id
     const [client] = await clientsOf(tenant)
@@ -145,7 +145,7 @@ function testKnownClient(harness: StoreHarness): void {
 }
 
 function testRaces(harness: StoreHarness): void {
-  test('two leads of one business that are converted at the same moment make one client and one client.created', async () => {
+  test('two leads of the same business converted at the same moment make one client and one client.created', async () => {
     for (let round = 0; round < 5; round++) {
       const tenant = await createTenant(harness)
       await createBusiness(tenant)

@@ -6,7 +6,7 @@ import type { StoreHarness } from './_contract.ts'
 import { idsOf, itemsOf, type Kind, kinds } from './_kinds.ts'
 import { claim, createTenant, events, ids } from './_tenant.ts'
 
-/** What every create does: the record and the events at once, once. */
+/** Every create writes the record and the events together, once. */
 export function testCreations(harness: StoreHarness): void {
   for (const kind of Object.values(kinds)) testCreate(harness, kind)
   for (const kind of [kinds.invoices, kinds.proposals]) testTakenNumber(harness, kind)
@@ -18,7 +18,7 @@ export function testCreations(harness: StoreHarness): void {
 function testCreate(harness: StoreHarness, kind: Kind): void {
   const create = `${kind.name}.create()`
 
-  test(`${create} writes the record and its events in their order, byte for byte`, async () => {
+  test(`${create} writes the record and the events in order, byte for byte`, async () => {
     const tenant = await createTenant(harness)
     const published = events(3)
     const { id, outcome } = await kind.create(tenant, { events: published })
@@ -49,7 +49,7 @@ function testCreate(harness: StoreHarness, kind: Kind): void {
     })
   }
 
-  test(`${create} lets an event stand whose id exists`, async () => {
+  test(`${create} lets an existing event of the same id stand`, async () => {
     const tenant = await createTenant(harness)
     const published = events(2)
     await kind.create(tenant, { events: published.slice(0, 1) })
@@ -82,7 +82,7 @@ function testAmounts(harness: StoreHarness): void {
   const example = { status: 'issued', issueDate: moment, dueDate: moment }
   const { invoices, projects } = kinds
 
-  test("invoices.create() gives money the currency's decimals and computes what is due", async () => {
+  test("invoices.create() gives money the currency's decimals and computes the amount due", async () => {
     const tenant = await createTenant(harness)
     const item = {
       ...example,
@@ -126,7 +126,7 @@ function testAmounts(harness: StoreHarness): void {
 }
 
 function testClients(harness: StoreHarness): void {
-  test('clients.create() writes the business too: a lead can be made of it', async () => {
+  test('clients.create() writes the business too, and the business can have leads', async () => {
     const tenant = await createTenant(harness)
     const client = newClient({ name: 'Atlas' }, { ids, now: Date.now() })
     const plain = { organizationId: tenant.id, idempotency: null }
@@ -141,7 +141,7 @@ function testClients(harness: StoreHarness): void {
 }
 
 function testLeads(harness: StoreHarness): void {
-  // NUL and lone surrogates are not among them: a store is given only text that it can keep.
+  // Without NUL and lone surrogates: a store gets only text that can be stored.
   const strangers = {
     'an unknown id': ids('biz'),
     'an empty text': '',
@@ -158,7 +158,7 @@ function testLeads(harness: StoreHarness): void {
     })
   }
 
-  test('leads.create() makes many leads of one business', async () => {
+  test('leads.create() makes many leads for the same business', async () => {
     const tenant = await createTenant(harness)
     const businessId = await tenant.insertBusiness()
     for (let lead = 0; lead < 3; lead++) {

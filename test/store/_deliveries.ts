@@ -15,7 +15,7 @@ import {
 } from './_delivering.ts'
 import { ids, type Tenant } from './_tenant.ts'
 
-/** What can be seen of deliveries. */
+/** The delivery log. */
 export function testDeliveries(harness: StoreHarness): void {
   testPages(harness)
   testFilters(harness)
@@ -34,7 +34,7 @@ function testPages(harness: StoreHarness): void {
     const pages: (readonly Delivery[])[] = []
     for (let before: string | null = null; pages.length < 4; before = pages.at(-1)?.at(-1)?.id ?? null) {
       pages.push(await tenant.secondStore.deliveries.list(tenant.id, {}, 4, before))
-      // What comes meanwhile is on no later page.
+      // A delivery made meanwhile is on no later page.
       await tenant.publish()
       if (pages.at(-1)?.length === 0) break
     }
@@ -71,7 +71,7 @@ function testFilters(harness: StoreHarness): void {
     for (let endpoint = 0; endpoint < 3; endpoint++) await tenant.insertEndpoint()
     for (const type of ['client.created', 'lead.created', 'client.created']) {
       await tenant.publish({ type })
-      // A time of its own for each event, as they are told apart by it.
+      // A different time for each event, because the assertions distinguish events by time.
       await setTimeout(3)
     }
     const { deliveries } = await claim(tenant, { capacity: capacityFor(tenant, { endpoint: 2 }) })
@@ -81,7 +81,7 @@ function testFilters(harness: StoreHarness): void {
     return deliveriesOf(tenant)
   }
 
-  test('deliveries.list() lets through what the filter says, each part of it and all together', async (t) => {
+  test('deliveries.list() selects by each part of the filter and by all parts together', async (t) => {
     const tenant = await createPublisher(harness, t)
     const all = await createLog(tenant)
     assert.equal(new Set(all.map(({ state }) => state)).size, 4)
@@ -140,7 +140,7 @@ function testFilters(harness: StoreHarness): void {
     assert.ok(seen.has('delivered 204 null') && seen.has('pending null null'), [...seen].join())
   })
 
-  test('deliveries.list() gives nothing for what there is none of', async (t) => {
+  test('deliveries.list() gives an empty page for a filter without matches', async (t) => {
     const tenant = await createPublisher(harness, t)
     const [newest] = await createLog(tenant)
     for (const filter of [

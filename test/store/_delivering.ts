@@ -25,7 +25,7 @@ export const LEASE_MS = 60_000
 /** No endpoint is disabled. */
 export const NEVER: FailureLimit = { failures: 1_000_000, failingMs: 1_000_000_000_000 }
 
-/** Makes an organization of whose deliveries none is left to be sent when the test has ended. */
+/** Makes an organization that has no delivery left to send after the test. */
 export async function createPublisher(harness: StoreHarness, test: TestContext): Promise<Tenant> {
   const tenant = await createTenant(harness)
   test.after(() => retire(tenant))
@@ -34,13 +34,13 @@ export async function createPublisher(harness: StoreHarness, test: TestContext):
 
 async function retire(tenant: Tenant): Promise<void> {
   const { store, id } = tenant
-  // One after another: at once, each would open a connection of its own.
+  // One after another, because calls at the same time would each open a connection.
   for (const endpoint of await store.endpoints.list(id))
     await store.endpoints.remove({ organizationId: id, endpointId: endpoint.id, entry: newEntry() })
   await claim(tenant, { capacity: NO_CAPACITY })
 }
 
-/** Publishes so many events, one after another; gives their ids. */
+/** Publishes a number of events, one after another; returns the ids. */
 export async function publishMany(tenant: Tenant, count: number): Promise<string[]> {
   const ids: string[] = []
   for (let event = 0; event < count; event++) ids.push((await tenant.publish()).id)
@@ -49,12 +49,12 @@ export async function publishMany(tenant: Tenant, count: number): Promise<string
 
 // --- Claims ---
 
-/** A delivery with the token that fences what becomes of it. */
+/** A delivery with the token that fences its result. */
 export interface Claimed extends ClaimedDelivery {
   readonly token: string
 }
 
-/** What a claim gave, and under which token. */
+/** The deliveries of a claim, and the token. */
 export interface ClaimedSome extends Claims {
   readonly token: string
   readonly deliveries: readonly Claimed[]
@@ -64,12 +64,12 @@ export interface ClaimedSome extends Claims {
 
 const NO_CAPACITY = { endpoint: 0, organization: 0, endpoints: {}, organizations: {} } as const
 
-/** The place in the circle of endpoints after which the organization's own come. */
+/** The position in the round robin directly before the organization's endpoints. */
 export function beforeAllOf({ id }: Tenant): NonNullable<ClaimRequest['cursor']> {
   return { organizationId: id, endpointId: '' }
 }
 
-/** Claims what is due of the organization and of no other: its endpoints are the first to be looked at. */
+/** Claims the due deliveries of the organization and no others: the claim inspects this organization's endpoints first. */
 export async function claim(
   tenant: Tenant,
   changes: Partial<ClaimRequest> = {},
@@ -93,7 +93,7 @@ export async function claim(
   return { ...claims, token, deliveries, eventIds: deliveries.map(({ eventId }) => eventId) }
 }
 
-/** Claims the one delivery that is due. */
+/** Claims the only due delivery. */
 export async function claimOne(tenant: Tenant, changes: Partial<ClaimRequest> = {}): Promise<Claimed> {
   const { deliveries } = await claim(tenant, changes)
   const [delivery, ...others] = deliveries
@@ -101,7 +101,7 @@ export async function claimOne(tenant: Tenant, changes: Partial<ClaimRequest> = 
   return delivery
 }
 
-/** The room for the organization's deliveries, as far as a test does not say otherwise. */
+/** The default capacity for the organization's deliveries. */
 export function capacityFor(
   tenant: Tenant,
   changes: Partial<ClaimRequest['capacity']>,
@@ -109,12 +109,12 @@ export function capacityFor(
   return { ...NO_CAPACITY, endpoint: 100, organizations: { [tenant.id]: 100 }, ...changes }
 }
 
-/** The store's clock. Leases that have ended are set free by it, and nothing else is done. */
+/** The store's clock. Reclaims expired leases, and does nothing else. */
 export async function storeTime(tenant: Tenant): Promise<number> {
   return (await claim(tenant, { capacity: NO_CAPACITY, scanLimit: 1 })).storeTime
 }
 
-// --- What becomes of them ---
+// --- Results ---
 
 export function refOf({ organizationId, id, token }: Claimed): ClaimRef {
   return { organizationId, deliveryId: id, token }
@@ -142,17 +142,17 @@ export function success(delivery: Claimed, changes: Partial<AttemptResult> = {})
   }
 }
 
-/** A failure after which the delivery is due again at once. */
+/** A failure that makes the delivery due again at once. */
 export function failure(delivery: Claimed, changes: Partial<AttemptResult> = {}): AttemptResult {
   return success(delivery, { outcome: 'retry', status: 500, bodyExcerpt: 'oops', ...changes })
 }
 
-/** A failure after which there is no other attempt. */
+/** A failure without a further attempt. */
 export function lastFailure(delivery: Claimed, changes: Partial<AttemptResult> = {}): AttemptResult {
   return failure(delivery, { outcome: 'dead_lettered', reason: 'http_500', ...changes })
 }
 
-/** @returns the endpoints of which an attempt failed */
+/** @returns the endpoints with a failed attempt */
 export async function writeResults(
   { store }: Tenant,
   results: readonly AttemptResult[],
@@ -161,7 +161,7 @@ export async function writeResults(
   return (await store.deliveries.writeResults(results, limit)).endpoints
 }
 
-// --- What is there ---
+// --- Reading ---
 
 /** The organization's deliveries, newest first. */
 export function deliveriesOf(
@@ -171,7 +171,7 @@ export function deliveriesOf(
   return store.deliveries.list(id, filter, 1000, null)
 }
 
-/** The one delivery of the organization. */
+/** The only delivery of the organization. */
 export async function onlyDelivery(tenant: Tenant): Promise<DeliveryDetails> {
   const [delivery, ...others] = await deliveriesOf(tenant)
   if (!delivery || others.length > 0) throw new Error('There is not just one delivery')
@@ -184,14 +184,14 @@ export async function getDelivery({ store, id }: Tenant, deliveryId: string): Pr
   return delivery
 }
 
-/** The one endpoint of the organization. */
+/** The only endpoint of the organization. */
 export async function onlyEndpoint({ store, id }: Tenant): Promise<WebhookEndpoint> {
   const [endpoint, ...others] = await store.endpoints.list(id)
   if (!endpoint || others.length > 0) throw new Error('There is not just one endpoint')
   return endpoint
 }
 
-/** A new endpoint as it is listed. */
+/** A new endpoint as `endpoints.list` shows the endpoint. */
 export function shown({ sealedSecret: _, sealedHeaders: __, ...record }: EndpointRecord): WebhookEndpoint {
   return {
     ...record,

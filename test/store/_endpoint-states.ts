@@ -21,7 +21,7 @@ import { callAtOnce, ids } from './_tenant.ts'
 export function testStates(harness: StoreHarness): void {
   const all: readonly EndpointState[] = ['enabled', 'paused', 'disabled']
 
-  test('endpoints.setState() moves an endpoint that is in one of the given states, and no other', async (t) => {
+  test('endpoints.setState() moves an endpoint that is in a given state, and no other endpoint', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { store, id: organizationId } = tenant
     for (const present of all) {
@@ -73,7 +73,7 @@ export function testStates(harness: StoreHarness): void {
     }
   })
 
-  test('endpoints.setState() made ten times at once, in two processes, gives everybody the endpoint in its new state', async (t) => {
+  test('endpoints.setState() made ten times at once, in two processes, gives every caller the endpoint in its new state', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
     const pause = ({ endpoints }: BusinessApiStore) =>
@@ -87,7 +87,7 @@ export function testStates(harness: StoreHarness): void {
     for (const endpoint of await callAtOnce(tenant, pause)) assert.equal(endpoint?.state, 'paused')
   })
 
-  test('endpoints.setState() forgets the failures of an endpoint when it enables it, and not before', async (t) => {
+  test('endpoints.setState() forgets the failures of an endpoint only when enabling the endpoint', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { store, id: organizationId } = tenant
     const { id } = await tenant.insertEndpoint()
@@ -140,7 +140,7 @@ export function testStates(harness: StoreHarness): void {
 }
 
 export function testRemove(harness: StoreHarness): void {
-  test('endpoints.remove() makes an endpoint as absent as one that never was', async (t) => {
+  test('endpoints.remove() makes an endpoint as absent as an unknown endpoint', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { endpoints } = tenant.store
     const endpoint = await tenant.insertEndpoint()
@@ -193,7 +193,7 @@ export function testRemove(harness: StoreHarness): void {
     assert.deepEqual(await endpoints.list(tenant.id), [], 'the same id again changes nothing')
   })
 
-  test('endpoints.remove() keeps the delivery log, and skips what was waiting', async (t) => {
+  test('endpoints.remove() keeps the delivery log, and skips waiting deliveries', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
     await tenant.publish()
@@ -209,7 +209,7 @@ export function testRemove(harness: StoreHarness): void {
     assert.deepEqual(rest, [delivered])
   })
 
-  test('an attempt in flight when its endpoint is removed is still recorded, and the endpoint is told of no more', async (t) => {
+  test('an attempt in flight when its endpoint is removed is still recorded, and the endpoint gets no more', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
     await tenant.publish()

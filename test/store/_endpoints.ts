@@ -17,7 +17,7 @@ import { testRemove, testStates } from './_endpoint-states.ts'
 import { entriesOf } from './_settings-changes.ts'
 import { callAtOnce, ids, newEndpoint } from './_tenant.ts'
 
-/** What is kept of endpoints, and what becomes of them. */
+/** The stored fields of endpoints, and their changes. */
 export function testEndpoints(harness: StoreHarness): void {
   testList(harness)
   testTarget(harness)
@@ -27,7 +27,7 @@ export function testEndpoints(harness: StoreHarness): void {
 }
 
 function testList(harness: StoreHarness): void {
-  test('endpoints.list() gives every endpoint newest first, each field as it was inserted, and nothing secret', async (t) => {
+  test('endpoints.list() gives every endpoint newest first, each field as inserted, and nothing secret', async (t) => {
     const tenant = await createPublisher(harness, t)
     const plain = newEndpoint({ createdAt: '2019-01-01T00:00:00.000Z' })
     const odd = newEndpoint({
@@ -98,7 +98,7 @@ function byIdBackwards(one: WebhookEndpoint, other: WebhookEndpoint): number {
 }
 
 function testTarget(harness: StoreHarness): void {
-  test('endpoints.getTarget() gives what an endpoint is sent to with, in whatever state it is', async (t) => {
+  test('endpoints.getTarget() gives URL, secrets and headers of an endpoint in every state', async (t) => {
     const tenant = await createPublisher(harness, t)
     const types = ['support.ticket_created', 'client.created'] as const
     const { id, url, headerNames, sealedHeaders, sealedSecret } = await tenant.insertEndpoint({
@@ -129,7 +129,7 @@ function sealedHeaders(name: string): Pick<EndpointRecord, 'headerNames' | 'seal
 }
 
 function testUpdate(harness: StoreHarness): void {
-  test('endpoints.update() changes what is given, nothing else, and gives the endpoint as it is then', async (t) => {
+  test('endpoints.update() changes the given fields only, and returns the endpoint after the change', async (t) => {
     const tenant = await createPublisher(harness, t)
     const other = await tenant.insertEndpoint()
     const endpoint = await tenant.insertEndpoint({ description: 'Shop', ...sealedHeaders('one') })
@@ -155,7 +155,7 @@ function testUpdate(harness: StoreHarness): void {
     assert.equal(target?.sealedHeaders, 'sealed two')
   })
 
-  test('endpoints.update() of headers that are others by now changes nothing, says so and leaves no entry', async (t) => {
+  test('endpoints.update() of headers that were changed meanwhile changes nothing, reports the conflict and leaves no entry', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint(sealedHeaders('one'))
     const update = (replaces: string | null, name: string, entry = newEntry({ subjectId: id })) => {
@@ -178,7 +178,7 @@ function testUpdate(harness: StoreHarness): void {
     assert.equal((await onlyEndpoint(tenant)).description, 'three')
   })
 
-  test('endpoints.update() of the same headers ten times at once, in two processes, changes them once', async (t) => {
+  test('endpoints.update() of the same headers ten times at once, in two processes, changes the headers once', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id: endpointId } = await tenant.insertEndpoint()
     let count = 0

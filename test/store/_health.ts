@@ -19,14 +19,14 @@ import {
 } from './_delivering.ts'
 import type { Tenant } from './_tenant.ts'
 
-/** How endpoints do by the attempts that are recorded, and when they are disabled. */
+/** The health of endpoints by recorded attempts, and when an endpoint is disabled. */
 export function testHealth(harness: StoreHarness): void {
   testCounters(harness)
   testFailing(harness)
   testGone(harness)
 }
 
-/** Publishes an event and records an attempt of its delivery. */
+/** Publishes an event and records an attempt of the delivery. */
 async function attemptOnce(
   tenant: Tenant,
   resultOf: (delivery: Claimed) => AttemptResult,
@@ -40,7 +40,7 @@ const fails = (delivery: Claimed) => lastFailure(delivery)
 const succeeds = (delivery: Claimed) => success(delivery)
 
 function testCounters(harness: StoreHarness): void {
-  test('writeResults() tells how each endpoint stands of which an attempt failed, and of no other', async (t) => {
+  test('writeResults() reports the health of each endpoint with a failed attempt, and of no other endpoint', async (t) => {
     const tenant = await createPublisher(harness, t)
     const failing = await tenant.insertEndpoint()
     await tenant.insertEndpoint()
@@ -77,7 +77,7 @@ function testCounters(harness: StoreHarness): void {
     )
   })
 
-  test('failures are counted from the first since the last success, whatever becomes of the deliveries', async (t) => {
+  test('failures are counted from the first since the last success, in every state of the deliveries', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await attemptOnce(tenant, fails)
@@ -93,12 +93,12 @@ function testCounters(harness: StoreHarness): void {
     assert.equal((await onlyEndpoint(tenant)).failures, 1)
   })
 
-  test('within one call attempts count in the order in which they ended', async (t) => {
+  test('within a call, attempts count in the order of their ends', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await attemptOnce(tenant, fails)
     const cases = [
-      // Milliseconds ago of failures and of a success, and what is left of them.
+      // Failures and a success, in milliseconds ago, and the counts that remain.
       { failed: [50, 40, 30], succeeded: 20, failures: 0 },
       { failed: [50, 30, 20], succeeded: 40, failures: 2 },
       { failed: [30, 20, 10], succeeded: 40, failures: 3 },
@@ -118,7 +118,7 @@ function testCounters(harness: StoreHarness): void {
 function testFailing(harness: StoreHarness): void {
   const HOUR_MS = 3_600_000
 
-  test('an endpoint is disabled as failing once it has failed so often and for so long, not before both', async (t) => {
+  test('an endpoint is disabled as failing only after enough failures and enough time', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const limit = { failures: 3, failingMs: HOUR_MS }
@@ -156,7 +156,7 @@ function testFailing(harness: StoreHarness): void {
     assert.deepEqual([health?.state, health?.failures], ['enabled', 2])
   })
 
-  test('an endpoint is newly disabled once, and what waits for it is skipped', async (t) => {
+  test('an endpoint is newly disabled once, and its waiting deliveries are skipped', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     for (let event = 0; event < 4; event++) await tenant.publish()
@@ -187,7 +187,7 @@ function testFailing(harness: StoreHarness): void {
     assert.deepEqual([health?.state, health?.isNewlyDisabled], ['disabled', true])
   })
 
-  test('an endpoint that is enabled again may fail as often as one that never failed', async (t) => {
+  test('an endpoint that is enabled again may fail as often as a new endpoint', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
     const limit = { failures: 2, failingMs: 0 }
@@ -208,7 +208,7 @@ function testFailing(harness: StoreHarness): void {
 function testGone(harness: StoreHarness): void {
   const gone = (delivery: Claimed) => lastFailure(delivery, { isGone: true, reason: 'gone', status: 410 })
 
-  test('an endpoint that asks for no more is disabled at once as gone, whatever the limits', async (t) => {
+  test('an endpoint that asks for no more is disabled at once as gone, under any limits', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await attemptOnce(tenant, succeeds)
@@ -219,7 +219,7 @@ function testGone(harness: StoreHarness): void {
     assert.deepEqual([delivery?.state, delivery?.reason], ['dead_lettered', 'gone'])
   })
 
-  test('an endpoint that is disabled already keeps the reason for it', async (t) => {
+  test('an endpoint that is disabled already keeps the first reason', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
     await tenant.publish()

@@ -54,14 +54,14 @@ function testEntries(harness: StoreHarness): void {
     assert.deepEqual(outcome, { outcome: 'created' }, `${idempotency.operation} ${idempotency.key}`)
   }
 
-  test('an idempotency key is another one for another operation', async () => {
+  test('the same idempotency key is independent in another operation', async () => {
     const tenant = await createTenant(harness)
     const first = claim()
     await expectCreated(tenant, first)
     await expectCreated(tenant, { ...first, operation: 'POST /api/v1/leads', fingerprint: OTHER_FINGERPRINT })
   })
 
-  test('an idempotency key is another one in another organization', async () => {
+  test('the same idempotency key is independent in another organization', async () => {
     const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
     const first = claim()
     await expectCreated(ours, first)
@@ -75,7 +75,7 @@ function testEntries(harness: StoreHarness): void {
     for (const key of ['a', 'A', 'a,b', 'b,a', "'a", '"a"', 'a\\', '%61', '{"a":1}', '~'.repeat(200)]) {
       await expectCreated(tenant, claim({ key }))
     }
-    // Pairs that are one text when they are put together carelessly.
+    // Pairs that make the same text when concatenated carelessly.
     for (const [operation, key] of [
       ['x', 'yz'],
       ['xy', 'z'],
@@ -146,7 +146,7 @@ function testLeads(harness: StoreHarness): void {
     assert.equal((await tenant.events()).length, 1)
   })
 
-  test('a live entry is judged before the business: replay and mismatch do not ask whether it exists', async () => {
+  test('a live entry is judged before the business: replay and mismatch do not look for the business', async () => {
     const tenant = await createTenant(harness)
     const first = claim()
     await createLead(tenant, await tenant.insertBusiness(), first)

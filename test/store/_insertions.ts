@@ -18,7 +18,7 @@ import {
   type Tenant,
 } from './_tenant.ts'
 
-/** What an insertion of a key or an endpoint says about what it has done, and the bounds per organization. */
+/** The outcome that an insertion of a key or an endpoint reports, and the bounds per organization. */
 export function testInsertions(harness: StoreHarness): void {
   for (const kind of [keys, endpoints]) {
     testOutcomes(harness, kind)
@@ -28,7 +28,7 @@ export function testInsertions(harness: StoreHarness): void {
   testCountedEndpoints(harness)
 }
 
-/** One of the two kinds of records: each test has an organization with one record of the kind. */
+/** A kind of record: each test has an organization with one record of the kind. */
 interface Kind {
   readonly name: string
   /** A new record, of an id if that is given. */
@@ -80,7 +80,7 @@ async function setUp(harness: StoreHarness, t: TestContext): Promise<Tenant> {
 }
 
 function testOutcomes(harness: StoreHarness, { name, make, list }: Kind): void {
-  test(`${name} says that it has inserted, with the record, also when it is sent again after a lost answer`, async (t) => {
+  test(`${name} reports the insertion with the record, also when sent again after a lost answer`, async (t) => {
     const tenant = await setUp(harness, t)
     const record = make()
     const entry = newEntry()
@@ -92,7 +92,7 @@ function testOutcomes(harness: StoreHarness, { name, make, list }: Kind): void {
     assert.equal((await entriesOf(tenant, entry.subjectId)).filter(({ id }) => id === entry.id).length, 1)
   })
 
-  test(`${name} of an id that belongs to another record gives that one, changes nothing and leaves no entry`, async (t) => {
+  test(`${name} of a used id returns the record of that id, changes nothing and leaves no entry`, async (t) => {
     const tenant = await setUp(harness, t)
     const first = make()
     const inserted = await first.insert(tenant.store, tenant.id, 10)
@@ -103,7 +103,7 @@ function testOutcomes(harness: StoreHarness, { name, make, list }: Kind): void {
     assert.deepEqual([await list(tenant.store, tenant.id), await entriesOf(tenant)], before)
   })
 
-  test(`${name} of ten records with one id at once, in two processes, inserts one and says so to its maker only`, async (t) => {
+  test(`${name} of ten records with one id at once, in two processes, inserts one and reports the insertion to its maker only`, async (t) => {
     const tenant = await setUp(harness, t)
     const { id } = make()
     const outcomes = await callAtOnce(tenant, (store) => make(id).insert(store, tenant.id, 100))
@@ -113,7 +113,7 @@ function testOutcomes(harness: StoreHarness, { name, make, list }: Kind): void {
     for (const outcome of outcomes) assert.deepEqual('item' in outcome && outcome.item, item)
   })
 
-  test(`${name} of an id of another organization is none of that one's`, async (t) => {
+  test(`${name} of an id that another organization uses inserts a new record`, async (t) => {
     const [ours, theirs] = [await setUp(harness, t), await setUp(harness, t)]
     const { id } = make()
     const outcomes = [
@@ -128,7 +128,7 @@ function testOutcomes(harness: StoreHarness, { name, make, list }: Kind): void {
 }
 
 function testLimits(harness: StoreHarness, { name, make, list }: Kind): void {
-  test(`${name} inserts up to the limit and no further, and what is over a lower limit stays`, async (t) => {
+  test(`${name} inserts up to the limit and no further, and keeps records beyond a lowered limit`, async (t) => {
     const tenant = await setUp(harness, t)
     const [second, third] = [make(), make()]
     const entry = newEntry()
@@ -165,7 +165,7 @@ function testCountedKeys(harness: StoreHarness): void {
     return (await keys.make().insert(store, id, limit)).outcome === 'inserted'
   }
 
-  test('apiKeys.insert() counts keys in force: neither revoked nor expired ones', async () => {
+  test('apiKeys.insert() counts keys in force: neither revoked nor expired keys', async () => {
     const tenant = await createTenant(harness)
     const { id: organizationId, store, key } = tenant
     const inAnHour = new Date((await storeTime(tenant)) + 3_600_000).toISOString()
@@ -187,7 +187,7 @@ function testCountedKeys(harness: StoreHarness): void {
     entry = newEntry(),
   ) => store.apiKeys.rotate({ organizationId, keyId, successor, entry, ...changes })
 
-  test('apiKeys.rotate() with an overlap is refused at its limit and changes nothing; without one it adds no key', async () => {
+  test('apiKeys.rotate() with an overlap is refused at its limit and changes nothing; without an overlap no key is added', async () => {
     const tenant = await createTenant(harness)
     const { key, store, id } = tenant
     const before = [await store.apiKeys.list(id), await entriesOf(tenant)]
@@ -216,7 +216,7 @@ function testCountedKeys(harness: StoreHarness): void {
     assert.equal(outcomes.filter((outcome) => outcome?.outcome === 'limit_reached').length, 15)
   })
 
-  test('apiKeys.rotate() to an id that another key has gives that one, and the key to be rotated stays as it is', async () => {
+  test('apiKeys.rotate() to a used id returns the key of that id, and leaves the rotated key unchanged', async () => {
     const tenant = await createTenant(harness)
     const { id, store, key } = tenant
     const other = await tenant.insertKey()
@@ -228,7 +228,7 @@ function testCountedKeys(harness: StoreHarness): void {
     assert.equal((await store.apiKeys.admit(requestOf(key))).outcome, 'admitted')
   })
 
-  test('apiKeys.rotate() ten times at once to one id, in two processes, rotates once and says so to one caller only', async () => {
+  test('apiKeys.rotate() ten times at once to one id, in two processes, rotates once and reports the rotation to one caller only', async () => {
     const tenant = await createTenant(harness)
     const { id } = newSuccessor()
     const outcomes = await callAtOnce(tenant, (store) =>
@@ -241,7 +241,7 @@ function testCountedKeys(harness: StoreHarness): void {
 }
 
 function testCountedEndpoints(harness: StoreHarness): void {
-  test('endpoints.insert() counts paused and disabled endpoints, and no removed one, whose id stays taken', async (t) => {
+  test('endpoints.insert() counts paused and disabled endpoints, but no removed endpoint, whose id stays taken', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id: organizationId, store } = tenant
     const [paused, disabled] = [await tenant.insertEndpoint(), await tenant.insertEndpoint()]

@@ -8,7 +8,7 @@ import { claim, createTenant, events, ids, newKey, requestOf, type Tenant } from
 
 const LIMITS = { key: { perSecond: 0.01, burst: 2 }, organization: { perSecond: 0.01, burst: 2 } }
 
-/** An id of another organization is as absent as an unknown one, and nothing of one reaches the other. */
+/** An id of another organization is as absent as an unknown id, and no data passes between organizations. */
 export function testIsolation(harness: StoreHarness): void {
   for (const kind of Object.values(kinds)) testSameIds(harness, kind)
   testIds(harness)
@@ -19,7 +19,7 @@ async function createTwo(harness: StoreHarness): Promise<readonly [Tenant, Tenan
   return [await createTenant(harness), await createTenant(harness)]
 }
 
-/** What an organization can see of itself. */
+/** Everything that an organization can read. */
 async function stateOf(tenant: Tenant): Promise<object> {
   const lists = Object.values(kinds).map((kind) => itemsOf(kind, tenant))
   return {
@@ -30,7 +30,7 @@ async function stateOf(tenant: Tenant): Promise<object> {
 }
 
 function testSameIds(harness: StoreHarness, kind: Kind): void {
-  test(`two organizations can have the same ${kind.name}, event and idempotency key and do not see each other's`, async () => {
+  test(`two organizations can have the same ${kind.name}, event and idempotency key, and neither sees the other's`, async () => {
     const [ours, theirs] = await createTwo(harness)
     const [item, unshared] = kind.examples
     assert.ok(item && unshared)
@@ -48,7 +48,7 @@ function testSameIds(harness: StoreHarness, kind: Kind): void {
 }
 
 function testIds(harness: StoreHarness): void {
-  test('leads.create() answers the same for a business of another organization and an unknown one', async () => {
+  test('leads.create() answers the same for a business of another organization and for an unknown business', async () => {
     const [ours, theirs] = await createTwo(harness)
     const foreign = await theirs.insertBusiness()
     const before = [await stateOf(ours), await stateOf(theirs)]
@@ -88,7 +88,7 @@ function testIds(harness: StoreHarness): void {
     assert.equal((await theirs.store.apiKeys.admit(requestOf(theirs.key))).outcome, 'admitted')
   })
 
-  test('apiKeys.markUsed() answers the same for a key of another organization and an unknown one', async () => {
+  test('apiKeys.markUsed() answers the same for a key of another organization and for an unknown key', async () => {
     const [ours, theirs] = await createTwo(harness)
     const before = await stateOf(theirs)
     const foreign = await ours.store.apiKeys.markUsed(ours.id, theirs.key.id)
@@ -96,7 +96,7 @@ function testIds(harness: StoreHarness): void {
     assert.deepEqual(await stateOf(theirs), before)
   })
 
-  test('apiKeys.insert() of an id that a key of another organization has makes a key of its own', async () => {
+  test('apiKeys.insert() of an id that another organization uses makes a new key', async () => {
     const [ours, theirs] = await createTwo(harness)
     const before = await stateOf(theirs)
     const key = newKey({ id: theirs.key.id })

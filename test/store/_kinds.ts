@@ -11,9 +11,9 @@ import type { Creation, CreationOutcome, KeyReservation, NumberedOutcome } from 
 import type { EventRecord } from '../../lib/writes/event-envelope.ts'
 import { ids, type Tenant } from './_tenant.ts'
 
-// The five kinds of records behind one face, so that what they have in common is tested on each of them.
+// The five kinds of records behind a common interface, so that the common rules are tested on each kind.
 
-/** One of the five resources. */
+/** A resource. */
 export interface Kind {
   readonly name: string
   readonly scope: Scope
@@ -24,12 +24,12 @@ export interface Kind {
     request: AdmissionRequest,
     limit: number,
   ): Promise<AdmittedPage<unknown>>
-  /** Creates a record; gives its item, and the same creation to be sent again. */
+  /** Creates a record; returns the item, and the same creation to be sent again. */
   create(tenant: Tenant, attempt?: Attempt): Promise<Attempted>
 }
 
 export interface Attempt {
-  /** Default a plain one with a new id. */
+  /** Default a plain record with a new id. */
   readonly item?: { readonly id: string }
   /** Default none. */
   readonly events?: readonly EventRecord[]
@@ -59,7 +59,9 @@ interface KindOf<Item extends { id: string }, NewRecord> {
   slice(store: BusinessApiStore): Slice<Item, NewRecord>
   /** The record of an item. */
   toRecord(item: Item, tenant: Tenant): Promise<NewRecord> | NewRecord
-  /** At least one; a plain record is the first one with another id, and with what else must be its own. */
+  /**
+   * At least one record. A plain record is the first record with another id, and with other values where values must be unique.
+   */
   readonly examples: readonly [Item, ...Item[]]
   plain(example: Item, id: string): Item
 }
@@ -85,7 +87,7 @@ function kind<Item extends { id: string }, NewRecord>(of: KindOf<Item, NewRecord
   }
 }
 
-/** What the kinds have in common: the numbers have tests of their own. */
+/** The common fields of the kinds; numbers have separate tests. */
 function withoutNumber(outcome: Outcome | NumberedOutcome): Outcome {
   return outcome.outcome === 'created' ? { outcome: 'created' } : outcome
 }
@@ -111,7 +113,7 @@ const TIMES = [
   '2000-01-01T00:00:00.001Z',
 ] as const
 
-/** Makes one item of each set of values. */
+/** Makes an item of each set of values. */
 function examplesOf<Item>(
   make: (text: string, number: number, time: string, index: number) => Item,
 ): readonly [Item, ...Item[]] {

@@ -18,14 +18,14 @@ import {
 } from './_delivering.ts'
 import { ids } from './_tenant.ts'
 
-/** For how long a claim is in force, and what a write under one that is not is worth. */
+/** The duration of a claim, and writes under a claim that is no longer in force. */
 export function testLeases(harness: StoreHarness): void {
   testEnds(harness)
   testFences(harness)
 }
 
 function testEnds(harness: StoreHarness): void {
-  test('a delivery whose lease has ended is given to the next worker, and not before', async (t) => {
+  test('the next worker gets a delivery after the end of the lease, and not before', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const event = await tenant.publish()
@@ -40,7 +40,7 @@ function testEnds(harness: StoreHarness): void {
     )
   })
 
-  test('an attempt whose lease has ended is logged as interrupted, from its claim to the end of the lease', async (t) => {
+  test('an attempt with an expired lease is logged as interrupted, from the claim to the end of the lease', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await tenant.publish()
@@ -101,7 +101,7 @@ function testEnds(harness: StoreHarness): void {
     )
   })
 
-  test('the last attempt is the one that the claim of then says, after failures too', async (t) => {
+  test('the maximum of attempts of the interrupted claim decides, after failures too', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await tenant.publish()
@@ -132,7 +132,7 @@ function testEnds(harness: StoreHarness): void {
 }
 
 function testFences(harness: StoreHarness): void {
-  test('a result whose claim is not in force any more is dropped whole, and nothing is logged', async (t) => {
+  test('a result of a claim that is no longer in force is dropped whole, and nothing is logged', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await tenant.publish()
@@ -173,7 +173,7 @@ function testFences(harness: StoreHarness): void {
     assert.deepEqual(await onlyDelivery(tenant), delivered)
   })
 
-  test('only a claim’s own token ends it', async (t) => {
+  test('only a claim’s own token ends the claim', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await tenant.publish()
@@ -188,7 +188,7 @@ function testFences(harness: StoreHarness): void {
     assert.equal((await onlyDelivery(tenant)).state, 'delivered')
   })
 
-  test('a pending delivery has no claim to be ended, whatever the token', async (t) => {
+  test('a pending delivery has no claim that any token could end', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await tenant.publish()

@@ -9,7 +9,7 @@ const ONE_TOKEN = {
   organization: { perSecond: 0.01, burst: 10 },
 }
 
-/** What every list does. */
+/** The common rules of every list. */
 export function testLists(harness: StoreHarness): void {
   for (const kind of Object.values(kinds)) testList(harness, kind)
 }
@@ -17,13 +17,13 @@ export function testLists(harness: StoreHarness): void {
 function testList(harness: StoreHarness, kind: Kind): void {
   const list = `${kind.name}.list()`
 
-  test(`${list} gives an empty page, not null, to an organization that has none`, async () => {
+  test(`${list} gives an empty page, not null, to an organization without records`, async () => {
     const tenant = await createTenant(harness)
     const { page } = await kind.admitAndList(tenant.store, requestOf(tenant.key, { scope: kind.scope }), 50)
     assert.equal(String(page), '[]')
   })
 
-  test(`${list} gives the newest id first, in whatever order they were written`, async () => {
+  test(`${list} gives the newest id first, in any order of writing`, async () => {
     const tenant = await createTenant(harness)
     const items = kind.examples.toReversed()
     for (const item of [...items.slice(3), ...items.slice(0, 3)]) await kind.create(tenant, { item })
@@ -48,13 +48,13 @@ function testList(harness: StoreHarness, kind: Kind): void {
     assert.deepEqual(await idsOf(kind, few, 200), [id])
   })
 
-  test(`${list} shows every field as it was created, and no other`, async () => {
+  test(`${list} shows every field as created, and no other field`, async () => {
     const tenant = await createTenant(harness)
     for (const item of kind.examples) await kind.create(tenant, { item })
     assert.deepEqual(await itemsOf(kind, tenant), kind.examples.toReversed())
   })
 
-  test(`${list} shows what another store has just written`, async () => {
+  test(`${list} shows a record that another store has just written`, async () => {
     const tenant = await createTenant(harness)
     const { id } = await kind.create(tenant, { store: tenant.secondStore })
     assert.deepEqual(await idsOf(kind, tenant), [id])

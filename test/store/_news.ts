@@ -18,14 +18,14 @@ import {
 } from './_delivering.ts'
 import type { Tenant } from './_tenant.ts'
 
-/** What a store says is news, so that a host hears of it once, whichever process has it. */
+/** The store reports a new failure once over all processes, so that a host gets a single notice. */
 export function testNews(harness: StoreHarness): void {
   testFailing(harness)
   testLostAnswers(harness)
   testDeadLetters(harness)
 }
 
-/** Half of it has failed with the second failure. */
+/** The second failure is half of the limit. */
 const LIMIT: FailureLimit = { failures: 4, failingMs: 3_600_000 }
 
 function attempt(
@@ -36,13 +36,13 @@ function attempt(
   return (inSecond ? secondStore : store).deliveries.writeResults(results, limit)
 }
 
-/** Publishes an event and claims its delivery. */
+/** Publishes an event and claims the delivery. */
 async function next(tenant: Tenant): Promise<Claimed> {
   await tenant.publish()
   return claimOne(tenant)
 }
 
-/** Of each endpoint, what is news. */
+/** The new reports by endpoint. */
 function newsOf({ endpoints }: ResultReport): readonly (string | null)[] {
   return endpoints.map(({ isNewlyFailing, isNewlyDisabled }) => {
     if (isNewlyFailing && isNewlyDisabled) return 'both'
@@ -51,7 +51,7 @@ function newsOf({ endpoints }: ResultReport): readonly (string | null)[] {
 }
 
 function testFailing(harness: StoreHarness): void {
-  test('an endpoint is newly failing once, with half of the failures that disable it, in whichever process', async (t) => {
+  test('an endpoint is newly failing once, with half of the failures that disable it, in any process', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const news = []
@@ -62,12 +62,12 @@ function testFailing(harness: StoreHarness): void {
     assert.deepEqual(news, [null, 'failing', null, null])
   })
 
-  test('an endpoint whose failures two processes record at once is newly failing to one of them', async (t) => {
+  test('an endpoint whose failures two processes record at once is newly failing to one process', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await publishMany(tenant, 12)
     const { deliveries } = await claim(tenant)
-    // An endpoint's row that another process holds is passed over, so some of these do not count.
+    // A row of an endpoint that another process holds is skipped, so not every failure here counts.
     const reports = await Promise.all(
       deliveries.map((delivery, index) =>
         attempt(tenant, [lastFailure(delivery)], { inSecond: index % 2 === 0 }),
@@ -79,7 +79,7 @@ function testFailing(harness: StoreHarness): void {
     assert.deepEqual(news, ['failing'])
   })
 
-  test('a success, or an administrator who enables it, lets an endpoint be newly failing again', async (t) => {
+  test('after a success, or after being enabled, an endpoint can be newly failing again', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
     const failTwice = async (): Promise<readonly (string | null)[]> => {
@@ -106,7 +106,7 @@ function testFailing(harness: StoreHarness): void {
     assert.deepEqual(await failTwice(), [null, 'failing'])
   })
 
-  test('within one call a success begins anew: what failed after it can make the endpoint newly failing again', async (t) => {
+  test('within a call a success begins anew: later failures can make the endpoint newly failing again', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await publishMany(tenant, 5)
@@ -121,7 +121,7 @@ function testFailing(harness: StoreHarness): void {
     assert.deepEqual(newsOf(await attempt(tenant, results)), ['failing'])
   })
 
-  test('results that disable an endpoint do not also make it newly failing, and say why it is disabled', async (t) => {
+  test('results that disable an endpoint do not also make it newly failing, and give the reason', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const limit = { failures: 1, failingMs: 0 }
@@ -130,7 +130,7 @@ function testFailing(harness: StoreHarness): void {
     assert.equal(report.endpoints[0]?.disabledReason, 'failing')
   })
 
-  test('what fails of an endpoint that is disabled already is no news', async (t) => {
+  test('failures of an endpoint that is disabled already are not reported', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
     await publishMany(tenant, 3)
@@ -154,7 +154,7 @@ function testFailing(harness: StoreHarness): void {
 function testLostAnswers(harness: StoreHarness): void {
   const gone = (delivery: Claimed) => lastFailure(delivery, { isGone: true, reason: 'gone', status: 410 })
 
-  test('the same results again say again what they have brought about, together with others too', async (t) => {
+  test('the same results sent again report the same consequences, also together with other results', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
     await publishMany(tenant, 3)
@@ -190,7 +190,7 @@ function testLostAnswers(harness: StoreHarness): void {
     assert.deepEqual(await attempt(tenant, results, { inSecond: true }), lost)
   })
 
-  test('what an administrator has changed since is not said again', async (t) => {
+  test('a consequence that an administrator has undone since is not reported again', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
     const results = [gone(await next(tenant))]
@@ -215,7 +215,7 @@ function testLostAnswers(harness: StoreHarness): void {
     assert.deepEqual(newsOf(await attempt(tenant, results)), [])
   })
 
-  test('a result that comes too late says nothing of what others have brought about', async (t) => {
+  test('a late result does not report the consequences of other results', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const late = await next(tenant)
@@ -230,7 +230,7 @@ function testLostAnswers(harness: StoreHarness): void {
 }
 
 function testDeadLetters(harness: StoreHarness): void {
-  test('writeResults() tells what it has dead-lettered, and of nothing else', async (t) => {
+  test('writeResults() reports exactly the deliveries that the call has dead-lettered', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id: endpointId } = await tenant.insertEndpoint()
     const event = await tenant.publish({ type: 'project.completed' })
@@ -245,7 +245,7 @@ function testDeadLetters(harness: StoreHarness): void {
     assert.deepEqual(deadLetters, [{ ...expected, type: 'project.completed', reason: 'timeout' }])
   })
 
-  test('the claim that ends the lease of a last attempt tells of the dead letter, no other one does', async (t) => {
+  test('only the claim that ends the lease of a last attempt reports the dead letter', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id: endpointId } = await tenant.insertEndpoint()
     const event = await tenant.publish({ type: 'project.completed' })

@@ -9,7 +9,7 @@ import type { StoreHarness } from './_contract.ts'
 import { createPublisher, storeTime } from './_delivering.ts'
 import { ids, type Tenant } from './_tenant.ts'
 
-/** What will soon expire is given once. */
+/** Expiries that come soon are given once. */
 export function testNotices(harness: StoreHarness): void {
   testSecrets(harness)
   testApiKeys(harness)
@@ -18,7 +18,7 @@ export function testNotices(harness: StoreHarness): void {
 
 const HOUR_MS = 3_600_000
 
-/** What of an organization is given; what is left of others is given away before. */
+/** The expiries of an organization; the expiries of other tests are claimed first. */
 async function claimExpiring(
   tenant: Tenant,
   changes: Partial<ExpiryRequest> = {},
@@ -49,7 +49,7 @@ async function rotate(tenant: Tenant, overlapMs: number, endpointId?: string): P
   return id
 }
 
-/** A key that is in force for so long; gives its id. */
+/** Makes a key that is in force for so long; returns the id. */
 async function expire(tenant: Tenant, ms: number, name = 'Website'): Promise<string> {
   return (await tenant.insertKey({ name, expiresAt: toTimestamp((await storeTime(tenant)) + ms) })).id
 }
@@ -59,7 +59,7 @@ function idOf(notice: ExpiryNotice): string {
 }
 
 function testSecrets(harness: StoreHarness): void {
-  test('claimExpiring() gives a secret that signs for less than the time asked for, once, to one process', async (t) => {
+  test('claimExpiring() gives a secret that ends within the time asked for, once, to one process', async (t) => {
     const tenant = await createExpecting(harness, t)
     const endpointId = await rotate(tenant, 2 * HOUR_MS)
     assert.deepEqual(await claimExpiring(tenant), [], 'there is time')
@@ -82,7 +82,7 @@ function testSecrets(harness: StoreHarness): void {
     assert.deepEqual((await claimExpiring(tenant)).map(idOf), [endpointId])
   })
 
-  test('claimExpiring() gives no secret that does not sign any more, that has no end, or of a removed endpoint', async (t) => {
+  test('claimExpiring() gives no secret that no longer signs, that has no end, or that belongs to a removed endpoint', async (t) => {
     const tenant = await createExpecting(harness, t)
     await tenant.insertEndpoint()
     await rotate(tenant, 0)
@@ -95,7 +95,7 @@ function testSecrets(harness: StoreHarness): void {
 }
 
 function testApiKeys(harness: StoreHarness): void {
-  test('claimExpiring() gives a key that is in force for less than the time asked for, once, to one process', async (t) => {
+  test('claimExpiring() gives a key that ends within the time asked for, once, to one process', async (t) => {
     const tenant = await createExpecting(harness, t)
     const keyId = await expire(tenant, 2 * HOUR_MS, 'Website "é"')
     assert.deepEqual(await claimExpiring(tenant), [], 'there is time')
@@ -122,7 +122,7 @@ function testApiKeys(harness: StoreHarness): void {
 }
 
 function testRequests(harness: StoreHarness): void {
-  test('claimExpiring() gives of each kind what ends first, at most so much, and the rest when it is asked again', async (t) => {
+  test('claimExpiring() gives the first ends of each kind, up to the limit, and the rest at the next call', async (t) => {
     const tenant = await createExpecting(harness, t)
     const keys = []
     for (const minutes of [30, 10, 20]) keys.push(await expire(tenant, minutes * 60_000))
@@ -133,7 +133,7 @@ function testRequests(harness: StoreHarness): void {
     assert.deepEqual((await claimExpiring(tenant, { limit: 2 })).map(idOf), [third])
   })
 
-  test('claimExpiring() gives none of a kind that is not asked for, and lets it be news', async (t) => {
+  test('claimExpiring() gives no kind that is not asked for, and leaves its notices for later', async (t) => {
     const tenant = await createExpecting(harness, t)
     const [keyId, endpointId] = [await expire(tenant, 60_000), await rotate(tenant, 60_000)]
     assert.deepEqual(await claimExpiring(tenant, { secretsWithinMs: null, apiKeysWithinMs: null }), [])
@@ -141,7 +141,7 @@ function testRequests(harness: StoreHarness): void {
     assert.deepEqual((await claimExpiring(tenant, { apiKeysWithinMs: null })).map(idOf), [endpointId])
   })
 
-  test('claimExpiring() under the same token gives again what it gave, first of all, and then more', async (t) => {
+  test('claimExpiring() under the same token gives the same again, first of all, and then more', async (t) => {
     const tenant = await createExpecting(harness, t)
     const [keyId, endpointId] = [await expire(tenant, 120_000), await rotate(tenant, 120_000)]
     const token = randomUUID()
@@ -158,7 +158,7 @@ function testRequests(harness: StoreHarness): void {
     assert.deepEqual(await claimExpiring(tenant), [])
   })
 
-  test('of many processes that ask at once one is given what will expire', async (t) => {
+  test('of many processes that ask at once a single process gets each expiry', async (t) => {
     const tenant = await createExpecting(harness, t)
     const expected = [
       await expire(tenant, 60_000),

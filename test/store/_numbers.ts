@@ -28,14 +28,14 @@ export function testNumbers(harness: StoreHarness): void {
 interface Numbered {
   readonly name: string
   readonly kind: typeof kinds.invoices
-  /** Prepares a creation; gives it to be sent, and sent again. */
+  /** Prepares a creation that can be sent, and sent again. */
   prepare(tenant: Tenant, number: NewNumber, changes?: Changes): Creation
 }
 
 interface Changes {
   readonly idempotency?: KeyReservation | null
   readonly events?: readonly EventRecord[]
-  /** The record breaks a rule of its table. */
+  /** The record breaks a rule of the table. */
   readonly isBroken?: boolean
 }
 
@@ -112,7 +112,7 @@ function testSeries(harness: StoreHarness, numbered: Numbered): void {
     assert.deepEqual(await numbersOf(numbered, theirs), [nth(1), nth(2)])
   })
 
-  test(`${name}.create() says the number in its events, and in the reply of its key, and keeps the rest as it is`, async () => {
+  test(`${name}.create() puts the number into its events and into the reply of its key, and changes nothing else`, async () => {
     const tenant = await createTenant(harness)
     const reply = JSON.stringify({ number: placeholder('number'), text: '"\\u0000number"' })
     const idempotency = claim({ reply })
@@ -143,7 +143,7 @@ function testUnused(harness: StoreHarness, numbered: Numbered): void {
     assert.deepEqual(await create(numbered, tenant), created(nth(2)))
   })
 
-  test(`${name}.create() under a key that has expired makes a record with a number of its own`, async () => {
+  test(`${name}.create() under a key that has expired makes a record with a new number`, async () => {
     const tenant = await createTenant(harness)
     const idempotency = claim()
     assert.deepEqual(await create(numbered, tenant, SERIES, { idempotency }), created(nth(1)))
@@ -155,7 +155,7 @@ function testUnused(harness: StoreHarness, numbered: Numbered): void {
 function testGiven(harness: StoreHarness, numbered: Numbered): void {
   const { name } = numbered
 
-  test(`${name}.create() passes over numbers that the host has given by hand`, async () => {
+  test(`${name}.create() skips numbers that the host has given by hand`, async () => {
     const tenant = await createTenant(harness)
     for (const number of [nth(2), nth(3), 'another']) {
       assert.deepEqual(await create(numbered, tenant, number), created(number))
@@ -166,7 +166,7 @@ function testGiven(harness: StoreHarness, numbered: Numbered): void {
     await assert.rejects(create(numbered, tenant, nth(4)), { code: 'already_exists' })
   })
 
-  test(`${name}.create() fills every gap that numbers by hand have left, and minds no other form of a number`, async () => {
+  test(`${name}.create() fills every gap that numbers by hand have left, and ignores other forms of numbers`, async () => {
     const tenant = await createTenant(harness)
     const { series } = SERIES
     for (const number of [
@@ -186,7 +186,7 @@ function testGiven(harness: StoreHarness, numbered: Numbered): void {
     assert.deepEqual(numbers, [nth(3), nth(5), nth(6), nth(8), nth(9)].map(created))
   })
 
-  test(`${name}.create() of a number that is taken leaves no event and no key behind; another organization may have it`, async () => {
+  test(`${name}.create() of a taken number leaves no event and no key behind; another organization may use the number`, async () => {
     const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
     await create(numbered, ours, 'A')
     const changes = { events: [eventWithNumber()], idempotency: claim() }
@@ -201,7 +201,7 @@ function testRepeats(harness: StoreHarness, numbered: Numbered): void {
   const { name } = numbered
 
   for (const how of ['with', 'without']) {
-    test(`${name}.create() ${how} a key, sent again after a lost answer, keeps its number and uses no other`, async () => {
+    test(`${name}.create() ${how} a key, sent again after a lost answer, keeps its number and uses no further number`, async () => {
       const tenant = await createTenant(harness)
       const events = [eventWithNumber()]
       const creation = numbered.prepare(tenant, SERIES, {
@@ -229,7 +229,7 @@ function testRepeats(harness: StoreHarness, numbered: Numbered): void {
 }
 
 function testReplays(harness: StoreHarness, numbered: Numbered): void {
-  test(`of 20 ${numbered.name}.create() at once under one key, in two processes, one number is used`, async () => {
+  test(`of 20 ${numbered.name}.create() at once under one key, in two processes, a single number is used`, async () => {
     const tenant = await createTenant(harness)
     const idempotency = claim({ reply: JSON.stringify({ number: placeholder('number') }) })
     const { store, secondStore } = tenant
@@ -266,7 +266,7 @@ function testRaces(harness: StoreHarness, numbered: Numbered): void {
     assert.deepEqual(told.toSorted(), expected)
   })
 
-  test(`${numbered.name}.create() of a series and of its numbers by hand at once: every record has a number of its own`, async () => {
+  test(`${numbered.name}.create() of a series and of its numbers by hand at once: every record has a different number`, async () => {
     const tenant = await createTenant(harness)
     const { store, secondStore } = tenant
     const outcomes = await Promise.allSettled(
@@ -278,7 +278,7 @@ function testRaces(harness: StoreHarness, numbered: Numbered): void {
     )
     for (const [index, outcome] of outcomes.entries()) {
       if (outcome.status === 'fulfilled') continue
-      assert.equal(index % 2, 1, 'the series finds a number that nobody has')
+      assert.equal(index % 2, 1, 'the series finds a free number')
       assert.equal(outcome.reason.code, 'already_exists')
     }
     const made = outcomes.flatMap((outcome) => {

@@ -11,7 +11,7 @@ import { createPublisher, deliveriesOf } from './_delivering.ts'
 import { itemsOf, kinds } from './_kinds.ts'
 import { createTenant, ids, type Tenant } from './_tenant.ts'
 
-/** Invoices become overdue by date: some at a time, each once. */
+/** Invoices become overdue by date: a bounded number at a time, each once. */
 export function testOverdue(harness: StoreHarness): void {
   testMarking(harness)
   testTimes(harness)
@@ -54,7 +54,7 @@ async function invoiceOf(tenant: Tenant, id: string): Promise<unknown> {
 }
 
 function testMarking(harness: StoreHarness): void {
-  test('markOverdue() marks what is issued or partially paid and due, and nothing else', async () => {
+  test('markOverdue() marks due invoices that are issued or partially paid, and no other invoices', async () => {
     const tenant = await createTenant(harness)
     const due = [
       await createInvoice(tenant, day(1)),
@@ -74,7 +74,7 @@ function testMarking(harness: StoreHarness): void {
     assert.equal((await tenant.events()).length, 2)
   })
 
-  test('markOverdue() records an event for each, with an id of its own and a delivery for each endpoint', async (t) => {
+  test('markOverdue() records an event for each, with a new id and a delivery for each endpoint', async (t) => {
     const tenant = await createPublisher(harness, t)
     const endpoint = await tenant.insertEndpoint({ types: ['invoice.overdue'] })
     const text = 'O\'Brien & "Söhne" \\ 🏺\u2028'
@@ -98,7 +98,7 @@ function testMarking(harness: StoreHarness): void {
     )
   })
 
-  test('markOverdue() marks at most so many, those due for longest first', async () => {
+  test('markOverdue() marks at most the limit, the longest due first', async () => {
     const tenant = await createTenant(harness)
     const created = []
     for (const number of [5, 2, 4, 1, 3]) created.push(await createInvoice(tenant, day(number)))
@@ -121,7 +121,7 @@ function assertEnvelope({ id, type, createdAt, body }: EventRecord): void {
 }
 
 function testTimes(harness: StoreHarness): void {
-  test('markOverdue() marks what is due before the moment that it is given, not at it', async () => {
+  test('markOverdue() marks invoices due before the given moment, not at that moment', async () => {
     const tenant = await createTenant(harness)
     const { id } = await createInvoice(tenant, AS_OF)
     assert.deepEqual(await mark(tenant), [])
@@ -129,7 +129,7 @@ function testTimes(harness: StoreHarness): void {
     assert.equal(only?.id, id)
   })
 
-  test('markOverdue() goes by the clock of the store unless it is given a moment', async () => {
+  test('markOverdue() goes by the clock of the store unless a moment is given', async () => {
     const tenant = await createTenant(harness)
     const { id } = await createInvoice(tenant, toTimestamp(Date.now() - 60_000))
     await createInvoice(tenant, '9999-12-31T23:59:59.999Z')
@@ -142,7 +142,7 @@ function testTimes(harness: StoreHarness): void {
 }
 
 function testOrganizations(harness: StoreHarness): void {
-  test('markOverdue() of one organization leaves the others alone', async () => {
+  test('markOverdue() of an organization leaves other organizations alone', async () => {
     const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
     const foreign = await createInvoice(theirs, day(1))
     assert.deepEqual(await mark(ours), [])
@@ -150,7 +150,7 @@ function testOrganizations(harness: StoreHarness): void {
     assert.deepEqual(await theirs.events(), [])
   })
 
-  test('markOverdue() of all organizations marks those of each, with the events in their own', async () => {
+  test('markOverdue() of all organizations marks the invoices of each, with the events in the same organization', async () => {
     const tenants = [await createTenant(harness), await createTenant(harness)]
     // Before anything else that the suite has written.
     const all = { organizationId: null, asOf: '1969-12-31T00:00:00.000Z' }
@@ -159,7 +159,7 @@ function testOrganizations(harness: StoreHarness): void {
       created.push(await createInvoice(tenant, `1969-01-0${index + 1}T00:00:00.000Z`))
     }
     const answers = []
-    // Under row level security each call sees its own only.
+    // Under row level security each call sees the rows of its own organization only.
     for (const tenant of tenants) answers.push(...(await mark(tenant, all)))
     const byDate = answers.toSorted((one, other) => (one.dueDate < other.dueDate ? -1 : 1))
     assert.deepEqual(byDate, created.map(marked))
@@ -172,7 +172,7 @@ function testOrganizations(harness: StoreHarness): void {
 }
 
 function testConcurrency(harness: StoreHarness): void {
-  test('of ten calls at once, in two processes, each invoice is marked by one', async () => {
+  test('of ten calls at once, in two processes, each invoice is marked once', async () => {
     const tenant = await createTenant(harness)
     const created: string[] = []
     for (let number = 1; number <= 20; number++) created.push((await createInvoice(tenant, day(number))).id)
@@ -182,7 +182,7 @@ function testConcurrency(harness: StoreHarness): void {
         mark(tenant, { limit: 7 }, index % 2 === 0 ? store : secondStore),
       ),
     )
-    // What others were changing at that moment is left to the next call.
+    // Invoices that other calls were changing at that moment are left to the next call.
     answers.push(await mark(tenant))
     assert.deepEqual(
       answers

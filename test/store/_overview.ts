@@ -9,13 +9,13 @@ import { createTenant, type Tenant } from './_tenant.ts'
 const DAY_MS = 24 * 60 * 60 * 1000
 const WEEK_MS = 7 * DAY_MS
 
-/** What needs an administrator, at a glance. */
+/** The numbers that need an administrator, at a glance. */
 export function testOverview(harness: StoreHarness): void {
   function read({ store, id }: Tenant, limit = 10): Promise<Overview> {
     return store.overview.read(id, { keysWithinMs: WEEK_MS, deadLettersWithinMs: DAY_MS, limit })
   }
 
-  test('overview.read() of an organization in which nothing was made is empty', async () => {
+  test('overview.read() of a new organization is empty', async () => {
     const id = 'org_contract_without_anything'
     const store = await harness.store(id)
     assert.deepEqual(await store.overview.read(id, { keysWithinMs: 1, deadLettersWithinMs: 1, limit: 1 }), {
@@ -84,7 +84,7 @@ export function testOverview(harness: StoreHarness): void {
     assert.deepEqual([(await read(other)).troubledEndpoints, (await read(other)).deadLetters], [[], 0])
   })
 
-  test('apiKeys.get() and endpoints.get() give what the lists give, and nothing of another organization', async () => {
+  test('apiKeys.get() and endpoints.get() give the same as the lists, and nothing of another organization', async () => {
     const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
     const endpoint = await ours.insertEndpoint()
     assert.deepEqual(

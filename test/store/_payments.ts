@@ -97,7 +97,7 @@ function testAmounts(harness: StoreHarness): void {
     })
   }
 
-  test('invoices.pay() goes by the decimals that the invoice was given, whatever its currency', async () => {
+  test('invoices.pay() goes by the decimals that the invoice was given, in any currency', async () => {
     const tenant = await createTenant(harness)
     const id = await createInvoice(tenant, { currency: 'HUF', total: '10', minorUnits: 0 })
     const finer = await createInvoice(tenant, { currency: 'JPY', total: '10', minorUnits: 3 })
@@ -125,7 +125,7 @@ function testRefusals(harness: StoreHarness): void {
     ],
     ['of a state that may not be paid, and too fine', { status: 'void' }, '0.0001', 'state'],
   ]
-  test('invoices.pay() refuses what is too fine, too much or not to be paid, and changes nothing', async () => {
+  test('invoices.pay() refuses an amount that is too fine or too much and an invoice that cannot be paid, and changes nothing', async () => {
     const tenant = await createTenant(harness)
     for (const [what, invoice, amount, reason] of cases) {
       const id = await createInvoice(tenant, invoice)
@@ -137,7 +137,7 @@ function testRefusals(harness: StoreHarness): void {
     assert.deepEqual(await tenant.events(), [])
   })
 
-  test('a refused payment leaves its idempotency key and its id to be used', async () => {
+  test('a refused payment leaves its idempotency key and its id unused', async () => {
     const tenant = await createTenant(harness)
     const id = await createInvoice(tenant)
     const set = settlement('1250.001')
@@ -156,7 +156,7 @@ function testRefusals(harness: StoreHarness): void {
 }
 
 function testStatuses(harness: StoreHarness): void {
-  test('invoices.pay() gives an unsettled invoice the status that is said for its present one, else it keeps it', async () => {
+  test('invoices.pay() gives an unsettled invoice the status listed for the present status, else keeps the status', async () => {
     const tenant = await createTenant(harness)
     for (const [status, then] of [
       ['issued', 'partially_paid'],
@@ -169,7 +169,7 @@ function testStatuses(harness: StoreHarness): void {
     }
   })
 
-  test('invoices.pay() has no statuses of its own: names are the caller’s, whatever they are', async () => {
+  test('invoices.pay() knows no statuses: the caller gives every name', async () => {
     const tenant = await createTenant(harness)
     const names = { settledStatus: "it's done", unsettledStatus: { issued: 'a "half"' } }
     const id = await createInvoice(tenant)
@@ -180,7 +180,7 @@ function testStatuses(harness: StoreHarness): void {
 }
 
 function testSettling(harness: StoreHarness): void {
-  test('of 30 payments at once that together settle an invoice, in two processes, one settles it', async () => {
+  test('of 30 payments at once that together settle an invoice, in two processes, one settles the invoice', async () => {
     const tenant = await createTenant(harness)
     const id = await createInvoice(tenant, { total: '0.030' })
     const { store, secondStore } = tenant

@@ -15,7 +15,7 @@ import {
 import { type Kind, kinds } from './_kinds.ts'
 import { events, ids, newEvent, claim as reserveKey, type Tenant } from './_tenant.ts'
 
-/** One delivery for each endpoint that an event goes to, written with the event. */
+/** A delivery for each endpoint of an event, written with the event. */
 export function testPublishing(harness: StoreHarness): void {
   testRecords(harness)
   testSizes(harness)
@@ -61,7 +61,7 @@ function testRecords(harness: StoreHarness): void {
     assert.deepEqual((await claim(tenant)).eventIds, [event.id])
   })
 
-  test('publish() keeps the id of an event as it was given', async (t) => {
+  test('publish() keeps the given id of an event', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     for (const id of ['1', '~'.repeat(64), 'host:ticket/7?a="b"', "o'h\\{}"]) await tenant.publish({ id })
@@ -70,7 +70,7 @@ function testRecords(harness: StoreHarness): void {
     assert.equal(new Set(published).size, 4)
   })
 
-  test('publish() records an event that no endpoint wants, and endpoints that come later do not get it', async (t) => {
+  test('publish() records an event that no endpoint wants, and later endpoints do not get that event', async (t) => {
     const tenant = await createPublisher(harness, t)
     const event = await tenant.publish()
     await tenant.insertEndpoint()
@@ -88,7 +88,7 @@ function testSizes(harness: StoreHarness): void {
       /^Cannot publish project\.completed because its body has 262145 bytes, and an event may have 262144\. Publish/,
   }
 
-  test('publish() takes a body of 256 KiB, and refuses one more byte with both sizes', async (t) => {
+  test('publish() takes a body of 256 KiB, and refuses a further byte with both sizes in the message', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const type = 'project.completed'
@@ -116,7 +116,7 @@ function testSizes(harness: StoreHarness): void {
 }
 
 function testRecipients(harness: StoreHarness): void {
-  test('an event goes to every endpoint that wants its type, and to those that want every type', async (t) => {
+  test('an event goes to every endpoint that wants its type, and to every endpoint that wants all types', async (t) => {
     const tenant = await createPublisher(harness, t)
     const every = await tenant.insertEndpoint({ types: null })
     const same = await tenant.insertEndpoint({ types: ['client.created'] })
@@ -156,7 +156,7 @@ function testRecipients(harness: StoreHarness): void {
     assert.deepEqual(await endpointsOf(tenant, event.id), [id])
   })
 
-  test('an event waits for a paused endpoint until it is resumed', async (t) => {
+  test('an event waits for a paused endpoint until the endpoint is resumed', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
     await tenant.store.endpoints.setState({
@@ -179,7 +179,7 @@ function testRecipients(harness: StoreHarness): void {
     assert.deepEqual((await claim(tenant)).eventIds, [event.id])
   })
 
-  test('an event goes neither to a removed endpoint nor to one of another organization', async (t) => {
+  test('an event goes neither to a removed endpoint nor to an endpoint of another organization', async (t) => {
     const [ours, theirs] = [await createPublisher(harness, t), await createPublisher(harness, t)]
     const removed = await ours.insertEndpoint()
     const endpoint = await ours.insertEndpoint()
@@ -193,7 +193,7 @@ function testRecipients(harness: StoreHarness): void {
 }
 
 function testSameEvent(harness: StoreHarness): void {
-  test('publish() lets an event stand whose id exists, and sends nothing again', async (t) => {
+  test('publish() of an existing id keeps the first event, and sends nothing again', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const event = await tenant.publish()
@@ -212,7 +212,7 @@ function testSameEvent(harness: StoreHarness): void {
     assert.equal(claimed?.body, event.body)
   })
 
-  test('of one event published 20 times at once, in two processes, each endpoint has one delivery', async (t) => {
+  test('an event published 20 times at once, in two processes, has one delivery for each endpoint', async (t) => {
     const tenant = await createPublisher(harness, t)
     const endpoints = [await tenant.insertEndpoint(), await tenant.insertEndpoint()]
     const event = newEvent()
@@ -229,7 +229,7 @@ function testSameEvent(harness: StoreHarness): void {
     )
   })
 
-  test('two organizations can publish an event of the same id, and each of them is sent', async (t) => {
+  test('two organizations can publish an event of the same id, and both events are sent', async (t) => {
     const [ours, theirs] = [await createPublisher(harness, t), await createPublisher(harness, t)]
     await ours.insertEndpoint()
     await theirs.insertEndpoint()
@@ -241,7 +241,7 @@ function testSameEvent(harness: StoreHarness): void {
 }
 
 function testCreation(harness: StoreHarness, kind: Kind): void {
-  test(`${kind.name}.create() records deliveries with its events, once however often it is sent`, async (t) => {
+  test(`${kind.name}.create() records deliveries with its events, once however often the create is sent`, async (t) => {
     const tenant = await createPublisher(harness, t)
     const every = await tenant.insertEndpoint()
     const some = await tenant.insertEndpoint({ types: ['client.created'] })

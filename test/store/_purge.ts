@@ -20,7 +20,7 @@ import {
 import { kinds } from './_kinds.ts'
 import { claim as reserveKey, type Tenant, WEEK_MS } from './_tenant.ts'
 
-/** What is forgotten, how much at once, and what must stay. */
+/** The rows that a purge erases, the number at once, and the rows that must stay. */
 export function testPurge(harness: StoreHarness): void {
   testEvents(harness)
   testBounds(harness)
@@ -36,7 +36,7 @@ const YEAR_MS = 365 * 24 * 3_600_000
 const OLD = '2001-01-01T00:00:00.000Z'
 const EVENTS_AFTER_MS = 20 * YEAR_MS
 
-/** Makes an organization when nothing of another one is left to be forgotten. */
+/** Makes an organization after everything purgeable of other organizations is gone. */
 async function createPurged(harness: StoreHarness, test: TestContext): Promise<Tenant> {
   const tenant = await createPublisher(harness, test)
   await purgeAll(tenant)
@@ -53,7 +53,7 @@ function purge({ store }: Tenant, limit = 1000) {
 }
 
 function testEvents(harness: StoreHarness): void {
-  test('purge() forgets old events with their deliveries and attempts, whatever became of them', async (t) => {
+  test('purge() erases old events with all deliveries and attempts, in every final state', async (t) => {
     const tenant = await createPurged(harness, t)
     const { id: endpointId } = await tenant.insertEndpoint()
     for (let event = 0; event < 2; event++) await tenant.publish({ createdAt: OLD })
@@ -77,14 +77,14 @@ function testEvents(harness: StoreHarness): void {
     assert.equal(await tenant.store.deliveries.get(tenant.id, one.id), null)
   })
 
-  test('purge() forgets an old event that went to nobody', async (t) => {
+  test('purge() erases an old event without deliveries', async (t) => {
     const tenant = await createPurged(harness, t)
     await tenant.publish({ createdAt: OLD })
     assert.equal((await purge(tenant)).events, 1)
     assert.deepEqual(await tenant.events(), [])
   })
 
-  test('purge() leaves an old event alone of which one delivery is still to be sent', async (t) => {
+  test('purge() keeps an old event with a delivery that is still to be sent', async (t) => {
     const tenant = await createPurged(harness, t)
     await tenant.insertEndpoint()
     await tenant.insertEndpoint()
@@ -117,7 +117,7 @@ function testEvents(harness: StoreHarness): void {
 }
 
 function testBounds(harness: StoreHarness): void {
-  test('purge() forgets at most limit events, and tells when none is left', async (t) => {
+  test('purge() erases at most limit events, and reports when no event is left', async (t) => {
     const tenant = await createPurged(harness, t)
     await tenant.insertEndpoint()
     for (let event = 0; event < 5; event++) await tenant.publish({ createdAt: OLD })
@@ -136,7 +136,7 @@ function testBounds(harness: StoreHarness): void {
     assert.deepEqual(counts, [2, 2, 1, 0])
   })
 
-  test('events that cannot be forgotten yet do not use up the limit', async (t) => {
+  test('events that cannot be erased yet do not use up the limit', async (t) => {
     const tenant = await createPurged(harness, t)
     const { id } = await tenant.insertEndpoint()
     const waiting = [await tenant.publish({ createdAt: OLD }), await tenant.publish({ createdAt: OLD })]
@@ -154,7 +154,7 @@ function testBounds(harness: StoreHarness): void {
 }
 
 function testCursor(harness: StoreHarness): void {
-  test('a purge continues after its cursor, past events that must stay, and says when nothing is left', async (t) => {
+  test('a purge continues after its cursor, past events that must stay, and reports when nothing is left', async (t) => {
     const tenant = await createPurged(harness, t)
     const { id: endpointId } = await tenant.insertEndpoint({ types: ['lead.created'] })
     const events = []
@@ -176,7 +176,7 @@ function testCursor(harness: StoreHarness): void {
     assert.equal(purged, 2)
     assert.deepEqual(await tenant.events(), waiting)
 
-    // A later purge begins with the oldest again: they may be purgeable by now.
+    // A later purge begins with the oldest again, because old events may be purgeable by now.
     await tenant.store.endpoints.remove({ organizationId: tenant.id, endpointId, entry: newEntry() })
     await claim(tenant)
     assert.equal((await purge(tenant)).events, 2)
@@ -187,7 +187,7 @@ function testSharedPurge(harness: StoreHarness): void {
   test('continuePurge() purges part by part until nothing is left, for all processes together', async (t) => {
     const tenant = await createPurged(harness, t)
     await tenant.insertEndpoint({ types: ['lead.created'] })
-    // Later than those of an earlier run in the same database, which the walk has left behind.
+    // Later than the events of an earlier run in the same database, because the walk has passed those.
     const createdAt = new Date(Date.parse(OLD) + Date.now() - Date.UTC(2026)).toISOString()
     const waiting = await tenant.publish({ createdAt, type: 'lead.created' })
     for (let event = 0; event < 5; event++) await tenant.publish({ createdAt })
@@ -217,10 +217,10 @@ function testSharedPurge(harness: StoreHarness): void {
 }
 
 function testIdempotencyKeys(harness: StoreHarness): void {
-  test('purge() forgets expired idempotency entries, at most limit, and no other', async (t) => {
+  test('purge() erases expired idempotency entries only, at most limit', async (t) => {
     const tenant = await createPurged(harness, t)
     await tenant.letTimePass(WEEK_MS + 1)
-    // What other tests have left may expire with that.
+    // Rows of other tests may expire with that.
     await purgeAll(tenant)
     for (let key = 0; key < 3; key++) await kinds.projects.create(tenant, { idempotency: reserveKey() })
     assert.equal((await purge(tenant)).idempotencyKeys, 0)
@@ -236,7 +236,7 @@ function testIdempotencyKeys(harness: StoreHarness): void {
 }
 
 function testEndpoints(harness: StoreHarness): void {
-  test('purge() forgets a removed endpoint with the last of its log, and no other endpoint', async (t) => {
+  test('purge() erases a removed endpoint with the end of its log, and no other endpoint', async (t) => {
     const tenant = await createPurged(harness, t)
     const { endpoints } = tenant.store
     const kept = await tenant.insertEndpoint({ types: ['lead.created'] })
@@ -257,7 +257,7 @@ function testEndpoints(harness: StoreHarness): void {
     assert.deepEqual(await idsOf(tenant), [removed.id, kept.id], 'its id is free again')
   })
 
-  /** Once for the events, and once more for what nothing is left of then. */
+  /** Once for the events, and once more for rows that have lost their last event. */
   async function purgeTwice(tenant: Tenant): Promise<void> {
     await purge(tenant)
     await purge(tenant)
@@ -271,7 +271,7 @@ function testEndpoints(harness: StoreHarness): void {
 function testEntries(harness: StoreHarness): void {
   const details = { olderThanMs: EVENTS_AFTER_MS }
 
-  test('purge() leaves its entry in each organization that loses events, with how many in all', async (t) => {
+  test('purge() leaves an audit entry in each organization that loses events, with the total number', async (t) => {
     const one = await createPurged(harness, t)
     const other = await createPublisher(harness, t)
     const untouched = await createPublisher(harness, t)
@@ -279,7 +279,7 @@ function testEntries(harness: StoreHarness): void {
     await other.publish({ createdAt: OLD })
     await untouched.publish()
     const { subjectId: _, ...entry } = newEntry({ action: 'events.purged', actor: 'olga', details })
-    // Two events at a time: an organization's entry counts those of several purges.
+    // Two events at a time: an organization's entry counts the events of several purges.
     for (const { store } of [one, one, other, one, other]) {
       await store.deliveries.purge({ eventsAfterMs: EVENTS_AFTER_MS, limit: 2, entry })
     }

@@ -6,7 +6,7 @@ import type { StoreHarness } from './_contract.ts'
 import { type Attempted, idsOf, kinds } from './_kinds.ts'
 import { claim, createTenant, events, requestOf, type Tenant, WEEK_MS } from './_tenant.ts'
 
-/** What holds when everything happens at once, in two processes. */
+/** The rules that hold when everything happens at once, in two processes. */
 export function testRaces(harness: StoreHarness): void {
   testDuplicates(harness)
   testTakeover(harness)
@@ -15,7 +15,7 @@ export function testRaces(harness: StoreHarness): void {
   testListsUnderLimit(harness)
 }
 
-/** Runs `work` so often at once, every other time through the second store. */
+/** Runs `work` a number of times at once, every other time through the second store. */
 async function atOnce<T>(
   { store, secondStore }: Tenant,
   count: number,
@@ -26,7 +26,7 @@ async function atOnce<T>(
   )
 }
 
-/** One of the attempts was created and all the others replay its reply; returns its id. */
+/** Asserts that one attempt created the record and all other attempts replay the reply; returns the id. */
 function assertOneWinner(attempts: readonly Attempted[], replies: ReadonlyMap<string, string>): string {
   const winners = attempts.filter(({ outcome }) => outcome.outcome === 'created')
   assert.equal(winners.length, 1)
@@ -39,7 +39,7 @@ function assertOneWinner(attempts: readonly Attempted[], replies: ReadonlyMap<st
   return winner.id
 }
 
-/** Races clients, each with a reply and two events of its own, for one idempotency key. */
+/** Races creations of clients, each with a different reply and two events, for the same idempotency key. */
 async function raceFor(
   tenant: Tenant,
   count: number,
@@ -60,7 +60,7 @@ async function raceFor(
 }
 
 function testDuplicates(harness: StoreHarness): void {
-  test('of 200 creations at once under one idempotency key one is created and 199 replay its reply', async () => {
+  test('of 200 creations at once under one idempotency key one is created and 199 replay the reply', async () => {
     const tenant = await createTenant(harness)
     const { attempts, replies } = await raceFor(tenant, 200)
     const winner = assertOneWinner(attempts, replies)
@@ -68,7 +68,7 @@ function testDuplicates(harness: StoreHarness): void {
     assert.equal((await tenant.events()).length, 2)
   })
 
-  test('of one creation sent 50 times at once all are created, and its record and events exist once', async () => {
+  test('a creation sent 50 times at once reports success every time, and the record and the events exist once', async () => {
     const tenant = await createTenant(harness)
     const published = events(2)
     const first = await kinds.clients.create(tenant, { idempotency: claim(), events: published })
@@ -80,7 +80,7 @@ function testDuplicates(harness: StoreHarness): void {
 }
 
 function testTakeover(harness: StoreHarness): void {
-  test('of 50 creations at once under an expired idempotency key exactly one takes it over', async () => {
+  test('of 50 creations at once under an expired idempotency key exactly one takes the key over', async () => {
     const tenant = await createTenant(harness)
     const { id: first } = await kinds.clients.create(tenant, { idempotency: claim({ key: 'the one key' }) })
     await tenant.letTimePass(WEEK_MS + 1)
@@ -99,7 +99,7 @@ function testBursts(harness: StoreHarness): void {
     'an organization': { key: roomy, organization: tight },
   }
   for (const [whose, rateLimits] of Object.entries(cases)) {
-    test(`of 150 requests at once against ${whose}'s burst of 100, 100 are admitted and what was refilled meanwhile`, async () => {
+    test(`of 150 requests at once against ${whose}'s burst of 100, 100 are admitted, plus the tokens refilled meanwhile`, async () => {
       const tenant = await createTenant(harness)
       const keys = whose === 'a key' ? [tenant.key] : [tenant.key, await tenant.insertKey()]
       const startedAt = performance.now()

@@ -23,7 +23,7 @@ import {
 } from './_delivering.ts'
 import { ids, type Tenant } from './_tenant.ts'
 
-/** Sending again what has come to a final state. */
+/** Recovering deliveries in a final state. */
 export function testRecoveries(harness: StoreHarness): void {
   testRound(harness)
   testWhich(harness)
@@ -40,7 +40,7 @@ function recover(
   return store.deliveries.recover({ organizationId: id, ids: deliveryIds, filter, limit, entry: newEntry() })
 }
 
-/** Publishes so many events, each of which is delivered at once; the deliveries, oldest first. */
+/** Publishes a number of events and delivers each at once; returns the deliveries, oldest first. */
 async function deliver(tenant: Tenant, events: number): Promise<readonly Claimed[]> {
   const delivered: Claimed[] = []
   for (let event = 0; event < events; event++) {
@@ -51,12 +51,12 @@ async function deliver(tenant: Tenant, events: number): Promise<readonly Claimed
     tenant,
     delivered.map((delivery) => success(delivery)),
   )
-  // Those of one millisecond may have been made in any order.
+  // Deliveries of the same millisecond may have been made in any order.
   return delivered.toSorted((one, other) => (one.id < other.id ? -1 : 1))
 }
 
 function testRound(harness: StoreHarness): void {
-  test('recover() has a delivery sent again now: same event, a new round, and its log goes on', async (t) => {
+  test('recover() makes a delivery due now: the same event, a new round, and the log goes on', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const event = await tenant.publish()
@@ -88,7 +88,7 @@ function testRound(harness: StoreHarness): void {
     )
   })
 
-  test('a new round has all its attempts', async (t) => {
+  test('a new round has the full number of attempts', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await tenant.publish()
@@ -134,7 +134,7 @@ function withoutDueAt<T extends { readonly dueAt: unknown }>({ dueAt: _, ...rest
 }
 
 function testWhich(harness: StoreHarness): void {
-  test('recover() takes deliveries of every final state, and leaves those alone that are still to be sent', async (t) => {
+  test('recover() takes deliveries of every final state, and leaves deliveries alone that are still to be sent', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id: endpointId } = await tenant.insertEndpoint()
     await tenant.store.endpoints.setState({
@@ -177,7 +177,7 @@ function testWhich(harness: StoreHarness): void {
     )
   })
 
-  test('recover() takes the ids that are given and no other, each once, and passes over unknown ones', async (t) => {
+  test('recover() takes the given ids only, each once, and skips unknown ids', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const [one, other, third] = await deliver(tenant, 3)
@@ -208,7 +208,7 @@ function testWhich(harness: StoreHarness): void {
     assert.deepEqual(await onlyDelivery(tenant), before)
   })
 
-  test('of one recovery made ten times at once, in two processes, one begins a round', async (t) => {
+  test('a recovery made ten times at once, in two processes, begins a single round', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const deliveries = await deliver(tenant, 5)
@@ -244,7 +244,7 @@ function testFilters(harness: StoreHarness): void {
     assert.deepEqual(await recover(tenant, null, {}, 2), [])
   })
 
-  test('recover() without ids takes what the filter lets through and nothing else', async (t) => {
+  test('recover() without ids takes exactly the deliveries of the filter', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id: endpointId } = await tenant.insertEndpoint()
     await tenant.insertEndpoint()
@@ -273,7 +273,7 @@ function testFilters(harness: StoreHarness): void {
     assert.deepEqual(states.toSorted(), ['dead_lettered', 'delivered', 'delivered', 'pending'])
   })
 
-  test('recover() of ids takes those among them that the filter lets through', async (t) => {
+  test('recover() of ids takes only the ids that also match the filter', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const [one, other] = await deliver(tenant, 2)
@@ -294,7 +294,7 @@ function testEndpointStates(harness: StoreHarness): void {
     return { tenant, endpointId, id: delivered?.id ?? '' }
   }
 
-  test('recover() passes over what belongs to a removed endpoint', async (t) => {
+  test('recover() skips deliveries of a removed endpoint', async (t) => {
     const { tenant, endpointId, id } = await createDelivered(t)
     await tenant.store.endpoints.remove({ organizationId: tenant.id, endpointId, entry: newEntry() })
     const before = await onlyDelivery(tenant)

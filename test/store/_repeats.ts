@@ -15,9 +15,9 @@ import {
   writeResults,
 } from './_delivering.ts'
 
-/** Claims that are sent again, as their answer was lost. */
+/** Claims that are sent again after a lost answer. */
 export function testRepeats(harness: StoreHarness): void {
-  test('claim() repeated under its token gives again what it has claimed, as it was, then more up to its limit', async (t) => {
+  test('claim() repeated under its token gives the same deliveries again, unchanged, then more up to the limit', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await publishMany(tenant, 5)
@@ -34,7 +34,7 @@ export function testRepeats(harness: StoreHarness): void {
     for (const { id } of again.deliveries) assert.equal((await getDelivery(tenant, id)).attempts, 1)
   })
 
-  test('claim() repeated under a token that has never arrived claims as any other', async (t) => {
+  test('claim() repeated under a token that has never arrived claims like a first claim', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const ids = await publishMany(tenant, 2)
@@ -42,7 +42,7 @@ export function testRepeats(harness: StoreHarness): void {
     assert.deepEqual(eventIds.toSorted(), ids)
   })
 
-  test('claim() repeated gives no more of an endpoint than there is room for, what it gives again included', async (t) => {
+  test('claim() repeated gives no more of an endpoint than its capacity, repeated deliveries included', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await publishMany(tenant, 5)
@@ -53,7 +53,7 @@ export function testRepeats(harness: StoreHarness): void {
     assert.deepEqual(byId(again.deliveries.slice(0, 2)), byId(lost.deliveries))
   })
 
-  test('claim() repeated gives only what is still in flight under its token', async (t) => {
+  test('claim() repeated gives only deliveries that are still in flight under its token', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await publishMany(tenant, 4)

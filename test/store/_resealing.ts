@@ -9,13 +9,13 @@ import { callAtOnce, ids, type Tenant } from './_tenant.ts'
 
 const OVERLAP_MS = 3_600_000
 
-/** The sealed forms of endpoints: how they are listed, and exchanged for forms under another key. */
+/** The sealed credentials of endpoints: listed, and exchanged for credentials sealed under another key. */
 export function testResealing(harness: StoreHarness): void {
   testListed(harness)
   testExchanged(harness)
 }
 
-/** The endpoints of the organization alone: under row level security a store sees no others. */
+/** The endpoints of this organization only, because under row level security a store sees no others. */
 async function listOf(tenant: Tenant, limit = 1000): Promise<SealedEndpoint[]> {
   const found: SealedEndpoint[] = []
   let after = { organizationId: tenant.id, endpointId: '' }
@@ -124,7 +124,7 @@ function testExchanged(harness: StoreHarness): void {
     assert.equal(await exchange({ to }), true, 'sent again after a lost answer')
   })
 
-  test('endpoints.exchangeSealed() of forms of which one is another by now changes nothing', async (t) => {
+  test('endpoints.exchangeSealed() changes nothing when a form was changed meanwhile', async (t) => {
     const { tenant, from, exchange } = await setUp(t)
     for (const other of [
       { sealedSecret: 'other' },

@@ -6,21 +6,21 @@ import { PARTS, type Part } from '../../lib/postgres/schema/privileges.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import type { TestDatabase } from '../_database.ts'
 
-/** The parts of an application, each under a database role with no more than its privileges. */
+/** The parts of an application, each under a database role with only the privileges of that part. */
 export interface Roles {
   /** A pool of the part's role. */
   pool(part: Part): Sql
   /** A store of the part's role. */
   store(part: Part): PostgresStore
-  /** A store each of whose verbs is carried out by the role of a part that needs the verb. */
+  /** A store that runs each verb under the role of a part that needs the verb. */
   readonly shared: BusinessApiStore
   close(): Promise<void>
 }
 
-/** Makes a role for each part, with its grants. */
+/** Makes a role for each part, with the grants of that part. */
 export async function createRoles(database: TestDatabase): Promise<Roles> {
   const sql = database.sql({ max: 1 })
-  // Roles belong to the whole server, which other processes may be using. The names need their quotes.
+  // Roles belong to the whole server, and other processes may be using the server. The names need quotes.
   const name = (part: Part): string => `Business "API" ${part} ${randomUUID()}`.slice(0, 60)
   const roles = PARTS.map((part) => ({ part, role: name(part) }))
   for (const { role } of roles) await sql`create role ${sql.unsafe(`"${role.replaceAll('"', '""')}"`)}`

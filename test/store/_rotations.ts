@@ -8,7 +8,7 @@ import { callAtOnce, createTenant, ids, newSuccessor, requestOf, type Tenant } f
 
 const OVERLAP_MS = 3_600_000
 
-/** Keys that replace one another. */
+/** Keys that replace each other. */
 export function testRotations(harness: StoreHarness): void {
   testSuccessor(harness)
   testOverlap(harness)
@@ -43,7 +43,7 @@ async function inMs(tenant: Tenant, ms: number): Promise<string> {
 }
 
 function testSuccessor(harness: StoreHarness): void {
-  test('apiKeys.rotate() makes a key with the name, scopes, limit and expiry of the one before, and gives both', async () => {
+  test('apiKeys.rotate() makes a key with the name, scopes, limit and expiry of the previous key, and returns both', async () => {
     const tenant = await createTenant(harness)
     const key = await tenant.insertKey({
       name: 'O\'Brien "🏺" \\ \n 株式会社',
@@ -66,7 +66,7 @@ function testSuccessor(harness: StoreHarness): void {
     assert.equal(await outcomeOf(tenant, successor), 'admitted')
   })
 
-  test('apiKeys.rotate() takes the expiry that is given, null included, instead of the one before', async () => {
+  test('apiKeys.rotate() takes the given expiry, null included, instead of the previous expiry', async () => {
     const tenant = await createTenant(harness)
     for (const [before, given] of [
       [await inMs(tenant, OVERLAP_MS), null],
@@ -78,7 +78,7 @@ function testSuccessor(harness: StoreHarness): void {
     }
   })
 
-  test('apiKeys.rotate() of an id that no key of the organization has gives null and makes none', async () => {
+  test('apiKeys.rotate() of an unknown id gives null and makes no key', async () => {
     const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
     const before = [await ours.store.apiKeys.list(ours.id), await theirs.store.apiKeys.list(theirs.id)]
     for (const id of [theirs.key.id, ids('key'), '', 'constructor']) {
@@ -115,14 +115,14 @@ function testOverlap(harness: StoreHarness): void {
     assert.equal(await outcomeOf(tenant, successor), 'admitted')
   })
 
-  test('apiKeys.rotate() does not let the key before outlive its own expiry', async () => {
+  test('apiKeys.rotate() does not let the previous key outlive its own expiry', async () => {
     const tenant = await createTenant(harness)
     const key = await tenant.insertKey({ expiresAt: await inMs(tenant, OVERLAP_MS / 2) })
     const { previous } = await rotate(tenant, key)
     assert.equal(previous.expiresAt, key.expiresAt)
   })
 
-  test('apiKeys.rotate() with an overlap of 0 revokes the key before at once, and its expiry stays', async () => {
+  test('apiKeys.rotate() with an overlap of 0 revokes the previous key at once, and keeps its expiry', async () => {
     const tenant = await createTenant(harness)
     const key = await tenant.insertKey({ expiresAt: await inMs(tenant, OVERLAP_MS) })
     const { previous } = await rotate(tenant, key, newSuccessor(), 0)
@@ -133,7 +133,7 @@ function testOverlap(harness: StoreHarness): void {
 }
 
 function testOnce(harness: StoreHarness): void {
-  test('apiKeys.rotate() makes no key for one that is revoked, has expired or has been rotated, and says how that is', async () => {
+  test('apiKeys.rotate() refuses a key that is revoked, has expired or has been rotated, with the state', async () => {
     const tenant = await createTenant(harness)
     const [revoked, expired, rotated] = [
       await tenant.insertKey(),
@@ -156,7 +156,7 @@ function testOnce(harness: StoreHarness): void {
     assert.deepEqual(await tenant.store.apiKeys.list(tenant.id), before)
   })
 
-  test('of ten rotations of a key at once, in two processes, one makes a key', async () => {
+  test('ten rotations of a key at once, in two processes, make a single key', async () => {
     const tenant = await createTenant(harness)
     const rotations = await callAtOnce(tenant, ({ apiKeys }) =>
       apiKeys.rotate({

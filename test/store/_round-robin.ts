@@ -21,7 +21,7 @@ import {
 } from './_delivering.ts'
 import type { Tenant } from './_tenant.ts'
 
-/** Which endpoints a claim looks at, and what it does with those that it may not send to. */
+/** The endpoints that a claim inspects, and endpoints that must not get deliveries. */
 export function testRoundRobin(harness: StoreHarness): void {
   testVisits(harness)
   testClosedEndpoints(harness)
@@ -43,7 +43,7 @@ function testVisits(harness: StoreHarness): void {
     return { tenant, refs }
   }
 
-  test('claim() looks at as many endpoints as it is told, and says where the next one should go on', async (t) => {
+  test('claim() inspects at most the given number of endpoints, and returns the start of the next claim', async (t) => {
     const { tenant, refs } = await createRound(t, 4, 2)
     let cursor: EndpointRef | null = beforeAllOf(tenant)
     const lookedAt: string[][] = []
@@ -57,7 +57,7 @@ function testVisits(harness: StoreHarness): void {
     assert.deepEqual(lookedAt, [ids.slice(0, 1), ids.slice(1, 3)])
   })
 
-  test('claim() goes on from the first endpoint after the last, and looks at each of them once', async (t) => {
+  test('claim() goes on from the first endpoint after the last, and inspects each endpoint once', async (t) => {
     const { tenant, refs } = await createRound(t, 3, 2)
     for (const after of [refs[0], refs[2], beforeAllOf(tenant), null]) {
       const { deliveries, next } = await claim(tenant, {
@@ -75,7 +75,7 @@ function testVisits(harness: StoreHarness): void {
     }
   })
 
-  test('claim() goes on where it has stopped at its limit', async (t) => {
+  test('claim() goes on where the previous claim stopped at its limit', async (t) => {
     const { tenant, refs } = await createRound(t, 3, 2)
     const first = await claim(tenant, { limit: 2 })
     assert.deepEqual(first.next, refs[0])
@@ -86,7 +86,7 @@ function testVisits(harness: StoreHarness): void {
     )
   })
 
-  test('claim() goes on after an endpoint of which nothing is pending any more, or that is none', async (t) => {
+  test('claim() goes on after an endpoint without pending deliveries, and after an unknown endpoint', async (t) => {
     const { tenant, refs } = await createRound(t, 3, 1)
     const [first, second, third] = refs.map(({ endpointId }) => endpointId)
     assert.ok(first && second && third)
@@ -105,7 +105,7 @@ function testVisits(harness: StoreHarness): void {
     )
   })
 
-  test('claim() looks only at endpoints of which something is pending', async (t) => {
+  test('claim() inspects only endpoints with pending deliveries', async (t) => {
     const { tenant, refs } = await createRound(t, 3, 0)
     const last = refs[2]?.endpointId ?? ''
     for (const { endpointId } of refs.slice(0, 2)) {
@@ -126,7 +126,7 @@ function testVisits(harness: StoreHarness): void {
     assert.equal((await claim(tenant)).next, null, 'nothing is pending of any endpoint')
   })
 
-  test('claim() looks at a paused endpoint, which gives nothing and holds up no other', async (t) => {
+  test('claim() inspects a paused endpoint, gives nothing of that endpoint, and goes on to the next', async (t) => {
     const { tenant, refs } = await createRound(t, 2, 2)
     const [paused, other] = refs
     await tenant.store.endpoints.setState({
@@ -153,7 +153,7 @@ function testVisits(harness: StoreHarness): void {
 
 function testClosedEndpoints(harness: StoreHarness): void {
   for (const way of ['disabled', 'removed']) {
-    test(`claim() skips what was pending of an endpoint that has been ${way}`, async (t) => {
+    test(`claim() skips the pending deliveries of an endpoint that has been ${way}`, async (t) => {
       const tenant = await createPublisher(harness, t)
       const { id } = await tenant.insertEndpoint()
       const count = (await publishMany(tenant, 3)).length
@@ -185,7 +185,7 @@ function testClosedEndpoints(harness: StoreHarness): void {
     })
   }
 
-  test('what was skipped stays so when its endpoint is enabled again', async (t) => {
+  test('a skipped delivery stays skipped when its endpoint is enabled again', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
     await tenant.publish()
@@ -221,7 +221,7 @@ function testClosedEndpoints(harness: StoreHarness): void {
       from: ['enabled'],
       entry: newEntry(),
     })
-    // It is met when its time has come.
+    // The claim meets the delivery when the delivery is due.
     await tenant.letTimePass(30_000)
     await claim(tenant)
     const { state, attempts, attemptLog } = await onlyDelivery(tenant)

@@ -7,18 +7,18 @@ import { ids, newEndpoint, newKey, newSuccessor, type Tenant } from './_tenant.t
 
 // Every verb that leaves an audit entry, with something to change and something that is not to be changed.
 
-/** A verb as it is called with an entry. */
+/** The call of a verb with an audit entry. */
 export type Call = (store: BusinessApiStore, entry: AuditRecord) => Promise<unknown>
 
-/** A verb in an organization of its own. */
+/** A verb in a new organization. */
 export interface Change {
   /** Changes something, the first time. */
   readonly change: Call
   /** Changes nothing. */
   readonly vain: Call
-  /** What the entry is of, where that matters to the verb. */
+  /** The subject of the entry, where the verb depends on the subject. */
   readonly subjectId?: string
-  /** What the verb adds to the details. */
+  /** The details that the verb adds. */
   readonly added?: AuditEntry['details']
 }
 
@@ -51,7 +51,7 @@ export const changes: Readonly<Record<string, (tenant: Tenant) => Promise<Change
 
   async 'apiKeys.rotate()'({ id, key, insertKey }) {
     const expired = await insertKey({ expiresAt: '2020-02-29T12:00:00.010Z' })
-    // As two calls have entries of their own, they have successors of their own.
+    // Two calls have different entries, and therefore different successors.
     const successors = new Map<string, ApiKeySuccessor>()
     const rotate = (store: BusinessApiStore, keyId: string, entry: AuditRecord) => {
       const successor = successors.get(entry.id) ?? newSuccessor()
@@ -174,13 +174,15 @@ export const changes: Readonly<Record<string, (tenant: Tenant) => Promise<Change
     await tenant.publish()
     const { id: pending } = await onlyDelivery(tenant)
     return {
-      change: ({ deliveries }, entry) => deliveries.cancel(id, pending, entry),
-      vain: ({ deliveries }, entry) => deliveries.cancel(id, ids('dlv'), entry),
+      change: ({ deliveries }, entry) =>
+        deliveries.cancel({ organizationId: id, deliveryId: pending, entry }),
+      vain: ({ deliveries }, entry) =>
+        deliveries.cancel({ organizationId: id, deliveryId: ids('dlv'), entry }),
     }
   },
 }
 
-/** What of an organization an administrator can see, but for the audit. */
+/** Everything that an administrator can see of an organization, except the audit. */
 export async function settingsOf({ store, id }: Tenant): Promise<object> {
   return {
     keys: await store.apiKeys.list(id),

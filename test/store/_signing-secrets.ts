@@ -6,7 +6,7 @@ import type { StoreHarness } from './_contract.ts'
 import { claimOne, createPublisher, onlyEndpoint, shown, storeTime, TIMESTAMP } from './_delivering.ts'
 import { callAtOnce, ids, type Tenant } from './_tenant.ts'
 
-/** Rotates under an id of its own, unless that is given. */
+/** Rotates under the given id, by default under a new id. */
 function rotate(
   { id: organizationId, store }: Tenant,
   endpointId: string,
@@ -22,7 +22,7 @@ function onSecondStore(tenant: Tenant): Tenant {
   return { ...tenant, store: tenant.secondStore }
 }
 
-/** With what deliveries are signed, before, during and after a rotation. */
+/** The secrets that sign deliveries before, during and after a rotation. */
 export function testSigningSecrets(harness: StoreHarness): void {
   const OVERLAP_MS = 3_600_000
 
@@ -34,7 +34,7 @@ export function testSigningSecrets(harness: StoreHarness): void {
     return sealedSecrets
   }
 
-  test('endpoints.rotateSecret() lets the secret before sign too, after the current one, until the overlap has ended', async (t) => {
+  test('endpoints.rotateSecret() lets the previous secret sign too, after the current secret, until the end of the overlap', async (t) => {
     const tenant = await createPublisher(harness, t)
     const endpoint = await tenant.insertEndpoint({ sealedSecret: 'first' })
     const rotated = await rotate(tenant, endpoint.id, 'second', OVERLAP_MS)
@@ -70,7 +70,7 @@ export function testSigningSecrets(harness: StoreHarness): void {
     assert.deepEqual(await sealedSecretsOf(tenant), ['third', 'second'])
   })
 
-  test('endpoints.rotateSecret() to the secret that is the current one changes nothing', async (t) => {
+  test('endpoints.rotateSecret() to the current secret changes nothing', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint({ sealedSecret: 'first' })
     const rotated = await rotate(tenant, id, 'second', OVERLAP_MS)
@@ -80,7 +80,7 @@ export function testSigningSecrets(harness: StoreHarness): void {
     assert.deepEqual(await sealedSecretsOf(tenant), ['second', 'first'])
   })
 
-  test('endpoints.rotateSecret() of an id that was used before gives the endpoint as it is, and changes nothing', async (t) => {
+  test('endpoints.rotateSecret() of a used id returns the endpoint unchanged', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint({ sealedSecret: 'first' })
     const other = await tenant.insertEndpoint({ sealedSecret: 'other', types: ['lead.created'] })
@@ -106,7 +106,7 @@ export function testSigningSecrets(harness: StoreHarness): void {
     )
   })
 
-  test('endpoints.rotateSecret() under one id ten times at once, in two processes, rotates once and says so to one caller', async (t) => {
+  test('endpoints.rotateSecret() under one id ten times at once, in two processes, rotates once and reports the rotation to one caller', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint({ sealedSecret: 'first' })
     const changeId = ids('chg')

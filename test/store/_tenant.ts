@@ -16,22 +16,22 @@ import { toTimestamp } from '../../lib/writes/write-context.ts'
 import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 
-// An organization under test and what is made for it.
+// An organization under test and its records.
 
 export const ids: ReturnType<typeof createIds> = createIds()
 
-/** A new organization with a key that carries every scope, and the two stores to reach it through. */
+/** A new organization with a key of every scope, and the two stores for calls. */
 export interface Tenant {
   readonly id: string
   readonly store: BusinessApiStore
   readonly secondStore: BusinessApiStore
   readonly key: ApiKeyRecord
   insertKey(changes?: Partial<ApiKeyRecord>): Promise<ApiKeyRecord>
-  /** Makes a client; gives the id of its business. */
+  /** Makes a client; returns the id of the business. */
   insertBusiness(): Promise<string>
-  /** Inserts a webhook endpoint that wants every type, unless it is told otherwise. */
+  /** Inserts a webhook endpoint, by default for every type. */
   insertEndpoint(changes?: Partial<EndpointRecord>): Promise<EndpointRecord>
-  /** Publishes an event of type `client.created`, unless it is told otherwise. */
+  /** Publishes an event, by default of type `client.created`. */
   publish(changes?: Partial<EventRecord>): Promise<EventRecord>
   events(): Promise<readonly EventRecord[]>
   letTimePass(ms: number): Promise<void>
@@ -77,7 +77,7 @@ export async function callAtOnce<T>(
   call: (store: BusinessApiStore) => Promise<T>,
 ): Promise<readonly T[]> {
   const stores = Array.from({ length: 10 }, (_, index) => (index % 2 === 0 ? store : secondStore))
-  // Opens their connections, so that the calls do meet.
+  // Opens the connections beforehand, so that the calls do meet.
   await Promise.all(stores.map(({ apiKeys }) => apiKeys.list(id)))
   return Promise.all(stores.map(call))
 }
@@ -98,7 +98,7 @@ export function newKey(changes: Partial<ApiKeyRecord> = {}): ApiKeyRecord {
   }
 }
 
-/** What a key is replaced with. */
+/** The successor of a key. */
 export function newSuccessor(changes: Partial<ApiKeySuccessor> = {}): ApiKeySuccessor {
   const { id, digest, prefix, lastFour, createdAt } = newKey()
   return { id, digest, prefix, lastFour, createdAt, ...changes }
@@ -159,7 +159,7 @@ export function newEndpoint(changes: Partial<EndpointRecord> = {}): EndpointReco
 
 export const WEEK_MS: number = 7 * 24 * 60 * 60 * 1000
 
-/** A claim of a key of its own, with a reply that could not be built again from any record. */
+/** The reservation of a new key, with a reply that no record could produce again. */
 export function claim(changes: Partial<KeyReservation> = {}): KeyReservation {
   const unique = randomBytes(6).toString('hex')
   return {

@@ -15,7 +15,7 @@ import {
 } from './_delivering.ts'
 import { ids, type Tenant } from './_tenant.ts'
 
-/** An endpoint or a delivery of another organization is as absent as an unknown one. */
+/** An endpoint or a delivery of another organization is as absent as an unknown id. */
 export function testWebhookIsolation(harness: StoreHarness): void {
   testForeignIds(harness)
   testSameIds(harness)
@@ -25,7 +25,7 @@ async function createTwo(harness: StoreHarness, t: TestContext): Promise<readonl
   return [await createPublisher(harness, t), await createPublisher(harness, t)]
 }
 
-/** What an organization can see of its webhooks. */
+/** Everything that an organization can read of its webhooks. */
 async function stateOf(tenant: Tenant): Promise<object> {
   const deliveries = await deliveriesOf(tenant)
   return {
@@ -36,7 +36,7 @@ async function stateOf(tenant: Tenant): Promise<object> {
   }
 }
 
-/** What of another organization somebody may try to reach. */
+/** The calls with which a caller may try to reach another organization. */
 interface Foreign {
   readonly endpointId: string
   /** Delivered. */
@@ -74,7 +74,7 @@ const calls: Record<string, (ours: Tenant, foreign: Foreign) => Promise<unknown>
     }),
   'endpoints.getTarget()': ({ store, id }, { endpointId }) => store.endpoints.getTarget(id, endpointId),
   'deliveries.cancel()': ({ store, id }, { deliveryId }) =>
-    store.deliveries.cancel(id, deliveryId, newEntry()),
+    store.deliveries.cancel({ organizationId: id, deliveryId, entry: newEntry() }),
   'deliveries.list()': ({ store, id }, { endpointId }) =>
     store.deliveries.list(id, { endpointId }, 100, null),
   'deliveries.get()': ({ store, id }, { deliveryId }) => store.deliveries.get(id, deliveryId),
@@ -107,7 +107,7 @@ const calls: Record<string, (ours: Tenant, foreign: Foreign) => Promise<unknown>
 
 function testForeignIds(harness: StoreHarness): void {
   for (const [name, call] of Object.entries(calls)) {
-    test(`${name} answers the same for an id of another organization and an unknown one, and changes nothing`, async (t) => {
+    test(`${name} answers the same for an id of another organization and for an unknown id, and changes nothing`, async (t) => {
       const [ours, theirs] = await createTwo(harness, t)
       const { id: endpointId } = await theirs.insertEndpoint()
       await theirs.publish()
@@ -155,7 +155,7 @@ function testForeignIds(harness: StoreHarness): void {
 }
 
 function testSameIds(harness: StoreHarness): void {
-  test('two organizations can have endpoints of the same id, and what becomes of one is nothing to the other', async (t) => {
+  test('two organizations can have endpoints of the same id, and neither endpoint affects the other', async (t) => {
     const [ours, theirs] = await createTwo(harness, t)
     const { id } = await ours.insertEndpoint({ sealedSecret: 'ours' })
     const their = await theirs.insertEndpoint({ id, url: 'https://theirs.example/', sealedSecret: 'theirs' })
@@ -191,7 +191,7 @@ function testSameIds(harness: StoreHarness): void {
     assert.deepEqual([url, sealedSecrets], [their.url, ['theirs']])
   })
 
-  test('a failure counts for the endpoint of its own organization, also where another has one of the same id', async (t) => {
+  test('a failure counts for the endpoint of its own organization, also where another organization has an endpoint of the same id', async (t) => {
     const [ours, theirs] = await createTwo(harness, t)
     const { id } = await ours.insertEndpoint()
     await theirs.insertEndpoint({ id })

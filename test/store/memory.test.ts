@@ -20,7 +20,7 @@ const harness = {
 
 describeStore('memory', harness)
 
-test('the memory store keeps what it was given, whatever becomes of the objects', async () => {
+test('the memory store keeps given records, also when the caller changes the objects later', async () => {
   const tenant = await createTenant(harness)
   const published = events(1).map((event) => ({ ...event }))
   const expected = structuredClone(published)
@@ -36,7 +36,7 @@ test('the memory store gives out events that cannot be changed', async () => {
   assert.throws(() => Object.assign(event ?? {}, { body: 'changed' }), TypeError)
 })
 
-test('the memory store keeps endpoints and published events as they were given, whatever becomes of the objects', async (t) => {
+test('the memory store keeps given endpoints and published events, also when the caller changes the objects later', async (t) => {
   const tenant = await createPublisher(harness, t)
   const headerNames = ['X-A']
   const endpoint = newEndpoint({ headerNames, sealedHeaders: 'sealed', types: ['client.created'] })
@@ -61,7 +61,7 @@ test('the memory store keeps endpoints and published events as they were given, 
   assert.deepEqual([body, claimed], [expected.body, ['X-B']])
 })
 
-test('the memory store gives out what can be changed without changing what it keeps', async (t) => {
+test('the memory store returns copies: a change of a returned object changes no stored record', async (t) => {
   const tenant = await createPublisher(harness, t)
   await tenant.insertEndpoint({ headerNames: ['X-A'], types: ['client.created'] })
   await tenant.publish()
@@ -81,7 +81,7 @@ test('the memory store measures nothing where nothing is to be done', async () =
   assert.deepEqual(await createMemoryStore().deliveries.measure(), { due: 0, oldestDueMs: 0, inFlight: 0 })
 })
 
-test('a watcher of the memory store may use it: the verb that woke it has ended', async (t) => {
+test('a watcher may call the memory store, because the waking verb has ended', async (t) => {
   const tenant = await createPublisher(harness, t)
   await tenant.insertEndpoint()
   await tenant.insertEndpoint()
@@ -92,7 +92,7 @@ test('a watcher of the memory store may use it: the verb that woke it has ended'
   assert.equal((await Promise.all(seen)).flat().length, 4)
 })
 
-test('the memory store names organizations and endpoints whatever they are called', async (t) => {
+test('the memory store takes organizations and endpoints of any name', async (t) => {
   const plain = createMemoryStore()
   const tenant = await createPublisher({ ...harness, store: () => plain, secondStore: () => plain }, t)
   const id = 'constructor'
@@ -110,11 +110,11 @@ test('the memory store names organizations and endpoints whatever they are calle
   assert.deepEqual([organizationId, endpointId], [id, id])
 })
 
-test('the memory store has no events for an organization that it has never heard of', () => {
+test('the memory store has no events for an unknown organization', () => {
   assert.deepEqual(store.recordedEvents('org_unheard_of'), [])
 })
 
-test('createMemoryStore() goes by Date.now unless it is given a clock', async () => {
+test('createMemoryStore() goes by Date.now without a clock of the caller', async () => {
   const plain = createMemoryStore()
   const tenant = await createTenant({ ...harness, store: () => plain, secondStore: () => plain })
   await plain.apiKeys.markUsed(tenant.id, tenant.key.id)

@@ -6,9 +6,9 @@ import { assertRepresentations } from '../postgres/_representations.ts'
 import { describeStore, type StoreHarness } from './_contract.ts'
 import { letTimePass, readEventsOf } from './_postgres.ts'
 
-// The contract on PostgreSQL: once on the store's own pools, once with every pool under row level security for one
-// organization. The second run shows that every statement names its organization: one that did not would see nothing
-// or be refused, and the suite could tell.
+// The contract on PostgreSQL: once on the store's own pools, once with every pool under row level security for one organization.
+// The second run proves that every statement names the organization: a statement without the organization would see nothing or be
+// refused, and the suite would fail.
 
 let database: TestDatabase
 let sql: Sql
@@ -47,7 +47,7 @@ describeStore('PostgreSQL under row level security', {
   letTimePass: (organizationId, ms) => letTimePass(sql, organizationId, ms),
 })
 
-// A host's database may be stricter by default than the statements need; they are then repeated, not refused.
+// A host's database may be stricter by default than the statements need; statements are then repeated, not refused.
 describeStore('PostgreSQL, repeatable read by default,', {
   store: () => storeAt(2),
   secondStore: () => storeAt(3),
@@ -114,7 +114,7 @@ async function end({ pool, store }: { pool: Sql; store: PostgresStore }): Promis
   await pool.end()
 }
 
-/** The database shows and takes the rows of the connection's organization only, whatever a statement asks for. */
+/** The database shows and takes the rows of the connection's organization only, for every statement. */
 async function police(role: string): Promise<void> {
   await sql.unsafe(`
     create role ${role} login password 'organization' nosuperuser nobypassrls;

@@ -220,7 +220,7 @@ describe('the ring of keys', () => {
   })
 
   test('a key is the same as bytes, hex, base64 and base64url, with padding or without', () => {
-    // Bytes that need the characters in which the two alphabets differ.
+    // Bytes whose base64 uses the characters that differ between the two alphabets.
     const bytes = Buffer.alloc(32, 0xfb).fill(0xff, 30)
     const sealed = createSecretSealer({ secretKeys: [bytes] }).seal(SECRET, REF)
     const forms = [

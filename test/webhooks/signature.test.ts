@@ -38,7 +38,7 @@ function refusalOf(...args: Parameters<typeof verifyWebhook>): WebhookErrorCode 
   assert.fail('accepted')
 }
 
-/** A value that the compiler would not let through, as JavaScript hosts pass them. */
+/** A value that the compiler would refuse, as JavaScript hosts may pass. */
 function untyped<T>(value: unknown): T {
   return value as T
 }

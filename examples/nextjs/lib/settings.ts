@@ -13,7 +13,7 @@ export const page = createSettingsPage(settings, {
   basePath: '/settings/developer',
   api,
   authorize: (request) => {
-    // Put the app's own session here, as `await auth()` of Auth.js. This one is a single token for a single person.
+    // Put the app's own session here, as `await auth()` of Auth.js. This example has a single token for a single person.
     const token = process.env.SETTINGS_TOKEN
     const isSignedIn =
       token !== undefined && request.header('cookie')?.split('; ').includes(`session=${token}`)

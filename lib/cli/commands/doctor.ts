@@ -104,7 +104,7 @@ function adviceFor(error: unknown): string {
   return `${CONNECTION_ADVICE}; if it does, see what its log says`
 }
 
-/** So many details at most, so that the other checks can still be read. */
+/** Details of a check at most, so that the other checks stay readable. */
 const DETAILS_SHOWN = 10
 
 function describeCheck({ name, level, message, details = [], advice }: Check, width: number): string {
@@ -124,5 +124,5 @@ function describeCheck({ name, level, message, details = [], advice }: Check, wi
 function describeFailed(failed: readonly Check[], { isJson }: Session): string {
   const names = failed.map(({ name }) => name).join(', ')
   const what = failed.length === 1 ? `The check ${names} has failed` : `The checks ${names} have failed`
-  return isJson ? what : `${what}: what to do stands above`
+  return isJson ? what : `${what}: the advice stands above`
 }

@@ -41,7 +41,7 @@ Exits with 1 where a credential does not open: each stays as it is.`,
     })
     if (unopened > 0) {
       throw new Failure(
-        `Cannot open the credentials of ${endpointsOf(unopened)}: give all keys that they were sealed with in BUSINESS_API_SECRET_KEYS` +
+        `Cannot open the credentials of ${endpointsOf(unopened)}: give all sealing keys in BUSINESS_API_SECRET_KEYS` +
           (allowPlaintextSecrets
             ? ''
             : ', and pass --allow-plaintext-secrets for those that are stored unsealed'),

@@ -41,7 +41,7 @@ export const update: Command = defineCommand({
   async run({ organization: owner, url, types: wanted, description, actor: who, ...options }, session) {
     const changes = { url, types: wanted, description }
     if (Object.values(changes).every((change) => change === undefined)) {
-      throw new UsageError('Give what to change: --url, --types or --description')
+      throw new UsageError('Give a change: --url, --types or --description')
     }
     const endpoint = await withSettings(
       session,

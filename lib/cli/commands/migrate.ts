@@ -47,7 +47,7 @@ export const migrateCommand: Command = defineCommand({
     if (dryRun && print) throw new UsageError('Give one of --dry-run and --print')
     if (print) return printScript(session)
     if (dryRun) return printPending(session)
-    // The look beforehand has a short deadline where there is no database; the work itself may wait for others.
+    // Reading the state has a short deadline, for a missing database; the work itself may wait for other sessions.
     await readSchema(session)
     const report = await migrate(session.databaseUrl(), {
       maxEventBytes,

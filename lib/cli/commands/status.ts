@@ -35,7 +35,7 @@ interface Status {
     /** Applied by a version with other numbers. */
     readonly renamed: readonly RenamedMigration[]
   }
-  /** Null where the schema is not one that this version can read. */
+  /** Null for a schema that this version cannot read. */
   readonly backlog: Backlog | null
   readonly retention: RetentionState | null
   readonly endpoints: RecordCounts['endpoints'] | null
@@ -59,7 +59,7 @@ async function readStatus(inspector: Inspector): Promise<Status> {
   return { schema, backlog, retention, ...(await inspector.counts()) }
 }
 
-/** Whether this version's statements can be carried out. */
+/** True if the schema can carry out this version's statements. */
 export function isReadable({ pending, newer, renamed }: SchemaState): boolean {
   return pending.length + renamed.length === 0 && !newer.some(({ breaking }) => breaking)
 }

@@ -3,13 +3,13 @@ import { withDeadline } from '../../base/time.ts'
 import { type Address, connectionError, createSocketSource } from './sockets.ts'
 import type { DriverOptions } from './source.ts'
 
-/** A connection to one PostgreSQL server, over a socket that is dialled once. */
+/** A connection to one PostgreSQL server, over a socket that is never dialled again. */
 export interface Connection {
-  /** A postgres.js pool of one. */
+  /** A postgres.js pool of one connection. */
   readonly sql: Sql
   /** The state of the server when the connection was opened. */
   readonly server: ServerRole
-  /** On the monotonic clock, in milliseconds. */
+  /** Time of opening on the monotonic clock, in milliseconds. */
   readonly openedAt: number
   /** Sets whether the connection keeps the process alive. True at first. */
   setActive(isActive: boolean): void
@@ -23,7 +23,7 @@ export interface Connection {
   destroy(): void
 }
 
-/** A server during a failover: it is reached, and can or cannot write. */
+/** The role of a reachable server: during a failover a server may be unable to write. */
 export interface ServerRole {
   readonly isInRecovery: boolean
   /** True on a standby too. */
@@ -41,19 +41,19 @@ const ROLE_COLUMNS =
   "pg_catalog.pg_is_in_recovery()::text, pg_catalog.current_setting('transaction_read_only')"
 
 /**
- * Lets the server end a statement within a tenth of a second after its connection was closed. A statement that waited for its
- * turn here, and then for a lock there, would otherwise write what its caller has given up. Refused by servers on systems
- * that cannot notice a closed socket.
+ * Lets the server end a statement within a tenth of a second after the connection was closed. Otherwise a statement that waited
+ * for a turn in the pool, and then for a lock in the server, could still write after its caller had received an error. Servers
+ * on systems that cannot notice a closed socket refuse the setting.
  */
 const END_ABANDONED = `case when pg_catalog.version() ~ 'linux|darwin|bsd|solaris|illumos'
   then pg_catalog.set_config('client_connection_check_interval', '100', false) end`
 
 /**
- * Opens a connection, and asks the server for its role. postgres.js never closes a socket that has fallen silent, and
- * dials without end a server that accepts connections and closes them: so the sockets are made, counted and closed here.
+ * Opens a connection, and asks the server for its role. postgres.js never closes a socket that has fallen silent, and dials a
+ * server without end if the server accepts connections and closes them. Therefore this function makes and closes the socket.
  *
- * @param timeoutMs for everything: name look-up, TCP, TLS, authentication
- * @param signal gives the opening up
+ * @param timeoutMs milliseconds for name look-up, TCP, TLS and authentication together
+ * @param signal aborts the opening
  * @param hasSession false behind a pooler in transaction mode, where settings would stay with the server's session
  * @throws the error of the network, of TLS or of the server
  */
@@ -77,10 +77,10 @@ export async function openConnection(
     onnotify: () => listener.onNotify?.(),
     onclose: () => isOpen && listener.onClosed(),
   }
-  // postgres.js makes its own further pools in this way, for listening: options that it has read are taken as they are.
+  // postgres.js does not resolve options again that it has already resolved. Its own pool for LISTEN is made in this way.
   const sql = postgres(read as unknown as Parameters<typeof postgres>[0] & object)
 
-  // Not with sql.end(): that would still write to a socket that is being closed, which over TLS ends the process.
+  // Without sql.end(), which writes to the closing socket: over TLS such a write ends the process.
   function destroy(): void {
     isOpen = false
     sockets.destroy()

@@ -17,34 +17,34 @@ export interface Connections {
   /** Gives back a connection that has answered. */
   giveBack(connection: Connection): void
   /**
-   * Gives up a connection, because of the failure of a statement. What closed it or made its server read-only has most often
-   * befallen the idle connections too: they are given up as well.
+   * Closes a connection after the failure of a statement. If the connection was lost or the server has become read-only, the
+   * idle connections are probably affected too, and are closed as well.
    *
-   * @param sentAt when the statement was sent, on the monotonic clock
+   * @param sentAt time of sending the statement, on the monotonic clock
    */
   giveUp(connection: Connection, error: unknown, sentAt: number): void
   /**
-   * Gives up a connection that has not answered, and all idle connections that have shown no sign of life since: each would
-   * cost a caller the whole of its time.
+   * Closes a connection that has not answered, and all idle connections without an answer since `sentAt`: another statement on
+   * such a connection would probably wait in vain until its deadline.
    *
-   * @param sentAt when the statement without an answer was sent, on the monotonic clock
+   * @param sentAt time of sending the unanswered statement, on the monotonic clock
    */
   giveUpSilent(connection: Connection, sentAt: number): void
-  /** Closes a connection under a statement whose time is over, which is no failure of the connection or the server. */
+  /** Closes a connection because its statement ran out of time, without blaming the server. */
   cutOff(connection: Connection): void
   readonly isClosed: boolean
-  /** Rejects everything that waits or is under way, and closes the connections, in half a second at most. */
+  /** Rejects waiting callers and statements under way, and closes the connections, in half a second at most. */
   close(): Promise<void>
 }
 
 /**
- * Opens connections as they are needed, up to a limit. Who needs a connection does not wait for the opening of one, but for
- * whichever is free first. After a failure connections are opened one at a time, with a growing pause between: a server that
- * accepts connections and closes them at once would otherwise be dialled thousands of times a second.
+ * Opens connections on demand, up to a limit. A caller gets the first connection that becomes free, whether newly opened or
+ * given back. After a failure connections are opened one at a time, with a growing pause in between: without the pause, a server
+ * that accepts connections and closes them at once would be dialled thousands of times a second.
  */
 export function createConnections(servers: Servers, maxConnections: number): Connections {
   const idle: Connection[] = []
-  /** On the monotonic clock. */
+  /** Time of the last answer, on the monotonic clock. */
   const answeredAt = new WeakMap<Connection, number>()
   const endsAt = new WeakMap<Connection, number>()
   const connections = new Set<Connection>()
@@ -52,7 +52,7 @@ export function createConnections(servers: Servers, maxConnections: number): Con
   const backoff = createDialBackoff()
   const closing = new AbortController()
   let dials = 0
-  /** On the monotonic clock: connections that were opened earlier may lead to a server that cannot write. */
+  /** Time of the last read-only failure, on the monotonic clock: older connections may lead to a server that cannot write. */
   let readOnlyAt = 0
   let nextDial: NodeJS.Timeout | undefined
 
@@ -67,7 +67,7 @@ export function createConnections(servers: Servers, maxConnections: number): Con
     })
     dial()
     return withDeadline(turn, timeoutMs, () => {
-      // Its turn came in the same moment: the connection is for another.
+      // A connection came at the same moment as the timeout: another caller gets the connection.
       if (!leave()) turn.then(release, () => {})
       return null
     })
@@ -88,7 +88,7 @@ export function createConnections(servers: Servers, maxConnections: number): Con
     closeWhenUnused(connection)
   }
 
-  /** Rejects those that wait when no connection is left to serve them: the pause until the next dial would only delay that. */
+  /** Rejects all waiting callers if no connection is open or being opened: a wait for the next dial would only delay the error. */
   function rejectIfStranded(error: unknown): void {
     if (connections.size + dials === 0) rejectWaiting(openFailure(error))
   }
@@ -100,7 +100,7 @@ export function createConnections(servers: Servers, maxConnections: number): Con
 
   // --- Connections are opened ---
 
-  /** Opens as many connections as statements wait for, as far as the limit and the backoff let it. */
+  /** Opens a connection for each waiting caller, within the limit and the backoff. */
   function dial(): void {
     while (dials < waiting.size && connections.size + dials < maxConnections && !closing.signal.aborted) {
       const delayMs = backoff.delay(dials)
@@ -136,12 +136,12 @@ export function createConnections(servers: Servers, maxConnections: number): Con
   }
 
   function accept(connection: Connection): void {
-    // Opened in the moment in which the closing began, which closes only connections that it knows.
+    // `close` has begun during the opening, and has not seen this connection.
     if (closing.signal.aborted) {
       connection.destroy()
       return
     }
-    // A server that cannot write has not come back yet.
+    // A read-only server does not end a failover, so the backoff stays.
     if (!connection.server.isReadOnly) backoff.succeeded()
     connections.add(connection)
     endsAt.set(connection, connection.openedAt + servers.lifetimeMs())
@@ -158,7 +158,7 @@ export function createConnections(servers: Servers, maxConnections: number): Con
     dial()
   }
 
-  /** What the connection may still be doing in the server, PostgreSQL ends by its own limits. */
+  /** Closes the socket. PostgreSQL ends a statement that may still run, by the limits of the session. */
   function cutOff(connection: Connection): void {
     connection.destroy()
     drop(connection)
@@ -184,7 +184,7 @@ export function createConnections(servers: Servers, maxConnections: number): Con
   }
 
   function giveUpReadOnly(connection: Connection, error: unknown): void {
-    // One of many that went to the server before it was known to be read-only: tells nothing new.
+    // An older connection was opened before the failover was known: its failure is no news.
     const isNews = connection.openedAt >= readOnlyAt
     if (isNews) {
       backoff.failed()
@@ -242,9 +242,9 @@ interface Waiter {
   reject(error: unknown): void
 }
 
-/** For the goodbye to the server, after which a socket is closed in any case. */
+/** Milliseconds for the goodbye to the server; then the socket is closed in any case. */
 const GOODBYE_MS = 500
 
 function closed(): Error {
-  return storeUnavailable('Cannot use PostgreSQL as the store is closed')
+  return storeUnavailable('Cannot use PostgreSQL because the store is closed')
 }

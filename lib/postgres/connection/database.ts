@@ -17,46 +17,48 @@ import { readSource } from './source.ts'
 import { createTurns, type Share } from './turns.ts'
 import { createWakeUpSignal, type WakeUpSignal } from './wake-up-signal.ts'
 
-/** The limits of a store's use of its database. */
+/** Options of a store for connections and statements. */
 export interface DatabaseOptions {
   /**
-   * Connections that the store opens at most, as they are needed. From 4 on, one organization uses at most half of them, and
-   * a quarter is kept for organizations that use none. Default: as the connection string or the pool says, or 10.
+   * Greatest number of connections, which the store opens on demand. From 4 on, one organization uses at most half of the
+   * connections, and a quarter is kept for organizations without one. Default: `max` of the connection string or the pool, or
+   * 10.
    */
   maxConnections?: number | undefined
   /**
-   * Whether statements are prepared: false behind a pooler that cannot, as PgBouncer before 1.21. Default: as the connection
-   * string or the pool says, or true.
+   * Prepares statements. Set false behind a pooler that cannot prepare statements (PgBouncer before 1.21). Default: `prepare`
+   * of the connection string or the pool, or true.
    */
   prepare?: boolean | undefined
   /**
-   * Whether each connection has a session of its own in the server: false behind a pooler in transaction mode. Without
-   * sessions the store sets no time limits in the server, and hears no notifications of other processes. Default true.
+   * True if each connection has a session of its own in the server; set false behind a pooler in transaction mode. Without
+   * sessions the store sets no time limits in the server, and gets no notifications of other processes. Default true.
    */
   sessions?: boolean | undefined
   /** Milliseconds after which a statement counts as unanswered. Default 5000. */
   statementTimeoutMs?: number | undefined
   /**
-   * Statements of this process that may be under way or waiting at once. One more is refused at once, or takes the place of
-   * a waiting statement of the organization with most of them. Default 1000.
+   * Greatest number of statements under way or waiting in this process. A further statement is refused at once, or takes the
+   * place of a waiting statement of the organization with the most waiting statements. Default 1000.
    */
   maxPending?: number | undefined
 }
 
-/** The share of the statements of no one organization: the delivery loop's, above all. */
+/** The share of statements that belong to no single organization, above all those of the delivery loop. */
 const OWN_WORK = Symbol('own work')
 
 /** One row of text columns, by position. */
 export type TextRow = readonly (string | null)[]
 
-/** The columns of one row as the bytes that came, by position. */
+/** The columns of one row as received bytes, by position. */
 export type ByteRow = readonly (Buffer | null)[]
 
 /**
- * Builds a statement whose last column is `answerTag`: it tells the statement's own answer from another's. There should never
- * be another's; if there ever were, it would be one organization's data given to another.
+ * Builds a statement with `answerTag` as the last column. The tag proves that an answer belongs to the statement: a driver that
+ * mixed up two answers would otherwise give the data of one organization to another.
  *
- * @param tag the text of the answer tag, for a statement of a fixed text
+ * @param answerTag the tag as a fragment, for a statement built with the template
+ * @param tag the same tag as text, for a statement with a fixed text
  */
 export type BuildStatement = (sql: ISql, answerTag: Fragment, tag: string) => Statement
 
@@ -64,36 +66,36 @@ export type BuildStatement = (sql: ISql, answerTag: Fragment, tag: string) => St
 export interface StatementWait {
   /** The wait for a lock on top of the ordinary time. Default 0. */
   readonly lockMs?: number | undefined
-  /** The time that the caller waits: a statement is neither begun nor finished later. Default unlimited. */
+  /** The time for which the caller waits: the store gives up the statement then. Default unlimited. */
   readonly atMostMs?: number | undefined
 }
 
-/** What the slices of records need of PostgreSQL, be it in a transaction of the host's or not. */
+/** PostgreSQL for the slices of records: on the store's own connections, or in a transaction of the host. */
 export interface RecordDatabase {
   /**
-   * Sends one statement that answers one row of text columns.
+   * Sends a statement and returns the only row of the answer, as text columns.
    *
-   * Every statement of the store is safe to send twice, so it is sent once more when the connection was lost under it,
-   * and as often as there is time for when others were in its way.
+   * Every statement of the store is safe to repeat. After a lost connection the statement is sent once more; after a conflict
+   * with another transaction, again and again until its time is over.
    *
-   * @param share the id of the organization whose share of the connections the statement takes; null when it is for no one
+   * @param share the id of the organization whose share of the connections the statement takes; null for no single
    *   organization
    * @throws `BusinessApiError` with code `store_unavailable` when the database cannot be reached, does not answer in
    *   time, or too many statements are waiting
    */
   rowFor(share: Share | null, build: BuildStatement, wait?: StatementWait): Promise<TextRow>
-  /** As {@link RecordDatabase.rowFor}, with the columns as bytes. */
+  /** Does the same as {@link RecordDatabase.rowFor}, and returns the columns as bytes. */
   bytesFor(share: Share | null, build: BuildStatement, wait?: StatementWait): Promise<ByteRow>
-  /** For statements that have made deliveries due. */
+  /** Wakes the delivery loops after a statement that made deliveries due. */
   readonly wakeUp: Pick<WakeUpSignal, 'signal'>
 }
 
-/** What the store's slices need of PostgreSQL. */
+/** PostgreSQL for all slices of the store. */
 export interface Database extends RecordDatabase {
-  /** Sends a statement of no one organization: see {@link RecordDatabase.rowFor}. */
+  /** Sends a statement that belongs to no single organization: see {@link RecordDatabase.rowFor}. */
   row(build: BuildStatement): Promise<TextRow>
   readonly wakeUp: WakeUpSignal
-  /** Explains errors of statements that a host's transaction has sent. */
+  /** Explains errors of statements that ran in a transaction of the host. */
   readonly explain: ExplainError
   /** See `PostgresStore.beginRequest`. */
   beginRequest(): () => void
@@ -103,15 +105,15 @@ export interface Database extends RecordDatabase {
 
 /** Options of closing a store. */
 export interface CloseOptions {
-  /** Milliseconds to wait for the requests and statements under way; those left then are cut off. Default 4000. */
+  /** Milliseconds to wait for the requests and statements under way; the rest is cut off. Default 4000. */
   timeoutMs?: number | undefined
 }
 
 /**
- * Talks to PostgreSQL on connections of the store's own, which the first statements open: to the database of a connection
+ * Talks to PostgreSQL on the store's own connections, which the first statements open: to the database of a connection
  * string, or with the options of the host's postgres.js pool.
  *
- * @throws `TypeError` for what is neither, `RangeError` for an option out of range
+ * @throws `TypeError` for a source that is neither a connection string nor a pool; `RangeError` for an option out of range
  */
 export function createDatabase(source: Sql | string, options: DatabaseOptions = {}): Database {
   const readable = readSource(source)
@@ -128,7 +130,7 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
 
   async function send(share: Share, build: BuildStatement, timeoutMs: number): Promise<ByteRow> {
     const answerTag = String(++tags)
-    // Judged before the connection is used again: one that has mixed up its answers is given up.
+    // The tag is checked before the connection is used again: a connection with mixed-up answers is closed.
     return await pool.run(
       share,
       (sql) => build(sql, sql`${answerTag}::text`, answerTag),
@@ -179,7 +181,7 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
 
   const row = (build: BuildStatement): Promise<TextRow> => rowFor(null, build)
 
-  // Without a commit of its own to wait for: the notification is worth nothing after a crash.
+  // synchronous_commit off: the statement need not wait for the disk, because after a crash a notification is worth nothing.
   const notify = (channel: string): Promise<unknown> =>
     row(
       (sql, answerTag) =>
@@ -208,13 +210,13 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
 }
 
 /**
- * The row that a statement has answered.
+ * Reads the row of a statement's answer.
  *
- * @param answerTag what its last column must be
- * @throws an error that counts as a lost connection when it is another statement's
+ * @param answerTag the required value of the last column
+ * @throws an error that counts as a lost connection when the answer belongs to another statement
  */
 export function readAnswer(rows: RawRows, answerTag: string): ByteRow {
-  // In a host's transaction its pool's transform of rows is at work: most leave the columns where they are.
+  // In a transaction of the host, the pool's `transform` may change a row: almost every transform keeps the order of columns.
   const row = Object.values(rows[0] ?? [])
   if (row.at(-1)?.toString('latin1') !== answerTag) throw mixedUp()
   return row
@@ -225,15 +227,15 @@ export function toText(row: ByteRow): TextRow {
   return row.map((column) => column?.toString('utf8') ?? null)
 }
 
-/** As good as lost with its connection: the statement is sent once more. */
+/** Creates the error for an answer of another statement. The code of a lost connection has the statement sent once more. */
 function mixedUp(): Error {
   return Object.assign(new Error('PostgreSQL gave the answer of another statement'), {
     code: 'CONNECTION_CLOSED',
   })
 }
 
-/** Longer than a request takes that is not held up. */
+/** Milliseconds that a close waits by default: longer than a request takes without obstacles. */
 const CLOSE_MS = 4000
 
-/** Enough for the statements in the way to end, and to let one of several go first. */
+/** Greatest pause after a conflict, in milliseconds. Pauses are random, so that statements in conflict do not meet again. */
 const CONFLICT_PAUSE_MAX_MS = 20

@@ -1,10 +1,10 @@
-/** Decides when a further connection may be dialled, so that a server that lets no connection in is not dialled in a loop. */
+/** Decides when the next connection may be dialled, so that a server that refuses connections is not dialled in a loop. */
 export interface DialBackoff {
   /**
    * Milliseconds until the next dial is allowed; 0 for now.
    *
    * @param underWay dials that have not ended: after a failure a single dial probes the server
-   * @returns null when the end of a dial under way has to be awaited
+   * @returns null if the next dial must wait for the end of a dial under way
    */
   delay(underWay: number): number | null
   failed(): void
@@ -17,7 +17,7 @@ const LONGEST_MS = 500
 /** Creates the backoff of a store: 20 ms after a failed dial, doubled with each further failure, half a second at most. */
 export function createDialBackoff(): DialBackoff {
   let failures = 0
-  /** On the monotonic clock. */
+  /** Time of the next allowed dial, on the monotonic clock. */
   let nextAt = 0
 
   return {

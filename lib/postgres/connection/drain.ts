@@ -2,19 +2,19 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { storeUnavailable } from '../../base/errors.ts'
 import { withDeadline } from '../../base/time.ts'
 
-/** The work under way in a store, which a close waits for. */
+/** Counts the work under way in a store, so that a close can wait for the end of all work. */
 export interface Drain {
   /**
-   * Begins a statement. Statements are begun during a drain too, because they may belong to work under way.
+   * Begins a statement. A drain refuses no statement, because the statement may belong to work under way.
    *
    * @returns ends the statement
    */
   beginStatement(): () => void
   /**
-   * Begins a request, which may send statements until its end.
+   * Begins a request. A request may send statements until the end of the request.
    *
    * @returns ends the request; a second call does nothing
-   * @throws `BusinessApiError` with code `store_unavailable` since the drain began
+   * @throws `BusinessApiError` with code `store_unavailable` once the drain has begun
    */
   beginRequest(): () => void
   /** Begins the drain, and resolves when nothing is under way, after `timeoutMs` at the latest. */
@@ -39,7 +39,8 @@ export function createDrain(): Drain {
   }
 
   async function becomeIdle(): Promise<void> {
-    // A call that sends one statement after another does so in the same turn, or in the next.
+    // A call with several statements sends the next statement in the same turn of the event loop in which the previous
+    // statement ended, or in the turn after that.
     await turn()
     while (underWay > 0) {
       await new Promise<void>((resolve) => {
@@ -52,7 +53,7 @@ export function createDrain(): Drain {
   return {
     beginStatement: begin,
     beginRequest() {
-      if (isFinishing) throw storeUnavailable('Cannot begin a request as the store is being closed')
+      if (isFinishing) throw storeUnavailable('Cannot begin a request because the store is being closed')
       return begin()
     },
     async finish(timeoutMs) {

@@ -1,8 +1,9 @@
 import { type BusinessApiError, storeUnavailable } from '../../base/errors.ts'
 
-// The errors of PostgreSQL and of the way to PostgreSQL, by meaning. See https://www.postgresql.org/docs/current/errcodes-appendix.html
+// The errors of PostgreSQL, of the driver and of the network, by meaning.
+// See https://www.postgresql.org/docs/current/errcodes-appendix.html
 
-/** The statement may or may not have run: the connection went away under it. */
+/** The connection went away under the statement, which may or may not have run. */
 const CONNECTION_LOST = new Set([
   'CONNECTION_CLOSED',
   'CONNECTION_DESTROYED',
@@ -33,10 +34,10 @@ const UNAVAILABLE = new Set([
   'EHOSTDOWN',
   'ENETDOWN',
   'ETIMEDOUT',
-  'ENOENT', // a Unix socket that is not there
-  '3D000', // invalid_catalog_name: the database is not there
+  'ENOENT', // no such Unix socket
+  '3D000', // invalid_catalog_name: no such database
   '25006', // read_only_sql_transaction: a standby, during a failover
-  'ERR_TARGET_SESSION_ATTRS', // no server is what the connection string asks for
+  'ERR_TARGET_SESSION_ATTRS', // no server has the role that the connection string asks for
   ...CONFLICT,
   '53000', // insufficient_resources
   '53100', // disk_full
@@ -51,7 +52,7 @@ const UNAVAILABLE = new Set([
 /** Another transaction held a lock for longer than the statement's lock_timeout. */
 const LOCK_NOT_AVAILABLE = '55P03'
 
-/** True if a statement was lost with its connection: the statement may or may not have run. */
+/** True if the connection was lost under a statement, which may or may not have run. */
 export function isConnectionLost(error: unknown): boolean {
   return CONNECTION_LOST.has(codeOf(error))
 }
@@ -63,7 +64,7 @@ export function isUnavailable(error: unknown): boolean {
   return UNAVAILABLE.has(code) || code.startsWith('08') || code.startsWith('28') || isReadOnlyServer(error)
 }
 
-/** Reasons of a failure that is not one of the way to PostgreSQL, by code. */
+/** Reasons of failures that PostgreSQL itself reported, by code. */
 const REASONS: Readonly<Record<string, string>> = {
   '40001': 'other transactions changed the same records again and again',
   '40P01': 'the statement and another transaction waited for locks of each other',
@@ -77,7 +78,7 @@ const REASONS: Readonly<Record<string, string>> = {
   '57014': 'the server ended the statement, whose time was over',
 }
 
-/** Creates the error for a statement that could not be carried out now: what failed, and why, without the details of the cause. */
+/** Creates the error for a statement that could not be carried out: the failure and its reason, without details of the cause. */
 export function unavailable(error: unknown): BusinessApiError {
   const reason = REASONS[codeOf(error)]
   const message =
@@ -89,9 +90,9 @@ const READ_ONLY = '25006'
 const FEATURE_NOT_SUPPORTED = '0A000'
 
 /**
- * True if the server cannot write: a standby, or a former primary during a failover. The rate limits are in an unlogged
- * table, which cannot even be read in recovery; the routine tells that failure from others of its code, because messages are
- * translated.
+ * True if the server cannot write: a standby, or a former primary during a failover. A server in recovery cannot even read
+ * the unlogged table of the rate limits. The `routine` of the error identifies that failure, because other failures share the
+ * code and messages are translated.
  */
 export function isReadOnlyServer(error: unknown): boolean {
   const code = codeOf(error)
@@ -107,18 +108,21 @@ function refusesSessions(error: unknown): boolean {
   return codeOf(error) === PROTOCOL_VIOLATION && /startup parameter/.test(textOf(error, 'message'))
 }
 
-/** What a statement is told when no connection could be opened: a lost connection as it is, as the statement gets another try. */
+/**
+ * Creates the error for a statement that got no connection. The error of a lost connection stays unchanged, because the
+ * statement is then sent once more.
+ */
 export function openFailure(error: unknown): unknown {
   if (refusesSessions(error)) {
     return storeUnavailable(
-      "Cannot use PostgreSQL as its pooler refuses session parameters: set option 'sessions' to false",
+      "Cannot use PostgreSQL because its pooler refuses session parameters: set option 'sessions' to false",
       error,
     )
   }
   return isConnectionLost(error) ? error : unavailable(error)
 }
 
-/** True if a connection can be used again after the failure of a statement: the server has refused only that statement. */
+/** True if a connection can be used again after the failure of a statement, because the server refused only that statement. */
 export function leavesConnectionUsable(error: unknown): boolean {
   const code = codeOf(error)
   const isRefusal =
@@ -127,9 +131,9 @@ export function leavesConnectionUsable(error: unknown): boolean {
 }
 
 /**
- * Records that two statements can both find missing and both write: the client of a business with leads that are won at the
- * same moment, a number that is given by hand and is next in its series, a client or a payment of a statement that was given
- * up for lost and commits late. A retry of the second statement sees the record of the first.
+ * Constraints on records that two statements can both find missing and both write: the client of a business with two leads won
+ * at the same moment; a document number given by hand that is also next in its series; a client or a payment of a statement
+ * that counted as lost and commits late. A retry of the second statement sees the record of the first.
  */
 const WRITTEN_BY_ANOTHER = [
   'clients_organization_id_business_id_key',
@@ -148,19 +152,19 @@ export function isConflict(error: unknown): boolean {
   return CONFLICT.includes(code)
 }
 
-/** True if the lock of an idempotency key was not free in time, and not any other lock. */
+/** True if a statement failed because the lock of an idempotency key was not free in time; false for any other lock. */
 export function isKeyHeld(error: unknown): boolean {
   return codeOf(error) === LOCK_NOT_AVAILABLE && textOf(error, 'where').includes('idempotency_keys')
 }
 
 const CHECK_VIOLATION = '23514'
 
-/** The rule of a table that a record breaks: `invoices_total_check`; undefined for any other failure. */
+/** Returns the name of the check constraint that a record breaks (`invoices_total_check`); undefined for any other failure. */
 export function brokenRule(error: unknown): string | undefined {
   return codeOf(error) === CHECK_VIOLATION ? textOf(error, 'constraint_name') : undefined
 }
 
-/** The message of business_api.insert_events for a body over the event limit; undefined for any other failure. */
+/** Returns the message of business_api.insert_events for a body over the event limit; undefined for any other failure. */
 export function tooLargeEvent(error: unknown): string | undefined {
   if (textOf(error, 'constraint_name') !== 'event_limits_max_body_bytes') return undefined
   return `${textOf(error, 'message')}. ${textOf(error, 'hint')}`

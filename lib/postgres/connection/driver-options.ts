@@ -1,30 +1,32 @@
 import { type DriverOptions, readDefaults } from './source.ts'
 
-/** The options of a store that decide about its connections. */
+/** The store's options about its connections. */
 export interface SessionOptions {
-  /** Whether statements are prepared. Default: as the source says, or true. */
+  /** Prepares statements. Default: `prepare` of the source, or true. */
   readonly prepare?: boolean | undefined
-  /** Whether each connection has a session of its own in the server: false behind a pooler in transaction mode. */
+  /** True if each connection has a session of its own in the server; false behind a pooler in transaction mode. */
   readonly sessions: boolean
   readonly statementTimeoutMs: number
 }
 
-/** On top of a statement's time here, with the longest wait for an idempotency key: the database gives up last. */
+/**
+ * Milliseconds by which the server's limit exceeds the statement's time in the process, the longest wait for an idempotency key
+ * included: the process ends the wait first, the server last.
+ */
 const SERVER_TIMEOUT_EXTRA_MS = 5000
 
-/** Of a statement's time that a wait for a lock may take: the rest is for the work, and for the way back. */
+/** The part of a statement's time that a wait for a lock may take. The rest is for the work and the answer's way back. */
 const LOCK_SHARE = 0.8
 
-/** The form that postgres.js reads `transform` into: a host's transforms are for the rows of the host. */
+/** No `transform`, in the driver's resolved form. The host's transforms are for the host's rows. */
 const UNTRANSFORMED = { undefined: undefined, column: {}, value: {}, row: {} }
 
-/** The name that postgres.js gives to connections without a name. */
+/** The name that postgres.js gives to unnamed connections. */
 const UNNAMED = 'postgres.js'
 
 /**
- * Resolves the options of every connection, from those of a connection string or of a host's pool: the same server, user,
- * password, TLS and session parameters. Everything that concerns statements is the store's own, because the store's
- * statements are not the host's.
+ * Resolves the options of the store's connections from a connection string or a host's pool. Server, user, password, TLS and
+ * session parameters stay the same. Every option about statements is the store's own.
  */
 export function resolveDriverOptions(given: DriverOptions, session: SessionOptions): DriverOptions {
   const { parsers, serializers } = readDefaults()
@@ -42,10 +44,10 @@ export function resolveDriverOptions(given: DriverOptions, session: SessionOptio
     debug: false,
     onnotice: () => {},
     onparameter: undefined,
-    // Otherwise postgres.js asks for the array types first, on every connection, and a connection that dies meanwhile ends
-    // the process.
+    // With `fetch_types`, postgres.js first queries the array types on every connection, and a connection that dies during
+    // that query ends the process.
     fetch_types: false,
-    // The store keeps these times itself, with timers that do not keep the process alive.
+    // The store has timers of its own for these times, which do not keep the process alive.
     connect_timeout: null,
     idle_timeout: null,
     max_lifetime: null,
@@ -54,11 +56,11 @@ export function resolveDriverOptions(given: DriverOptions, session: SessionOptio
   return { ...given, ...own } as unknown as DriverOptions
 }
 
-/** A statement whose caller is gone would otherwise wait for its lock for ever, on a connection that is never ended. */
+/** Limits statements in the server: without limits an abandoned statement could wait for a lock for ever. */
 function sessionParameters(statementTimeoutMs: number): Record<string, string | number> {
   return {
     statement_timeout: statementTimeoutMs + SERVER_TIMEOUT_EXTRA_MS,
-    // A statement gives up waiting for a lock before its caller does: an abandoned statement must write nothing.
+    // The wait for a lock ends before the caller's deadline, because an abandoned statement must write nothing.
     lock_timeout: Math.ceil(statementTimeoutMs * LOCK_SHARE),
     default_transaction_isolation: 'read committed',
   }

@@ -2,15 +2,15 @@ import postgres, { type Sql } from 'postgres'
 import { createServers } from './servers.ts'
 import { readSource } from './source.ts'
 
-/** For the goodbye to the server, after which the socket is closed in any case. */
+/** Milliseconds for the goodbye to the server; then the socket is closed in any case. */
 const GOODBYE_MS = 500
 
 /**
- * Opens a pool of one connection to the database of a connection string, for work that needs transactions: the driver's own
- * pool, to the server that `target_session_attrs` allows.
+ * Opens a pool of one connection to the database of a connection string, for work that needs transactions. The pool is the
+ * driver's own, and leads to a server that `target_session_attrs` allows.
  *
- * @throws `TypeError` for a connection string that cannot be used, without repeating it; the error of the network or of the
- *   server when none of several servers can be used
+ * @throws `TypeError` for an unusable connection string, without any part of the string; the error of the network or of the
+ *   server if no server can be used
  */
 export async function openPlainPool(url: string): Promise<Sql> {
   const source = readSource(url)
@@ -23,7 +23,7 @@ export async function openPlainPool(url: string): Promise<Sql> {
     max: 1,
     prepare: false,
     fetch_types: false,
-    // Obeyed above; the driver takes a standby for read-write.
+    // findServer has chosen the server; the driver would take a standby for read-write.
     target_session_attrs: null,
     shared: { retries: 0, typeArrayMap: {} },
   }

@@ -6,18 +6,19 @@ import type { Connections } from './connections.ts'
 import { leavesConnectionUsable } from './driver-faults.ts'
 import type { Share, Turns } from './turns.ts'
 
-/** A statement under construction, to be sent. */
+/** A built statement that has not been sent. */
 export type Statement = PendingQuery<Row[]>
 
 /** The rows of a statement: bytes by position. */
 export type RawRows = readonly (readonly (Buffer | null)[])[]
 
-/** Where the store's statements go. */
+/** Sends the store's statements. */
 export interface Pool {
   /**
-   * Sends a statement and gives what `read` makes of its rows, which come as bytes.
+   * Sends a statement and returns the result of `read` for the statement's rows.
    *
    * @param share the organization whose share of the connections the statement takes
+   * @param read reads the rows before the connection is used again; a throw closes the connection
    * @throws `BusinessApiError` with code `store_unavailable` when there is no answer within `timeoutMs`, or too many
    *   statements wait
    */
@@ -30,18 +31,18 @@ export interface Pool {
 }
 
 /**
- * Sends statements on connections that carry one statement at a time: postgres.js has no deadline for a query, goes on
- * using a connection that has fallen silent, sends further statements behind one that waits, and can lose what it writes on
- * a connection that was broken under it. Here a connection that failed is given up whole, a statement that waits can still
- * be withdrawn, and nothing stands behind another's lock.
+ * Sends statements on connections with one statement at a time. A postgres.js pool has no deadline for a query, goes on using
+ * a connection that has fallen silent, queues statements behind a waiting statement, and can lose writes on a broken connection.
+ * This pool closes a connection after any failure of the connection, can withdraw a waiting statement, and never queues a
+ * statement behind another statement's lock.
  */
 export function createPool(connections: Connections, turns: Turns): Pool {
-  /** Takes a connection, of which there is one for each turn. */
+  /** Takes a connection for a turn: there are as many turns as connections. */
   async function take(timeoutMs: number): Promise<Connection | null> {
     try {
       return await connections.take(timeoutMs)
     } catch (error) {
-      // No connection can be opened, or the store is closed: no other statement will get one either.
+      // No connection can be opened, or the store is closed: the other waiting statements will get no connection either.
       turns.rejectWaiting(error)
       throw error
     }
@@ -65,7 +66,7 @@ export function createPool(connections: Connections, turns: Turns): Pool {
     } catch (error) {
       if (leavesConnectionUsable(error)) connections.giveBack(connection)
       else if (error !== TIMED_OUT) connections.giveUp(connection, error, sentAt)
-      // A statement that got its turn late had no time for an answer: it tells nothing of the server.
+      // A statement with a late turn had too little time for an answer: the server may be healthy.
       else if (timeoutMs < wholeMs / 2) connections.cutOff(connection)
       else connections.giveUpSilent(connection, sentAt)
       throw error
@@ -84,7 +85,8 @@ export function createPool(connections: Connections, turns: Turns): Pool {
     try {
       return await send(connection, build, timeoutMs - (performance.now() - begunAt), wholeMs, read)
     } catch (error) {
-      if (connections.isClosed) throw storeUnavailable('Cannot use PostgreSQL as the store was closed', error)
+      if (connections.isClosed)
+        throw storeUnavailable('Cannot use PostgreSQL because the store was closed', error)
       throw error
     }
   }
@@ -108,5 +110,5 @@ const TIMED_OUT = Symbol('timed out')
 
 function unanswered(timeoutMs: number): Error {
   const afterMs = Math.round(timeoutMs)
-  return storeUnavailable(`Cannot use PostgreSQL as a statement had no answer within ${afterMs} ms`)
+  return storeUnavailable(`Cannot use PostgreSQL because a statement had no answer within ${afterMs} ms`)
 }

@@ -3,28 +3,28 @@ import { resolveDriverOptions, type SessionOptions } from './driver-options.ts'
 import type { Address } from './sockets.ts'
 import type { DriverOptions, Source, TargetSessionAttributes } from './source.ts'
 
-/** The servers of a source: opens connections to those that `target_session_attrs` allows. */
+/** Opens connections to the servers of a source that `target_session_attrs` allows. */
 export interface Servers {
   /**
-   * Opens a connection, to the server that worked last before the others.
+   * Opens a connection. The server of the last success is tried first.
    *
-   * @param signal gives the opening up
+   * @param signal aborts the opening
    * @throws the error of the server that was tried last
    */
   open(listener: ConnectionListener, signal: AbortSignal): Promise<Connection>
-  /** The server of a connection has failed: another one is tried first from now on. */
+  /** Reports that the server of a connection has failed: the next server of the list is tried first from now on. */
   avoid(connection: Connection): void
   /** Milliseconds after which an unused connection is closed; null for never. */
   readonly idleMs: number | null
-  /** Milliseconds after which a connection is replaced; of each connection anew. Infinite for never. */
+  /** Returns the milliseconds after which a new connection is to be replaced. Infinite for never. */
   lifetimeMs(): number
 }
 
-/** For all servers together. */
+/** Milliseconds for opening a connection, all servers together. */
 const OPEN_TIMEOUT_MS = 5000
 const OPEN_TIMEOUT_MIN_MS = 1000
 
-/** Whether a server may be used. */
+/** The conditions on a server, by the value of `target_session_attrs`. */
 const ACCEPTS: Readonly<Record<TargetSessionAttributes, (role: ServerRole) => boolean>> = {
   any: () => true,
   'read-write': ({ isReadOnly }) => !isReadOnly,
@@ -34,14 +34,14 @@ const ACCEPTS: Readonly<Record<TargetSessionAttributes, (role: ServerRole) => bo
   'prefer-standby': ({ isInRecovery }) => isInRecovery,
 }
 
-/** The options of a source, and what connections make of them. */
+/** The options of a source, and the options and addresses of the connections. */
 interface Known {
   readonly given: DriverOptions
   readonly options: DriverOptions
   readonly addresses: readonly Address[]
 }
 
-/** Creates the servers of a source. Reads its options at the first use. */
+/** Creates the servers of a source. The options of the source are read at the first use. */
 export function createServers(source: Source, session: SessionOptions): Servers {
   const addressOf = new WeakMap<Connection, Address>()
   let known: Known | undefined
@@ -55,7 +55,7 @@ export function createServers(source: Source, session: SessionOptions): Servers 
     return known
   }
 
-  /** Addresses in the order to be tried, with what each must be. */
+  /** Returns the addresses in the order of the tries, with the condition on each server. */
   function plan(addresses: readonly Address[]): (readonly [Address, TargetSessionAttributes])[] {
     const ordered = [...addresses.slice(preferred), ...addresses.slice(0, preferred)]
     const target = source.targetSessionAttributes()

@@ -1,18 +1,19 @@
 import { withDeadline } from '../../base/time.ts'
 
-/** Runs work by name: while some of a name is under way, more of that name waits. */
+/** Runs work by name: while work of a name is under way, further work of that name waits. */
 export interface SingleFlight {
   /**
-   * Runs `work` at once when none of that name is under way, else as soon as the first has ended.
+   * Runs `work` at once if no work of that name is under way, else after the end of the first.
    *
-   * @returns null when the first had not ended within `waitMs` or gave null itself; `work` has not been run then
+   * @returns null, without running `work`, if the first had not ended within `waitMs` or returned null
    */
   run<T>(name: string, waitMs: number, work: () => Promise<T | null>): Promise<T | null>
 }
 
 /**
- * Work that waits here needs no connection. Otherwise a hundred requests with one idempotency key would hold every
- * connection of the process, each waiting for the lock of the first request, and no other request would be answered.
+ * Creates a single flight. Waiting work holds no connection. Without the single flight, a hundred requests with one idempotency
+ * key would hold every connection of the process, all waiting for the lock of the first request, and no other request would be
+ * answered.
  */
 export function createSingleFlight(): SingleFlight {
   const firsts = new Map<string, Promise<unknown>>()

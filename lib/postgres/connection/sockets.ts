@@ -3,24 +3,28 @@ import { connect, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { DriverOptions } from './source.ts'
 
-/** Where a connection leads to: a host and port, or a Unix socket. */
+/** The address of a server: a host and port, or a Unix socket. */
 export interface Address {
   readonly host: string
   readonly port: number
   readonly path: string | null
 }
 
-/** The socket of a connection: the first, and no second one. */
+/** Makes the only socket of a connection. */
 export interface SocketSource {
-  /** For the option `socket` of postgres.js, which is called again whenever the socket is closed. */
+  /**
+   * Makes the socket: the option `socket` of postgres.js. The driver calls this function again after the socket was closed.
+   *
+   * @throws an error with code CONNECTION_CLOSED for every call but the first
+   */
   next(): Promise<Duplex>
   /** Sets whether the socket keeps the process alive. True at first. */
   setActive(isActive: boolean): void
-  /** Closes the socket at once, also while it is being opened. */
+  /** Closes the socket at once, also during the opening. */
   destroy(): void
 }
 
-/** Makes the socket of a connection: by the function of the host's pool, if it has one. */
+/** Creates the source of a connection's socket. The option `socket` of the host's pool makes the socket, if the pool has one. */
 export function createSocketSource(options: DriverOptions, address: Address): SocketSource {
   const hostsOwn: unknown = Reflect.get(options, 'socket')
   const givenUp = new AbortController()
@@ -36,13 +40,13 @@ export function createSocketSource(options: DriverOptions, address: Address): So
     const { host, port, path } = address
     const own = connect(path ? { path } : { host, port })
     socket = own
-    // Read by postgres.js for the name in the TLS handshake and for messages.
+    // postgres.js reads both for the name in the TLS handshake and for messages.
     Object.assign(own, { host, port })
     await untilGivenUp(once(own, 'connect'), () => {})
     return own
   }
 
-  /** Settles as `opening` does, or rejects when the connection is given up: a socket that is destroyed may say nothing. */
+  /** Settles as `opening` does, or rejects on {@link SocketSource.destroy}: a destroyed socket may emit no event. */
   function untilGivenUp<T>(opening: Promise<T>, onLate: (opened: T) => void): Promise<T> {
     const { signal } = givenUp
     return new Promise((resolve, reject) => {
@@ -75,7 +79,7 @@ function closedUnused(address: Address): Error {
   return connectionError('CONNECTION_CLOSED', 'the connection was closed before it could be used', address)
 }
 
-/** Makes an error of the way to a server, with a code as the driver has it. */
+/** Creates the error for a failed connection to a server, with a code of the driver. */
 export function connectionError(code: string, reason: string, { host, port, path }: Address): Error {
   return Object.assign(new Error(`${reason}: ${path ?? `${host}:${port}`}`), { code })
 }

@@ -1,9 +1,9 @@
 import postgres, { type Sql } from 'postgres'
 
-/** The options of connections as the driver has read them, of a connection string or of a host's pool. */
+/** The driver's resolved options, of a connection string or of a host's pool. */
 export type DriverOptions = Sql['options']
 
-/** The servers that a connection may lead to, in the words of libpq. */
+/** The servers that a connection may lead to, in libpq's words. */
 export type TargetSessionAttributes =
   | 'any'
   | 'read-write'
@@ -12,11 +12,11 @@ export type TargetSessionAttributes =
   | 'standby'
   | 'prefer-standby'
 
-/** A checked connection string, or a host's pool as it is. */
+/** A checked connection string, or a host's pool. */
 export interface Source {
-  /** The connections that the source allows at most. */
+  /** The greatest number of connections that the source allows. */
   readonly maxConnections: number
-  /** Reads the options, and the environment variables that the driver knows (`PGUSER`, `PGPASSWORD`). */
+  /** Reads the options and the driver's environment variables (`PGUSER`, `PGPASSWORD` …). */
   options(): DriverOptions
   /** Reads the servers that a connection may lead to, from the source or from `PGTARGETSESSIONATTRS`. */
   targetSessionAttributes(): TargetSessionAttributes
@@ -35,9 +35,9 @@ const TARGET_SESSION_ATTRIBUTES: readonly string[] = [
 ]
 
 /**
- * Checks a source. Opens nothing, and reads no environment variable.
+ * Checks a source. Opens no connection, and reads no environment variable.
  *
- * @throws `TypeError` without any part of the connection string, which holds a password
+ * @throws `TypeError` for an unusable source. The message repeats no part of the connection string, because of its password
  */
 export function readSource(source: Sql | string): Source {
   if (typeof source === 'string') return readConnectionString(source)
@@ -70,10 +70,10 @@ function readConnectionString(url: string): Source {
 }
 
 /**
- * Finds what is wrong with a connection string, before the driver throws an error that repeats it with its password, or
- * takes a part of the password for the host, which errors name.
+ * Finds the fault of a connection string before the driver reads the string. The driver's errors would show the password: an
+ * invalid string is repeated whole, and a part of an unencoded password can be taken for the host.
  *
- * @returns the reason, to follow "as"; null for a string that can be used
+ * @returns the reason, to follow "because" in a message; null for a usable string
  */
 export function connectionStringFault(url: string): string | null {
   if (!/^postgres(ql)?:\/\/./.test(url)) return `it must be like ${FORM}`
@@ -83,7 +83,7 @@ export function connectionStringFault(url: string): string | null {
     return 'a password with one of @ / ? # must have them percent-encoded, as %40 %2F %3F %23'
   }
   if (!isDecodable(url)) return 'a % that encodes nothing must be encoded itself, as %25'
-  // Of several hosts, which a URL cannot have, the first.
+  // A URL cannot have several hosts: only the first is checked.
   return URL.canParse(url.replace(/,[^/?]*/, '')) ? null : `it must be like ${FORM}`
 }
 
@@ -95,10 +95,10 @@ function isDecodable(url: string): boolean {
   }
 }
 
-/** The driver's own target_session_attrs takes a hot standby for read-write and does not know 'any': it is obeyed here. */
+/** Replaces the driver's own target_session_attrs, which takes a hot standby for read-write and does not know 'any'. */
 const WITHOUT_TARGET = { target_session_attrs: 'primary' } as const
 
-/** Reads the options of a connection string that names nothing. */
+/** Returns the driver's options for an empty connection string. */
 export function readDefaults(): DriverOptions {
   return postgres(WITHOUT_TARGET).options
 }
@@ -107,7 +107,7 @@ function readOptions(url: string): DriverOptions {
   try {
     return postgres(url, WITHOUT_TARGET).options
   } catch {
-    // Without the error as a cause: ERR_INVALID_URL has the connection string in `input`.
+    // Thrown without a cause: ERR_INVALID_URL has the connection string in `input`.
     throw unusable(`it must be like ${FORM}`)
   }
 }
@@ -125,5 +125,5 @@ function readTargetSessionAttributes(value: unknown): TargetSessionAttributes {
 }
 
 function unusable(reason: string): TypeError {
-  return new TypeError(`Cannot use the connection string as ${reason}`)
+  return new TypeError(`Cannot use the connection string because ${reason}`)
 }

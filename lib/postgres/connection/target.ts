@@ -1,6 +1,6 @@
 import { readSource } from './source.ts'
 
-/** The server, the user and the database of a connection string, with the driver's defaults. Never the password. */
+/** The server, the user and the database of a connection string, with the driver's defaults, without the password. */
 export interface ConnectionTarget {
   /** `127.0.0.1:5432`, several separated by commas, or the path of a Unix socket. */
   readonly server: string

@@ -5,21 +5,22 @@ import { type BuildStatement, type ByteRow, type RecordDatabase, readAnswer, toT
 import { isConflict, isUnavailable } from './driver-faults.ts'
 
 /**
- * A transaction of postgres.js, whatever types it has: what the callback of `sql.begin` is given. The driver's own type
- * would show through in a host's declarations, where a package that the host does not depend on has no name.
+ * A transaction of postgres.js: the argument of the callback of `sql.begin`. The type is not the driver's own, because a host's
+ * declaration files could not name a type of a package that the host does not depend on.
  */
 export interface PostgresTransaction {
   readonly unsafe: (...args: never[]) => unknown
-  /** A pool, which would commit each statement by itself, has none. */
+  /** Tells a transaction from a pool, which would commit each statement by itself. */
   readonly savepoint: (...args: never[]) => unknown
 }
 
 /**
- * PostgreSQL in a transaction of the host's. A statement is sent once and waits as long as the host's connection lets it,
- * though what has waited for a row for more than some seconds writes nothing and is refused. What to do when a statement
- * fails is the host's to say, as its transaction has failed with it.
+ * Creates the database of a transaction of the host. A statement is sent once and waits as long as the host's connection
+ * allows; a write that has waited for a lock for more than 4 s is refused and writes nothing. A failed statement fails the whole
+ * transaction, and the host decides about a retry.
  *
- * Nobody is woken when deliveries are due: only the host knows when it commits, and the poll of a delivery loop finds them.
+ * Due deliveries wake no loop, because only the host knows the moment of the commit: the next poll of a delivery loop finds
+ * the deliveries.
  */
 export function createTransactionDatabase(given: PostgresTransaction, explain: ExplainError): RecordDatabase {
   const transaction = checkTransaction(given)
@@ -45,6 +46,6 @@ export function createTransactionDatabase(given: PostgresTransaction, explain: E
 function checkTransaction(given: unknown): TransactionSql {
   if (typeof given === 'function' && 'savepoint' in given) return given as TransactionSql
   throw new TypeError(
-    "Cannot use the transaction as it must be what the callback of postgres.js' sql.begin(…) is given",
+    "Cannot use the transaction because it is not the argument of the callback of postgres.js' sql.begin(…)",
   )
 }

@@ -7,18 +7,18 @@ export type Share = string | symbol
 /** The turns of statements at the connections of a store. */
 export interface Turns {
   /**
-   * Waits until a statement of `share` may use a connection, until {@link Turns.end}.
+   * Waits for the turn of a statement of `share`, which ends with {@link Turns.end}.
    *
-   * @returns false when no connection came free within `timeoutMs`
-   * @throws `BusinessApiError` with code `store_unavailable` when too many statements wait; what
-   *   {@link Turns.rejectWaiting} is given
+   * @returns false when no connection became free within `timeoutMs`
+   * @throws `BusinessApiError` with code `store_unavailable` when too many statements wait; the error of
+   *   {@link Turns.rejectWaiting}
    */
   take(share: Share, timeoutMs: number): Promise<boolean>
   end(share: Share): void
   rejectWaiting(error: unknown): void
 }
 
-/** With fewer connections, half of them would be a single one. */
+/** The fewest connections that are shared out: half of three would be a single connection. */
 const SHARED_FROM = 4
 
 interface Waiter {
@@ -29,12 +29,12 @@ interface Waiter {
 
 /**
  * Shares the connections out, so that statements of one organization that wait for a lock do not hold up other
- * organizations: one organization has at most half of the connections, and the last quarter goes to organizations without a
+ * organizations. One organization has at most half of the connections, and the last quarter goes to organizations without a
  * connection. Waiting statements get their turns in round robin of the organizations. With fewer than four connections only
  * the round robin holds.
  *
- * @param maxPending statements that have a connection or wait. One more is refused, or displaces the oldest waiting statement
- *   of the organization with most
+ * @param maxPending greatest number of statements that have a connection or wait. A further statement is refused, or displaces
+ *   the oldest waiting statement of the organization with the most waiting statements
  */
 export function createTurns(connections: number, maxPending: number): Turns {
   const isShared = connections >= SHARED_FROM
@@ -58,7 +58,8 @@ export function createTurns(connections: number, maxPending: number): Turns {
 
   function makeRoom(share: Share): void {
     if (busy + waiting.size < maxPending) return
-    // Two more: with one more, two organizations would displace each other's statements for ever.
+    // A statement is displaced only for an organization with at least two fewer waiting statements. With a difference of one, two
+    // organizations would displace each other's statements for ever.
     const gives = waiting.shiftLongest(waiting.countOf(share) + 2)
     if (!gives) throw full(maxPending)
     gives.reject(full(maxPending))
@@ -88,7 +89,7 @@ export function createTurns(connections: number, maxPending: number): Turns {
   return {
     async take(share, timeoutMs) {
       makeRoom(share)
-      // Passes over no waiting statement: none of them may begin, or `end` would have let it.
+      // No waiting statement is overtaken that may begin: `end` has begun all such statements.
       if (!mayBegin(share)) return wait(share, timeoutMs)
       begin(share)
       return true
@@ -112,5 +113,5 @@ export function createTurns(connections: number, maxPending: number): Turns {
 }
 
 function full(maxPending: number): Error {
-  return storeUnavailable(`Cannot use PostgreSQL as ${maxPending} statements are waiting already`)
+  return storeUnavailable(`Cannot use PostgreSQL because ${maxPending} statements are waiting already`)
 }

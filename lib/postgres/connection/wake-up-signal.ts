@@ -2,11 +2,11 @@ import { sleep, withDeadline } from '../../base/time.ts'
 import type { Connection } from './connection.ts'
 import type { Servers } from './servers.ts'
 
-/** Tells delivery loops that something may have become due: at once in this process, soon in others. */
+/** Wakes delivery loops when deliveries may have become due: at once in this process, soon in other processes. */
 export interface WakeUpSignal {
-  /** Deliveries have been committed. Costs nothing that anybody waits for. */
+  /** Reports that due deliveries were committed. Returns at once. */
   signal(): void
-  /** @returns ends it */
+  /** Calls `onDue` with each signal. @returns a function that ends the watch */
   watch(onDue: () => void): () => void
   close(): void
 }
@@ -14,9 +14,9 @@ export interface WakeUpSignal {
 const CHANNEL = 'business_api_deliveries'
 
 /**
- * Other processes are notified by NOTIFY, never inside a writing transaction, where NOTIFY serializes the commits of the
- * whole database. Many signals make one notification; none is sent while this process has a loop of its own, which takes
- * the work itself. A lost notification costs no more than the time until the loop's next poll.
+ * Creates the signal. NOTIFY reaches other processes, never inside a writing transaction, where NOTIFY serializes the commits
+ * of the whole database. Many signals make one notification. A process with a loop of its own sends no notification, because
+ * that loop takes the work. A lost notification only delays deliveries until the loop's next poll.
  *
  * @param notify sends a notification on a channel
  * @param open opens the connection that listens; null without sessions, behind a pooler in transaction mode
@@ -34,7 +34,7 @@ export function createWakeUpSignal(
       try {
         onDue()
       } catch {
-        // The failure of a watcher is no failure of the publisher.
+        // A watcher's failure must not fail the publisher.
       }
     }
   }
@@ -62,10 +62,10 @@ export function createWakeUpSignal(
   }
 }
 
-/** Between two notifications: far below what anybody notices, and 100 a second at most. */
+/** Milliseconds between two notifications: at most 100 notifications a second, and no noticeable delay. */
 const QUIET_MS = 10
 
-/** Runs `work` at once, and never again before it has ended and been quiet for a while, however often it is called. */
+/** Returns a function that runs `work` at once, or once more after the run under way and a pause, however often called. */
 function createCoalesced(work: () => Promise<unknown>): () => void {
   let isBusy = false
   let isWanted = false
@@ -88,18 +88,18 @@ function createCoalesced(work: () => Promise<unknown>): () => void {
 
 // --- Listening ---
 
-/** LISTEN is said again so often: it shows that the connection lives, and on a new one it is what makes it listen. */
+/** Milliseconds between two LISTEN statements on a connection: repeated as proof that the connection is alive. */
 const LISTEN_EVERY_MS = 15_000
 const LISTEN_TIMEOUT_MS = 5000
 const REOPEN_AFTER_MS = 1000
 
-/** Keeps a connection listening, whatever becomes of it, until it is ended. */
+/** Keeps one connection listening, and replaces the connection after any failure, until `end` is called. */
 function listen(open: Servers['open'], onNotify: () => void): { end(): void } {
   const ending = new AbortController()
   let wakeUp = (): void => {}
 
   async function pause(ms: number): Promise<void> {
-    // Ended while LISTEN was under way: no further call ends the wait.
+    // `end` was called during LISTEN, and would not be called again to end this pause.
     if (ending.signal.aborted) return
     const woken = new Promise<void>((resolve) => {
       wakeUp = resolve
@@ -120,7 +120,7 @@ function listen(open: Servers['open'], onNotify: () => void): { end(): void } {
 
   async function listenOnce(): Promise<void> {
     const connection = await open({ onNotify, onClosed: () => wakeUp() }, ending.signal)
-    // LISTEN in a silent network would keep the process alive until its time is over.
+    // LISTEN on a silent network would otherwise keep the process alive until the timeout.
     ending.signal.addEventListener('abort', connection.destroy)
     try {
       await keepListening(connection)
@@ -132,7 +132,7 @@ function listen(open: Servers['open'], onNotify: () => void): { end(): void } {
 
   async function run(): Promise<void> {
     while (!ending.signal.aborted) {
-      // Whatever has failed, a new connection is the remedy; the loop's poll covers the time until then.
+      // A new connection is the remedy for every failure; until then the loop's poll finds due deliveries.
       await listenOnce().catch(() => {})
       await pause(REOPEN_AFTER_MS)
     }

@@ -5,23 +5,23 @@ import type { Database } from '../connection/database.ts'
 /** The objects of the schema `business_api` by name (`column clients.status`), each with a digest of its definition. */
 export type Catalogue = Readonly<Record<string, string>>
 
-/** How a schema differs from another one. Names of objects, in order. */
+/** The differences between a live schema and the schema that the migrations make: names of objects, in order. */
 export interface SchemaDrift {
   readonly missing: readonly string[]
   readonly changed: readonly string[]
-  /** Not made by any migration. */
+  /** Objects that no migration makes. */
   readonly added: readonly string[]
 }
 
 /**
- * What the schema is made of: tables, columns, constraints, indexes, triggers, functions, views and types. Left out is
- * what an operator may tune (storage parameters of tables, owners, privileges) and partitions, which come and go.
+ * Reads the objects of the schema: tables, columns, constraints, indexes, triggers, functions, views and types. Settings that
+ * an operator may tune (storage parameters, owners, privileges) and partitions, which come and go, are left out.
  */
 export async function readCatalogue(database: Database): Promise<Catalogue> {
   const [objects] = await database.row(
     (sql, mark) => sql`
       with path as materialized (
-        -- Definitions name what is on the search path without its schema.
+        -- With an empty search path every definition names the schema of each object.
         select set_config('search_path', '', true) as setting
       ), object as (
         ${tables(sql)} union all ${columns(sql)} union all ${constraints(sql)} union all ${indexes(sql)}
@@ -34,7 +34,7 @@ export async function readCatalogue(database: Database): Promise<Catalogue> {
   return Object.fromEntries(entries.map(([name, definition]) => [name, digest(definition)]))
 }
 
-/** How the first schema, a live one, differs from the second. */
+/** Compares a live schema with the expected one. */
 export function compareCatalogues(actual: Catalogue, expected: Catalogue): SchemaDrift {
   const names = Object.keys(expected)
   return {
@@ -51,8 +51,8 @@ function digest(definition: string): string {
 // --- Kinds of objects ---
 
 /**
- * An oid for a function that describes an object. What it gives depends on the search path, so it must not be called
- * before that is set: the planner keeps to the order in which values need each other, and to no other.
+ * Builds an oid for a function that describes an object. The description depends on the search path, and the planner may run
+ * steps in any order; only a value that needs another value is computed later. So the oid is made to need the setting.
  */
 function described(sql: Sql, oid: string): Fragment {
   return sql`(select case when path.setting = '' then ${sql.unsafe(oid)} end from path)`
@@ -89,7 +89,7 @@ function columns(sql: Sql): Fragment {
       and attnum > 0 and not attisdropped`
 }
 
-/** Without the named not-null constraints that PostgreSQL 18 keeps: the columns tell. */
+/** Leaves out the named not-null constraints of PostgreSQL 18: the definitions of columns contain NOT NULL. */
 function constraints(sql: Sql): Fragment {
   return sql`
     select

@@ -6,12 +6,12 @@ import { readIndexStatements } from './index-statements.ts'
 import { describeWait, type LockWait, type LockWatch } from './lock-watch.ts'
 import type { Migration } from './migrations.ts'
 
-// Migrations with the mark `concurrent`: statements that PostgreSQL refuses inside a transaction. They stop neither readers
-// nor writers: a build waits for the end of every older transaction, and no other session waits for the build.
+// Migrations with the mark `concurrent` hold statements that PostgreSQL refuses inside a transaction. Such a statement stops
+// neither readers nor writers: a build waits for the end of every older transaction, and no other session waits for the build.
 
 /** The limits of a build. */
 export interface BuildOptions {
-  /** On the monotonic clock, in milliseconds: no other transaction is waited for any longer then. */
+  /** End of all waiting for other transactions, on the monotonic clock, in milliseconds. */
   readonly deadlineAt: number
   readonly warn: (message: string) => void
 }
@@ -44,7 +44,7 @@ export async function buildConcurrently(
   }
 }
 
-/** Whether the index is there. One that is unfinished is dropped. */
+/** Returns true if the index is complete. Drops an unfinished index, unless another session still builds the index. */
 async function isFinished(
   index: string,
   run: (statement: string) => Promise<void>,
@@ -64,7 +64,7 @@ async function isFinished(
       await run(`drop index concurrently if exists ${index}`)
       return false
     }
-    // A process that has died, and whose session PostgreSQL has not noticed to be gone, may still finish it.
+    // The session of a process that died may go on building until PostgreSQL notices the closed connection.
     if (performance.now() >= deadlineAt) {
       throw storeUnavailable(
         `Cannot apply migration '${name}': session ${builder} still builds ${index}; wait for its end, then migrate again`,
@@ -75,7 +75,7 @@ async function isFinished(
   }
 }
 
-/** Sends a statement, says what it waits for, and cancels it when it still waits at the deadline. */
+/** Sends a statement, warns of the sessions in its way, and cancels the statement if it still waits at the deadline. */
 async function runWatched(
   builder: Sql,
   watch: LockWatch,
@@ -83,7 +83,7 @@ async function runWatched(
   statement: string,
   { deadlineAt, warn }: BuildOptions,
 ): Promise<void> {
-  // Behind a pooler the session of a statement is known by its text only.
+  // Behind a pooler only the text of a statement identifies the statement's session.
   const mark = `/* business-api-kit ${randomUUID()} */`
   const session = `query like '${mark}%'`
   let lastWait: LockWait | null = null

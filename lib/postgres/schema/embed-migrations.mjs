@@ -26,5 +26,5 @@ export function readMigrationTexts() {
 const file = join(directory, 'postgres/schema/migration-texts.js')
 await mkdir(dirname(file), { recursive: true })
 await writeFile(file, source)
-// The map of the module that was there before.
+// The source map of the replaced module.
 await rm(`${file}.map`, { force: true })

@@ -1,13 +1,13 @@
 import type { Catalogue } from './catalogue.ts'
 
-/** The schema as the migrations of this version leave it. */
+/** The schema that the migrations of this version make. */
 export interface SchemaFingerprint {
   /** Number of the newest migration. */
   readonly migration: number
   readonly objects: Catalogue
 }
 
-/** Written by test/postgres/fingerprint.test.ts with UPDATE_SCHEMA=1, and compared by it. */
+/** Written by test/postgres/fingerprint.test.ts with UPDATE_SCHEMA=1; without the variable, the test compares. */
 export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
   migration: 19,
   objects: {
@@ -233,27 +233,27 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint webhook_endpoints.webhook_endpoints_pkey': '1a29056265b9',
     'constraint webhook_endpoints.webhook_endpoints_state_check': '389e2a25dc5d',
     'function admit(digest text, scope text, key_per_second double precision, key_burst integer, organization_per_second double precision, organization_burst integer, page text)':
-      'f0e60786f823',
+      '4d4baab124e9',
     'function business_representation(id text, name text, category text, city text, email text, phone text)':
       '31c7049527e9',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
-      'b7214640324a',
+      '48d0eb09822c',
     'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)':
       '4297de468f75',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
-      '6a46959622e6',
+      '87f97e0d8af2',
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
       'd07a3a24d1c4',
     'function describe_bucket(full_in double precision, per_second double precision, burst integer)':
       '734e25d6498d',
     'function event_types()': '25f5c8d1a501',
     'function first_free_number(organization_id text, series text, table_name text, taken bigint)':
-      '4b3a4df80d23',
+      '11b410ba7df7',
     'function format_number(series text, count bigint)': '7c1f0e0b3abc',
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': '3b1ed283f019',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
       '280c7854170b',
-    'function insert_events(organization_id text, events jsonb)': '4c2f46f150d0',
+    'function insert_events(organization_id text, events jsonb)': '6fdb5d73e14f',
     'function invoice_representation(id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
       '66cd76e47dfd',
     'function is_change_made(organization_id text, subject_id text, change_id text)': '0ddb3e7754f0',
@@ -264,7 +264,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '41b08b93ef83',
     'function new_id(kind text)': '89f87babd4e2',
     'function next_number(organization_id text, series text, table_name text, record_id text)':
-      'caae31ebb1e3',
+      'a5458f4069e8',
     'function project_representation(id text, name text, status text, billing_type text, value numeric)':
       '4233ebe63504',
     'function promote_due_retries(at_time timestamp with time zone)': 'befa57c3486c',
@@ -272,7 +272,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '680c176864ea',
     'function publish_event(organization_id text, type text, data jsonb, id text)': '3cf7e6728a9d',
     'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
-      '220198c10be5',
+      '860d9a47bfb8',
     'function purge_idempotency_keys(expired_from timestamp with time zone, key_limit integer, OUT purged integer, OUT latest timestamp with time zone)':
       '51407e11a035',
     'function purge_lag(retention_ms double precision, walk jsonb)': '2beaa0ac94a4',
@@ -281,19 +281,19 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': '01dccf86654d',
     'function read_claims(claims jsonb)': '48c4b6cbd94e',
     'function read_deliveries(organizations text[], ids text[])': 'd3161d0db1f8',
-    'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': '5bd7fc938ef8',
+    'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': '8343468672f5',
     'function reclaim_expired_leases(max_attempts integer)': 'c468a889bb97',
     'function record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)':
       'd1a6606ef53e',
     'function release_deliveries(claims jsonb)': '2c128b94ca6b',
     'function render_events(events jsonb, record json, more json)': 'cd9572be0092',
-    'function render_template(template text, record json, more json)': '0148e03a1bbc',
+    'function render_template(template text, record json, more json)': '8c5244cf8bd2',
     'function rotate_api_key(organization_id text, key_id text, successor jsonb, overlap_ms double precision, key_limit integer)':
-      '7c4e1b8e0a7c',
+      'bab22d0b962d',
     'function skip_pending(organization_id text, endpoint_id text)': 'd7886aece3b8',
     'function take_settings_turn(organization_id text)': '179d60bb18af',
     'function write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)':
-      '0f7221579701',
+      '01ef11b37b5b',
     'index api_keys_expires_at_idx': 'f88eb4d62f85',
     'index audit_entries_action_idx': '16fbe8ee2856',
     'index audit_entries_actor_idx': '403a6783493a',

@@ -1,16 +1,16 @@
 import { type Part, PRIVILEGES, type Privileges, type TablePrivileges } from './privileges.ts'
 
-/** A role of the database with the part that it is for. */
+/** A role of the database, and the part of the application that uses the role. */
 export interface RoleOfPart {
   readonly part: Part
   readonly role: string
 }
 
 /**
- * The statements that give roles their privileges, for the owner of the schema. Statements only add: a role keeps what it
- * had been granted otherwise. Functions lose the privilege that PostgreSQL gives everybody.
+ * Writes the statements that grant roles their privileges, to be run by the owner of the schema. A role keeps all privileges
+ * that were granted before. Functions lose the privilege that PostgreSQL grants to every role.
  *
- * @throws RangeError for what cannot be the name of a role
+ * @throws RangeError for a text that cannot be the name of a role
  */
 export function writeGrants(roles: readonly RoleOfPart[]): readonly string[] {
   return [
@@ -39,7 +39,7 @@ function listOf(privileges: TablePrivileges): string {
   ].join(', ')
 }
 
-/** Of PostgreSQL: longer names are cut, and may be another role's. */
+/** Longest name in PostgreSQL, in bytes. A longer name is cut, and the rest may name another role. */
 const NAME_BYTES_MAX = 63
 
 function quoteRole(role: string): string {

@@ -1,12 +1,12 @@
 /** A statement of a migration with the mark `concurrent`. */
 export interface IndexStatement {
   readonly kind: 'create' | 'drop'
-  /** Of the index, with its schema. */
+  /** Name of the index, with its schema. */
   readonly index: string
   readonly text: string
 }
 
-// The comments and the quoted parts of a text, in which a semicolon ends nothing.
+// Comments and quoted parts are tokens, because a semicolon inside does not end a statement.
 const TOKEN = /--[^\n]*|'(?:[^']|'')*'|"(?:[^"]|"")*"|;|[^-;'"]+|-/g
 const CREATE =
   /^create\s+(?:unique\s+)?index\s+concurrently\s+([a-z_][a-z0-9_]*)\s+on\s+(?:only\s+)?([a-z_][a-z0-9_]*)\.[a-z_]/

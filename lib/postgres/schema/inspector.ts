@@ -11,80 +11,81 @@ import { readSchemaState } from './schema-fault.ts'
 
 // --- Types ---
 
-/** A server as it presents itself. */
+/** The version, the database and the clock of a server. */
 export interface ServerState {
   /** `18.0`. */
   readonly version: string
   /** `180000`. */
   readonly versionNumber: number
   readonly database: string
-  /** How far the database's clock is ahead of this process's, in milliseconds. */
+  /** Milliseconds by which the database's clock is ahead of the clock of this process. */
   readonly clockAheadMs: number
-  /** How wrong that can be: half of the fastest round trip. */
+  /** Greatest error of `clockAheadMs`: half of the fastest round trip, in milliseconds. */
   readonly clockErrorMs: number
 }
 
-/** How many there are, of all organizations. */
+/** Numbers of records, of all organizations together. */
 export interface RecordCounts {
   readonly endpoints: { readonly enabled: number; readonly paused: number; readonly disabled: number }
   readonly apiKeys: { readonly active: number; readonly expired: number; readonly revoked: number }
-  /** Deliveries that were dead-lettered or skipped, counted to at most 100,000. */
+  /** Dead-lettered and skipped deliveries, counted to at most 100,000. */
   readonly recoverable: number
 }
 
-/** Claims of processes that have died, and that nobody has set free. */
+/** Claims of dead processes that no loop has reclaimed. */
 export interface EndedLeases {
   readonly count: number
-  /** Since when the oldest of them has ended, in milliseconds; 0 when there is none. */
+  /** Milliseconds since the end of the oldest lease; 0 without ended leases. */
   readonly oldestMs: number
 }
 
-/** The credentials of an endpoint as they are stored. */
+/** The stored credentials of an endpoint. */
 export interface StoredSecrets extends SealedHeaders {
   readonly organizationId: string
   readonly endpointId: string
   readonly sealedSecrets: readonly string[]
 }
 
-/** The events that a purge would erase, judged by the first of those that are old enough. */
+/** The events that a purge would erase, counted among the first events that are old enough. */
 export interface PurgePreview {
   readonly events: number
-  /** The organizations that own them. */
+  /** Number of organizations that own the events. */
   readonly organizations: number
-  /** Their deliveries that were dead-lettered, and could still be recovered. */
+  /** Dead-lettered deliveries of the events, which could still be recovered. */
   readonly deadLetters: number
-  /** Whether more events are old enough than were judged. */
+  /** True if more events are old enough than were counted. */
   readonly isPartial: boolean
 }
 
-/** Looks at a database from outside, for operators: reads only, and nothing that an organization may not know of another. */
+/** Reads the state of a database for operators. Never writes, and shows no business data of organizations. */
 export interface Inspector {
-  /** Also where there is no schema yet. */
+  /** Reads the state of the migrations, also in a database without the schema. */
   schema(): Promise<SchemaState>
   server(): Promise<ServerState>
-  /** How the schema differs from what the migrations make; null where this version knows another set of migrations. */
+  /** Compares the schema with the fingerprint of this version; null if the database holds other migrations than this version. */
   drift(): Promise<SchemaDrift | null>
   catalogue(): Promise<Catalogue>
   counts(): Promise<RecordCounts>
   backlog(): Promise<Backlog>
   endedLeases(): Promise<EndedLeases>
   retention(): Promise<RetentionState>
-  /** Credentials of endpoints that have not been removed, of at most `limit` endpoints. */
+  /** Reads the credentials of at most `limit` endpoints that have not been removed. */
   secrets(limit: number): Promise<readonly StoredSecrets[]>
-  /** How many deliveries of an organization the filter lets through, without those of removed endpoints, counted to at most `max`. */
+  /** Counts the deliveries of an organization that match the filter, without removed endpoints, to at most `max`. */
   countDeliveries(organizationId: string, filter: DeliveryFilter, max: number): Promise<number>
-  /** The events that a purge would erase, without those that have a delivery still to be sent; judges at most `max` events. */
+  /** Counts the events that a purge would erase: old events without a pending delivery. Looks at no more than `max` events. */
   previewPurge(eventsAfterMs: number, max: number): Promise<PurgePreview>
-  /** How much a purge would forget, counted to at most 1,000,000; some of it may have to stay. */
+  /** Counts old events and expired idempotency keys, each to at most 1,000,000. A purge may have to keep some of the events. */
   countPurgeable(eventsAfterMs: number): Promise<number>
   close(): Promise<void>
 }
 
-/** An operator waits for it; a count may have to read much. */
+/** Milliseconds for a statement that may read many rows while an operator waits. */
 const STATEMENT_TIMEOUT_MS = 30_000
 /**
- * For what takes no work. Something else than PostgreSQL may have the port: what ends each connection is asked again until
- * then. Longer than the way to a connection may take, which says better what is wrong.
+ * Milliseconds for a statement that reads little. If another program than PostgreSQL has the port and ends each connection,
+ * dials go on until this time is over. The time is longer than the opening of a connection may take, because the error of an
+ * opening says better what is wrong.
  */
 const LOOK_TIMEOUT_MS = 6000
 const RECOVERABLE_COUNTED = 100_000
@@ -93,7 +94,7 @@ const COUNTED_MAX = 1_000_000
 // --- Calls ---
 
 /**
- * Opens nothing until it is first used. Works through a transaction-mode pooler too.
+ * Creates an inspector. The first call opens a connection. A transaction-mode pooler is fine.
  *
  * @param url a connection string
  */
@@ -240,7 +241,7 @@ export function createInspector(url: string): Inspector {
   }
 }
 
-/** The first statement opens the connection and says nothing of how long an answer takes. */
+/** Number of readings of the clock. The reading with the fastest answer counts; the first reading also opens the connection. */
 const CLOCK_READINGS = 4
 
 async function readServerState(database: Database): Promise<ServerState> {

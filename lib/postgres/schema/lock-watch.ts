@@ -1,15 +1,15 @@
 import postgres, { type Sql } from 'postgres'
 
-/** A session whose locks, or whose old transaction, another session waits for. */
+/** A session in the way of another session, by a lock or by an old transaction. */
 export interface Blocker {
   readonly pid: number
-  /** Identifies its transaction for as long as that lasts; null for a prepared transaction. */
+  /** Virtual id of the session's transaction; null for a prepared transaction. */
   readonly transaction: string | null
-  /** Null where the user of the connection may not see it. */
+  /** Null if the user of the watching connection may not see the name. */
   readonly user: string | null
   readonly application: string | null
   readonly state: string | null
-  /** Age of its transaction in seconds. */
+  /** Age of the session's transaction in seconds. */
   readonly seconds: number | null
 }
 
@@ -17,21 +17,26 @@ export interface Blocker {
 export interface LockWait {
   /** Process id of the waiting session. */
   readonly pid: number
-  /** `business_api.clients`; null for what is no table or index. */
+  /** The table or index of the awaited lock, `business_api.clients`; null for any other lock. */
   readonly relation: string | null
   /** Empty when the session does not wait. */
   readonly blockers: readonly Blocker[]
 }
 
-/** Looks at the locks of the database from a connection of its own, which is opened at the first look. */
+/** Looks at the locks of the database from a separate connection, which the first look opens. */
 export interface LockWatch {
-  /** @param session a condition on `pg_stat_activity`. @returns null when there is no such session */
+  /**
+   * Reads the wait of a session.
+   *
+   * @param session a condition on `pg_stat_activity`
+   * @returns null if no session meets the condition
+   */
   look(session: string): Promise<LockWait | null>
-  /** Tells if one of the transactions still goes on. */
+  /** Returns true if one of the blocking transactions still goes on. */
   areLeft(blockers: readonly Blocker[]): Promise<boolean>
-  /** Sends a statement and gives its rows as text. */
+  /** Sends a statement and returns its rows as text. */
   read(statement: string): Promise<readonly (readonly (string | null)[])[]>
-  /** Opens one more connection like this, without any limit on the time of statements. */
+  /** Opens one more connection to the same server, without limits on the time of statements. */
   open(): Promise<Sql>
   close(): Promise<void>
 }
@@ -96,7 +101,7 @@ export function createLockWatch(pool: Sql): LockWatch {
         return limitless
       } catch (error) {
         await limitless.end({ timeout: 0 })
-        // A pooler does not know the parameters: its user's own settings hold.
+        // The pooler refuses session parameters: the settings of the database user apply.
         if (!(error instanceof postgres.PostgresError) || error.code !== PROTOCOL_VIOLATION) throw error
         return openBeside(pool)
       }
@@ -108,9 +113,9 @@ export function createLockWatch(pool: Sql): LockWatch {
 
 const PROTOCOL_VIOLATION = '08P01'
 
-/** A connection to the same server, as the same user. */
+/** Opens a connection to the same server, as the same user. */
 function openBeside({ options }: Sql, parameters: Record<string, string | number> = {}): Sql {
-  // postgres.js takes options that it has read as they are.
+  // postgres.js does not resolve options again that it has already resolved.
   const read = {
     ...options,
     max: 1,
@@ -124,10 +129,10 @@ function openBeside({ options }: Sql, parameters: Record<string, string | number
   return postgres(read as Parameters<typeof postgres>[0] & object)
 }
 
-/** Sends a statement and gives its rows as arrays of text, untouched by a host's type parsers and transforms. */
+/** Sends a statement and returns its rows as arrays of text, untouched by a host's type parsers and transforms. */
 export async function readText(sql: Pick<Sql, 'unsafe'>, statement: string): Promise<(string | null)[][]> {
   const rows = await sql.unsafe(statement).raw()
-  // Object.values, as a transform of rows sees raw rows too and may have made an object of the array.
+  // Object.values, because a host's transform of rows sees raw rows too, and may have made an object of the array.
   return rows.map((row) =>
     Object.values<Uint8Array | null>(row).map((value) => value && Buffer.from(value).toString()),
   )
@@ -135,7 +140,10 @@ export async function readText(sql: Pick<Sql, 'unsafe'>, statement: string): Pro
 
 // --- In words ---
 
-/** `session 4711 (psql of app, idle in transaction for 42 s)`, and what to do about it. Repeats no statement: that may hold a secret. */
+/**
+ * Describes a wait and the remedy: `session 4711 (psql of app, idle in transaction for 42 s)`. Repeats no statement, because
+ * a statement may hold a secret.
+ */
 export function describeWait(wait: LockWait | null): string {
   const [first, ...others] = wait?.blockers ?? []
   if (wait === null || first === undefined) {

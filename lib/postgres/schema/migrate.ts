@@ -11,8 +11,8 @@ import { readMigrations } from './migrations.ts'
 /** Options of {@link migrate}. */
 export interface MigrateOptions {
   /**
-   * The greatest size of an event's body in bytes, from 65,536 to 4,194,304. The database keeps it for every process and for
-   * publishers in SQL, until it is set again. Default: as it is, and 262,144 in a new database.
+   * The greatest size of an event's body in bytes, from 65,536 to 4,194,304. The database keeps the size for every process and
+   * for publishers in SQL. Default: unchanged; a new database has 262,144.
    */
   maxEventBytes?: number | undefined
   /**
@@ -20,7 +20,7 @@ export interface MigrateOptions {
    * The work itself is not limited. Default 300,000.
    */
   timeoutMs?: number | undefined
-  /** Gets a warning that names the blocking session while a migration waits. Default: JSON lines on stderr. */
+  /** Receives a warning that names the blocking session while a migration waits. Default: JSON lines on stderr. */
   logger?: Logger | false | undefined
 }
 
@@ -28,31 +28,31 @@ export interface MigrateOptions {
 export interface MigrationReport {
   /** File names of the migrations applied by this call, in order; empty when the schema was up to date. */
   applied: string[]
-  /** Number of the newest migration the database holds, 0 when there is none. */
+  /** Number of the newest migration that the database holds; 0 for none. */
   current: number
 }
 
 /**
- * Brings the schema `business_api` up to date, and creates it when it is missing. Each migration is one transaction, and a
- * failing one leaves nothing of itself behind; migrations that build indexes on large tables run outside a transaction
- * (`create index concurrently`). Any number of processes may call it at once, also at every start: each migration is
- * applied by one of them. Where nothing is pending, a database user that may only read `business_api.migrations` is enough.
+ * Brings the schema `business_api` up to date, and creates a missing schema. Each migration is one transaction, and a failed
+ * migration leaves no trace; migrations that build indexes on large tables run outside a transaction (`create index
+ * concurrently`). Any number of processes may call `migrate` at once, also at every start: each migration is applied once.
+ * If no migration is pending, a database user that may only read `business_api.migrations` is enough.
  *
- * Other sessions are not held up for more than a second at a time: a migration that waits longer for a lock gives up its
- * place in the queue, and is tried again when the blocking transactions have ended. Works through a transaction-mode pooler,
- * which needs two free connections to the database then.
+ * Other sessions wait for at most a second at a time: a migration that waits longer for a lock leaves the queue, and is tried
+ * again when the blocking transactions have ended. A transaction-mode pooler is fine; a waiting migration needs two free
+ * connections of the pooler.
  *
- * A database that a newer version of this package has migrated is accepted, unless one of the newer migrations is
- * marked as one that older code cannot run against.
+ * A database that a newer version of this package has migrated is accepted, unless a newer migration is marked `breaking`:
+ * older code cannot run against a breaking migration.
  *
- * @param source the host's postgres.js connection, with whatever options it has, or a connection string, for which one
- *   connection is opened and closed again; up to two more are opened while a migration waits or builds an index
- * @throws RangeError for an option out of range; TypeError for a connection string that cannot be used, without repeating it
+ * @param source the host's postgres.js pool, with any options, or a connection string. For a connection string one connection
+ *   is opened and closed again. Up to two more connections are opened while a migration waits or builds an index
+ * @throws RangeError for an option out of range; TypeError for an unusable connection string, without any part of the string
  * @throws BusinessApiError `schema_too_new`: this version of the package cannot run against the database;
  *   `store_unavailable`: the time for waiting is over, and the message names the blocking sessions
- * @throws Error naming the file, with PostgreSQL's error as `cause`, when a migration fails, those before it being applied;
- *   or naming those that the database does not remember although it remembers later ones, or that it remembers under
- *   another name
+ * @throws Error naming the file, with PostgreSQL's error as `cause`, for a failed migration; earlier migrations stay applied
+ * @throws Error naming the migrations that are missing in the database although later migrations are applied, or that the
+ *   database holds under another name
  */
 export async function migrate(
   source: postgres.Sql | string,
@@ -79,11 +79,11 @@ export async function migrate(
   }
 }
 
-/** For a forgotten transaction to be noticed by its owner, and below what deployments wait for. */
+/** Long enough for the owner of a forgotten transaction to notice, and shorter than the usual timeout of a deployment. */
 const TIMEOUT_MS = 300_000
 
 /**
- * The work of {@link migrate}, with any migrations.
+ * Does the work of {@link migrate}, with any migrations.
  *
  * @internal
  */

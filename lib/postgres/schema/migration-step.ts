@@ -19,32 +19,32 @@ import {
 // waits for every snapshot older than the index. A process that does not get the lock ends the transaction, and asks again
 // later. Locks of transactions, unlike locks of sessions, mean the same behind a transaction-mode pooler.
 
-/** The result of one step. */
+/** The result of a step. */
 export interface StepReport {
-  /** File name of the migration that was applied; null: nothing is pending. */
+  /** File name of the applied migration; null if no migration is pending. */
   readonly name: string | null
-  /** Number of the newest migration the database holds. */
+  /** Number of the newest migration that the database holds. */
   readonly current: number
 }
 
 /** The limits of a run of steps. */
 export interface StepOptions {
-  /** On the monotonic clock, in milliseconds: nothing is waited for any longer then. */
+  /** End of all waiting, on the monotonic clock, in milliseconds. */
   readonly deadlineAt: number
   readonly logger: Logger
 }
 
-/** The time in the queue for a lock: all later statements on the table wait behind the migration. */
+/** Milliseconds in the queue for a lock: meanwhile all later statements on the table wait behind the migration. */
 export const LOCK_TIMEOUT_MS = 1000
-/** Waits shorter than this are not looked at. */
+/** Milliseconds between two looks at the locks; shorter waits go unnoticed. */
 const LOOK_EVERY_MS = 300
 const PAUSE_MS = 250
 const PAUSE_MAX_MS = 8000
-/** Other transactions may have come in the place of the ones that blocked: the next try is made anyway. */
+/** Greatest pause for the blocking transactions, in milliseconds. Then the next try is made in any case. */
 const PAUSE_FOR_BLOCKERS_MS = 15_000
 const WARN_EVERY_MS = 5000
 
-/** Creates the step that applies the first pending migration, however often it has to be tried. */
+/** Creates the step that applies the first pending migration, with as many tries as the deadline allows. */
 export function createMigrationStep(
   sql: Sql,
   migrations: readonly Migration[],
@@ -53,7 +53,7 @@ export function createMigrationStep(
 ): () => Promise<StepReport> {
   const warn = createWarning(logger)
 
-  // Read committed whatever the database's default is: each statement must see what other processes have committed.
+  // Read committed, regardless of the database's default: each statement must see the commits of other processes.
   const begin = <Result>(work: (tx: TransactionSql) => Promise<Result>): Promise<Result> =>
     sql.begin('isolation level read committed read write', async (tx) => {
       await prepareTransaction(tx)
@@ -63,7 +63,7 @@ export function createMigrationStep(
   async function tryNext(tries: Tries): Promise<StepReport | 'busy'> {
     const { next: pending, current } = await begin((tx) => readPending(tx, migrations))
     if (pending === undefined) return { name: null, current }
-    // Another transaction, as this one must not have looked for the table of migrations before it has the lock.
+    // A new transaction, because the transaction with the lock must look for the table of migrations only after locking.
     return begin(async (tx) => {
       const [[pid, isOurs] = []] = await readText(
         tx,
@@ -76,7 +76,7 @@ export function createMigrationStep(
       if (current === 0) await createMigrationsTable(tx)
       if (next.isConcurrent) await buildConcurrently(next, watch, { deadlineAt, warn })
       else await observed(watch, `pid = ${pid}`, tries, () => applyText(tx, next))
-      // As text of the statement its values can't be changed by type serializers of the host, which parameters could.
+      // Values are part of the statement's text, because a host's type serializers could change parameters.
       await tx.unsafe(recordStatement(next))
       return { name: next.name, current: Math.max(next.id, current) }
     })
@@ -98,9 +98,9 @@ export function createMigrationStep(
     }
   }
 
-  /** Another process migrates. */
+  /** Pauses because another process migrates. */
   async function pauseForOther({ count }: Tries): Promise<void> {
-    // Only named in messages: to wait takes no second connection, and there may be none left.
+    // The holder only serves the messages: without a second connection for this query the wait goes on.
     const [[pid] = []] = await watch.read(HOLDER).catch(() => [])
     const holder = pid == null ? 'another process' : `another process (session ${pid})`
     if (performance.now() >= deadlineAt) {
@@ -112,7 +112,7 @@ export function createMigrationStep(
     await sleep(Math.min(PAUSE_MS * 2 ** count, 1000) * (0.5 + Math.random() / 2))
   }
 
-  /** The transaction of another session is in the way: lets all others through until that transaction has ended. */
+  /** Pauses because another session's transaction is in the way, and lets all other sessions through meanwhile. */
   async function pauseForLock({ count, migration, wait }: Tries, cause: unknown): Promise<void> {
     const reason = describeWait(wait)
     if (performance.now() >= deadlineAt) {
@@ -130,23 +130,23 @@ export function createMigrationStep(
   }
 }
 
-/** The tries of one step. */
+/** The tries of a step. */
 interface Tries {
   count: number
   /** The migration of the latest try. */
   migration: string | null
-  /** The latest wait that was seen in this try. */
+  /** The latest wait that a look found in this try. */
   wait: LockWait | null
 }
 
-/** The session that has the advisory lock: its key is split over two columns. */
+/** Selects the session that holds the advisory lock. pg_locks splits the key over two columns. */
 const HOLDER = `
   select pid::text from pg_catalog.pg_locks
    where locktype = 'advisory' and granted and objsubid = 1
      and classid::bigint = ${MIGRATION_LOCK_KEY} >> 32 and objid::bigint = ${MIGRATION_LOCK_KEY} & 4294967295
      and database = (select oid from pg_catalog.pg_database where datname = current_database())`
 
-/** Warns of the same thing every few seconds only. */
+/** Creates a warning that is logged only every few seconds. */
 function createWarning(logger: Logger): (message: string) => void {
   let warnedAt = Number.NEGATIVE_INFINITY
   return (message) => {
@@ -169,8 +169,8 @@ function isLockFault(error: unknown): boolean {
 // --- Inside the transaction ---
 
 async function prepareTransaction(tx: TransactionSql): Promise<void> {
-  // A host's deadlines must not end a migration; some of these settings are new in PostgreSQL 17. An empty search_path: a
-  // name without its schema is an error in a migration, not a table somewhere else.
+  // A host's deadlines must not end a migration; transaction_timeout exists since PostgreSQL 17. With an empty search_path a
+  // migration's name without a schema is an error, and cannot mean a table of the host.
   await tx.unsafe(`
     select pg_catalog.set_config(name, '0', true) from pg_catalog.pg_settings
      where name in ('statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout');
@@ -189,8 +189,8 @@ async function readPending(
 }
 
 async function readApplied(tx: TransactionSql): Promise<AppliedMigration[]> {
-  // Not to_regclass: a session remembers that it found nothing, and takes no notice of another one's commit before it locks
-  // a table that it has not locked in this transaction, as reading these catalogs does.
+  // Instead of to_regclass, whose "not found" a session remembers even after another session's commit. Reading these catalogs
+  // locks tables, and with the first lock on a table a session takes note of other commits.
   const tables = await readText(
     tx,
     `select c.relname::text from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
@@ -210,7 +210,7 @@ async function readApplied(tx: TransactionSql): Promise<AppliedMigration[]> {
 
 async function createMigrationsTable(tx: TransactionSql): Promise<void> {
   const [schema] = await readText(tx, `select to_regnamespace('business_api')::text`)
-  // Not "if not exists": that asks for the right to make schemas even where an administrator has made this one.
+  // Instead of "if not exists", which needs the right to create schemas even if an administrator has created this schema.
   if (schema?.[0] == null) await tx.unsafe('create schema business_api')
   await tx.unsafe(MIGRATIONS_TABLE)
 }
@@ -224,7 +224,7 @@ async function applyText(tx: TransactionSql, { name, text }: Migration): Promise
   }
 }
 
-/** Does the work, and looks meanwhile at what its session waits for. */
+/** Runs the work, and meanwhile looks at the lock waits of the working session. */
 async function observed(
   watch: LockWatch,
   session: string,

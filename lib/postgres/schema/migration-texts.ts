@@ -5,8 +5,8 @@ import { join } from 'node:path'
 export type MigrationTexts = Readonly<Record<string, string>>
 
 /**
- * The migrations of this package. The sources read them from `sql/`; `npm run build` replaces this module by one that
- * holds their texts (embed-migrations.mjs), because there is no folder to be read beside a bundle.
+ * Reads the migrations of this package. In the sources the function reads `sql/`. `npm run build` replaces this module by a
+ * module that holds the texts (embed-migrations.mjs), because a bundle has no folder `sql/` beside it.
  */
 export function readMigrationTexts(): MigrationTexts {
   const directory = join(import.meta.dirname, '..', '..', '..', 'sql')

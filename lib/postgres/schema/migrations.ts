@@ -2,17 +2,17 @@ import { BusinessApiError, SCHEMA_TOO_NEW } from '../../base/errors.ts'
 import { readIndexStatements } from './index-statements.ts'
 import { type MigrationTexts, readMigrationTexts } from './migration-texts.ts'
 
-/** A migration as the database remembers it. */
+/** An applied migration in the database's table of migrations. */
 export interface AppliedMigration {
-  /** From 1, without gaps. */
+  /** Number of the migration, from 1 without gaps. */
   readonly id: number
-  /** Of its file: `0001-businesses.sql`. */
+  /** Name of the file: `0001-businesses.sql`. */
   readonly name: string
-  /** Whether older versions of this package cannot run once it is applied. */
+  /** True if versions of this package without this migration cannot run against the migrated schema. */
   readonly breaking: boolean
 }
 
-/** A migration as the package has it. */
+/** A migration of the package. */
 export interface Migration extends AppliedMigration {
   /** True for statements that run outside a transaction: see concurrent-indexes.ts. */
   readonly isConcurrent: boolean
@@ -21,14 +21,14 @@ export interface Migration extends AppliedMigration {
 
 const FILE_NAME = /^(\d{4})-[a-z0-9-]+\.sql$/
 
-/** "business" in ASCII: a key that no other use of advisory locks in the host's database is likely to have. */
+/** Key of the advisory lock: "business" in ASCII, an unlikely key for other uses of advisory locks in the host's database. */
 export const MIGRATION_LOCK_KEY = '7094703731946386291'
 
 /**
  * Reads migrations, in order.
  *
- * @param texts default those of this package
- * @throws Error naming the file that is not named or marked as a migration is
+ * @param texts the migrations by file name. Default: the migrations of this package
+ * @throws Error naming a file whose name, number or mark is wrong
  */
 export async function readMigrations(texts: MigrationTexts = readMigrationTexts()): Promise<Migration[]> {
   const files = Object.entries(texts).sort(([name], [other]) => (name < other ? -1 : 1))
@@ -51,11 +51,11 @@ function readMigration(name: string, text: string, expectedId: number): Migratio
   return { id, name, breaking: marks.includes('breaking'), isConcurrent, text }
 }
 
-/** The words after `--!` in the first line. */
+/** Reads the words after `--!` in the first line. */
 function readMarks(name: string, text: string): readonly string[] {
   const [, directive = ''] = /^--!\s*(.*?)\s*(?:\n|$)/.exec(text) ?? []
   const marks = directive.split(/\s+/).filter((mark) => mark !== '')
-  // A misspelt mark would be found out only when old processes fail.
+  // Refused here, because a misspelt mark would show only in failures of old processes.
   const unknown = marks.find((mark) => mark !== 'breaking' && mark !== 'concurrent')
   if (unknown !== undefined) {
     throw new Error(`Cannot migrate: '${name}' begins with the unknown mark '--! ${unknown}'`)
@@ -63,28 +63,28 @@ function readMarks(name: string, text: string): readonly string[] {
   return marks
 }
 
-// --- What a database holds, beside what the package has ---
+// --- Migrations of the database and of the package ---
 
-/** A number that names one migration in the database and another one in this package. */
+/** A number under which the database holds another migration than this package. */
 export interface RenamedMigration {
   readonly id: number
   /** File name of the migration that the database holds. */
   readonly applied: string
-  /** File name of the migration that this package has. */
+  /** File name of the migration in this package. */
   readonly known: string
 }
 
-/** How far a database has been migrated. */
+/** The progress of migrations in a database. */
 export interface SchemaState {
-  /** Number of the newest migration it holds; 0: none. */
+  /** Number of the newest migration that the database holds; 0 for none. */
   readonly current: number
   /** Number of the newest migration of this package. */
   readonly latest: number
-  /** Of this package, in order. */
+  /** Migrations of this package that the database does not hold, in order. */
   readonly pending: readonly Migration[]
-  /** Applied by a newer version of the package, in order. */
+  /** Migrations that a newer version of the package has applied, in order. */
   readonly newer: readonly AppliedMigration[]
-  /** Those that a version with other numbers has applied, in order: the schema is none that this version knows. */
+  /** Migrations of a version with other numbers, in order. Such a schema is unknown to this version. */
   readonly renamed: readonly RenamedMigration[]
 }
 
@@ -107,13 +107,13 @@ export function compareMigrations(
 }
 
 /**
- * Refuses a database that migrating would not make usable.
+ * Refuses a database that would stay unusable after migrating.
  *
  * @throws `BusinessApiError` with code `schema_too_new` when a newer version has applied a breaking migration
  * @throws Error naming the migrations of a gap (see {@link gapOf}), or one that the database holds under another name
  */
 export function refuseUnusable(state: SchemaState): void {
-  // First, because a database with other numbers cannot be judged by them.
+  // Checked first, because the other checks compare numbers.
   const [renamed] = state.renamed
   if (renamed) {
     throw new Error(`Cannot use this database: ${describeRenamed(renamed)}; ${RENAMED_ADVICE}`)
@@ -130,25 +130,25 @@ export function refuseUnusable(state: SchemaState): void {
   if (gap.length > 0) throw new Error(`Cannot use this database: ${describeGap(gap)}`)
 }
 
-/** What to do with a database whose migrations are numbered differently. */
+/** The remedy for a database with other numbers of migrations, for messages. */
 export const RENAMED_ADVICE =
   'use the version of business-api-kit that migrated it, or migrate an empty database'
 
-/** Says which migration the database holds, and which one the package has instead. */
+/** Describes a migration under whose number the package has another migration. */
 export function describeRenamed({ id, applied, known }: RenamedMigration): string {
-  return `migration ${id} is '${applied}' there and '${known}' here`
+  return `migration ${id} is '${applied}' in the database and '${known}' in this version`
 }
 
 /**
- * Names the migrations that the database does not hold although it holds later ones. Applied in order, all or nothing,
- * migrations leave no gap: the rows were lost, or the schema comes from somewhere else. To apply them again would fail
- * halfway at best.
+ * Names the migrations that the database does not hold although it holds later migrations. Migrations are applied in order, all
+ * or nothing, and leave no gap: rows were lost, or the schema comes from elsewhere. Applying the missing migrations again
+ * would fail halfway at best.
  */
 export function gapOf({ pending, current }: SchemaState): readonly string[] {
   return pending.filter(({ id }) => id < current).map(({ name }) => name)
 }
 
-/** @param names of the migrations that are missing between others */
+/** Describes a gap. @param names file names of the missing migrations: see {@link gapOf} */
 export function describeGap(names: readonly string[]): string {
   const rows = names.length === 1 ? 'has no row' : 'have no rows'
   return `${names.join(', ')} ${rows} in business_api.migrations, though later migrations are applied`
@@ -156,7 +156,7 @@ export function describeGap(names: readonly string[]): string {
 
 // --- Statements ---
 
-/** Where the database remembers what has been applied. */
+/** Creates the table of applied migrations. */
 export const MIGRATIONS_TABLE = `create table if not exists business_api.migrations (
   id integer not null,
   name text not null,
@@ -165,17 +165,16 @@ export const MIGRATIONS_TABLE = `create table if not exists business_api.migrati
   constraint migrations_pkey primary key (id)
 )`
 
-/** Remembers a migration. Every value has been checked to hold only digits, lower-case letters and hyphens. */
+/** Writes the statement that records a migration. The checked values hold only digits, lower-case letters and hyphens. */
 export function recordStatement({ id, name, breaking }: AppliedMigration): string {
   return `insert into business_api.migrations (id, name, breaking) values (${id}, '${name}', ${breaking})`
 }
 
 /**
- * Migrations as one script for psql, for those who may not let a program change their schema: it does what `migrate`
- * does, and `migrate` finds nothing to do after it. A statement that fails ends the script (with `ON_ERROR_STOP`); the
- * migrations before it are applied then.
+ * Writes migrations as a script for psql, for administrators who let no program change the schema. After the script,
+ * `migrate` has nothing to do. With `ON_ERROR_STOP` a failed statement ends the script, and earlier migrations stay applied.
  *
- * @param isFirst whether the database holds no migration yet
+ * @param isFirst true if the database holds no migration yet
  */
 export function writeMigrationScript(migrations: readonly Migration[], isFirst: boolean): string {
   const parts = migrations.map((migration, index) => {
@@ -194,7 +193,7 @@ set local lock_timeout = '1s';
 set local search_path = '';
 do $$ begin perform pg_advisory_xact_lock(${MIGRATION_LOCK_KEY}); end $$;`
 
-/** Without `ON_ERROR_STOP`, psql goes on after a migration that has failed. */
+/** Writes a check of the previous migration, because without `ON_ERROR_STOP` psql goes on after a failed migration. */
 function writeGuard({ id, name }: Migration): string {
   return `do $$ begin
   if (select coalesce(max(id), 0) from business_api.migrations) <> ${id - 1} then

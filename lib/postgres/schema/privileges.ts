@@ -1,7 +1,7 @@
-// The least privileges of database roles, in one place: one list, and therefore long. test/store/privileges.test.ts carries
-// out every verb of the store with them, and fails for a table or function of the schema that no role's list mentions.
+// The least privileges of database roles: a single list, and therefore a long file. test/store/privileges.test.ts carries out
+// every verb of the store with these roles, and fails for a table or function of the schema that no role's list mentions.
 
-/** A part of an application, with a database role of its own; several parts may share a role. */
+/** A part of an application. Each part can have a database role of its own; several parts may share a role. */
 export type Part = 'api' | 'platform' | 'settings' | 'worker' | 'publisher' | 'administrator'
 
 /** Privileges on a table: `true` for the whole table, else the columns. */
@@ -14,19 +14,19 @@ export interface TablePrivileges {
 
 /** Privileges inside the schema `business_api`. */
 export interface Privileges {
-  /** For people: what the part does. */
+  /** The purpose of the part, for readers of the grants. */
   readonly purpose: string
   readonly tables: Readonly<Record<string, TablePrivileges>>
-  /** Functions to be executed, the ones that other functions call included. */
+  /** Functions that the part executes, including functions that other functions call. */
   readonly functions: readonly string[]
 }
 
 type Lists = Omit<Privileges, 'purpose'>
 
-/** Every part: explains errors by the state of the migrations. */
+/** For every part: errors are explained by the state of the migrations. */
 const BASE: Lists = { tables: { migrations: { select: ['id', 'name', 'breaking'] } }, functions: [] }
 
-/** Parts that write events with their deliveries. Of endpoints, the state and the types only. */
+/** For parts that write events with their deliveries. Of endpoints, such a part reads the state and the types only. */
 const PUBLISHING: Lists = {
   tables: {
     events: { select: ['organization_id', 'id', 'type'], insert: true },
@@ -37,7 +37,7 @@ const PUBLISHING: Lists = {
   functions: ['insert_events'],
 }
 
-/** Parts that take idempotency keys. An expired entry is taken over. */
+/** For parts that reserve idempotency keys. The updates take over an expired entry. */
 const IDEMPOTENCY: Lists = {
   tables: {
     idempotency_keys: {
@@ -194,8 +194,8 @@ const WORKER = merge(BASE, PUBLISHING, {
       ],
       delete: true,
     },
-    // A row is locked before it is deleted, and PostgreSQL lets those lock who may update a column: one that moves no row to
-    // another organization.
+    // Rows are locked before a delete, and locking needs the privilege to update a column. created_at is harmless: no update of
+    // created_at moves a row to another organization.
     events: { select: true, update: ['created_at'], delete: true },
     idempotency_keys: {
       select: ['organization_id', 'operation', 'key', 'expires_at'],
@@ -257,7 +257,7 @@ const WORKER = merge(BASE, PUBLISHING, {
   ],
 })
 
-/** What each part may do, and no more. */
+/** The privileges of each part. */
 export const PRIVILEGES: Readonly<Record<Part, Privileges>> = {
   api: { purpose: 'createBusinessApi: serves the REST API, and reads no sealed secret', ...API },
   platform: { purpose: "createPlatform: the host's own calls", ...PLATFORM },

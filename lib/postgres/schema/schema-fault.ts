@@ -9,10 +9,10 @@ import {
   type SchemaState,
 } from './migrations.ts'
 
-// A schema that does not fit this version shows in the errors of statements only: to ask for the version beforehand would
-// cost every call a statement.
+// A schema that does not fit this version shows only in the errors of statements. A look at the version beforehand would cost
+// every call one more statement.
 
-/** PostgreSQL does not find an object that a statement names. */
+/** Codes for an object that a statement names and PostgreSQL does not find. */
 const NOT_FOUND = new Set([
   '3F000', // invalid_schema_name
   '42P01', // undefined_table
@@ -27,16 +27,16 @@ export type SendRow = (
   build: (sql: ISql, answerTag: Fragment) => Statement,
 ) => Promise<readonly (string | null)[]>
 
-/** Gives the library's error for an error of PostgreSQL that the state of the schema explains, or else the error itself. */
+/** Returns the library's error for an error of PostgreSQL that the state of the schema explains; else the error itself. */
 export type ExplainError = (error: unknown) => Promise<unknown>
 
-/** After so many milliseconds the state is read again: a migration may have been applied meanwhile. */
+/** Milliseconds after which the state is read again, because a migration may have been applied. */
 const STATE_MS = 1000
 
 /**
- * Creates the explanation of errors by the state of the schema, which many failing statements read once.
+ * Creates the explanation of errors by the state of the schema. Statements that fail together read the state once.
  *
- * @param send must not explain its own errors
+ * @param send a function that does not explain its own errors
  */
 export function createSchemaFaults(send: SendRow): ExplainError {
   let state: Promise<SchemaState> | undefined
@@ -52,7 +52,7 @@ export function createSchemaFaults(send: SendRow): ExplainError {
 
   return async (error) => {
     if (!isNotFound(error)) return error
-    // A database that cannot be asked is no reason to hide its error.
+    // If the state cannot be read, the original error stands.
     const schema = await readState().catch(() => null)
     return (schema && explain(schema, error)) ?? error
   }
@@ -84,7 +84,7 @@ function explain(schema: SchemaState, cause: unknown): Error | undefined {
   )
 }
 
-/** Reads how far a database has been migrated: two statements, as one that names a table which is not there is refused whole. */
+/** Reads the state of the migrations, in two statements: PostgreSQL refuses a statement that names a missing table. */
 export async function readSchemaState(send: SendRow): Promise<SchemaState> {
   return compareMigrations(await readApplied(send), await readMigrations())
 }

@@ -2,7 +2,7 @@ import type { Admission, AdmissionRequest } from '../../access/admission.ts'
 import type { RecordDatabase } from '../connection/database.ts'
 import { ask, defineStatement } from './statement.ts'
 
-/** The values that a request is judged by. */
+/** The values by which a request is judged. */
 export interface AdmissionValues {
   readonly keyDigest: string
   readonly scope: string
@@ -17,7 +17,7 @@ export const ADMISSION_ARGUMENTS = `
   @keyDigest::text, @scope::text, @keyPerSecond::float8, @keyBurst::int, @organizationPerSecond::float8,
   @organizationBurst::int`
 
-/** Gives the values for {@link ADMISSION_ARGUMENTS}. */
+/** Reads the values for {@link ADMISSION_ARGUMENTS} from a request. */
 export function admissionValues({ keyDigest, scope, rateLimits }: AdmissionRequest): AdmissionValues {
   return {
     keyDigest,
@@ -34,7 +34,7 @@ const ADMIT = defineStatement<AdmissionValues, 'admission'>({
   from: `from business_api.admit(${ADMISSION_ARGUMENTS})`,
 })
 
-/** Judges a request and takes its tokens. */
+/** Judges a request and takes a token from both buckets. */
 export async function admit(database: RecordDatabase, request: AdmissionRequest): Promise<Admission> {
   const { admission } = await ask(database, request.organizationHint ?? null, ADMIT, admissionValues(request))
   return parseAdmission(admission)

@@ -5,17 +5,17 @@ import { textArray } from './fragments.ts'
 import { jsonOf, published, reserved } from './key-reservation.ts'
 import { write } from './write.ts'
 
-// Every change is one statement of these steps, and the record is locked from the first one on:
+// Every change is one statement of these steps, and the record is locked from the first step on:
 //
-//   before       the record as it is, and whether an earlier attempt of this very change has been there: `is_repeat`
-//   after        as it will be; no row if it does not allow the change; of a repeat, as it is
-//   represented  its representation
+//   before       the record before the change, with `is_repeat`: an earlier try has already written this change
+//   after        the record after the change; no row if the record does not allow the change; for a repeat, the present record
+//   represented  the representation of `after`
 //   reserved     the idempotency key, with the representation as the reply
 //   written      the update
-//   published    the events, their placeholders filled in from the representation
+//   published    the events, with placeholders rendered from the representation
 
 /**
- * Sends the statement of a change and tells what became of it.
+ * Sends the statement of a change and returns the outcome.
  *
  * @param build answers {@link changeColumns}
  */
@@ -41,13 +41,13 @@ type Refused<Reason extends string> = Exclude<
 function refusalOf<Reason extends string>([, , representation, state, reason]: TextRow):
   | Refused<Reason>
   | undefined {
-  // It was allowed, and only came too late.
+  // The record allowed the change, but the statement began too late.
   if (representation !== null) return undefined
   if (state === null || state === undefined) return { outcome: 'not_found' }
   return { outcome: 'refused', state, reason: (reason ?? 'state') as Reason }
 }
 
-/** The step `before`: the record, locked until the transaction ends. */
+/** Builds the step `before`: the record, locked until the transaction ends. */
 export function before(sql: Sql, { id, organizationId, recordId }: Change<unknown>, table: string): Fragment {
   return sql`
     before as (
@@ -57,13 +57,13 @@ export function before(sql: Sql, { id, organizationId, recordId }: Change<unknow
     )`
 }
 
-/** Whether the record's state allows the change. */
+/** Builds the condition that the record's state allows the change. */
 export function isAllowed(sql: Sql, given: Change<unknown>, state: string): Fragment {
   if (given.from === null) return sql`true`
   return sql`(before.is_repeat or before.${sql.unsafe(state)} = any (${textArray(sql, given.from)}))`
 }
 
-/** A column after the change: what is given, else as it was; of a repeat always as it is. */
+/** Builds a column of `after`: the given value, or the value before the change; for a repeat always the present value. */
 export function orBefore(
   sql: Sql,
   value: string | number | null | undefined,
@@ -76,24 +76,24 @@ export function orBefore(
   return sql`case when before.is_repeat then before.${name} else ${text}::text::${sql.unsafe(type)} end as ${name}`
 }
 
-/** So many changes of one record may come between an attempt and the next one of the same change. */
+/** Ids of changes that a record remembers: a repeat is recognized if fewer other changes came in between. */
 const LATEST_CHANGES = 10
 
-/** What every update sets: that this change has been there. */
+/** Builds the assignment with which every update adds the change's id to the ids that the record remembers. */
 export function withThisChange(sql: Sql, { id }: Change<unknown>): Fragment {
-  // Not an array slice: in SET, a distributed PostgreSQL refuses it.
+  // trim_array instead of an array slice: a distributed PostgreSQL refuses slices in SET.
   return sql`
     latest_changes = array[${id}::text] || pg_catalog.trim_array(
       before.latest_changes, greatest(0, pg_catalog.cardinality(before.latest_changes) - ${LATEST_CHANGES - 1}::int)
     )`
 }
 
-/** The step `represented`. @param representation JSON text, made of the row of `steps` */
+/** Builds the step `represented`. @param representation an SQL expression for the JSON text of a row of `steps` */
 export function represented(sql: Sql, representation: string, steps = 'after'): Fragment {
   return sql`represented as (select ${sql.unsafe(representation)} as representation from ${sql.unsafe(steps)})`
 }
 
-/** The step `reserved`. */
+/** Builds the step `reserved`. */
 export function reservedFor(sql: Sql, given: Change<unknown>): Fragment {
   return reserved(
     sql,
@@ -105,10 +105,10 @@ export function reservedFor(sql: Sql, given: Change<unknown>): Fragment {
 }
 
 /**
- * The step `published`.
+ * Builds the step `published`.
  *
- * @param events as jsonb; may use `before` and `after`. Default those of the change
- * @param facts as json: what else the placeholders are filled with
+ * @param chosen the events as jsonb; may use `before` and `after`. Default: the events of the change
+ * @param facts further values for the placeholders, as json. Default: only the values of the representation
  */
 export function publishedOf(
   sql: Sql,
@@ -127,7 +127,11 @@ export function publishedOf(
   )
 }
 
-/** The columns of a change's answer. @param reason why a record whose state allows the change is refused; null: it is the state */
+/**
+ * Builds the columns of a change's answer.
+ *
+ * @param reason why a change is refused although the record's state allows the change; null if the state is the reason
+ */
 export function changeColumns(sql: Sql, state: string, reason: Fragment = sql`null`): Fragment {
   return sql`
     (select count(*) from reserved)::text, (select coalesce(sum(due), 0) from published)::text,

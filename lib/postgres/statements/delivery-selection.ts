@@ -3,14 +3,14 @@ import { idPrefixAt } from '../../base/ids.ts'
 import type { DeliveryFilter, DeliveryState } from '../../webhooks/deliveries.ts'
 import { textArray } from './fragments.ts'
 
-// Which deliveries a filter selects, found by the indexes of the delivery log: what a selection reads depends on how many
-// deliveries it gives, not on how many there are. A condition on the type of event is the exception.
+// Selects the deliveries that match a filter by the indexes of the delivery log. The cost of a selection depends on the
+// number of deliveries selected, not on the size of the table. A filter by the type of event is the exception.
 
-/** Deliveries of one organization, in the order of their ids. */
+/** Deliveries of one organization, in the order of the ids. */
 export interface DeliverySelection {
   readonly organizationId: string
   readonly filter: DeliveryFilter
-  /** Deliveries that are needed at most. */
+  /** Greatest number of deliveries to select. */
   readonly limit: number
   readonly order: 'newest' | 'oldest'
   /** Only deliveries with a smaller id; null: all. Default null. */
@@ -20,8 +20,8 @@ export interface DeliverySelection {
 }
 
 /**
- * The states with a common index. Each is a condition on `delivery` in the index's own words: with a parameter in the place
- * of the states a plan could not use the index.
+ * The states with a common index. Each condition on `delivery` repeats the condition of the partial index word by word: with
+ * a parameter in place of the states, PostgreSQL could not use the index.
  */
 const INDEXED_STATES: readonly { readonly states: readonly DeliveryState[]; readonly condition: string }[] = [
   {
@@ -35,7 +35,7 @@ const INDEXED_STATES: readonly { readonly states: readonly DeliveryState[]; read
 ]
 const STATES: readonly DeliveryState[] = [...INDEXED_STATES.flatMap(({ states }) => states), 'in_flight']
 
-/** A query of the ids of the deliveries that are selected, in order; somewhat more than the limit. */
+/** Builds a query of the ids of the selected deliveries, in order. The query may return more rows than the limit. */
 export function selectDeliveries(sql: Sql, selection: DeliverySelection): Fragment {
   return sql`
     select found.id from (${selectRanges(sql, selection)}) as found
@@ -44,9 +44,9 @@ export function selectDeliveries(sql: Sql, selection: DeliverySelection): Fragme
 }
 
 /**
- * The query of {@link selectDeliveries} without its order, for counts: up to the limit of each state and endpoint. The whole
- * log is read along the primary key; anything else range by range, one for each state and endpoint, as the limit has to end
- * a range where it ends the whole.
+ * Builds the query of {@link selectDeliveries} without the final order, for counts: up to the limit from each state and
+ * endpoint. Without a filter the log is read along the primary key. With a filter each state and endpoint is a range of an
+ * index, and the limit applies to each range, so that no range is read further than the whole selection can need.
  */
 export function selectRanges(sql: Sql, selection: DeliverySelection): Fragment {
   const { filter } = selection
@@ -65,7 +65,7 @@ export function selectRanges(sql: Sql, selection: DeliverySelection): Fragment {
   )
 }
 
-/** Steps from endpoint to endpoint of each state, one descent of the index each, unless the filter names an endpoint. */
+/** Walks from endpoint to endpoint of each state, with one descent of the index for each, unless the filter names an endpoint. */
 function selectByState(
   sql: Sql,
   selection: DeliverySelection,
@@ -99,7 +99,7 @@ function selectByState(
   )`
 }
 
-/** An event has at most one delivery for each endpoint. */
+/** Selects deliveries of an event: at most one for each endpoint, so that the whole set is read. */
 function selectOfEvent(sql: Sql, selection: DeliverySelection, eventId: string): Fragment {
   const { endpointId, states } = selection.filter
   const conditions = sql`
@@ -113,7 +113,7 @@ function selectOfEvent(sql: Sql, selection: DeliverySelection, eventId: string):
   )`
 }
 
-/** All that are in flight are at most as many as the processes have slots for. */
+/** Reads all deliveries in flight: never more than the slots of all processes together. */
 function selectInFlight(sql: Sql, selection: DeliverySelection): Fragment {
   const { filter } = selection
   const endpoint =
@@ -126,7 +126,7 @@ function selectInFlight(sql: Sql, selection: DeliverySelection): Fragment {
   )`
 }
 
-/** The deliveries of a range that the rest of the filter lets through, in order, up to the limit. */
+/** Selects the deliveries of a range that match the rest of the filter, in order, up to the limit. */
 function selectRange(
   sql: Sql,
   selection: DeliverySelection,
@@ -147,8 +147,8 @@ function selectRange(
 }
 
 /**
- * The limit as a number of the text: with a parameter, a plan for any values would count on a tenth of the table, and read all
- * of it. Rounded up, so that there are few texts.
+ * Writes the limit into the statement's text: with a parameter, a generic plan would estimate a tenth of the table and scan the
+ * whole table. The limit is rounded up so that few different texts exist.
  */
 function literalLimit(sql: Sql, limit: number): Fragment {
   let rounded = 64
@@ -160,12 +160,13 @@ function direction(sql: Sql, { order }: DeliverySelection): Fragment {
   return order === 'newest' ? sql`desc` : sql`asc`
 }
 
-/** Allowed for rows that did not come from `insert_events`, which gives a delivery's id and `created_at` one time. */
+/** Tolerance for rows that `insert_events` did not write; that function gives a delivery's id and `created_at` the same time. */
 const LATE_ID_MS = 5 * 60 * 1000
 
 /**
- * The condition that deliveries were created in the filter's period: as the filter says it, and as bounds of the ids, which
- * begin with their time. An id may be later than `created_at`, where that is the begin of a long transaction, but not earlier.
+ * Builds the condition that deliveries were created in the filter's period: on `created_at`, and as bounds of the ids, because
+ * an id begins with a time. The time of an id may be later than `created_at`, which is the beginning of the transaction, but
+ * never earlier.
  */
 export function matchPeriod(sql: Sql, { since, until }: DeliveryFilter): Fragment {
   return sql`
@@ -174,8 +175,8 @@ export function matchPeriod(sql: Sql, { since, until }: DeliveryFilter): Fragmen
 }
 
 /**
- * The condition that a delivery is of a type of event: read for each delivery by the event's key, as a join could begin with
- * the events where statistics are missing.
+ * Builds the condition that a delivery's event has a type. A subquery reads the event of each delivery by primary key, because
+ * without statistics a join might start from the events.
  */
 export function matchType(sql: Sql, type: string): Fragment {
   return sql`
@@ -186,7 +187,7 @@ export function matchType(sql: Sql, type: string): Fragment {
     ) = ${type}::text`
 }
 
-/** The condition that a delivery's endpoint is not removed. */
+/** Builds the condition that a delivery's endpoint is not removed. */
 export function matchKeptEndpoint(sql: Sql): Fragment {
   return sql`
     and exists (

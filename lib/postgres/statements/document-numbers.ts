@@ -6,12 +6,12 @@ import type { BuildStatement, RecordDatabase, TextRow } from '../connection/data
 import { jsonOf, type KeyHolder, outcomeColumns, published, reserved } from './key-reservation.ts'
 import { write } from './write.ts'
 
-/** The tables of records that have a number each. */
+/** The tables of numbered records. */
 type Table = 'business_api.invoices' | 'business_api.proposals'
 
 type NumberedCreation = Creation<{ readonly id: string; readonly number: NewNumber }>
 
-/** Sends the statement of a creation that has a number. @param build answers {@link numberedColumns} */
+/** Sends the statement that creates a numbered record. @param build answers {@link numberedColumns} */
 export function createNumbered(
   database: RecordDatabase,
   keyHolder: KeyHolder,
@@ -21,7 +21,7 @@ export function createNumbered(
   return write<NumberedOutcome, never>(database, keyHolder, build, {
     done: ([, , number]) => ({ outcome: 'created', number: number ?? '' }),
     refused: refuseTaken,
-    // The entry was written before the number was known.
+    // The idempotency entry was written before the number was known.
     reply: (sql) => sql`
       business_api.render_template(entry.reply, json_build_object('number', (
         select record.number from ${sql.unsafe(table)} record
@@ -32,19 +32,22 @@ export function createNumbered(
 
 function refuseTaken([, , , isTaken]: TextRow): undefined {
   if (isTaken === 'true') {
-    throw new BusinessApiError(ALREADY_EXISTS, 'Cannot create the record as its number is taken')
+    throw new BusinessApiError(ALREADY_EXISTS, 'Cannot create the record because its number is taken')
   }
 }
 
 /**
- * The steps that such a statement begins with: `taken`, whether another record has the number that this one comes with;
- * `reserved`; `numbered`, the number, found only once the key is reserved, as a number that nobody gets would be a gap; and
- * `published`.
+ * Builds the first steps of a statement that creates a numbered record:
+ *
+ * - `taken`: a row if another record has the number that the host gave
+ * - `reserved`: see {@link reserved}
+ * - `numbered`: the number, taken from the series only after the key is reserved, because an unused number would be a gap
+ * - `published`: see {@link published}
  */
 export function beginNumbered(sql: Sql, creation: NumberedCreation, table: Table): Fragment {
   const { organizationId, record, idempotency, events } = creation
   const { id, number } = record
-  // Nothing is equal to null: a number that is still to be found is not taken.
+  // Null when the series gives the number: no row equals null, so that `taken` stays empty.
   const given = typeof number === 'string' ? number : null
   const reply = sql`${idempotency?.reply ?? null}::text`
   const filled = sql`
@@ -66,7 +69,7 @@ function numberOf(sql: Sql, { organizationId, record }: NumberedCreation, table:
     business_api.next_number(${organizationId}::text, ${number.series}::text, ${table}::text, ${id}::text)`
 }
 
-/** The columns of the answer. */
+/** Builds the columns of the answer that {@link createNumbered} reads. */
 export function numberedColumns(sql: Sql): Fragment {
   return sql`${outcomeColumns(sql)}, (select number from numbered), (select exists (select 1 from taken))::text`
 }

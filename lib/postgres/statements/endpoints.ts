@@ -3,16 +3,16 @@ import { isoTimestamp } from './fragments.ts'
 
 // The parts of statements about webhook endpoints.
 
-/** The one row of a step, as it is shown; null if there is none. */
+/** Builds the endpoint of a step's only row as JSON text; null if the step has no row. */
 export function one(sql: Sql, step: Fragment): Fragment {
   return sql`(select pg_catalog.row_to_json(item)::text from (select ${columns(sql)} from ${step}) as item)`
 }
 
 /**
- * The first steps of a change: `locked`, the endpoint, without which one that has waited for another would still see what
- * was before that; and `before`, with `is_repeat`.
+ * Builds the first steps of a change: `locked`, the endpoint, and `before`, the endpoint with `is_repeat`. The lock makes a
+ * change that has waited for another change see the result of that change.
  *
- * @param isRepeat whether this very change has been made already
+ * @param isRepeat the condition that an earlier try has already made this change
  */
 export function before(sql: Sql, organizationId: string, endpointId: string, isRepeat: Fragment): Fragment {
   return sql`
@@ -24,19 +24,19 @@ export function before(sql: Sql, organizationId: string, endpointId: string, isR
     before as (select locked.*, ${isRepeat} as is_repeat from locked)`
 }
 
-/** What a step has changed, or the endpoint as it is if it has changed nothing. */
+/** Builds the source `present`: the row of a step, or the unchanged endpoint if the step changed nothing. */
 export function orAsItIs(sql: Sql, step: 'changed' | 'moved'): Fragment {
   const changed = sql.unsafe(step)
   return sql`
     (select * from ${changed} union all select * from locked where not exists (select 1 from ${changed})) as present`
 }
 
-/** The condition that a row is the endpoint, and not removed. */
+/** Builds the condition that a row is the endpoint, and not removed. */
 export function isEndpoint(sql: Sql, organizationId: string, endpointId: string): Fragment {
   return sql`organization_id = ${organizationId}::text and id = ${endpointId}::text and state <> 'removed'`
 }
 
-/** The columns of a shown endpoint. */
+/** Builds the columns of an endpoint as administrators see the endpoint. */
 export function columns(sql: Sql): Fragment {
   return sql`
     id, url, description, types, header_names as "headerNames", state, disabled_reason as "disabledReason",

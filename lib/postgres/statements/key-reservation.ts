@@ -1,7 +1,7 @@
 import type { Fragment, ISql as Sql } from 'postgres'
 import type { Creation, KeyReservation } from '../../writes/creation.ts'
 
-// The steps that the statements of all writes have in common.
+// The steps that the statements of all writes share.
 
 /** The creation or change that reserves an idempotency key. */
 export interface KeyHolder {
@@ -11,7 +11,7 @@ export interface KeyHolder {
   readonly atMostMs?: number | undefined
 }
 
-/** The steps that every simple create statement begins with: {@link reserved} and {@link published}. */
+/** Builds the first steps of every simple create statement: {@link reserved} and {@link published}. */
 export function begin(
   sql: Sql,
   creation: Creation<unknown>,
@@ -25,12 +25,12 @@ export function begin(
 }
 
 /**
- * The step `reserved`: one row if this statement may go on, none if another one holds its idempotency key. An expired entry
- * is taken over; an entry of this very record is an earlier attempt whose answer was lost. The primary key makes a second
- * keyHolder wait until the first has ended.
+ * Builds the step `reserved`: one row if this statement may go on, no row if another statement holds the idempotency key.
+ * An expired entry is taken over. An entry of the same record comes from an earlier try of this statement, with an answer that
+ * was lost. The primary key makes a second statement with the key wait until the first has ended.
  *
- * @param source a condition that must hold for the key to be reserved at all
- * @param reply what a replay answers
+ * @param source a condition without which the key is not reserved
+ * @param reply the text of a replay
  */
 export function reserved(
   sql: Sql,
@@ -45,7 +45,7 @@ export function reserved(
   return sql`reserved as (${reservation})`
 }
 
-/** The step `published`: how many deliveries of the events are due. */
+/** Builds the step `published`, which inserts the events and returns the number of due deliveries. */
 export function published(
   sql: Sql,
   organizationId: string,
@@ -56,22 +56,22 @@ export function published(
     published as (select business_api.insert_events(${organizationId}::text, ${events}) as due from ${source})`
 }
 
-/** Any value as `jsonb`. */
+/** Builds a `jsonb` of any value. */
 export function jsonOf(sql: Sql, value: unknown): Fragment {
   return sql`${JSON.stringify(value)}::text::jsonb`
 }
 
-/** The first two columns of every such statement's answer: whether it went on, and how many deliveries are due. */
+/** Builds the first two columns of every write's answer: `1` if the key was reserved, else `0`; the number of due deliveries. */
 export function outcomeColumns(sql: Sql): Fragment {
   return sql`(select count(*) from reserved)::text, (select coalesce(sum(due), 0) from published)::text`
 }
 
-/** After so long a create is not begun any more. */
+/** Milliseconds after which a write is no longer begun. */
 export const LATE_MS = 4000
 
 /**
- * False for a statement that began to run only long after PostgreSQL had received it, as a table was locked: its caller
- * has had a 503 by then, and a create that nobody waits for must not be written.
+ * Builds the condition that a statement runs soon after PostgreSQL received the statement. A locked table can delay a
+ * statement: by then the caller has received 503, and the record must not be written.
  */
 function isInTime(sql: Sql): Fragment {
   return sql`clock_timestamp() < statement_timestamp() + ${LATE_MS}::float8 * interval '1 millisecond'`
@@ -85,7 +85,7 @@ function reserveKey(
   source: Fragment,
   reply: Fragment,
 ): Fragment {
-  // In a transaction of the host's the setting would outlive the statement.
+  // Null in a transaction of the host, where the setting would outlive the statement.
   const limitsWait =
     waitMs === null
       ? sql`true`

@@ -3,7 +3,7 @@ import type { RecordDatabase } from '../connection/database.ts'
 import { ADMISSION_ARGUMENTS, type AdmissionValues, admissionValues, parseAdmission } from './admission.ts'
 import { ask, defineStatement, type Statement } from './statement.ts'
 
-// A list is one statement: the judgement of the request, and the stored representations of the page joined to one text.
+// A single statement answers a list: it judges the request, and joins the stored representations of the page to one text.
 
 /** The statements of one resource's list. */
 export interface ListStatements {
@@ -25,12 +25,12 @@ type KeyColumn = 'organizationId' | 'keyId' | 'hasScope' | 'isStale'
 /**
  * Builds the statements of a list.
  *
- * @param representation JSON text, made of a row of the table named `record`
+ * @param representation an SQL expression for the JSON text of a row; the row is called `record`
  */
 export function defineList(table: string, representation = 'record.representation'): ListStatements {
-  // PostgreSQL plans a statement anew for every request as long as the bound values promise a cheaper plan, and planning takes
-  // longer than the list. The subquery hides the limit from the estimate. The constant is the longest page; without the
-  // constant, the estimate would be a tenth of the table.
+  // PostgreSQL plans a statement anew for every request while the bound values promise a cheaper plan, and planning takes
+  // longer than reading the page. The subquery hides the limit from the estimate. The constant 200 is the longest page; without
+  // the constant, the estimate would be a tenth of the table.
   const pageOf = (organizationId: string, condition = 'true'): string => `
     select '[' || coalesce(pg_catalog.string_agg(newest.representation, ','), '') || ']' as page
     from (
@@ -85,7 +85,7 @@ export function defineList(table: string, representation = 'record.representatio
   }
 }
 
-/** Judges a request and, if admitted, gives the caller's page. */
+/** Judges a request and, if the request is admitted, returns the page of the caller's organization. */
 export async function admitToPage<Representation>(
   database: RecordDatabase,
   statements: ListStatements,
@@ -102,7 +102,7 @@ export async function admitToPage<Representation>(
   const admission = parseAdmission(answer.admission)
   if (admission.outcome !== 'admitted') return { admission, page: null }
   if (answer.page !== null) return { admission, page: answer.page }
-  // The request looked as if it would be refused, and was admitted because a bucket had filled up again meanwhile.
+  // The look-up expected a refusal and read no page; then a bucket had a token again, and the request was admitted.
   const { organizationId } = admission.caller
   const { page } = await ask(database, organizationId, statements.page, { organizationId, limit })
   return { admission, page }

@@ -1,28 +1,28 @@
 import type { RecordDatabase, StatementWait } from '../connection/database.ts'
 import type { Share } from '../connection/turns.ts'
 
-/** A value that a statement binds. */
+/** The value of a parameter. */
 export type Value = string | number | null
 
 /** A statement of a fixed text, built once. */
 export interface Statement<Values, Column extends string, Bytes extends Column = never> {
-  /** With the answer tag as the last parameter and the last column. */
+  /** The SQL text. The answer tag is the last parameter and the last column. */
   readonly text: string
   /** The names of the parameters before the tag, in order. */
   readonly parameters: readonly (keyof Values & string)[]
   /** The names of the columns before the tag, in order. */
   readonly columns: readonly Column[]
-  /** The columns of which the bytes pass through. */
+  /** The columns that {@link ask} returns as bytes instead of strings. */
   readonly bytes: readonly Bytes[]
 }
 
-/** The parts of a statement. `@name` stands for a parameter, as often as the value is needed. */
+/** The parts of a statement. `@name` stands for a parameter, and may occur more than once. */
 export interface StatementParts<Column extends string, Bytes extends Column> {
   /** The steps of `with`. */
   readonly steps?: readonly string[]
-  /** The columns of the one row of the answer: texts, or null. */
+  /** The columns of the answer's only row: an SQL expression of type text for each name. */
   readonly answer: Readonly<Record<Column, string>>
-  /** The columns of which the bytes pass through. */
+  /** The columns that {@link ask} returns as bytes instead of strings. Default none. */
   readonly bytes?: readonly Bytes[]
   /** The text that follows the columns, from `from` on. */
   readonly from?: string
@@ -30,7 +30,7 @@ export interface StatementParts<Column extends string, Bytes extends Column> {
 
 const PARAMETER = /@([a-z]\w*)/gi
 
-/** Builds the text of a statement of constants; a value never becomes part of a text. */
+/** Builds a statement of constant parts. Values are parameters, never parts of the text. */
 export function defineStatement<Values, Column extends string, Bytes extends Column = never>({
   steps = [],
   answer,
@@ -61,9 +61,9 @@ export type Answer<Column extends string, Bytes extends Column> = {
 }
 
 /**
- * Sends a statement, prepared where the connections may, and gives the one row of its answer by name.
+ * Sends a statement, prepared if the connections allow prepared statements, and returns the answer's only row by name.
  *
- * @param share the organization whose share of the connections the statement takes; null for work of no one organization
+ * @param share the organization whose share of the connections the statement takes; null for work of no single organization
  * @throws as {@link RecordDatabase.rowFor}
  */
 export async function ask<Values extends object, Column extends string, Bytes extends Column>(

@@ -6,7 +6,7 @@ import { brokenRule, isKeyHeld, tooLargeEvent } from '../connection/driver-fault
 import { createSingleFlight, type SingleFlight } from '../connection/single-flight.ts'
 import { type KeyHolder, LATE_MS } from './key-reservation.ts'
 
-/** How often a reservation is tried anew after the entry that stood in its way has expired. */
+/** Tries to reserve a key: an entry that refused a try can expire before the entry is read. */
 const RESERVE_ATTEMPTS = 3
 
 const creationsUnderWay = new WeakMap<RecordDatabase, SingleFlight>()
@@ -17,22 +17,22 @@ function singleFlightOf(database: RecordDatabase): SingleFlight {
   return known
 }
 
-/** What a statement's answer means. */
+/** Reads the answers of a write's statement. */
 export interface Reading<Done, Refusal> {
-  /** Of a statement that went on. */
+  /** Reads the answer of a statement that reserved its key and wrote the record. */
   done(row: TextRow): Done
-  /** Judges one that did not go on though its key is free; `undefined` tries again. */
+  /** Reads the answer of a statement that wrote nothing although the key is free; `undefined` sends the statement again. */
   refused?(row: TextRow): Refusal | undefined
-  /** The reply of `entry`, if it is not as it was written. */
+  /** Builds the text of a replay from `entry`. Default: the stored reply. */
   reply?(sql: Sql): Fragment
 }
 
-/** What an idempotency key says to a statement that did not go on. */
+/** The outcome of a write with an idempotency key that another write holds or has used. */
 export type KeyVerdict =
   | { readonly outcome: 'replayed'; readonly reply: string }
   | { readonly outcome: 'mismatch' | 'in_progress' }
 
-/** Sends the statement of a simple creation and tells what became of it: see {@link write}. */
+/** Sends the statement of a simple creation and returns the outcome: see {@link write}. */
 export function writeCreation<Refusal = never>(
   database: RecordDatabase,
   creation: Creation<unknown>,
@@ -43,10 +43,10 @@ export function writeCreation<Refusal = never>(
 }
 
 /**
- * Sends a statement that reserves an idempotency key, and reads its outcome. Almost always one round trip; a second
- * one reads the reply when another one holds the key.
+ * Sends a statement that reserves an idempotency key, and returns the outcome. Almost always one round trip; a second
+ * round trip reads the reply when another write has used the key.
  *
- * @param build answers {@link outcomeColumns} in its first columns, and is safe to repeat
+ * @param build builds a statement that answers {@link outcomeColumns} first, and is safe to repeat
  */
 export async function write<Done, Refusal>(
   database: RecordDatabase,
@@ -60,14 +60,14 @@ export async function write<Done, Refusal>(
     const left = leftOf(keyHolder.atMostMs, calledAt)
     return send(database, { ...keyHolder, atMostMs: left }, build, reading)
   }
-  // In a transaction everything has one connection: there is nobody to wait for.
+  // A transaction of the host has one connection, on which statements run one after the other: no single flight is needed.
   if (!idempotency || idempotency.waitMs === null) return (await work()) ?? { outcome: 'in_progress' }
   const name = `${organizationId} ${idempotency.operation} ${idempotency.key}`
   const outcome = await singleFlightOf(database).run(name, idempotency.waitMs, work)
   return outcome ?? { outcome: 'in_progress' }
 }
 
-/** Null when another one held the key for as long as this one could wait. */
+/** Sends the statement. Returns null when another write held the key for the whole of the allowed wait. */
 async function send<Done, Refusal>(
   database: RecordDatabase,
   { organizationId, idempotency, atMostMs }: KeyHolder,
@@ -78,7 +78,7 @@ async function send<Done, Refusal>(
   for (let attempt = 0; attempt < RESERVE_ATTEMPTS; attempt++) {
     const wait = { lockMs: idempotency?.waitMs ?? 0, atMostMs: leftOf(atMostMs, begunAt) }
     const row = await database.rowFor(organizationId, build, wait).catch((error) => {
-      // With no time to wait for, it was the host's own lock_timeout, and its transaction has failed.
+      // Without `waitMs` the host's own lock_timeout ended the wait, and the host's transaction has failed.
       if (typeof idempotency?.waitMs === 'number' && isKeyHeld(error.cause)) return null
       throw meaningOf(error)
     })
@@ -92,25 +92,27 @@ async function send<Done, Refusal>(
       (idempotency && (await readEntry(database, organizationId, idempotency, reply))) ?? refused?.(row)
     if (outcome) return outcome
     if (!idempotency || performance.now() - begunAt >= LATE_MS) {
-      throw storeUnavailable('Cannot write the record as its statement began too late')
+      throw storeUnavailable('Cannot write the record because its statement began too late')
     }
   }
   return null
 }
 
-/** The time that is left to the caller. */
+/** Computes the milliseconds that are left of `atMostMs`. */
 function leftOf(atMostMs: number | undefined, begunAt: number): number | undefined {
   return atMostMs === undefined ? undefined : Math.max(1, atMostMs - (performance.now() - begunAt))
 }
 
-/** The error of the library for a rule that a write breaks; any other error as it is. */
+/** Returns the library's error for a write that breaks a rule of the tables; returns any other error unchanged. */
 export function meaningOf(error: unknown): unknown {
   const tooLarge = tooLargeEvent(error)
   if (tooLarge !== undefined) return new BusinessApiError(INVALID_EVENT, tooLarge, { cause: error })
   const rule = brokenRule(error)
   return rule === undefined
     ? error
-    : new BusinessApiError(INVALID_INPUT, `Cannot write the record as it breaks ${rule}`, { cause: error })
+    : new BusinessApiError(INVALID_INPUT, `Cannot write the record because it breaks ${rule}`, {
+        cause: error,
+      })
 }
 
 async function readEntry(

@@ -1,5 +1,5 @@
-// Writes the stylesheet and the script of the page as strings into assets.ts: a bundler of the host's then takes them along,
-// which reading a file beside the module would not do.
+// Writes the stylesheet and the script of the page as strings into assets.ts, because a host's bundler takes strings along
+// but no files that a module reads.
 //
 //   node lib/settings-page/client/embed.mjs
 
@@ -10,7 +10,7 @@ const FILE = join(import.meta.dirname, '..', 'assets.ts')
 
 const read = (name) => readFile(join(import.meta.dirname, name), 'utf8')
 
-/** Takes out the white space of CSS without comments, as the formatter leaves it. */
+/** Removes the formatter's white space from CSS without comments. */
 function shortenCss(text) {
   return text
     .replace(/\s+/g, ' ')
@@ -22,7 +22,7 @@ function shortenCss(text) {
     .trim()
 }
 
-/** Takes out indentation, empty lines and comments that are lines of their own. */
+/** Removes indentation, empty lines, and lines that hold only a comment. */
 function shortenScript(text) {
   const lines = text.replace(/^ *\/\*\*.*?\*\/$/gms, '').split('\n')
   return lines

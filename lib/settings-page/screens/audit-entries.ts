@@ -18,7 +18,7 @@ ${next !== null && html`<p><a href="${link('/audit', { subject: subjectId })}">$
 /**
  * Entries as sentences, newest first.
  *
- * @param names of subjects by id, which are shown then; null: the page is about one subject
+ * @param names of subjects by id, shown in each entry; null on a page about a single subject
  */
 export function entryList(
   context: Context,

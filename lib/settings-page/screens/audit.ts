@@ -31,7 +31,7 @@ ${pageLinks(context, '/audit', { ...filter }, before, next)}`
   return { title: t`Audit log`, content }
 }
 
-/** The names of keys and endpoints by id, as far as the person may see them. */
+/** The names of the keys and endpoints that the person may see, by id. */
 async function readNames({ settings, access }: Context): Promise<ReadonlyMap<string, string>> {
   const { organizationId } = access
   const [keys, endpoints] = await Promise.all([

@@ -54,7 +54,7 @@ export function isMoving(deliveries: readonly Pick<Delivery, 'state'>[]): boolea
   return deliveries.some(({ state }) => state === 'pending' || state === 'in_flight')
 }
 
-/** When the next attempt will be made. One that is due already waits for a free worker, or for a paused endpoint. */
+/** The time of the next attempt. A delivery that is already due waits for a free worker, or for a paused endpoint. */
 export function dueText({ t, format, now }: Context, dueAt: string | null): Content {
   if (dueAt === null) return t`None`
   return Date.parse(dueAt) <= now ? t`As soon as possible` : format.time(dueAt)

@@ -35,7 +35,7 @@ const TONES: Readonly<Record<DeliveryState, Tone>> = {
   cancelled: 'quiet',
 }
 
-/** The state of a delivery with its icon. */
+/** The state of a delivery with an icon. */
 export function deliveryState(t: Texts, { state }: Delivery): Html {
   return badge(TONES[state], stateText(t, state))
 }
@@ -56,7 +56,7 @@ function statusWords(t: Texts, status: number): string {
   return status >= 400 ? t`(refused)` : ''
 }
 
-/** Why no answer came, in words. */
+/** The reason for a missing answer in words. */
 export function errorText(t: Texts, error: string): string {
   switch (error) {
     case 'timeout':
@@ -86,7 +86,7 @@ export function errorText(t: Texts, error: string): string {
   }
 }
 
-/** Why a delivery was given up or skipped. */
+/** The reason why a delivery was given up or skipped. */
 export function reasonText(t: Texts, reason: string): string {
   if (/^http_\d{3}$/.test(reason)) return answerText(t, Number(reason.slice(5)), null)
   if (reason === 'gone') return t`The endpoint answered 410 Gone`

@@ -126,7 +126,7 @@ ${await auditOf(context, id)}`
   return { title: type, content, acts, up: { href: link('/deliveries'), text: t`Deliveries` } }
 }
 
-/** The name of a delivery's endpoint; null after its removal, and for a person who may not see endpoints. */
+/** The name of a delivery's endpoint; null for a removed endpoint, and for a person without the right to see endpoints. */
 async function findEndpointName({ settings, access }: Context, endpointId: string): Promise<string | null> {
   if (!access.can('endpoints:read')) return null
   try {

@@ -76,7 +76,7 @@ export const change = {
   },
 }
 
-/** The signing secret, once, with the code that verifies by it. */
+/** The signing secret, shown once, with code that verifies webhooks. */
 export function showSecret(context: Context, { id, secret }: EndpointWithSecret, title: string): Page {
   const { t, link, settings } = context
   const content = html`${notice('wait', t`Copy it now. It cannot be shown again.`, html`<p>${t`Your program verifies each webhook with it.`}</p>`)}
@@ -91,7 +91,7 @@ function fieldsOf({ url, description, wants, types }: EndpointWish) {
   return { url, description, types: wants === 'all' ? null : types }
 }
 
-/** The fields that the settings refuse. @throws every other error */
+/** Returns the faults of the fields that the settings refuse. @throws every other error */
 function problemsOf(error: unknown, { t }: Context): Problems {
   if (!(error instanceof BusinessApiError)) throw error
   if (error.code === LIMIT_REACHED) {
@@ -109,7 +109,7 @@ function problemsOf(error: unknown, { t }: Context): Problems {
   return Object.fromEntries((named.length > 0 ? named : ['url']).map((field) => [field, known[field] ?? '']))
 }
 
-/** @param name of the endpoint; null for a new one */
+/** @param name of the endpoint; null for a new endpoint */
 function showForm(context: Context, wish: EndpointWish, problems: Problems, name: string | null): Page {
   const { t, link } = context
   const isNew = name === null
@@ -171,12 +171,12 @@ ${all.map((type) => checkbox({ name: 'type', value: type, checked: types.include
 )}</div>`
 }
 
-/** Empty lines for new headers: without a script none can be added. */
+/** Empty lines for new headers: without a script the page cannot add a line. */
 const SPARE_HEADERS = 2
 
 function headerFields({ t }: Context, { known, added }: EndpointWish): Content {
   const spare = Array.from({ length: SPARE_HEADERS }, () => ({ name: '', value: '' }))
-  // The values of a form that was refused are not sent back: they are secrets.
+  // The values of a refused form are secrets and are not sent back.
   const fresh = [...added.map(({ name }) => ({ name })), ...spare]
   return html`${known.map(
     (

@@ -114,7 +114,7 @@ async function find({
   return { id: endpoint.id, name: nameOf(endpoint) }
 }
 
-/** The endpoint, and how many of its deliveries wait. */
+/** The endpoint, and the number of deliveries that wait for it. */
 async function findWithWaiting(context: Context) {
   const { settings, access, t } = context
   const endpoint = await find(context)

@@ -4,20 +4,20 @@ import type { Context } from '../context.ts'
 import { textOf, textsOf } from '../form-values.ts'
 import type { Problems } from '../views/form.ts'
 
-/** The form of an endpoint as it was sent, or as it is opened. */
+/** The values of an endpoint's form, sent or freshly opened. */
 export interface EndpointWish {
   readonly id: string
   readonly url: string
   readonly description: string
   readonly wants: 'all' | 'some' | null
   readonly types: readonly EventType[]
-  /** The headers that the endpoint has. Their values are never shown. */
+  /** The headers of the endpoint. The values are never shown. */
   readonly known: readonly { readonly name: string; readonly act: string; readonly value: string }[]
   /** Further headers. */
   readonly added: readonly { readonly name: string; readonly value: string }[]
 }
 
-/** The form of an endpoint before anything was changed. */
+/** The form of an endpoint before any change. */
 export function wishOf({ id, url, description, types, headerNames }: WebhookEndpoint): EndpointWish {
   return {
     id,

@@ -4,7 +4,7 @@ import type { Html } from '../html.ts'
 import type { Texts } from '../texts.ts'
 import { badge } from '../views/badge.ts'
 
-/** The name of an endpoint for people: its description, else its URL. */
+/** Names an endpoint for people: by the description, else by the URL. */
 export function nameOf({ description, url }: Pick<WebhookEndpoint, 'description' | 'url'>): string {
   return description || url
 }
@@ -16,7 +16,7 @@ export function endpointState(t: Texts, { state, failures }: WebhookEndpoint): H
   return failures > 0 ? badge('wait', t`Failing`) : badge('good', t`Enabled`)
 }
 
-/** Why an endpoint is disabled; empty while it is not. */
+/** The reason why an endpoint is disabled; empty for an endpoint that is not disabled. */
 export function disabledReason(t: Texts, { disabledReason }: WebhookEndpoint): string {
   switch (disabledReason) {
     case null:

@@ -35,7 +35,7 @@ export async function sendTest(context: Context): Promise<Page> {
   }
 }
 
-/** Acts that are done at once, because they can be undone. */
+/** Acts that need no question first, because another act undoes each. */
 export const moves = { pause: move('pause'), resume: move('resume'), enable: move('enable') } as const
 
 function move(verb: 'pause' | 'resume' | 'enable'): Show {

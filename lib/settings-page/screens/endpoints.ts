@@ -23,7 +23,7 @@ ${
             head: t`Endpoint`,
             cell: (endpoint) => html`<a href="${link(`/endpoints/${endpoint.id}`)}">${nameOf(endpoint)}</a>`,
           },
-          // Text and no link: a click would be a request that the page has no say in.
+          // Text and no link: a click would send a request that the page does not control.
           { head: t`URL`, cell: ({ url }) => html`<code>${url}</code>` },
           { head: t`Events`, cell: ({ types }) => typesText(t, types) },
           { head: t`State`, cell: (endpoint) => endpointState(t, endpoint) },

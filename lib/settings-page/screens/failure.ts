@@ -17,7 +17,7 @@ export interface FailedRequest {
   readonly method: string
 }
 
-/** The page of whatever was thrown on the way of a request. The words come from the code of the error, never from its message. */
+/** The page for an error of any kind. The words come from the error's code, never from its message. */
 export function showFailure(
   error: unknown,
   { t, link, access }: Frame,

@@ -28,7 +28,7 @@ export function keyState(t: Texts, key: ApiKey, now: number): Html {
   return badge('good', t`Active`)
 }
 
-/** A resource of the API with the scopes that it has. */
+/** A resource of the API with the scopes for it. */
 export interface ScopedResource {
   readonly name: string
   readonly text: string

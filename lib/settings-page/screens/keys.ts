@@ -6,7 +6,7 @@ import { empty } from '../views/notice.ts'
 import { table } from '../views/table.ts'
 import { isInForce, keyState, scopeText } from './key-words.ts'
 
-/** `/keys`: keys in force first, revoked and expired ones behind a link. */
+/** `/keys`: the keys in force; a link leads to revoked and expired keys. */
 export async function show(context: Context): Promise<Page> {
   const { settings, access, t, format, query, link, now } = context
   const all = await settings.apiKeys.list(access.organizationId)
@@ -46,5 +46,5 @@ ${
   return { title: t`API keys`, content, acts: keys.length > 0 && act }
 }
 
-/** Revoked keys are kept for good, and a page has a bound. */
+/** Rows of a list at most: revoked keys are kept for good, and a page needs a bound. */
 const ROWS_MAX = 200

@@ -14,7 +14,7 @@ import { keyNameProblem, NAME_MAX, scopedResources } from './key-words.ts'
 const DAY_MS = 24 * 60 * 60 * 1000
 const EXPIRIES = ['30', '90', '365', 'never', 'date'] as const
 
-/** The form as it was sent. */
+/** The values of a sent form. */
 interface Wish {
   readonly id: string
   readonly name: string
@@ -28,7 +28,7 @@ export function ask(context: Context): Page {
   return showForm(context, { id: context.newId('key'), name: '', scopes: [], expiry: null, date: '' }, {})
 }
 
-/** Makes the key and shows it, this once. */
+/** Makes the key and shows the key, this once. */
 export async function act(context: Context): Promise<Screen> {
   const { settings, access, t } = context
   const wish = readWish(context)
@@ -55,7 +55,7 @@ export async function act(context: Context): Promise<Screen> {
   }
 }
 
-/** The key, once: in the answer to the form itself, so that no URL and no cookie ever holds it. */
+/** The page with the new key. The form's own answer is this page, so no URL and no cookie ever holds the key. */
 export function showSecret(context: Context, created: CreatedApiKey, title: string): Page {
   const { t, link, reference } = context
   const [example] = created.scopes.filter((scope) => scope.endsWith(':read'))
@@ -74,14 +74,14 @@ function readWish({ form, access }: Context): Wish {
   return {
     id: textOf(form, 'id'),
     name: textOf(form, 'name'),
-    // A key can do no more than its maker may: whatever else was sent is dropped.
+    // A key can do no more than the person who makes the key: every other scope of the form is dropped.
     scopes: SCOPES.filter((scope) => chosen.includes(scope) && access.grantableScopes.includes(scope)),
     expiry: choiceOf(form, 'expiry', EXPIRIES),
     date: textOf(form, 'date'),
   }
 }
 
-/** When the key is to expire; undefined for a choice that cannot be used. */
+/** Returns the moment at which the key expires; undefined for an invalid choice. */
 function readExpiry({ expiry, date }: Wish, now: number): string | null | undefined {
   if (expiry === null) return undefined
   if (expiry === 'never') return null

@@ -11,7 +11,7 @@ import { momentsOf } from './period.ts'
 
 const COUNT_MAX = 10_000
 
-/** `/deliveries/recover`: sends again what failed or was skipped, in parts that a request can wait for. */
+/** `/deliveries/recover`: sends failed and skipped deliveries again, in parts short enough for one request. */
 export const recovery = {
   async ask(context: Context): Promise<Page> {
     const { settings, access, t, link, query, now } = context
@@ -50,7 +50,7 @@ export const recovery = {
     const { settings, access, t, link, form: sent } = context
     const values = { get: (name: string) => textOf(sent, name) }
     const filter = readFilter(values)
-    // The moments that the question was about, whatever the time is by now.
+    // The period of the question, although time has passed since.
     const [since, until] = [readMoment(values.get('since')), readMoment(values.get('until'))]
     const cursor = values.get('before')
     const before = isIdOf('dlv', cursor) ? cursor : null

@@ -9,7 +9,7 @@ import { type Column, table } from '../views/table.ts'
 import { fieldsOf, type SchemaField } from './schema-fields.ts'
 import { verificationCode } from './verification-code.ts'
 
-/** `/reference`: what the API does, from its own description. */
+/** `/reference`: the operations and the events of the API, from the OpenAPI document. */
 export function show(context: Context): Page {
   const { t, link } = context
   const { operations, description } = find(context)
@@ -23,7 +23,7 @@ ${prose(description)}`
   }
 }
 
-/** `/reference/webhooks`: the types of events, and how to verify them. */
+/** `/reference/webhooks`: the types of events, and how to verify a webhook. */
 export function showWebhooks(context: Context): Page {
   const { t, link, settings } = context
   const content = html`<h2>${t`Verify webhooks`}</h2>
@@ -33,7 +33,7 @@ ${operationTable(context, t`Types of events`, find(context).webhooks)}`
   return { title: t`Webhooks`, content, up: { href: link('/reference'), text: t`Reference` } }
 }
 
-/** `/reference/:id`: one operation or one type of event. */
+/** `/reference/:id`: an operation or a type of event. */
 export function showOperation(context: Context): Page {
   const { t, link, params } = context
   const reference = find(context)

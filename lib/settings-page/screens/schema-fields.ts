@@ -1,6 +1,6 @@
 import type { Reference, Schema } from '../reference.ts'
 
-/** A field of a JSON value, by its path: `business.name`, `data[].id`. */
+/** A field of a JSON value, named by a path: `business.name`, `data[].id`. */
 export interface SchemaField {
   readonly path: string
   readonly type: string
@@ -8,10 +8,10 @@ export interface SchemaField {
   readonly isRequired: boolean
 }
 
-/** Schemas are not this deep; a schema that contains itself would be. */
+/** Deeper than every real schema: the bound ends the walk through a schema that contains itself. */
 const DEPTH_MAX = 6
 
-/** Lists the fields of a schema, those inside objects and lists too. */
+/** Lists the fields of a schema, including the fields inside objects and lists. */
 export function fieldsOf(schema: Schema, reference: Reference, path = '', depth = 0): readonly SchemaField[] {
   const { properties, items, required = [] } = withoutNull(schema, reference)
   if (depth > DEPTH_MAX) return []
@@ -28,7 +28,7 @@ export function fieldsOf(schema: Schema, reference: Reference, path = '', depth 
   })
 }
 
-/** The schema itself, or of a choice with null the other one. */
+/** Returns the schema; for a choice between null and a schema, the latter. */
 function withoutNull(schema: Schema, reference: Reference): Schema {
   const resolved = reference.resolve(schema)
   const value = resolved.anyOf?.map((each) => reference.resolve(each)).find(({ type }) => type !== 'null')

@@ -4,7 +4,7 @@ import { html } from '../html.ts'
 import { buttonLink } from './link.ts'
 import { notice } from './notice.ts'
 
-/** The answer to a form that was sent twice, by a reload or a double click; null for any other error. */
+/** The answer to a form that a reload or a double click sent twice; null for any other error. */
 export function alreadyMade(error: unknown, { t, link }: Context, kind: 'key' | 'endpoint'): Page | null {
   if (!(error instanceof BusinessApiError && error.code === ALREADY_EXISTS)) return null
   const id = error.record && 'id' in error.record ? String(error.record.id) : null

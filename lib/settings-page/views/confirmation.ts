@@ -6,15 +6,15 @@ import { buttonLink } from './link.ts'
 
 /** A question before an act that cannot be undone. */
 export interface Confirmation {
-  /** The act with the name of its subject. */
+  /** The act with the name of the subject. */
   readonly title: string
   /** The consequences, with facts. */
   readonly consequences: readonly Content[]
-  /** Where the act is posted to. */
+  /** The path that receives the form. */
   readonly action: string
   /** The page that Cancel leads to. */
   readonly back: string
-  /** The verb and its subject. */
+  /** The text of the button: the verb and the subject. */
   readonly verb: string
   readonly hidden?: Readonly<Record<string, string>>
 }

@@ -1,7 +1,7 @@
 import { type Content, type Html, html } from '../html.ts'
 import type { Texts } from '../texts.ts'
 
-/** Text in a block, with a button that copies it. The button is hidden until a script can do so. */
+/** Text in a block with a copy button. The button is hidden where no script runs. */
 export function codeBlock(t: Texts, code: Content, label: string): Html {
   return html`<div class="ba-code"><pre tabindex="0" aria-label="${label}"><code>${code}</code></pre><button class="ba-button" type="button" data-copy hidden>${t`Copy`}</button></div>`
 }

@@ -5,7 +5,7 @@ import { quietLink } from './link.ts'
 /** The faults of a form's fields, by the name of the field. */
 export type Problems = Readonly<Record<string, string>>
 
-/** A field with its label. */
+/** A field with a label. */
 export interface Field {
   readonly name: string
   readonly label: string
@@ -47,7 +47,7 @@ export function buttonForm(
   )}<button class="ba-button">${text}</button></form>`
 }
 
-/** An input of one line. */
+/** An input of a single line. */
 export function input(field: Field, all: Attributes): Html {
   const { name, label } = field
   return html`<div class="ba-field"><label for="${name}">${label}</label>${explanations(field)}
@@ -60,7 +60,7 @@ export interface Choice {
   readonly text: string
 }
 
-/** A list to choose one from. */
+/** A list with one choice. */
 export function select(field: Field, choices: readonly Choice[], chosen: string | null): Html {
   const { name, label } = field
   return html`<div class="ba-field"><label for="${name}">${label}</label>${explanations(field)}
@@ -69,7 +69,7 @@ export function select(field: Field, choices: readonly Choice[], chosen: string 
   )}</select></div>`
 }
 
-/** Radio buttons. Their first has the field's own id, where a summary of errors leads. */
+/** Radio buttons. The first has the field's own id, because the summary of errors links to that id. */
 export function radios(
   field: Field,
   choices: readonly Choice[],
@@ -86,7 +86,7 @@ export function radios(
   )
 }
 
-/** A group of fields under one legend. */
+/** A group of fields under a legend. */
 export function fieldset(field: Field, content: Content): Html {
   return html`<fieldset class="ba-field"${attributes(described(field))}><legend>${field.label}</legend>${explanations(field)}${content}</fieldset>`
 }

@@ -11,7 +11,7 @@ export function prose(text: string): Content {
   )
 }
 
-/** One paragraph of such a text, without its element. */
+/** A paragraph of the document as markup, without the element around the paragraph. */
 export function inlineProse(text: string): Content {
   return text.split(/`([^`]+)`/).map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : part))
 }

@@ -3,14 +3,14 @@ import { attributes, type Content, type Html, html } from '../html.ts'
 /** A column of a table. */
 export interface Column<Item> {
   readonly head: string
-  /** True for cells that say themselves what they are: the narrow layout then shows no head beside them. Default false. */
+  /** True for cells that need no head: the narrow layout shows the cell alone. Default false. */
   readonly isPlain?: boolean
   cell(item: Item): Content
 }
 
 /**
- * A table whose first column names the row. The narrow layout shows each row as a list; the script adds the roles of tables,
- * which some browsers forget then. In the markup they would be a seventh of each row.
+ * A table whose first column names the row. The narrow layout shows each row as a list, and several browsers then drop the
+ * roles of a table. The script adds the roles again, because in the markup they would be a seventh of each row.
  */
 export function table<Item>(caption: string, columns: readonly Column<Item>[], items: readonly Item[]): Html {
   const [first, ...others] = columns

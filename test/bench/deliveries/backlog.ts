@@ -4,8 +4,8 @@ import type { BusinessApiStore } from '../../../lib/business-store.ts'
 import { createPostgresStore, migrate } from '../../../lib/postgres.ts'
 import { addEndpoint, percentile } from './parts.ts'
 
-// What a claim of 100 costs with a thousand due deliveries and with a million, of twenty endpoints. The goal: at most
-// twice as much. Each claim is given back, so that the backlog stays what it is.
+// The cost of a claim of 100 with a thousand due deliveries and with a million, of twenty endpoints. The goal: at most twice as
+// much. Each claim is given back, so that the backlog stays the same.
 
 const ENDPOINTS = 20
 const CLAIMS = 200

@@ -1,5 +1,5 @@
-// A delivery loop in a process of its own, as a host would run it. Says when it runs, and when asked how long its event
-// loop was held; ends with its parent.
+// A delivery loop in a separate process, as in a host. Reports the start, and on request the stalls of the event loop; ends with
+// the parent process.
 //
 //   node --import tsx deliverer.ts postgres://…
 

@@ -15,9 +15,9 @@ import {
   startReceiver,
 } from './parts.ts'
 
-// Nineteen healthy endpoints of nineteen organizations with one event a second each: how long their events take on an
-// idle system, beside an endpoint that never answers with 10,000 due deliveries, and beside an organization that floods
-// a healthy endpoint with 50,000. The goal: p99 at most twice that of the idle system.
+// The latency of nineteen healthy endpoints of nineteen organizations with an event a second each: on an idle system, beside an
+// endpoint that never answers with 10,000 due deliveries, and beside an organization that floods a healthy endpoint with 50,000.
+// The goal: p99 at most twice that of the idle system.
 
 const HEALTHY = 19
 const SECONDS = Number(process.env.SECONDS ?? 30)
@@ -60,7 +60,7 @@ try {
   await database.stop()
 }
 
-/** One event a second for each organization, spread over the second. */
+/** An event a second for each organization, spread over the second. */
 async function measure(organizations: readonly string[], seconds: number): Promise<number[]> {
   await receiver.arrivals()
   const store = createPostgresStore(database.url)

@@ -1,5 +1,5 @@
-// Subscribers that answer without end, in a process of their own that leaves the processor to the others first: on a
-// real network they would have their own. Says which ports they have.
+// Subscribers that answer without end, in a separate process of low priority: on a real network such subscribers have other
+// processors. Reports the ports.
 //
 //   node --import tsx flooder.ts 16
 

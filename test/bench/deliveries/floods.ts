@@ -2,7 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { startPostgres } from '../../../examples/demo/postgres.ts'
-import type { BusinessStore } from '../../../lib/business-store.ts'
+import type { BusinessApiStore } from '../../../lib/business-store.ts'
 import { createPostgresStore, migrate } from '../../../lib/postgres.ts'
 import {
   addEndpoint,
@@ -16,13 +16,13 @@ import {
 } from './parts.ts'
 import type { Stalls } from './stalls.ts'
 
-// One organization's webhooks beside another organization whose 96 endpoints answer without end: six floods, 16 endpoints
-// each. From commit to arrival on an idle system, beside 96 endpoints that answer 500, which cost the loop as many attempts
-// and results, and beside the floods. The goals: p50 less than twice that of the idle system, and no stall of the event loop
-// of 50 ms by work of its own. The endpoints of both kinds share two processors with the loop here.
+// An organization's webhooks beside another organization with 96 endpoints that answer without end: six floods, 16 endpoints
+// each. From commit to arrival on an idle system, beside 96 endpoints that answer 500, which cost the loop as many attempts and
+// results, and beside the floods. The goals: p50 less than twice that of the idle system, and no stall of the event loop of 50 ms
+// by work of its own. The endpoints of both kinds share two processors with the loop here.
 
 const SECONDS = Number(process.env.SECONDS ?? 20)
-/** Events a second of the organization measured, and of the other one: each of those is 96 attempts. */
+/** Events a second of the measured organization, and of the other organization, with 96 attempts for each event. */
 const EVENTS = 20
 const FLOOD_EVENTS = Number(process.env.FLOOD_EVENTS ?? 1)
 const PER_FLOOD = 16
@@ -62,7 +62,7 @@ interface Measured {
 }
 
 async function measure(
-  store: BusinessStore,
+  store: BusinessApiStore,
   deliverer: ChildProcess,
   beside: string | null,
   seconds: number,
@@ -80,7 +80,7 @@ async function measure(
   return { latencies: latencies(published, await readArrivals(published.map(({ id }) => id))), stalls }
 }
 
-/** Waits for all of some events: beside a loop that is held, they take long. */
+/** Waits for a number of events, which take long beside a held event loop. */
 async function readArrivals(ids: readonly string[]): Promise<Map<string, bigint>> {
   const arrived = new Map<string, bigint>()
   const until = performance.now() + 120_000

@@ -13,9 +13,9 @@ import {
   startReceiver,
 } from './parts.ts'
 
-// From commit to arrival on an idle system: the loop in the publishing process, and in another one. The goals: half of
-// the events within 15 ms, and within 50 ms. Below the zero is possible: the publisher hears of its commit after the
-// loop of another process may have.
+// The time from commit to arrival on an idle system, with the loop in the publishing process and in another process. The goals:
+// half of the events within 15 ms, and within 50 ms. A negative time is possible, because the loop of another process may see the
+// commit before the publisher does.
 
 const EVENTS = Number(process.env.EVENTS ?? 300)
 const PAUSE_MS = 30

@@ -7,15 +7,15 @@ import type { EventRecord } from '../../../lib/writes/event-envelope.ts'
 import { toTimestamp } from '../../../lib/writes/write-context.ts'
 import { newEntry } from '../../_audit.ts'
 
-// What the benchmarks of deliveries are made of: subscribers and loops in processes of their own, events, percentiles.
+// The common parts of the delivery benchmarks: subscribers and loops in separate processes, events, percentiles.
 
-/** Subscribers in a process of their own. */
+/** Subscribers in a separate process. */
 export interface Receiver {
-  /** The URLs of those that answer at once, of those that never do, and of those that answer 500. */
+  /** The URLs of subscribers that answer at once, that never answer, and that answer 500. */
   readonly healthy: readonly string[]
   readonly silent: readonly string[]
   readonly failing: readonly string[]
-  /** What has arrived since the last call: when, by event id, in nanoseconds of the machine's monotonic clock. */
+  /** The arrivals since the last call: times by event id, in nanoseconds of the machine's monotonic clock. */
   arrivals(): Promise<Map<string, bigint>>
   stop(): void
 }
@@ -37,7 +37,7 @@ export async function startReceiver(healthy: number, silent: number, failing = 0
   }
 }
 
-/** Starts a delivery loop in a process of its own. */
+/** Starts a delivery loop in a separate process. */
 export async function startDeliverer(databaseUrl: string): Promise<ChildProcess> {
   const child = fork(join(import.meta.dirname, 'deliverer.ts'), [databaseUrl])
   await once(child, 'message')
@@ -61,7 +61,8 @@ export async function addEndpoint(
       url,
       description: '',
       types: null,
-      headers: {},
+      headerNames: [],
+      sealedHeaders: null,
       createdAt: toTimestamp(Date.now()),
       sealedSecret: 'plain.whsec_benchmark',
     },
@@ -79,7 +80,7 @@ export function newEvent(): EventRecord {
   return { id, type: 'project.completed', createdAt, body }
 }
 
-/** Publishes an event; tells when it was committed, as the publisher sees it. */
+/** Publishes an event; returns the time at which the publisher saw the commit. */
 export async function publish(
   store: BusinessApiStore,
   organizationId: string,
@@ -89,7 +90,7 @@ export async function publish(
   return { id: event.id, at: process.hrtime.bigint() }
 }
 
-/** Milliseconds from commit to arrival. @throws when one has not arrived */
+/** Milliseconds from commit to arrival. @throws when an event has not arrived */
 export function latencies(
   published: readonly { id: string; at: bigint }[],
   arrivals: ReadonlyMap<string, bigint>,

@@ -1,5 +1,5 @@
-// Subscribers in a process of their own: one server for each endpoint, all on 127.0.0.1. Says which ports they have, and,
-// when asked, which event arrived when (CLOCK_MONOTONIC, which all processes of a machine share).
+// Subscribers in a separate process: a server for each endpoint, all on 127.0.0.1. Reports the ports and, on request, the arrival
+// times of events (CLOCK_MONOTONIC, shared by all processes of a machine).
 //
 //   node --import tsx receiver.ts '{"healthy":19,"silent":1,"failing":0}'
 

@@ -4,15 +4,15 @@ import { createPostgresStore, migrate, type PostgresStore } from '../../../lib/p
 import { makeManyDeliveries } from '../../_many-deliveries.ts'
 import { percentile } from './parts.ts'
 
-// What a part of a purge (1,000 events with their deliveries and attempts) costs with few deliveries and with many, purged by
-// one process and by four at once. The goal: at most 1.5 times as much with ten times as many deliveries.
+// The cost of a part of a purge (1,000 events with deliveries and attempts) with few deliveries and with many, by one process and
+// by four at once. The goal: at most 1.5 times as much with ten times as many deliveries.
 //
 //   tsx test/bench/deliveries/retention.ts 1000000 10000000
 
 const SIZES = process.argv.length > 2 ? process.argv.slice(2).map(Number) : [200_000, 2_000_000]
 const PROCESSES = [1, 4]
 const ROUNDS = 5
-/** Of one size in one round. */
+/** Of a size in a round. */
 const PARTS = 8
 const RETENTION_MS = 30 * 24 * 60 * 60 * 1000
 
@@ -80,7 +80,7 @@ async function purgeBy(stores: readonly PostgresStore[]): Promise<readonly numbe
           share: 1,
         })
         if (events === 1000) times.push(performance.now() - begunAt)
-        // Another process has its turn.
+        // Another process has the turn.
         else await new Promise((resolve) => setTimeout(resolve, 5))
       }
     }),

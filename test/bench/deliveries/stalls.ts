@@ -1,8 +1,8 @@
-/** How long the event loop was held, since it was asked last. */
+/** The times for which the event loop was held since the last call. */
 export interface Stalls {
-  /** The longest by the clock, in milliseconds: on a busy machine also the time of other processes. */
+  /** The longest stall by the clock, in milliseconds: on a busy machine also the time of other processes. */
   readonly longestMs: number
-  /** The longest by the processor time of this process, in milliseconds: work of its own. */
+  /** The longest stall by the processor time of this process alone, in milliseconds. */
   readonly longestOwnMs: number
   /** The processor time of all work, in milliseconds. */
   readonly cpuMs: number
@@ -10,7 +10,7 @@ export interface Stalls {
 
 const TICK_MS = 2
 
-/** Watches the event loop of this process with a timer. Each call of the result tells what was seen since the one before. */
+/** Watches the event loop of this process with a timer. Each call of the result returns the stalls since the previous call. */
 export function watchStalls(): () => Stalls {
   let longestMs = 0
   let longestOwnMs = 0

@@ -6,9 +6,9 @@ import { startPostgres } from '../../../examples/demo/postgres.ts'
 import { createPostgresStore, migrate } from '../../../lib/postgres.ts'
 import { addEndpoint, newEvent, percentile, type Receiver, startReceiver } from './parts.ts'
 
-// How long it takes until a backlog has arrived, in turn with what a team would build on a job queue: each event to one
-// of ten endpoints, signed, over connections that are kept open, with a row for each attempt. Each in one process, on one
-// PostgreSQL, taking turns; read the ratios.
+// The time until a backlog has arrived, in turn with code as a team would build on a job queue: each event to one of ten
+// endpoints, signed, over kept connections, with a row for each attempt. Each runs in a single process, in turn on the same
+// PostgreSQL; read the ratios.
 
 const EVENTS = Number(process.env.EVENTS ?? 10_000)
 const ROUNDS = Number(process.env.ROUNDS ?? 3)

@@ -2,8 +2,8 @@ import { createHash, randomUUID } from 'node:crypto'
 import pg from 'pg'
 import { z } from 'zod'
 
-// What a team would write by hand: key look-up, scope, validation, idempotency and an outbox in one transaction. It has
-// no rate limit and no request ids, which favours it.
+// A server as a team would write by hand: key look-up, scope, validation, idempotency and an outbox in a single transaction. The
+// lack of rate limits and request ids favours this server.
 
 const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL, max: 10 })
 
