@@ -5,6 +5,7 @@ export type { Scope } from './access/scopes.ts'
 export type { EventType } from './resources/event-catalogue.ts'
 export type {
   ApiKeySettings,
+  ApiKeyUpdate,
   CreatedApiKey,
   NewApiKey,
   RotateApiKeyOptions,

@@ -1,6 +1,18 @@
 export type { Admission, AdmissionRequest, AdmittedPage, Caller } from './access/admission.ts'
-export type { ApiKeyRecord, ApiKeyRotation, ApiKeyStore, ApiKeySuccessor } from './access/api-keys.ts'
-export type { AuditFilter, AuditRecord, AuditStore } from './access/audit.ts'
+export type {
+  ApiKeyChange,
+  ApiKeyRecord,
+  ApiKeyRotation,
+  ApiKeyStore,
+  ApiKeySuccessor,
+} from './access/api-keys.ts'
+export {
+  AUDIT_ID_MARGIN_MS,
+  type AuditFilter,
+  type AuditRecord,
+  type AuditStore,
+  type TestLimit,
+} from './access/audit.ts'
 export {
   type BucketState,
   type BucketTimes,

@@ -129,6 +129,17 @@ test('the settings page is built on the settings alone, and on their types', () 
   }
 })
 
+test('no door but its own loads the settings page', () => {
+  for (const door of [...doors].filter((each) => each !== 'settings-page.ts' && each !== 'cli.ts')) {
+    const reached = new Set([door])
+    for (const file of reached) {
+      for (const { from, to } of imports) if (from === file && sources.has(to)) reached.add(to)
+    }
+    const loaded = [...reached].filter((file) => roomOf(file) === 'settings-page')
+    assert.deepEqual(loaded, [], door)
+  }
+})
+
 test('no file imports itself through others, not even for a type', () => {
   const graph = new Map<string, string[]>()
   for (const { from, to } of imports) {

@@ -287,7 +287,13 @@ create table business_api.webhook_endpoints (
 
 CREATE INDEX api_keys_expires_at_idx ON business_api.api_keys USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 
+CREATE INDEX audit_entries_action_idx ON business_api.audit_entries USING btree (organization_id, action, id);
+
+CREATE INDEX audit_entries_actor_idx ON business_api.audit_entries USING btree (organization_id, actor, id);
+
 CREATE INDEX audit_entries_subject_idx ON business_api.audit_entries USING btree (organization_id, subject_id, id);
+
+CREATE INDEX audit_entries_tests_idx ON business_api.audit_entries USING btree (organization_id, changed_at) WHERE (action = 'endpoint.test_sent'::text);
 
 CREATE INDEX deliveries_backing_off_idx ON business_api.deliveries USING btree (due_at) WHERE ((state = 'pending'::text) AND is_backing_off);
 
@@ -1547,6 +1553,39 @@ begin
     join business_api.events event on event.organization_id = f.organization_id and event.id = f.event_id
    where f.was_last;
   return dead_letters;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+#variable_conflict use_column
+declare
+  at_time timestamptz;
+  tests bigint;
+begin
+  perform business_api.take_settings_turn($1);
+  if business_api.is_recorded($1, entry ->> 'id') then
+    return true;
+  end if;
+  -- The clock is read after the wait for the turn.
+  at_time := clock_timestamp();
+  select count(*) into tests from (
+    select 1 from business_api.audit_entries e
+     where e.organization_id = $1 and e.action = 'endpoint.test_sent'
+       and e.changed_at > at_time - window_ms * interval '1 millisecond'
+     limit test_limit
+  ) as recent;
+  if tests >= test_limit then
+    return false;
+  end if;
+  insert into business_api.audit_entries (organization_id, id, changed_at, actor, action, subject_id, details)
+  values (
+    $1, entry ->> 'id', at_time, entry ->> 'actor', entry ->> 'action', entry ->> 'subjectId', entry -> 'details'
+  );
+  return true;
 end
 $function$;
 

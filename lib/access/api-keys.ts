@@ -120,6 +120,12 @@ export interface ApiKeyInsertion extends AuditedRequest {
   readonly limit: number
 }
 
+/** Changes what people call a key. */
+export interface ApiKeyChange extends AuditedRequest {
+  readonly keyId: string
+  readonly name: string
+}
+
 /** Names a key that a change is made of. */
 export interface ApiKeyRevocation extends AuditedRequest {
   readonly keyId: string
@@ -174,6 +180,13 @@ export interface ApiKeyStore {
 
   /** Lists all keys of the organization, newest first, with revoked and expired keys. */
   list(organizationId: string): Promise<readonly ApiKey[]>
+
+  /**
+   * Gives a key another name, also a revoked or expired one. A call that is sent again undoes no later change.
+   *
+   * @returns the present state of the key; `null` if there is no such key
+   */
+  update(request: ApiKeyChange): Promise<ApiKey | null>
 
   /** Revokes a key from now on, by the store's clock; an earlier revocation stands. `null` if there is no such key. */
   revoke(request: ApiKeyRevocation): Promise<ApiKey | null>

@@ -1,5 +1,3 @@
-import type { RateLimit } from './rate-limit.ts'
-
 // --- Types ---
 
 /**
@@ -7,6 +5,7 @@ import type { RateLimit } from './rate-limit.ts'
  * tokens, so an entry names changed fields and repeats no value.
  *
  * - `api_key.created`: `name`, `scopes`, `expiresAt`, `rateLimit`
+ * - `api_key.updated`: `name`, the new name
  * - `api_key.revoked`: nothing
  * - `api_key.rotated`, of the key that is replaced: `successorId`, `overlapMs`
  * - `rate_limit.set`, of the organization: `rateLimit`, null for a return to the API's limit
@@ -23,6 +22,7 @@ import type { RateLimit } from './rate-limit.ts'
  */
 export const AUDIT_ACTIONS = [
   'api_key.created',
+  'api_key.updated',
   'api_key.revoked',
   'api_key.rotated',
   'rate_limit.set',
@@ -73,6 +73,25 @@ export interface AuditedRequest {
 /** Selects entries; an absent field selects all. */
 export interface AuditFilter {
   readonly subjectId?: string
+  readonly action?: AuditAction
+  readonly actor?: string
+  /** Made at this timestamp or later, by the store's clock. */
+  readonly since?: string
+  /** Made before this timestamp, by the store's clock. */
+  readonly until?: string
+}
+
+/**
+ * The most that the time of an entry's id, which is by the clock of the process that made the change, may differ from the
+ * entry's `at`, which is by the store's clock: a store may use ids to find the entries of a period, within this margin.
+ */
+export const AUDIT_ID_MARGIN_MS: number = 24 * 60 * 60 * 1000
+
+/** Bounds the tests of endpoints that an organization sends. */
+export interface TestLimit {
+  /** The number of tests in any period of `windowMs`, at most. */
+  readonly max: number
+  readonly windowMs: number
 }
 
 // --- Store ---
@@ -95,10 +114,12 @@ export interface AuditStore {
   ): Promise<readonly AuditEntry[]>
 
   /**
-   * Records an action that changes nothing in the store, such as a test delivery, unless the organization has made too
-   * many: all these actions of an organization share one bucket. A second call with the same id changes nothing.
+   * Records a test of an endpoint, which changes nothing else, unless the organization has as many entries of the action
+   * `endpoint.test_sent` within the window before now: exact, by the store's clock, also among calls at the same time. A
+   * second call with the same id changes nothing.
    *
-   * @returns true if the entry is recorded; false if the limit is reached
+   * @param entry of the action `endpoint.test_sent`
+   * @returns whether the entry is recorded; false when the limit is reached
    */
-  record(organizationId: string, entry: AuditRecord, rateLimit: RateLimit): Promise<boolean>
+  recordTest(organizationId: string, entry: AuditRecord, limit: TestLimit): Promise<boolean>
 }

@@ -1,13 +1,13 @@
 import { Router } from 'itty-router/Router'
-import { isStoreUnavailable } from '../base/errors.ts'
 import { createIds } from '../base/ids.ts'
 import { channels, type RequestTrace, trace } from '../base/tracing.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { ApiReply, ApiRequest } from '../http/message.ts'
 import type { Handler } from '../http/mount.ts'
-import { Refusal, refusals } from '../http/refusal.ts'
+import { refusals, toRefusal } from '../http/refusal.ts'
 import { bareReply, jsonReply } from '../http/reply.ts'
-import { createReport, type Report } from '../http/report.ts'
+import { createReport, isRequestId, type Report } from '../http/report.ts'
+import { pathOf, splitTarget } from '../http/target.ts'
 import { buildOpenApiDocument } from '../openapi/document.ts'
 import { type Authentication, createAuthentication } from './authenticate.ts'
 import { createEntrance } from './entrance.ts'
@@ -47,7 +47,7 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
 
   function begin(request: ApiRequest, query: string, remoteAddress?: string): Exchange {
     const requestId = resolved.ids('req')
-    if (!REQUEST_ID.test(requestId))
+    if (!isRequestId(requestId))
       throw new TypeError("Cannot use option 'ids' because it made no id for a request")
     const header = (name: string): string | undefined => request.header(name)
     const peer = (): string => peerOf(peerAddress({ remoteAddress, header }))
@@ -63,7 +63,7 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
 
   async function handle(request: ApiRequest, remoteAddress: string | undefined): Promise<ApiReply | null> {
     const target = splitTarget(request.url, basePath)
-    if (target === null) return null
+    if (target === null || !PLAIN_PATH.test(target.path)) return null
     let exchange: Exchange | undefined
     try {
       exchange = begin(request, target.query, remoteAddress)
@@ -138,27 +138,11 @@ function createRouter(
  */
 const PLAIN_PATH = /^(?:\/(?!\.{1,2}(?:\/|$))[\w.-]+)+$/
 
-/** Returns the path and the query below the base path; null for a target outside the base path, or without a plain path. */
-function splitTarget(target: string, basePath: string): { path: string; query: string } | null {
-  if (!target.startsWith(basePath)) return null
-  const mark = target.indexOf('?')
-  const path = target.slice(basePath.length, mark === -1 ? undefined : mark)
-  if (!PLAIN_PATH.test(path)) return null
-  return { path, query: mark === -1 ? '' : target.slice(mark + 1) }
-}
-
-function pathOf(target: string): string {
-  return target.replace(/[?#].*$/s, '')
-}
-
 // --- Failures ---
-
-/** The characters of a request id, all allowed in a header. */
-const REQUEST_ID = /^[\w-]{1,64}$/
 
 function createFail(report: Report): Fail {
   return (error, { request, requestId }, headers = {}) => {
-    const refusal = refusalOf(error)
+    const refusal = toRefusal(error)
     const { status, message } = refusal
     if (refusal !== error) {
       report(error, { requestId, method: request.method, path: pathOf(request.url), status })
@@ -166,9 +150,4 @@ function createFail(report: Report): Fail {
     const body = JSON.stringify({ error: message, requestId })
     return jsonReply(status, body, { requestId, headers }, refusal.headers)
   }
-}
-
-function refusalOf(error: unknown): Refusal {
-  if (error instanceof Refusal) return error
-  return isStoreUnavailable(error) ? refusals.unavailable() : refusals.internal()
 }

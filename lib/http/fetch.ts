@@ -75,7 +75,8 @@ async function readStream(stream: AsyncIterable<Uint8Array> | [], maxBytes: numb
 
 /** Builds the `Response` of a reply. */
 export function toFetch(reply: ApiReply, request: Request): Response {
-  const hasBody = request.method !== 'HEAD' && reply.status !== 204 && reply.status !== 304
+  // Not an empty text, which would give the answer a content type of its own.
+  const hasBody = request.method !== 'HEAD' && reply.body.length > 0
   return new Response(hasBody ? (reply.body as string | Uint8Array<ArrayBuffer>) : null, {
     status: reply.status,
     headers: reply.headers,

@@ -1,3 +1,5 @@
+import { isStoreUnavailable } from '../base/errors.ts'
+
 /** Ends a request with an error answer. The message is for the caller and goes into the body unchanged. */
 export class Refusal extends Error {
   override readonly name = 'Refusal'
@@ -52,3 +54,9 @@ export const refusals = {
   internal: (): Refusal => new Refusal(500, 'Internal error'),
   unavailable: (): Refusal => new Refusal(503, 'Service temporarily unavailable', { 'Retry-After': '1' }),
 } as const
+
+/** The refusal that ends the request of an error: 503 for a store that cannot be used, 500 for a bug. */
+export function toRefusal(error: unknown): Refusal {
+  if (error instanceof Refusal) return error
+  return isStoreUnavailable(error) ? refusals.unavailable() : refusals.internal()
+}

@@ -1,6 +1,11 @@
 import { describeError, type Logger } from '../base/log.ts'
 
-/** The request of an unexpected failure, and the answer to the caller. */
+/** Returns whether a text can be a request id, which stands in a header. */
+export function isRequestId(text: string): boolean {
+  return /^[\w-]{1,64}$/.test(text)
+}
+
+/** Where and to whom an unexpected failure happened. */
 export interface ErrorContext {
   readonly requestId: string
   readonly method: string

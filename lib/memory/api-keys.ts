@@ -53,6 +53,17 @@ export function createApiKeyStore(memory: Memory): ApiKeyStore {
       return newestFirst.map(showKey)
     },
 
+    async update({ organizationId, keyId, name, entry }) {
+      const organization = memory.organization(organizationId)
+      const key = organization.apiKeys.get(keyId)
+      if (!key) return null
+      if (key.record.name !== name && !isRecorded(organization, entry)) {
+        key.record = { ...key.record, name }
+        recordEntry(memory, organization, entry)
+      }
+      return showKey(key)
+    },
+
     async revoke({ organizationId, keyId, entry }) {
       const organization = memory.organization(organizationId)
       const key = organization.apiKeys.get(keyId)

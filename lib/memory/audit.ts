@@ -1,33 +1,42 @@
-import type { AuditEntry, AuditRecord, AuditStore } from '../access/audit.ts'
-import { spend } from '../access/rate-limit.ts'
+import type { AuditEntry, AuditFilter, AuditRecord, AuditStore } from '../access/audit.ts'
 import { toTimestamp } from '../writes/write-context.ts'
 import type { Memory, Organization } from './state.ts'
 
 /** Creates the slice of audit entries in memory. */
 export function createAuditStore(memory: Memory): AuditStore {
   return {
-    async list(organizationId, { subjectId }, limit, before) {
+    async list(organizationId, filter, limit, before) {
       return [...memory.organization(organizationId).audit.values()]
-        .filter((entry) => subjectId === undefined || entry.subjectId === subjectId)
-        .filter(({ id }) => before === null || id < before)
+        .filter((entry) => isSelected(entry, filter) && (before === null || entry.id < before))
         .sort((one, other) => (one.id < other.id ? 1 : -1))
         .slice(0, limit)
         .map((entry) => structuredClone(entry))
     },
 
-    async record(organizationId, entry, rateLimit) {
+    async recordTest(organizationId, entry, { max, windowMs }) {
       const organization = memory.organization(organizationId)
       if (isRecorded(organization, entry)) return true
-      const { fullAtAfter, waitMs } = spend(organization.testsFullAt, rateLimit, memory.clock())
-      if (waitMs > 0) return false
-      organization.testsFullAt = fullAtAfter
+      const begin = memory.clock() - windowMs
+      const isRecentTest = ({ action, at }: AuditEntry) =>
+        action === 'endpoint.test_sent' && Date.parse(at) > begin
+      if ([...organization.audit.values()].filter(isRecentTest).length >= max) return false
       recordEntry(memory, organization, entry)
       return true
     },
   }
 }
 
-/** True if an earlier call, with an answer that was lost, has made the change of this entry. */
+function isSelected(entry: AuditEntry, { since, until, ...equal }: AuditFilter): boolean {
+  return (
+    (equal.subjectId === undefined || entry.subjectId === equal.subjectId) &&
+    (equal.action === undefined || entry.action === equal.action) &&
+    (equal.actor === undefined || entry.actor === equal.actor) &&
+    (since === undefined || entry.at >= since) &&
+    (until === undefined || entry.at < until)
+  )
+}
+
+/** True if an earlier call whose answer was lost has made the change of this entry. */
 export function isRecorded({ audit }: Organization, { id }: AuditRecord): boolean {
   return audit.has(id)
 }

@@ -1,5 +1,10 @@
-import type { AuditRecord } from '../access/audit.ts'
-import type { CancellationRequest, Delivery, DeliveryDetails, DeliveryFilter, RecoveryRequest } from '../webhooks/deliveries.ts'
+import type {
+  CancellationRequest,
+  Delivery,
+  DeliveryDetails,
+  DeliveryFilter,
+  RecoveryRequest,
+} from '../webhooks/deliveries.ts'
 import { toTimestamp } from '../writes/write-context.ts'
 import { countInEntry, isRecorded, recordEntry } from './audit.ts'
 import type { KeptDelivery, Memory, Organization } from './state.ts'

@@ -117,8 +117,6 @@ export interface Organization {
   rateLimit: RateLimit | null
   /** The time at which the organization's bucket will be full again. */
   bucketFullAt: number
-  /** The time at which the bucket of the organization's test deliveries will be full again. */
-  testsFullAt: number
 }
 
 /** The state that all slices of a store share. */
@@ -192,6 +190,5 @@ function createOrganization(id: string): Organization {
     audit: new Map(),
     rateLimit: null,
     bucketFullAt: 0,
-    testsFullAt: 0,
   }
 }

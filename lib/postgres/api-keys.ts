@@ -87,6 +87,29 @@ export function createApiKeyStore(database: Database): ApiKeyStore {
       return JSON.parse(keys ?? '[]') as ApiKey[]
     },
 
+    async update({ organizationId, keyId, name, entry }) {
+      const [key] = await database.rowFor(
+        organizationId,
+        (sql, answerTag) => sql`
+          with before as (
+            select * from business_api.api_keys
+            where organization_id = ${organizationId}::text and id = ${keyId}::text
+            for no key update
+          ), seen as (
+            select organization_id, id, ${isRecorded(sql, organizationId, entry)} as is_recorded from before
+          ), renamed as (
+            update business_api.api_keys key set name = ${name}::text from seen
+            where key.organization_id = seen.organization_id and key.id = seen.id
+              and not seen.is_recorded and key.name <> ${name}::text
+            returning key.*
+          ), audited as (
+            ${recordEntry(sql, organizationId, entry, sql`renamed`)}
+          )
+          select coalesce(${one(sql, sql`renamed`)}, ${one(sql, sql`before`)})::text, ${answerTag}`,
+      )
+      return JSON.parse(key ?? 'null') as ApiKey | null
+    },
+
     async revoke({ organizationId, keyId, entry }) {
       const [key] = await database.rowFor(
         organizationId,

@@ -1,12 +1,19 @@
 import type { Fragment, ISql as Sql } from 'postgres'
-import type { AuditEntry, AuditRecord, AuditStore } from '../access/audit.ts'
+import {
+  AUDIT_ID_MARGIN_MS,
+  type AuditEntry,
+  type AuditFilter,
+  type AuditRecord,
+  type AuditStore,
+} from '../access/audit.ts'
+import { idPrefixAt } from '../base/ids.ts'
 import type { Database } from './connection/database.ts'
 import { isoTimestamp } from './statements/fragments.ts'
 
 /** Creates the slice of audit entries in PostgreSQL. */
 export function createAuditStore(database: Database): AuditStore {
   return {
-    async list(organizationId, { subjectId }, limit, before) {
+    async list(organizationId, filter, limit, before) {
       const [entries] = await database.rowFor(
         organizationId,
         (sql, answerTag) => sql`
@@ -15,7 +22,7 @@ export function createAuditStore(database: Database): AuditStore {
               id, ${isoTimestamp(sql, 'changed_at')} as at, actor, action, subject_id as "subjectId", details
             from business_api.audit_entries
             where organization_id = ${organizationId}::text
-              ${subjectId === undefined ? sql`` : sql`and subject_id = ${subjectId}::text`}
+              ${matchFilter(sql, filter)}
               ${before === null ? sql`` : sql`and id < ${before}::text`}
             order by id desc
             limit ${limit}::int
@@ -24,25 +31,15 @@ export function createAuditStore(database: Database): AuditStore {
       return JSON.parse(entries ?? '[]') as AuditEntry[]
     },
 
-    async record(organizationId, entry, { perSecond, burst }) {
-      // GCRA, like business_api.admit: a bucket is stored as the time at which the bucket will be full again.
+    async recordTest(organizationId, entry, { max, windowMs }) {
       const [isIn] = await database.rowFor(
         organizationId,
         (sql, answerTag) => sql`
-          with present as (
-            select ${isRecorded(sql, organizationId, entry)} as is_recorded, extract(epoch from clock_timestamp()) as at
-          ), taken as (
-            insert into business_api.rate_buckets as bucket (organization_id, bucket, full_at)
-            select ${organizationId}::text, 'tests', at + 1 / ${perSecond}::float8 from present where not is_recorded
-            on conflict (organization_id, bucket) do update
-            set full_at = greatest(bucket.full_at, excluded.full_at - 1 / ${perSecond}::float8) + 1 / ${perSecond}::float8
-            where greatest(bucket.full_at, excluded.full_at - 1 / ${perSecond}::float8) + 1 / ${perSecond}::float8
-              - excluded.full_at <= (${burst}::int - 1) / ${perSecond}::float8 + 0.00001
-            returning 1
-          ), audited as (
-            ${recordEntry(sql, organizationId, entry, sql`taken`)}
-          )
-          select (is_recorded or exists (select 1 from taken))::text, ${answerTag} from present`,
+          select
+            business_api.record_test(
+              ${organizationId}::text, ${JSON.stringify(entry)}::text::jsonb, ${max}::int, ${windowMs}::float8
+            )::text,
+            ${answerTag}`,
       )
       return isIn === 'true'
     },
@@ -50,7 +47,24 @@ export function createAuditStore(database: Database): AuditStore {
 }
 
 /**
- * Builds the step that records an entry if the step of the change has a row.
+ * The conditions of a filter. A period is said twice: by the time, and by bounds of the ids, which begin with a time too and
+ * are in the order of every index.
+ */
+function matchFilter(sql: Sql, { subjectId, action, actor, since, until }: AuditFilter): Fragment {
+  const [first, last] = [
+    since === undefined ? null : idPrefixAt('aud', Date.parse(since) - AUDIT_ID_MARGIN_MS),
+    until === undefined ? null : idPrefixAt('aud', Date.parse(until) + AUDIT_ID_MARGIN_MS),
+  ]
+  return sql`
+    ${subjectId === undefined ? sql`` : sql`and subject_id = ${subjectId}::text`}
+    ${action === undefined ? sql`` : sql`and action = ${action}::text`}
+    ${actor === undefined ? sql`` : sql`and actor = ${actor}::text`}
+    ${since === undefined ? sql`` : sql`and changed_at >= ${since}::text::timestamptz and id >= ${first}::text`}
+    ${until === undefined ? sql`` : sql`and changed_at < ${until}::text::timestamptz and id < ${last}::text`}`
+}
+
+/**
+ * The step of a statement that records an entry if there is a row in what its change gave.
  *
  * @param change the text after `from`: the step of the change, with at most one row
  * @param details further details from the change, as `jsonb`, added to the details of the entry

@@ -1,5 +1,4 @@
 import type { Fragment, ISql as Sql } from 'postgres'
-import type { AuditRecord } from '../access/audit.ts'
 import type {
   CancellationRequest,
   Delivery,

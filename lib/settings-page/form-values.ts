@@ -5,6 +5,16 @@ export function textOf(form: FormFields, name: string): string {
   return form.get(name)?.[0]?.trim() ?? ''
 }
 
+/** Returns a text that can be an id, else an empty text. */
+export function readId(text: string): string {
+  return /^\w{1,64}$/.test(text) ? text : ''
+}
+
+/** Returns whether a filter has any value. */
+export function isFiltered(filter: object): boolean {
+  return Object.values(filter).some((value) => value !== '')
+}
+
 /** Returns all values of a field. */
 export function textsOf(form: FormFields, name: string): readonly string[] {
   return form.get(name) ?? []

@@ -3,7 +3,8 @@ import { readForm } from '../http/body.ts'
 import type { ApiReply, ApiRequest } from '../http/message.ts'
 import type { Handler, Received } from '../http/mount.ts'
 import { Refusal } from '../http/refusal.ts'
-import { createReport } from '../http/report.ts'
+import { createReport, isRequestId } from '../http/report.ts'
+import { splitTarget } from '../http/target.ts'
 import type { DeveloperSettings } from '../settings/developer-settings.ts'
 import { type Access, type ResolvedAccess, readAccess } from './access.ts'
 import type { Context, Frame, Screen } from './context.ts'
@@ -48,8 +49,11 @@ export function createHandler(settings: DeveloperSettings, options: ResolvedOpti
   async function handle(request: ApiRequest, received: Received): Promise<ApiReply | null> {
     const target = splitTarget(request.url, received.basePath)
     if (target === null) return null
-    const exchange: Exchange = { request, received, ...target, requestId: newRequestId(), access: NO_ACCESS }
-    const asset = assets.find(target.path)
+    const path = target.path.replace(/\/+$/, '') || '/'
+    const query = new URLSearchParams(target.query)
+    const requestId = newRequestId()
+    const exchange: Exchange = { request, received, path, query, requestId, access: NO_ACCESS }
+    const asset = assets.find(path)
     if (asset) return asset
     try {
       return await answer(exchange)
@@ -98,8 +102,12 @@ export function createHandler(settings: DeveloperSettings, options: ResolvedOpti
     const context = replyContext(exchange)
     if ('location' in screen) return redirectReply(screen.location, context)
     if ('fileName' in screen) return downloadReply(screen, context)
-    const paths = assets.pathsBelow(exchange.received.basePath)
-    const document = renderDocument(screen, frameOf(exchange), exchange.path, paths, options)
+    const rendering = {
+      path: exchange.path,
+      assets: assets.pathsBelow(exchange.received.basePath),
+      csp: context.csp,
+    }
+    const document = renderDocument(screen, frameOf(exchange), rendering, options)
     return htmlReply(screen.status ?? 200, document, context)
   }
 
@@ -134,7 +142,7 @@ export function createHandler(settings: DeveloperSettings, options: ResolvedOpti
   function newRequestId(): string {
     try {
       const id = options.ids('req')
-      return /^[\w-]{1,64}$/.test(id) ? id : spareIds('req')
+      return isRequestId(id) ? id : spareIds('req')
     } catch {
       return spareIds('req')
     }
@@ -181,19 +189,6 @@ function readRedirect(redirect: unknown): string {
   throw new TypeError(
     "Cannot use the answer of option 'authorize' because redirect must be a path or an http(s) URL",
   )
-}
-
-/** Returns the path and the query below the mount path; null for a target outside the mount path. */
-function splitTarget(target: string, basePath: string): { path: string; query: URLSearchParams } | null {
-  const mark = target.indexOf('?')
-  const whole = mark === -1 ? target : target.slice(0, mark)
-  if (!whole.startsWith(basePath)) return null
-  const rest = whole.slice(basePath.length)
-  if (rest !== '' && !rest.startsWith('/')) return null
-  return {
-    path: rest.replace(/\/+$/, '') || '/',
-    query: new URLSearchParams(mark === -1 ? '' : target.slice(mark + 1)),
-  }
 }
 
 function queryText(query: Readonly<Record<string, string | null | undefined>> = {}): string {

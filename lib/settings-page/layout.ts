@@ -9,12 +9,19 @@ export interface AssetPaths {
   readonly script: string
 }
 
-/** Builds a whole document. The host's layout, if present, builds the document around the page. */
+/** The parts of a document that do not come from its screen. */
+export interface Rendering {
+  /** Below the mount path. */
+  readonly path: string
+  readonly assets: AssetPaths
+  readonly csp: string
+}
+
+/** Builds a whole document, by the host's layout if there is one. */
 export function renderDocument(
   page: Page,
   frame: Frame,
-  path: string,
-  assets: AssetPaths,
+  { path, assets, csp }: Rendering,
   { layout, logo, stylesheet }: Pick<ResolvedOptions, 'layout' | 'logo' | 'stylesheet'>,
 ): string {
   const { access, t } = frame
@@ -40,6 +47,7 @@ export function renderDocument(
     body: toMarkup(renderBody(page, frame, path, logo)),
     lang: toMarkup(access.locale),
     nonce: nonce ?? '',
+    csp,
   }
   return layout ? layout(parts) : renderOwnDocument(parts)
 }

@@ -33,13 +33,15 @@ export interface LayoutParts {
   readonly lang: string
   /** The nonce of the access; empty without one. */
   readonly nonce: string
+  /** The `Content-Security-Policy` of the answer: the host's own tags must keep to it, or carry the nonce. */
+  readonly csp: string
 }
 
 /** Options of `createSettingsPage`. Each is read once. */
 export interface SettingsPageOptions {
   /**
-   * Identifies the person behind a request by the host's own session. Called for every request except the two assets,
-   * before the body is read. The answer is never cached.
+   * Returns the person behind a request, from the host's own session. Called for every request except the two assets, before the body
+   * is read, and never cached.
    *
    * @returns the access; `redirect`, a path or URL to sign in at; null for a request without a session
    */
@@ -59,7 +61,7 @@ export interface SettingsPageOptions {
   layout?: ((parts: LayoutParts) => string) | undefined
   /** The URL of a further stylesheet on the page's own origin. Default none. */
   stylesheet?: string | undefined
-  /** The pages that may show this page in a frame: `self` for pages of the same origin. Default `none`. */
+  /** The pages that may show this page in a frame: `self` for those of the same origin. Default `none`. */
   frameAncestors?: 'none' | 'self' | undefined
   /**
    * Origins that forms may come from beside the `Host` of the request, for browsers without `Sec-Fetch-Site` behind a proxy

@@ -8,14 +8,15 @@ import { change, registration } from './screens/endpoint-form.ts'
 import { disabling, removal, secretRotation } from './screens/endpoint-questions.ts'
 import * as endpoints from './screens/endpoints.ts'
 import * as key from './screens/key.ts'
+import { naming } from './screens/key-name.ts'
 import * as keys from './screens/keys.ts'
 import * as newKey from './screens/new-key.ts'
 import * as overview from './screens/overview.ts'
 import { recovery } from './screens/recovery.ts'
 import * as reference from './screens/reference.ts'
 
-/** A method and a path of the page, with the screen for both. */
-interface Route {
+/** One kind of request that the page answers. */
+export interface Route {
   readonly method: 'GET' | 'POST'
   /** `:id` stands for an id. */
   readonly path: string
@@ -36,11 +37,13 @@ export interface WrongMethod {
   readonly allow: string
 }
 
-const ROUTES: readonly Route[] = [
+/** Every request that the page answers, in the order of precedence. */
+export const ROUTES: readonly Route[] = [
   { method: 'GET', path: '/', reads: null, show: overview.show },
   ...both('/keys/new', 'keys', newKey),
   { method: 'GET', path: '/keys', reads: 'keys:read', show: keys.show },
   { method: 'GET', path: '/keys/:id', reads: 'keys:read', show: key.show },
+  ...both('/keys/:id/edit', 'keys', naming),
   ...both('/keys/:id/rotate', 'keys', key.rotation),
   ...both('/keys/:id/revoke', 'keys', key.revocation),
 

@@ -1,10 +1,9 @@
 import type { ApiRequest } from '../http/message.ts'
 
 /**
- * Returns true for a form that a page of the same origin sent. Browsers report the origin in `Sec-Fetch-Site`, and no script
- * can set that header. Browsers without `Sec-Fetch-Site`, and all browsers over plain http, send `Origin`: the host of
- * `Origin` must equal the host of the request. A form of a sibling subdomain is refused, although cookies with SameSite
- * come along with such a form.
+ * Returns whether a page of the same origin sent a form. Browsers name the relation in `Sec-Fetch-Site`, which no script can set;
+ * browsers without it, and all over plain http, send `Origin`, whose host must be the one that was asked. A sibling
+ * subdomain is refused too, which cookies with SameSite let through.
  *
  * @param origins further origins of the host
  */

@@ -44,6 +44,12 @@ export interface CreatedApiKey extends ApiKey {
   readonly key: string
 }
 
+/** Changes of an API key. The scopes stay for good: a key that may do something else is another key. */
+export interface ApiKeyUpdate extends Acting {
+  /** 1 to 100 characters, for people. */
+  readonly name: string
+}
+
 /** Options of `rotate`. */
 export interface RotateApiKeyOptions extends Acting {
   /** The id of the successor, as for a new key. */
@@ -83,6 +89,13 @@ export interface ApiKeySettings {
 
   /** All keys of the organization, revoked and expired ones too, newest first. */
   list(organizationId: string): Promise<readonly ApiKey[]>
+
+  /**
+   * Gives a key another name, also a revoked or expired one.
+   *
+   * @throws `BusinessApiError` with code `not_found` when the organization has no key of that id
+   */
+  update(organizationId: string, keyId: string, update: ApiKeyUpdate): Promise<ApiKey>
 
   /**
    * Revokes a key for the very next request, on any process. A key that was revoked before keeps that time.
@@ -129,6 +142,7 @@ function defineCalls(clock: Clock) {
     }),
     readGet: defineCall('Cannot show an API key', { keyId: IdSchema }),
     readList: defineCall('Cannot list API keys', {}),
+    readUpdate: defineCall('Cannot update an API key', { keyId: IdSchema, name: field.text(1, 100) }),
     readRevoke: defineCall('Cannot revoke an API key', { keyId: IdSchema }),
     readRotate: defineCall('Cannot rotate an API key', {
       keyId: IdSchema,
@@ -161,7 +175,7 @@ export function createApiKeySettings(
   { apiKeys }: Pick<BusinessApiStore, 'apiKeys'>,
   { keyPrefix, maxApiKeys, ids, clock, makeEntry }: ApiKeyTools,
 ): ApiKeySettings {
-  const { readCreate, readGet, readList, readRevoke, readRotate } = defineCalls(clock)
+  const { readCreate, readGet, readList, readUpdate, readRevoke, readRotate } = defineCalls(clock)
 
   /** A new key, and the part of its record that does not depend on the call. */
   function generate(id = ids('key')): { key: string; generated: GeneratedKey } {
@@ -201,6 +215,13 @@ export function createApiKeySettings(
 
     async list(organizationId) {
       return apiKeys.list(readList(organizationId).organizationId)
+    },
+
+    async update(organizationId, keyId, update) {
+      const call = readUpdate(organizationId, { ...update, keyId })
+      const { keyId: id, name } = call.input
+      const request = audited(makeEntry, call, 'api_key.updated', id, { name })
+      return found(await apiKeys.update({ ...request, keyId: id, name }), call.action)
     },
 
     async revoke(organizationId, keyId, options) {

@@ -1,7 +1,7 @@
 import * as v from 'valibot'
-import type { AuditAction, AuditEntry, AuditRecord } from '../access/audit.ts'
+import { AUDIT_ACTIONS, type AuditAction, type AuditEntry, type AuditRecord } from '../access/audit.ts'
 import * as field from '../base/fields.ts'
-import { IdSchema, OrganizationIdSchema, read, withoutUndefined } from '../base/host-input.ts'
+import { IdSchema, MomentSchema, OrganizationIdSchema, read, withoutUndefined } from '../base/host-input.ts'
 import type { Ids } from '../base/ids.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { type Page, type PageQuery, pageEntries, readPage } from './page.ts'
@@ -24,6 +24,17 @@ export interface AuditQuery extends PageQuery {
    * Default: all entries.
    */
   readonly subjectId?: string | undefined
+  /** One of `AUDIT_ACTIONS`. Default: all. */
+  readonly action?: AuditAction | undefined
+  /** The name that the host gave as the `actor`, in full. Default: everybody's. */
+  readonly actor?: string | undefined
+  /**
+   * Made at this moment or later, by the store's clock: a `Date`, or ISO 8601 with a time zone. An entry of a process whose
+   * clock differs from the store's by more than a day is not found by `since` and `until`.
+   */
+  readonly since?: Date | string | undefined
+  /** Made before this moment: as `since`. */
+  readonly until?: Date | string | undefined
 }
 
 /** A page of the audit. */
@@ -61,6 +72,10 @@ export const ActorSchema: v.OptionalSchema<v.GenericSchema<string | null>, null>
 const ListSchema = v.object({
   organizationId: OrganizationIdSchema,
   subjectId: v.exactOptional(IdSchema),
+  action: v.exactOptional(v.picklist(AUDIT_ACTIONS, `must be one of ${AUDIT_ACTIONS.join(', ')}`)),
+  actor: v.exactOptional(field.text(1, 200)),
+  since: v.exactOptional(MomentSchema),
+  until: v.exactOptional(MomentSchema),
   ...pageEntries('aud'),
 })
 

@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import type { RateLimit } from '../access/rate-limit.ts'
+import type { TestLimit } from '../access/audit.ts'
 import { BusinessApiError, LIMIT_REACHED } from '../base/errors.ts'
 import { found, IdSchema } from '../base/host-input.ts'
 import type { Clock, Ids } from '../base/ids.ts'
@@ -57,8 +57,8 @@ export interface TestDeliveryTools {
   readonly makeEntry: MakeEntry
 }
 
-/** Of an organization, so that no signed-in person makes the service a cannon: 10 at once, 10 a minute. */
-const TESTS: RateLimit = { perSecond: 10 / 60, burst: 10 }
+/** Of an organization, in any minute, so that no signed-in person makes the service a cannon. */
+const TESTS: TestLimit = { max: 10, windowMs: 60_000 }
 
 /** Creates the call `sendTest`, which sends an example of an event to an endpoint at once. */
 export function createTestDelivery(
@@ -81,10 +81,10 @@ export function createTestDelivery(
     const request = makeRequest({ ...ref, ...target, eventId, type, body }, sealer, headerPrefix, timestamp)
     // Recorded before the test is sent: a test sent without a record would be worse than a record without a test.
     const { entry } = audited(makeEntry, call, 'endpoint.test_sent', ref.endpointId, { type, eventId })
-    if (!(await store.audit.record(ref.organizationId, entry, TESTS))) {
+    if (!(await store.audit.recordTest(ref.organizationId, entry, TESTS))) {
       throw new BusinessApiError(
         LIMIT_REACHED,
-        `${ACTION} as the organization has sent 10 within a minute: wait a little`,
+        `${ACTION} as the organization has sent ${TESTS.max} within a minute: wait a little`,
       )
     }
     const answer = await attempt(sender, request, createInterruption(), rethrow)

@@ -10,9 +10,7 @@ const host = await startHost()
 const browser = await launch()
 for (const colorScheme of ['light', 'dark'] as const) {
   const page = await browser.newPage({ colorScheme, viewport: { width: 1280, height: 620 } })
-  await page.goto(
-    `${host.base}/${colorScheme === 'light' ? 'deliveries' : `deliveries/${host.seeded.failedDelivery}`}`,
-  )
+  await page.goto(`${host.base}/deliveries`)
   await page.screenshot({ path: join(DIRECTORY, `${colorScheme}.png`) })
 }
 await browser.close()

@@ -100,7 +100,10 @@ describe('a command line that cannot be understood', () => {
     ['constructor', /Unknown command 'constructor' \(/],
     ['kesy list', /Unknown command 'kesy': did you mean 'keys'\?/],
     ['key list', /Unknown command 'key': did you mean 'keys'\?/],
-    ['keys', /Name a command of keys: create, list, rotate, revoke \(see: business-api-kit keys --help\)/],
+    [
+      'keys',
+      /Name a command of keys: create, list, rename, rotate, revoke \(see: business-api-kit keys --help\)/,
+    ],
     ['keys --json', /Name a command of keys/],
     ['keys creat', /Unknown command 'keys creat': did you mean 'create'\?/],
     ['--json status', /Name a command before '--json'/],

@@ -23,6 +23,7 @@ after(() => database.drop())
 
 describe('an id that the organization does not have', () => {
   const kinds = [
+    { command: 'keys rename --name New', kind: 'key' },
     { command: 'keys revoke', kind: 'key' },
     { command: 'keys rotate', kind: 'key' },
     { command: 'endpoints test', kind: 'endpoint' },
@@ -52,7 +53,8 @@ describe('an id that the organization does not have', () => {
   for (const { command, kind } of kinds) {
     test(`${command} fails the same for an unknown one and for another organization's`, async () => {
       for (const id of ['nothing_like_it', existing[kind]]) {
-        const result = await run(...command.split(' '), id, '--organization', 'org_other', '--json')
+        const [group = '', name = '', ...flags] = command.split(' ')
+        const result = await run(group, name, id, ...flags, '--organization', 'org_other', '--json')
         assertFailed(
           result,
           1,
@@ -80,6 +82,7 @@ describe('audit', () => {
     await publish(sql, org)
     const { data: log } = jsonOf(await run('deliveries', 'list', ...of, '--json'))
     const key = jsonOf(await run('keys', 'create', ...of, '--scopes', 'leads:read', '--json'))
+    await run('keys', 'rename', key.id, ...of, '--name', 'Shop')
     const rotated = jsonOf(await run('keys', 'rotate', key.id, ...of, '--json', '--actor', 'ivan'))
     await run('keys', 'revoke', rotated.id, ...of, '--yes')
     await run('deliveries', 'cancel', log[0].id, ...of)
@@ -97,6 +100,7 @@ describe('audit', () => {
       [
         ['olga', 'endpoint.registered', id],
         ['cli', 'api_key.created', key.id],
+        ['cli', 'api_key.updated', key.id],
         ['ivan', 'api_key.rotated', key.id],
         ['cli', 'api_key.revoked', rotated.id],
         ['cli', 'delivery.cancelled', log[0].id],
@@ -114,6 +118,12 @@ describe('audit', () => {
     assert.match(page.stdout, new RegExp(`Z +cli +endpoint.removed +${id} +-\n`))
     assert.equal(page.stderr, `More: --before ${data[1].id}\n`)
     const ofKey = textOf(await run('audit', 'list', ...of, '--subject', key.id))
+    const countOf = async (...flags: string[]) =>
+      jsonOf(await run('audit', 'list', ...of, ...flags, '--json')).data.length
+    assert.equal(await countOf('--action', 'endpoint.paused'), 1)
+    assert.equal(await countOf('--actor', 'ivan'), 1)
+    assert.deepEqual([await countOf('--since', '1h'), await countOf('--until', '1h')], [data.length, 0])
+    assert.match(textOf(await run('keys', 'list', ...of)), /Shop/)
     assert.match(ofKey, new RegExp(`ivan +api_key.rotated +${key.id} +.*overlapMs: 86400000`))
     assert.match(ofKey, /cli +api_key.created .* scopes: leads:read; expiresAt: null/)
     assert.ok(!JSON.stringify(data).includes(key.key))

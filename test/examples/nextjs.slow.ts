@@ -66,6 +66,20 @@ test('examples/nextjs migrates, serves the API and delivers', async () => {
     const [stylesheet = ''] = /\/settings\/developer\/-\/settings\.\w+\.css/.exec(await page.text()) ?? []
     assert.equal((await fetch(url + stylesheet)).status, 200)
   }
+  const form = (site: string): RequestInit => ({
+    method: 'POST',
+    body: new URLSearchParams({ name: 'By form', scope: 'clients:read', expiry: 'never' }),
+    headers: { cookie: 'session=secret-session', 'Sec-Fetch-Site': site },
+  })
+  assert.equal((await fetch(`${url}/settings/developer/keys/new`, form('cross-site'))).status, 403)
+  const made = await fetch(`${url}/settings/developer/keys/new`, form('same-origin'))
+  assert.equal(made.status, 200)
+  const [key = ''] = /bapi_live_[0-9A-Za-z]{49}/.exec(await made.text()) ?? []
+  const [ours, theirs] = [
+    await fetch(`${url}/api/v1/clients`, { headers: { Authorization: `Bearer ${key}` } }),
+    await fetch(`${url}/api/v1/leads`, { headers: { Authorization: `Bearer ${key}` } }),
+  ]
+  assert.deepEqual([ours.status, theirs.status], [200, 403])
   assert.match(await assertError(await call(`${url}/api/v1/unknown`, prepared.key), 404), /unknown/)
   const head = await fetch(`${url}/api/v1/clients`, {
     method: 'HEAD',

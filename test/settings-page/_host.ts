@@ -6,7 +6,7 @@ import { createMemoryStore } from '../../lib/memory.ts'
 import type { SettingsPageOptions } from '../../lib/settings-page.ts'
 import type { WebhookSender } from '../../lib/webhooks/webhook-sender.ts'
 import { BASE, ORGANIZATION, setUp, type Under } from './_page.ts'
-import { type Seeded, seed } from './_seed.ts'
+import { type Seeded, type SeedTexts, seed } from './_seed.ts'
 
 /** A host with the page on a new port. */
 export interface Host extends Under {
@@ -18,7 +18,13 @@ export interface Host extends Under {
   close(): Promise<void>
 }
 
-/** A sender with the answers of a subscriber. */
+/** The parts of a host that hold text of others. */
+export interface HostOptions {
+  readonly seeds?: SeedTexts
+  readonly sender?: WebhookSender
+}
+
+/** A sender that says what a subscriber would. */
 export const SENDER: WebhookSender = {
   async send() {
     const timings = { dnsMs: 3, connectMs: 12, tlsMs: 25, firstByteMs: 48 }
@@ -27,17 +33,21 @@ export const SENDER: WebhookSender = {
   async close() {},
 }
 
-export async function startHost(options: Partial<SettingsPageOptions> = {}): Promise<Host> {
+export async function startHost({
+  seeds,
+  sender = SENDER,
+  ...options
+}: Partial<SettingsPageOptions> & HostOptions = {}): Promise<Host> {
   const store = createMemoryStore()
   const api = createBusinessApi(store, { baseUrl: 'https://api.example.com', logger: false })
-  const under = setUp({ store, api, settings: { sender: SENDER }, ...options })
+  const under = setUp({ store, api, settings: { sender }, ...options })
   under.access = {
     organizationId: ORGANIZATION,
     organizationName: 'Jasmin Digital',
     actor: 'ada@example.com',
     can: 'everything',
   }
-  const seeded = await seed(store, under.settings, ORGANIZATION)
+  const seeded = await seed(store, under.settings, ORGANIZATION, seeds)
   const server = createServer((request, response) => {
     void under.page(request, response, () => host.other(request, response))
   })

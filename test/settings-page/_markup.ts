@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 
-const VOID = new Set(['meta', 'link', 'input', 'img', 'br', 'path'])
+const VOID = new Set(['meta', 'link', 'input', 'img', 'br', 'wbr'])
 
 /**
  * Checks that a document is well formed, has nothing inline, labels every control, and repeats no id. A pattern reads the tags:

@@ -16,6 +16,14 @@ export interface Seeded {
   readonly deliveredDelivery: string
 }
 
+/** Texts of the organization, of its events and of its subscribers. */
+export interface SeedTexts {
+  readonly name?: string
+  readonly excerpt?: string
+  readonly url?: string
+  readonly body?: string
+}
+
 const DAY_MS = 24 * 60 * 60 * 1000
 
 /** @param texts put into every field that takes text of the organization or of a subscriber */
@@ -23,7 +31,7 @@ export async function seed(
   store: BusinessApiStore,
   { apiKeys, endpoints, deliveries }: DeveloperSettings,
   organizationId: string,
-  texts: { readonly name?: string; readonly excerpt?: string; readonly url?: string } = {},
+  texts: SeedTexts = {},
 ): Promise<Seeded> {
   const actor = texts.name ?? 'ada@example.com'
   const name = (own: string): string => texts.name ?? own
@@ -59,7 +67,7 @@ export async function seed(
   await endpoints.disable(organizationId, disabled.id, { actor: 'grace@example.com' })
   await endpoints.pause(organizationId, paused.id, { actor })
   for (const type of ['client.created', 'invoice.paid', 'client.created', 'invoice.paid']) {
-    await publish(store, organizationId, type)
+    await publish(store, organizationId, type, texts.body)
   }
   const claimed = await claim(store, organizationId)
   const excerpt = texts.excerpt ?? '{"error":"The queue is full"}'
@@ -104,6 +112,7 @@ export function screensOf(seeded: Seeded): readonly string[] {
     '/keys/new',
     `/keys/${activeKey}`,
     `/keys/${revokedKey}`,
+    `/keys/${activeKey}/edit`,
     `/keys/${activeKey}/rotate`,
     `/keys/${activeKey}/revoke`,
     '/endpoints',
@@ -119,6 +128,7 @@ export function screensOf(seeded: Seeded): readonly string[] {
     ...[failedDelivery, pendingDelivery, deliveredDelivery].map((id) => `/deliveries/${id}`),
     `/deliveries/${pendingDelivery}/cancel`,
     '/audit',
+    '/audit?action=endpoint.disabled&period=custom',
     `/audit?subject=${endpoint}`,
     '/reference',
     '/reference/webhooks',

@@ -81,6 +81,22 @@ test('a key gets no scope that its maker may not grant', async () => {
   assert.deepEqual((await under.settings.apiKeys.list(ORGANIZATION))[0]?.scopes, ['leads:read'])
 })
 
+test('POST /keys/:id/edit gives the key another name, with an entry in the audit; a name that cannot be used is kept', async () => {
+  const under = setUp()
+  const id = await createKey(under)
+  const refused = await under.submit(`/keys/${id}/edit`, { name: ' ' })
+  assert.equal(refused.status, 422)
+  assert.match(refused.text, /href="#name">Give the key a name of 1 to 100 characters/)
+  const long = await under.submit(`/keys/${id}/edit`, { name: '🏺'.repeat(101) })
+  assert.equal(long.status, 422)
+  assert.match(long.text, /value="(🏺){101}"/u)
+  const { status, location } = await under.submit(`/keys/${id}/edit`, { name: 'Web "shop"' })
+  assert.deepEqual([status, location], [303, `${BASE}/keys/${id}?done=renamed`])
+  const { words } = await under.get(`/keys/${id}?done=renamed`)
+  assert.match(words, /The name was changed.*ada@example\.com renamed the key \(Web "shop"\)/)
+  assert.equal((await under.settings.apiKeys.get(ORGANIZATION, id)).name, 'Web "shop"')
+})
+
 test('POST /keys/:id/revoke revokes, after a page that says what will happen', async () => {
   const under = setUp()
   const id = await createKey(under)

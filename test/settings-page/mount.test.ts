@@ -1,14 +1,18 @@
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import express from 'express'
+import { createBusinessApi } from '../../lib/index.ts'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createSettingsPage, type SettingsPageOptions } from '../../lib/settings-page.ts'
+import { resolveTo } from '../sender/_setup.ts'
 import { BASE, EVERYTHING, ORGANIZATION, setUp } from './_page.ts'
+import { screensOf, seed } from './_seed.ts'
 
 /** As far as these tests go, both have the same calls. */
 const express4 = createRequire(import.meta.url)('express4') as typeof express
@@ -33,9 +37,23 @@ function newPage(options: Partial<SettingsPageOptions> = {}) {
   }
 }
 
-test('node:http, Express 4 and 5 and fetch answer byte for byte the same', async (t) => {
-  const { page } = newPage({ basePath: BASE })
-  const { page: mounted } = newPage()
+test('node:http, Express 4 and 5 and fetch answer every screen and every refusal byte for byte the same', async (t) => {
+  const store = createMemoryStore()
+  const api = createBusinessApi(store, { logger: false })
+  const settings = createDeveloperSettings(store, {
+    secretKeys: [randomBytes(32)],
+    localDevelopment: true,
+    lookup: resolveTo('127.0.0.1'),
+  })
+  const seeded = await seed(store, settings, ORGANIZATION)
+  const options = {
+    api,
+    authorize: () => EVERYTHING,
+    logger: false,
+    ids: (kind: string) => `${kind}_01M819PM545CBJ4FSPK7C91TQ4`,
+  } as const
+  const page = createSettingsPage(settings, { ...options, basePath: BASE })
+  const mounted = createSettingsPage(settings, options)
   const hosts = [
     await listen(t, (request, response) => void page(request, response)),
     await listen(t, express().use(BASE, mounted) as never),
@@ -47,15 +65,41 @@ test('node:http, Express 4 and 5 and fetch answer byte for byte the same', async
         .use(page) as never,
     ),
   ]
-  for (const path of ['', '/', '/keys', '/keys/new', '/nothing', '/deliveries?state=skipped']) {
-    const fetched = await page.fetch(new Request(`http://127.0.0.1${BASE}${path}`))
+  const sameOrigin = { 'Sec-Fetch-Site': 'same-origin' }
+  const form = (
+    fields: Record<string, string>,
+    headers: Record<string, string> = sameOrigin,
+  ): RequestInit => ({
+    method: 'POST',
+    body: new URLSearchParams(fields),
+    headers,
+    redirect: 'manual',
+  })
+  const requests: readonly (readonly [path: string, init?: RequestInit])[] = [
+    ...['', '/', '/nothing', '/endpoints/we_unknown', ...screensOf(seeded)].map((path) => [path] as const),
+    ['/keys', { method: 'HEAD' }],
+    ['/keys', { method: 'DELETE' }],
+    ['/keys/new', form({ name: 'é "&" <b>', date: 'x' })],
+    ['/keys/new', form({ name: 'x' }, { 'Sec-Fetch-Site': 'cross-site' })],
+    ['/keys/new', form({ name: 'x'.repeat(70_000) })],
+    ['/endpoints/new', form({ url: 'x', wants: 'some' })],
+    [`/keys/${seeded.activeKey}/edit`, form({ name: 'Named anew' })],
+    [`/keys/${seeded.revokedKey}/rotate`, form({ overlap: '24h' })],
+    [`/deliveries/${seeded.deliveredDelivery}/cancel`, form({})],
+  ]
+  let bytes = 0
+  for (const [path, init] of requests) {
+    const fetched = await page.fetch(new Request(`http://127.0.0.1${BASE}${path}`, init))
     const expected = [fetched.status, await fetched.text()]
+    bytes += String(expected[1]).length
     for (const origin of hosts) {
-      const answer = await fetch(`${origin}${BASE}${path}`)
+      const answer = await fetch(`${origin}${BASE}${path}`, init)
       assert.deepEqual([answer.status, await answer.text()], expected, path)
-      for (const [name, value] of fetched.headers) assert.equal(answer.headers.get(name), value, name)
+      for (const [name, value] of fetched.headers)
+        assert.equal(answer.headers.get(name), value, `${path} ${name}`)
     }
   }
+  t.diagnostic(`${requests.length} requests to ${hosts.length + 1} mounts, ${bytes} characters of answers`)
 })
 
 test('a form reaches the page through every host, also behind a body parser with many values of one name', async (t) => {
@@ -160,10 +204,12 @@ test('a layout of the host gets the parts, and the page in its document', async 
   const { page } = newPage({
     basePath: BASE,
     stylesheet: '/host.css',
-    layout: ({ head, body, lang, title }) =>
-      `<!doctype html><html lang="${lang}"><head>${head}</head><body><h2>Host ${title}</h2>${body}</body></html>`,
+    layout: ({ head, body, lang, title, csp }) =>
+      `<!doctype html><!-- ${csp} --><html lang="${lang}"><head>${head}</head><body><h2>Host ${title}</h2>${body}</body></html>`,
   })
-  const text = await (await page.fetch(new Request(`http://x${BASE}/keys`))).text()
+  const answer = await page.fetch(new Request(`http://x${BASE}/keys`))
+  const text = await answer.text()
+  assert.ok(text.includes(`<!-- ${answer.headers.get('content-security-policy')} -->`))
   assert.match(text, /<h2>Host API keys – Developer settings<\/h2><div class="ba">/)
   assert.match(text, /href="\/host\.css"/)
 })

@@ -46,10 +46,11 @@ export async function publish(
   store: BusinessApiStore,
   organizationId: string,
   type = 'client.created',
+  text = 'é 🏺',
 ): Promise<string> {
   const id = ids('evt')
   const createdAt = new Date().toISOString()
-  const body = JSON.stringify({ id, type, createdAt, data: { text: 'é 🏺' } })
+  const body = JSON.stringify({ id, type, createdAt, data: { text } })
   await store.events.publish(organizationId, { id, type, createdAt, body })
   return id
 }

@@ -29,6 +29,10 @@ const CALLS: Readonly<Record<AuditAction, (given: Given, acting: Acting) => Prom
     const { id } = await settings.apiKeys.create(organizationId, { ...chosen, ...acting })
     return { subjectId: id, details: chosen }
   },
+  async 'api_key.updated'({ settings, organizationId, keyId }, acting) {
+    await settings.apiKeys.update(organizationId, keyId, { name: 'Renamed', ...acting })
+    return { subjectId: keyId, details: { name: 'Renamed' } }
+  },
   async 'api_key.revoked'({ settings, organizationId, keyId }, acting) {
     await settings.apiKeys.revoke(organizationId, keyId, acting)
     return { subjectId: keyId, details: {} }
@@ -180,6 +184,7 @@ describeOnEveryStore((open) => {
       await endpoints.enable(organizationId, endpointId)
       await deliveries.recover(organizationId, { type: 'lead.created' })
       const refused: readonly [code: string, call: () => Promise<unknown>][] = [
+        [NOT_FOUND, () => apiKeys.update(organizationId, 'key_unknown', { name: 'x' })],
         [NOT_FOUND, () => apiKeys.revoke(organizationId, 'key_unknown')],
         [NOT_FOUND, () => apiKeys.rotate(organizationId, 'key_unknown')],
         [INVALID_STATE, () => apiKeys.rotate(organizationId, keyId)],

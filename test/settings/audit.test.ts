@@ -18,6 +18,7 @@ describeOnEveryStore((open) => {
       const key = { name: 'Shop', scopes: ['clients:read'] } as const
       return [
         (acting: Acting) => apiKeys.create(organizationId, { ...key, ...acting }),
+        (acting: Acting) => apiKeys.update(organizationId, keyId, { name: 'x', ...acting }),
         (acting: Acting) => apiKeys.revoke(organizationId, keyId, acting),
         (acting: Acting) => apiKeys.rotate(organizationId, keyId, acting),
         (acting: Acting) => rateLimits.set(organizationId, null, acting),
@@ -108,6 +109,10 @@ describeOnEveryStore((open) => {
       const refused: [string, unknown[], RegExp][] = [
         ['limit', [0, 201, 1.5, '50', null], / as limit must be a whole number from 1 to 200$/],
         ['subjectId', [7, null, {}], / as subjectId must be a string$/],
+        ['action', [7, null, '', 'endpoint.unknown'], / as action must be one of api_key\.created, /],
+        ['actor', [7, null, '', 'nul \0'], / as actor must /],
+        ['since', [7, null, '2026-01-01', 'soon'], / as since must be a Date, or ISO 8601 with a time zone/],
+        ['until', ['2026-01-01T00:00:00'], / as until must be a Date, or ISO 8601 with a time zone/],
         [
           'before',
           [7, {}, '', 'zzz', `dlv_${'0'.repeat(26)}`],

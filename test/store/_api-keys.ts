@@ -76,6 +76,24 @@ function testList(harness: StoreHarness): void {
 }
 
 function testRevoke(harness: StoreHarness): void {
+  test('apiKeys.update() gives the key with its new name, revoked or not, and changes nothing else', async () => {
+    const tenant = await createTenant(harness)
+    const other = await tenant.insertKey()
+    const { id: organizationId, store } = tenant
+    const update = (name: string) =>
+      store.apiKeys.update({ organizationId, keyId: tenant.key.id, name, entry: newEntry() })
+    const name = 'O\'Brien "🏺" \n 株式会社'
+    assert.deepEqual(await update(name), { ...shown(tenant.key), name })
+    assert.deepEqual(await update(name), { ...shown(tenant.key), name })
+    const revoked = await store.apiKeys.revoke({
+      organizationId,
+      keyId: tenant.key.id,
+      entry: newEntry(),
+    })
+    assert.deepEqual(await update('Once more'), { ...revoked, name: 'Once more' })
+    assert.deepEqual(await store.apiKeys.get(organizationId, other.id), shown(other))
+  })
+
   test('apiKeys.revoke() gives the key with the time of its revocation, by the store’s clock', async () => {
     const tenant = await createTenant(harness)
     const revoked = await tenant.store.apiKeys.revoke({

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { AuditAction, AuditFilter } from '../../lib/access/audit.ts'
 import { newEntry } from '../_audit.ts'
 import type { StoreHarness } from './_contract.ts'
 import {
@@ -25,7 +26,7 @@ export function testAudit(harness: StoreHarness): void {
 }
 
 /** A limit that no test reaches. */
-const OFTEN = { perSecond: 1000, burst: 1000 } as const
+const OFTEN = { max: 1000, windowMs: 1000 } as const
 
 /** Text that only bytes can carry unchanged. */
 const ODD = 'O\'Brien "🏺" \\ \n 株式会社 \u0001\u2028 {} $1'
@@ -68,44 +69,63 @@ function testEntries(harness: StoreHarness): void {
     })
   }
 
-  test('audit.record() records an entry once', async () => {
+  test('audit.recordTest() records an entry once', async () => {
     const tenant = await createTenant(harness)
-    const entry = newEntry({ subjectId: ids('we'), actor: ODD, details: { type: 'client.created' } })
-    await tenant.store.audit.record(tenant.id, entry, OFTEN)
-    await tenant.secondStore.audit.record(tenant.id, { ...entry, actor: 'another' }, OFTEN)
+    const entry = newTest({ actor: ODD, details: { type: 'client.created' } })
+    await tenant.store.audit.recordTest(tenant.id, entry, OFTEN)
+    await tenant.secondStore.audit.recordTest(tenant.id, { ...entry, actor: 'another' }, OFTEN)
     const [left, ...others] = await entriesOf(tenant, entry.subjectId)
     assert.deepEqual([left, others], [{ ...entry, at: left?.at }, []])
   })
 
-  test('audit.record() lets through as many as the rate limit of the organization says', async () => {
+  test('audit.recordTest() records at most so many tests in any period of the window', async () => {
     const [tenant, other] = [await createTenant(harness), await createTenant(harness)]
-    const limit = { perSecond: 0.001, burst: 4 }
-    const recorded = await callAtOnce(tenant, (store) => store.audit.record(tenant.id, newEntry(), limit))
-    assert.equal(recorded.filter((isRecorded) => isRecorded).length, 4)
-    assert.equal(
-      (await entriesOf(tenant)).filter(({ subjectId }) => subjectId !== tenant.key.id).length >= 4,
-      true,
+    const limit = { max: 4, windowMs: 60_000 }
+    const isRecorded = () => tenant.store.audit.recordTest(tenant.id, newTest(), limit)
+    assert.equal(await isRecorded(), true)
+    await tenant.letTimePass(50_000)
+    const recorded = await callAtOnce(tenant, (store) => store.audit.recordTest(tenant.id, newTest(), limit))
+    assert.equal(recorded.filter((each) => each).length, 3)
+    assert.equal(await other.store.audit.recordTest(other.id, newTest(), limit), true)
+    // Within a minute of the three, though the first is a minute old and a part of the bound has come back.
+    await tenant.letTimePass(11_000)
+    assert.equal(await isRecorded(), true)
+    assert.equal(await isRecorded(), false)
+    await tenant.letTimePass(40_000)
+    assert.equal(await isRecorded(), false)
+    await tenant.letTimePass(10_000)
+    assert.deepEqual(
+      [await isRecorded(), await isRecorded(), await isRecorded(), await isRecorded()],
+      [true, true, true, false],
     )
-    assert.equal(await other.store.audit.record(other.id, newEntry(), limit), true)
-    await tenant.letTimePass(1_000_000)
-    assert.equal(await tenant.store.audit.record(tenant.id, newEntry(), limit), true)
-    assert.equal(await tenant.store.audit.record(tenant.id, newEntry(), limit), false)
   })
 
-  test('audit.record() of an entry that is recorded takes nothing from the limit', async () => {
+  test('audit.recordTest() counts tests only, and of an entry that is recorded nothing', async () => {
     const tenant = await createTenant(harness)
-    const limit = { perSecond: 0.001, burst: 1 }
-    const entry = newEntry()
-    assert.equal(await tenant.store.audit.record(tenant.id, entry, limit), true)
-    assert.equal(await tenant.secondStore.audit.record(tenant.id, entry, limit), true)
-    assert.equal(await tenant.store.audit.record(tenant.id, newEntry(), limit), false)
+    const limit = { max: 1, windowMs: 60_000 }
+    const [{ store }, entry] = [tenant, newTest()]
+    await tenant.insertEndpoint()
+    assert.equal(await store.audit.recordTest(tenant.id, entry, limit), true)
+    assert.equal(await tenant.secondStore.audit.recordTest(tenant.id, entry, limit), true)
+    assert.equal(await store.audit.recordTest(tenant.id, newTest(), limit), false)
   })
 }
 
-/** A verb with a lost answer, and a verb of the same kind between the first and the second attempt. */
+function newTest(changes: Parameters<typeof newEntry>[0] = {}) {
+  return newEntry({ action: 'endpoint.test_sent', subjectId: ids('we'), ...changes })
+}
+
+/** A verb whose answer was lost, and one of the same kind that came between it and its second attempt. */
 const between: Readonly<
   Record<string, (tenant: Tenant) => Promise<{ readonly lost: Call; readonly other: Call }>>
 > = {
+  async 'apiKeys.update()'({ id, key }) {
+    const rename =
+      (name: string): Call =>
+      ({ apiKeys }, entry) =>
+        apiKeys.update({ organizationId: id, keyId: key.id, name, entry })
+    return { lost: rename('Lost'), other: rename('Other') }
+  },
   async 'endpoints.setState()'({ id, insertEndpoint }) {
     const endpoint = await insertEndpoint()
     return {
@@ -304,8 +324,8 @@ function testRecoveries(harness: StoreHarness): void {
 function testList(harness: StoreHarness): void {
   async function recordSeveral(tenant: Tenant, count: number, subjectId: string): Promise<string[]> {
     const entries = Array.from({ length: count }, () => newEntry({ subjectId }))
-    // Not in the order of the ids.
-    for (const entry of entries.toReversed()) await tenant.store.audit.record(tenant.id, entry, OFTEN)
+    // Not in the order of their ids.
+    for (const entry of entries.toReversed()) await tenant.store.audit.recordTest(tenant.id, entry, OFTEN)
     return entries.map(({ id }) => id).toReversed()
   }
 
@@ -335,7 +355,38 @@ function testList(harness: StoreHarness): void {
     assert.deepEqual((await idsOf()).slice(0, 4), [...ofOne, ...ofTwo])
   })
 
-  test('audit.list() is empty for an organization without changes', async () => {
+  test('audit.list() gives the entries of one action, of one actor, and of a period by the store’s clock', async () => {
+    const tenant = await createTenant(harness)
+    const recordOf = (actor: string | null, action: AuditAction) =>
+      tenant.store.audit.recordTest(tenant.id, newEntry({ actor, action, subjectId: 'we_1' }), OFTEN)
+    await recordOf(ODD, 'endpoint.paused')
+    await recordOf(ODD, 'endpoint.resumed')
+    await recordOf('ada', 'endpoint.paused')
+    await tenant.letTimePass(3_600_000)
+    await recordOf(null, 'endpoint.paused')
+    const now = await storeTime(tenant)
+    const ago = (ms: number) => new Date(now - ms).toISOString()
+    const list = async (filter: AuditFilter) =>
+      (await tenant.store.audit.list(tenant.id, { subjectId: 'we_1', ...filter }, 10, null)).map(
+        ({ actor, action }) => `${actor === ODD ? 'odd' : actor} ${action.slice(9)}`,
+      )
+    const [old, recent] = [['ada paused', 'odd resumed', 'odd paused'], ['null paused']]
+    assert.deepEqual(await list({ action: 'endpoint.paused' }), ['null paused', 'ada paused', 'odd paused'])
+    assert.deepEqual(await list({ actor: ODD }), ['odd resumed', 'odd paused'])
+    assert.deepEqual(await list({ actor: ODD, action: 'endpoint.paused' }), ['odd paused'])
+    assert.deepEqual(await list({ actor: 'Ada' }), [])
+    assert.deepEqual(await list({ since: ago(1_800_000) }), recent)
+    assert.deepEqual(await list({ until: ago(1_800_000) }), old)
+    assert.deepEqual(await list({ since: ago(5_400_000), until: ago(1_800_000) }), old)
+    assert.deepEqual(await list({ since: ago(5_400_000), action: 'endpoint.resumed' }), ['odd resumed'])
+    assert.deepEqual(await list({ until: ago(5_400_000) }), [])
+    const [last] = await tenant.store.audit.list(tenant.id, {}, 1, null)
+    const at = last?.at ?? ''
+    assert.deepEqual(await list({ since: at }), recent)
+    assert.deepEqual(await list({ until: at }), old)
+  })
+
+  test('audit.list() is empty for an organization in which nothing has been changed', async () => {
     const id = 'org_contract_without_changes'
     assert.deepEqual(await (await harness.store(id)).audit.list(id, {}, 10, null), [])
   })
@@ -345,9 +396,9 @@ function testIsolation(harness: StoreHarness): void {
   test('two organizations can have entries of the same id, and each sees only its own', async () => {
     const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
     const entry = newEntry({ subjectId: 'shared' })
-    await ours.store.audit.record(ours.id, { ...entry, actor: 'ours' }, OFTEN)
+    await ours.store.audit.recordTest(ours.id, { ...entry, actor: 'ours' }, OFTEN)
     assert.deepEqual(await entriesOf(theirs, 'shared'), [])
-    await theirs.store.audit.record(theirs.id, { ...entry, actor: 'theirs' }, OFTEN)
+    await theirs.store.audit.recordTest(theirs.id, { ...entry, actor: 'theirs' }, OFTEN)
     for (const [tenant, actor] of [
       [ours, 'ours'],
       [theirs, 'theirs'],
@@ -365,7 +416,7 @@ function testIsolation(harness: StoreHarness): void {
       const { change, vain } = (await changes[name]?.(ours)) ?? {}
       const entry = newEntry()
       const unknown = await vain?.(ours.store, newEntry())
-      await theirs.store.audit.record(theirs.id, entry, OFTEN)
+      await theirs.store.audit.recordTest(theirs.id, entry, OFTEN)
       assert.deepEqual(await vain?.(ours.store, entry), unknown)
       assert.notDeepEqual(await change?.(ours.store, entry), unknown)
     })

@@ -62,7 +62,17 @@ function testIds(harness: StoreHarness): void {
     assert.deepEqual([await stateOf(ours), await stateOf(theirs)], before)
   })
 
-  test('apiKeys.revoke() answers the same for a key of another organization and for an unknown key', async () => {
+  test('apiKeys.update() gives null for a key of another organization, and changes nothing there', async () => {
+    const [ours, theirs] = await createTwo(harness)
+    const before = await stateOf(theirs)
+    for (const keyId of [theirs.key.id, ids('key')]) {
+      const change = { organizationId: ours.id, keyId, name: 'Taken', entry: newEntry() }
+      assert.equal(await ours.store.apiKeys.update(change), null)
+    }
+    assert.deepEqual(await stateOf(theirs), before)
+  })
+
+  test('apiKeys.revoke() answers the same for a key of another organization and an unknown one', async () => {
     const [ours, theirs] = await createTwo(harness)
     const before = await stateOf(theirs)
     const foreign = await ours.store.apiKeys.revoke({

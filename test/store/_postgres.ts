@@ -25,6 +25,8 @@ export async function letTimePass(sql: Sql, organizationId: string, ms: number):
     update business_api.rate_buckets set full_at = full_at - ${ms}::float8 / 1000
     where organization_id = ${organizationId}`
   await sql`
+    update business_api.audit_entries set changed_at = changed_at - ${time} where organization_id = ${organizationId}`
+  await sql`
     update business_api.deliveries
     set due_at = due_at - ${time}, claimed_at = claimed_at - ${time}, lease_until = lease_until - ${time}
     where organization_id = ${organizationId}`

@@ -33,6 +33,15 @@ export const changes: Readonly<Record<string, (tenant: Tenant) => Promise<Change
     }
   },
 
+  async 'apiKeys.update()'({ id, key }) {
+    return {
+      change: ({ apiKeys }, entry) =>
+        apiKeys.update({ organizationId: id, keyId: key.id, name: 'Another "🏺"', entry }),
+      vain: ({ apiKeys }, entry) =>
+        apiKeys.update({ organizationId: id, keyId: key.id, name: key.name, entry }),
+    }
+  },
+
   async 'apiKeys.revoke()'({ id, key }) {
     return {
       change: ({ apiKeys }, entry) => apiKeys.revoke({ organizationId: id, keyId: key.id, entry }),

@@ -1,9 +1,9 @@
-import type { AuditEntry } from '../../access/audit.ts'
+import { AUDIT_ACTIONS, type AuditEntry } from '../../access/audit.ts'
 import { type Command, defineCommand, type Group } from '../command.ts'
 import { EXAMPLE_ULID, organization, PAGE_FLAGS, TABLE_FLAGS } from '../common-flags.ts'
 import { withSettings } from '../database.ts'
-import { formatMoment } from '../durations.ts'
-import { text } from '../flags.ts'
+import { formatMoment, parsePast } from '../durations.ts'
+import { choice, parsed, text } from '../flags.ts'
 import { type Column, formatTable } from '../table.ts'
 
 const listEntries: Command = defineCommand({
@@ -14,6 +14,10 @@ const listEntries: Command = defineCommand({
   flags: {
     organization,
     subject: text('ID', 'of this key, endpoint or delivery only'),
+    action: choice('ACTION', "of this action only: 'endpoint.disabled'", AUDIT_ACTIONS),
+    actor: text('NAME', 'by this actor only, by the whole name'),
+    since: parsed('WHEN', 'made since: 24h ago, 2026-01-31, or 2026-01-31T09:00:00Z', parsePast),
+    until: parsed('WHEN', 'made before', parsePast),
     ...PAGE_FLAGS,
     ...TABLE_FLAGS,
   },
@@ -22,6 +26,10 @@ const listEntries: Command = defineCommand({
     {
       purpose: 'the changes of an endpoint',
       line: `business-api-kit audit list --organization org_42 --subject we_${EXAMPLE_ULID}`,
+    },
+    {
+      purpose: 'endpoints disabled within the last day',
+      line: 'business-api-kit audit list --organization org_42 --action endpoint.disabled --since 24h',
     },
   ],
   async run({ organization: owner, subject, wide, ...page }, session) {

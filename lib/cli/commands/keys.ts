@@ -162,9 +162,27 @@ const revoke: Command = defineCommand({
   },
 })
 
+const rename: Command = defineCommand({
+  name: 'rename',
+  summary: 'gives an API key another name',
+  argument: 'ID',
+  flags: { organization, name: required(text('NAME', 'a name for people')), actor },
+  examples: [
+    {
+      purpose: 'a key with an id of keys list',
+      line: `business-api-kit keys rename key_${EXAMPLE_ULID} --organization org_42 --name Website`,
+    },
+  ],
+  async run({ organization: owner, name, actor: who }, session) {
+    const { argument: id } = session
+    const key = await withSettings(session, ({ apiKeys }) => apiKeys.update(owner, id, { name, actor: who }))
+    await session.print(key, () => `Renamed ${key.id} (${key.prefix}…${key.lastFour})\n`)
+  },
+})
+
 /** API keys of organizations. */
 export const keys: Group = {
   name: 'keys',
   summary: 'the API keys of an organization',
-  commands: [create, listKeys, rotate, revoke],
+  commands: [create, listKeys, rename, rotate, revoke],
 }

@@ -283,6 +283,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function read_deliveries(organizations text[], ids text[])': 'd3161d0db1f8',
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': '8343468672f5',
     'function reclaim_expired_leases(max_attempts integer)': 'c468a889bb97',
+    'function record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)':
+      'd1a6606ef53e',
     'function release_deliveries(claims jsonb)': '2c128b94ca6b',
     'function render_events(events jsonb, record json, more json)': 'cd9572be0092',
     'function render_template(template text, record json, more json)': '8c5244cf8bd2',
@@ -293,7 +295,10 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)':
       '01ef11b37b5b',
     'index api_keys_expires_at_idx': 'f88eb4d62f85',
+    'index audit_entries_action_idx': '16fbe8ee2856',
+    'index audit_entries_actor_idx': '403a6783493a',
     'index audit_entries_subject_idx': 'd09f32470406',
+    'index audit_entries_tests_idx': '170061cb8ebe',
     'index deliveries_backing_off_idx': '8116ad9fa729',
     'index deliveries_event_id_idx': '4bb86cc10703',
     'index deliveries_lease_until_idx': 'f175c024e390',

@@ -136,9 +136,7 @@ const PLATFORM = merge(BASE, PUBLISHING, IDEMPOTENCY, {
 
 const SETTINGS = merge(BASE, {
   tables: {
-    api_keys: { select: true, insert: true, update: ['revoked_at', 'expires_at', 'successor_id'] },
-    // The bucket that limits test deliveries.
-    rate_buckets: { select: true, insert: true, update: ['full_at'] },
+    api_keys: { select: true, insert: true, update: ['name', 'revoked_at', 'expires_at', 'successor_id'] },
     organization_limits: { select: true, insert: true, update: ['per_second', 'burst'], delete: true },
     settings_turns: { select: true, insert: true, update: ['turn'] },
     audit_entries: { select: true, insert: true, update: ['details'] },
@@ -175,6 +173,7 @@ const SETTINGS = merge(BASE, {
     'insert_endpoint',
     'is_recorded',
     'is_change_made',
+    'record_test',
   ],
 })
 

@@ -22,6 +22,7 @@ function enhance(root) {
   for (const time of root.querySelectorAll('time')) localize(time)
   for (const button of all('[data-copy]', root)) button.hidden = false
   for (const list of all('[data-types]', root)) addTypeTools(list)
+  for (const fields of all('[data-custom]', root)) followPeriod(fields)
   for (const live of all('[data-live=yes]', root)) addPause(live)
   addRoles(root)
 }
@@ -47,8 +48,11 @@ function addRoles(root) {
 function localize(time) {
   const at = new Date(time.dateTime)
   const lang = document.documentElement.lang || undefined
-  time.title = time.textContent ?? ''
-  time.textContent = relative(at, lang)
+  const exact = at.toLocaleString(lang, { dateStyle: 'medium', timeStyle: 'short' })
+  // A row of a table leads to a page with the exact time; nowhere else does only the pointer find it.
+  time.title = at.toLocaleString(lang, { dateStyle: 'medium', timeStyle: 'long' })
+  if (time.closest('td')) time.textContent = relative(at, lang)
+  else time.textContent = time.closest('.ba-log') ? exact : [exact, relative(at, lang)].join(' · ')
 }
 
 /** @type {(at: Date, lang: string | undefined) => string} */
@@ -132,6 +136,7 @@ function show(text, url) {
   for (const dialog of all('dialog')) dialog.remove()
   document.title = next.title
   if (url !== location.href) history.pushState(null, '', url)
+  shownAt = address()
   old.replaceWith(document.adoptNode(main))
   const nav = next.querySelector('.ba-nav')
   if (nav) document.querySelector('.ba-nav')?.replaceWith(document.adoptNode(nav))
@@ -141,7 +146,13 @@ function show(text, url) {
   scrollTo(0, 0)
 }
 
-addEventListener('popstate', () => location.reload())
+/** Without the part behind #: a link to a field of the same page loads nothing. @type {() => string} */
+const address = () => location.pathname + location.search
+let shownAt = address()
+
+addEventListener('popstate', () => {
+  if (address() !== shownAt) location.reload()
+})
 
 document.addEventListener('submit', (event) => {
   const form = event.target
@@ -199,17 +210,50 @@ document.addEventListener('click', (event) => {
   }
 })
 
-// --- Lists of types ---
+// --- Choices that depend on others ---
 
 /** @type {(list: HTMLElement) => void} */
 function addTypeTools(list) {
-  const radios = list.closest('fieldset')?.querySelectorAll('input[name=wants]') ?? []
+  const fieldset = list.closest('fieldset')
   const update = () => {
-    const chosen = list.closest('fieldset')?.querySelector('input[name=wants]:checked')
-    list.hidden = !(chosen instanceof HTMLInputElement) || chosen.value !== 'some'
+    list.hidden = fieldset?.querySelector('input[name=wants][value=some]:checked') === null
   }
-  for (const radio of radios) radio.addEventListener('change', update)
+  for (const radio of fieldset?.querySelectorAll('input[name=wants]') ?? [])
+    radio.addEventListener('change', update)
   update()
+  for (const tools of all('[data-tools]', list)) tools.hidden = false
+  const find = list.querySelector('[data-find]')
+  if (!(find instanceof HTMLInputElement)) return
+  find.addEventListener('input', () => {
+    const words = find.value.toLowerCase().split(/\s+/)
+    for (const group of all('[role=group]', list)) {
+      const labels = all('label', group)
+      for (const label of labels)
+        label.hidden = !words.every((word) => label.textContent?.toLowerCase().includes(word))
+      group.hidden = labels.every((label) => label.hidden)
+    }
+  })
+  // Enter would send the form.
+  find.addEventListener('keydown', (event) => {
+    if (event.key === 'Enter') event.preventDefault()
+  })
+  for (const button of all('[data-tick]', list)) {
+    const isAll = button.getAttribute('data-tick') === 'yes'
+    button.addEventListener('click', () => {
+      for (const label of all('label', list)) {
+        const box = label.querySelector('input')
+        if (box && !(isAll && label.hidden)) box.checked = isAll
+      }
+    })
+  }
+}
+
+/** @type {(fields: HTMLElement) => void} */
+function followPeriod(fields) {
+  const period = fields.closest('form')?.querySelector('select[name=period]')
+  period?.addEventListener('change', () => {
+    fields.hidden = period instanceof HTMLSelectElement && period.value !== 'custom'
+  })
 }
 
 // --- Rows that will change by themselves ---

@@ -5,7 +5,7 @@ import { codeBlock } from '../views/copyable.ts'
 import { facts } from '../views/facts.ts'
 import { answerText } from './delivery-words.ts'
 
-/** The result of an attempt: the answer in words, the times of the phases, and the beginning of the answer's body. */
+/** Shows the result of an attempt: the answer in words, the time of each phase, and the beginning of the answer's body. */
 export function attemptFacts(
   { t, format }: Context,
   attempt: Omit<DeliveryAttempt, 'number' | 'startedAt'>,

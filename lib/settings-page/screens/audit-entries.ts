@@ -2,6 +2,7 @@ import type { AuditAction, AuditEntry } from '../../access/audit.ts'
 import type { Context } from '../context.ts'
 import { type Content, type Html, html } from '../html.ts'
 import type { Texts } from '../texts.ts'
+import { quietLink } from '../views/link.ts'
 
 /** The newest audit entries of one subject, under a heading; nothing for a person who may not see the audit. */
 export async function auditOf(context: Context, subjectId: string): Promise<Content> {
@@ -9,7 +10,7 @@ export async function auditOf(context: Context, subjectId: string): Promise<Cont
   if (!access.can('audit:read')) return null
   const { data, next } = await settings.audit.list(access.organizationId, { subjectId, limit: 10 })
   if (data.length === 0) return null
-  return html`<h2>${t`Changes`}</h2>
+  return html`<h2 id="changes">${t`Changes`}</h2>
 ${entryList(context, data, null)}
 ${next !== null && html`<p><a href="${link('/audit', { subject: subjectId })}">${t`All changes`}</a></p>`}`
 }
@@ -34,8 +35,14 @@ ${entries.map(
 )}</ul>`
 }
 
+/** The word of an action: `disabled the endpoint`. */
+export function actionText(t: Texts, action: AuditAction): string {
+  return VERBS[action]?.(t) ?? action
+}
+
 const VERBS: Readonly<Record<AuditAction, (t: Texts) => string>> = {
   'api_key.created': (t) => t`made the key`,
+  'api_key.updated': (t) => t`renamed the key`,
   'api_key.revoked': (t) => t`revoked the key`,
   'api_key.rotated': (t) => t`rotated the key`,
   'rate_limit.set': (t) => t`set the rate limit`,
@@ -55,15 +62,15 @@ const VERBS: Readonly<Record<AuditAction, (t: Texts) => string>> = {
 }
 
 function sentence(t: Texts, { action, details }: AuditEntry): string {
-  const verb = VERBS[action]?.(t) ?? action
+  const verb = actionText(t, action)
   const more = detailText(t, action, details)
   return more === '' ? verb : `${verb} (${more})`
 }
 
-/** Further names and numbers of an entry, never a secret. */
+/** Returns the details of an entry as words: names and numbers, never a secret. */
 function detailText(t: Texts, action: AuditAction, details: AuditEntry['details']): string {
   const { name, type, fields, recovered, events, overlapMs } = details
-  if (action === 'api_key.created' && typeof name === 'string') return name
+  if (typeof name === 'string') return name
   if (action === 'endpoint.updated' && Array.isArray(fields)) return fields.map(String).join(', ')
   if (action === 'endpoint.test_sent' && typeof type === 'string') return type
   if (action === 'deliveries.recovered' && typeof recovered === 'number') {
@@ -92,6 +99,6 @@ function subjectOf(
   const [path, isSeen] = paths[kind ?? ''] ?? []
   if (path === undefined) return null
   const id = names.get(subjectId) ?? html`<code>${subjectId}</code>`
-  const filter = html`<a class="ba-quiet-link" href="${link('/audit', { subject: subjectId })}">${t`only this`}</a>`
+  const filter = quietLink(link('/audit', { subject: subjectId }), t`only this`)
   return html`${isSeen && /^\w{1,64}$/.test(subjectId) ? html`<a href="${link(`${path}/${subjectId}`)}">${id}</a>` : id} ${filter}`
 }

@@ -1,30 +1,33 @@
 import { isIdOf } from '../../base/ids.ts'
 import type { Context, Page } from '../context.ts'
+import { isFiltered } from '../form-values.ts'
 import { html } from '../html.ts'
-import { quietLink } from '../views/copyable.ts'
+import { buttonLink, pageLinks } from '../views/link.ts'
 import { empty } from '../views/notice.ts'
 import { entryList } from './audit-entries.ts'
+import { auditFilterForm, readAuditFilter, toAuditQuery } from './audit-filter.ts'
 import { nameOf } from './endpoint-words.ts'
 
-/** `/audit`: the changes of the settings, each with the person who made the change. */
+/** `/audit`: the changes of the settings with their actors. Every view of the log has a URL. */
 export async function show(context: Context): Promise<Page> {
-  const { settings, access, t, link, query } = context
-  const subject = query.get('subject')?.slice(0, 64) || undefined
+  const { settings, access, t, link, query, now } = context
+  const filter = readAuditFilter(query)
   const cursor = query.get('before')
   const before = cursor !== null && isIdOf('aud', cursor) ? cursor : null
   const [{ data, next }, names] = await Promise.all([
-    settings.audit.list(access.organizationId, { subjectId: subject, before }),
+    settings.audit.list(access.organizationId, { ...toAuditQuery(filter, now), before }),
     readNames(context),
   ])
   const content = html`<p class="ba-lead">${t`Every change of these settings, and who made it. Entries are kept for good.`}</p>
+${auditFilterForm(context, filter, names)}
 ${
-  subject !== undefined &&
-  html`<p>${t`Only changes of`} ${names.get(subject) ?? html`<code>${subject}</code>`}. ${quietLink(link('/audit'), t`Show all`)}</p>`
+  data.length > 0
+    ? entryList(context, data, names)
+    : isFiltered(filter)
+      ? empty(t`No change matches.`, buttonLink(link('/audit'), t`Clear filters`))
+      : empty(t`Nothing was changed yet.`)
 }
-${data.length === 0 ? empty(subject === undefined ? t`Nothing was changed yet.` : t`Nothing matches.`) : entryList(context, data, names)}
-<p class="ba-pages">${before !== null && html`<a href="${link('/audit', { subject })}">${t`Newest`}</a>`}${
-    next !== null && html`<a href="${link('/audit', { subject, before: next })}">${t`Older`}</a>`
-  }</p>`
+${pageLinks(context, '/audit', { ...filter }, before, next)}`
   return { title: t`Audit log`, content }
 }
 

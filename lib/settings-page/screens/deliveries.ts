@@ -1,9 +1,10 @@
 import { isIdOf } from '../../base/ids.ts'
 import type { Context, Page } from '../context.ts'
+import { isFiltered } from '../form-values.ts'
 import { html } from '../html.ts'
-import { buttonLink, questionLink } from '../views/link.ts'
+import { buttonLink, pageLinks, questionLink } from '../views/link.ts'
 import { empty } from '../views/notice.ts'
-import { filterForm, isFiltered, readFilter, toQuery } from './delivery-filter.ts'
+import { deliveryFilterForm, readFilter, toQuery } from './delivery-filter.ts'
 import { deliveryTable, isMoving } from './delivery-table.ts'
 
 /** `/deliveries`: the delivery log of all endpoints. Every view of the log has a URL. */
@@ -20,7 +21,7 @@ export async function show(context: Context): Promise<Page> {
   const canRecover =
     access.can('deliveries:write') && (state === '' || state === 'dead_lettered' || state === 'skipped')
   const content = html`<p class="ba-lead">${t`Each event on its way to each endpoint, with every attempt.`}</p>
-${filterForm(context, filter, endpoints)}
+${deliveryFilterForm(context, filter, endpoints)}
 ${
   data.length > 0
     ? html`<div data-live="${isMoving(data) ? 'yes' : 'no'}">${deliveryTable(context, data, endpoints)}</div>`
@@ -35,9 +36,7 @@ ${
             buttonLink(link('/endpoints/new'), t`Add endpoint`, 'main'),
         )
 }
-<p class="ba-pages">${before !== null && html`<a href="${link('/deliveries', { ...filter })}">${t`Newest`}</a>`}${
-    next !== null && html`<a href="${link('/deliveries', { ...filter, before: next })}">${t`Older`}</a>`
-  }</p>`
+${pageLinks(context, '/deliveries', { ...filter }, before, next)}`
   const acts =
     canRecover &&
     data.length > 0 &&

@@ -22,7 +22,10 @@ export function deliveryTable(
   return table<Delivery>(
     t`Deliveries`,
     [
-      { head: t`Event`, cell: ({ id, type }) => html`<a href="${link(`/deliveries/${id}`)}">${type}</a>` },
+      {
+        head: t`Event`,
+        cell: ({ id, type }) => html`<a href="${link(`/deliveries/${id}`)}">${breakable(type)}</a>`,
+      },
       { head: t`Created`, isPlain: true, cell: ({ createdAt }) => format.time(createdAt) },
       ...(endpoints === null ? [] : [{ head: t`Endpoint`, isPlain: true, cell: endpointCell }]),
       { head: t`State`, isPlain: true, cell: (delivery: Delivery) => deliveryState(t, delivery) },
@@ -40,7 +43,13 @@ export function deliveryTable(
   )
 }
 
-/** True when a delivery will soon change without an act of a person, so that the page is worth reading again. */
+/** A type of event that a narrow column breaks behind its dot, not inside a word. */
+function breakable(type: string): Content {
+  const [resource, event] = type.split('.', 2)
+  return event === undefined ? type : html`${resource}.<wbr>${event}`
+}
+
+/** Returns whether a delivery will soon change by itself, so that the page is worth reading again. */
 export function isMoving(deliveries: readonly Pick<Delivery, 'state'>[]): boolean {
   return deliveries.some(({ state }) => state === 'pending' || state === 'in_flight')
 }

@@ -40,7 +40,7 @@ export function deliveryState(t: Texts, { state }: Delivery): Html {
   return badge(TONES[state], stateText(t, state))
 }
 
-/** The result of an attempt in words: the status, or the reason for a missing answer. */
+/** Returns the result of an attempt in words: the status, or the reason for none. */
 export function answerText(t: Texts, status: number | null, error: string | null): string {
   if (status !== null) return t`${String(status)} ${statusWords(t, status)}`
   return error === null ? t`None yet` : errorText(t, error)

@@ -75,7 +75,11 @@ async function find({ settings, access, params }: Context): Promise<DeliveryDeta
   return settings.deliveries.get(access.organizationId, params.id ?? '')
 }
 
-/** Shows the delivery after an act that its state refused. @throws every other error */
+/**
+ * Shows the present state of a delivery that refused an act.
+ *
+ * @throws every error that has another cause than the state
+ */
 async function refused(error: unknown, context: Context, text: string): Promise<Page> {
   if (!(error instanceof BusinessApiError && error.code === INVALID_STATE)) throw error
   return { ...(await showDelivery(context, await find(context), notice('wait', text))), status: 409 }

@@ -2,6 +2,7 @@ import { BusinessApiError, INVALID_INPUT, LIMIT_REACHED } from '../../base/error
 import type { EndpointWithSecret } from '../../settings/secret-rotation.ts'
 import type { Context, Page, Screen } from '../context.ts'
 import { attributes, type Content, html } from '../html.ts'
+import type { Texts } from '../texts.ts'
 import { alreadyMade } from '../views/already-made.ts'
 import { secretField } from '../views/copyable.ts'
 import { checkbox, fieldset, form, input, type Problems, problemSummary, radios } from '../views/form.ts'
@@ -143,7 +144,7 @@ ${radios(
     { value: 'some', text: t`Only these types` },
   ],
   wish.wants,
-  typeList(wish),
+  typeList(t, wish),
 )}
 ${fieldset({ name: 'headers', label: t`Headers (optional)`, hint: t`Sent with each event, as for a gateway of yours. Values are stored sealed and never shown again.`, problems }, headerFields(context, wish))}`,
   html`<button class="ba-button ba-button-main">${isNew ? t`Add endpoint` : t`Save changes`}</button>${buttonLink(link(back), t`Cancel`)}`,
@@ -156,11 +157,18 @@ ${fieldset({ name: 'headers', label: t`Headers (optional)`, hint: t`Sent with ea
   }
 }
 
-function typeList({ types }: EndpointWish): Content {
-  return html`<div class="ba-types" data-types>${typesByResource().map(
-    ([resource, all]) => html`<h3>${resource}</h3>
-${all.map((type) => checkbox({ name: 'type', value: type, checked: types.includes(type) }, type))}`,
-  )}</div>`
+/** The types of event by resource. The script shows the list with its tools once "Only these types" is chosen. */
+function typeList(t: Texts, { types }: EndpointWish): Content {
+  return html`<div class="ba-types" data-types>
+<div class="ba-acts" data-tools hidden><input class="ba-input" type="search" aria-label="${t`Show types with these words`}" placeholder="${t`Filter`}" autocomplete="off" spellcheck="false" data-find><button class="ba-button" type="button" data-tick="yes">${t`Choose all shown`}</button><button class="ba-button" type="button" data-tick="no">${t`Choose none`}</button></div>
+${typesByResource().map(
+  ([
+    resource,
+    all,
+  ]) => html`<div role="group" aria-labelledby="types-${resource}"><h3 id="types-${resource}">${resource}</h3>
+${all.map((type) => checkbox({ name: 'type', value: type, checked: types.includes(type) }, type))}</div>
+`,
+)}</div>`
 }
 
 /** Empty lines for new headers: without a script the page cannot add a line. */

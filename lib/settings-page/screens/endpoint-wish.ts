@@ -65,7 +65,7 @@ export function patchOf({ known, added }: EndpointWish): Record<string, string |
   ])
 }
 
-/** Finds the mistakes in a form that show without asking the store or a name server. */
+/** Finds the faults of a form that need neither the store nor a name server. */
 export function judgeWish({ t }: Context, wish: EndpointWish): Problems {
   const { url, description, wants, types, known, added } = wish
   const isReplacedByNothing = known.some(({ act, value }) => act === 'replace' && value === '')

@@ -19,7 +19,7 @@ export async function show(context: Context): Promise<Page> {
   return showEndpoint(context, await find(context), doneNotice(context))
 }
 
-/** `/endpoints/:id/test`: sends a test event and shows the attempt. */
+/** `/endpoints/:id/test`: sends a test and shows its result. */
 export async function sendTest(context: Context): Promise<Page> {
   const { settings, access, params, form, t } = context
   const type = choiceOf(form, 'type', EVENT_TYPES) ?? undefined
@@ -59,10 +59,15 @@ async function find({ settings, access, params }: Context): Promise<WebhookEndpo
 
 async function showEndpoint(context: Context, endpoint: WebhookEndpoint, message: Content): Promise<Page> {
   const { t, link, access, format } = context
-  const { id, url, types, headerNames, createdAt, failures, failingSince, previousSecretExpiresAt } = endpoint
+  const { id, url, types, headerNames, createdAt, failures, failingSince } = endpoint
   const mayWrite = access.can('endpoints:write')
+  const [secretFacts, deliveries, changes] = await Promise.all([
+    describeSecret(context, endpoint),
+    lastDeliveries(context, endpoint),
+    auditOf(context, id),
+  ])
   const content = html`${message}
-${trouble(context, endpoint)}
+${trouble(context, endpoint, changes !== null)}
 ${facts([
   [t`URL`, html`<code>${url}</code>`],
   [t`State`, endpointState(t, endpoint)],
@@ -76,15 +81,13 @@ ${facts([
         t`Failing since`,
         html`${format.time(failingSince)}, ${t.count(failures, 'one attempt', '{0} attempts')}`,
       ],
-  previousSecretExpiresAt === null
-    ? null
-    : [t`Signing secret`, html`${t`Two secrets sign until`} ${format.time(previousSecretExpiresAt)}`],
+  [t`Signing secret`, secretFacts],
   [t`Added`, format.time(createdAt)],
 ])}
 ${mayWrite && testForm(context, endpoint)}
 ${mayWrite && manage(context, endpoint)}
-${await lastDeliveries(context, endpoint)}
-${await auditOf(context, id)}`
+${deliveries}
+${changes}`
   const acts = mayWrite && [
     buttonLink(link(`/endpoints/${id}/edit`), t`Change`),
     endpoint.state === 'enabled' && buttonForm(link(`/endpoints/${id}/pause`), t`Pause`),
@@ -99,6 +102,22 @@ ${await auditOf(context, id)}`
   }
 }
 
+/** Shows the age of the signing secret, and the end of the overlap with the previous secret. */
+async function describeSecret(
+  { settings, access, t, format }: Context,
+  { id, createdAt, previousSecretExpiresAt }: WebhookEndpoint,
+): Promise<Content> {
+  const { data } = await settings.audit.list(access.organizationId, {
+    subjectId: id,
+    action: 'endpoint.secret_rotated',
+    limit: 1,
+  })
+  const overlap =
+    previousSecretExpiresAt !== null &&
+    html`. ${t`Two secrets sign until`} ${format.time(previousSecretExpiresAt)}`
+  return html`${t`Made`} ${format.time(data[0]?.at ?? createdAt)}${overlap}`
+}
+
 function doneNotice({ query, t }: Context): Content {
   const texts: Readonly<Record<string, string>> = {
     changed: t`The changes were saved.`,
@@ -111,11 +130,16 @@ function doneNotice({ query, t }: Context): Content {
   return text === undefined ? null : notice('good', text)
 }
 
-function trouble(context: Context, endpoint: WebhookEndpoint): Content {
+/** @param hasChanges whether the page lists who changed the endpoint */
+function trouble(context: Context, endpoint: WebhookEndpoint, hasChanges: boolean): Content {
   const { t, format } = context
   const { state, failures, failingSince } = endpoint
   const since = failingSince === null ? null : html`<p>${t`Failing since`} ${format.time(failingSince)}.</p>`
-  if (state === 'disabled') return notice('wait', t`Disabled. ${disabledReason(t, endpoint)}`, since)
+  const who = hasChanges && html`<p><a href="#changes">${t`See who, and when`}</a></p>`
+  if (state === 'disabled') {
+    const isByHand = endpoint.disabledReason === 'administrator'
+    return notice('wait', t`Disabled. ${disabledReason(t, endpoint)}`, [since, isByHand && who])
+  }
   if (failures === 0) return null
   return notice('wait', t.count(failures, 'The last attempt failed', 'The last {0} attempts failed'), since)
 }

@@ -2,12 +2,11 @@ import {
   ALREADY_EXISTS,
   BusinessApiError,
   INVALID_STATE,
-  isStoreUnavailable,
   LIMIT_REACHED,
   NOT_FOUND,
   SECRET_UNAVAILABLE,
 } from '../../base/errors.ts'
-import { Refusal } from '../../http/refusal.ts'
+import { Refusal, toRefusal } from '../../http/refusal.ts'
 import type { Frame, Page } from '../context.ts'
 import { html } from '../html.ts'
 import { notice } from '../views/notice.ts'
@@ -29,16 +28,10 @@ export function showFailure(
     title,
     status,
     content: html`${notice('bad', text)}
+${status >= 500 && method !== 'POST' && html`<p><a href="">${t`Try again`}</a></p>`}
 ${isKnown && html`<p><a href="${link('/')}">${t`Back to the overview`}</a></p>`}
 ${status >= 500 && html`<p class="ba-hint">${t`Request ${requestId}`}</p>`}`,
   })
-  if (isStoreUnavailable(error)) {
-    const text =
-      method === 'POST'
-        ? t`The change may have been made: look at the list before you try again.`
-        : t`Nothing was changed. Try again in a moment.`
-    return page(503, t`Temporarily unavailable`, text)
-  }
   const status = statusOf(error)
   switch (status) {
     case 401:
@@ -65,6 +58,14 @@ ${status >= 500 && html`<p class="ba-hint">${t`Request ${requestId}`}</p>`}`,
       return page(status, t`Too large`, t`The form is too large. Nothing was changed.`)
     case 422:
       return page(status, t`Limit reached`, t`Your organization has reached a limit. Nothing was changed.`)
+    case 503:
+      return page(
+        status,
+        t`Temporarily unavailable`,
+        method === 'POST'
+          ? t`The change may have been made: look at the list before you try again.`
+          : t`Nothing was changed. Try again in a moment.`,
+      )
     case 500:
       return page(
         status,
@@ -93,7 +94,6 @@ const STATUSES: Readonly<Record<string, number>> = {
 }
 
 function statusOf(error: unknown): number {
-  if (error instanceof Refusal) return error.status
-  if (error instanceof BusinessApiError) return STATUSES[error.code] ?? 500
-  return 500
+  const status = error instanceof BusinessApiError ? STATUSES[error.code] : undefined
+  return status ?? toRefusal(error).status
 }

@@ -6,7 +6,16 @@ import { badge } from '../views/badge.ts'
 
 // The words for keys and scopes.
 
-/** True for a key that is neither revoked nor expired. */
+/** Of the name of a key, in characters. */
+export const NAME_MAX = 100
+
+/** Returns the fault of a key's name; null for a name that can be used. */
+export function keyNameProblem(t: Texts, name: string): string | null {
+  const isRight = name !== '' && [...name].length <= NAME_MAX
+  return isRight ? null : t`Give the key a name of 1 to ${NAME_MAX} characters`
+}
+
+/** Returns whether a key has neither been revoked nor expired. */
 export function isInForce({ revokedAt, expiresAt }: ApiKey, now: number): boolean {
   return revokedAt === null && (expiresAt === null || Date.parse(expiresAt) > now)
 }

@@ -19,11 +19,14 @@ export async function show(context: Context): Promise<Page> {
   const { t, access, link, now, query } = context
   const key = await find(context)
   const mayAct = access.can('keys:write') && isInForce(key, now)
-  const acts = mayAct && [
-    key.successorId === null && buttonLink(link(`/keys/${key.id}/rotate`), t`Rotate`),
-    questionLink(link(`/keys/${key.id}/revoke`), t`Revoke`, 'danger'),
+  const acts = access.can('keys:write') && [
+    buttonLink(link(`/keys/${key.id}/edit`), t`Rename`),
+    mayAct && key.successorId === null && buttonLink(link(`/keys/${key.id}/rotate`), t`Rotate`),
+    mayAct && questionLink(link(`/keys/${key.id}/revoke`), t`Revoke`, 'danger'),
   ]
-  const content = html`${query.get('done') === 'revoked' && notice('good', t`${key.name} was revoked. Its next request is refused.`)}
+  const done = query.get('done')
+  const content = html`${done === 'revoked' && notice('good', t`${key.name} was revoked. Its next request is refused.`)}
+${done === 'renamed' && notice('good', t`The name was changed.`)}
 ${describe(context, key)}
 ${await auditOf(context, key.id)}`
   return { title: key.name, content, acts, up: { href: link('/keys'), text: t`API keys` } }
@@ -109,7 +112,7 @@ async function find({ settings, access, params }: Context): Promise<ApiKey> {
   return settings.apiKeys.get(access.organizationId, params.id ?? '')
 }
 
-/** Shows the key after an act that the key's state refused, with the audit entries that say why. */
+/** Shows the present state of a key that cannot be rotated or revoked, and the changes that led there. */
 async function ended(context: Context, key: ApiKey): Promise<Page> {
   const { t, link, now } = context
   const title = isInForce(key, now)

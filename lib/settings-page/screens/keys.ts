@@ -1,8 +1,7 @@
 import type { ApiKey } from '../../access/api-keys.ts'
 import type { Context, Page } from '../context.ts'
 import { html } from '../html.ts'
-import { quietLink } from '../views/copyable.ts'
-import { buttonLink } from '../views/link.ts'
+import { buttonLink, quietLink } from '../views/link.ts'
 import { empty } from '../views/notice.ts'
 import { table } from '../views/table.ts'
 import { isInForce, keyState, scopeText } from './key-words.ts'
@@ -28,6 +27,7 @@ ${
           { head: t`Name`, cell: ({ id, name }) => html`<a href="${link(`/keys/${id}`)}">${name}</a>` },
           { head: t`Key`, cell: ({ prefix, lastFour }) => html`<code>${prefix}…${lastFour}</code>` },
           { head: t`May`, cell: ({ scopes }) => scopeText(t, scopes) },
+          { head: t`Created`, cell: ({ createdAt }) => format.time(createdAt) },
           { head: t`Last used`, cell: ({ lastUsedAt }) => (lastUsedAt ? format.time(lastUsedAt) : never) },
           { head: t`Expires`, cell: ({ expiresAt }) => (expiresAt ? format.time(expiresAt) : never) },
           { head: t`State`, cell: (key) => keyState(t, key, now) },

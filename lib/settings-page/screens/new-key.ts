@@ -9,7 +9,7 @@ import { codeBlock, secretField } from '../views/copyable.ts'
 import { checkbox, fieldset, form, input, type Problems, problemSummary, radios } from '../views/form.ts'
 import { buttonLink } from '../views/link.ts'
 import { notice } from '../views/notice.ts'
-import { scopedResources } from './key-words.ts'
+import { keyNameProblem, NAME_MAX, scopedResources } from './key-words.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
 const EXPIRIES = ['30', '90', '365', 'never', 'date'] as const
@@ -91,10 +91,9 @@ function readExpiry({ expiry, date }: Wish, now: number): string | null | undefi
 
 function judge({ t }: Context, wish: Wish, expiresAt: string | null | undefined): Problems {
   const isDate = wish.expiry === 'date'
+  const nameProblem = keyNameProblem(t, wish.name)
   return {
-    ...((wish.name === '' || [...wish.name].length > 100) && {
-      name: t`Give the key a name of 1 to 100 characters`,
-    }),
+    ...(nameProblem !== null && { name: nameProblem }),
     ...(wish.scopes.length === 0 && { scope: t`Choose at least one thing that the key may do` }),
     ...(expiresAt === undefined && {
       [isDate ? 'date' : 'expiry']: isDate ? t`Give a day to come` : t`Choose when the key expires`,
@@ -117,7 +116,7 @@ ${form(
       hint: t`Which program will use it: “Website”, “Nightly export”`,
       problems,
     },
-    { value: wish.name || query.get('name'), maxlength: 100, autocomplete: 'off', required: true },
+    { value: wish.name || query.get('name'), maxlength: NAME_MAX, autocomplete: 'off', required: true },
   )}
 ${fieldset({ name: 'scope', label: t`What may it do?`, problems }, scopeTable(context, wish.scopes))}
 ${radios(

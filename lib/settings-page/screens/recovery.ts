@@ -6,7 +6,8 @@ import { confirmationPage } from '../views/confirmation.ts'
 import { form } from '../views/form.ts'
 import { buttonLink } from '../views/link.ts'
 import { empty, notice } from '../views/notice.ts'
-import { type Filter, readFilter, toQuery } from './delivery-filter.ts'
+import { type DeliveryFilter, readFilter } from './delivery-filter.ts'
+import { momentsOf } from './period.ts'
 
 const COUNT_MAX = 10_000
 
@@ -15,8 +16,9 @@ export const recovery = {
   async ask(context: Context): Promise<Page> {
     const { settings, access, t, link, query, now } = context
     const filter = readFilter(query)
-    const period = periodOf(filter, now)
+    const period = momentsOf(filter, now)
     const count = await settings.deliveries.count(access.organizationId, {
+      ...scopeOf(filter),
       ...period,
       states: ['dead_lettered', 'skipped'],
     })
@@ -53,10 +55,8 @@ export const recovery = {
     const cursor = values.get('before')
     const before = isIdOf('dlv', cursor) ? cursor : null
     const period = { ...(since && { since }), ...(until && { until }) }
-    const { type, endpointId } = toQuery(filter, context.now)
     const { recovered, next } = await settings.deliveries.recoverPart(access.organizationId, {
-      ...(type && { type }),
-      ...(endpointId && { endpointId }),
+      ...scopeOf(filter),
       ...period,
       before,
       actor: access.actor,
@@ -81,17 +81,13 @@ ${
   },
 }
 
-function periodOf(filter: Filter, now: number) {
-  const {
-    states: _,
-    eventId: __,
-    ...period
-  } = toQuery({ ...filter, state: '', event: '' }, now) as ReturnType<typeof toQuery>
-  return period
+/** The part of the filter that a recovery keeps to, beside its period. */
+function scopeOf({ type, endpoint }: DeliveryFilter) {
+  return { ...(type !== '' && { type }), ...(endpoint !== '' && { endpointId: endpoint }) }
 }
 
 function hiddenOf(
-  { type, endpoint, period, from, to }: Filter,
+  { type, endpoint, period, from, to }: DeliveryFilter,
   { since, until }: { readonly since?: Date; readonly until?: Date },
 ): Record<string, string> {
   const hidden = {

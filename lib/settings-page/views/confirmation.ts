@@ -17,14 +17,12 @@ export interface Confirmation {
   /** The text of the button: the verb and the subject. */
   readonly verb: string
   readonly hidden?: Readonly<Record<string, string>>
-  /** Further fields of the form. */
-  readonly fields?: Content
 }
 
 /** A page that asks before a dangerous act: Cancel comes first in the order of tabs, and Enter does nothing by default. */
 export function confirmationPage(
   t: Texts,
-  { title, consequences, action, back, verb, hidden = {}, fields = null }: Confirmation,
+  { title, consequences, action, back, verb, hidden = {} }: Confirmation,
 ): Page {
   const content = html`<div class="ba-question">
 ${consequences.map(
@@ -33,7 +31,7 @@ ${consequences.map(
 )}${form(
   action,
   hidden,
-  fields,
+  null,
   html`${buttonLink(back, t`Cancel`)}<button class="ba-button ba-button-danger">${verb}</button>`,
 )}</div>`
   return { title, content }

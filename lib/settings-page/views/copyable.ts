@@ -1,18 +1,13 @@
-import { attributes, type Content, type Html, html } from '../html.ts'
+import { type Content, type Html, html } from '../html.ts'
 import type { Texts } from '../texts.ts'
 
 /** Text in a block with a copy button. The button is hidden where no script runs. */
 export function codeBlock(t: Texts, code: Content, label: string): Html {
-  return html`<div class="ba-code"><pre tabindex="0" aria-label="${label}"><code>${code}</code></pre><button class="ba-button ba-copy" type="button" data-copy hidden>${t`Copy`}</button></div>`
+  return html`<div class="ba-code"><pre tabindex="0" aria-label="${label}"><code>${code}</code></pre><button class="ba-button" type="button" data-copy hidden>${t`Copy`}</button></div>`
 }
 
 /** A secret that is shown once. */
 export function secretField(t: Texts, label: string, secret: string): Html {
   return html`<div class="ba-secret" data-secret><label for="secret">${label}</label>
-<div class="ba-code"><input class="ba-input" id="secret" readonly spellcheck="false" autocomplete="off" value="${secret}"><button class="ba-button ba-button-main ba-copy" type="button" data-copy data-focus hidden>${t`Copy`}</button></div></div>`
-}
-
-/** A link to the same page in another view. */
-export function quietLink(href: string, text: Content, isCurrent = false): Html {
-  return html`<a class="ba-quiet-link" href="${href}"${attributes({ 'aria-current': isCurrent ? 'true' : null })}>${text}</a>`
+<div class="ba-code"><input class="ba-input" id="secret" readonly spellcheck="false" autocomplete="off" value="${secret}"><button class="ba-button ba-button-main" type="button" data-copy data-focus hidden>${t`Copy`}</button></div></div>`
 }

@@ -1,6 +1,8 @@
 import { type Attributes, attributes, type Content, type Html, html } from '../html.ts'
+import type { Texts } from '../texts.ts'
+import { quietLink } from './link.ts'
 
-/** The mistakes in a form by the name of the field. */
+/** The faults of a form's fields, by the name of the field. */
 export type Problems = Readonly<Record<string, string>>
 
 /** A field with a label. */
@@ -18,10 +20,19 @@ export function form(
   content: Content,
   buttons: Content,
 ): Html {
-  return html`<form class="ba-form" method="post" action="${action}" data-form novalidate>
+  return html`<form class="ba-form" method="post" action="${action}" novalidate>
 ${Object.entries(hidden).map(([name, value]) => html`<input type="hidden"${attributes({ name, value })}>`)}
 ${content}
 <p class="ba-buttons">${buttons}</p>
+</form>`
+}
+
+/** A form that filters a list: it sends a GET, so that every view of the list has a URL. */
+export function filterForm(t: Texts, action: string, isFiltered: boolean, fields: Content): Html {
+  return html`<form class="ba-filters" method="get" action="${action}" role="search" aria-label="${t`Filter`}">
+${fields}
+<button class="ba-button">${t`Apply`}</button>
+${isFiltered && quietLink(action, t`Clear filters`)}
 </form>`
 }
 
@@ -31,7 +42,7 @@ export function buttonForm(
   text: string,
   hidden: Readonly<Record<string, string>> = {},
 ): Html {
-  return html`<form method="post" action="${action}" data-form>${Object.entries(hidden).map(
+  return html`<form method="post" action="${action}">${Object.entries(hidden).map(
     ([name, value]) => html`<input type="hidden"${attributes({ name, value })}>`,
   )}<button class="ba-button">${text}</button></form>`
 }
@@ -85,7 +96,7 @@ export function checkbox(all: Attributes, label: Content): Html {
   return html`<label class="ba-choice"><input type="checkbox"${attributes(all)}> <span>${label}</span></label>`
 }
 
-/** The summary of errors above a form, with a link to each field. */
+/** Lists the faults of a form, above it, with a link to each field. */
 export function problemSummary(title: string, problems: Problems): Content {
   const entries = Object.entries(problems)
   if (entries.length === 0) return null

@@ -1,0 +1,274 @@
+import assert from 'node:assert/strict'
+import { afterEach, describe, test } from 'node:test'
+import type { Page } from 'playwright-core'
+import { BASE, ORGANIZATION } from '../settings-page/_page.ts'
+import { choose, focusedText, missingBrowser, press, tabTo, useStage, watch } from './_browser.ts'
+
+// Every flow without a mouse: controls are reached by Tab, which shows a ring, and pressed by Enter or Space.
+
+const SECRET = /(bapi_live_[0-9A-Za-z]{49}|whsec_[\w+/=-]+)/
+const CLIPBOARD = { permissions: ['clipboard-read', 'clipboard-write'] }
+
+/** The button of the page's own form, not one of those beside the heading. */
+const SEND = '.ba-form button:not([type=button])'
+
+const link = (path: string): string => `a[href="${BASE}${path}"]`
+const button = (path: string): string => `form[action="${BASE}${path}"] button:not([type=button])`
+
+describe('by the keyboard alone', { skip: missingBrowser, concurrency: false }, () => {
+  const stage = useStage()
+  let page: Page
+  let heard: string[]
+  afterEach(async () => {
+    assert.deepEqual(heard, [])
+    await page.context().close()
+  })
+
+  async function open(path: string): Promise<void> {
+    page = (await stage.open(path, CLIPBOARD)).page
+    heard = watch(page)
+    page.on('dialog', (dialog) => heard.push(`${dialog.type()} ${dialog.message()}`))
+  }
+
+  /** Copies the secret that is shown, and leads on. */
+  async function storeSecret(leadsTo: string): Promise<void> {
+    await page.waitForSelector('[data-secret]')
+    assert.equal(await focusedText(page), 'Copy')
+    await page.keyboard.press('Enter')
+    await page.waitForFunction(() => document.querySelector('[data-status]')?.textContent === 'Copied')
+    assert.match(await page.evaluate(() => navigator.clipboard.readText()), SECRET)
+    await press(page, '.ba-main > p > a.ba-button-main')
+    await page.waitForURL(`**${leadsTo}*`)
+    assert.doesNotMatch(await page.content(), SECRET)
+  }
+
+  /** Opens a question, leaves it by Escape, opens it again, passes Cancel and presses its verb. */
+  async function answer(opener: string, title: string, verb: string): Promise<void> {
+    await press(page, opener)
+    await page.waitForSelector('dialog[open]')
+    assert.equal(await focusedText(page), title)
+    const opened = await page.evaluate(() => document.querySelector('dialog')?.matches(':modal'))
+    assert.equal(opened, true)
+    await page.keyboard.press('Escape')
+    await page.waitForSelector('dialog', { state: 'detached' })
+    assert.ok(await page.evaluate((wanted) => document.activeElement?.matches(wanted), opener))
+    await page.keyboard.press('Enter')
+    await page.waitForSelector('dialog[open]')
+    // Enter on the heading does nothing.
+    await page.keyboard.press('Enter')
+    await page.keyboard.press('Tab')
+    assert.equal(await focusedText(page), 'Cancel')
+    await page.keyboard.press('Tab')
+    assert.equal(await focusedText(page), verb)
+    await page.keyboard.press('Enter')
+  }
+
+  async function says(text: string): Promise<void> {
+    await page.locator('.ba-main').getByText(text).first().waitFor()
+  }
+
+  test('the first Tab offers to skip to the content', async () => {
+    await open('/keys')
+    await press(page, '.ba-skip')
+    await page.waitForFunction(() => document.activeElement?.id === 'ba-main')
+    await page.keyboard.press('Tab')
+    assert.equal(await focusedText(page), 'New key')
+  })
+
+  test('the summary of a refused form leads to each field, and nothing that was typed is lost', async () => {
+    await open('/keys/new')
+    await tabTo(page, '#name')
+    await page.keyboard.type('Kept')
+    await press(page, SEND)
+    await page.waitForSelector('[role=alert]')
+    assert.match(await focusedText(page), /The key was not made/)
+    await press(page, '[role=alert] a[href="#scope"]')
+    await page.waitForTimeout(500)
+    assert.equal(await page.evaluate(() => document.activeElement?.id), 'scope')
+    assert.equal(await page.inputValue('#name'), 'Kept')
+    // The browser says itself that the form was answered 422.
+    heard = heard.filter((line) => !line.includes('422'))
+  })
+
+  test('a key is made, renamed, rotated and revoked', async () => {
+    await open('/keys')
+    await press(page, link('/keys/new'))
+    await page.waitForURL('**/keys/new')
+    await tabTo(page, '#name')
+    await page.keyboard.type('By keyboard')
+    await press(page, '#scope', 'Space')
+    await press(page, '#expiry', 'Space')
+    await press(page, SEND)
+    await storeSecret('/keys/key_')
+    const id = new URL(page.url()).pathname.split('/').at(-1)
+
+    await press(page, link(`/keys/${id}/edit`))
+    await page.waitForURL('**/edit')
+    await tabTo(page, '#name')
+    await page.keyboard.press('ControlOrMeta+a')
+    await page.keyboard.type('Renamed')
+    await press(page, SEND)
+    await says('The name was changed.')
+
+    await press(page, link(`/keys/${id}/rotate`))
+    await page.waitForURL('**/rotate')
+    await tabTo(page, 'input[name=overlap]:checked')
+    await page.keyboard.press('ArrowUp')
+    assert.equal(await page.locator('input[name=overlap]:checked').getAttribute('value'), '1h')
+    await press(page, SEND)
+    await storeSecret('/keys/key_')
+    await answer('[data-dialog]', 'Revoke Renamed?', 'Revoke Renamed')
+    await says('Renamed was revoked')
+    assert.match(await focusedText(page), /Renamed/)
+  })
+
+  test('a rotation without overlap asks first', async () => {
+    await open(`/keys/${stage.host.seeded.activeKey}/rotate`)
+    await tabTo(page, 'input[name=overlap]:checked')
+    await page.keyboard.press('ArrowUp')
+    await page.keyboard.press('ArrowUp')
+    await press(page, SEND)
+    await says('the next request with the old key is refused')
+    assert.equal(await focusedText(page), 'Rotate Website now?')
+    await page.keyboard.press('Tab')
+    assert.equal(await focusedText(page), 'Cancel')
+    await page.keyboard.press('Tab')
+    await page.keyboard.press('Enter')
+    await storeSecret('/keys/key_')
+  })
+
+  test('an endpoint is added with types that are found by their names, then changed', async () => {
+    await open('/endpoints')
+    await press(page, link('/endpoints/new'))
+    await page.waitForURL('**/endpoints/new')
+    await tabTo(page, '#url')
+    await page.keyboard.type('https://hooks.example.com/keyboard')
+    await tabTo(page, '#description')
+    await page.keyboard.type('By keyboard')
+    await tabTo(page, '#wants')
+    await page.keyboard.press('ArrowDown')
+    await page.keyboard.press('ArrowUp')
+    await page.keyboard.press('ArrowDown')
+    await tabTo(page, '[data-find]')
+    await page.keyboard.type('invoice')
+    await page.keyboard.press('Enter')
+    assert.equal(await page.locator('.ba-types label:visible').count(), 3)
+    await press(page, '[data-tick=yes]')
+    await press(page, 'input[name=type]', 'Space')
+    await tabTo(page, 'input[name="header-name"]')
+    await page.keyboard.type('X-Team')
+    await page.keyboard.press('Tab')
+    await page.keyboard.type('7')
+    await press(page, SEND)
+    await storeSecret('/endpoints/we_')
+    const [endpoint] = await stage.host.settings.endpoints.list(ORGANIZATION)
+    assert.deepEqual(
+      [endpoint?.types, endpoint?.headerNames],
+      [['invoice.paid', 'invoice.overdue'], ['X-Team']],
+    )
+
+    await press(page, link(`/endpoints/${endpoint?.id}/edit`))
+    await page.waitForURL('**/edit')
+    await tabTo(page, '#description')
+    await page.keyboard.press('ControlOrMeta+a')
+    await page.keyboard.type('Changed')
+    await press(page, '[data-tick=no]')
+    await press(page, 'input[value="client.created"]', 'Space')
+    await choose(page, '#known-0', 'Remove')
+    await press(page, SEND)
+    await says('The changes were saved.')
+    const { description, types, headerNames } = await stage.host.settings.endpoints.get(
+      ORGANIZATION,
+      endpoint?.id ?? '',
+    )
+    assert.deepEqual([description, types, headerNames], ['Changed', ['client.created'], []])
+  })
+
+  test('an endpoint is tested, paused, resumed, disabled, enabled and removed', async () => {
+    const path = `/endpoints/${stage.host.seeded.endpoint}`
+    await open(path)
+    await choose(page, '#type', 'invoice.paid')
+    await press(page, SEND)
+    await says('The test (invoice.paid) was delivered')
+    await press(page, button(`${path}/pause`))
+    await says('The endpoint is paused')
+    await press(page, button(`${path}/resume`))
+    await says('The endpoint is enabled again')
+    await answer(link(`${path}/disable`), 'Disable Billing?', 'Disable Billing')
+    await says('The endpoint is disabled')
+    await press(page, button(`${path}/enable`))
+    await says('Skipped deliveries stay skipped')
+    await answer(link(`${path}/remove`), 'Remove Billing?', 'Remove Billing')
+    await says('The endpoint was removed.')
+    assert.equal(await focusedText(page), 'Webhook endpoints')
+  })
+
+  test('a signing secret is rotated', async () => {
+    const path = `/endpoints/${stage.host.seeded.endpoint}`
+    await open(path)
+    await press(page, link(`${path}/rotate`))
+    await page.waitForURL('**/rotate')
+    await press(page, SEND)
+    await storeSecret('/endpoints/we_')
+    await says('Two secrets sign until')
+  })
+
+  test('a failed delivery is found by the filters and sent again; a pending one is cancelled', async () => {
+    const { failedDelivery, pendingDelivery } = stage.host.seeded
+    await open('/deliveries')
+    await choose(page, '#state', 'Failed')
+    await choose(page, '#type', 'client')
+    await choose(page, '#period', 'From')
+    await tabTo(page, '#from')
+    await tabTo(page, '#period')
+    await page.keyboard.press('ArrowUp')
+    await press(page, '.ba-filters > button')
+    await page.waitForURL('**state=dead_lettered**')
+    await press(page, link(`/deliveries/${failedDelivery}`))
+    await page.waitForURL(`**${failedDelivery}`)
+    await press(page, 'summary', 'Space')
+    await press(page, button(`/deliveries/${failedDelivery}/redeliver`))
+    await says('The delivery is being sent again.')
+    await page.goto(`${stage.host.base}/deliveries/${pendingDelivery}`)
+    await answer(
+      link(`/deliveries/${pendingDelivery}/cancel`),
+      'Cancel this delivery?',
+      'Cancel the delivery',
+    )
+    await says('The delivery was cancelled.')
+  })
+
+  test('failed deliveries are sent again together, and updates are paused', async () => {
+    await open('/deliveries')
+    await press(page, '[data-pause]', 'Space')
+    assert.equal(await focusedText(page), 'Resume updates')
+    await answer('[data-dialog]', 'Send failed deliveries again?', 'Send 5 again')
+    await says('5 deliveries are being sent again.')
+    await press(page, link('/deliveries'))
+    await page.waitForURL('**/deliveries')
+  })
+
+  test('the audit is filtered by change, person and time', async () => {
+    await open('/audit')
+    await choose(page, '#action', 'disabled')
+    await tabTo(page, '#actor')
+    await page.keyboard.type('grace@example.com')
+    await choose(page, '#period', 'Last')
+    await press(page, '.ba-filters > button')
+    await page.waitForURL('**action=endpoint.disabled**')
+    assert.equal(await page.locator('.ba-log li').count(), 1)
+    await press(page, '.ba-filters .ba-quiet-link')
+    await page.waitForURL('**/audit')
+    await press(page, '.ba-log .ba-quiet-link')
+    await page.waitForURL('**subject=**')
+  })
+
+  test('the reference is read, and its code is copied', async () => {
+    await open('/reference')
+    await press(page, link('/reference/createClient'))
+    await page.waitForURL('**/createClient')
+    await press(page, '[data-copy]')
+    await page.waitForFunction(() => document.querySelector('[data-status]')?.textContent === 'Copied')
+    assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^curl https:/)
+  })
+})

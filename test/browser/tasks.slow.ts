@@ -1,0 +1,211 @@
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import type { Browser, Page } from 'playwright-core'
+import { createBusinessApi } from '../../lib/index.ts'
+import { createMemoryStore } from '../../lib/memory.ts'
+import { createPlatform } from '../../lib/platform.ts'
+import { createDeveloperSettings, type DeveloperSettings } from '../../lib/settings.ts'
+import { createSettingsPage } from '../../lib/settings-page.ts'
+import { createDeliveryLoop, createWebhookSender, verifyWebhook } from '../../lib/webhooks.ts'
+import { launch, missingBrowser, watch } from './_browser.ts'
+
+// Five tasks of an administrator who has nothing but the page, from the overview on, by the words that are on the screen. API,
+// delivery loop, sender and subscriber are real. SCREENSHOTS=<folder> keeps a picture of every step.
+
+const ORGANIZATION = 'org_tasks'
+
+describe('five tasks of a new administrator', { skip: missingBrowser, concurrency: false }, () => {
+  let browser: Browser
+  let page: Page
+  let heard: string[]
+  let settings: DeveloperSettings
+  let publish: () => Promise<unknown>
+  const servers: Server[] = []
+  const endings: (() => Promise<unknown>)[] = []
+
+  /** The subscriber: it answers 401 to what its secret does not verify. */
+  const subscriber = { secret: '', isDown: false, verified: [] as string[], refused: 0 }
+  let subscriberUrl: string
+  let steps = 0
+
+  async function listen(handler: Parameters<typeof createServer>[1]): Promise<string> {
+    const server = createServer(handler as never)
+    servers.push(server)
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  }
+
+  before(async () => {
+    browser = await launch()
+    const store = createMemoryStore()
+    const secretKeys = [randomBytes(32)]
+    const local = { allowHttp: true, allowPrivateNetworks: true }
+    const sender = createWebhookSender(local)
+    const apiUrl = await listen((request, response) => void api(request, response))
+    const api = createBusinessApi(store, { baseUrl: apiUrl, logger: false })
+    settings = createDeveloperSettings(store, { secretKeys, sender, localDevelopment: true })
+    const platform = createPlatform(store)
+    publish = () => platform.publish(ORGANIZATION, 'project.completed', { projectId: 'proj_1', name: 'Site' })
+    const loop = createDeliveryLoop(store, sender, {
+      secretKeys,
+      logger: false,
+      retryDelaysMs: [20, 20, 20, 20],
+    })
+    loop.start()
+    endings.push(() => loop.stop())
+    const settingsPage = createSettingsPage(settings, {
+      api,
+      logger: false,
+      authorize: () => ({ organizationId: ORGANIZATION, actor: 'ada@example.com', can: 'everything' }),
+    })
+    const origin = await listen((request, response) => void settingsPage(request, response))
+    subscriberUrl = await listen(async (request, response) => {
+      const chunks: Buffer[] = []
+      for await (const chunk of request) chunks.push(chunk as Buffer)
+      if (subscriber.isDown) return void response.writeHead(503).end('The queue is full')
+      try {
+        const signature = request.headers['x-service-signature'] as string
+        verifyWebhook(Buffer.concat(chunks).toString(), signature, subscriber.secret)
+        subscriber.verified.push(String(request.headers['x-service-event-id']))
+        response.writeHead(204).end()
+      } catch {
+        subscriber.refused++
+        response.writeHead(401).end('The signature is wrong')
+      }
+    })
+    const context = await browser.newContext({ viewport: { width: 1280, height: 900 } })
+    page = await context.newPage()
+    heard = watch(page)
+    await page.goto(origin)
+  })
+  after(async () => {
+    for (const end of endings) await end()
+    for (const server of servers) {
+      server.closeAllConnections()
+      server.close()
+    }
+    await browser.close()
+  })
+
+  /** Presses what has these words. */
+  async function press(words: string): Promise<void> {
+    const control = page
+      .getByRole('link', { name: words, exact: true })
+      .or(page.getByRole('button', { name: words, exact: true }))
+    await control.first().click()
+    await look(words)
+  }
+
+  async function sees(words: string | RegExp): Promise<void> {
+    await page
+      .locator('.ba-main')
+      .getByText(words)
+      .filter({ visible: true })
+      .first()
+      .waitFor({ timeout: 12_000 })
+  }
+
+  async function look(name: string): Promise<void> {
+    const folder = process.env.SCREENSHOTS
+    if (folder === undefined) return
+    await page.waitForLoadState()
+    await sleep(150)
+    const file = `${String(++steps).padStart(2, '0')}-${name.replace(/\W+/g, '-').toLowerCase()}.png`
+    await page.screenshot({ path: join(folder, file), fullPage: true })
+  }
+
+  test('makes a key and calls the API with it', async () => {
+    await look('overview')
+    await press('New key')
+    await page.getByLabel('Name').fill('Website')
+    await page.getByLabel('Clients: read').check()
+    await page.getByLabel('In 90 days').check()
+    await press('Create key')
+    await sees('Copy it now.')
+    const curl = await page.getByLabel('A call with the new key').innerText()
+    const { stdout } = await promisify(execFile)('sh', ['-c', `${curl} --silent`])
+    assert.deepEqual(JSON.parse(stdout), { data: [] })
+    await press('Copy')
+    await press('I have stored it')
+    await sees('Active')
+    await press('Overview')
+    await sees('Done: a key was used.')
+  })
+
+  test('registers an endpoint and sees a verified event', async () => {
+    await press('Add endpoint')
+    await page.getByLabel('URL').fill(`${subscriberUrl}/hook`)
+    await page.getByLabel('Description').fill('Billing')
+    await page.getByLabel('All events').check()
+    await press('Add endpoint')
+    await sees('Copy it now.')
+    subscriber.secret = await page.getByLabel('Signing secret').inputValue()
+    await press('I have stored it')
+    await press('Send test')
+    await sees(/The test .* was delivered/)
+    assert.equal(subscriber.verified.length, 1)
+    await publish()
+    await press('Deliveries')
+    await sees(/^Delivered$/)
+    assert.equal(subscriber.verified.length, 2)
+  })
+
+  test('finds out why a delivery failed, and sends it again', async () => {
+    subscriber.isDown = true
+    await publish()
+    while ((await settings.deliveries.count(ORGANIZATION, { states: ['dead_lettered'] })) === 0)
+      await sleep(20)
+    await press('Overview')
+    await sees('One delivery failed in the last 24 hours')
+    await press('Look at the failed deliveries')
+    await press('project.completed')
+    await sees('503 (an error of the endpoint)')
+    await sees('The queue is full')
+    subscriber.isDown = false
+    await press('Send again')
+    await sees('The delivery is being sent again.')
+    // The page refreshes itself until the delivery has ended.
+    await sees(/^Delivered$/)
+    await look('delivered')
+    assert.equal(subscriber.verified.length, 3)
+  })
+
+  test('rotates a secret without losing an event', async () => {
+    await press('Webhook endpoints')
+    await press('Billing')
+    await press('Rotate signing secret')
+    await press('Rotate the secret')
+    await sees('Copy it now.')
+    const secret = await page.getByLabel('Signing secret').inputValue()
+    // The program still has the old secret.
+    await publish()
+    while (subscriber.verified.length < 4) await sleep(20)
+    subscriber.secret = secret
+    await publish()
+    while (subscriber.verified.length < 5) await sleep(20)
+    await press('Copy')
+    await press('I have stored it')
+    await sees('Two secrets sign until')
+    assert.equal(subscriber.refused, 0)
+  })
+
+  test('sees who disabled an endpoint', async () => {
+    const [endpoint] = await settings.endpoints.list(ORGANIZATION)
+    await settings.endpoints.disable(ORGANIZATION, endpoint?.id ?? '', { actor: 'grace@example.com' })
+    await press('Overview')
+    await sees('Billing is disabled')
+    await press('Look at the endpoint')
+    await press('See who, and when')
+    await sees('grace@example.com')
+    assert.ok(await page.getByText('disabled the endpoint').first().isVisible())
+    assert.deepEqual(heard, [])
+  })
+})

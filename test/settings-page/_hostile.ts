@@ -1,0 +1,20 @@
+/** Text that would do something if it were markup, a script, a style, a URL, a template, or a direction of writing. */
+export const HOSTILE: readonly string[] = [
+  `"><script>alert(1)</script>`,
+  `'"--><img src=x onerror=alert(1)>`,
+  `</title></textarea></code></pre><svg/onload=alert(1)>`,
+  `" autofocus onfocus=alert(1) x="`,
+  `' onmouseover='alert(1)' style='color:red`,
+  `javascript:alert(1)//`,
+  `<a href="javascript:alert(1)">x</a>`,
+  `<iframe srcdoc="<script>parent.alert(1)</script>">`,
+  `<form action=https://evil.example><button>Go`,
+  `<style>*{display:none}</style><link rel=stylesheet href=//evil>`,
+  `<base href=https://evil.example/><meta http-equiv=refresh content=0>`,
+  `<template><dialog open data-secret data-copy>`,
+  `{{constructor.constructor('alert(1)')()}}\${alert(1)}<%=1%>`,
+  `&lt;script&gt;alert(1)&lt;/script&gt; &#x3c;b> &amp`,
+  `\u202Egnp.exe\u0007 \u200b\u2066 \u0085 \uFEFF`,
+  `<!--><script>alert(1)//--> ]]> <![CDATA[ <?php`,
+  `{0} {1} __proto__ constructor toString`,
+]
