@@ -4,6 +4,8 @@ import { type ClaimPlan, planClaim } from './claim-plan.ts'
 import { adapt, type Claimed, createEndpointQueue, type EndpointQueue, isSlow, sizeOf } from './queue.ts'
 import type { Verdict } from './verdict.ts'
 
+// Longer than 250 lines: every change of the queues' state stands here, so that a reader can see that counts and order agree.
+
 // Fair dispatch: a queue for each endpoint, attempts from the queues by round robin. The next claim asks for no more than
 // the capacity of the queues, so that a process never claims a delivery that must wait long for an attempt.
 

@@ -29,6 +29,8 @@ import {
 } from './calls.ts'
 import { CurrencySchema, MoneySchema, NumberSchema } from './inputs.ts'
 
+// Longer than 250 lines: an invoice has more transitions than any other record, and each is documented for hosts.
+
 // --- Types ---
 
 /** An invoice to be created. Moments are a `Date`, or ISO 8601 with a time zone. */

@@ -19,6 +19,8 @@ import { audited, type Call, defineCall, insertedItem } from './calls.ts'
 import { OVERLAP_MS, OverlapSchema } from './overlap.ts'
 import { RateLimitSchema } from './rate-limits.ts'
 
+// Longer than 250 lines: half are the documentation of the calls and their types, which hosts read as a whole.
+
 // --- Types ---
 
 /** An administrator's decisions about a new API key. */

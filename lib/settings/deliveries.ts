@@ -23,6 +23,8 @@ import type { Acting, MakeEntry } from './audit.ts'
 import { audited, defineCall } from './calls.ts'
 import { type Page, type PageQuery, pageEntries, readPage } from './page.ts'
 
+// Longer than 250 lines: half are the documentation of the calls and their types, which hosts read as a whole.
+
 // --- Types ---
 
 /** Selects the deliveries to recover; an absent field selects all. */

@@ -9,6 +9,8 @@ import { SCHEMA_FINGERPRINT } from './fingerprint.ts'
 import type { SchemaState } from './migrations.ts'
 import { readSchemaState } from './schema-fault.ts'
 
+// Longer than 250 lines: all questions about a database that the command line asks stand in one interface.
+
 // --- Types ---
 
 /** The version, the database and the clock of a server. */
