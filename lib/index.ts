@@ -4,6 +4,7 @@
 export { type BusinessApi, createBusinessApi } from './api/create-business-api.ts'
 export type { BusinessApiOptions, RateLimitOptions } from './api/options.ts'
 export type { ErrorContext } from './http/report.ts'
+export type { ApiInfo } from './openapi/info.ts'
 export type { PeerRequest } from './api/peer-address.ts'
 
 // Access

@@ -73,9 +73,9 @@ export function createAuthentication(apiKeys: ApiKeyStore): Authentication {
 }
 
 // Made once: a flood of requests without a valid key pays for no stack traces.
-const INVALID_KEY = refusals.unauthenticated(true)
+const INVALID_KEY = refusals.invalidKey()
 const INVALID: Credentials = { kind: 'refused', refusal: INVALID_KEY }
-const NONE: Credentials = { kind: 'refused', refusal: refusals.unauthenticated(false) }
+const NONE: Credentials = { kind: 'refused', refusal: refusals.noKey() }
 
 /**
  * Returns the API key that a request presents (specification, section 5), or the refused credentials. The refusal's text is the same

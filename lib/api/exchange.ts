@@ -9,6 +9,8 @@ export interface Exchange {
   /** The part of the target after the `?`. */
   readonly query: string
   readonly requestId: string
+  /** The mount path as callers see it; empty for the root. */
+  readonly publicPath: string
   readonly credentials: Credentials
   /** On the monotonic clock, in milliseconds. */
   readonly deadlineAt: number
@@ -28,7 +30,7 @@ export interface Exchange {
  * @param deadlineMs milliseconds until the answer is due
  */
 export function beginExchange(
-  about: Pick<Exchange, 'request' | 'query' | 'requestId' | 'credentials' | 'peer'>,
+  about: Pick<Exchange, 'request' | 'query' | 'requestId' | 'publicPath' | 'credentials' | 'peer'>,
   deadlineMs: number,
 ): Exchange {
   const deadlineAt = performance.now() + deadlineMs

@@ -3,7 +3,7 @@ import { createIds } from '../base/ids.ts'
 import { channels, type RequestTrace, trace } from '../base/tracing.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { ApiReply, ApiRequest } from '../http/message.ts'
-import type { Handler } from '../http/mount.ts'
+import type { Handler, Received } from '../http/mount.ts'
 import { refusals, toRefusal } from '../http/refusal.ts'
 import { bareReply, jsonReply } from '../http/reply.ts'
 import { createReport, isRequestId, type Report } from '../http/report.ts'
@@ -12,11 +12,15 @@ import { buildOpenApiDocument } from '../openapi/document.ts'
 import { type Authentication, createAuthentication } from './authenticate.ts'
 import { createEntrance } from './entrance.ts'
 import { beginExchange, type Exchange } from './exchange.ts'
-import { createOpenApiReply } from './openapi-reply.ts'
+import { createOpenApiReply, OPEN_TO_BROWSERS } from './openapi-reply.ts'
 import { createOperations, type Fail } from './operations.ts'
 import type { ResolvedOptions } from './options.ts'
 import { peerOf } from './peer-address.ts'
 import { createRoutes } from './routes.ts'
+
+/** The facts about a mount and a socket that an exchange needs. */
+type ReceivedFrom = Pick<Received, 'remoteAddress' | 'publicPath'>
+const NOWHERE: ReceivedFrom = { publicPath: '' }
 
 /** The API behind every adapter, and the OpenAPI document. */
 export interface ApiHandler extends Handler {
@@ -45,14 +49,18 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     return reply ?? null
   }
 
-  function begin(request: ApiRequest, query: string, remoteAddress?: string): Exchange {
+  function begin(
+    request: ApiRequest,
+    query: string,
+    { remoteAddress, publicPath }: ReceivedFrom = NOWHERE,
+  ): Exchange {
     const requestId = resolved.ids('req')
     if (!isRequestId(requestId))
       throw new TypeError("Cannot use option 'ids' because it made no id for a request")
     const header = (name: string): string | undefined => request.header(name)
     const peer = (): string => peerOf(peerAddress({ remoteAddress, header }))
     const credentials = authentication.read(request.header('authorization'))
-    return beginExchange({ request, query, requestId, credentials, peer }, deadlineMs)
+    return beginExchange({ request, query, requestId, publicPath, credentials, peer }, deadlineMs)
   }
 
   /** Answers a request of a host with broken ids or a broken clock, with an id of the library's own. */
@@ -61,12 +69,12 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     return fail(error, { request, requestId })
   }
 
-  async function handle(request: ApiRequest, remoteAddress: string | undefined): Promise<ApiReply | null> {
+  async function handle(request: ApiRequest, from: ReceivedFrom): Promise<ApiReply | null> {
     const target = splitTarget(request.url, basePath)
     if (target === null || !PLAIN_PATH.test(target.path)) return null
     let exchange: Exchange | undefined
     try {
-      exchange = begin(request, target.query, remoteAddress)
+      exchange = begin(request, target.query, from)
       if (exchange.credentials.kind !== 'known') await enterUnknown(exchange.peer)
       return await answer(target.path, exchange)
     } catch (error) {
@@ -75,10 +83,10 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
   }
 
   return {
-    handle(request, { remoteAddress }) {
+    handle(request, received) {
       const describe = (): RequestTrace => ({ method: request.method, path: pathOf(request.url) })
       return trace(channels.request, describe, async (traced) => {
-        const reply = await handle(request, remoteAddress)
+        const reply = await handle(request, received)
         if (traced && reply) traced.status = reply.status
         return reply
       })
@@ -86,7 +94,7 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     notFound(request) {
       const seen = pathOf(request.url).slice(0, 200)
       try {
-        return fail(refusals.notFound(`No such path: ${seen} (basePath "${basePath}")`), begin(request, ''))
+        return fail(refusals.notFound(`No such path: ${seen}`), begin(request, ''))
       } catch (error) {
         return failWithoutId(error, request)
       }
@@ -123,7 +131,8 @@ function createRouter(
   }
   for (const [path, served] of methods) {
     const allow = [...served, 'HEAD', 'OPTIONS'].join(', ')
-    router.options(path, (_, exchange) => bareReply(204, exchange, { Allow: allow }))
+    const open = path === '/openapi.json' ? OPEN_TO_BROWSERS : {}
+    router.options(path, (_, exchange) => bareReply(204, exchange, { Allow: allow, ...open }))
     router.all(path, () => {
       throw refusals.wrongMethod(allow)
     })

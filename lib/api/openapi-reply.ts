@@ -7,24 +7,42 @@ import type { Exchange } from './exchange.ts'
 import type { ResolvedOptions } from './options.ts'
 
 interface DocumentHeaders extends Record<string, string> {
+  'Access-Control-Allow-Origin': string
   'Cache-Control': string
   ETag: string
 }
+
+/** Documentation viewers of other origins may read the document. No other path has CORS headers: keys do not live in browsers. */
+export const OPEN_TO_BROWSERS = { 'Access-Control-Allow-Origin': '*' } as const
 
 /** Answers `GET /openapi.json`, cacheable and without a key. The first request builds the document, once. */
 export function createOpenApiReply(
   routes: readonly Route[],
   resolved: ResolvedOptions,
 ): (exchange: Exchange) => ApiReply {
-  let built: { body: string; headers: DocumentHeaders } | undefined
+  /** By the mount path: a host may mount the API at several. */
+  const built = new Map<string, BuiltDocument>()
+
+  function documentFor(basePath: string): BuiltDocument {
+    const document = built.get(basePath) ?? build(routes, { ...resolved, basePath })
+    if (built.size < MOUNTS_MAX) built.set(basePath, document)
+    return document
+  }
 
   return (exchange) => {
-    built ??= build(routes, resolved)
-    const { body, headers } = built
+    const { body, headers } = documentFor(resolved.basePath || exchange.publicPath)
     return isKnown(exchange.request.header('if-none-match'), headers.ETag)
       ? bareReply(304, exchange, headers)
       : jsonReply(200, body, { requestId: exchange.requestId, headers }, {})
   }
+}
+
+/** Mount paths with a document in memory: the mount path of a router with parameters can be any text. */
+const MOUNTS_MAX = 8
+
+interface BuiltDocument {
+  readonly body: string
+  readonly headers: DocumentHeaders
 }
 
 /** RFC 9110, section 13.1.2: a list of tags, compared weakly, or an asterisk. */
@@ -33,11 +51,8 @@ function isKnown(ifNoneMatch: string | undefined, etag: string): boolean {
   return tags !== undefined && (tags.includes(etag) || tags.includes('*'))
 }
 
-function build(
-  routes: readonly Route[],
-  resolved: ResolvedOptions,
-): { body: string; headers: DocumentHeaders } {
+function build(routes: readonly Route[], resolved: ResolvedOptions): BuiltDocument {
   const body = JSON.stringify(buildOpenApiDocument({ routes, ...resolved }))
   const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`
-  return { body, headers: { 'Cache-Control': 'public, max-age=300', ETag: etag } }
+  return { body, headers: { ...OPEN_TO_BROWSERS, 'Cache-Control': 'public, max-age=300', ETag: etag } }
 }

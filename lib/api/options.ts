@@ -4,6 +4,7 @@ import { type Clock, createIds, type Ids } from '../base/ids.ts'
 import type { Logger } from '../base/log.ts'
 import { readHeaderPrefix, readLogger, readMatching, readWhole } from '../base/options.ts'
 import type { ErrorContext } from '../http/report.ts'
+import type { ApiInfo } from '../openapi/info.ts'
 import type { PeerRequest } from './peer-address.ts'
 
 /** The rate limits of requests (specification, section 8). */
@@ -29,6 +30,8 @@ export interface BusinessApiOptions {
   basePath?: string | undefined
   /** The server in the OpenAPI document: `https://app.example.com`. Never taken from a request. Default the basePath. */
   baseUrl?: string | undefined
+  /** The title, version, contact, licence and terms in the OpenAPI document. Default: neutral words. */
+  info?: ApiInfo | undefined
   /** Largest request body in bytes. Default 65536. */
   maxBodyBytes?: number | undefined
   /** Milliseconds until every unfinished request is answered with 503. Default 5000. */
@@ -59,6 +62,7 @@ export interface BusinessApiOptions {
 export interface ResolvedOptions {
   readonly basePath: string
   readonly baseUrl: string | undefined
+  readonly info: ApiInfo
   readonly maxBodyBytes: number
   readonly deadlineMs: number
   readonly rateLimits: RateLimits | null
@@ -83,6 +87,7 @@ export function readOptions(options: BusinessApiOptions): ResolvedOptions {
   return {
     basePath: readBasePath(options.basePath),
     baseUrl: readBaseUrl(options.baseUrl),
+    info: options.info ?? {},
     maxBodyBytes: readWhole('maxBodyBytes', options.maxBodyBytes, 65_536),
     deadlineMs: readWhole('deadlineMs', options.deadlineMs, 5000),
     rateLimits: rateLimit === false ? null : readRateLimits(rateLimit),

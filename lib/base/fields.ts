@@ -17,11 +17,16 @@ const DECIMAL_MAX = 20
 export const AMOUNT_MAX = 999_999_999_999.999
 
 const EMAIL_MAX = 254
+const CONTROL = String.raw`\x00-\x1f\x7f-\x9f`
 /**
  * A single @, at most 64 characters before the @, a dot in the domain, no empty label, no white space or control
- * character.
+ * character. Written with the syntax that the regular expressions of all languages share, because the OpenAPI document
+ * publishes the pattern.
  */
-const EMAIL_PATTERN = /^[^\s@\p{Cc}]{1,64}@[^\s@.\p{Cc}]+(?:\.[^\s@.\p{Cc}]+)+$/u
+export const EMAIL_PATTERN: RegExp = new RegExp(
+  String.raw`^[^\s@${CONTROL}]{1,64}@[^\s@.${CONTROL}]+(?:\.[^\s@.${CONTROL}]+)+$`,
+  'u',
+)
 
 /** Returns whether a string can be stored unchanged: PostgreSQL refuses NUL and silently replaces a lone surrogate. */
 export function isStorable(text: string): boolean {

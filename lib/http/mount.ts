@@ -32,6 +32,8 @@ export interface Received {
   readonly remoteAddress?: string | undefined
   /** The path in front of the handler's own paths; empty for none. */
   readonly basePath: string
+  /** The path in front of the handler's own paths as callers see it: {@link basePath}, else the mount path that Express strips. */
+  readonly publicPath: string
 }
 
 /** A handler behind every adapter. Never rejects. */
@@ -50,7 +52,11 @@ export interface Handler {
 export function mount(handler: Handler, basePath: string | undefined): Mounted {
   async function serveFetch(request: Request, given?: object): Promise<Response> {
     const seen = fromFetch(request, given)
-    const reply = await handler.handle(seen, { raw: request, basePath: basePath ?? '' })
+    const reply = await handler.handle(seen, {
+      raw: request,
+      basePath: basePath ?? '',
+      publicPath: basePath ?? '',
+    })
     return toFetch(reply ?? handler.notFound(seen), request)
   }
 
@@ -60,6 +66,7 @@ export function mount(handler: Handler, basePath: string | undefined): Mounted {
     const reply = await handler.handle(seen, {
       raw: request,
       basePath: base,
+      publicPath: base || (request.baseUrl ?? ''),
       remoteAddress: request.socket?.remoteAddress,
     })
     if (reply === null && next) next()

@@ -19,16 +19,21 @@ export class Refusal extends Error {
  */
 export const refusals = {
   malformed: (what: string): Refusal => new Refusal(400, what),
-  unauthenticated: (presented: boolean): Refusal =>
+  noKey: (): Refusal =>
+    new Refusal(401, 'No API key was sent: send Authorization: Bearer and the API key', {
+      'WWW-Authenticate': 'Bearer realm="api"',
+    }),
+  invalidKey: (): Refusal =>
     new Refusal(401, 'Invalid, revoked or expired API key', {
-      'WWW-Authenticate': presented ? 'Bearer realm="api", error="invalid_token"' : 'Bearer realm="api"',
+      'WWW-Authenticate': 'Bearer realm="api", error="invalid_token"',
     }),
   forbidden: (scope: string): Refusal =>
     new Refusal(403, `API key lacks the required scope ${scope}`, {
       'WWW-Authenticate': `Bearer realm="api", error="insufficient_scope", scope="${scope}"`,
     }),
   notFound: (what: string): Refusal => new Refusal(404, what),
-  noBusiness: (): Refusal => new Refusal(404, 'Business not found'),
+  noBusiness: (): Refusal =>
+    new Refusal(404, 'Business not found: businessId names no business of the organization'),
   wrongMethod: (allow: string): Refusal =>
     new Refusal(405, `Method not allowed; allowed are ${allow}`, { Allow: allow }),
   inProgress: (): Refusal =>

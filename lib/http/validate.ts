@@ -20,16 +20,21 @@ export function validate(schema: v.GenericSchema, value: unknown): unknown {
 
 function describe(schema: v.GenericSchema, issue: v.GenericIssue): string {
   const path = v.getDotPath(issue) ?? 'the body'
-  return issue.type === 'object' && issue.path
-    ? `${path} is required and ${requirementOf(schema, path)}`
+  if (issue.type === 'object' && issue.path) return `${path} is required and ${requirementOf(schema, path)}`
+  const isOptional = entryOf(schema, path)?.type === 'exact_optional'
+  return issue.input === null && isOptional
+    ? `${path} ${issue.message}, not null: leave ${path} out instead`
     : `${path} ${issue.message}`
 }
 
 /** Returns the rule for a missing field. The schema of the field states the rule; the schema of the object does not. */
 function requirementOf(schema: v.GenericSchema, field: string): string {
-  const entries = 'entries' in schema ? (schema.entries as Record<string, { message?: unknown }>) : {}
-  const message = entries[field]?.message
+  const message = entryOf(schema, field)?.message
   return typeof message === 'string' ? message : 'must be given'
+}
+
+function entryOf(schema: v.GenericSchema, field: string): { type: string; message?: unknown } | undefined {
+  return 'entries' in schema ? (schema.entries as Record<string, v.GenericSchema>)[field] : undefined
 }
 
 /** Specification, section 8. */

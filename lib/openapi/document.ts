@@ -1,10 +1,11 @@
-import type * as v from 'valibot'
+import * as v from 'valibot'
+import { LIMIT_MAX } from '../http/validate.ts'
 import { BusinessSchema } from '../resources/businesses.ts'
 import type { Route } from '../resources/route.ts'
 import { buildHeaders } from './headers.ts'
 import { buildBearerScheme, buildInfo, type InfoOptions, tags } from './info.ts'
-import { buildPaths, operationParameters } from './paths.ts'
-import { buildRefusals, ErrorSchema, type ResponseOptions } from './responses.ts'
+import { answerName, buildPaths, operationParameters } from './paths.ts'
+import { buildRefusals, ERROR_NAME, ErrorSchema, type ResponseOptions } from './responses.ts'
 import { boundByBody, createSchemas, type Schemas } from './schemas.ts'
 import { buildWebhooks, envelopeSchemas, webhookParameters, webhookResponses } from './webhooks.ts'
 
@@ -29,6 +30,7 @@ export function buildOpenApiDocument(options: OpenApiOptions): object {
     openapi: '3.1.0',
     info: buildInfo(options),
     servers: [{ url: options.baseUrl ?? (options.basePath || '/') }],
+    security: [{ bearer: [] }],
     tags,
     paths: buildPaths(options, schemas),
     webhooks: buildWebhooks(options.headerPrefix, schemas),
@@ -42,21 +44,30 @@ export function buildOpenApiDocument(options: OpenApiOptions): object {
   }
 }
 
-/** Names the schemas of the routes, the schema of the business, and the schema of the error. */
+/** Names every schema that a generator makes a type of: records, inputs, answers, events and the error. */
 function nameSchemas({ routes, maxBodyBytes }: OpenApiOptions): Schemas {
-  const representations = routes.map(
-    ({ representationName, representation }) => [representationName, representation] as const,
-  )
   const inputs = routes.flatMap(inputOf)
-  const named: Record<string, v.GenericSchema> = {
-    ...Object.fromEntries([...representations, ['Business', BusinessSchema] as const, ...inputs]),
-    Error: ErrorSchema,
-  }
-  const schemas = createSchemas(named, envelopeSchemas)
+  const schemas = createSchemas({
+    ...Object.fromEntries(
+      routes.map(({ representationName, representation }) => [representationName, representation]),
+    ),
+    Business: BusinessSchema,
+    ...Object.fromEntries([...routes.map(answerOf), ...inputs]),
+    ...envelopeSchemas,
+    [ERROR_NAME]: ErrorSchema,
+  })
   for (const [name] of inputs) boundByBody(schemas.components[name] ?? {}, maxBodyBytes)
   return schemas
 }
 
-function inputOf(route: Route): readonly (readonly [string, v.GenericSchema])[] {
+type NamedSchema = readonly [string, v.GenericSchema]
+
+function answerOf(route: Route): NamedSchema {
+  const { method, representation } = route
+  const data = method === 'GET' ? v.pipe(v.array(representation), v.maxLength(LIMIT_MAX)) : representation
+  return [answerName(route), v.object({ data })]
+}
+
+function inputOf(route: Route): readonly NamedSchema[] {
   return route.method === 'POST' ? [[route.inputName, route.input]] : []
 }

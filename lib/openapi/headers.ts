@@ -25,7 +25,7 @@ export function headerRefs(names: readonly string[]): Record<string, { $ref: str
 
 /** Builds `components.headers`: all headers that a response refers to. */
 export function buildHeaders(rateLimits: RateLimits | null): Record<string, object> {
-  const { 'WWW-Authenticate': challenge } = refusals.unauthenticated(true).headers
+  const { 'WWW-Authenticate': challenge } = refusals.invalidKey().headers
   return {
     'X-Request-Id': {
       description: 'Names this request; a replay has an id of its own.',

@@ -1,8 +1,27 @@
 import type { RateLimit, RateLimits } from '../access/rate-limit.ts'
+import type { Route } from '../resources/route.ts'
 import { WEBHOOK_TAG } from './webhooks.ts'
+
+/** The words of the OpenAPI document about the host's platform. */
+export interface ApiInfo {
+  /** Default `Business API`. */
+  readonly title?: string | undefined
+  /** The version of the host's API: text. Default `1.0.0`. */
+  readonly version?: string | undefined
+  /** Where integrators get help. Default `{ name: 'Platform support' }`. */
+  readonly contact?: { readonly name?: string; readonly url?: string; readonly email?: string } | undefined
+  /** The terms of use of the API. Default `{ name: 'Proprietary', identifier: 'LicenseRef-Proprietary' }`. */
+  readonly license?:
+    | { readonly name: string; readonly url?: string; readonly identifier?: string }
+    | undefined
+  /** The address of the terms of service. Default none. */
+  readonly termsOfService?: string | undefined
+}
 
 /** Everything that the words of the document depend on. */
 export interface InfoOptions {
+  readonly routes: readonly Route[]
+  readonly info: ApiInfo
   readonly keyPrefix: string
   readonly headerPrefix: string
   readonly rateLimits: RateLimits | null
@@ -10,14 +29,17 @@ export interface InfoOptions {
 
 /** `info` (specification, sections 1 and 9). */
 export function buildInfo(options: InfoOptions): object {
+  const { title = 'Business API', version = '1.0.0', contact, license, termsOfService } = options.info
   return {
-    title: 'Business API',
-    version: '1.0.0',
+    title,
+    version,
     summary: 'Clients, leads, invoices, proposals and projects of one organization, and signed webhooks.',
     description: describeService(options),
     // Linters ask for a contact, but only the host knows the platform's address: a name alone.
-    contact: { name: 'Platform support' },
-    license: { name: 'MIT', identifier: 'MIT' },
+    contact: contact ?? { name: 'Platform support' },
+    // The terms of the platform's API, which are not the licence of this library.
+    license: license ?? { name: 'Proprietary', identifier: 'LicenseRef-Proprietary' },
+    ...(termsOfService === undefined ? {} : { termsOfService }),
   }
 }
 
@@ -45,27 +67,87 @@ export function buildBearerScheme({ keyPrefix }: InfoOptions): object {
   }
 }
 
-function describeService({ keyPrefix, headerPrefix, rateLimits }: InfoOptions): string {
+function describeService(options: InfoOptions): string {
   return [
     'A caller sees and creates only the data of the organization that its API key belongs to. All timestamps are ISO ' +
       '8601 in UTC.',
-    '## Authentication',
-    `Send \`Authorization: Bearer ${keyPrefix}_live_…\`. Each operation needs the one scope that \`x-required-scope\` ` +
-      'names: a key that is invalid, revoked or expired gets 401, one without the scope 403.',
-    '## Errors',
-    'Every error is `{ "error": string, "requestId": string }`; the id is also in `X-Request-Id`, on every answer. An ' +
-      'id of another organization is as unknown as one that does not exist: 404.',
+    ...describeAuthentication(options),
+    ...LISTS,
+    ...ERRORS,
     '## Idempotency',
     'Send an `Idempotency-Key` with a POST and it can be repeated safely for 7 days: the first reply is answered again ' +
       'with `Idempotent-Replayed: true` and nothing is created twice. The same key with another content is refused ' +
       'with 422. Errors are not recorded: after one the request is judged anew.',
-    ...describeRateLimits(rateLimits),
-    '## Webhooks',
-    `Verify every webhook before trusting it. Take \`t\` and all \`v1\` from \`${headerPrefix}-Signature\`; compute ` +
-      'HMAC-SHA256 of `<t>.<raw request body>`, keyed with the signing secret of the endpoint; compare it in constant ' +
-      'time with each `v1`, decoded from hex, and accept if any is equal. Reject when `t` is more than 300 seconds ' +
-      `from now. Deduplicate on the event id, \`${headerPrefix}-Event-Id\`: a retry carries the same one.`,
+    ...describeRateLimits(options.rateLimits),
+    ...describeWebhooks(options),
   ].join('\n\n')
+}
+
+/** Writes a table of Markdown. */
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`
+  return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n')
+}
+
+function describeAuthentication({ keyPrefix, routes }: InfoOptions): string[] {
+  const scopes = routes.map(({ scope, method, path }) => [`\`${scope}\``, `\`${method} ${path}\``])
+  return [
+    '## Authentication',
+    `Send \`Authorization: Bearer ${keyPrefix}_live_…\`. A key that is invalid, revoked or expired gets 401, a key ` +
+      'without the scope of the operation 403.',
+    table(['scope', 'admits to'], scopes),
+  ]
+}
+
+const LISTS = [
+  '## Lists',
+  'A list holds the newest records first, at most `limit` of them: 1 to 200, default 50.',
+]
+
+const ERRORS = [
+  '## Errors',
+  'Every error is `{ "error": string, "requestId": string }`; the id is also in `X-Request-Id`, on every answer. An ' +
+    'id of another organization is as unknown as one that does not exist: 404.',
+  table(
+    ['status', 'meaning', 'send it again'],
+    [
+      ['400', 'the body is empty, not JSON, or not UTF-8', 'no'],
+      ['401', 'no API key, or one that is invalid, revoked or expired', 'with another key'],
+      ['403', 'the key lacks the scope', 'with another key'],
+      ['404', 'no such path, or no such business', 'no'],
+      ['409', 'a request with the same Idempotency-Key is in progress', 'after `Retry-After` seconds'],
+      ['413, 415', 'the body is too large, or not JSON in UTF-8', 'no'],
+      ['422', 'a field, `limit` or the Idempotency-Key breaks its rule; the text names each', 'changed'],
+      ['429', 'a rate limit is exceeded', 'after `Retry-After` seconds'],
+      ['500, 503', 'the service failed, or cannot answer now', 'yes; a POST with its Idempotency-Key'],
+    ],
+  ),
+]
+
+function describeWebhooks({ headerPrefix }: InfoOptions): string[] {
+  return [
+    '## Webhooks',
+    'Events are POSTed to the endpoints of the developer settings, at least once and in any order. Answer 2xx within 10 ' +
+      'seconds and process afterwards; everything else is sent again.',
+    table(
+      ['header', 'value'],
+      [
+        [
+          `\`${headerPrefix}-Event-Id\``,
+          'the `id` of the event, the same on every attempt: deduplicate on it',
+        ],
+        [`\`${headerPrefix}-Event-Type\``, 'the `type` of the event'],
+        [
+          `\`${headerPrefix}-Signature\``,
+          '`t=<Unix seconds>,v1=<hex>`; two `v1` while the secret is being rotated',
+        ],
+      ],
+    ),
+    'Verify every webhook before trusting it. Take `t` and all `v1`; compute HMAC-SHA256 of `<t>.<raw request body>`, ' +
+      'keyed with the signing secret exactly as shown, `whsec_` included and nothing decoded; compare it in constant ' +
+      'time with each `v1`, decoded from hex, and accept if any is equal. Reject when `t` is more than 300 seconds ' +
+      'from now.',
+  ]
 }
 
 function describeRateLimits(rateLimits: RateLimits | null): string[] {

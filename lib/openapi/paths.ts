@@ -1,5 +1,5 @@
 import { LIMIT_DEFAULT, LIMIT_MAX } from '../http/validate.ts'
-import type { CreateRoute, ListRoute, Route } from '../resources/route.ts'
+import type { CreateRoute, Route } from '../resources/route.ts'
 import { IDEMPOTENCY_KEY_MAX } from '../writes/idempotency.ts'
 import { successHeaders } from './headers.ts'
 import { type ResponseOptions, refusalRefs } from './responses.ts'
@@ -45,7 +45,6 @@ function buildOperation(route: Route, schemas: Schemas, headers: object): object
     summary: route.summary,
     description: `${route.description}\n\nRequired scope: \`${route.scope}\`.`,
     'x-required-scope': route.scope,
-    security: [{ bearer: [] }],
     parameters: [{ $ref: `#/components/parameters/${route.method === 'GET' ? 'Limit' : 'IdempotencyKey'}` }],
     ...(route.method === 'POST' ? { requestBody: buildRequestBody(route, schemas) } : {}),
     responses: {
@@ -60,21 +59,18 @@ function buildRequestBody({ inputName }: CreateRoute, { exampleOf }: Schemas): o
   return { required: true, content: { 'application/json': { schema, example: exampleOf(schema) } } }
 }
 
-function buildSuccess(route: ListRoute | CreateRoute, { exampleOf }: Schemas): object {
-  const representation = schemaRef(route.representationName)
-  const example = exampleOf(representation)
-  return route.method === 'GET'
-    ? {
-        description: 'At most `limit` items, newest first; none is an empty list.',
-        content: jsonContent({ type: 'array', maxItems: LIMIT_MAX, items: representation }, [example]),
-      }
-    : {
-        description: 'The record that was created, now or by the first request with this Idempotency-Key.',
-        content: jsonContent(representation, example),
-      }
+/** Names the schema of a success: `ClientList` and `ClientResponse`. */
+export function answerName({ method, representationName }: Route): string {
+  return representationName + (method === 'GET' ? 'List' : 'Response')
 }
 
-function jsonContent(data: object, example: unknown): object {
-  const schema = { type: 'object', properties: { data }, required: ['data'] }
-  return { 'application/json': { schema, example: { data: example } } }
+function buildSuccess(route: Route, { exampleOf }: Schemas): object {
+  const schema = schemaRef(answerName(route))
+  return {
+    description:
+      route.method === 'GET'
+        ? 'At most `limit` items, newest first; none is an empty list.'
+        : 'The record that was created, now or by the first request with this Idempotency-Key.',
+    content: { 'application/json': { schema, example: exampleOf(schema) } },
+  }
 }

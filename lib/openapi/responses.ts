@@ -11,6 +11,9 @@ import { schemaRef } from './schemas.ts'
 /** The longest text of a refusal: 422 names every field that breaks a rule. */
 const ERROR_MAX = 1000
 
+/** The name of {@link ErrorSchema} in the document: `Error` would hide the `Error` of several languages. */
+export const ERROR_NAME = 'ErrorResponse'
+
 /** The body of every error (specification, section 7). */
 export const ErrorSchema = v.object({
   error: field.prose(
@@ -72,8 +75,8 @@ function commonRefusals({ routes, rateLimits }: ResponseOptions): Record<string,
   const answer = answerWith(rateLimits)
   return {
     Unauthorized: answer(
-      refusals.unauthenticated(true),
-      'No API key, or one that is invalid, revoked or expired: one text for all of them.',
+      { KeyInvalid: refusals.invalidKey(), KeyMissing: refusals.noKey() },
+      'An API key that is invalid, revoked or expired, one text for all of them; or no API key.',
     ),
     Forbidden: answer(
       refusals.forbidden(routes[0]?.scope ?? ''),
@@ -162,7 +165,7 @@ function answerWith(rateLimits: RateLimits | null) {
     return {
       description,
       headers: headerRefs(['X-Request-Id', ...limited, ...Object.keys(headers)]),
-      content: { 'application/json': { schema: schemaRef('Error'), ...quote(quoted) } },
+      content: { 'application/json': { schema: schemaRef(ERROR_NAME), ...quote(quoted) } },
     }
   }
 }

@@ -6,7 +6,7 @@ import {
   toJsonSchemaDefs,
 } from '@valibot/to-json-schema'
 import type * as v from 'valibot'
-import { isEmail, isStorable } from '../base/fields.ts'
+import { EMAIL_PATTERN, isEmail, isStorable } from '../base/fields.ts'
 
 /** A value of JSON. */
 export type JsonValue = NonNullable<JsonSchema['examples']>[number]
@@ -15,8 +15,6 @@ export type JsonValue = NonNullable<JsonSchema['examples']>[number]
 export interface Schemas {
   /** The contents of `components.schemas`, by name; each with a whole example. */
   readonly components: Readonly<Record<string, JsonSchema>>
-  /** The unnamed schemas by key, with a `$ref` in place of each named schema. */
-  readonly unnamed: Readonly<Record<string, JsonSchema>>
   /** Returns a value that fits a schema: the first example of each part, put together. */
   exampleOf(schema: JsonSchema): JsonValue
 }
@@ -27,28 +25,12 @@ export interface Schemas {
  * through every named schema.
  *
  * @param named schemas for `components.schemas`
- * @param unnamed schemas for direct use inside the document, under keys that are no names
  * @throws `Error` for an action without a counterpart
  */
-export function createSchemas(
-  named: Readonly<Record<string, v.GenericSchema>>,
-  unnamed: Readonly<Record<string, v.GenericSchema>> = {},
-): Schemas {
-  const converted = toJsonSchemaDefs({ ...unnamed, ...named }, CONVERSION)
-  const components = pick(converted, named)
+export function createSchemas(named: Readonly<Record<string, v.GenericSchema>>): Schemas {
+  const components = toJsonSchemaDefs(named, CONVERSION)
   for (const schema of Object.values(components)) schema.examples = [exampleOf(schema, components)]
-  return {
-    components,
-    unnamed: pick(converted, unnamed),
-    exampleOf: (schema) => exampleOf(schema, components),
-  }
-}
-
-function pick(
-  converted: Readonly<Record<string, JsonSchema>>,
-  keys: Readonly<Record<string, unknown>>,
-): Record<string, JsonSchema> {
-  return Object.fromEntries(Object.keys(keys).map((key) => [key, converted[key] ?? {}]))
+  return { components, exampleOf: (schema) => exampleOf(schema, components) }
 }
 
 const REF_PREFIX = '#/components/schemas/'
@@ -108,7 +90,8 @@ function withoutEventText(jsonSchema: JsonSchema & { summary?: unknown }): JsonS
 /** Converts the known checks; a check is a function, so an unknown check has no counterpart and throws. */
 function convertCheck(jsonSchema: JsonSchema, requirement: unknown): JsonSchema | undefined {
   if (requirement === isStorable) return { ...jsonSchema, pattern: STORABLE_PATTERN }
-  return requirement === isEmail ? { ...jsonSchema, format: 'email' } : undefined
+  // Not `format: email`: validators do not agree on the format, and none of them on what the API accepts.
+  return requirement === isEmail ? { ...jsonSchema, pattern: EMAIL_PATTERN.source } : undefined
 }
 
 function convertSchema({ valibotSchema, jsonSchema }: OverrideSchemaContext): JsonSchema | undefined {
@@ -133,6 +116,8 @@ function exampleOf(schema: JsonSchema, components: Readonly<Record<string, JsonS
   if (schema.const !== undefined) return schema.const
   const [example] = schema.examples ?? []
   if (example !== undefined) return example
+  if (typeof schema.items === 'object' && !Array.isArray(schema.items))
+    return [exampleOf(schema.items, components)]
   const properties = Object.entries(schema.properties ?? {})
   return Object.fromEntries(
     properties.map(([name, property]) => [

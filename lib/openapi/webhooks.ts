@@ -3,16 +3,16 @@ import * as field from '../base/fields.ts'
 import { EVENT_TYPES, type EventType, eventSchemas } from '../resources/event-catalogue.ts'
 import { eventText } from '../writes/event-envelope.ts'
 import { responseRef } from './responses.ts'
-import type { Schemas } from './schemas.ts'
+import { type Schemas, schemaRef } from './schemas.ts'
 
 /** The tag of all webhooks. */
 export const WEBHOOK_TAG = 'Webhooks'
 
 const envelopeId = field.id('evt', 'The event: the same on every attempt. Deduplicate on it.')
 
-/** The body of every webhook by event type (specification, section 6). */
+/** The body of every webhook (specification, section 6), by the name in the document: `ClientCreatedEvent`. */
 export const envelopeSchemas: Readonly<Record<string, v.GenericSchema>> = Object.fromEntries(
-  EVENT_TYPES.map((type) => [type, envelopeSchema(type)]),
+  EVENT_TYPES.map((type) => [envelopeName(type), envelopeSchema(type)]),
 )
 
 function envelopeSchema(type: EventType): v.GenericSchema {
@@ -32,7 +32,7 @@ export function buildWebhooks(headerPrefix: string, schemas: Schemas): Record<st
 }
 
 function buildWebhook(type: EventType, headerPrefix: string, schemas: Schemas): object {
-  const schema = schemas.unnamed[type] ?? {}
+  const schema = schemaRef(envelopeName(type))
   return {
     operationId: handlerName(type),
     tags: [WEBHOOK_TAG],
@@ -58,8 +58,17 @@ function buildWebhook(type: EventType, headerPrefix: string, schemas: Schemas): 
 
 /** Names the handler of an event type: `onClientCreated` for `client.created`. */
 function handlerName(type: EventType): string {
+  return `on${capitalize(type)}`
+}
+
+function envelopeName(type: EventType): string {
+  return `${capitalize(type)}Event`
+}
+
+/** `ClientCreated` for `client.created`. */
+function capitalize(type: EventType): string {
   const words = type.split(/[._]/).map((word) => word.charAt(0).toUpperCase() + word.slice(1))
-  return `on${words.join('')}`
+  return words.join('')
 }
 
 // --- Headers ---

@@ -151,7 +151,8 @@ export function createHandler(settings: DeveloperSettings, options: ResolvedOpti
   return {
     handle,
     notFound(request) {
-      const received = { raw: null as never, basePath: options.basePath ?? '' }
+      const basePath = options.basePath ?? ''
+      const received = { raw: null as never, basePath, publicPath: basePath }
       const exchange = {
         request,
         received,

@@ -22,6 +22,9 @@ import { createTestDatabase } from '../_database.ts'
 
 // The common setup of the HTTP tests: an API on a real database, and two ways of calling, with a port and without.
 
+/** The text of a lead whose business the organization does not have. */
+export const BUSINESS_NOT_FOUND = 'Business not found: businessId names no business of the organization'
+
 // --- The API under test ---
 
 /** A new database, a store on that database, and an API with the default options and without a log. */

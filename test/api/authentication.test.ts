@@ -27,6 +27,7 @@ after(async () => {
 
 const PATH = '/api/v1/clients'
 const UNAUTHENTICATED = 'Invalid, revoked or expired API key'
+const NOT_SENT = 'No API key was sent: send Authorization: Bearer and the API key'
 
 let organization: Organization
 before(async () => {
@@ -43,7 +44,7 @@ function callRaw(...headers: string[]): Promise<Answer> {
 }
 
 function assertUnauthenticated(answer: Answer, challenge: string): void {
-  assertError(answer, 401, UNAUTHENTICATED)
+  assertError(answer, 401, challenge === NO_KEY ? NOT_SENT : UNAUTHENTICATED)
   assert.equal(answer.headers.get('www-authenticate'), challenge)
 }
 
@@ -96,7 +97,7 @@ describe('The Authorization header', () => {
       `Digest username="${organization.key}"`,
       `BearerX ${organization.key}`,
     ]) {
-      assertError(await call(credentials), 401, UNAUTHENTICATED)
+      assertUnauthenticated(await call(credentials), NO_KEY)
     }
   })
 
@@ -126,7 +127,9 @@ describe('The Authorization header', () => {
   ]
   for (const [what, value] of malformed) {
     test(`A header of ${what} is 401`, async () => {
-      assertError(await callRaw(`Authorization: ${value(organization.key)}`), 401, UNAUTHENTICATED)
+      const credentials = value(organization.key)
+      const text = /^bearer\b/i.test(credentials) ? UNAUTHENTICATED : NOT_SENT
+      assertError(await callRaw(`Authorization: ${credentials}`), 401, text)
     })
   }
 
@@ -141,7 +144,7 @@ describe('The Authorization header', () => {
     assertError(await callRaw(good, good), 401, UNAUTHENTICATED)
     assertError(await callRaw(good, other), 401, UNAUTHENTICATED)
     assertError(await callRaw(good, 'Authorization: Basic eDp5'), 401, UNAUTHENTICATED)
-    assertError(await callRaw('authorization: Basic eDp5', good), 401, UNAUTHENTICATED)
+    assertError(await callRaw('authorization: Basic eDp5', good), 401, NOT_SENT)
   })
 
   test('A key with any one character changed is 401', async () => {

@@ -5,6 +5,7 @@ import {
   assertError,
   assertFields,
   assertRecent,
+  BUSINESS_NOT_FOUND,
   comparable,
   idOf,
   ids,
@@ -157,7 +158,7 @@ describe('POST /leads', () => {
       '🏺',
       'b'.repeat(60_000),
     ]) {
-      assertError(await request(platform.api, PATH, { key, json: { businessId } }), 404, 'Business not found')
+      assertError(await request(platform.api, PATH, { key, json: { businessId } }), 404, BUSINESS_NOT_FOUND)
     }
   })
 })

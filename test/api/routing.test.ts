@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { assertError, idOf, OPERATIONS, rawHead, rawRequest, request } from './_api.ts'
+import { type Answer, assertError, idOf, OPERATIONS, rawHead, rawRequest, request } from './_api.ts'
 import { AUTHORIZATION, api, get, key, PATHS, platform, server } from './_routing.ts'
 
 describe('Paths', () => {
@@ -129,7 +129,7 @@ describe('Paths', () => {
     for (const { text, headers } of [served, missing, described]) {
       assert.doesNotMatch(`${text}${JSON.stringify([...headers])}`, /evil/)
     }
-    assert.match(assertError(missing, 404), /^No such path: \/nowhere /)
+    assert.match(assertError(missing, 404), /^No such path: \/nowhere$/)
   })
 
   test('OPTIONS * is answered in the form of the API', async () => {
@@ -153,11 +153,11 @@ describe('Paths', () => {
     assertError(await get('/nowhere?x=/api/v1/clients'), 404)
   })
 
-  test('A 404 names the path that was seen and the basePath, but not the query', async () => {
+  test('A 404 names the path that was seen, and neither the query nor the basePath', async () => {
     const mounted = platform.apiWith({ basePath: '/platform' })
     const text = assertError(await request(mounted, '/elsewhere/x?token=secret#secret'), 404)
     assert.ok(text.includes('/elsewhere/x'))
-    assert.ok(text.includes('/platform'))
+    assert.ok(!text.includes('/platform'))
     assert.ok(!text.includes('secret'))
   })
 
@@ -202,6 +202,15 @@ describe('Methods', () => {
     const options = await request(api, '/openapi.json', { method: 'OPTIONS' })
     assert.equal(options.status, 204)
     assert.equal(options.headers.get('allow'), 'GET, HEAD, OPTIONS')
+  })
+
+  test('/openapi.json may be read from another origin, and no other path', async () => {
+    const origin = (answer: Answer): string | null => answer.headers.get('access-control-allow-origin')
+    for (const method of ['GET', 'HEAD', 'OPTIONS']) {
+      assert.equal(origin(await request(api, '/openapi.json', { method })), '*')
+    }
+    assert.equal(origin(await request(api, '/api/v1/clients', { key })), null)
+    assert.equal(origin(await request(api, '/api/v1/clients', { method: 'OPTIONS' })), null)
   })
 
   test('OPTIONS of an unknown path is 404', async () => {

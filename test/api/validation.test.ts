@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { assertError, request } from './_api.ts'
+import { assertError, BUSINESS_NOT_FOUND, request } from './_api.ts'
 import {
   api,
   assertCreated,
@@ -155,6 +155,13 @@ describe('POST /clients, types', () => {
     assert.doesNotMatch(text, /category/)
   })
 
+  test('POST /clients says that an optional field is left out, not null', async () => {
+    const text = assertError(await postClient({ name: 'Atlas', phone: null }), 422)
+    assert.match(text, /phone must be a string of at most 30 characters, not null: leave phone out instead$/)
+    const required = assertError(await postClient({ name: null }), 422)
+    assert.doesNotMatch(required, /leave/)
+  })
+
   test('A refusal does not repeat any sent value', async () => {
     const secret = 'sk_'.repeat(40)
     assert.doesNotMatch(assertError(await postClient({ name: 'Atlas', phone: secret }), 422), /sk_/)
@@ -202,10 +209,10 @@ describe('POST /leads, businessId', () => {
     test(`POST /leads answers 404 for ${what} in businessId, with and without an idempotency key`, async () => {
       const body = `{"businessId":"${businessId}"}`
       failures.length = 0
-      assertError(await postLeadText(body), 404, 'Business not found')
+      assertError(await postLeadText(body), 404, BUSINESS_NOT_FOUND)
       const headers = { 'Idempotency-Key': `lead-${what.replaceAll(' ', '-')}` }
       const again = await request(api, '/api/v1/leads', { key, body, headers })
-      assertError(again, 404, 'Business not found')
+      assertError(again, 404, BUSINESS_NOT_FOUND)
       assert.deepEqual(failures, [])
     })
   }
@@ -214,6 +221,6 @@ describe('POST /leads, businessId', () => {
     const { id } = organization
     await platform.sql`
       insert into business_api.businesses (organization_id, id, name) values (${id}, ${'biz_\ufffd'}, 'Replaced')`
-    assertError(await postLeadText('{"businessId":"biz_\\ud800"}'), 404, 'Business not found')
+    assertError(await postLeadText('{"businessId":"biz_\\ud800"}'), 404, BUSINESS_NOT_FOUND)
   })
 })

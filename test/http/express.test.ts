@@ -43,6 +43,8 @@ for (const [version, express] of [
         const server = await listen(t, app)
         assertCreated(await postTo(server, `/platform${PATH}`, BODY))
         assert.equal((await get(server, `/platform${PATH}?limit=1`)).status, 200)
+        const { servers } = JSON.parse((await get(server, '/platform/openapi.json')).text)
+        assert.deepEqual(servers, [{ url: '/platform' }], 'the mount path is the server of the document')
         assert.match((await get(server, PATH)).text, /Cannot GET/)
         assert.match((await get(server, '/platform/missing')).text, /Cannot GET/)
         assert.match((await get(server, `/platformx${PATH}`)).text, /Cannot GET/)

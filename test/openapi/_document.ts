@@ -55,7 +55,7 @@ export interface Operation {
   readonly summary: string
   readonly description: string
   readonly 'x-required-scope'?: string
-  readonly security: readonly object[]
+  readonly security?: readonly object[]
   readonly parameters: readonly (Ref | Parameter)[]
   readonly requestBody?: { readonly required: boolean; readonly content: Content }
   readonly responses: Readonly<Record<string, Response | Ref>>
@@ -63,7 +63,14 @@ export interface Operation {
 
 export interface Document {
   readonly openapi: string
-  readonly info: { readonly title: string; readonly version: string; readonly description: string }
+  readonly info: {
+    readonly title: string
+    readonly version: string
+    readonly description: string
+    readonly contact: object
+    readonly license: object
+  }
+  readonly security: readonly object[]
   readonly servers: readonly { readonly url: string }[]
   readonly tags: readonly { readonly name: string; readonly description: string }[]
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
@@ -138,9 +145,17 @@ export function operationsOf(document: Document): Operation[] {
 }
 
 export function dataOf(from: Operation): Schema {
-  const data = response(from, '200').content?.['application/json'].schema.properties?.data
+  const { schema: named = {} } = response(from, '200').content?.['application/json'] ?? {}
+  const data = resolve<Schema>(named as Schema | Ref).properties?.data
   assert.ok(data, `${from.operationId} answers no data`)
   return data
+}
+
+/** The envelope of an event, which is a named schema. */
+export function envelopeOf(type: string): Schema {
+  const { schema: named } = openapi.webhooks[type]?.post.requestBody?.content['application/json'] ?? {}
+  assert.ok(named?.$ref, `the envelope of ${type} has no name`)
+  return resolve<Schema>(named as Ref)
 }
 
 export function schema(name: string): Schema {

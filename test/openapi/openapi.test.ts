@@ -45,7 +45,7 @@ describe('openapi operations (specification, section 4)', () => {
       const found = operation(method, path)
       assert.equal(found['x-required-scope'], scope)
       assert.match(found.description, new RegExp(scope))
-      assert.deepEqual(found.security, [{ bearer: [] }])
+      assert.deepEqual(found.security ?? openapi.security, [{ bearer: [] }])
     })
 
     test(`${method} ${path} answers 200 with ${item} in data`, () => {
@@ -116,7 +116,7 @@ describe('openapi statuses (specification, section 7)', () => {
     test(`${status} has the form of an error, a description and its headers`, () => {
       const { description, content, headers = {} } = response(created, status)
       assert.ok(description.length > 10)
-      assert.deepEqual(content?.['application/json'].schema, { $ref: '#/components/schemas/Error' })
+      assert.deepEqual(content?.['application/json'].schema, { $ref: '#/components/schemas/ErrorResponse' })
       const authenticated = !['401', '500', '503'].includes(status)
       assert.deepEqual(Object.keys(headers).toSorted(), [
         ...(authenticated ? ['RateLimit', 'RateLimit-Policy'] : []),
@@ -128,8 +128,8 @@ describe('openapi statuses (specification, section 7)', () => {
   }
 
   test('an error has error and requestId, both of them required', () => {
-    assert.deepEqual(Object.keys(schema('Error').properties ?? {}), ['error', 'requestId'])
-    assert.deepEqual(schema('Error').required, ['error', 'requestId'])
+    assert.deepEqual(Object.keys(schema('ErrorResponse').properties ?? {}), ['error', 'requestId'])
+    assert.deepEqual(schema('ErrorResponse').required, ['error', 'requestId'])
   })
 
   test('413 gives the allowed size', () => {
@@ -167,9 +167,41 @@ describe('openapi document', () => {
       [openapi.openapi, openapi.info.title, openapi.info.version],
       ['3.1.0', 'Business API', '1.0.0'],
     )
-    for (const topic of ['Authentication', 'Errors', 'Idempotency', 'Rate limits', 'Webhooks']) {
+    for (const topic of ['Authentication', 'Lists', 'Errors', 'Idempotency', 'Rate limits', 'Webhooks']) {
       assert.match(openapi.info.description, new RegExp(`^## ${topic}$`, 'm'))
     }
+  })
+
+  test('info says what the host says, and claims no licence for the host', () => {
+    assert.deepEqual(openapi.info.license, { name: 'Proprietary', identifier: 'LicenseRef-Proprietary' })
+    const info = {
+      title: 'Atlas API',
+      version: '2026-11',
+      contact: { email: 'api@atlas.example' },
+      license: { name: 'Terms', url: 'https://atlas.example/terms' },
+      termsOfService: 'https://atlas.example/terms',
+    }
+    const { summary: _, description: __, ...said } = build({ info }).info as Record<string, unknown>
+    assert.deepEqual(said, info)
+  })
+
+  test('every answer and every event has a named schema of its own', () => {
+    const names = Object.keys(openapi.components.schemas)
+    for (const name of ['ClientList', 'ClientResponse', 'LeadResponse', 'InvoiceList', 'ErrorResponse']) {
+      assert.ok(names.includes(name), name)
+    }
+    assert.equal(names.filter((name) => name.endsWith('Event')).length, 24)
+    assert.ok(!names.includes('Error'))
+  })
+
+  test('the description lists the scope of each operation, and says that the secret is used as shown', () => {
+    for (const [method, path, scope] of OPERATIONS) {
+      assert.ok(
+        openapi.info.description.includes(`| \`${scope}\` | \`${method.toUpperCase()} ${path}\` |`),
+        scope,
+      )
+    }
+    assert.match(openapi.info.description, /`whsec_` included and nothing decoded/)
   })
 
   test('the server is baseUrl, else basePath, else the root', () => {
