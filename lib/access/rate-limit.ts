@@ -78,13 +78,15 @@ export function takeToken(
   const organization = spend(times.organization, limits.organization, now)
   const retryAfterMs = Math.max(key.waitMs, organization.waitMs)
   const after = retryAfterMs > 0 ? times : { key: key.fullAtAfter, organization: organization.fullAtAfter }
+  return { times: after, state: { ...describeBuckets(after, limits, now), retryAfterMs } }
+}
+
+/** Describes both buckets to the caller of a request that was let through. */
+export function describeBuckets(times: BucketTimes, limits: RateLimits, now: number): RateLimitState {
   return {
-    times: after,
-    state: {
-      key: describe(after.key, limits.key, now),
-      organization: describe(after.organization, limits.organization, now),
-      retryAfterMs,
-    },
+    key: describe(times.key, limits.key, now),
+    organization: describe(times.organization, limits.organization, now),
+    retryAfterMs: 0,
   }
 }
 

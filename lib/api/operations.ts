@@ -1,16 +1,15 @@
 import type { Admission, AdmissionRequest } from '../access/admission.ts'
 import type { Scope } from '../access/scopes.ts'
+import { channels } from '../base/tracing.ts'
 import type { BusinessApiStore } from '../business-store.ts'
-import { readJson } from '../http/body.ts'
-import { readIdempotencyKey } from '../http/idempotency-key.ts'
 import type { ApiReply } from '../http/message.ts'
 import { rateLimitHeaders } from '../http/rate-limit-headers.ts'
 import { Refusal, refusals } from '../http/refusal.ts'
 import { jsonReply } from '../http/reply.ts'
-import { readLimit, validate } from '../http/validate.ts'
+import { readLimit } from '../http/validate.ts'
 import type { CreateRoute, ListRoute, Route } from '../resources/route.ts'
-import type { CreationOutcome, KeyReservation } from '../writes/creation.ts'
-import { fingerprint, IDEMPOTENCY_WINDOW_MS } from '../writes/idempotency.ts'
+import type { AdmitAndCreate, ApiCreationOutcome } from '../writes/one-step.ts'
+import { createAsked } from './asked-creation.ts'
 import type { Authentication, PresentedKey } from './authenticate.ts'
 import type { Exchange } from './exchange.ts'
 import { createLastUse } from './last-use.ts'
@@ -48,7 +47,7 @@ export function createOperations(
   resolved: ResolvedOptions,
   fail: Fail,
 ): Operations {
-  const { rateLimits, rateLimitScope, maxBodyBytes, clock, ids } = resolved
+  const { rateLimits, rateLimitScope } = resolved
   const limitLocally =
     rateLimits && rateLimitScope === 'process'
       ? createLocalLimiter(rateLimits)
@@ -126,19 +125,35 @@ export function createOperations(
     request: AdmissionRequest,
     exchange: Exchange,
   ): Promise<ApiReply> {
+    const asked = createAsked(route, exchange, resolved)
+    const oneStep = oneStepFor(route, request, exchange)
+    const early = oneStep && (await asked.readEarly())
+    if (early && request.organizationHint !== undefined) {
+      const done = await exchange.inTime(oneStep(request, early.creation(request.organizationHint)))
+      if (done)
+        return enter(done.admission, request, exchange, (admitted) =>
+          creationReply(done.outcome, early.reply, admitted),
+        )
+    }
     const admission = await exchange.inTime(store.apiKeys.admit(request))
     return enter(admission, request, exchange, async (admitted) => {
-      const json = await exchange.inTime(readJson(exchange.request, maxBodyBytes), refusals.slowBody)
-      const key = readIdempotencyKey(exchange.request.header('idempotency-key'))
-      const input = validate(route.input, json)
-      const { representation, create } = route.prepare(input, { ids, now: clock() })
-      const reply = JSON.stringify({ data: representation })
-      const idempotency = key === null ? null : reservationFor(route, key, input, reply, exchange.deadlineAt)
-      const { organizationId } = admitted
-      const atMostMs = Math.max(1, exchange.deadlineAt - performance.now())
-      const outcome = await exchange.inTime(create({ organizationId, idempotency, atMostMs }))
+      const { creation, reply } = await asked.read()
+      const outcome = await exchange.inTime(route.create(creation(admitted.organizationId)))
       return creationReply(outcome, reply, admitted)
     })
+  }
+
+  /**
+   * Finds the one step that judges and creates, if the judgement waits for nothing by it: the whole body has come. A
+   * subscriber of the traces is to see each verb, and buckets of the process are judged after the store.
+   */
+  function oneStepFor(
+    route: CreateRoute,
+    request: AdmissionRequest,
+    exchange: Exchange,
+  ): AdmitAndCreate<unknown> | undefined {
+    if (!exchange.request.isWhole?.() || channels.store.hasSubscribers) return undefined
+    return request.rateLimits === rateLimits ? route.oneStep(store.apiKeys.admit) : undefined
   }
 
   /** Keeps the store open for an answer that may need several statements, but not for a refusal that waits for a turn. */
@@ -169,34 +184,8 @@ function pageBody(page: string | Uint8Array): string | Uint8Array {
   return typeof page === 'string' ? `{"data":${page}}` : Buffer.concat([PAGE_START, page, PAGE_END])
 }
 
-/** The longest wait for another request with the same key: milliseconds, and a share of the remaining time. */
-const WAIT_MAX_MS = 4000
-const WAIT_SHARE = 0.8
-
-function reservationFor(
-  route: CreateRoute,
-  key: string,
-  input: unknown,
-  reply: string,
-  deadlineAt: number,
-): KeyReservation {
-  const leftMs = deadlineAt - performance.now()
-  return {
-    operation: `${route.method} ${route.path}`,
-    key,
-    fingerprint: fingerprint(input as object),
-    reply,
-    windowMs: IDEMPOTENCY_WINDOW_MS,
-    waitMs: Math.max(1, Math.min(WAIT_MAX_MS, leftMs * WAIT_SHARE)),
-  }
-}
-
-function creationReply(
-  created: CreationOutcome | { readonly outcome: 'no_business' },
-  reply: string,
-  admitted: Admitted,
-): ApiReply {
-  switch (created.outcome) {
+function creationReply(created: ApiCreationOutcome | null, reply: string, admitted: Admitted): ApiReply {
+  switch (created?.outcome) {
     case 'created':
       return jsonReply(200, reply, admitted)
     case 'replayed':
@@ -207,5 +196,7 @@ function creationReply(
       throw refusals.inProgress()
     case 'no_business':
       throw refusals.noBusiness()
+    case undefined:
+      throw new TypeError('Cannot answer a creation because the store gave no outcome')
   }
 }

@@ -25,6 +25,8 @@ export function fromNode(request: NodeRequest, basePath: string): ApiRequest {
     method,
     url: toOriginForm(basePath === '' ? url : (originalUrl ?? url)),
     header: (name) => readHeader(request, name),
+    // Node.js calls a request complete only after its handler has first waited, though the body came with the head.
+    isWhole: () => request.complete || String(request.readableLength) === request.headers?.['content-length'],
     body: (maxBytes) => readBody(request, maxBytes),
   }
 }

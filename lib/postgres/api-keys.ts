@@ -1,15 +1,15 @@
 import type { Fragment, ISql as Sql } from 'postgres'
 import type { ApiKey, ApiKeyRotation, ApiKeyStore } from '../access/api-keys.ts'
+import type { Admissions } from './admission.ts'
 import { isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './connection/database.ts'
-import { admit } from './statements/admission.ts'
 import { isoTimestamp, textArray } from './statements/fragments.ts'
 
 /** The share of the look-ups of API keys: the organization is not known yet. */
 const IDENTIFICATION = Symbol('identification of API keys')
 
 /** Creates the slice of API keys and of the admission of requests, in PostgreSQL. */
-export function createApiKeyStore(database: Database): ApiKeyStore {
+export function createApiKeyStore(database: Database, admissions: Admissions): ApiKeyStore {
   return {
     async identify(digests) {
       const [found] = await database.rowFor(
@@ -23,7 +23,7 @@ export function createApiKeyStore(database: Database): ApiKeyStore {
       return new Map(Object.entries(JSON.parse(found ?? '{}') as Record<string, string>))
     },
 
-    admit: (request) => admit(database, request),
+    admit: admissions.admit,
 
     async markUsed(organizationId, keyId) {
       await database.rowFor(

@@ -1,35 +1,46 @@
-import type { Fragment, ISql as Sql } from 'postgres'
 import type { Business, BusinessStore } from '../resources/businesses.ts'
 import type { RecordDatabase } from './connection/database.ts'
-import { begin, outcomeColumns } from './statements/key-reservation.ts'
+import { type CreationValues, creationValues, defineWrite, published } from './statements/key-reservation.ts'
 import { writeCreation } from './statements/write.ts'
 
-/** Creates the slice of businesses without a client, in PostgreSQL. */
+const CREATE = defineWrite<CreationValues & BusinessValues>((reserve) => ({
+  steps: [reserve(), insertBusiness(), published()],
+  answer: {},
+}))
+
+/** Businesses without a client in PostgreSQL. */
 export function createBusinessRecordStore(database: RecordDatabase): BusinessStore {
   return {
     create(creation) {
-      const { organizationId, record } = creation
-      return writeCreation(
-        database,
-        creation,
-        (sql, answerTag) => sql`
-          with ${begin(sql, creation, record.id)},
-          ${insertBusiness(sql, organizationId, record)}
-          select ${outcomeColumns(sql)}, ${answerTag}`,
-      )
+      const { record } = creation
+      const values = { ...creationValues(creation, record.id), ...businessValues(record) }
+      return writeCreation(database, creation, CREATE, values)
     },
   }
 }
 
-/** Builds the step `business`, which inserts a business. */
-export function insertBusiness(sql: Sql, organizationId: string, business: Business): Fragment {
-  return sql`
-    business as (
-      insert into business_api.businesses (organization_id, id, name, category, city, email, phone)
-      select
-        ${organizationId}::text, ${business.id}::text, ${business.name}::text, ${business.category}::text,
-        ${business.city}::text, ${business.email}::text, ${business.phone}::text
-      from reserved
-      on conflict (organization_id, id) do nothing
-    )`
+/** The values of a new business. */
+export interface BusinessValues {
+  readonly businessId: string
+  readonly name: string
+  readonly category: string | null
+  readonly city: string | null
+  readonly email: string | null
+  readonly phone: string | null
+}
+
+/** Gives the values of a new business. */
+export function businessValues({ id, name, category, city, email, phone }: Business): BusinessValues {
+  return { businessId: id, name, category, city, email, phone }
+}
+
+/** The step `business`, which writes one. */
+export function insertBusiness(): string {
+  return `business as (
+    insert into business_api.businesses (organization_id, id, name, category, city, email, phone)
+    select
+      @organizationId::text, @businessId::text, @name::text, @category::text, @city::text, @email::text, @phone::text
+    from reserved
+    on conflict (organization_id, id) do nothing
+  )`
 }

@@ -1,23 +1,21 @@
-import type { Fragment, ISql as Sql } from 'postgres'
-import type { Client, ClientStore } from '../resources/clients.ts'
-import { insertBusiness } from './businesses.ts'
+import type { Client, ClientChanges, ClientStore } from '../resources/clients.ts'
+import type { Creation } from '../writes/creation.ts'
+import { declareOneStep } from '../writes/one-step.ts'
+import type { Admissions } from './admission.ts'
+import { type BusinessValues, businessValues, insertBusiness } from './businesses.ts'
 import type { RecordDatabase } from './connection/database.ts'
+import { defineAdmittedWrite } from './statements/admitted-write.ts'
+import { defineChange, isAllowed, orBefore, setOf, writeChange } from './statements/change.ts'
 import {
-  before,
-  changeColumns,
-  isAllowed,
-  orBefore,
-  publishedOf,
-  represented,
-  reservedFor,
-  withThisChange,
-  writeChange,
-} from './statements/change.ts'
-import { begin, outcomeColumns } from './statements/key-reservation.ts'
-import { admitToPage, defineList } from './statements/list.ts'
+  type CreationValues,
+  creationValues,
+  defineWrite,
+  published,
+  type Reserve,
+  type WriteParts,
+} from './statements/key-reservation.ts'
+import { defineList } from './statements/list.ts'
 import { writeCreation } from './statements/write.ts'
-
-const LIST = defineList('business_api.clients', withBusiness('record.representation', 'record'))
 
 const COLUMNS = [
   'organization_id',
@@ -29,90 +27,120 @@ const COLUMNS = [
   'converted_at',
 ]
 
-/** Lists the stored columns of a client in the order of {@link newClientRow}. @param of the name of a row, with its dot */
-export function clientColumns(sql: Sql, of = ''): Fragment {
-  return sql.unsafe(COLUMNS.map((column) => of + column).join(', '))
-}
+const LIST = defineList('business_api.clients', withBusiness('record.representation', 'record'))
 
-/** Builds the values of a new client, in the order of {@link clientColumns}. */
-export function newClientRow(
-  sql: Sql,
-  client: Omit<Client, 'business'>,
-  organizationId: Fragment,
-  businessId: Fragment,
-): Fragment {
-  return sql`
-    ${organizationId} as organization_id, ${client.id}::text as id, ${businessId} as business_id,
-    ${client.status}::text as status,
-    ${String(client.totalRevenue)}::text::numeric(15, 3) as total_revenue,
-    ${String(client.monthlyRevenue)}::text::numeric(15, 3) as monthly_revenue,
-    ${client.convertedAt}::text::timestamptz as converted_at`
-}
+type NewClientValues = CreationValues & ClientValues & BusinessValues
 
-/** Creates the slice of clients with their businesses, in PostgreSQL. */
-export function createClientStore(database: RecordDatabase): ClientStore {
-  return {
-    admitAndList: (request, limit) => admitToPage(database, LIST, request, limit),
+const CREATE_PARTS = (reserve: Reserve): WriteParts => ({
+  steps: [
+    reserve(),
+    insertBusiness(),
+    `client as (
+      insert into business_api.clients (${clientColumns()})
+      select ${newClientRow('@organizationId::text', '@businessId::text')}
+      from reserved
+      on conflict (organization_id, id) do nothing
+    )`,
+    published(),
+  ],
+  answer: {},
+})
+const CREATE = defineWrite<NewClientValues>(CREATE_PARTS)
+const ADMIT_AND_CREATE = defineAdmittedWrite<NewClientValues>(CREATE_PARTS)
 
-    create(creation) {
-      const { organizationId, record } = creation
-      const { business } = record
-      return writeCreation(
+const CHANGE = defineChange<{ readonly set: string }>({
+  table: 'business_api.clients',
+  state: 'status',
+  after: [
+    `after as (
+      select
+        before.organization_id, before.id, before.business_id, before.converted_at,
+        ${orBefore('status')},
+        ${orBefore('total_revenue', 'totalRevenue', 'numeric(15, 3)')},
+        ${orBefore('monthly_revenue', 'monthlyRevenue', 'numeric(15, 3)')}
+      from before
+      where ${isAllowed('status')}
+    )`,
+  ],
+  representation: withBusiness(clientRepresentation('after'), 'after'),
+  set: 'status = after.status, total_revenue = after.total_revenue, monthly_revenue = after.monthly_revenue',
+})
+
+/** Clients and their businesses in PostgreSQL. */
+export function createClientStore(database: RecordDatabase, admissions: Admissions): ClientStore {
+  const create: ClientStore['create'] = (creation) =>
+    writeCreation(database, creation, CREATE, newClientValues(creation))
+
+  declareOneStep<Client>(admissions.admit, create, (request, creation) =>
+    admissions.admitAndWrite(request, (values, judge) =>
+      writeCreation(
         database,
         creation,
-        (sql, answerTag) => sql`
-          with ${begin(sql, creation, record.id)},
-          ${insertBusiness(sql, organizationId, business)},
-          client as (
-            insert into business_api.clients (${clientColumns(sql)})
-            select ${newClientRow(sql, record, sql`${organizationId}::text`, sql`${business.id}::text`)}
-            from reserved
-            on conflict (organization_id, id) do nothing
-          )
-          select ${outcomeColumns(sql)}, ${answerTag}`,
-      )
-    },
+        ADMIT_AND_CREATE,
+        { ...newClientValues(creation), ...values },
+        { judge },
+      ),
+    ),
+  )
 
-    change(given) {
-      const { set } = given
-      return writeChange(
-        database,
-        given,
-        (sql, answerTag) => sql`
-          with ${before(sql, given, 'business_api.clients')},
-          after as (
-            select
-              before.organization_id, before.id, before.business_id, before.converted_at,
-              ${orBefore(sql, set.status, 'status')},
-              ${orBefore(sql, set.totalRevenue, 'total_revenue', 'numeric(15, 3)')},
-              ${orBefore(sql, set.monthlyRevenue, 'monthly_revenue', 'numeric(15, 3)')}
-            from before
-            where ${isAllowed(sql, given, 'status')}
-          ),
-          ${represented(sql, withBusiness(clientRepresentation('after'), 'after'))},
-          ${reservedFor(sql, given)},
-          written as (
-            update business_api.clients client
-               set status = after.status, total_revenue = after.total_revenue,
-                   monthly_revenue = after.monthly_revenue, ${withThisChange(sql, given)}
-              from before, after, reserved
-             where client.organization_id = after.organization_id and client.id = after.id and not before.is_repeat
-          ),
-          ${publishedOf(sql, given)}
-          select ${changeColumns(sql, 'status')}, ${answerTag}`,
-      )
-    },
+  return {
+    admitAndList: (request, limit) => admissions.admitToPage(request, LIST, limit),
+    create,
+    change: (given) =>
+      writeChange(database, given, CHANGE, { set: setOf(given.set satisfies ClientChanges) }),
   }
 }
 
-/** Builds the stored representation of a row of clients: the client without its business. */
+function newClientValues(creation: Creation<Client>): NewClientValues {
+  const { record } = creation
+  return {
+    ...creationValues(creation, record.id),
+    ...clientValues(record),
+    ...businessValues(record.business),
+  }
+}
+
+/** The stored columns of a client in the order of {@link newClientRow}. @param of the name of a row, with its dot */
+export function clientColumns(of = ''): string {
+  return COLUMNS.map((column) => of + column).join(', ')
+}
+
+/** The values of a new client. */
+export interface ClientValues {
+  readonly clientId: string
+  readonly clientStatus: string
+  readonly totalRevenue: string
+  readonly monthlyRevenue: string
+  readonly convertedAt: string
+}
+
+/** Gives the values of a new client. */
+export function clientValues(client: Omit<Client, 'business'>): ClientValues {
+  return {
+    clientId: client.id,
+    clientStatus: client.status,
+    totalRevenue: String(client.totalRevenue),
+    monthlyRevenue: String(client.monthlyRevenue),
+    convertedAt: client.convertedAt,
+  }
+}
+
+/** The columns of a new client. */
+export function newClientRow(organizationId: string, businessId: string): string {
+  return `
+    ${organizationId} as organization_id, @clientId::text as id, ${businessId} as business_id,
+    @clientStatus::text as status, @totalRevenue::text::numeric(15, 3) as total_revenue,
+    @monthlyRevenue::text::numeric(15, 3) as monthly_revenue, @convertedAt::text::timestamptz as converted_at`
+}
+
+/** The stored representation of a row of clients: that of a client without its business. */
 export function clientRepresentation(row: string): string {
   return `business_api.client_representation(
     ${row}.id, ${row}.status, ${row}.total_revenue, ${row}.monthly_revenue, ${row}.converted_at
   )`
 }
 
-/** Builds the representation of a client: the stored representation, with the business of `row` as the last field. */
+/** The representation of a client: the stored one with that of the business of `row` as its last field. */
 export function withBusiness(stored: string, row: string): string {
   // One look-up for each client of a page: a join is planned badly while the tables have no statistics.
   return `pg_catalog.left(${stored}, -1) || ',"business":' || (

@@ -1,91 +1,89 @@
 import { minorUnits } from '../resources/currencies.ts'
-import type { Invoice, InvoiceRefusal, InvoiceStore } from '../resources/invoices.ts'
+import type { Invoice, InvoiceStore } from '../resources/invoices.ts'
+import type { Admissions } from './admission.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { INVOICE_REPRESENTATION, pay } from './payments.ts'
-import {
-  before,
-  changeColumns,
-  isAllowed,
-  orBefore,
-  publishedOf,
-  represented,
-  reservedFor,
-  withThisChange,
-  writeChange,
-} from './statements/change.ts'
-import { beginNumbered, createNumbered, numberedColumns } from './statements/document-numbers.ts'
-import { admitToPage, defineList } from './statements/list.ts'
+import { defineChange, isAllowed, orBefore, setOf, writeChange } from './statements/change.ts'
+import { createNumbered, defineNumbered } from './statements/document-numbers.ts'
+import { defineList } from './statements/list.ts'
 
 const TABLE = 'business_api.invoices'
 
 const LIST = defineList(TABLE)
 
-/** Creates the slice of invoices in PostgreSQL, which computes and rounds money and returns text with the currency's decimals. */
-export function createInvoiceStore(database: RecordDatabase): InvoiceStore {
+interface InvoiceValues {
+  readonly status: string
+  readonly currency: string
+  readonly decimals: number
+  readonly issueDate: string
+  readonly dueDate: string
+  readonly total: string
+  readonly amountPaid: string
+}
+
+const CREATE = defineNumbered<InvoiceValues>(
+  TABLE,
+  `invoice as (
+    insert into business_api.invoices
+      (organization_id, id, number, status, currency, minor_units, issue_date, due_date, total, amount_paid)
+    select
+      @organizationId::text, @writeId::text, numbered.number, @status::text, @currency::text, @decimals::int,
+      @issueDate::text::timestamptz, @dueDate::text::timestamptz, @total::text::numeric, @amountPaid::text::numeric
+    from numbered
+    on conflict (organization_id, id) do nothing
+  )`,
+)
+
+interface ChangeValues {
+  readonly set: string
+  readonly isOnlyIfUnpaid: string
+  readonly isDated: string
+}
+
+const CHANGE = defineChange<ChangeValues>({
+  table: TABLE,
+  state: 'status',
+  after: [
+    `judged as (
+      select
+        before.organization_id, before.id, before.number, before.currency, before.minor_units, before.total,
+        before.amount_paid, before.is_repeat,
+        not (@isOnlyIfUnpaid::text::boolean and before.amount_paid > 0) as is_unpaid,
+        ${orBefore('status')},
+        ${orBefore('issue_date', 'issueDate', 'timestamptz')},
+        ${orBefore('due_date', 'dueDate', 'timestamptz')}
+      from before
+      where ${isAllowed('status')}
+    )`,
+    `after as (
+      select * from judged
+      where is_repeat or (is_unpaid and not (@isDated::text::boolean and due_date < issue_date))
+    )`,
+  ],
+  representation: INVOICE_REPRESENTATION,
+  set: 'status = after.status, issue_date = after.issue_date, due_date = after.due_date',
+  reason: "(select case when is_unpaid then 'due_before_issue' else 'paid' end from judged)",
+})
+
+/** Invoices in PostgreSQL. Money is computed and rounded there and leaves as text with the currency's decimals. */
+export function createInvoiceStore(database: RecordDatabase, admissions: Admissions): InvoiceStore {
   return {
-    admitAndList: (request, limit) => admitToPage(database, LIST, request, limit),
+    admitAndList: (request, limit) => admissions.admitToPage(request, LIST, limit),
 
     create(creation) {
-      const { organizationId, record } = creation
-      const decimals = record.minorUnits ?? minorUnits(record.currency)
-      return createNumbered(
-        database,
-        creation,
-        TABLE,
-        (sql, answerTag) => sql`
-          with ${beginNumbered(sql, creation, TABLE)},
-          invoice as (
-            insert into business_api.invoices
-              (organization_id, id, number, status, currency, minor_units, issue_date, due_date, total, amount_paid)
-            select
-              ${organizationId}::text, ${record.id}::text, numbered.number, ${record.status}::text,
-              ${record.currency}::text, ${decimals}::int, ${record.issueDate}::text::timestamptz,
-              ${record.dueDate}::text::timestamptz, ${record.total}::text::numeric, ${record.amountPaid}::text::numeric
-            from numbered
-            on conflict (organization_id, id) do nothing
-          )
-          select ${numberedColumns(sql)}, ${answerTag}`,
-      )
+      const { status, currency, minorUnits: given, issueDate, dueDate, total, amountPaid } = creation.record
+      const decimals = given ?? minorUnits(currency)
+      const values = { status, currency, decimals, issueDate, dueDate, total, amountPaid }
+      return createNumbered(database, creation, CREATE, values)
     },
 
     change(given) {
-      const { set } = given
-      const isOnlyIfUnpaid = String(set.isOnlyIfUnpaid ?? false)
-      const isDated = String(set.issueDate !== undefined || set.dueDate !== undefined)
-      return writeChange<Invoice, InvoiceRefusal>(
-        database,
-        given,
-        (sql, answerTag) => sql`
-          with ${before(sql, given, TABLE)},
-          judged as (
-            select
-              before.organization_id, before.id, before.number, before.currency, before.minor_units, before.total,
-              before.amount_paid, before.is_repeat,
-              not (${isOnlyIfUnpaid}::text::boolean and before.amount_paid > 0) as is_unpaid,
-              ${orBefore(sql, set.status, 'status')},
-              ${orBefore(sql, set.issueDate, 'issue_date', 'timestamptz')},
-              ${orBefore(sql, set.dueDate, 'due_date', 'timestamptz')}
-            from before
-            where ${isAllowed(sql, given, 'status')}
-          ),
-          after as (
-            select * from judged
-            where is_repeat or (is_unpaid and not (${isDated}::text::boolean and due_date < issue_date))
-          ),
-          ${represented(sql, INVOICE_REPRESENTATION)},
-          ${reservedFor(sql, given)},
-          written as (
-            update business_api.invoices invoice
-               set status = after.status, issue_date = after.issue_date, due_date = after.due_date,
-                   ${withThisChange(sql, given)}
-              from before, after, reserved
-             where invoice.organization_id = after.organization_id and invoice.id = after.id and not before.is_repeat
-          ),
-          ${publishedOf(sql, given)}
-          select
-            ${changeColumns(sql, 'status', sql`(select case when is_unpaid then 'due_before_issue' else 'paid' end from judged)`)},
-            ${answerTag}`,
-      )
+      const { status, issueDate, dueDate, isOnlyIfUnpaid = false } = given.set
+      return writeChange(database, given, CHANGE, {
+        set: setOf({ status, issueDate, dueDate }),
+        isOnlyIfUnpaid: String(isOnlyIfUnpaid),
+        isDated: String(issueDate !== undefined || dueDate !== undefined),
+      })
     },
 
     pay: (given) => pay(database, given),

@@ -1,5 +1,6 @@
 import type { Sql } from 'postgres'
 import type { BusinessApiStore, RecordStore } from '../business-store.ts'
+import { type Admissions, createAdmissions } from './admission.ts'
 import { createApiKeyStore } from './api-keys.ts'
 import { createAuditStore } from './audit.ts'
 import { createBusinessRecordStore } from './businesses.ts'
@@ -49,29 +50,40 @@ export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
  */
 export function createPostgresStore(source: Sql | string, options: DatabaseOptions = {}): PostgresStore {
   const database = createDatabase(source, options)
+  const admissions = createAdmissions(database)
+
+  function close(closeOptions?: CloseOptions): Promise<void> {
+    const closed = database.close(closeOptions)
+    admissions.close()
+    return closed
+  }
+
   return {
-    ...createRecordStores(database),
-    apiKeys: createApiKeyStore(database),
+    ...createRecordStores(database, admissions),
+    apiKeys: createApiKeyStore(database, admissions),
     endpoints: createEndpointStore(database),
     deliveries: createDeliveryStore(database),
     notices: createNoticeStore(database),
     audit: createAuditStore(database),
     overview: createOverviewStore(database),
-    using: (transaction) => createRecordStores(createTransactionDatabase(transaction, database.explain)),
+    using(transaction) {
+      const inTransaction = createTransactionDatabase(transaction, database.explain)
+      return createRecordStores(inTransaction, createAdmissions(inTransaction, false))
+    },
     beginRequest: database.beginRequest,
-    close: database.close,
-    [Symbol.asyncDispose]: () => database.close(),
+    close,
+    [Symbol.asyncDispose]: () => close(),
   }
 }
 
-function createRecordStores(database: RecordDatabase): RecordStore {
+function createRecordStores(database: RecordDatabase, admissions: Admissions): RecordStore {
   return {
     businesses: createBusinessRecordStore(database),
-    clients: createClientStore(database),
-    leads: createLeadStore(database),
-    invoices: createInvoiceStore(database),
-    proposals: createProposalStore(database),
-    projects: createProjectStore(database),
+    clients: createClientStore(database, admissions),
+    leads: createLeadStore(database, admissions),
+    invoices: createInvoiceStore(database, admissions),
+    proposals: createProposalStore(database, admissions),
+    projects: createProjectStore(database, admissions),
     events: createEventStore(database),
   }
 }

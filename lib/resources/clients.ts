@@ -93,7 +93,7 @@ export function clientRoutes(store: ClientStore): readonly Route[] {
       representation: ClientSchema,
       representationName: 'Client',
       build: newClient,
-      create: (creation) => store.create(creation),
+      create: () => store.create,
     }),
   ]
 }

@@ -160,7 +160,7 @@ export function leadRoutes(store: LeadStore): readonly Route[] {
       representation: LeadSchema,
       representationName: 'Lead',
       build: newLead,
-      create: (creation) => store.create(creation),
+      create: () => store.create,
     }),
   ]
 }

@@ -1,8 +1,11 @@
 import type * as v from 'valibot'
 import type { AdmissionRequest, AdmittedPage } from '../access/admission.ts'
+import type { ApiKeyStore } from '../access/api-keys.ts'
 import type { Scope } from '../access/scopes.ts'
-import type { Creation, CreationOutcome } from '../writes/creation.ts'
+import { untraced } from '../base/tracing.ts'
+import type { Creation } from '../writes/creation.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
+import { type AdmitAndCreate, type ApiCreationOutcome, oneStepOf } from '../writes/one-step.ts'
 import type { WriteContext } from '../writes/write-context.ts'
 
 /** The declaration of an operation by a resource, for serving the operation and for the OpenAPI document. */
@@ -35,15 +38,15 @@ export interface CreateRoute extends Declaration {
   readonly inputName: string
   /** Prepares the record, the events and the answer for validated input. Writes nothing. */
   prepare(input: unknown, context: WriteContext): PreparedCreation
+  create(creation: Creation<unknown>): Promise<ApiCreationOutcome>
+  /** Finds the one step in place of `admit` and of `create`: see {@link oneStepOf}. */
+  oneStep(admit: ApiKeyStore['admit']): AdmitAndCreate<unknown> | undefined
 }
 
 /** A prepared creation. Only the organization and the idempotency key of the request are missing. */
-export interface PreparedCreation {
+export interface PreparedCreation extends Pick<Creation<unknown>, 'record' | 'events'> {
   /** The `data` of the answer. */
   readonly representation: unknown
-  create(
-    claim: Omit<Creation<unknown>, 'record' | 'events'>,
-  ): Promise<CreationOutcome | { readonly outcome: 'no_business' }>
 }
 
 /** An operation of the API. */
@@ -54,10 +57,7 @@ export function listRoute(route: Omit<ListRoute, 'method'>): ListRoute {
   return { method: 'GET', ...route }
 }
 
-/**
- * Declares a create operation. The result of `build` is tied to the input of `create` here, so that the rest of the API
- * can treat all create operations alike.
- */
+/** Declares a create operation; `create` is the verb of the store's slice. The input of `create` is the result of `build`. */
 export function createRoute<Input extends v.GenericSchema, NewRecord>({
   build,
   create,
@@ -65,18 +65,23 @@ export function createRoute<Input extends v.GenericSchema, NewRecord>({
 }: Declaration & {
   readonly input: Input
   readonly inputName: string
-  build(
-    input: v.InferOutput<Input>,
-    context: WriteContext,
-  ): { readonly record: NewRecord; readonly representation: unknown; readonly events: readonly EventRecord[] }
-  create(creation: Creation<NewRecord>): Promise<CreationOutcome | { readonly outcome: 'no_business' }>
+  build(input: v.InferOutput<Input>, context: WriteContext): NewCreation<NewRecord>
+  /** Gives the verb that creates. */
+  create(): (creation: Creation<NewRecord>) => Promise<ApiCreationOutcome>
 }): CreateRoute {
+  // The records that come here are those of `build`.
+  const verb = create as () => (creation: Creation<unknown>) => Promise<ApiCreationOutcome>
   return {
     method: 'POST',
     ...declaration,
-    prepare(input, context) {
-      const { record, representation, events } = build(input as v.InferOutput<Input>, context)
-      return { representation, create: (claim) => create({ ...claim, record, events }) }
-    },
+    prepare: (input, context) => build(input as v.InferOutput<Input>, context),
+    create: (creation) => verb()(creation),
+    oneStep: (admit) => oneStepOf(untraced(admit), untraced(verb())),
   }
+}
+
+interface NewCreation<NewRecord> {
+  readonly record: NewRecord
+  readonly representation: unknown
+  readonly events: readonly EventRecord[]
 }

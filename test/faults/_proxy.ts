@@ -7,6 +7,8 @@ export interface NetworkProxy {
   readonly url: string
   /** The open connections, including silent connections. */
   readonly size: number
+  /** The pieces that clients have sent so far: on a connection with one statement at a time, one for each statement. */
+  readonly sent: number
   /** Holds back everything in both directions and keeps all connections open; new connections are accepted and held back too. */
   fallSilent(): void
   /** From now on a connection falls silent for good, by itself, when the client says a text. */
@@ -25,6 +27,7 @@ export async function startProxy(databaseUrl: string): Promise<NetworkProxy> {
   const target = new URL(databaseUrl)
   const pairs = new Set<readonly [Socket, Socket]>()
   let isSilent = false
+  let sent = 0
   let silencing: string | undefined
 
   const server = createServer((near) => {
@@ -32,6 +35,7 @@ export async function startProxy(databaseUrl: string): Promise<NetworkProxy> {
     const pair = [near, far] as const
     pairs.add(pair)
     near.on('data', (data: Buffer) => {
+      sent++
       if (silencing === undefined || !data.includes(silencing)) return
       near.unpipe(far).pause()
       far.unpipe(near).pause()
@@ -53,6 +57,9 @@ export async function startProxy(databaseUrl: string): Promise<NetworkProxy> {
     url: urlWithPort(target, (server.address() as AddressInfo).port),
     get size() {
       return pairs.size
+    },
+    get sent() {
+      return sent
     },
     fallSilent() {
       isSilent = true

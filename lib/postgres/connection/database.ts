@@ -68,6 +68,8 @@ export interface StatementWait {
   readonly lockMs?: number | undefined
   /** The time for which the caller waits: the store gives up the statement then. Default unlimited. */
   readonly atMostMs?: number | undefined
+  /** True for a statement that must not be sent again when its answer was lost. */
+  readonly isOnce?: boolean | undefined
 }
 
 /** PostgreSQL for the slices of records: on the store's own connections, or in a transaction of the host. */
@@ -75,7 +77,7 @@ export interface RecordDatabase {
   /**
    * Sends a statement and returns the only row of the answer, as text columns.
    *
-   * Every statement of the store is safe to repeat. After a lost connection the statement is sent once more; after a conflict
+   * Nearly every statement of the store is safe to repeat. After a lost connection the statement is sent once more; after a conflict
    * with another transaction, again and again until its time is over.
    *
    * @param share the id of the organization whose share of the connections the statement takes; null for no single
@@ -143,6 +145,7 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
     share: Share,
     build: BuildStatement,
     timeoutMs: number,
+    mayRepeat: boolean,
     attempt = 1,
   ): Promise<ByteRow> {
     const begunAt = performance.now()
@@ -151,10 +154,10 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
     } catch (error) {
       const leftMs = timeoutMs - (performance.now() - begunAt)
       const hasFailedServer = isConnectionLost(error) || isReadOnlyServer(error)
-      const isWorthwhile = isConflict(error) || (hasFailedServer && attempt === 1)
+      const isWorthwhile = isConflict(error) || (hasFailedServer && mayRepeat && attempt === 1)
       if (!isWorthwhile || leftMs <= 0) throw error
       if (isConflict(error)) await sleep(Math.random() * Math.min(attempt, CONFLICT_PAUSE_MAX_MS))
-      return sendUntil(share, build, leftMs, attempt + 1)
+      return sendUntil(share, build, leftMs, mayRepeat, attempt + 1)
     }
   }
 
@@ -163,11 +166,16 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
   async function bytesFor(
     share: Share | null,
     build: BuildStatement,
-    { lockMs = 0, atMostMs = Number.POSITIVE_INFINITY }: StatementWait = {},
+    { lockMs = 0, atMostMs = Number.POSITIVE_INFINITY, isOnce = false }: StatementWait = {},
   ): Promise<ByteRow> {
     const end = drain.beginStatement()
     try {
-      return await sendUntil(share ?? OWN_WORK, build, Math.min(statementTimeoutMs + lockMs, atMostMs))
+      return await sendUntil(
+        share ?? OWN_WORK,
+        build,
+        Math.min(statementTimeoutMs + lockMs, atMostMs),
+        !isOnce,
+      )
     } catch (error) {
       throw isUnavailable(error) || isConflict(error) ? unavailable(error) : await explain(error)
     } finally {

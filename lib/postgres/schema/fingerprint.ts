@@ -1,13 +1,13 @@
 import type { Catalogue } from './catalogue.ts'
 
-/** The schema that the migrations of this version make. */
+/** The schema as the migrations of this version leave it. */
 export interface SchemaFingerprint {
   /** Number of the newest migration. */
   readonly migration: number
   readonly objects: Catalogue
 }
 
-/** Written by test/postgres/fingerprint.test.ts with UPDATE_SCHEMA=1; without the variable, the test compares. */
+/** Written by test/postgres/fingerprint.test.ts with UPDATE_SCHEMA=1, and compared by it. */
 export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
   migration: 19,
   objects: {
@@ -232,8 +232,6 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint settings_turns.settings_turns_pkey': 'b56cabea1aae',
     'constraint webhook_endpoints.webhook_endpoints_pkey': '1a29056265b9',
     'constraint webhook_endpoints.webhook_endpoints_state_check': '389e2a25dc5d',
-    'function admit(digest text, scope text, key_per_second double precision, key_burst integer, organization_per_second double precision, organization_burst integer, page text)':
-      '4d4baab124e9',
     'function business_representation(id text, name text, category text, city text, email text, phone text)':
       '31c7049527e9',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
@@ -244,8 +242,6 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '87f97e0d8af2',
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
       'd07a3a24d1c4',
-    'function describe_bucket(full_in double precision, per_second double precision, burst integer)':
-      '734e25d6498d',
     'function event_types()': '25f5c8d1a501',
     'function first_free_number(organization_id text, series text, table_name text, taken bigint)':
       '11b410ba7df7',
@@ -260,8 +256,6 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function is_recorded(organization_id text, entry_id text)': '0496edc2b512',
     'function lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
       '8a37fc4d0bcd',
-    'function likely_organization(digest text, scope text, key_per_second double precision, key_burst integer, organization_per_second double precision, organization_burst integer)':
-      '41b08b93ef83',
     'function new_id(kind text)': '89f87babd4e2',
     'function next_number(organization_id text, series text, table_name text, record_id text)':
       'a5458f4069e8',

@@ -74,14 +74,7 @@ const API = merge(BASE, PUBLISHING, IDEMPOTENCY, {
     proposals: { select: true },
     projects: { select: true },
   },
-  functions: [
-    'admit',
-    'likely_organization',
-    'describe_bucket',
-    'business_representation',
-    'client_representation',
-    'lead_representation',
-  ],
+  functions: ['business_representation', 'client_representation', 'lead_representation'],
 })
 
 const PLATFORM = merge(BASE, PUBLISHING, IDEMPOTENCY, {

@@ -1,35 +1,166 @@
-import type { Fragment, ISql as Sql } from 'postgres'
 import type { Change, ChangeOutcome } from '../../writes/change.ts'
-import type { BuildStatement, RecordDatabase, TextRow } from '../connection/database.ts'
-import { textArray } from './fragments.ts'
-import { jsonOf, published, reserved } from './key-reservation.ts'
+import type { RecordDatabase } from '../connection/database.ts'
+import {
+  defineWrite,
+  published,
+  type Reserve,
+  type WriteStatements,
+  type WriteValues,
+} from './key-reservation.ts'
+import type { Answer, Value } from './statement.ts'
 import { write } from './write.ts'
 
-// Every change is one statement of these steps, and the record is locked from the first step on:
+// Every change is one statement of these steps, and the record is locked from the first one on:
 //
-//   before       the record before the change, with `is_repeat`: an earlier try has already written this change
-//   after        the record after the change; no row if the record does not allow the change; for a repeat, the present record
-//   represented  the representation of `after`
+//   before       the record as it is, and whether an earlier attempt of this very change has been there: `is_repeat`
+//   after        as it will be; no row if it does not allow the change; of a repeat, as it is
+//   represented  its representation
 //   reserved     the idempotency key, with the representation as the reply
 //   written      the update
-//   published    the events, with placeholders rendered from the representation
+//   published    the events, their placeholders filled in from the representation
+
+/** The values of every change, besides those of its resource. */
+export interface ChangeValues extends WriteValues {
+  readonly recordId: string
+  /** The states that allow the change, as JSON; null: any. */
+  readonly from: string | null
+}
+
+/** The columns of a change's answer, after those of every write. */
+export type ChangeColumn = 'representation' | 'state' | 'reason'
+
+/** The steps and columns by which the changes of resources differ. */
+export interface ChangeParts {
+  readonly table: string
+  /** The column with the state of the record. */
+  readonly state: string
+  /** The steps from `before` to `after`, and those that the representation needs. */
+  readonly after: readonly string[]
+  /** JSON text, made of the row of {@link ChangeParts.from}. */
+  readonly representation: string
+  /** Default `after`. */
+  readonly from?: string
+  /** The assignments of the update, from the row `after`. */
+  readonly set: string
+  /** Of a row that is as it is to be already. Default that of a repeat. */
+  readonly isDone?: string
+  /** Further steps that write. */
+  readonly more?: readonly string[]
+  /** The events, as `jsonb`; may use `before` and `after`. Default those of the change. */
+  readonly events?: string
+  /** The values of placeholders besides the representation, as `json`. */
+  readonly facts?: string
+  /** Why a record whose state allows the change is refused; null: because of the state. */
+  readonly reason?: string
+}
+
+/** Builds the statements of a change. */
+export function defineChange<Values = unknown>({
+  table,
+  state,
+  after,
+  representation,
+  from = 'after',
+  set,
+  isDone = 'before.is_repeat',
+  more = [],
+  events = '@events::text::jsonb',
+  facts = "'{}'::json",
+  reason = 'null::text',
+}: ChangeParts): WriteStatements<ChangeValues & Values, ChangeColumn> {
+  const reservation = {
+    condition: 'exists (select 1 from represented)',
+    reply: '(select representation from represented)',
+  }
+  const filled = `business_api.render_events(${events}, represented.representation::json, ${facts})`
+  return defineWrite((reserve: Reserve) => ({
+    steps: [
+      `before as (
+        select *, @writeId::text = any (latest_changes) as is_repeat from ${table}
+        where organization_id = @organizationId::text and id = @recordId::text
+        for update
+      )`,
+      ...after,
+      `represented as (select ${representation} as representation from ${from})`,
+      reserve(reservation),
+      `written as (
+        update ${table} record
+           set ${set}, ${WITH_THIS_CHANGE}
+          from before, after, reserved
+         where record.organization_id = after.organization_id and record.id = after.id and not ${isDone}
+      )`,
+      ...more,
+      published(filled, 'reserved, represented, before, after where not before.is_repeat'),
+    ],
+    answer: {
+      representation: '(select representation from represented)',
+      state: `(select before.${state} from before)`,
+      reason,
+    },
+  }))
+}
+
+/** So many changes of one record may come between an attempt and the next one of the same change. */
+const LATEST_CHANGES = 10
+
+// Not an array slice: in SET, a distributed PostgreSQL refuses it.
+const WITH_THIS_CHANGE = `
+  latest_changes = array[@writeId::text] || pg_catalog.trim_array(
+    before.latest_changes, greatest(0, pg_catalog.cardinality(before.latest_changes) - ${LATEST_CHANGES - 1})
+  )`
+
+/** A condition: the record's state allows the change. */
+export function isAllowed(state: string): string {
+  return `(
+    @from::text is null or before.is_repeat
+    or before.${state} = any (array(select pg_catalog.jsonb_array_elements_text(@from::text::jsonb)))
+  )`
+}
 
 /**
- * Sends the statement of a change and returns the outcome.
+ * A column after the change: as it is given, else as it was; of a repeat always as it is.
  *
- * @param build answers {@link changeColumns}
+ * @param field of the values that are given, as JSON of texts: `@set`
  */
-export function writeChange<Representation, Reason extends string = never>(
+export function orBefore(
+  column: string,
+  field: string = column,
+  type: 'text' | 'integer' | 'numeric(15, 3)' | 'timestamptz' = 'text',
+): string {
+  return `
+    case
+      when before.is_repeat or not pg_catalog.jsonb_exists(@set::text::jsonb, '${field}') then before.${column}
+      else (@set::text::jsonb ->> '${field}')::${type}
+    end as ${column}`
+}
+
+/** The values of {@link orBefore}, as JSON of texts. NaN is no number of JSON, but one of PostgreSQL, which refuses it. */
+export function setOf(values: Readonly<Record<string, string | number | null | undefined>>): string {
+  return JSON.stringify(values, (_, value) => (typeof value === 'number' ? String(value) : value))
+}
+
+/** Sends the statement of a change and tells its outcome. */
+export function writeChange<Values, Representation, Reason extends string = never>(
   database: RecordDatabase,
   given: Change<unknown>,
-  build: BuildStatement,
+  statements: WriteStatements<ChangeValues & Values, ChangeColumn>,
+  values: Values & Readonly<Record<keyof Values, Value>>,
 ): Promise<ChangeOutcome<Representation, Reason>> {
-  return write(database, given, build, {
-    done: ([, , text]) => ({
+  const { organizationId, id, recordId, from, events } = given
+  const common: ChangeValues = {
+    organizationId,
+    writeId: id,
+    recordId,
+    from: from && JSON.stringify(from),
+    events: JSON.stringify(events),
+  }
+  type All = ChangeValues & Values
+  return write(database, given, statements, { ...common, ...values } as All & Record<keyof All, Value>, {
+    done: ({ representation }) => ({
       outcome: 'changed' as const,
-      representation: JSON.parse(text ?? 'null') as Representation,
+      representation: JSON.parse(representation ?? 'null') as Representation,
     }),
-    refused: (row) => refusalOf<Reason>(row),
+    refused: (answer) => refusalOf<Reason>(answer),
   })
 }
 
@@ -38,102 +169,13 @@ type Refused<Reason extends string> = Exclude<
   { readonly outcome: 'changed' | 'replayed' | 'mismatch' | 'in_progress' }
 >
 
-function refusalOf<Reason extends string>([, , representation, state, reason]: TextRow):
-  | Refused<Reason>
-  | undefined {
-  // The record allowed the change, but the statement began too late.
+function refusalOf<Reason extends string>({
+  representation,
+  state,
+  reason,
+}: Answer<ChangeColumn, never>): Refused<Reason> | undefined {
+  // It was allowed, and only came too late.
   if (representation !== null) return undefined
-  if (state === null || state === undefined) return { outcome: 'not_found' }
+  if (state === null) return { outcome: 'not_found' }
   return { outcome: 'refused', state, reason: (reason ?? 'state') as Reason }
-}
-
-/** Builds the step `before`: the record, locked until the transaction ends. */
-export function before(sql: Sql, { id, organizationId, recordId }: Change<unknown>, table: string): Fragment {
-  return sql`
-    before as (
-      select *, ${id}::text = any (latest_changes) as is_repeat from ${sql.unsafe(table)}
-      where organization_id = ${organizationId}::text and id = ${recordId}::text
-      for update
-    )`
-}
-
-/** Builds the condition that the record's state allows the change. */
-export function isAllowed(sql: Sql, given: Change<unknown>, state: string): Fragment {
-  if (given.from === null) return sql`true`
-  return sql`(before.is_repeat or before.${sql.unsafe(state)} = any (${textArray(sql, given.from)}))`
-}
-
-/** Builds a column of `after`: the given value, or the value before the change; for a repeat always the present value. */
-export function orBefore(
-  sql: Sql,
-  value: string | number | null | undefined,
-  column: string,
-  type: 'text' | 'integer' | 'numeric(15, 3)' | 'timestamptz' = 'text',
-): Fragment {
-  const name = sql.unsafe(column)
-  if (value === undefined) return sql`before.${name}`
-  const text = value === null ? null : String(value)
-  return sql`case when before.is_repeat then before.${name} else ${text}::text::${sql.unsafe(type)} end as ${name}`
-}
-
-/** Ids of changes that a record remembers: a repeat is recognized if fewer other changes came in between. */
-const LATEST_CHANGES = 10
-
-/** Builds the assignment with which every update adds the change's id to the ids that the record remembers. */
-export function withThisChange(sql: Sql, { id }: Change<unknown>): Fragment {
-  // trim_array instead of an array slice: a distributed PostgreSQL refuses slices in SET.
-  return sql`
-    latest_changes = array[${id}::text] || pg_catalog.trim_array(
-      before.latest_changes, greatest(0, pg_catalog.cardinality(before.latest_changes) - ${LATEST_CHANGES - 1}::int)
-    )`
-}
-
-/** Builds the step `represented`. @param representation an SQL expression for the JSON text of a row of `steps` */
-export function represented(sql: Sql, representation: string, steps = 'after'): Fragment {
-  return sql`represented as (select ${sql.unsafe(representation)} as representation from ${sql.unsafe(steps)})`
-}
-
-/** Builds the step `reserved`. */
-export function reservedFor(sql: Sql, given: Change<unknown>): Fragment {
-  return reserved(
-    sql,
-    given,
-    given.id,
-    sql`exists (select 1 from represented)`,
-    sql`(select representation from represented)`,
-  )
-}
-
-/**
- * Builds the step `published`.
- *
- * @param chosen the events as jsonb; may use `before` and `after`. Default: the events of the change
- * @param facts further values for the placeholders, as json. Default: only the values of the representation
- */
-export function publishedOf(
-  sql: Sql,
-  { organizationId, events }: Change<unknown>,
-  {
-    chosen = jsonOf(sql, events),
-    facts = sql`'{}'::json`,
-  }: { readonly chosen?: Fragment; readonly facts?: Fragment } = {},
-): Fragment {
-  const filled = sql`business_api.render_events(${chosen}, represented.representation::json, ${facts})`
-  return published(
-    sql,
-    organizationId,
-    filled,
-    sql`reserved, represented, before, after where not before.is_repeat`,
-  )
-}
-
-/**
- * Builds the columns of a change's answer.
- *
- * @param reason why a change is refused although the record's state allows the change; null if the state is the reason
- */
-export function changeColumns(sql: Sql, state: string, reason: Fragment = sql`null`): Fragment {
-  return sql`
-    (select count(*) from reserved)::text, (select coalesce(sum(due), 0) from published)::text,
-    (select representation from represented), (select before.${sql.unsafe(state)} from before), ${reason}`
 }

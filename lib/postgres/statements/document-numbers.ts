@@ -1,75 +1,111 @@
-import type { Fragment, ISql as Sql } from 'postgres'
 import { ALREADY_EXISTS, BusinessApiError } from '../../base/errors.ts'
 import type { NewNumber } from '../../resources/document-numbers.ts'
 import type { Creation, NumberedOutcome } from '../../writes/creation.ts'
-import type { BuildStatement, RecordDatabase, TextRow } from '../connection/database.ts'
-import { jsonOf, type KeyHolder, outcomeColumns, published, reserved } from './key-reservation.ts'
-import { write } from './write.ts'
+import type { RecordDatabase } from '../connection/database.ts'
+import {
+  type CreationValues,
+  creationValues,
+  defineWrite,
+  published,
+  type WriteStatements,
+} from './key-reservation.ts'
+import type { Value } from './statement.ts'
+import { defineEntry, type EntryStatement, write } from './write.ts'
 
-/** The tables of numbered records. */
+/** The tables of records that have a number each. */
 type Table = 'business_api.invoices' | 'business_api.proposals'
 
 type NumberedCreation = Creation<{ readonly id: string; readonly number: NewNumber }>
 
-/** Sends the statement that creates a numbered record. @param build answers {@link numberedColumns} */
-export function createNumbered(
-  database: RecordDatabase,
-  keyHolder: KeyHolder,
-  table: Table,
-  build: BuildStatement,
-): Promise<NumberedOutcome> {
-  return write<NumberedOutcome, never>(database, keyHolder, build, {
-    done: ([, , number]) => ({ outcome: 'created', number: number ?? '' }),
-    refused: refuseTaken,
-    // The idempotency entry was written before the number was known.
-    reply: (sql) => sql`
-      business_api.render_template(entry.reply, json_build_object('number', (
-        select record.number from ${sql.unsafe(table)} record
-        where record.organization_id = entry.organization_id and record.id = entry.record_id
-      )))`,
-  })
+/** The values of a creation that has a number. */
+interface NumberedValues extends CreationValues {
+  /** Null: the next number of `series`. */
+  readonly number: string | null
+  readonly series: string | null
 }
 
-function refuseTaken([, , , isTaken]: TextRow): undefined {
-  if (isTaken === 'true') {
-    throw new BusinessApiError(ALREADY_EXISTS, 'Cannot create the record because its number is taken')
-  }
+type NumberedColumn = 'number' | 'isTaken'
+
+/** The statements of a creation that has a number. */
+export interface NumberedStatements<Values> {
+  readonly create: WriteStatements<NumberedValues & Values, NumberedColumn>
+  readonly entry: EntryStatement
 }
 
 /**
- * Builds the first steps of a statement that creates a numbered record:
+ * Builds the statements of a creation that has a number.
  *
- * - `taken`: a row if another record has the number that the host gave
- * - `reserved`: see {@link reserved}
- * - `numbered`: the number, taken from the series only after the key is reserved, because an unused number would be a gap
- * - `published`: see {@link published}
+ * @param insert the step that writes the record, from the row `numbered`
  */
-export function beginNumbered(sql: Sql, creation: NumberedCreation, table: Table): Fragment {
-  const { organizationId, record, idempotency, events } = creation
-  const { id, number } = record
-  // Null when the series gives the number: no row equals null, so that `taken` stays empty.
-  const given = typeof number === 'string' ? number : null
-  const reply = sql`${idempotency?.reply ?? null}::text`
-  const filled = sql`
-    business_api.render_events(${jsonOf(sql, events)}, json_build_object('number', numbered.number))`
-  return sql`
-    taken as (
-      select 1 from ${sql.unsafe(table)}
-      where organization_id = ${organizationId}::text and number = ${given}::text and id <> ${id}::text
-    ),
-    ${reserved(sql, creation, id, sql`not exists (select 1 from taken)`, reply)},
-    numbered as (select ${numberOf(sql, creation, table)} as number from reserved),
-    ${published(sql, organizationId, filled, sql`numbered`)}`
+export function defineNumbered<Values>(table: Table, insert: string): NumberedStatements<Values> {
+  return {
+    create: defineWrite((reserve) => ({
+      steps: [
+        // Nothing is equal to null: a number that is still to be found is not taken.
+        `taken as (
+          select 1 as one from ${table}
+          where organization_id = @organizationId::text and number = @number::text and id <> @writeId::text
+        )`,
+        reserve({ condition: 'not exists (select 1 from taken)' }),
+        // Found only once the key is reserved: a number that no record gets would be a gap.
+        `numbered as (
+          select case
+            when @number::text is not null then @number::text
+            else business_api.next_number(@organizationId::text, @series::text, '${table}', @writeId::text)
+          end as number
+          from reserved
+        )`,
+        insert,
+        published(
+          `business_api.render_events(
+            @events::text::jsonb, pg_catalog.json_build_object('number', numbered.number)
+          )`,
+          'numbered',
+        ),
+      ],
+      answer: {
+        number: '(select number from numbered)',
+        isTaken: '(select exists (select 1 from taken))::text',
+      },
+    })),
+    // The entry was written before the number was known.
+    entry: defineEntry(`
+      business_api.render_template(entry.reply, pg_catalog.json_build_object('number', (
+        select record.number from ${table} record
+        where record.organization_id = entry.organization_id and record.id = entry.record_id
+      )))`),
+  }
 }
 
-function numberOf(sql: Sql, { organizationId, record }: NumberedCreation, table: Table): Fragment {
-  const { id, number } = record
-  if (typeof number === 'string') return sql`${number}::text`
-  return sql`
-    business_api.next_number(${organizationId}::text, ${number.series}::text, ${table}::text, ${id}::text)`
+/** Sends the statement of a creation that has a number. */
+export function createNumbered<Values>(
+  database: RecordDatabase,
+  creation: NumberedCreation,
+  { create, entry }: NumberedStatements<Values>,
+  values: Values & Readonly<Record<keyof Values, Value>>,
+): Promise<NumberedOutcome> {
+  const { id, number } = creation.record
+  const common: NumberedValues = {
+    ...creationValues(creation, id),
+    number: typeof number === 'string' ? number : null,
+    series: typeof number === 'string' ? null : number.series,
+  }
+  type All = NumberedValues & Values
+  return write<All, NumberedColumn, NumberedOutcome, never>(
+    database,
+    creation,
+    create,
+    { ...common, ...values } as All & Record<keyof All, Value>,
+    {
+      done: ({ number: given }) => ({ outcome: 'created', number: given ?? '' }),
+      refused: refuseTaken,
+      entry,
+    },
+  )
 }
 
-/** Builds the columns of the answer that {@link createNumbered} reads. */
-export function numberedColumns(sql: Sql): Fragment {
-  return sql`${outcomeColumns(sql)}, (select number from numbered), (select exists (select 1 from taken))::text`
+function refuseTaken({ isTaken }: { readonly isTaken: string | null }): undefined {
+  if (isTaken === 'true') {
+    throw new BusinessApiError(ALREADY_EXISTS, 'Cannot create the record because its number is taken')
+  }
 }

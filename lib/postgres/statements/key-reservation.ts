@@ -1,7 +1,7 @@
-import type { Fragment, ISql as Sql } from 'postgres'
 import type { Creation, KeyReservation } from '../../writes/creation.ts'
+import { defineStatement, type Statement, type StatementParts } from './statement.ts'
 
-// The steps that the statements of all writes share.
+// The steps that the statements of all writes have in common.
 
 /** The creation or change that reserves an idempotency key. */
 export interface KeyHolder {
@@ -11,96 +11,120 @@ export interface KeyHolder {
   readonly atMostMs?: number | undefined
 }
 
-/** Builds the first steps of every simple create statement: {@link reserved} and {@link published}. */
-export function begin(
-  sql: Sql,
-  creation: Creation<unknown>,
-  recordId: string,
-  source: Fragment = sql`true`,
-): Fragment {
-  const { organizationId, idempotency, events } = creation
-  return sql`
-    ${reserved(sql, creation, recordId, source, sql`${idempotency?.reply ?? null}::text`)},
-    ${published(sql, organizationId, jsonOf(sql, events))}`
+/** The values of an idempotency key. */
+export interface KeyValues {
+  readonly operation: string
+  readonly idempotencyKey: string
+  readonly fingerprint: string
+  readonly windowMs: number
+  /** Null in a transaction. */
+  readonly lockTimeout: string | null
 }
+
+/** Gives the values of an idempotency key. */
+export function keyValuesOf(idempotency: Omit<KeyReservation, 'reply'>): KeyValues {
+  const { operation, key, fingerprint, windowMs, waitMs } = idempotency
+  const lockTimeout = waitMs === null ? null : String(Math.ceil(waitMs))
+  return { operation, idempotencyKey: key, fingerprint, windowMs, lockTimeout }
+}
+
+/** The values that each statement of a write binds, besides those of the record. */
+export interface WriteValues {
+  readonly organizationId: string
+  /** The id by which a repeated attempt recognizes the entry of its idempotency key. */
+  readonly writeId: string
+  /** JSON. */
+  readonly events: string
+}
+
+/** The values of a simple creation. */
+export interface CreationValues extends WriteValues {
+  /** What a replay answers; null without an idempotency key. */
+  readonly reply: string | null
+}
+
+/** Gives the values of a simple creation. */
+export function creationValues(creation: Creation<unknown>, writeId: string): CreationValues {
+  const { organizationId, events, idempotency } = creation
+  return { organizationId, writeId, events: JSON.stringify(events), reply: idempotency?.reply ?? null }
+}
+
+/** The columns of every write's answer: whether the statement went on, and how many deliveries are due. */
+export type OutcomeColumn = 'hasGoneOn' | 'due'
+
+/** The statement of a write, with an idempotency key and without. */
+export interface WriteStatements<Values, Column extends string> {
+  readonly keyed: Statement<Values & KeyValues, Column | OutcomeColumn>
+  readonly keyless: Statement<Values, Column | OutcomeColumn>
+}
+
+/** Gives the step `reserved`: see {@link defineWrite}. */
+export type Reserve = (about?: { readonly condition?: string; readonly reply?: string }) => string
+
+/** The parts of a write's statement besides its outcome. */
+export type WriteParts<Column extends string = never> = StatementParts<Column, never>
 
 /**
- * Builds the step `reserved`: one row if this statement may go on, no row if another statement holds the idempotency key.
- * An expired entry is taken over. An entry of the same record comes from an earlier try of this statement, with an answer that
- * was lost. The primary key makes a second statement with the key wait until the first has ended.
+ * Builds the statements of a write.
  *
- * @param source a condition without which the key is not reserved
- * @param reply the text of a replay
+ * @param parts is given the step `reserved`: one row if the statement may go on, none if another creation or change holds its
+ *   idempotency key. An expired entry is taken over; an entry of this very write is an earlier attempt whose answer was lost.
+ *   The primary key makes a second holder of the key wait until the first has ended. Its `condition` must hold for the key to
+ *   be reserved at all, its `reply` is what a replay answers
  */
-export function reserved(
-  sql: Sql,
-  { organizationId, idempotency }: KeyHolder,
-  recordId: string,
-  source: Fragment,
-  reply: Fragment,
-): Fragment {
-  const reservation = idempotency
-    ? reserveKey(sql, organizationId, idempotency, recordId, source, reply)
-    : sql`select 1 where ${source} and ${isInTime(sql)}`
-  return sql`reserved as (${reservation})`
+export function defineWrite<Values, Column extends string = never>(
+  parts: (reserve: Reserve) => WriteParts<Column>,
+): WriteStatements<Values, Column> {
+  const withOutcome = (reserve: Reserve): WriteParts<Column | OutcomeColumn> => {
+    const given = parts(reserve)
+    return { ...given, answer: { ...OUTCOME_COLUMNS, ...given.answer } }
+  }
+  return {
+    keyed: defineStatement(withOutcome(reserveKey)),
+    keyless: defineStatement(withOutcome(goOn)),
+  }
 }
 
-/** Builds the step `published`, which inserts the events and returns the number of due deliveries. */
-export function published(
-  sql: Sql,
-  organizationId: string,
-  events: Fragment,
-  source: Fragment = sql`reserved`,
-): Fragment {
-  return sql`
-    published as (select business_api.insert_events(${organizationId}::text, ${events}) as due from ${source})`
+const OUTCOME_COLUMNS: Readonly<Record<OutcomeColumn, string>> = {
+  hasGoneOn: '(select pg_catalog.count(*) from reserved)::text',
+  due: '(select coalesce(pg_catalog.sum(due), 0) from published)::text',
 }
 
-/** Builds a `jsonb` of any value. */
-export function jsonOf(sql: Sql, value: unknown): Fragment {
-  return sql`${JSON.stringify(value)}::text::jsonb`
+/** The step `published`: how many deliveries of the events are due. @param events as `jsonb` */
+export function published(events = '@events::text::jsonb', source = 'reserved'): string {
+  return `published as (
+    select business_api.insert_events(@organizationId::text, ${events}) as due from ${source}
+  )`
 }
 
-/** Builds the first two columns of every write's answer: `1` if the key was reserved, else `0`; the number of due deliveries. */
-export function outcomeColumns(sql: Sql): Fragment {
-  return sql`(select count(*) from reserved)::text, (select coalesce(sum(due), 0) from published)::text`
-}
-
-/** Milliseconds after which a write is no longer begun. */
+/** After so many milliseconds a write is not begun any more. */
 export const LATE_MS = 4000
 
 /**
- * Builds the condition that a statement runs soon after PostgreSQL received the statement. A locked table can delay a
- * statement: by then the caller has received 503, and the record must not be written.
+ * False for a statement that began to run only long after PostgreSQL had received it, because a table was locked: its caller
+ * has had a 503 by then, and a create that no caller waits for must not be written.
  */
-function isInTime(sql: Sql): Fragment {
-  return sql`clock_timestamp() < statement_timestamp() + ${LATE_MS}::float8 * interval '1 millisecond'`
-}
+const IS_IN_TIME = `pg_catalog.clock_timestamp() < pg_catalog.statement_timestamp() + interval '${LATE_MS} milliseconds'`
 
-function reserveKey(
-  sql: Sql,
-  organizationId: string,
-  { operation, key, fingerprint, windowMs, waitMs }: Omit<KeyReservation, 'reply'>,
-  recordId: string,
-  source: Fragment,
-  reply: Fragment,
-): Fragment {
-  // Null in a transaction of the host, where the setting would outlive the statement.
-  const limitsWait =
-    waitMs === null
-      ? sql`true`
-      : sql`set_config('lock_timeout', ${String(Math.ceil(waitMs))}::text, true) is not null`
-  return sql`
-    insert into business_api.idempotency_keys as entry
-      (organization_id, operation, key, fingerprint, record_id, reply, expires_at)
-    select
-      ${organizationId}::text, ${operation}::text, ${key}::text, ${fingerprint}::text, ${recordId}::text,
-      ${reply}, now() + ${windowMs}::float8 * interval '1 millisecond'
-    where ${source} and ${isInTime(sql)} and ${limitsWait}
-    on conflict (organization_id, operation, key) do update set
-      fingerprint = excluded.fingerprint, record_id = excluded.record_id,
-      reply = case when entry.expires_at <= now() then excluded.reply else entry.reply end,
-      expires_at = case when entry.expires_at <= now() then excluded.expires_at else entry.expires_at end
-    where entry.expires_at <= now() or entry.record_id = excluded.record_id
-    returning 1`
-}
+const goOn: Reserve = ({ condition = 'true' } = {}) =>
+  `reserved as (select 1 as one where ${condition} and ${IS_IN_TIME})`
+
+// In a transaction of the host's the setting would outlive the statement.
+const LIMITS_WAIT = `(
+  @lockTimeout::text is null or pg_catalog.set_config('lock_timeout', @lockTimeout::text, true) is not null
+)`
+
+const reserveKey: Reserve = ({ condition = 'true', reply = '@reply::text' } = {}) => `reserved as (
+  insert into business_api.idempotency_keys as entry
+    (organization_id, operation, key, fingerprint, record_id, reply, expires_at)
+  select
+    @organizationId::text, @operation::text, @idempotencyKey::text, @fingerprint::text, @writeId::text, ${reply},
+    pg_catalog.now() + @windowMs::float8 * interval '1 millisecond'
+  where ${condition} and ${IS_IN_TIME} and ${LIMITS_WAIT}
+  on conflict (organization_id, operation, key) do update set
+    fingerprint = excluded.fingerprint, record_id = excluded.record_id,
+    reply = case when entry.expires_at <= pg_catalog.now() then excluded.reply else entry.reply end,
+    expires_at = case when entry.expires_at <= pg_catalog.now() then excluded.expires_at else entry.expires_at end
+  where entry.expires_at <= pg_catalog.now() or entry.record_id = excluded.record_id
+  returning 1 as one
+)`

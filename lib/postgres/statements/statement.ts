@@ -80,9 +80,10 @@ export async function ask<Values extends object, Column extends string, Bytes ex
     wait,
   )
   const answer: Record<string, string | Buffer | null> = {}
-  for (const [index, name] of columns.entries()) {
+  columns.forEach((name, index) => {
     const column = row[index] ?? null
-    answer[name] = (bytes as readonly string[]).includes(name) ? column : (column?.toString('utf8') ?? null)
-  }
+    answer[name] =
+      column === null || (bytes as readonly string[]).includes(name) ? column : column.toString('utf8')
+  })
   return answer as Answer<Column, Bytes>
 }

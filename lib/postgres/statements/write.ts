@@ -1,12 +1,18 @@
-import type { Fragment, ISql as Sql } from 'postgres'
 import { BusinessApiError, INVALID_EVENT, INVALID_INPUT, storeUnavailable } from '../../base/errors.ts'
-import type { Creation, CreationOutcome, KeyReservation } from '../../writes/creation.ts'
-import type { BuildStatement, RecordDatabase, TextRow } from '../connection/database.ts'
+import type { Creation, CreationOutcome } from '../../writes/creation.ts'
+import type { RecordDatabase } from '../connection/database.ts'
 import { brokenRule, isKeyHeld, tooLargeEvent } from '../connection/driver-faults.ts'
 import { createSingleFlight, type SingleFlight } from '../connection/single-flight.ts'
-import { type KeyHolder, LATE_MS } from './key-reservation.ts'
+import {
+  type KeyHolder,
+  type KeyValues,
+  keyValuesOf,
+  LATE_MS,
+  type WriteStatements,
+} from './key-reservation.ts'
+import { type Answer, ask, defineStatement, type Statement, type Value } from './statement.ts'
 
-/** Tries to reserve a key: an entry that refused a try can expire before the entry is read. */
+/** How often a reservation is tried anew after the entry that stood in its way has expired. */
 const RESERVE_ATTEMPTS = 3
 
 const creationsUnderWay = new WeakMap<RecordDatabase, SingleFlight>()
@@ -17,79 +23,105 @@ function singleFlightOf(database: RecordDatabase): SingleFlight {
   return known
 }
 
-/** Reads the answers of a write's statement. */
-export interface Reading<Done, Refusal> {
-  /** Reads the answer of a statement that reserved its key and wrote the record. */
-  done(row: TextRow): Done
-  /** Reads the answer of a statement that wrote nothing although the key is free; `undefined` sends the statement again. */
-  refused?(row: TextRow): Refusal | undefined
-  /** Builds the text of a replay from `entry`. Default: the stored reply. */
-  reply?(sql: Sql): Fragment
+/** The meaning of a statement's answer. */
+export interface Reading<Column extends string, Done, Refusal, Verdict = never> {
+  /** Reads the answer of a statement that went on. */
+  done(answer: Answer<Column, never>): Done
+  /** Judges, before the key is looked at, a statement that did not go on; `undefined`: the key decides. */
+  judged?(answer: Answer<Column, never>): Verdict | undefined
+  /** Judges a statement that did not go on although its key is free; `undefined` tries again. */
+  refused?(answer: Answer<Column, never>): Refusal | undefined
+  /** Reads the entry of the key, if its reply is not as it was written. */
+  readonly entry?: EntryStatement
 }
 
-/** The outcome of a write with an idempotency key that another write holds or has used. */
+/** The verdict of an idempotency key on a statement that did not go on. */
 export type KeyVerdict =
   | { readonly outcome: 'replayed'; readonly reply: string }
   | { readonly outcome: 'mismatch' | 'in_progress' }
 
-/** Sends the statement of a simple creation and returns the outcome: see {@link write}. */
-export function writeCreation<Refusal = never>(
+/**
+ * Sends the statement of a simple creation and tells the outcome: see {@link write}.
+ *
+ * @param reading.judge reads every answer: see {@link Admissions.admitAndWrite}
+ */
+export function writeCreation<Values extends object, Column extends string, Refusal = never, Verdict = never>(
   database: RecordDatabase,
   creation: Creation<unknown>,
-  build: BuildStatement,
-  refused: (row: TextRow) => Refusal | undefined = () => undefined,
-): Promise<CreationOutcome | Refusal> {
-  return write(database, creation, build, { done: () => ({ outcome: 'created' as const }), refused })
+  statements: WriteStatements<Values, Column>,
+  values: Values & Readonly<Record<keyof Values, Value>>,
+  {
+    refused = () => undefined,
+    judge = () => undefined,
+  }: {
+    refused?(answer: Answer<Column, never>): Refusal | undefined
+    judge?(answer: Answer<Column, never>): Verdict | undefined
+  } = {},
+): Promise<CreationOutcome | Refusal | Verdict> {
+  return write(database, creation, statements, values, {
+    done(answer) {
+      judge(answer)
+      return { outcome: 'created' as const }
+    },
+    judged: judge,
+    refused,
+  })
 }
 
 /**
- * Sends a statement that reserves an idempotency key, and returns the outcome. Almost always one round trip; a second
- * round trip reads the reply when another write has used the key.
+ * Sends a statement that reserves an idempotency key, and reads its outcome. Almost always one round trip; a second one reads
+ * the reply when another creation or change holds the key.
  *
- * @param build builds a statement that answers {@link outcomeColumns} first, and is safe to repeat
+ * @param statements safe to repeat
  */
-export async function write<Done, Refusal>(
+export async function write<Values extends object, Column extends string, Done, Refusal, Verdict = never>(
   database: RecordDatabase,
   keyHolder: KeyHolder,
-  build: BuildStatement,
-  reading: Reading<Done, Refusal>,
-): Promise<Done | Refusal | KeyVerdict> {
+  statements: WriteStatements<Values, Column>,
+  values: Values & Readonly<Record<keyof Values, Value>>,
+  reading: Reading<Column, Done, Refusal, Verdict>,
+): Promise<Done | Refusal | Verdict | KeyVerdict> {
   const { organizationId, idempotency } = keyHolder
   const calledAt = performance.now()
-  const work = (): Promise<Done | Refusal | KeyVerdict | null> => {
+  const work = (): Promise<Done | Refusal | Verdict | KeyVerdict | null> => {
     const left = leftOf(keyHolder.atMostMs, calledAt)
-    return send(database, { ...keyHolder, atMostMs: left }, build, reading)
+    return send(database, { ...keyHolder, atMostMs: left }, statements, values, reading)
   }
-  // A transaction of the host has one connection, on which statements run one after the other: no single flight is needed.
+  // In a transaction everything has one connection: there is no other statement to wait for.
   if (!idempotency || idempotency.waitMs === null) return (await work()) ?? { outcome: 'in_progress' }
   const name = `${organizationId} ${idempotency.operation} ${idempotency.key}`
   const outcome = await singleFlightOf(database).run(name, idempotency.waitMs, work)
   return outcome ?? { outcome: 'in_progress' }
 }
 
-/** Sends the statement. Returns null when another write held the key for the whole of the allowed wait. */
-async function send<Done, Refusal>(
+/** Null when another creation or change held the key for as long as this one could wait. */
+async function send<Values extends object, Column extends string, Done, Refusal, Verdict>(
   database: RecordDatabase,
   { organizationId, idempotency, atMostMs }: KeyHolder,
-  build: BuildStatement,
-  { done, refused, reply }: Reading<Done, Refusal>,
-): Promise<Done | Refusal | KeyVerdict | null> {
+  { keyed, keyless }: WriteStatements<Values, Column>,
+  values: Values & Readonly<Record<keyof Values, Value>>,
+  { done, judged, refused, entry = ENTRY }: Reading<Column, Done, Refusal, Verdict>,
+): Promise<Done | Refusal | Verdict | KeyVerdict | null> {
   const begunAt = performance.now()
   for (let attempt = 0; attempt < RESERVE_ATTEMPTS; attempt++) {
     const wait = { lockMs: idempotency?.waitMs ?? 0, atMostMs: leftOf(atMostMs, begunAt) }
-    const row = await database.rowFor(organizationId, build, wait).catch((error) => {
-      // Without `waitMs` the host's own lock_timeout ended the wait, and the host's transaction has failed.
+    const sent = idempotency
+      ? ask(database, organizationId, keyed, { ...values, ...keyValuesOf(idempotency) }, wait)
+      : ask(database, organizationId, keyless, values, wait)
+    const answer = await sent.catch((error) => {
+      // With no time to wait for, it was the host's own lock_timeout, and its transaction has failed.
       if (typeof idempotency?.waitMs === 'number' && isKeyHeld(error.cause)) return null
       throw meaningOf(error)
     })
-    if (row === null) return null
-    const [hasGoneOn, due] = row
-    if (hasGoneOn === '1') {
-      if (due !== '0') database.wakeUp.signal()
-      return done(row)
+    if (answer === null) return null
+    if (answer.hasGoneOn === '1') {
+      if (answer.due !== '0') database.wakeUp.signal()
+      return done(answer)
     }
     const outcome =
-      (idempotency && (await readEntry(database, organizationId, idempotency, reply))) ?? refused?.(row)
+      judged?.(answer) ??
+      (idempotency && (await readEntry(database, organizationId, idempotency, entry))) ??
+      refused?.(answer)
     if (outcome) return outcome
     if (!idempotency || performance.now() - begunAt >= LATE_MS) {
       throw storeUnavailable('Cannot write the record because its statement began too late')
@@ -98,12 +130,12 @@ async function send<Done, Refusal>(
   return null
 }
 
-/** Computes the milliseconds that are left of `atMostMs`. */
+/** The time that is left to the caller. */
 function leftOf(atMostMs: number | undefined, begunAt: number): number | undefined {
   return atMostMs === undefined ? undefined : Math.max(1, atMostMs - (performance.now() - begunAt))
 }
 
-/** Returns the library's error for a write that breaks a rule of the tables; returns any other error unchanged. */
+/** The error of the library for a rule that a write breaks; any other error as it is. */
 export function meaningOf(error: unknown): unknown {
   const tooLarge = tooLargeEvent(error)
   if (tooLarge !== undefined) return new BusinessApiError(INVALID_EVENT, tooLarge, { cause: error })
@@ -115,21 +147,39 @@ export function meaningOf(error: unknown): unknown {
       })
 }
 
+/** Reads the live entry of an idempotency key. */
+export type EntryStatement = Statement<
+  Pick<KeyValues, 'idempotencyKey' | 'operation' | 'fingerprint'> & { readonly organizationId: string },
+  'isSame' | 'reply'
+>
+
+/**
+ * Builds the statement that reads the live entry of an idempotency key.
+ *
+ * @param reply what a replay answers, made of the row `entry`
+ */
+export function defineEntry(reply = 'entry.reply'): EntryStatement {
+  return defineStatement({
+    answer: { isSame: '(entry.fingerprint = @fingerprint::text)::text', reply },
+    from: `
+      from (values (1)) as always (one)
+      left join business_api.idempotency_keys entry
+        on entry.organization_id = @organizationId::text and entry.operation = @operation::text
+        and entry.key = @idempotencyKey::text and entry.expires_at > pg_catalog.now()`,
+  })
+}
+
+const ENTRY = defineEntry()
+
 async function readEntry(
   database: RecordDatabase,
   organizationId: string,
-  { operation, key, fingerprint }: Omit<KeyReservation, 'reply'>,
-  replyOf: (sql: Sql) => Fragment = (sql) => sql`entry.reply`,
+  idempotency: NonNullable<KeyHolder['idempotency']>,
+  entry: EntryStatement,
 ): Promise<KeyVerdict | undefined> {
-  const [matches, reply] = await database.rowFor(
-    organizationId,
-    (sql, answerTag) => sql`
-      select (entry.fingerprint = ${fingerprint}::text)::text, ${replyOf(sql)}, ${answerTag}
-      from (values (1)) as always
-      left join business_api.idempotency_keys entry
-        on entry.organization_id = ${organizationId}::text and entry.operation = ${operation}::text
-        and entry.key = ${key}::text and entry.expires_at > now()`,
-  )
-  if (reply === null || reply === undefined) return undefined
-  return matches === 'true' ? { outcome: 'replayed', reply } : { outcome: 'mismatch' }
+  const { idempotencyKey, operation, fingerprint } = keyValuesOf(idempotency)
+  const values = { organizationId, idempotencyKey, operation, fingerprint }
+  const { isSame, reply } = await ask(database, organizationId, entry, values)
+  if (reply === null) return undefined
+  return isSame === 'true' ? { outcome: 'replayed', reply } : { outcome: 'mismatch' }
 }

@@ -1,0 +1,231 @@
+import type { Admission, AdmissionRequest, AdmittedPage } from '../access/admission.ts'
+import type { RateLimits } from '../access/rate-limit.ts'
+import { type Allotment, createAllotments, HOLD_MS } from './allotments.ts'
+import type { RecordDatabase } from './connection/database.ts'
+import {
+  type AdmissionStatements,
+  defineAdmission,
+  FIND_ORGANIZATION,
+  type OwnLimits,
+} from './statements/admission.ts'
+import type { AdmittedValues } from './statements/admitted-write.ts'
+import { GIVE_BACK, MAKE_BUCKETS } from './statements/buckets.ts'
+import { ask } from './statements/statement.ts'
+import {
+  areEqual,
+  type Judged,
+  limitsOf,
+  NO_LIMITS,
+  type OwnedRequest,
+  ownLimitsOf,
+  pageFor,
+  refusalOf,
+  stateOf,
+  verdict,
+} from './verdict.ts'
+
+/** The admission of requests by API keys. */
+export interface Admissions {
+  admit(request: AdmissionRequest): Promise<Admission>
+  /** Judges a request and, if admitted, gives the caller's page. */
+  admitToPage<Representation>(
+    request: AdmissionRequest,
+    list: AdmissionStatements,
+    limit: number,
+  ): Promise<AdmittedPage<Representation>>
+  /**
+   * Judges a request and writes for it, in one statement, if a token is at hand. The two are one step only then: no bucket
+   * is locked while the write waits for an idempotency key or for the disk.
+   *
+   * @param write sends a statement with the judgement's values, and gives `judge` the answer: `judge` returns
+   *   {@link NOT_ADMITTED} for a request that is not admitted
+   * @returns null when nothing was written, and the request is to be judged by {@link Admissions.admit}
+   */
+  admitAndWrite<Outcome>(
+    request: AdmissionRequest,
+    write: AdmittedWrite<Outcome>,
+  ): Promise<Admitted<Outcome> | null>
+  /** Gives back the tokens that are held, and holds no more. */
+  close(): void
+}
+
+/** The outcome of a write for a request that was not admitted. */
+export const NOT_ADMITTED: unique symbol = Symbol('not admitted')
+
+type AdmittedWrite<Outcome> = (
+  values: AdmittedValues,
+  judge: (answer: Judged) => typeof NOT_ADMITTED | undefined,
+) => Promise<Outcome | typeof NOT_ADMITTED>
+
+/** An admission and the outcome of the write for an admitted caller. */
+interface Admitted<Outcome> {
+  readonly admission: Admission
+  /** Null unless admitted. */
+  readonly outcome: Outcome | null
+}
+
+const ADMIT = defineAdmission()
+
+/** A second attempt follows the making of the buckets. */
+const TAKE_ATTEMPTS = 3
+
+const UNAUTHENTICATED = { admission: { outcome: 'unauthenticated' }, page: null } as const
+
+/**
+ * Creates the admission of a store's requests.
+ *
+ * @param holdsTokens false in a transaction, which may be rolled back
+ */
+export function createAdmissions(database: RecordDatabase, holdsTokens = true): Admissions {
+  const allotments = createAllotments((allotment, tokens) => void giveBack(database, allotment, tokens))
+  if (!holdsTokens) allotments.close()
+
+  /** Judges a request for which a token is at hand. Null when its limits have changed since the token was taken. */
+  async function admitWith(
+    token: Allotment | null,
+    request: OwnedRequest,
+    { read }: AdmissionStatements,
+    limit: number,
+  ): Promise<AdmittedPage<never> | null> {
+    const { keyDigest, organizationId, scope, rateLimits } = request
+    const answer = await ask(database, organizationId, read, { keyDigest, organizationId, scope, limit })
+    if (answer.keyId === null) {
+      if (token) allotments.giveBack(keyDigest, token)
+      return UNAUTHENTICATED
+    }
+    if (rateLimits === null || token === null) return pageFor(answer, request, null)
+    const limits = limitsOf(answer, rateLimits)
+    if (!areEqual(limits, token.limits)) {
+      allotments.drop(keyDigest, token)
+      return null
+    }
+    return pageFor(answer, request, stateOf(answer, limits, token.left))
+  }
+
+  /** Judges a request and takes its token, and more when the key is busy. */
+  async function admitAndTake(
+    request: OwnedRequest,
+    rateLimits: RateLimits,
+    { take }: AdmissionStatements,
+    limit: number,
+  ): Promise<AdmittedPage<never>> {
+    const { keyDigest, organizationId, scope } = request
+    const wanted = allotments.wanted(keyDigest)
+    let allotment: Allotment | null = null
+    try {
+      for (let attempt = 0; attempt < TAKE_ATTEMPTS; attempt++) {
+        const takenAt = performance.now()
+        const answer = await ask(database, organizationId, take, {
+          keyDigest,
+          organizationId,
+          scope,
+          limit,
+          keyPerSecond: rateLimits.key.perSecond,
+          keyBurst: rateLimits.key.burst,
+          organizationPerSecond: rateLimits.organization.perSecond,
+          organizationBurst: rateLimits.organization.burst,
+          wanted,
+          holdSeconds: HOLD_MS / 1000,
+        })
+        const { keyId } = answer
+        if (keyId === null) return UNAUTHENTICATED
+        const limits = limitsOf(answer, rateLimits)
+        const left = Number(answer.tokens) - 1
+        if (left >= 0) {
+          if (left > 0) allotment = { organizationId, keyId, limits, own: ownLimitsOf(answer), takenAt, left }
+          return pageFor(answer, request, stateOf(answer, limits, left))
+        }
+        if (answer.keyFullIn !== null && answer.organizationFullIn !== null) {
+          return pageFor(answer, request, refusalOf(answer, limits))
+        }
+        await ask(database, organizationId, MAKE_BUCKETS, { organizationId, keyId })
+      }
+      throw new Error('Cannot take a token because business_api.rate_buckets does not keep its rows')
+    } finally {
+      if (wanted > 1) allotments.keep(keyDigest, allotment)
+    }
+  }
+
+  async function judge(
+    request: AdmissionRequest,
+    statements: AdmissionStatements,
+    limit: number,
+  ): Promise<AdmittedPage<never>> {
+    const { keyDigest, rateLimits } = request
+    const organizationId = request.organizationHint ?? (await organizationOf(database, keyDigest))
+    if (organizationId === null) return UNAUTHENTICATED
+    const owned = { ...request, organizationId }
+    if (rateLimits === null) return (await admitWith(null, owned, statements, limit)) ?? UNAUTHENTICATED
+    const token = allotments.spend(keyDigest)
+    const atHand = token && (await admitWith(token, owned, statements, limit))
+    if (atHand) return atHand
+    const taken = await admitAndTake(owned, rateLimits, statements, limit)
+    if (taken.admission.outcome !== 'limited') return taken
+    // Another request of the key may have taken the last tokens for this process.
+    const lateToken = await allotments.spendLate(keyDigest)
+    return (lateToken && (await admitWith(lateToken, owned, statements, limit))) ?? taken
+  }
+
+  async function admitAndWrite<Outcome>(
+    request: AdmissionRequest,
+    write: AdmittedWrite<Outcome>,
+  ): Promise<Admitted<Outcome> | null> {
+    const { keyDigest, scope, rateLimits, organizationHint: organizationId } = request
+    const token = rateLimits && allotments.spend(keyDigest)
+    if (organizationId === undefined || (rateLimits && !token)) return null
+    const owned = { ...request, organizationId }
+    const isSame = (own: OwnLimits): boolean =>
+      rateLimits === null || token === null || areEqual(limitsOf(own, rateLimits), token.limits)
+    let judged: Judged | undefined
+    const values = {
+      keyDigest,
+      organizationId,
+      scope,
+      isLimited: String(token !== null),
+      ...(token?.own ?? NO_LIMITS),
+    }
+    const outcome = await write(values, (answer) => {
+      judged = answer
+      return answer.keyId !== null && answer.hasScope === 'true' && isSame(answer) ? undefined : NOT_ADMITTED
+    })
+    const seen = judged as Judged | undefined
+    if (seen?.keyId === null) {
+      if (token) allotments.giveBack(keyDigest, token)
+      return { ...UNAUTHENTICATED, outcome: null }
+    }
+    // Another write held the idempotency key, so that the statement gave no answer; or a limit has changed.
+    if (seen === undefined || !isSame(seen)) {
+      if (token) allotments.drop(keyDigest, token)
+      return null
+    }
+    const state = token && rateLimits && stateOf(seen, token.limits, token.left)
+    return { admission: verdict(seen, owned, state), outcome: outcome === NOT_ADMITTED ? null : outcome }
+  }
+
+  return {
+    admitAndWrite,
+    admit: async (request) => (await judge(request, ADMIT, 0)).admission,
+    admitToPage: judge,
+    close: allotments.close,
+  }
+}
+
+async function organizationOf(database: RecordDatabase, keyDigest: string): Promise<string | null> {
+  return (await ask(database, null, FIND_ORGANIZATION, { keyDigest })).organizationId
+}
+
+/** Gives tokens back. Not sent again: twice would be too much. Tokens that cannot be given back are lost. */
+async function giveBack(
+  database: RecordDatabase,
+  { organizationId, keyId, limits, own }: Allotment,
+  tokens: number,
+): Promise<void> {
+  const values = {
+    organizationId,
+    keyId,
+    ...own,
+    keySeconds: tokens / limits.key.perSecond,
+    organizationSeconds: tokens / limits.organization.perSecond,
+  }
+  await ask(database, organizationId, GIVE_BACK, values, { isOnce: true }).catch(() => {})
+}

@@ -1,0 +1,168 @@
+import type { RateLimits } from '../access/rate-limit.ts'
+import type { OwnLimits } from './statements/admission.ts'
+
+/** Tokens that a process has taken from the shared buckets of a key, for requests to come. */
+export interface Allotment {
+  readonly organizationId: string
+  readonly keyId: string
+  /** The limits under which the tokens were taken; others void them. */
+  readonly limits: RateLimits
+  /** The limits as the database has them. */
+  readonly own: OwnLimits
+  /** On the monotonic clock. */
+  readonly takenAt: number
+  /** Tokens that are left. */
+  left: number
+}
+
+/** The allotments of a process, one for each busy key. */
+export interface Allotments {
+  /** Spends a token. Null when none is at hand. */
+  spend(keyDigest: string): Allotment | null
+  /**
+   * The number of tokens to take now. A number above 1 is for one caller at a time, who then calls {@link Allotments.keep}.
+   */
+  wanted(keyDigest: string): number
+  /** Waits for the tokens that another caller is taking, and spends one. Null when none is at hand. */
+  spendLate(keyDigest: string): Promise<Allotment | null>
+  /** Keeps what was taken for requests to come; null: nothing. */
+  keep(keyDigest: string, allotment: Allotment | null): void
+  /** Gives back a spent token and those that are left with it. */
+  giveBack(keyDigest: string, spent: Allotment): void
+  /** Forgets the tokens that are left with a spent one: a changed limit has voided them. */
+  drop(keyDigest: string, spent: Allotment): void
+  /** Gives all tokens back and holds no more. */
+  close(): void
+}
+
+/** Milliseconds for which tokens are held. The refill of so long is what a bucket may lose by it. */
+export const HOLD_MS = 250
+
+/** Requests of a key within {@link HOLD_MS} from which on tokens are held: for fewer, giving back costs more than is saved. */
+const BUSY_FROM = 8
+/** The number of keys from which the idle ones are forgotten. */
+const KEYS_MAX = 10_000
+
+/** The requests of a key in this process. */
+interface Usage {
+  /** The beginning of the present period of {@link HOLD_MS}. */
+  since: number
+  requests: number
+  requestsBefore: number
+  /** Ends the present taking of tokens. */
+  endTaking: (() => void) | null
+  taking: Promise<void> | null
+  allotment: Allotment | null
+}
+
+/**
+ * Creates the allotments of a process. For a key that is used steadily, as many tokens are taken at once as the key had
+ * requests in the quarter of a second before; the tokens that are left after another quarter are given back.
+ *
+ * @param giveBack gives tokens back to the shared buckets. Never throws
+ */
+export function createAllotments(giveBack: (allotment: Allotment, tokens: number) => void): Allotments {
+  const usages = new Map<string, Usage>()
+  let sweepAt = KEYS_MAX
+  let isClosed = false
+
+  function usageOf(keyDigest: string, now: number): Usage {
+    const known = usages.get(keyDigest)
+    if (known) return known
+    if (usages.size >= sweepAt) forgetIdle(now)
+    const usage = {
+      since: now,
+      requests: 0,
+      requestsBefore: 0,
+      endTaking: null,
+      taking: null,
+      allotment: null,
+    }
+    usages.set(keyDigest, usage)
+    return usage
+  }
+
+  function forgetIdle(now: number): void {
+    for (const [keyDigest, { since, allotment, taking }] of usages) {
+      if (now - since > HOLD_MS && allotment === null && taking === null) usages.delete(keyDigest)
+    }
+    sweepAt = Math.max(KEYS_MAX, usages.size * 2)
+  }
+
+  function count(usage: Usage, now: number): void {
+    const periods = (now - usage.since) / HOLD_MS
+    if (periods >= 1) {
+      usage.requestsBefore = periods < 2 ? usage.requests : 0
+      usage.requests = 0
+      usage.since = now
+    }
+    usage.requests++
+  }
+
+  /** Takes what is left of an allotment from the requests to come. */
+  function empty(keyDigest: string, allotment: Allotment): number {
+    const usage = usages.get(keyDigest)
+    if (usage?.allotment === allotment) usage.allotment = null
+    const { left } = allotment
+    allotment.left = 0
+    return left
+  }
+
+  function release(keyDigest: string, allotment: Allotment): void {
+    const left = empty(keyDigest, allotment)
+    if (left > 0) giveBack(allotment, left)
+  }
+
+  function spend(keyDigest: string): Allotment | null {
+    const usage = usages.get(keyDigest)
+    if (!usage?.allotment) return null
+    const { allotment } = usage
+    const now = performance.now()
+    // The timer may be late, and the process may have been stopped.
+    if (now - allotment.takenAt >= HOLD_MS) {
+      release(keyDigest, allotment)
+      return null
+    }
+    count(usage, now)
+    allotment.left--
+    if (allotment.left === 0) usage.allotment = null
+    return allotment
+  }
+
+  return {
+    spend,
+    async spendLate(keyDigest) {
+      await usages.get(keyDigest)?.taking
+      return spend(keyDigest)
+    },
+    wanted(keyDigest) {
+      const now = performance.now()
+      const usage = usageOf(keyDigest, now)
+      count(usage, now)
+      if (isClosed || usage.taking || usage.allotment || usage.requestsBefore < BUSY_FROM) return 1
+      usage.taking = new Promise((resolve) => {
+        usage.endTaking = resolve
+      })
+      return usage.requestsBefore
+    },
+    keep(keyDigest, allotment) {
+      const usage = usages.get(keyDigest)
+      if (!usage) return
+      usage.endTaking?.()
+      usage.taking = null
+      if (allotment === null) return
+      usage.allotment = allotment
+      const leftMs = isClosed ? 0 : HOLD_MS - (performance.now() - allotment.takenAt)
+      if (leftMs > 0) setTimeout(release, leftMs, keyDigest, allotment).unref()
+      else release(keyDigest, allotment)
+    },
+    giveBack(keyDigest, spent) {
+      giveBack(spent, empty(keyDigest, spent) + 1)
+    },
+    drop: empty,
+    close() {
+      isClosed = true
+      for (const [keyDigest, { allotment }] of usages) if (allotment) release(keyDigest, allotment)
+    },
+  }
+}

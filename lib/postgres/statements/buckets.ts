@@ -1,0 +1,56 @@
+import { hasSameLimits, type OwnLimits } from './admission.ts'
+import { defineStatement, type Statement } from './statement.ts'
+
+// The buckets of the rate limits apart from a request.
+
+/** Makes the buckets of a key and of its organization, full. */
+export const MAKE_BUCKETS: Statement<{ organizationId: string; keyId: string }, 'made'> = defineStatement({
+  steps: [
+    `made as (
+      insert into business_api.rate_buckets (organization_id, bucket, full_at)
+      values (@organizationId::text, @keyId::text, 0), (@organizationId::text, 'organization', 0)
+      on conflict do nothing
+      returning 1
+    )`,
+  ],
+  answer: { made: '(select pg_catalog.count(*) from made)::text' },
+})
+
+/** The values that give tokens back. */
+export interface GivenBack extends OwnLimits {
+  readonly organizationId: string
+  readonly keyId: string
+  /** The tokens as the time in which the bucket refills them. */
+  readonly keySeconds: number
+  readonly organizationSeconds: number
+}
+
+/** Gives tokens back to both buckets, unless a limit has changed since they were taken: they are void then. */
+export const GIVE_BACK: Statement<GivenBack, 'given'> = defineStatement({
+  steps: [
+    `key as (
+      select key.id
+      from business_api.api_keys key
+      left join business_api.organization_limits own on own.organization_id = @organizationId::text
+      where key.organization_id = @organizationId::text and key.id = @keyId::text
+        and ${hasSameLimits('key.per_second', 'key.burst', 'own.per_second', 'own.burst')}
+    )`,
+    `locked as (
+      select bucket.bucket
+      from key, business_api.rate_buckets bucket
+      where bucket.organization_id = @organizationId::text and bucket.bucket = any (array[key.id, 'organization'])
+      order by bucket.bucket
+      for no key update of bucket
+    )`,
+    `given as (
+      update business_api.rate_buckets bucket
+         set full_at = bucket.full_at - case
+           when locked.bucket = 'organization' then @organizationSeconds::float8 else @keySeconds::float8
+         end
+        from locked
+       where bucket.organization_id = @organizationId::text and bucket.bucket = locked.bucket
+      returning 1
+    )`,
+  ],
+  answer: { given: '(select pg_catalog.count(*) from given)::text' },
+})

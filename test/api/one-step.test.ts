@@ -1,0 +1,224 @@
+import assert from 'node:assert/strict'
+import { after, describe, type TestContext, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { digestApiKey } from '../../lib/access/api-keys.ts'
+import { type BusinessApiOptions, type BusinessApiStore, createBusinessApi } from '../../lib/index.ts'
+import { createPostgresStore } from '../../lib/postgres.ts'
+import { newEntry } from '../_audit.ts'
+import { startProxy } from '../faults/_proxy.ts'
+import {
+  type Answer,
+  assertError,
+  type Organization,
+  rawHead,
+  recordOf,
+  seedClients,
+  serve,
+  startPlatform,
+} from './_api.ts'
+
+// A create whose body has come with its head is judged and written by one statement, if no token of the rate limits is needed
+// or one is at hand.
+// That must show in nothing but speed.
+
+const platform = await startPlatform()
+after(() => platform.close())
+
+const PATH = '/api/v1/clients'
+const ROOMY = { perSecond: 0.01, burst: 1_000_000 }
+const ROOMY_LIMITS = { key: ROOMY, organization: ROOMY }
+
+/** An API on a port, with a connection, whose statements are counted. */
+async function startCounted(
+  t: TestContext,
+  {
+    rateLimit = false,
+    replace = (store) => store,
+  }: Pick<BusinessApiOptions, 'rateLimit'> & { replace?: (store: BusinessApiStore) => BusinessApiStore } = {},
+) {
+  const proxy = await startProxy(platform.databaseUrl)
+  const store = createPostgresStore(proxy.url, { maxConnections: 1 })
+  const server = await serve(createBusinessApi(replace(store), { rateLimit, logger: false }))
+  const connection = await server.connect()
+  t.after(async () => {
+    await server.close()
+    await store.close()
+    await proxy.close()
+  })
+
+  async function post(
+    key: string,
+    body: string,
+    { path = PATH, headers = [] as string[], pauseMs = 0 } = {},
+  ): Promise<Answer> {
+    const head = rawHead(
+      `POST ${path}`,
+      `Authorization: Bearer ${key}`,
+      'Content-Type: application/json',
+      `Content-Length: ${body.length}`,
+      ...headers,
+    )
+    if (pauseMs === 0) connection.send(head + body)
+    else {
+      connection.send(head)
+      await sleep(pauseMs)
+      connection.send(body)
+    }
+    return connection.answer()
+  }
+
+  /** Uses a key for so long that tokens are at hand. */
+  async function useSteadily({ id, key }: Organization): Promise<void> {
+    const keyDigest = digestApiKey(key)
+    const request = {
+      keyDigest,
+      scope: 'clients:read',
+      rateLimits: ROOMY_LIMITS,
+      organizationHint: id,
+    } as const
+    const until = performance.now() + 600
+    const callers = Array.from({ length: 16 }, async () => {
+      while (performance.now() < until) await store.apiKeys.admit(request)
+    })
+    await Promise.all(callers)
+  }
+
+  /** Returns the number of statements of a create. What else the store sends meanwhile can only add to it. */
+  async function countStatements(send: (index: number) => Promise<Answer>): Promise<number> {
+    const counts: number[] = []
+    // With the first one the process gets to know the key.
+    for (let index = 0; index < 6; index++) {
+      const before = proxy.sent
+      recordOf(await send(index))
+      counts.push(proxy.sent - before)
+    }
+    return Math.min(...counts)
+  }
+
+  return { post, useSteadily, countStatements, store }
+}
+
+const BODY = JSON.stringify({ name: 'Atlas Ceramics' })
+
+describe('A create is one statement', () => {
+  test('if its body has come and no token is needed', async (t) => {
+    const organization = await platform.organization()
+    const { key } = organization
+    const { post, countStatements } = await startCounted(t)
+    assert.equal(await countStatements(() => post(key, BODY)), 1)
+  })
+
+  test('with an idempotency key too, also for a lead', async (t) => {
+    const organization = await platform.organization()
+    const { key } = organization
+    const [client] = await seedClients(platform.store, organization.id, 1)
+    const { post, countStatements } = await startCounted(t)
+    const body = JSON.stringify({ businessId: client?.businessId })
+    const count = await countStatements((index) =>
+      post(key, body, { path: '/api/v1/leads', headers: [`Idempotency-Key: lead-${index}`] }),
+    )
+    assert.equal(count, 1)
+  })
+
+  test('and two if its body comes later', async (t) => {
+    const organization = await platform.organization()
+    const { key } = organization
+    const { post, countStatements } = await startCounted(t)
+    assert.equal(await countStatements(() => post(key, BODY, { pauseMs: 5 })), 2)
+  })
+
+  for (const [what, replace] of [
+    [
+      'create()',
+      (store) => ({
+        ...store,
+        clients: { ...store.clients, create: (given) => store.clients.create(given) },
+      }),
+    ],
+    [
+      'admit()',
+      (store) => ({ ...store, apiKeys: { ...store.apiKeys, admit: (given) => store.apiKeys.admit(given) } }),
+    ],
+  ] as const satisfies readonly (readonly [string, (store: BusinessApiStore) => BusinessApiStore])[]) {
+    test(`and two if the host has put its own ${what} in between`, async (t) => {
+      const organization = await platform.organization()
+      const { key } = organization
+      const { post, countStatements } = await startCounted(t, { replace })
+      assert.equal(await countStatements(() => post(key, BODY)), 2)
+    })
+  }
+})
+
+describe('A create in one statement', () => {
+  async function startUsed(t: TestContext, organization: Organization) {
+    const started = await startCounted(t, { rateLimit: ROOMY_LIMITS })
+    // The process gets to know the key.
+    assertError(await started.post(organization.key, '{}'), 422)
+    await started.useSteadily(organization)
+    return started
+  }
+
+  async function countClients({ id }: Organization): Promise<number> {
+    const [row] = await platform.sql`
+      select count(*)::int as count from business_api.clients where organization_id = ${id}`
+    return row?.count
+  }
+
+  test('writes nothing for a key that was revoked a moment ago, whose body is not judged', async (t) => {
+    const organization = await platform.organization()
+    const { id, key, keyId } = organization
+    const { post } = await startUsed(t, organization)
+    await platform.store.apiKeys.revoke({ organizationId: id, keyId, entry: newEntry() })
+    assertError(await post(key, BODY, { headers: ['Idempotency-Key: revoked'] }), 401)
+    assertError(await post(key, '{'), 401)
+    assert.equal(await countClients(organization), 0)
+  })
+
+  test('writes nothing once a limit was lowered below what is spent', async (t) => {
+    const organization = await platform.organization()
+    const { id, key } = organization
+    const { post } = await startUsed(t, organization)
+    const lowered = { perSecond: 0.01, burst: 1 }
+    await platform.store.apiKeys.limitOrganization({
+      organizationId: id,
+      rateLimit: lowered,
+      entry: newEntry(),
+    })
+    assertError(await post(key, BODY, { headers: ['Idempotency-Key: lowered'] }), 429)
+    assert.equal(await countClients(organization), 0)
+  })
+
+  test('writes nothing for a key that has lost the scope, and replays nothing to it', async (t) => {
+    const organization = await platform.organization()
+    const { post } = await startUsed(t, organization)
+    const headers = ['Idempotency-Key: scope']
+    recordOf(await post(organization.key, BODY, { headers }))
+    await platform.sql`update business_api.api_keys set scopes = '{clients:read}' where id = ${organization.keyId}`
+    assertError(await post(organization.key, BODY, { headers }), 403)
+    assertError(await post(organization.key, BODY), 403)
+    assert.equal(await countClients(organization), 1)
+  })
+
+  test('replays, refuses another body under the key, and tells what is left of the limits', async (t) => {
+    const organization = await platform.organization()
+    const { post } = await startUsed(t, organization)
+    const headers = ['Idempotency-Key: again']
+    const first = await post(organization.key, BODY, { headers })
+    const second = await post(organization.key, BODY, { headers })
+    assert.equal(second.text, first.text)
+    assert.equal(second.headers.get('idempotent-replayed'), 'true')
+    assertError(await post(organization.key, JSON.stringify({ name: 'Other' }), { headers }), 422)
+    for (const { headers: told } of [first, second])
+      assert.match(told.get('ratelimit') ?? '', /^"key";r=\d+;t=\d+/)
+    assert.equal(await countClients(organization), 1)
+  })
+
+  test('answers 404 for a business of another organization', async (t) => {
+    const organization = await platform.organization()
+    const other = await platform.organization()
+    const [client] = await seedClients(platform.store, other.id, 1)
+    const { post } = await startUsed(t, organization)
+    const body = JSON.stringify({ businessId: client?.businessId })
+    assertError(await post(organization.key, body, { path: '/api/v1/leads' }), 404)
+  })
+})

@@ -1,0 +1,203 @@
+import assert from 'node:assert/strict'
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Sql } from 'postgres'
+import type { Admission, AdmissionRequest } from '../../lib/access/admission.ts'
+import type { RateLimit, RateLimits } from '../../lib/access/rate-limit.ts'
+import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import { newEntry } from '../_audit.ts'
+import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { newKey } from '../store/_tenant.ts'
+import type { Admitted, Admitting } from './_admitter.ts'
+
+// A process takes several tokens at once for a key that is used steadily. That must show in nothing but speed.
+
+/** So slow that no token comes back while a test runs. */
+const SLOW = 0.001
+const ROOMY: RateLimit = { perSecond: SLOW, burst: 1_000_000 }
+/** More than the time for which tokens are held. */
+const HELD_MS = 300
+
+let database: TestDatabase
+let sql: Sql
+let keys = 0
+
+before(async () => {
+  database = await createTestDatabase()
+  sql = database.sql({ max: 2 })
+})
+after(() => database.drop())
+
+function openStore(t: { after(work: () => Promise<void>): void }): PostgresStore {
+  const store = createPostgresStore(database.url, { maxConnections: 4 })
+  t.after(() => store.close())
+  return store
+}
+
+async function makeRequest(store: PostgresStore, rateLimits: RateLimits) {
+  const organizationHint = `org_${++keys}`
+  const key = newKey()
+  await store.apiKeys.insert({ organizationId: organizationHint, limit: 10, key, entry: newEntry() })
+  const request: AdmissionRequest = {
+    keyDigest: key.digest,
+    scope: 'clients:read',
+    rateLimits,
+    organizationHint,
+  }
+  return { request, keyId: key.id, organizationId: organizationHint }
+}
+
+/** Sends requests one after another for so long that tokens are at hand. Returns the number that was sent. */
+async function useSteadily(store: PostgresStore, request: AdmissionRequest): Promise<number> {
+  let sent = 0
+  for (const until = performance.now() + 700; performance.now() < until; sent++) {
+    assert.equal((await store.apiKeys.admit(request)).outcome, 'admitted')
+  }
+  return sent
+}
+
+/** The tokens that have left the bucket of the organization. */
+async function countTaken(organizationId: string): Promise<number> {
+  const [row] = await sql`
+    select (full_at - extract(epoch from clock_timestamp())) * ${SLOW}::float8 as taken
+    from business_api.rate_buckets where organization_id = ${organizationId} and bucket = 'organization'`
+  return Math.round(row?.taken)
+}
+
+function remainingOf(admission: Admission): number {
+  assert.ok(admission.outcome === 'admitted' && admission.rateLimit)
+  return admission.rateLimit.key.remaining
+}
+
+describe('Four processes', () => {
+  async function admitInFour(about: Omit<Admitting, 'databaseUrl'>): Promise<Admitted> {
+    const admitting: Admitting = { databaseUrl: database.url, ...about }
+    const children = Array.from({ length: 4 }, () =>
+      fork(join(import.meta.dirname, '_admitter.ts'), [JSON.stringify(admitting)]),
+    )
+    await Promise.all(children.map((child) => once(child, 'message')))
+    const reports = children.map((child) => once(child, 'message'))
+    for (const child of children) child.send('go')
+    return (await Promise.all(reports)).flatMap(([admitted]) => admitted as Admitted)
+  }
+
+  test('with 10,000 requests are let through as often as the bucket has tokens', async (t) => {
+    const { request } = await makeRequest(openStore(t), {
+      key: { perSecond: SLOW, burst: 4000 },
+      organization: ROOMY,
+    })
+    const admitted = await admitInFour({ request, count: 2500, atOnce: 16 })
+    assert.equal(admitted.length, 4000)
+  })
+
+  test('are never let through more often than the bucket allows, in any time', async (t) => {
+    const limit = { perSecond: 400, burst: 800 }
+    const { request } = await makeRequest(openStore(t), { key: limit, organization: ROOMY })
+    const admitted = await admitInFour({ request, count: 1500, atOnce: 4 })
+    const byBeginning = [...admitted].sort(([one], [other]) => one - other)
+    assert.ok(admitted.length >= limit.burst, `${admitted.length} admitted`)
+    for (const [index, [from]] of byBeginning.entries()) {
+      const ends = byBeginning
+        .slice(index)
+        .map(([, answeredAt]) => answeredAt)
+        .sort((one, other) => one - other)
+      for (const [more, until] of ends.entries()) {
+        const allowed = limit.burst + (limit.perSecond * (until - from)) / 1000
+        assert.ok(more + 1 <= allowed + 1e-6, `${more + 1} within ${until - from} ms`)
+      }
+    }
+  })
+})
+
+describe('Tokens at hand', () => {
+  const rateLimits = { key: { perSecond: SLOW, burst: 1_000_000 }, organization: ROOMY }
+
+  test('spare a busy key the locks of the buckets', async (t) => {
+    const store = openStore(t)
+    const { request, organizationId } = await makeRequest(store, rateLimits)
+    await useSteadily(store, request)
+    await sql.begin(async (tx) => {
+      await tx`select 1 from business_api.rate_buckets where organization_id = ${organizationId} for update`
+      // Within the time for which tokens are held.
+      assert.equal((await store.apiKeys.admit(request)).outcome, 'admitted')
+    })
+  })
+
+  test('are given back unspent', async (t) => {
+    const store = openStore(t)
+    const { request, organizationId } = await makeRequest(store, rateLimits)
+    const sent = await useSteadily(store, request)
+    assert.ok((await countTaken(organizationId)) > sent)
+    await sleep(HELD_MS)
+    assert.equal(await countTaken(organizationId), sent)
+  })
+
+  test('are given back by close()', async () => {
+    const store = createPostgresStore(database.url, { maxConnections: 4 })
+    const { request, organizationId } = await makeRequest(store, rateLimits)
+    const sent = await useSteadily(store, request)
+    assert.ok((await countTaken(organizationId)) > sent)
+    await store.close()
+    assert.equal(await countTaken(organizationId), sent)
+  })
+
+  test('count as tokens of the bucket in what the caller is told', async (t) => {
+    const store = openStore(t)
+    const { request } = await makeRequest(store, rateLimits)
+    const sent = await useSteadily(store, request)
+    assert.equal(remainingOf(await store.apiKeys.admit(request)), 1_000_000 - sent - 1)
+  })
+
+  test('admit no key that another process has revoked, and are given back', async (t) => {
+    const [store, other] = [openStore(t), openStore(t)]
+    const { request, organizationId, keyId } = await makeRequest(store, rateLimits)
+    const sent = await useSteadily(store, request)
+    await other.apiKeys.revoke({ organizationId, keyId, entry: newEntry() })
+    assert.deepEqual(await store.apiKeys.admit(request), { outcome: 'unauthenticated' })
+    await sleep(HELD_MS)
+    assert.equal(await countTaken(organizationId), sent)
+  })
+
+  test('are void for the next request after a limit was changed', async (t) => {
+    const [store, other] = [openStore(t), openStore(t)]
+    const { request, organizationId } = await makeRequest(store, rateLimits)
+    await useSteadily(store, request)
+    const rateLimit = { perSecond: SLOW, burst: 2 }
+    await other.apiKeys.limitOrganization({ organizationId, rateLimit, entry: newEntry() })
+    const { outcome } = await store.apiKeys.admit(request)
+    // More than two were let through before.
+    assert.equal(outcome, 'limited')
+    await sleep(HELD_MS)
+    assert.equal((await store.apiKeys.admit(request)).outcome, 'limited')
+  })
+
+  test('do not exceed a limit that was raised when they are given back', async (t) => {
+    const [store, other] = [openStore(t), openStore(t)]
+    const { request, organizationId } = await makeRequest(store, rateLimits)
+    await useSteadily(store, request)
+    const rateLimit = { perSecond: 1, burst: 3 }
+    await other.apiKeys.limitOrganization({ organizationId, rateLimit, entry: newEntry() })
+    const outcomes = []
+    for (let sent = 0; sent < 3; sent++) outcomes.push((await other.apiKeys.admit(request)).outcome)
+    await sleep(HELD_MS)
+    outcomes.push((await store.apiKeys.admit(request)).outcome)
+    assert.deepEqual(outcomes, ['limited', 'limited', 'limited', 'limited'])
+  })
+})
+
+test('A flood over the limit waits for no lock of a bucket', async (t) => {
+  const store = openStore(t)
+  const { request, organizationId } = await makeRequest(store, {
+    key: { perSecond: SLOW, burst: 1 },
+    organization: ROOMY,
+  })
+  assert.equal((await store.apiKeys.admit(request)).outcome, 'admitted')
+  await sql.begin(async (tx) => {
+    await tx`select 1 from business_api.rate_buckets where organization_id = ${organizationId} for update`
+    const outcomes = await Promise.all(Array.from({ length: 50 }, () => store.apiKeys.admit(request)))
+    assert.deepEqual([...new Set(outcomes.map(({ outcome }) => outcome))], ['limited'])
+  })
+})
