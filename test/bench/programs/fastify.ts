@@ -1,3 +1,4 @@
+import type { AddressInfo } from 'node:net'
 import Fastify from 'fastify'
 import { createClient, listClients } from './peer.ts'
 
@@ -11,5 +12,6 @@ app.post('/api/v1/clients', async (request, reply) => {
   const answer = await createClient(request.headers.authorization, key as string | undefined, request.body)
   return reply.code(answer.status).send(answer.body)
 })
-await app.listen({ port: Number(process.env.PORT), host: '127.0.0.1' })
-console.log('ready')
+await app.listen({ port: 0, host: '127.0.0.1' })
+process.send?.({ port: (app.server.address() as AddressInfo).port })
+process.on('disconnect', () => process.exit())

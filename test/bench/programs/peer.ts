@@ -2,10 +2,11 @@ import { createHash, randomUUID } from 'node:crypto'
 import pg from 'pg'
 import { z } from 'zod'
 
-// A server as a team would write by hand: key look-up, scope, validation, idempotency and an outbox in a single transaction. The
-// lack of rate limits and request ids favours this server.
+// A server as a team would write by hand: key look-up, scope, validation, and in a single transaction the idempotency key, the
+// business, the client, both events and a delivery of each event to each endpoint. The lack of rate limits and request ids
+// favours this server.
 
-const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL, max: 10 })
+const pool = new pg.Pool({ connectionString: process.argv[2], max: 10 })
 
 const CreateClient = z.object({
   name: z.string().min(2).max(150),
@@ -101,6 +102,7 @@ export async function createClient(
       convertedAt: new Date().toISOString(),
       business,
     }
+    const events = [{ id: randomUUID() }, { id: randomUUID() }] as const
     await connection.query('insert into peer.businesses values ($1, $2, $3, $4, $5, $6, $7)', [
       organizationId,
       business.id,
@@ -117,16 +119,24 @@ export async function createClient(
       client.status,
       client.convertedAt,
     ])
-    for (const [type, data] of [
-      ['business.created', { businessId: business.id, business }],
-      ['client.created', { clientId: client.id, businessId: business.id, client }],
-    ] as const) {
-      await connection.query('insert into peer.outbox (organization_id, type, body) values ($1, $2, $3)', [
+    await connection.query(
+      'insert into peer.events (organization_id, id, type, body) values ($1, $2, $3, $4), ($1, $5, $6, $7)',
+      [
         organizationId,
-        type,
-        data,
-      ])
-    }
+        events[0].id,
+        'business.created',
+        { businessId: business.id, business },
+        events[1].id,
+        'client.created',
+        { clientId: client.id, businessId: business.id, client },
+      ],
+    )
+    await connection.query(
+      `insert into peer.deliveries (organization_id, event_id, endpoint_id)
+       select $1, event_id, id from peer.endpoints, unnest($2::text[]) as event_id
+       where organization_id = $1 and enabled`,
+      [organizationId, events.map(({ id }) => id)],
+    )
     if (key) {
       await connection.query(
         'update peer.idempotency_keys set reply = $3 where organization_id = $1 and key = $2',

@@ -1,3 +1,4 @@
+import type { AddressInfo } from 'node:net'
 import express from 'express'
 import { createClient, listClients } from './peer.ts'
 
@@ -12,4 +13,7 @@ app.post('/api/v1/clients', async (request, response) => {
   const answer = await createClient(request.headers.authorization, key, request.body)
   response.status(answer.status).json(answer.body)
 })
-app.listen(Number(process.env.PORT), '127.0.0.1', () => console.log('ready'))
+const server = app.listen(0, '127.0.0.1', () => {
+  process.send?.({ port: (server.address() as AddressInfo).port })
+})
+process.on('disconnect', () => process.exit())

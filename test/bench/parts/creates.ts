@@ -1,0 +1,27 @@
+import { readWalBytes } from '../database.ts'
+import { type LoadKind, measure, startLoad, startServers } from '../loading.ts'
+import type { Part } from './part.ts'
+
+const WORK = 'create, one endpoint'
+
+/** Creates with an idempotency key, where every event goes to an endpoint, beside servers that write the same rows. */
+export const creates: Part = async ({ options, database, keys, collector, say }) => {
+  const kind: LoadKind = {
+    connections: options.connections,
+    method: 'POST',
+    path: '/api/v1/clients',
+    keys: [keys.raised],
+    body: '{"name":"Atlas Ceramics","city":"Tunis"}',
+  }
+  const [load, servers] = [await startLoad(), await startServers(database.url)]
+  for (const server of servers) await measure(load, server, { ...kind, seconds: 1 })
+  for (let round = 1; round <= options.rounds; round++) {
+    for (const server of servers) {
+      const walBefore = await readWalBytes(database.sql)
+      const { count, ...sample } = await measure(load, server, { ...kind, seconds: options.seconds })
+      const walBytes = ((await readWalBytes(database.sql)) - walBefore) / count
+      collector.add(WORK, server.subject, { ...sample, walBytes })
+    }
+    say(`creates: round ${round} of ${options.rounds}`)
+  }
+}

@@ -1,0 +1,15 @@
+import type { BenchDatabase, Keys } from '../database.ts'
+import type { Collector } from '../figures.ts'
+import type { BenchOptions } from '../options.ts'
+
+/** A part of the benchmark: measures in rounds, and adds a sample to each series in each round. */
+export type Part = (context: PartContext) => Promise<void>
+
+export interface PartContext {
+  readonly options: BenchOptions
+  readonly database: BenchDatabase
+  readonly keys: Keys
+  readonly collector: Collector
+  /** Tells the terminal about the progress. */
+  say(text: string): void
+}
