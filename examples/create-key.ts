@@ -8,8 +8,11 @@ import { createPostgresStore, migrate } from 'business-api-kit/postgres'
 import { createDeveloperSettings } from 'business-api-kit/settings'
 
 const { DATABASE_URL } = process.env
-if (!DATABASE_URL) {
-  console.error('Set DATABASE_URL to a PostgreSQL database')
+const [organizationId] = process.argv.slice(2)
+if (!DATABASE_URL || !organizationId) {
+  console.error(
+    'Set DATABASE_URL to a PostgreSQL database, and give the id of an organization as the argument',
+  )
   process.exit(2)
 }
 await migrate(DATABASE_URL)
@@ -17,7 +20,6 @@ await migrate(DATABASE_URL)
 const store = createPostgresStore(DATABASE_URL)
 const settings = createDeveloperSettings(store)
 
-const [organizationId = 'org_example'] = process.argv.slice(2)
 const { key } = await settings.apiKeys.create(organizationId, { name: 'From the example', scopes: SCOPES })
 // The key is shown only now: the store keeps a digest.
 console.log(key)

@@ -28,7 +28,9 @@ app.use((_request, response) => {
   response.status(404).send("The host's own 404\n")
 })
 
-const server = app.listen(Number(PORT), () => console.log('Listening on', server.address()))
+const server = app.listen(Number(PORT), () =>
+  console.log(`Listening on http://localhost:${PORT}/platform/api/v1/clients`),
+)
 
 process.once('SIGTERM', () => {
   server.close(() => store.close())

@@ -62,7 +62,7 @@ export async function confirm(
   const { stdin, stderr } = session.terminal
   if (!stdin.isTTY || !stderr.isTTY) {
     throw new UsageError(
-      `Cannot ask before this is done because there is no terminal: ${text} Pass --yes to go on, or --dry-run to change nothing`,
+      `Nothing was done because there is no terminal to ask in: ${text} Pass --yes to go on, or --dry-run to change nothing`,
     )
   }
   stderr.write(`${wrapFor(session, text)}\nGo on? [y/N] `)

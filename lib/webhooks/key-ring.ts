@@ -73,7 +73,7 @@ function readKeys(secretKeys: readonly (string | Uint8Array)[]): Map<string, Key
       const bytes = typeof given === 'string' ? decodeKey(given) : given
       if (!(bytes instanceof Uint8Array) || bytes.byteLength !== 32) {
         throw new TypeError(
-          `Cannot use option 'secretKeys[${index}]' as it must be 32 bytes, or text of 32 bytes in base64, base64url or hex`,
+          `Cannot use option 'secretKeys[${index}]' as it must be 32 bytes, or text of 32 bytes in base64, base64url or hex${given === undefined ? ': current value is undefined, is the environment variable set?' : ''}`,
         )
       }
       if (bytes.every((byte) => byte === bytes[0])) {

@@ -127,8 +127,7 @@ describe('basePath', () => {
     '//platform/api/v1/clients',
   ]) {
     test(`${path} is not ours under /platform`, async () => {
-      const text = assertError(await request(mounted, path, { key }), 404)
-      assert.ok(text.includes('/platform'))
+      assertError(await request(mounted, path, { key }), 404, `No such path: ${path}`)
     })
   }
 

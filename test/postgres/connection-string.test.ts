@@ -36,6 +36,13 @@ describe('a connection string that cannot be used', () => {
     })
   }
 
+  test('a variable of the environment that is not set: a TypeError that asks for the variable', async () => {
+    const unset = process.env.BUSINESS_API_TEST_UNSET as string
+    const message = /current value is undefined, is the environment variable DATABASE_URL set\?$/
+    assert.throws(() => createPostgresStore(unset), { name: 'TypeError', message })
+    await assert.rejects(migrate(unset), { name: 'TypeError', message })
+  })
+
   function isSafe(error: unknown): boolean {
     assert.ok(error instanceof TypeError, inspect(error))
     assert.match(error.message, /^Cannot use the connection string because .+/)

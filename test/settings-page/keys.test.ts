@@ -35,6 +35,13 @@ test('POST /keys/new makes a key with the chosen name, scopes and expiry, and sh
   assert.match((await under.get(`/keys/${key?.id}`)).words, /ada@example\.com made the key \(Website\)/)
 })
 
+test('POST /keys/new shows a call that the new key may make', async () => {
+  const under = setUp()
+  const { text } = await under.submit('/keys/new', { ...WEBSITE, scope: 'leads:write' })
+  assert.match(text, /\/api\/v1\/leads .*-d /s)
+  assert.doesNotMatch(text, /\/api\/v1\/clients/)
+})
+
 test('POST /keys/new sent twice makes one key, and says that its secret was shown', async () => {
   const under = setUp()
   const form = hiddenOf(await under.get('/keys/new'))

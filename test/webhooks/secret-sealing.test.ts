@@ -279,6 +279,11 @@ describe('the ring of keys', () => {
         },
       )
     }
+    const unset = process.env.BUSINESS_API_TEST_UNSET as string
+    assert.throws(
+      () => createSecretSealer({ secretKeys: [unset] }),
+      /'secretKeys\[0\]' .*: current value is undefined, is the environment variable set\?$/,
+    )
     const single = base64 as unknown
     assert.throws(
       () => createSecretSealer({ secretKeys: single as string[] }),

@@ -42,7 +42,7 @@ const TARGET_SESSION_ATTRIBUTES: readonly string[] = [
 export function readSource(source: Sql | string): Source {
   if (typeof source === 'string') return readConnectionString(source)
   if (typeof source !== 'function' || !('options' in source))
-    throw unusable(`it must be like ${FORM}, or a postgres.js pool`)
+    throw unusable(`it must be like ${FORM}, or a postgres.js pool${unsetHint(source)}`)
   const { options } = source
   return {
     maxConnections: Number(options.max),
@@ -122,6 +122,13 @@ function readTargetSessionAttributes(value: unknown): TargetSessionAttributes {
   if (value === undefined || value === null || value === '') return 'any'
   if (TARGET_SESSION_ATTRIBUTES.includes(String(value))) return value as TargetSessionAttributes
   throw unusable(`target_session_attrs must be one of ${TARGET_SESSION_ATTRIBUTES.join(', ')}`)
+}
+
+/** The commonest slip: a terminal without the variable. */
+function unsetHint(source: unknown): string {
+  return source === undefined
+    ? ': current value is undefined, is the environment variable DATABASE_URL set?'
+    : ''
 }
 
 function unusable(reason: string): TypeError {

@@ -2,6 +2,7 @@ import type postgres from 'postgres'
 import { type Logger, mutedLogger } from '../../base/log.ts'
 import { readLogger, readWhole } from '../../base/options.ts'
 import { openPlainPool } from '../connection/plain-pool.ts'
+import { readSource } from '../connection/source.ts'
 import { EVENT_BYTES_MAX, EVENT_BYTES_MIN, writeEventLimit } from './event-limit.ts'
 import { createLockWatch } from './lock-watch.ts'
 import { createMigrationStep } from './migration-step.ts'
@@ -58,6 +59,7 @@ export async function migrate(
   source: postgres.Sql | string,
   { maxEventBytes, timeoutMs: givenTimeoutMs, logger: givenLogger }: MigrateOptions = {},
 ): Promise<MigrationReport> {
+  readSource(source)
   if (maxEventBytes !== undefined) {
     readWhole('maxEventBytes', maxEventBytes, 0, { min: EVENT_BYTES_MIN, max: EVENT_BYTES_MAX })
   }

@@ -58,15 +58,28 @@ export async function act(context: Context): Promise<Screen> {
 /** The page with the new key. The form's own answer is this page, so no URL and no cookie ever holds the key. */
 export function showSecret(context: Context, created: CreatedApiKey, title: string): Page {
   const { t, link, reference } = context
-  const [example] = created.scopes.filter((scope) => scope.endsWith(':read'))
-  const path = `/api/v1/${(example ?? 'clients:read').replace(':read', '')}`
-  const curl = `curl ${reference?.().server ?? 'https://api.example.com'}${path} \\\n  -H 'Authorization: Bearer ${created.key}'`
+  const curl = exampleCall(created, reference?.().server ?? 'https://api.example.com')
   const content = html`${notice('wait', t`Copy it now. It cannot be shown again.`, html`<p>${t`Keep it where your program keeps its other secrets, never in its source.`}</p>`)}
 ${secretField(t, t`API key`, created.key)}
 <h2>${t`Try it`}</h2>
 ${codeBlock(t, curl, t`A call with the new key`)}
 <p>${buttonLink(link(`/keys/${created.id}`), t`I have stored it`, 'main')}</p>`
   return { title, content }
+}
+
+/** Bodies of the calls for a key that may read nothing. */
+const CREATES: Readonly<Partial<Record<Scope, string>>> = {
+  'clients:write': '{"name":"Atlas Ceramics"}',
+  'leads:write': '{"businessId":"biz_…"}',
+}
+
+/** Writes a call that the key may make. */
+function exampleCall({ key, scopes }: CreatedApiKey, server: string): string {
+  const scope = scopes.find((one) => one.endsWith(':read')) ?? scopes[0] ?? 'clients:read'
+  const [resource] = scope.split(':')
+  const body = CREATES[scope]
+  const lines = [`curl ${server}/api/v1/${resource}`, `-H 'Authorization: Bearer ${key}'`]
+  return [...lines, ...(body ? ["-H 'Content-Type: application/json'", `-d '${body}'`] : [])].join(' \\\n  ')
 }
 
 function readWish({ form, access }: Context): Wish {
