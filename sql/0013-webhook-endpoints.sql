@@ -12,6 +12,8 @@ create table business_api.webhook_endpoints (
   -- The organization's own headers: the names, and names with values, sealed like the signing secret; null without headers.
   header_names text[] not null default '{}',
   sealed_headers text,
+  -- True: the headers of Standard Webhooks are sent too.
+  standard_webhooks boolean not null default false,
   -- Sealed by the application (AES-256-GCM); null once the endpoint is removed.
   sealed_secret text,
   previous_sealed_secret text,
@@ -62,10 +64,14 @@ begin
       types := array(select jsonb_array_elements_text(new_endpoint -> 'types'));
     end if;
     insert into business_api.webhook_endpoints as e
-      (organization_id, id, url, description, types, header_names, sealed_headers, state, sealed_secret, created_at)
+      (
+        organization_id, id, url, description, types, header_names, sealed_headers, standard_webhooks, state, sealed_secret,
+        created_at
+      )
     values (
       $1, new_endpoint ->> 'id', new_endpoint ->> 'url', new_endpoint ->> 'description', types, header_names,
-      new_endpoint ->> 'sealedHeaders', 'enabled', new_endpoint ->> 'sealedSecret',
+      new_endpoint ->> 'sealedHeaders', coalesce((new_endpoint ->> 'standardWebhooks')::boolean, false), 'enabled',
+      new_endpoint ->> 'sealedSecret',
       (new_endpoint ->> 'createdAt')::timestamptz
     )
     returning e.* into endpoint;

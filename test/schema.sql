@@ -272,6 +272,7 @@ create table business_api.webhook_endpoints (
   description text default ''::text not null,
   header_names text[] default '{}'::text[] not null,
   sealed_headers text,
+  standard_webhooks boolean default false not null,
   sealed_secret text,
   previous_sealed_secret text,
   previous_secret_expires_at timestamp with time zone,
@@ -851,10 +852,14 @@ begin
       types := array(select jsonb_array_elements_text(new_endpoint -> 'types'));
     end if;
     insert into business_api.webhook_endpoints as e
-      (organization_id, id, url, description, types, header_names, sealed_headers, state, sealed_secret, created_at)
+      (
+        organization_id, id, url, description, types, header_names, sealed_headers, standard_webhooks, state, sealed_secret,
+        created_at
+      )
     values (
       $1, new_endpoint ->> 'id', new_endpoint ->> 'url', new_endpoint ->> 'description', types, header_names,
-      new_endpoint ->> 'sealedHeaders', 'enabled', new_endpoint ->> 'sealedSecret',
+      new_endpoint ->> 'sealedHeaders', coalesce((new_endpoint ->> 'standardWebhooks')::boolean, false), 'enabled',
+      new_endpoint ->> 'sealedSecret',
       (new_endpoint ->> 'createdAt')::timestamptz
     )
     returning e.* into endpoint;
@@ -1435,6 +1440,7 @@ begin
                'organizationId', d.organization_id, 'id', d.id, 'endpointId', d.endpoint_id, 'eventId', d.event_id,
                'type', event.type, 'body', event.body, 'url', endpoint.url,
                'headerNames', endpoint.header_names, 'sealedHeaders', endpoint.sealed_headers,
+               'standardWebhooks', endpoint.standard_webhooks,
                'sealedSecrets', case
                  when endpoint.previous_secret_expires_at > at_time
                  then json_build_array(endpoint.sealed_secret, endpoint.previous_sealed_secret)

@@ -44,8 +44,9 @@ const BLOCKED_MS = 30_000
 /** Creates the dispatcher of a loop. */
 export function createDispatcher(
   { sender, queues, resultWriter, sealer }: DispatcherParts,
-  { concurrency, leaseMs, retryDelaysMs, headerPrefix, logger }: ResolvedLoopOptions,
+  options: ResolvedLoopOptions,
 ): Dispatcher {
+  const { concurrency, leaseMs, retryDelaysMs, logger } = options
   let listener: DispatchListener = { onCapacity() {}, onError() {} }
   let interruption = createInterruption()
   let storeOffset = 0
@@ -100,7 +101,7 @@ export function createDispatcher(
     if (delivery.leaseEndsAt - performance.now() < Math.min(ATTEMPT_MAX_MS, leaseMs / 2)) return null
     try {
       const timestamp = Math.floor((performance.now() + storeOffset) / 1000)
-      return makeRequest(delivery, sealer, headerPrefix, timestamp)
+      return makeRequest(delivery, sealer, options, timestamp)
     } catch (error) {
       block(delivery, error)
       return null

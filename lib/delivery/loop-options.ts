@@ -23,6 +23,11 @@ export interface DeliveryLoopOptions {
   retryDelaysMs?: readonly number[] | undefined
   /** `X-SERVICE` in `X-SERVICE-Event-Id`. Default `X-SERVICE`. */
   headerPrefix?: string | undefined
+  /**
+   * Sends `webhook-id`, `webhook-timestamp` and `webhook-signature` of Standard Webhooks too, to every endpoint whose secret
+   * Standard Webhooks can decode. Default `false`: only to endpoints that have chosen these headers.
+   */
+  standardWebhooks?: boolean | undefined
   /** The key ring that signing secrets are sealed with: see `createDeveloperSettings`. */
   secretKeys?: readonly (string | Uint8Array)[] | undefined
   /**
@@ -66,6 +71,7 @@ export interface ResolvedLoopOptions {
   readonly pollIntervalMs: number
   readonly retryDelaysMs: readonly number[]
   readonly headerPrefix: string
+  readonly standardWebhooks: boolean
   readonly retentionMs: number | false
   readonly markOverdue: boolean
   readonly failureLimit: FailureLimit
@@ -91,6 +97,7 @@ export function resolveLoopOptions(options: DeliveryLoopOptions): ResolvedLoopOp
     pollIntervalMs: readWhole('pollIntervalMs', options.pollIntervalMs, 100),
     retryDelaysMs: readDelays(options.retryDelaysMs),
     headerPrefix: readHeaderPrefix(options.headerPrefix),
+    standardWebhooks: readFlag('standardWebhooks', options.standardWebhooks),
     markOverdue: readFlag('markOverdue', options.markOverdue),
     retentionMs: retentionMs === false ? false : readPositive('retentionMs', retentionMs),
     failureLimit: readFailureLimit(options.failureLimit),

@@ -192,7 +192,7 @@ function listed(capacities: Readonly<Record<string, number>>, id: string, otherw
 // --- The answer ---
 
 function show({ id, event, endpoint, attempts, attemptsBefore }: KeptDelivery, now: number): ClaimedDelivery {
-  const { url, headerNames, sealedHeaders } = endpoint.record
+  const { url, headerNames, sealedHeaders, standardWebhooks = false } = endpoint.record
   return {
     ...refOf(endpoint),
     id,
@@ -203,6 +203,7 @@ function show({ id, event, endpoint, attempts, attemptsBefore }: KeptDelivery, n
     headerNames: [...headerNames],
     sealedHeaders,
     sealedSecrets: sealedSecretsOf(endpoint, now),
+    standardWebhooks,
     attempt: attempts - attemptsBefore,
   }
 }

@@ -47,12 +47,19 @@ export function createEndpointStore(memory: Memory): EndpointStore {
       const endpoint = find(memory.organization(organizationId), endpointId)
       if (!endpoint) return null
       const now = memory.clock()
-      const { url, types, headerNames, sealedHeaders } = structuredClone(endpoint.record)
+      const {
+        url,
+        types,
+        headerNames,
+        sealedHeaders,
+        standardWebhooks = false,
+      } = structuredClone(endpoint.record)
       return {
         url,
         types,
         headerNames,
         sealedHeaders,
+        standardWebhooks,
         sealedSecrets: sealedSecretsOf(endpoint, now),
         storeTime: now,
       }
@@ -71,10 +78,12 @@ export function createEndpointStore(memory: Memory): EndpointStore {
       const { headers, ...fields } = structuredClone(changes)
       if (headers && headers.replaces !== before.sealedHeaders) return answer('conflict')
       const { headerNames, sealedHeaders } = headers ?? before
-      endpoint.record = { ...before, ...fields, headerNames, sealedHeaders }
+      const { standardWebhooks = false } = before
+      const after = { ...before, standardWebhooks, ...fields, headerNames, sealedHeaders }
       const changed = CHANGEABLE.filter(
-        ([, field]) => !isDeepStrictEqual(before[field], endpoint.record[field]),
+        ([, field]) => !isDeepStrictEqual({ standardWebhooks, ...before }[field], after[field]),
       )
+      endpoint.record = after
       if (changed.length > 0) {
         const details = { ...entry.details, fields: changed.map(([name]) => name) }
         recordEntry(memory, organization, { ...entry, details })
@@ -174,6 +183,7 @@ const CHANGEABLE = [
   ['url', 'url'],
   ['types', 'types'],
   ['description', 'description'],
+  ['standardWebhooks', 'standardWebhooks'],
   ['headers', 'sealedHeaders'],
 ] as const
 
@@ -223,10 +233,11 @@ function enable(memory: Memory, endpoint: KeptEndpoint): void {
 /** Returns an endpoint without secrets, for administrators. */
 export function showEndpoint(endpoint: KeptEndpoint, now: number): WebhookEndpoint {
   const { record, state, disabledReason, failures, failingSince } = endpoint
-  const { sealedSecret: _, sealedHeaders: __, ...shown } = structuredClone(record)
+  const { sealedSecret: _, sealedHeaders: __, standardWebhooks = false, ...shown } = structuredClone(record)
   const previousSecret = previousSecretOf(endpoint, now)
   return {
     ...shown,
+    standardWebhooks,
     state,
     disabledReason,
     failures,

@@ -43,6 +43,9 @@ function buildWebhook(type: EventType, headerPrefix: string, schemas: Schemas): 
       { $ref: '#/components/parameters/EventId' },
       eventTypeParameter(type, headerPrefix),
       { $ref: '#/components/parameters/Signature' },
+      ...['Id', 'Timestamp', 'Signature'].map((name) => ({
+        $ref: `#/components/parameters/Standard${name}`,
+      })),
     ],
     requestBody: {
       required: true,
@@ -88,6 +91,38 @@ export function webhookParameters(headerPrefix: string): Record<string, object> 
       },
       example: `t=1773480413,v1=${'5257a869e7ecebed'.repeat(4)}`,
     },
+    StandardId: {
+      ...standardHeader('webhook-id', 'The `id` of the event.'),
+      schema: { type: 'string', maxLength: 64 },
+      example: v.getExamples(envelopeId)[0],
+    },
+    StandardTimestamp: {
+      ...standardHeader('webhook-timestamp', 'The time of the attempt in Unix seconds.'),
+      schema: { type: 'string', maxLength: 20, pattern: '^[0-9]+$' },
+      example: '1773480413',
+    },
+    StandardSignature: {
+      ...standardHeader(
+        'webhook-signature',
+        'Each `v1` is an HMAC-SHA256 in base64 of `<webhook-id>.<webhook-timestamp>.<raw body>`, with the bytes that the ' +
+          'signing secret has in base64 after `whsec_`.',
+      ),
+      schema: {
+        type: 'string',
+        maxLength: SIGNATURE_MAX,
+        pattern: '^v1,[A-Za-z0-9+/]{43}=( v1,[A-Za-z0-9+/]{43}=)*$',
+      },
+      example: `v1,${'UleoaefOy+1S'.repeat(4).slice(0, 43)}=`,
+    },
+  }
+}
+
+function standardHeader(name: string, description: string): object {
+  return {
+    name,
+    in: 'header',
+    required: false,
+    description: `${description} Of Standard Webhooks: sent to endpoints that have chosen these headers.`,
   }
 }
 

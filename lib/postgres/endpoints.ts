@@ -62,6 +62,7 @@ export function createEndpointStore(database: Database): EndpointStore {
               select pg_catalog.row_to_json(item)::text from (
                 select
                   url, types, header_names as "headerNames", sealed_headers as "sealedHeaders",
+                  standard_webhooks as "standardWebhooks",
                   case
                     when previous_secret_expires_at > now()
                     then pg_catalog.json_build_array(sealed_secret, previous_sealed_secret)
@@ -77,7 +78,7 @@ export function createEndpointStore(database: Database): EndpointStore {
     },
 
     async update({ organizationId, endpointId, changes, entry }) {
-      const { url, description, types, headers } = changes
+      const { url, description, types, standardWebhooks, headers } = changes
       const [endpoint, hasConflict] = await database.rowFor(
         organizationId,
         (sql, answerTag) => sql`
@@ -86,6 +87,7 @@ export function createEndpointStore(database: Database): EndpointStore {
               url = ${url === undefined ? sql`endpoint.url` : sql`${url}::text`},
               description = ${description === undefined ? sql`endpoint.description` : sql`${description}::text`},
               types = ${types === undefined ? sql`endpoint.types` : textArray(sql, types)},
+              standard_webhooks = ${standardWebhooks === undefined ? sql`endpoint.standard_webhooks` : sql`${standardWebhooks}::boolean`},
               header_names = ${headers ? textArray(sql, headers.headerNames) : sql`endpoint.header_names`},
               sealed_headers = ${headers ? sql`${headers.sealedHeaders}::text` : sql`endpoint.sealed_headers`}
             from before
@@ -98,6 +100,7 @@ export function createEndpointStore(database: Database): EndpointStore {
                 case when before.url <> changed.url then 'url' end,
                 case when before.types is distinct from changed.types then 'types' end,
                 case when before.description <> changed.description then 'description' end,
+                case when before.standard_webhooks <> changed.standard_webhooks then 'standardWebhooks' end,
                 case when before.sealed_headers is distinct from changed.sealed_headers then 'headers' end
               ],
               null

@@ -1,6 +1,6 @@
 import { DEFAULT_KEY_PREFIX, isApiKeyPrefix } from '../access/api-keys.ts'
 import { type Clock, createIds, type Ids } from '../base/ids.ts'
-import { readHeaderPrefix, readWhole } from '../base/options.ts'
+import { readFlag, readHeaderPrefix, readWhole } from '../base/options.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import {
   type DestinationOptions,
@@ -28,6 +28,8 @@ export interface DeveloperSettingsOptions extends SecretSealingOptions, Destinat
   keyPrefix?: string | undefined
   /** The same prefix as the delivery loop's: an endpoint's own headers may not begin with it. Default `X-SERVICE`. */
   headerPrefix?: string | undefined
+  /** The same as the delivery loop's, for the headers of tests. Default `false`. */
+  standardWebhooks?: boolean | undefined
   /** API keys in force of an organization at most; rotations may double the number for the overlap. Default 100. */
   maxApiKeys?: number | undefined
   /** Webhook endpoints of an organization at most, paused and disabled endpoints included. Default 50. */
@@ -109,6 +111,7 @@ export function createDeveloperSettings(
       sealer,
       judge: createJudge(options, sender),
       headerPrefix: readHeaderPrefix(options.headerPrefix),
+      standardWebhooks: readFlag('standardWebhooks', options.standardWebhooks),
       maxEndpoints: readWhole('maxEndpoints', options.maxEndpoints, 50, { max: LIMIT_MAX }),
       sender,
     }),

@@ -29,6 +29,9 @@ const RESERVED = [
   'Transfer-Encoding',
   'Upgrade',
   'User-Agent',
+  'Webhook-Id',
+  'Webhook-Signature',
+  'Webhook-Timestamp',
 ]
 
 /** A token of RFC 9110, and no longer than any name in use. */

@@ -23,6 +23,7 @@ const UrlSchema = v.pipe(
   v.check((url) => !/[\s\p{Cc}]/u.test(url), 'must not contain white space or control characters'),
 )
 const DescriptionSchema = field.text(0, 200)
+const FlagSchema = v.boolean('must be true or false')
 
 /** Judges whether events may be sent to a URL. */
 export type JudgeUrl = (url: string) => Promise<DestinationVerdict>
@@ -72,6 +73,7 @@ export function defineEndpointCalls(headerPrefix: string) {
       url: UrlSchema,
       types: v.optional(TypesSchema, null),
       description: v.optional(DescriptionSchema, ''),
+      standardWebhooks: v.optional(FlagSchema, false),
       headers: v.optional(HeadersSchema, {}),
     }),
     readUpdate: defineCall('Cannot update a webhook endpoint', {
@@ -79,6 +81,7 @@ export function defineEndpointCalls(headerPrefix: string) {
       url: v.exactOptional(UrlSchema),
       types: v.exactOptional(TypesSchema),
       description: v.exactOptional(DescriptionSchema),
+      standardWebhooks: v.exactOptional(FlagSchema),
       headers: v.exactOptional(PatchSchema),
     }),
   }

@@ -5,6 +5,7 @@ import type { BusinessApiStore } from '../business-store.ts'
 import type { EventType } from '../resources/event-catalogue.ts'
 import type { EndpointStore, HeaderChange, WebhookEndpoint } from '../webhooks/endpoints.ts'
 import type { SecretSealer } from '../webhooks/secret-sealing.ts'
+import { isStandardSecret } from '../webhooks/standard-webhooks.ts'
 import type { Acting, MakeEntry } from './audit.ts'
 import { audited, type Call } from './calls.ts'
 import { checkHeaderBounds, type HeaderPatch, patchHeaders } from './endpoint-headers.ts'
@@ -18,6 +19,11 @@ export interface EndpointUpdate extends Acting {
   readonly types?: readonly EventType[] | null | undefined
   /** At most 200 characters, for people. */
   readonly description?: string | undefined
+  /**
+   * True: attempts also carry the headers of Standard Webhooks, signed with the same secret. Refused for a signing secret
+   * that Standard Webhooks cannot decode: rotate the secret first. Default of a new endpoint: false.
+   */
+  readonly standardWebhooks?: boolean | undefined
   /**
    * Changes of the organization's own headers, which are sent with every attempt: a value is set, null removes, other
    * headers stay; null in place of the object removes all. At most 20 headers and 8 KiB in all, and no header that the
@@ -46,6 +52,7 @@ export function createEndpointUpdate(
     const call = readUpdate(organizationId, { ...update, endpointId })
     const { endpointId: id, headers: patch, ...fields } = call.input
     if (fields.url !== undefined) await checkUrl(judge, fields.url, call.action)
+    if (fields.standardWebhooks) await checkSecret({ endpoints, sealer }, call, id)
     const request = { ...audited(makeEntry, call, 'endpoint.updated', id), endpointId: id }
     for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
       const headers =
@@ -59,6 +66,21 @@ export function createEndpointUpdate(
       `${call.action} as other calls change the headers of the endpoint at the same time: try again`,
     )
   }
+}
+
+/** Checks the current secret only: a rotation makes a secret that Standard Webhooks can decode. */
+async function checkSecret(
+  { endpoints, sealer }: { readonly endpoints: EndpointStore; readonly sealer: SecretSealer },
+  { organizationId, action }: Call<unknown>,
+  endpointId: string,
+): Promise<void> {
+  const { sealedSecrets } = found(await endpoints.getTarget(organizationId, endpointId), action)
+  const [current = ''] = sealedSecrets
+  if (isStandardSecret(sealer.unseal(current, { organizationId, endpointId }))) return
+  throw new BusinessApiError(
+    INVALID_STATE,
+    `${action} as Standard Webhooks cannot decode its signing secret: rotate the secret first`,
+  )
 }
 
 /** Seals the present headers with a patch applied; undefined when the patch changes nothing. */

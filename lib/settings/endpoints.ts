@@ -58,7 +58,8 @@ export interface EndpointSettings {
    * Changes the given fields, from the next claim on, also for deliveries that wait.
    *
    * @throws `BusinessApiError` with code `secret_unavailable` when the host's keys do not open the headers that a patch
-   *   changes; `limit_reached` when the endpoint would have too many or too long headers
+   *   changes; `limit_reached` when the endpoint would have too many or too long headers; `invalid_state` when
+   *   `standardWebhooks` is set for a signing secret that Standard Webhooks cannot decode
    */
   update(organizationId: string, endpointId: string, changes: EndpointUpdate): Promise<WebhookEndpoint>
 

@@ -6,7 +6,13 @@ import type { Clock, Ids } from '../base/ids.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { EVENT_TYPES, type EventType } from '../resources/event-catalogue.ts'
 import { exampleData } from '../resources/example-data.ts'
-import { attempt, createInterruption, isSuccess, makeRequest } from '../webhooks/attempt.ts'
+import {
+  attempt,
+  createInterruption,
+  isSuccess,
+  makeRequest,
+  type ServiceHeaders,
+} from '../webhooks/attempt.ts'
 import type { DeliveryAttempt } from '../webhooks/deliveries.ts'
 import type { SecretOpener } from '../webhooks/secret-sealing.ts'
 import type { WebhookAnswer, WebhookSender } from '../webhooks/webhook-sender.ts'
@@ -46,12 +52,10 @@ const readSend = defineCall(ACTION, {
 // --- Call ---
 
 /** The parts with which tests are sent. */
-export interface TestDeliveryTools {
+export interface TestDeliveryTools extends ServiceHeaders {
   /** Absent: the host has given no sender. */
   readonly sender: WebhookSender | undefined
   readonly sealer: SecretOpener
-  /** Of the service's own headers: `X-SERVICE`. */
-  readonly headerPrefix: string
   readonly ids: Ids
   readonly clock: Clock
   readonly makeEntry: MakeEntry
@@ -63,8 +67,9 @@ const TESTS: TestLimit = { max: 10, windowMs: 60_000 }
 /** Creates the call `sendTest`, which sends an example of an event to an endpoint at once. */
 export function createTestDelivery(
   store: Pick<BusinessApiStore, 'endpoints' | 'audit'>,
-  { sender, sealer, headerPrefix, ids, clock, makeEntry }: TestDeliveryTools,
+  tools: TestDeliveryTools,
 ): (organizationId: string, endpointId: string, options?: SendTestOptions) => Promise<TestResult> {
+  const { sender, sealer, ids, clock, makeEntry } = tools
   return async (organizationId, endpointId, options) => {
     if (!sender) {
       throw new TypeError(
@@ -78,7 +83,7 @@ export function createTestDelivery(
     const { id: eventId, body } = toEventRecord(ids('evt_test'), type, exampleData(type), clock())
     // By the store's clock, as every delivery is signed.
     const timestamp = Math.floor(target.storeTime / 1000)
-    const request = makeRequest({ ...ref, ...target, eventId, type, body }, sealer, headerPrefix, timestamp)
+    const request = makeRequest({ ...ref, ...target, eventId, type, body }, sealer, tools, timestamp)
     // Recorded before the test is sent: a test sent without a record would be worse than a record without a test.
     const { entry } = audited(makeEntry, call, 'endpoint.test_sent', ref.endpointId, { type, eventId })
     if (!(await store.audit.recordTest(ref.organizationId, entry, TESTS))) {

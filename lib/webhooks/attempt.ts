@@ -2,7 +2,16 @@ import { setMaxListeners } from 'node:events'
 import type { ClaimedDelivery } from './deliveries.ts'
 import type { SecretOpener } from './secret-sealing.ts'
 import { signWebhook } from './signature.ts'
+import { standardHeaders } from './standard-webhooks.ts'
 import type { WebhookAnswer, WebhookRequest, WebhookSender } from './webhook-sender.ts'
+
+/** The headers that the service adds to an attempt. */
+export interface ServiceHeaders {
+  /** `X-SERVICE` in `X-SERVICE-Event-Id`. */
+  readonly headerPrefix: string
+  /** True: the headers of Standard Webhooks too, for every endpoint; false: for endpoints that have chosen these headers. */
+  readonly standardWebhooks: boolean
+}
 
 /**
  * Makes the request of an attempt (specification, section 6): the endpoint's own headers under the headers of the service,
@@ -14,7 +23,7 @@ import type { WebhookAnswer, WebhookRequest, WebhookSender } from './webhook-sen
 export function makeRequest(
   delivery: Sendable,
   sealer: SecretOpener,
-  headerPrefix: string,
+  { headerPrefix, standardWebhooks }: ServiceHeaders,
   timestamp: number,
 ): WebhookRequest {
   const secrets = delivery.sealedSecrets.map((sealed) => sealer.unseal(sealed, delivery))
@@ -23,6 +32,7 @@ export function makeRequest(
     [`${headerPrefix}-Event-Id`]: delivery.eventId,
     [`${headerPrefix}-Event-Type`]: delivery.type,
     [`${headerPrefix}-Signature`]: signWebhook(delivery.body, secrets, timestamp),
+    ...(standardWebhooks || delivery.standardWebhooks ? standardHeaders(delivery, secrets, timestamp) : {}),
   }
   return {
     url: delivery.url,

@@ -144,6 +144,8 @@ export interface ClaimedDelivery {
   readonly sealedHeaders: string | null
   /** As sealed, the current one first; two while a rotation's overlap lasts. */
   readonly sealedSecrets: readonly string[]
+  /** The endpoint's choice; absent: false. */
+  readonly standardWebhooks?: boolean
   /** The number of this attempt in the round, from 1; already counted. */
   readonly attempt: number
 }

@@ -24,6 +24,8 @@ export interface WebhookEndpoint {
   readonly types: readonly EventType[] | null
   /** The names of the organization's own headers, sent with every attempt. */
   readonly headerNames: readonly string[]
+  /** True: the headers of Standard Webhooks are sent beside the headers of the service. */
+  readonly standardWebhooks: boolean
   readonly state: EndpointState
   /** The reason for state `disabled`: `administrator`, `gone` (answered 410), `failing`; else null. */
   readonly disabledReason: string | null
@@ -39,6 +41,8 @@ export interface WebhookEndpoint {
 /** A new endpoint in the form that a store keeps. */
 export interface EndpointRecord
   extends Pick<WebhookEndpoint, 'id' | 'url' | 'description' | 'types' | 'headerNames' | 'createdAt'> {
+  /** As in {@link WebhookEndpoint}; absent: false. */
+  readonly standardWebhooks?: boolean
   /** The headers with the values, sealed; null without headers. */
   readonly sealedHeaders: string | null
   /** The signing secret, sealed: a store never holds the open secret. */
@@ -47,7 +51,8 @@ export interface EndpointRecord
 
 /** The facts for sending to an endpoint at once. */
 export interface EndpointTarget
-  extends Pick<EndpointRecord, 'url' | 'types' | 'headerNames' | 'sealedHeaders'> {
+  extends Pick<EndpointRecord, 'url' | 'types' | 'headerNames' | 'sealedHeaders'>,
+    Pick<WebhookEndpoint, 'standardWebhooks'> {
   /** The sealed secrets, the current secret first; two during the overlap of a rotation. */
   readonly sealedSecrets: readonly string[]
   /** The store's clock, in milliseconds since 1970. */
@@ -61,7 +66,8 @@ export interface HeaderChange extends Pick<EndpointRecord, 'headerNames' | 'seal
 }
 
 /** The fields of an endpoint that can be changed; absent fields stay. */
-export interface EndpointChanges extends Partial<Pick<WebhookEndpoint, 'url' | 'description' | 'types'>> {
+export interface EndpointChanges
+  extends Partial<Pick<WebhookEndpoint, 'url' | 'description' | 'types' | 'standardWebhooks'>> {
   readonly headers?: HeaderChange
 }
 

@@ -3,9 +3,12 @@ import { BusinessApiError, SECRET_UNAVAILABLE } from '../base/errors.ts'
 import type { EndpointRef } from './deliveries.ts'
 import { createKeyRing, type Opening } from './key-ring.ts'
 
-/** Makes a signing secret: `whsec_` and 32 random bytes in base64url. */
+/**
+ * Makes a signing secret: `whsec_` and 32 random bytes in standard base64. The signature of the service takes the text
+ * literally, Standard Webhooks decodes the text after `whsec_`.
+ */
 export function generateSigningSecret(): string {
-  return `whsec_${randomBytes(32).toString('base64url')}`
+  return `whsec_${randomBytes(32).toString('base64')}`
 }
 
 /** The options for the credentials of endpoints at rest: signing secrets and the endpoints' own headers. */

@@ -34,7 +34,7 @@ describe('endpoints', () => {
       'Books',
     )
     assert.deepEqual(Object.keys(added), ['id', 'secret'])
-    assert.match(added.secret, /^whsec_[\w-]{43}$/)
+    assert.match(added.secret, /^whsec_[A-Za-z0-9+/]{43}=$/)
     const endpoint = await findEndpoint(run, org, added.id)
     assert.deepEqual(
       [endpoint.url, endpoint.types, endpoint.description, endpoint.state],
@@ -55,7 +55,7 @@ describe('endpoints', () => {
       'https://192.0.0.8:8443/',
       ...DEVELOPMENT,
     )
-    assert.match(stdout, /^whsec_[\w-]{43}\n$/)
+    assert.match(stdout, /^whsec_[A-Za-z0-9+/]{43}=\n$/)
     assert.match(stderr, /^Registered we_\w+\. Its signing secret is shown only once:\n$/)
   })
 
@@ -155,7 +155,7 @@ describe('endpoints', () => {
       /The previous secret signs too until \d{4}-.*Z\. The new secret is shown only once:/,
     )
     const { stdout, stderr } = await run(...rotate, '--overlap', '0', '--yes')
-    assert.match(stdout, /^whsec_[\w-]{43}\n$/)
+    assert.match(stdout, /^whsec_[A-Za-z0-9+/]{43}=\n$/)
     assert.match(stderr, /The previous secret no longer signs\./)
     assert.equal((await findEndpoint(run, org, id)).previousSecretExpiresAt, null)
     assertFailed(

@@ -4,7 +4,7 @@ import { signWebhook } from '../../lib/webhooks/signature.ts'
 import type { WebhookRequest, WebhookSender } from '../../lib/webhooks/webhook-sender.ts'
 import { BASE, decode, hiddenOf, ORGANIZATION, setUp, type Under } from './_page.ts'
 
-const SECRET = /whsec_[\w-]{43}/
+const SECRET = /whsec_[A-Za-z0-9+/]{43}=/
 const BILLING = { url: 'https://hooks.example.com/billing', description: 'Billing', wants: 'all' } as const
 
 async function register(under: Under, headers: Record<string, string> = {}) {

@@ -48,7 +48,8 @@ describeOnEveryStore((open) => {
       await publish(store, organizationId)
       const [delivery] = await claim(store, organizationId)
       assert.ok(delivery)
-      const request = makeRequest(delivery, createSecretSealer({ secretKeys: [KEY] }), 'X-SERVICE', 1)
+      const service = { headerPrefix: 'X-SERVICE', standardWebhooks: false }
+      const request = makeRequest(delivery, createSecretSealer({ secretKeys: [KEY] }), service, 1)
       return Object.fromEntries(
         Object.entries(request.headers).filter(([name]) => !/^(X-SERVICE-|Content-Type$)/.test(name)),
       )

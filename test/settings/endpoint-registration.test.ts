@@ -23,6 +23,7 @@ describeOnEveryStore((open) => {
         description: '',
         types: null,
         headerNames: [],
+        standardWebhooks: false,
         state: 'enabled',
         disabledReason: null,
         failingSince: null,
@@ -206,7 +207,7 @@ describeOnEveryStore((open) => {
         call,
         INVALID_INPUT,
         'Cannot register a webhook endpoint',
-        /Upgrade, User-Agent and Acme-\*$/,
+        /Upgrade, User-Agent, Webhook-Id, Webhook-Signature, Webhook-Timestamp and Acme-\*$/,
       )
       await settings.endpoints.register(organizationId, {
         url: URL,

@@ -48,6 +48,7 @@ function testClaimed(harness: StoreHarness): void {
       headerNames: ['X-Tenant'],
       sealedHeaders: 'sealed "headers" 🏺',
       sealedSecrets: ['sealed'],
+      standardWebhooks: false,
       attempt: 1,
     })
     assert.ok(token)

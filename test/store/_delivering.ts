@@ -192,9 +192,15 @@ export async function onlyEndpoint({ store, id }: Tenant): Promise<WebhookEndpoi
 }
 
 /** A new endpoint as `endpoints.list` shows the endpoint. */
-export function shown({ sealedSecret: _, sealedHeaders: __, ...record }: EndpointRecord): WebhookEndpoint {
+export function shown({
+  sealedSecret: _,
+  sealedHeaders: __,
+  standardWebhooks = false,
+  ...record
+}: EndpointRecord): WebhookEndpoint {
   return {
     ...record,
+    standardWebhooks,
     state: 'enabled',
     disabledReason: null,
     failingSince: null,

@@ -36,6 +36,7 @@ function testList(harness: StoreHarness): void {
       types: ['support.ticket_created', 'client.created'],
       headerNames: ['X-Tenant', 'Authorization', 'constructor', '\'b "c" \\ é'],
       sealedHeaders: 'v1.hidden.\'"\\é🏺',
+      standardWebhooks: true,
       createdAt: '2020-02-29T23:59:59.010Z',
       sealedSecret: 'v1.abc.\'"\\é🏺',
     })
@@ -61,8 +62,8 @@ function testList(harness: StoreHarness): void {
     assert.equal(delivery?.eventId, event.id)
     assert.deepEqual(delivery.sealedSecrets, [odd.sealedSecret])
     assert.deepEqual(
-      [delivery.url, delivery.headerNames, delivery.sealedHeaders],
-      [odd.url, odd.headerNames, odd.sealedHeaders],
+      [delivery.url, delivery.headerNames, delivery.sealedHeaders, delivery.standardWebhooks],
+      [odd.url, odd.headerNames, odd.sealedHeaders, true],
     )
   })
 
@@ -105,6 +106,7 @@ function testTarget(harness: StoreHarness): void {
       url: 'https://münchen.example:8443/hook?q=%20"\'&x=🏺#{}',
       headerNames: ['X-Tenant', 'é "'],
       sealedHeaders: 'sealed \'"\\é🏺',
+      standardWebhooks: true,
       types,
     })
     for (const state of ['enabled', 'paused', 'disabled'] as const) {
@@ -117,7 +119,8 @@ function testTarget(harness: StoreHarness): void {
       })
       const target = await tenant.secondStore.endpoints.getTarget(tenant.id, id)
       const { storeTime: now = 0, ...rest } = target ?? {}
-      assert.deepEqual(rest, { url, types, headerNames, sealedHeaders, sealedSecrets: [sealedSecret] })
+      const sent = { url, types, headerNames, sealedHeaders, standardWebhooks: true }
+      assert.deepEqual(rest, { ...sent, sealedSecrets: [sealedSecret] })
       assert.ok(Math.abs(now - (await storeTime(tenant))) < 10_000)
     }
   })
@@ -138,10 +141,12 @@ function testUpdate(harness: StoreHarness): void {
     for (const { headers, ...fields } of [
       { url: 'https://elsewhere.example/"é"' },
       { description: '' },
+      { standardWebhooks: true },
       { types: ['client.created', 'invoice.paid'] },
       { headers: { ...sealedHeaders("o'h \\"), replaces: 'sealed one' } },
       { types: null, headers: { headerNames: [], sealedHeaders: null, replaces: "sealed o'h \\" } },
       { headers: { ...sealedHeaders('two'), replaces: null } },
+      { standardWebhooks: false },
       {},
     ] as const) {
       const changes = headers ? { ...fields, headers } : fields

@@ -179,6 +179,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column webhook_endpoints.sealed_secret': 'd06b30f1f1ef',
     'column webhook_endpoints.secret_expiry_noticed': 'b93ebeb571bf',
     'column webhook_endpoints.secret_expiry_noticed_by': '9299932d5f23',
+    'column webhook_endpoints.standard_webhooks': 'ba9b67b2048e',
     'column webhook_endpoints.state': 'cafe39a033bf',
     'column webhook_endpoints.types': '5d0f33744be9',
     'column webhook_endpoints.url': 'cafe39a033bf',
@@ -252,7 +253,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function format_number(series text, count bigint)': '7c1f0e0b3abc',
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': '3b1ed283f019',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
-      '280c7854170b',
+      '75301e48f28b',
     'function insert_events(organization_id text, events jsonb)': '6fdb5d73e14f',
     'function invoice_representation(id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
       '66cd76e47dfd',
@@ -280,7 +281,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'bf37fcfc4f72',
     'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': '01dccf86654d',
     'function read_claims(claims jsonb)': '48c4b6cbd94e',
-    'function read_deliveries(organizations text[], ids text[])': 'd3161d0db1f8',
+    'function read_deliveries(organizations text[], ids text[])': 'f4d32ade2f34',
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': '8343468672f5',
     'function reclaim_expired_leases(max_attempts integer)': 'c468a889bb97',
     'function record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)':

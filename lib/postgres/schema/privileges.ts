@@ -149,6 +149,7 @@ const SETTINGS = merge(BASE, {
         'types',
         'header_names',
         'sealed_headers',
+        'standard_webhooks',
         'sealed_secret',
         'previous_sealed_secret',
         'previous_secret_expires_at',

@@ -39,7 +39,8 @@ export function isEndpoint(sql: Sql, organizationId: string, endpointId: string)
 /** Builds the columns of an endpoint as administrators see the endpoint. */
 export function columns(sql: Sql): Fragment {
   return sql`
-    id, url, description, types, header_names as "headerNames", state, disabled_reason as "disabledReason",
+    id, url, description, types, header_names as "headerNames", standard_webhooks as "standardWebhooks", state,
+    disabled_reason as "disabledReason",
     ${isoTimestamp(sql, 'failing_since')} as "failingSince", failures,
     case when previous_secret_expires_at > now() then ${isoTimestamp(sql, 'previous_secret_expires_at')} end
       as "previousSecretExpiresAt",
