@@ -5,11 +5,7 @@ export {
 } from './delivery/delivery-loop.ts'
 export type { DeliveryLoopOptions } from './delivery/loop-options.ts'
 export type { DeliveryCounts } from './delivery/result-writer.ts'
-export {
-  type ReceivedWebhook,
-  type ReceiveWebhookOptions,
-  receiveWebhook,
-} from './receiver/receive-webhook.ts'
+export { receiveWebhook } from './receiver/receive-webhook.ts'
 export {
   CONNECTION_FAILED,
   CONNECTION_REFUSED,
@@ -38,20 +34,20 @@ export type {
   SecretExpiringNotice,
   SecretUnsealedNotice,
 } from './webhooks/notices.ts'
+export type { ReceivedWebhook, ReceiveWebhookOptions } from './webhooks/received-webhook.ts'
+export { signWebhook, verifyWebhook } from './webhooks/signature.ts'
+export type { VerifyWebhookOptions } from './webhooks/signature-header.ts'
 export {
   SIGNATURE_EXPIRED,
   SIGNATURE_MALFORMED,
   SIGNATURE_MISMATCH,
   SIGNATURE_MISSING,
-  signWebhook,
-  type VerifyWebhookOptions,
-  verifyWebhook,
   WEBHOOK_MALFORMED,
   WEBHOOK_METHOD,
   WEBHOOK_TOO_LARGE,
   WebhookError,
   type WebhookErrorCode,
-} from './webhooks/signature.ts'
+} from './webhooks/webhook-error.ts'
 export type {
   AttemptTimings,
   WebhookAnswer,

@@ -95,7 +95,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ['webhooks'],
   ['business-store.ts', 'http'],
   ['openapi'],
-  ['api', 'platform', 'settings', 'delivery', 'sender', 'receiver', 'postgres', 'memory'],
+  ['api', 'platform', 'settings', 'delivery', 'sender', 'receiver', 'postgres', 'memory', 'client'],
   ['settings-page'],
   ['cli'],
 ]

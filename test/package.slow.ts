@@ -63,6 +63,7 @@ export const rotated = await settings.apiKeys.rotate('org_package', 'key_1')
  */
 const FACTORIES = `
 import { createBusinessApi, createIds } from 'business-api-kit'
+import { createApiClient } from 'business-api-kit/client'
 import { createMemoryStore } from 'business-api-kit/memory'
 import { createPlatform } from 'business-api-kit/platform'
 import { createPostgresStore, migrate } from 'business-api-kit/postgres'
@@ -73,6 +74,9 @@ import { createDeliveryLoop, createPublicLookup, createWebhookSender, signWebhoo
 
 export const store = createPostgresStore('postgres://localhost/app')
 export const memory = createMemoryStore()
+export const client = createApiClient({ url: 'https://x.example', key: 'x' })
+export const { clients, leads, projects } = client
+export const listed = client.clients.list().pages()
 export const report = migrate('postgres://localhost/app')
 export const api = createBusinessApi(store)
 export const { fetch } = api

@@ -1,0 +1,138 @@
+import { ApiError, INVALID_RESPONSE, judgeStatus, NETWORK_FAILED, TIMEOUT } from './api-error.ts'
+import type { ResolvedClientOptions } from './client-options.ts'
+import { readRetryAfter } from './retry-after.ts'
+
+/** A request of the client. Every attempt sends the same bytes. */
+export interface ClientRequest {
+  /** For messages: `list clients`. */
+  readonly action: string
+  readonly method: 'GET' | 'POST'
+  readonly url: string
+  /** JSON. */
+  readonly body: string | null
+  readonly idempotencyKey: string | null
+}
+
+/** A 200 of the API. */
+export interface ClientAnswer<Data> {
+  readonly data: Data
+  readonly headers: Headers
+}
+
+/** The JSON of an answer of the API, or of anything else. */
+export interface AnswerBody {
+  readonly data?: unknown
+  readonly error?: unknown
+  readonly requestId?: unknown
+  readonly openapi?: unknown
+}
+
+/** Returns the data of an answer's JSON; undefined for another shape. */
+export type ReadData<Data> = (body: AnswerBody) => Data | undefined
+
+/** The longest excerpt of an error text: a proxy may answer with a whole page. */
+const EXCERPT_MAX = 200
+
+/**
+ * Sends a request once.
+ *
+ * @param signal aborted: the attempt rejects with the reason
+ * @throws `ApiError` for every other failure
+ */
+export async function attempt<Data>(
+  { fetch, key, timeoutMs }: Pick<ResolvedClientOptions, 'fetch' | 'key' | 'timeoutMs'>,
+  request: ClientRequest,
+  read: ReadData<Data>,
+  signal: AbortSignal,
+): Promise<ClientAnswer<Data>> {
+  const controller = new AbortController()
+  const end = (): void => controller.abort()
+  const timer = setTimeout(end, timeoutMs)
+  signal.addEventListener('abort', end)
+  const describe = (text: string): string => toLine(text, key)
+  try {
+    signal.throwIfAborted()
+    const response = await fetch(request.url, toInit(request, key, controller.signal))
+    // The whole body within the same time: an answer that stops halfway is no answer.
+    return readAnswer(request, response, await response.text(), read, describe)
+  } catch (error) {
+    if (error instanceof ApiError) throw error
+    signal.throwIfAborted()
+    const isTimeout = controller.signal.aborted
+    const reason = isTimeout ? `no whole answer within ${timeoutMs} ms` : describe(reasonOf(error))
+    // The error of fetch is not kept as the cause, because a fetch of the host's own may put the request into the error.
+    throw new ApiError(`Cannot ${request.action} as the API has not answered (${reason})`, {
+      code: isTimeout ? TIMEOUT : NETWORK_FAILED,
+      isTransient: true,
+    })
+  } finally {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', end)
+  }
+}
+
+function toInit(
+  { method, body, idempotencyKey }: ClientRequest,
+  key: string,
+  signal: AbortSignal,
+): RequestInit {
+  const headers: Record<string, string> = { Accept: 'application/json', Authorization: `Bearer ${key}` }
+  if (idempotencyKey !== null) headers['Idempotency-Key'] = idempotencyKey
+  if (body !== null) headers['Content-Type'] = 'application/json'
+  // A followed redirect would turn a POST into a GET, and could carry the key to another place.
+  return { method, headers, body, signal, redirect: 'manual' }
+}
+
+function readAnswer<Data>(
+  { action }: ClientRequest,
+  { status, headers }: Response,
+  text: string,
+  read: ReadData<Data>,
+  describe: (text: string) => string,
+): ClientAnswer<Data> {
+  const body = parseObject(text)
+  const data = status === 200 ? read(body) : undefined
+  if (data !== undefined) return { data, headers }
+  const reason = describe(textOf(body.error) ?? text)
+  const requestId = describe(textOf(body.requestId) ?? headers.get('x-request-id') ?? '') || null
+  const { code, isTransient } = status === 200 ? UNREADABLE : judgeStatus(status)
+  const said = code === INVALID_RESPONSE ? `not an answer of the API: ${reason}` : reason
+  throw new ApiError(
+    `Cannot ${action} as the API answered ${status}: ${said} (${requestId ?? 'no request id'})`,
+    {
+      code,
+      isTransient,
+      status,
+      requestId,
+      retryAfterMs: readRetryAfter(headers, Date.now()),
+    },
+  )
+}
+
+/** A 200 that cannot be read counts as a lost answer. */
+const UNREADABLE = { code: INVALID_RESPONSE, isTransient: true } as const
+
+/** An empty object for anything else. */
+function parseObject(json: string): AnswerBody {
+  try {
+    return Object(JSON.parse(json))
+  } catch {
+    return {}
+  }
+}
+
+function textOf(value: unknown): string | null {
+  return typeof value === 'string' && value !== '' ? value : null
+}
+
+/** The reason behind "fetch failed" is in the error's cause. */
+function reasonOf(error: unknown): string {
+  const { cause, message } = Object(error) as { cause?: unknown; message?: unknown }
+  const { code } = Object(cause) as { code?: unknown }
+  return textOf(code) ?? textOf(Object(cause).message) ?? textOf(message) ?? String(error)
+}
+
+/** One line without the key, which a proxy or a fetch of the host's own may have repeated. */
+function toLine(text: string, key: string): string {
+  return text.replaceAll(key, '[key]').replaceAll(/\s+/g, ' ').trim().slice(0, EXCERPT_MAX)
+}

@@ -1,0 +1,96 @@
+import { readWhole } from '../base/options.ts'
+
+/** Options of `createApiClient`, each read once. */
+export interface ApiClientOptions {
+  /** The address of the API without `/api/v1`, the prefix of a mount included: `https://app.example/platform`. */
+  readonly url: string
+  /** The API key. Sent in the header Authorization and shown nowhere else. */
+  readonly key: string
+  /** Milliseconds for one attempt, from the look-up of the name to the last byte of the answer. Default 10,000. */
+  readonly timeoutMs?: number | undefined
+  /** Attempts after the first, for a call that may succeed later. Default 5; 0: none. */
+  readonly maxRetries?: number | undefined
+  /** Milliseconds for a call with all attempts and waits: no wait goes beyond, and no attempt begins later. Default 60,000. */
+  readonly maxDurationMs?: number | undefined
+  /** Ends every call: see {@link CallOptions}. */
+  readonly signal?: AbortSignal | undefined
+  /** Makes the requests. Default: the global `fetch` at the time of the request. */
+  readonly fetch?: Fetch | undefined
+  /** Waits so many milliseconds, and rejects when the signal is aborted. Default a timer; tests need not wait. */
+  readonly wait?: Wait | undefined
+}
+
+/** Options of every call. */
+export interface CallOptions {
+  /** Ends the call: the call rejects with the reason of the signal. A create that was sent may have been carried out. */
+  readonly signal?: AbortSignal | undefined
+}
+
+/** A function like the global `fetch`. */
+export type Fetch = (url: string, init: RequestInit) => Promise<Response>
+
+/** Waits so many milliseconds, and rejects when the signal is aborted. */
+export type Wait = (ms: number, signal: AbortSignal) => Promise<unknown>
+
+/** The options after defaults and checks. */
+export interface ResolvedClientOptions {
+  /** Without a slash at the end. */
+  readonly url: string
+  readonly key: string
+  readonly timeoutMs: number
+  readonly maxRetries: number
+  readonly maxDurationMs: number
+  readonly signal: AbortSignal | undefined
+  readonly fetch: Fetch
+  readonly wait: Wait
+}
+
+/**
+ * Fills in the defaults and checks the options.
+ *
+ * @throws `TypeError` or `RangeError` naming the option that cannot be used, and never showing the key
+ */
+export function resolveClientOptions(options: ApiClientOptions): ResolvedClientOptions {
+  return {
+    url: readUrl(options.url),
+    key: readKey(options.key),
+    timeoutMs: readWhole('timeoutMs', options.timeoutMs, 10_000),
+    maxRetries: readWhole('maxRetries', options.maxRetries, 5, { min: 0 }),
+    maxDurationMs: readWhole('maxDurationMs', options.maxDurationMs, 60_000),
+    signal: options.signal,
+    fetch: options.fetch ?? ((url, init) => globalThis.fetch(url, init)),
+    wait: options.wait ?? sleep,
+  }
+}
+
+/** The message does not show the URL, which may hold a password. */
+function readUrl(value: string): string {
+  const url = URL.canParse(value) ? new URL(value) : null
+  const isUsable =
+    url && /^https?:$/.test(url.protocol) && !/[?#]/.test(value) && !url.username && !url.password
+  if (isUsable) return `${url.origin}${url.pathname.replace(/\/+$/, '')}`
+  throw new TypeError(
+    "Cannot use option 'url' as it must be an http or https URL without user, query and fragment: https://app.example",
+  )
+}
+
+/** Checked here, because an error of fetch about an invalid header would show the key. */
+function readKey(value: string): string {
+  if (typeof value === 'string' && /^[!-~]+$/.test(value)) return value
+  throw new TypeError("Cannot use option 'key' as it must be an API key: visible ASCII without spaces")
+}
+
+function sleep(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const abort = (): void => {
+      clearTimeout(timer)
+      reject(signal.reason)
+    }
+    const timer = setTimeout(() => {
+      signal.removeEventListener('abort', abort)
+      resolve()
+    }, ms)
+    if (signal.aborted) abort()
+    else signal.addEventListener('abort', abort, { once: true })
+  })
+}

@@ -1,0 +1,120 @@
+import type { Client, CreateClientInput } from '../resources/clients.ts'
+import type { Invoice } from '../resources/invoices.ts'
+import type { CreateLeadInput, Lead } from '../resources/leads.ts'
+import type { Project } from '../resources/projects.ts'
+import type { Proposal } from '../resources/proposals.ts'
+import type { AnswerBody } from './attempt.ts'
+import { createCaller } from './call.ts'
+import { type ApiClientOptions, type CallOptions, resolveClientOptions } from './client-options.ts'
+import { createList, type List, type ListOptions } from './lists.ts'
+
+// --- Types ---
+
+/** Options of a create. */
+export interface CreateOptions extends CallOptions {
+  /**
+   * 1 to 200 visible ASCII characters. Two calls with the same key within 7 days make one record, also in different processes:
+   * take the id of a form submission. Default: a new key for each call, so that only the retries of the call repeat it.
+   */
+  readonly idempotencyKey?: string | undefined
+}
+
+/** A list operation. Each call throws `RangeError` for a page size that the API would refuse. */
+export interface Listable<Item> {
+  /** Lists the records, newest first: `for await (const item of api.clients.list())`. */
+  list(options?: ListOptions): List<Item>
+}
+
+/** A list operation and a create operation. */
+export interface Creatable<Item, Input> extends Listable<Item> {
+  /** Creates a record, once, however often an attempt or an answer is lost. */
+  create(input: Input, options?: CreateOptions): Promise<Item>
+}
+
+/** The operations of the API (specification, section 4). Every call rejects with `ApiError`, or with the reason of a signal. */
+export interface ApiClient {
+  /** Scopes `clients:read` and `clients:write`. */
+  readonly clients: Creatable<Client, CreateClientInput>
+  /** Scopes `leads:read` and `leads:write`. */
+  readonly leads: Creatable<Lead, CreateLeadInput>
+  /** Scope `invoices:read`. Amounts are decimal strings: never add them as floating point. */
+  readonly invoices: Listable<Invoice>
+  /** Scope `proposals:read`. */
+  readonly proposals: Listable<Proposal>
+  /** Scope `projects:read`. */
+  readonly projects: Listable<Project>
+  /** Reads the OpenAPI document. */
+  document(options?: CallOptions): Promise<OpenApiDocument>
+}
+
+/** An OpenAPI document, for generators. */
+export interface OpenApiDocument {
+  /** The version of OpenAPI: `3.1.0`. */
+  readonly openapi: string
+}
+
+// --- Factory ---
+
+/**
+ * Creates a client of the API. Nothing is requested before a call.
+ *
+ * @throws `TypeError` or `RangeError` naming the option that cannot be used
+ */
+export function createApiClient(options: ApiClientOptions): ApiClient {
+  const resolved = resolveClientOptions(options)
+  const call = createCaller(resolved)
+
+  function listable<Item>(resource: string): Listable<Item> {
+    const url = `${resolved.url}/api/v1/${resource}`
+    return { list: (given) => createList<Item>(call, resource, url, given) }
+  }
+
+  function creatable<Item, Input>(resource: string, record: string): Creatable<Item, Input> {
+    const url = `${resolved.url}/api/v1/${resource}`
+    return {
+      ...listable<Item>(resource),
+      async create(input, { idempotencyKey, signal } = {}) {
+        const request = {
+          action: `create a ${record}`,
+          method: 'POST',
+          url,
+          body: JSON.stringify(input),
+          idempotencyKey: readIdempotencyKey(idempotencyKey),
+        } as const
+        return (await call(request, readRecord<Item>, { signal })).data
+      },
+    }
+  }
+
+  return {
+    clients: creatable('clients', 'client'),
+    leads: creatable('leads', 'lead'),
+    invoices: listable('invoices'),
+    proposals: listable('proposals'),
+    projects: listable('projects'),
+    async document({ signal } = {}) {
+      const url = `${resolved.url}/openapi.json`
+      const request = {
+        action: 'read the OpenAPI document',
+        method: 'GET',
+        url,
+        body: null,
+        idempotencyKey: null,
+      } as const
+      return (await call(request, readDocument, { signal })).data
+    },
+  }
+}
+
+function readIdempotencyKey(key: string = crypto.randomUUID()): string {
+  if (/^[!-~]{1,200}$/.test(key)) return key
+  throw new TypeError("Cannot use option 'idempotencyKey' as it must be 1 to 200 visible ASCII characters")
+}
+
+function readRecord<Item>({ data }: AnswerBody): Item | undefined {
+  return typeof data === 'object' && data !== null && !Array.isArray(data) ? (data as Item) : undefined
+}
+
+function readDocument(body: AnswerBody): OpenApiDocument | undefined {
+  return typeof body.openapi === 'string' ? { ...body, openapi: body.openapi } : undefined
+}

@@ -1,0 +1,58 @@
+import {
+  endedEarly,
+  type ReceivedWebhook,
+  type ReceiveWebhookOptions,
+  readReception,
+  tooLarge,
+  toReceived,
+} from '../webhooks/received-webhook.ts'
+import { joinBytes, verifyWebhook } from './verify-webhook.ts'
+
+/**
+ * Receives a webhook on the subscriber's side (specification, section 6) in every runtime with fetch and Web Crypto: reads the raw
+ * body, verifies the signature and gives the event. Answer 2xx within 10 seconds and work afterwards; any other answer has
+ * the webhook sent again.
+ *
+ * @param request with a body that nobody has read
+ * @throws `WebhookError` with the `status` to answer; `TypeError` or `RangeError` for options or a body that could not
+ *   verify any webhook
+ */
+export async function receiveWebhook(
+  request: Request,
+  options: ReceiveWebhookOptions,
+): Promise<ReceivedWebhook> {
+  const { signatureHeader, maxBodyBytes } = readReception(request.method, options)
+  const body = await readBody(request, maxBodyBytes)
+  const { timestamp } = await verifyWebhook(
+    body,
+    request.headers.get(signatureHeader),
+    options.secret,
+    options,
+  )
+  return toReceived(body, timestamp, options)
+}
+
+/** Read by a reader, because streams are not iterable in every runtime. */
+async function readBody(request: Request, maxBytes: number): Promise<Uint8Array> {
+  if (request.bodyUsed || request.body?.locked) {
+    throw new TypeError(
+      'Cannot verify the webhook because its body was read: receive webhooks before any parser',
+    )
+  }
+  const reader = request.body?.getReader()
+  const chunks: Uint8Array[] = []
+  let size = 0
+  while (reader) {
+    const { done, value } = await reader.read().catch(() => {
+      throw endedEarly()
+    })
+    if (done) break
+    size += value.length
+    if (size > maxBytes) {
+      await reader.cancel().catch(() => {})
+      throw tooLarge(maxBytes)
+    }
+    chunks.push(value)
+  }
+  return joinBytes(chunks, size)
+}

@@ -1,0 +1,63 @@
+import { readSignature, type VerifyWebhookOptions } from '../webhooks/signature-header.ts'
+
+/**
+ * Checks on Web Crypto that a request was signed with a secret, and recently (specification, section 6): the same checks as
+ * the synchronous `verifyWebhook` of `business-api-kit/webhooks`, in every runtime with `crypto.subtle`.
+ *
+ * @param body exactly as received: no parsed body can be checked
+ * @param header the value of the signature header
+ * @param secrets the endpoint's signing secret, or all secrets that may sign now
+ * @returns the time of the signature, in Unix seconds
+ * @throws `WebhookError` for a request that is not to be trusted; `TypeError` or `RangeError` for arguments that could
+ *   not verify any request
+ */
+export async function verifyWebhook(
+  body: string | Uint8Array,
+  header: string | readonly string[] | null | undefined,
+  secrets: string | readonly string[],
+  options: VerifyWebhookOptions = {},
+): Promise<{ timestamp: number }> {
+  const { timestamp, signatures, secrets: keys, conclude } = readSignature(body, header, secrets, options)
+  const head = encoder.encode(`${timestamp}.`)
+  const bytes = typeof body === 'string' ? encoder.encode(body) : body
+  const signed = joinBytes([head, bytes], head.length + bytes.length)
+  const given = signatures.map(readHex)
+  let isMatch = false
+  for (const key of keys) {
+    const expected = await hmacOf(key, signed)
+    // Never left early: the duration must not reveal the matching secret, or that a secret matched.
+    for (const signature of given) isMatch = isEqual(signature, expected) || isMatch
+  }
+  return conclude(isMatch)
+}
+
+const encoder = new TextEncoder()
+const HMAC = { name: 'HMAC', hash: 'SHA-256' }
+
+async function hmacOf(secret: string, signed: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
+  const key = await crypto.subtle.importKey('raw', encoder.encode(secret), HMAC, false, ['sign'])
+  return new Uint8Array(await crypto.subtle.sign(HMAC.name, key, signed))
+}
+
+/** Joins chunks of so many bytes in all. */
+export function joinBytes(chunks: readonly Uint8Array[], size: number): Uint8Array<ArrayBuffer> {
+  const joined = new Uint8Array(size)
+  let place = 0
+  for (const chunk of chunks) {
+    joined.set(chunk, place)
+    place += chunk.length
+  }
+  return joined
+}
+
+/** @param hex 64 digits, as `readSignature` lets through */
+function readHex(hex: string): Uint8Array {
+  return Uint8Array.from(hex.match(/../g) ?? [], (digits) => Number.parseInt(digits, 16))
+}
+
+/** Compares 32 bytes in a time that does not depend on the place of a difference. */
+function isEqual(one: Uint8Array, other: Uint8Array): boolean {
+  let difference = one.length ^ other.length
+  for (let index = 0; index < other.length; index++) difference |= (one[index] ?? 0) ^ (other[index] ?? 0)
+  return difference === 0
+}

@@ -1,0 +1,145 @@
+import {
+  SIGNATURE_EXPIRED,
+  SIGNATURE_MALFORMED,
+  SIGNATURE_MISMATCH,
+  SIGNATURE_MISSING,
+  WebhookError,
+} from './webhook-error.ts'
+
+// The checks of a signature that need no cryptography, for the verifier on node:crypto and the verifier on Web Crypto. Nothing of Node
+// is loaded or used here.
+
+/** Options of `verifyWebhook`. */
+export interface VerifyWebhookOptions {
+  /** Seconds that `t` may differ from the clock, earlier or later. Default 300. */
+  toleranceSeconds?: number | undefined
+  /** Milliseconds since 1970 in UTC. Default `Date.now`. */
+  clock?: (() => number) | undefined
+}
+
+/** Specification, section 8. */
+const TOLERANCE_SECONDS = 300
+
+/** A request's signature and the secrets to compare with, after every check that comes before the cryptography. */
+export interface SignatureToVerify {
+  /** The digits as received, because the signature covers these digits. */
+  readonly timestamp: string
+  /** The well-formed `v1` values. The length is right for a comparison in constant time. */
+  readonly signatures: readonly string[]
+  readonly secrets: readonly string[]
+  /**
+   * Ends the verification.
+   *
+   * @throws `WebhookError` without a match, and for a `t` too far from the clock: in this order, so a sender without the
+   *   secret learns nothing about the clock
+   */
+  conclude(isMatch: boolean): { timestamp: number }
+}
+
+/**
+ * Makes the checks before the cryptography.
+ *
+ * @throws as `verifyWebhook`
+ */
+export function readSignature(
+  body: string | Uint8Array,
+  header: string | readonly string[] | null | undefined,
+  secrets: string | readonly string[],
+  { toleranceSeconds = TOLERANCE_SECONDS, clock = Date.now }: VerifyWebhookOptions,
+): SignatureToVerify {
+  checkTolerance(toleranceSeconds)
+  checkBody(body)
+  const keys = readSecrets(secrets)
+  const { timestamp, signatures } = parseHeader(header)
+  return {
+    timestamp,
+    // A decoder of hex stops silently at the first character that is not a digit, so the text is judged, not the bytes.
+    signatures: signatures.filter((signature) => SIGNATURE.test(signature)),
+    secrets: keys,
+    conclude(isMatch) {
+      if (!isMatch) {
+        throw new WebhookError(
+          SIGNATURE_MISMATCH,
+          "no signature matches: the secret differs from the sender's, or the body was changed after signing",
+        )
+      }
+      checkTime(Number(timestamp), toleranceSeconds, clock)
+      return { timestamp: Number(timestamp) }
+    },
+  }
+}
+
+/** SHA-256 in hex. */
+const SIGNATURE = /^[0-9a-f]{64}$/i
+
+interface SignatureHeader {
+  readonly timestamp: string
+  readonly signatures: readonly string[]
+}
+
+function parseHeader(header: string | readonly string[] | null | undefined): SignatureHeader {
+  const [value, ...others] = typeof header === 'string' ? [header] : (header ?? [])
+  if (!value) {
+    throw new WebhookError(SIGNATURE_MISSING, 'the signature header is missing')
+  }
+  const [timestamp = '', ...otherTimes] = valuesOf(value, 't')
+  const signatures = valuesOf(value, 'v1')
+  if (others.length > 0 || otherTimes.length > 0 || !/^\d+$/.test(timestamp) || !signatures.length) {
+    throw new WebhookError(
+      SIGNATURE_MALFORMED,
+      'the signature header is not a single t of digits with at least one v1',
+    )
+  }
+  return { timestamp, signatures }
+}
+
+/**
+ * Values of other schemes, v0 or a v2 to come, are passed over. Trimmed, because Node.js joins a repeated header with
+ * ", ", and the second `t` must be seen.
+ */
+function valuesOf(header: string, scheme: string): string[] {
+  const parts = header.split(',').map((part) => part.trim())
+  return parts.filter((part) => part.startsWith(`${scheme}=`)).map((part) => part.slice(scheme.length + 1))
+}
+
+/**
+ * Compared in whole seconds: `t` has no fraction, so the fraction of the clock is dropped too. A difference of exactly
+ * the tolerance passes in both directions, one second more does not.
+ */
+function checkTime(timestamp: number, toleranceSeconds: number, clock: () => number): void {
+  const difference = Math.abs(Math.floor(clock() / 1000) - timestamp)
+  // Negated, so that a clock that gives NaN lets nothing through.
+  if (!(difference <= toleranceSeconds)) {
+    throw new WebhookError(
+      SIGNATURE_EXPIRED,
+      `the time t of the signature is ${difference} seconds away from the clock, more than ${toleranceSeconds}: check the clock`,
+    )
+  }
+}
+
+/** @throws `TypeError` unless there is at least one secret, without repeating a secret */
+export function readSecrets(secrets: string | readonly string[]): readonly string[] {
+  const list = typeof secrets === 'string' ? [secrets] : secrets
+  const isUsable = Array.isArray(list) && list.every((secret) => typeof secret === 'string' && secret !== '')
+  if (!isUsable || list.length === 0) {
+    throw new TypeError(
+      'Cannot use the signing secrets as they must be one or more texts, none of them empty',
+    )
+  }
+  return list
+}
+
+/** @throws `TypeError` for a body that is neither text nor bytes */
+export function checkBody(body: unknown): void {
+  if (typeof body === 'string' || body instanceof Uint8Array) return
+  throw new TypeError(
+    'Cannot sign or verify a body that is neither text nor bytes: give the raw body, before any parser',
+  )
+}
+
+function checkTolerance(toleranceSeconds: number): void {
+  if (Number.isFinite(toleranceSeconds) && toleranceSeconds >= 0) return
+  throw new RangeError(
+    `Cannot use option 'toleranceSeconds' as it must be a number from 0 on: current value is ${toleranceSeconds}`,
+  )
+}

@@ -1,0 +1,142 @@
+import { once } from 'node:events'
+import {
+  createServer,
+  request as forward,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from 'node:http'
+import { type AddressInfo, connect } from 'node:net'
+import { buffer } from 'node:stream/consumers'
+
+/** What becomes of an attempt between the client and the API. */
+export type Step =
+  | 'passes'
+  | 'refused'
+  | 'cut before the request was read'
+  | 'cut after the request was read'
+  | 'carried out, and the answer lost'
+  | 'carried out, and the head of the answer cut'
+  | 'carried out, and the body of the answer cut'
+  | 'carried out, and the body of the answer cut without a length'
+  | 'carried out, and answered with nothing for too long'
+  | 'carried out, and answered 500'
+  | '502 of a proxy'
+  | '503'
+  | '429'
+
+/** Every step that fails. */
+export const FAILURES: readonly Exclude<Step, 'passes'>[] = [
+  'refused',
+  'cut before the request was read',
+  'cut after the request was read',
+  'carried out, and the answer lost',
+  'carried out, and the head of the answer cut',
+  'carried out, and the body of the answer cut',
+  'carried out, and the body of the answer cut without a length',
+  'carried out, and answered with nothing for too long',
+  'carried out, and answered 500',
+  '502 of a proxy',
+  '503',
+  '429',
+]
+
+/** A network in front of the API, over real sockets. */
+export interface FailingNetwork {
+  /** The URL for the client. */
+  readonly url: string
+  /** The attempts that came to the API, and the attempts that were made to fail, by step. */
+  readonly counts: Map<Step, number>
+  /** Decides about each attempt. */
+  next: () => Step
+  /** A fetch for the client: a refused attempt goes to a port without a listener. */
+  readonly fetch: (url: string, init: RequestInit) => Promise<Response>
+  close(): void
+}
+
+/** Starts a network in front of an API. */
+export async function startFailingNetwork(apiUrl: string): Promise<FailingNetwork> {
+  const server = createServer((request, response) => {
+    void handle(request, response).catch(() => request.socket.destroy())
+  })
+  const url = await listen(server)
+  // Closes every connection before a byte is read.
+  const closing = createServer()
+  closing.on('connection', (socket) => socket.destroy())
+  const closingUrl = await listen(closing)
+  const refusedUrl = await freeUrl()
+  const network: FailingNetwork = {
+    url,
+    counts: new Map(),
+    next: () => 'passes',
+    fetch(target, init) {
+      const step = network.next()
+      network.counts.set(step, (network.counts.get(step) ?? 0) + 1)
+      const origin =
+        step === 'refused' ? refusedUrl : step === 'cut before the request was read' ? closingUrl : url
+      const headers = { ...(init.headers as Record<string, string>), 'x-step': step }
+      return fetch(target.replace(url, origin), { ...init, headers })
+    },
+    close() {
+      server.close()
+      server.closeAllConnections()
+      closing.close()
+    },
+  }
+
+  async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const step = request.headers['x-step'] as Step
+    const body = await buffer(request)
+    if (step === 'cut after the request was read') return void request.socket.destroy()
+    if (step === '503' || step === '429' || step === '502 of a proxy') {
+      response.writeHead(Number(step.slice(0, 3)), { 'Retry-After': '0' }).end('<html>')
+      return
+    }
+    const answer = await pass(apiUrl, request, body)
+    if (step === 'passes') return void response.writeHead(answer.status, answer.headers).end(answer.body)
+    if (step === 'carried out, and answered with nothing for too long') return
+    if (step === 'carried out, and answered 500')
+      return void response.writeHead(500).end('{"error":"Internal error"}')
+    const half = answer.body.subarray(0, answer.body.length / 2)
+    const head = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n'
+    const texts: Partial<Record<Step, (string | Buffer)[]>> = {
+      'carried out, and the head of the answer cut': [head],
+      'carried out, and the body of the answer cut': [
+        `${head}Content-Length: ${answer.body.length}\r\n\r\n`,
+        half,
+      ],
+      'carried out, and the body of the answer cut without a length': [
+        `${head}Connection: close\r\n\r\n`,
+        half,
+      ],
+    }
+    for (const text of texts[step] ?? []) request.socket.write(text)
+    request.socket.end()
+  }
+  return network
+}
+
+async function pass(apiUrl: string, request: IncomingMessage, body: Buffer) {
+  const headers = { ...request.headers, host: new URL(apiUrl).host }
+  const passed = forward(`${apiUrl}${request.url}`, { method: request.method ?? 'GET', headers })
+  const answered = once(passed, 'response') as Promise<[IncomingMessage]>
+  passed.end(body)
+  const [answer] = await answered
+  return { status: answer.statusCode ?? 0, headers: answer.headers, body: await buffer(answer) }
+}
+
+async function listen(server: Server): Promise<string> {
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+/** The URL of a port without a listener. */
+async function freeUrl(): Promise<string> {
+  const server = createServer()
+  const url = await listen(server)
+  server.close()
+  await once(server, 'close')
+  const socket = connect(Number(new URL(url).port), '127.0.0.1')
+  await once(socket, 'error')
+  return url
+}
