@@ -9,12 +9,14 @@ import { realpathSync } from 'node:fs'
 import { appendFile, readFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { EventData, Invoice } from 'business-api-kit'
+import {
+  type ApiClient,
+  ApiError,
+  createApiClient,
+  type EventData,
+  type Invoice,
+} from 'business-api-kit/client'
 import { receiveWebhook, WebhookError } from 'business-api-kit/webhooks'
-
-/** The longest page that there is. */
-const PAGE_MAX = 200
-const TIMEOUT_MS = 10_000
 
 /** An invoice's id and number. No amounts: the event is sent only when nothing more is due. */
 export type Paid = EventData<'invoice.paid'>
@@ -78,20 +80,10 @@ function toDecimal(units: bigint, decimals: number): string {
   return decimals === 0 ? digits : `${digits.slice(0, -decimals)}.${digits.slice(-decimals)}`
 }
 
-/** Gets a page of the newest invoices, or the milliseconds that the API asks to wait. */
-export async function listInvoices(url: string, key: string): Promise<Invoice[] | { retryAfterMs: number }> {
-  const response = await fetch(`${url}/api/v1/invoices?limit=${PAGE_MAX}`, {
-    headers: { Authorization: `Bearer ${key}` },
-    signal: AbortSignal.timeout(TIMEOUT_MS),
-  })
-  const text = await response.text()
-  if (response.status === 429 || response.status === 503) {
-    return { retryAfterMs: Number(response.headers.get('retry-after')) * 1000 || 0 }
-  }
-  if (!response.ok) throw new Error(`The API answered ${response.status}: ${text}`)
-  const { data } = JSON.parse(text) as { data?: Invoice[] }
-  if (!Array.isArray(data)) throw new Error('The API answered something that is no list')
-  return data
+/** Gets a page of the newest invoices. */
+export async function listInvoices(api: ApiClient): Promise<readonly Invoice[]> {
+  for await (const { data } of api.invoices.list().pages()) return data
+  return []
 }
 
 /**
@@ -154,27 +146,21 @@ async function main(): Promise<void> {
       'Usage: API_URL=… API_KEY=… SIGNING_SECRET=… npx tsx examples/reconcile-invoices.ts FILE [INTERVAL_MS]',
     )
   }
+  const api = createApiClient({ url: API_URL, key: API_KEY })
   const server = createSubscriber(SIGNING_SECRET, (paid) => keepPaid(path, paid))
   server.listen(Number(PORT), () => console.log('Listening on', server.address()))
   process.once('SIGTERM', () => server.close(() => process.exit()))
   for (;;) {
     let waitMs = Number(intervalMs)
     try {
-      const page = await listInvoices(API_URL, API_KEY)
-      if (Array.isArray(page)) print(reconcile(page, await readPaid(path)))
-      else waitMs = Math.max(waitMs, page.retryAfterMs)
+      print(reconcile(await listInvoices(api), await readPaid(path)))
     } catch (error) {
+      if (error instanceof ApiError) waitMs = Math.max(waitMs, error.retryAfterMs ?? 0)
       // After any failure, a refused key included, the subscriber goes on keeping payments.
-      console.error(`Cannot reconcile, next try in ${waitMs} ms: ${describe(error)}`)
+      console.error(`Cannot reconcile, next try in ${waitMs} ms: ${error}`)
     }
     await sleep(waitMs)
   }
-}
-
-/** The reason behind "fetch failed" is in the error's cause. */
-function describe(error: unknown): string {
-  const { cause } = error as { cause?: { code?: string } }
-  return cause?.code ?? String(error)
 }
 
 function print({ totals, open, paid, unlisted }: Report): void {

@@ -14,6 +14,8 @@ import { receiveWebhook, WebhookError } from 'business-api-kit/webhooks'
 
 const TIMEOUT_MS = 10_000
 const PAUSE_MS = 10_000
+/** Requests to the workflow service at once: after an outage hundreds of workflows may wait to be started. */
+const REQUESTS_MAX = 8
 /** Refusals that may not last: too slow, still busy with the same key, too early, too often. */
 const TRANSIENT: readonly number[] = [408, 409, 425, 429]
 
@@ -115,14 +117,16 @@ export async function start(
 ): Promise<void> {
   for (;;) {
     try {
-      const response = await fetch(url, {
-        method: 'POST',
-        headers: { 'Content-Type': 'application/json', 'Idempotency-Key': eventId },
-        body: JSON.stringify(workflow),
-        // A followed redirect would turn the POST into a GET.
-        redirect: 'manual',
-        signal: AbortSignal.timeout(TIMEOUT_MS),
-      })
+      const response = await slots.run(() =>
+        fetch(url, {
+          method: 'POST',
+          headers: { 'Content-Type': 'application/json', 'Idempotency-Key': eventId },
+          body: JSON.stringify(workflow),
+          // A followed redirect would turn the POST into a GET.
+          redirect: 'manual',
+          signal: AbortSignal.timeout(TIMEOUT_MS),
+        }),
+      )
       if (response.ok) return await log.finish(eventId)
       const { status } = response
       if (status >= 500 || TRANSIENT.includes(status)) throw new Error(`the answer was ${status}`)
@@ -136,6 +140,27 @@ export async function start(
     }
   }
 }
+
+/** Lets a number of pieces of work run at once; the rest wait for their turn. */
+function createSlots(count: number): { run<Result>(work: () => Promise<Result>): Promise<Result> } {
+  const waiting: (() => void)[] = []
+  let free = count
+  return {
+    async run(work) {
+      if (free > 0) free--
+      else await new Promise<void>((resolve) => waiting.push(resolve))
+      try {
+        return await work()
+      } finally {
+        const next = waiting.shift()
+        if (next) next()
+        else free++
+      }
+    },
+  }
+}
+
+const slots = createSlots(REQUESTS_MAX)
 
 /**
  * Answers 2xx when an event is in the log, 5xx when the event could not be written, 4xx to a request that is not a

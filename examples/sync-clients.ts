@@ -7,13 +7,10 @@ import { realpathSync } from 'node:fs'
 import { readFile, rename, writeFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
-import type { Client } from 'business-api-kit'
+import { ApiError, type Client, createApiClient } from 'business-api-kit/client'
 
 /** The longest page. No page follows: a client with 200 newer clients is no longer listed. */
 const PAGE_MAX = 200
-const TIMEOUT_MS = 10_000
-/** The longest wait: one day. A timer holds at most 24 days and fires at once for more. */
-const WAIT_MAX_MS = 86_400_000
 
 /** The API's address and key. The key goes into a single header and nowhere else. */
 export interface Api {
@@ -26,20 +23,6 @@ export interface Copy {
   readonly clients: ReadonlyMap<string, Client>
   /** Inserts clients with a new id and updates the rest. Returns the number of clients that are new or changed. */
   upsert(clients: readonly Client[]): Promise<number>
-}
-
-/** An error answer of the API. */
-export class ApiError extends Error {
-  override readonly name = 'ApiError'
-  readonly status: number
-  readonly retryAfterMs: number
-
-  constructor(response: Response, reason: string) {
-    // One line only, because a proxy in between may have answered with a whole page.
-    super(`The API answered ${response.status}: ${reason.replaceAll(/\s+/g, ' ').slice(0, 200)}`)
-    this.status = response.status
-    this.retryAfterMs = Number(response.headers.get('retry-after')) * 1000 || 0
-  }
 }
 
 /**
@@ -57,9 +40,10 @@ export async function syncClients(
     try {
       log(await syncOnce(api, copy))
     } catch (error) {
-      if (error instanceof ApiError && [401, 403].includes(error.status)) throw error
-      if (error instanceof ApiError) waitMs = Math.min(Math.max(waitMs, error.retryAfterMs), WAIT_MAX_MS)
-      log(`Not in sync, next try in ${waitMs} ms: ${describe(error)}`)
+      if (error instanceof ApiError && [401, 403].includes(error.status ?? 0)) throw error
+      // At most a day: a timer holds at most 24 days, and fires at once for more.
+      if (error instanceof ApiError) waitMs = Math.max(waitMs, error.retryAfterMs ?? 0)
+      log(`Not in sync, next try in ${waitMs} ms: ${error}`)
     }
     await wait(waitMs, undefined, { signal }).catch(() => {})
   }
@@ -73,16 +57,11 @@ async function syncOnce(api: Api, copy: Copy): Promise<string> {
   return `${changed} of the ${page.length} newest clients are new or have changed, ${copy.clients.size} in the copy${gap}`
 }
 
-async function listClients({ url, key }: Api): Promise<Client[]> {
-  const response = await fetch(`${url}/api/v1/clients?limit=${PAGE_MAX}`, {
-    headers: { Authorization: `Bearer ${key}` },
-    signal: AbortSignal.timeout(TIMEOUT_MS),
-  })
-  const text = await response.text()
-  if (!response.ok) throw new ApiError(response, text)
-  const { data } = JSON.parse(text) as { data?: Client[] }
-  if (!Array.isArray(data)) throw new ApiError(response, 'not a list')
-  return data
+/** A single attempt: the next poll is the retry. */
+async function listClients(api: Api): Promise<readonly Client[]> {
+  const { clients } = createApiClient({ ...api, maxRetries: 0 })
+  for await (const { data } of clients.list({ pageSize: PAGE_MAX }).pages()) return data
+  return []
 }
 
 /** Opens a copy in one JSON file. */
@@ -113,12 +92,6 @@ async function readText(path: string, fallback: string): Promise<string> {
     if (error.code !== 'ENOENT') throw error
     return fallback
   })
-}
-
-/** The reason behind "fetch failed" is in the error's cause. */
-function describe(error: unknown): string {
-  const { cause } = error as { cause?: { code?: string } }
-  return cause?.code ?? String(error)
 }
 
 /** An expected failure needs no stack: one line. */

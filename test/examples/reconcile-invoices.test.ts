@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { appendFile, mkdir, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
 import { dirname } from 'node:path'
-import { after, before, describe, test } from 'node:test'
+import { after, before, describe, type TestContext, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { HttpResponse, http } from 'msw'
 import { setupServer } from 'msw/node'
 import {
@@ -13,6 +15,7 @@ import {
   readPaid,
   reconcile,
 } from '../../examples/reconcile-invoices.ts'
+import { createApiClient } from '../../lib/client.ts'
 import { createIds, type Invoice } from '../../lib/index.ts'
 import {
   assertRefusals,
@@ -130,8 +133,7 @@ describe('examples/reconcile-invoices with the real API', () => {
       invoiceOf('KWD', '0.001', '0.001', '0.000'),
     ]
     await create(...invoices)
-    const page = await listInvoices(platform.url, platform.key)
-    assert.ok(Array.isArray(page))
+    const page = await listInvoices(createApiClient(platform))
     const { totals } = reconcile(page, [])
     assert.deepEqual(totals.get('BHD'), { total: '0.300', amountPaid: '0.100', amountDue: '0.200' })
     assert.deepEqual(totals.get('KWD'), {
@@ -148,17 +150,18 @@ describe('examples/reconcile-invoices by itself', () => {
   after(() => network.close())
 
   const LIST_URL = 'https://app.example/api/v1/invoices'
-  const list = () => listInvoices('https://app.example', 'bapi_live_secret')
+  const options = { url: 'https://app.example', key: 'bapi_live_secret', maxRetries: 0 }
+  const list = () => listInvoices(createApiClient(options))
 
-  test('examples/reconcile-invoices gives the time to wait when the API asks for a wait', async () => {
+  test('examples/reconcile-invoices reports the time to wait when the API asks for a wait', async () => {
     for (const [status, retryAfter, retryAfterMs] of [
       [429, '7', 7000],
       [503, '120', 120_000],
-      [503, 'soon', 0],
+      [503, 'soon', null],
     ] as const) {
       const headers = { 'Retry-After': retryAfter }
       network.use(http.get(LIST_URL, () => new HttpResponse(null, { status, headers })))
-      assert.deepEqual(await list(), { retryAfterMs })
+      await assert.rejects(list(), { name: 'ApiError', status, retryAfterMs })
     }
   })
 
@@ -168,6 +171,7 @@ describe('examples/reconcile-invoices by itself', () => {
       () => new HttpResponse('{"error":"Internal error"}', { status: 500 }),
       () => new HttpResponse('{"data":[{"id":"inv_1"'),
       () => HttpResponse.json({}),
+      () => HttpResponse.json(null),
     ]) {
       network.use(http.get(LIST_URL, answer))
       await assert.rejects(list(), (error) => !String(error).includes('bapi_live_secret'))
@@ -253,6 +257,48 @@ describe('examples/reconcile-invoices by itself', () => {
     assert.equal(await post(url, bodyOf('evt_2', 'project.completed', { projectId: 'proj_1' }), SECRET), 204)
     await assertRefusals(url, bodyOf('evt_3', 'invoice.paid', paid), SECRET)
     assert.deepEqual(await readPaid(path), [paid])
+  })
+
+  /** Runs the program against an API that answers every request alike; gives the program and the paths of the requests. */
+  async function run(t: TestContext, answer: (path: string) => Response) {
+    network.close()
+    t.after(() => network.listen({ onUnhandledRequest: 'error' }))
+    const paths: string[] = []
+    const server = createServer(async (request, response) => {
+      paths.push(request.url ?? '')
+      const { status, headers, body } = answer(request.url ?? '')
+      response.writeHead(status, Object.fromEntries(headers)).end(await new Response(body).text())
+    })
+    t.after(() => server.close())
+    const url = await listen(server)
+    const port = new URL(await freeUrl()).port
+    const env = { API_URL: `${url}/`, API_KEY: 'bapi_live_secret', SIGNING_SECRET: SECRET, PORT: port }
+    const args = ['examples/reconcile-invoices.ts', temporaryPath('paid.ndjson'), '50']
+    const program = startSource(args, env)
+    t.after(() => program.signal('SIGKILL'))
+    return { program, paths }
+  }
+
+  test('examples/reconcile-invoices finds the API under an address with a slash at the end', {
+    timeout: 60_000,
+  }, async (t) => {
+    const { program } = await run(t, (path) =>
+      path.startsWith('/api/v1/invoices?')
+        ? Response.json({ data: [] })
+        : new Response('no', { status: 404 }),
+    )
+    await program.prints(/Open: \[\]/)
+  })
+
+  test('examples/reconcile-invoices asks once when the API asks for a wait that no timer holds', {
+    timeout: 60_000,
+  }, async (t) => {
+    const headers = { 'Retry-After': '9999999' }
+    const { program, paths } = await run(t, () => new Response('{}', { status: 429, headers }))
+    while (paths.length === 0) await sleep(20)
+    await sleep(2000)
+    assert.equal(paths.length, 1)
+    assert.match(program.stderr(), /Cannot reconcile, next try in 86400000 ms/)
   })
 
   test('examples/reconcile-invoices names the missing setting', async () => {

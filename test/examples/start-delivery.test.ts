@@ -193,6 +193,26 @@ describe('examples/start-delivery by itself', () => {
     })
   }
 
+  test('start() sends at most eight requests at once for hundreds of workflows after an outage', async () => {
+    const log = await openLog(temporaryPath('deliveries.ndjson'))
+    let atOnce = 0
+    let most = 0
+    let count = 0
+    network.use(
+      http.post(SERVICE_URL, async () => {
+        count++
+        most = Math.max(most, ++atOnce)
+        await new Promise((resolve) => setTimeout(resolve, 5))
+        atOnce--
+        return new HttpResponse()
+      }),
+    )
+    const finish = async (): Promise<void> => {}
+    const ids = Array.from({ length: 100 }, (_, index) => `evt_${index}`)
+    await Promise.all(ids.map((id) => start({ ...log, finish }, SERVICE_URL, id, kickOff)))
+    assert.deepEqual([count, most], [100, 8])
+  })
+
   test('start() asks again when the start could not be noted', async (t) => {
     t.mock.method(console, 'error', () => {})
     const log = await openLog(temporaryPath('deliveries.ndjson'))

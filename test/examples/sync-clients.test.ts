@@ -4,7 +4,8 @@ import { dirname } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { HttpResponse, http } from 'msw'
 import { setupServer } from 'msw/node'
-import { ApiError, type Copy, openCopy, syncClients } from '../../examples/sync-clients.ts'
+import { type Copy, openCopy, syncClients } from '../../examples/sync-clients.ts'
+import { ApiError } from '../../lib/client.ts'
 import type { Client } from '../../lib/index.ts'
 import { call } from './_host.ts'
 import { startPlatform, type TestPlatform, temporaryPath } from './_platform.ts'
@@ -87,7 +88,7 @@ describe('examples/sync-clients with the real API', () => {
     const env = { API_URL: platform.url, API_KEY: refused }
     const program = startSource(['examples/sync-clients.ts', temporaryPath('clients.json')], env)
     assert.equal(await program.exit, 1)
-    assert.match(program.stderr(), /^The API answered 401: .*\n$/)
+    assert.match(program.stderr(), /^Cannot list clients as the API answered 401: .*\n$/)
     assertSecret(program, refused)
   })
 })
@@ -109,7 +110,7 @@ function assertSecret(program: Program, key: string): void {
 }
 
 describe('examples/sync-clients by itself', () => {
-  const api = { url: 'https://app.example', key: 'bapi_live_secret' }
+  const api = { url: 'https://app.example/', key: 'bapi_live_secret' }
   const server = setupServer()
   before(() => server.listen({ onUnhandledRequest: 'error' }))
   after(() => server.close())
@@ -138,6 +139,7 @@ describe('examples/sync-clients by itself', () => {
     ['no answer', () => HttpResponse.error(), INTERVAL_MS],
     ['half an answer', () => new HttpResponse('{"data":[{"id":"cli_'), INTERVAL_MS],
     ['an answer of another form', () => HttpResponse.json({ data: 'none' }), INTERVAL_MS],
+    ['null', () => HttpResponse.json(null), INTERVAL_MS],
     ['a page of a proxy in between', () => new HttpResponse('<html>', { status: 502 }), INTERVAL_MS],
   ]
   for (const [name, failure, waitMs] of failures) {
@@ -167,7 +169,9 @@ describe('examples/sync-clients by itself', () => {
   test('examples/sync-clients shows one line of a proxy’s page', async () => {
     answer(() => new HttpResponse(`<html>\n<h1>Forbidden</h1>\n${'x'.repeat(10_000)}`, { status: 403 }))
     await assert.rejects(poll(api, await openCopy(temporaryPath('clients.json'))), (error) => {
-      return /^The API answered 403: <html> <h1>Forbidden<\/h1> x+$/.test((error as Error).message)
+      return /^Cannot list clients as the API answered 403: <html> <h1>Forbidden<\/h1> x+ \(no request id\)$/.test(
+        (error as Error).message,
+      )
     })
   })
 

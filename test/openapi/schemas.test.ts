@@ -135,16 +135,19 @@ describe('openapi webhooks (specification, section 6)', () => {
   })
 
   for (const [type, { post }] of Object.entries(openapi.webhooks)) {
-    test(`${type} is a POST of the envelope with its three headers, and needs no key`, () => {
+    test(`${type} is a POST of the envelope with its three headers and the optional headers of Standard Webhooks, and needs no key`, () => {
       assert.deepEqual([post.tags, post.security], [['Webhooks'], []])
       const headers = post.parameters.map((one) => resolve<Parameter>(one))
       assert.deepEqual(
         headers.map(({ name, in: place, required }) => [name, place, required]),
-        ['X-SERVICE-Event-Id', 'X-SERVICE-Event-Type', 'X-SERVICE-Signature'].map((name) => [
-          name,
-          'header',
-          true,
-        ]),
+        [
+          ['X-SERVICE-Event-Id', 'header', true],
+          ['X-SERVICE-Event-Type', 'header', true],
+          ['X-SERVICE-Signature', 'header', true],
+          ['webhook-id', 'header', false],
+          ['webhook-timestamp', 'header', false],
+          ['webhook-signature', 'header', false],
+        ],
       )
       assert.equal(headers[1]?.schema.const, type)
       const envelope = envelopeOf(type)
