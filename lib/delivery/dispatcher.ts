@@ -79,20 +79,8 @@ export function createDispatcher(
   }
 
   function makeAttempt(delivery: Claimed, request: WebhookRequest): Promise<WebhookAnswer> {
-    const { organizationId, id: deliveryId, endpointId, eventId, type, attempt: number } = delivery
-    const describe = (): AttemptTrace => ({
-      organizationId,
-      deliveryId,
-      endpointId,
-      eventId,
-      type,
-      attempt: number,
-    })
-    return trace(channels.attempt, describe, async (traced) => {
-      const answer = await attempt(sender, request, interruption, listener.onError)
-      if (traced) Object.assign(traced, { status: answer.status, error: answer.error })
-      return answer
-    })
+    const work = (): Promise<WebhookAnswer> => attempt(sender, request, interruption, listener.onError)
+    return channels.attempt.hasSubscribers ? traceAttempt(delivery, work) : work()
   }
 
   /** Null for a delivery that cannot be attempted now. */
@@ -108,14 +96,21 @@ export function createDispatcher(
   }
 
   function write(delivery: Claimed, answer: WebhookAnswer, startedAt: number): void {
-    const { load, ...verdict } = judgeAnswer(answer, delivery.attempt, retryDelaysMs)
+    const { load, outcome, reason, isGone, delayMs } = judgeAnswer(answer, delivery.attempt, retryDelaysMs)
     const { dnsMs = null, connectMs = null, tlsMs = null, firstByteMs = null } = answer.timings ?? {}
     const { status, error, durationMs, bodyExcerpt } = answer
+    const { organizationId, id: deliveryId, token } = delivery
     const endedAt = performance.now()
+    // Property by property: two objects spread into one cost as much as the signature.
     resultWriter.write(
       {
-        ...refOf(delivery),
-        ...verdict,
+        organizationId,
+        deliveryId,
+        token,
+        outcome,
+        reason,
+        isGone,
+        delayMs,
         status,
         error,
         durationMs,
@@ -145,6 +140,25 @@ export function createDispatcher(
     },
     interrupt: () => interruption.interrupt(),
   }
+}
+
+function traceAttempt(
+  { organizationId, id: deliveryId, endpointId, eventId, type, attempt: number }: Claimed,
+  work: () => Promise<WebhookAnswer>,
+): Promise<WebhookAnswer> {
+  const describe = (): AttemptTrace => ({
+    organizationId,
+    deliveryId,
+    endpointId,
+    eventId,
+    type,
+    attempt: number,
+  })
+  return trace(channels.attempt, describe, async (traced) => {
+    const answer = await work()
+    if (traced) Object.assign(traced, { status: answer.status, error: answer.error })
+    return answer
+  })
 }
 
 /** The reference of a delivery's claim. */

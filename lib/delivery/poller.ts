@@ -59,7 +59,7 @@ export function createPoller(
       unanswered ??= { token: `${name}-${++claimsMade}`, sentAt: performance.now() }
       // A lease counts from the first sending, because that claim may have been carried out.
       const { token, sentAt } = unanswered
-      const lease = { token, leaseEndsAt: sentAt + leaseMs }
+      const leaseEndsAt = sentAt + leaseMs
       const claims = await store.claim({
         token,
         isRepeat,
@@ -73,8 +73,8 @@ export function createPoller(
       })
       if (unanswered?.token === token) unanswered = undefined
       return {
-        deliveries: claims.deliveries.map((delivery) => ({ ...delivery, ...lease })),
-        unread: claims.unread.map((delivery) => ({ ...delivery, ...lease })),
+        deliveries: claims.deliveries.map((delivery) => ({ ...delivery, token, leaseEndsAt })),
+        unread: claims.unread.map((delivery) => ({ ...delivery, token, leaseEndsAt })),
         deadLetters: claims.deadLetters,
         storeOffset: claims.storeTime - performance.now(),
         hasMore: cursor.advance(claims),

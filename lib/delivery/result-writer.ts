@@ -120,7 +120,7 @@ export function createResultWriter(
   function count(results: readonly UntimedResult[], { lost }: ResultReport): void {
     const lostNames = new Set(lost.map(nameOf))
     for (const result of results) {
-      if (lostNames.has(nameOf(result))) continue
+      if (lostNames.size > 0 && lostNames.has(nameOf(result))) continue
       if (result.outcome === 'delivered') counts.delivered++
       else if (result.outcome === 'retry') counts.retried++
       else counts.deadLettered++

@@ -38,6 +38,7 @@ export function createWebhookSender(options: WebhookSenderOptions = {}): Webhook
   }
   const inFlight = new Set<Deadline>()
   let pool: Promise<ConnectionPool> | undefined
+  let opened: ConnectionPool | undefined
   let closing: Promise<void> | undefined
 
   async function open(): Promise<ConnectionPool> {
@@ -48,7 +49,8 @@ export function createWebhookSender(options: WebhookSenderOptions = {}): Webhook
 
   async function load(): Promise<ConnectionPool> {
     try {
-      return createConnectionPool(await loadConnections(guard, ca), maxConnectionsPerOrigin)
+      opened = createConnectionPool(await loadConnections(guard, ca), maxConnectionsPerOrigin)
+      return opened
     } catch (error) {
       // The next attempt loads again: the cause may have been a lack of file descriptors.
       pool = undefined
@@ -57,7 +59,7 @@ export function createWebhookSender(options: WebhookSenderOptions = {}): Webhook
   }
 
   async function closePool(): Promise<void> {
-    const opened = await pool?.catch(() => undefined)
+    await pool?.catch(() => undefined)
     await opened?.close()
   }
 
@@ -82,17 +84,21 @@ export function createWebhookSender(options: WebhookSenderOptions = {}): Webhook
       let deadline: Deadline | undefined
       try {
         const { origin, pathname, search } = readUrl(url, destinations)
-        const { take, giveBack } = await open()
+        const { take, giveBack } = opened && !closing ? opened : await open()
         // The time for loading undici does not count as the subscriber's.
         startedAt = performance.now()
         deadline = startDeadline(timeoutMs, signal)
         inFlight.add(deadline)
-        const connection = await take(origin, deadline)
-        const path = pathname + search
-        const answer = await connection
-          .exchange({ path, headers: writeHeaders(headers, userAgent), body, deadline, timings })
-          .finally(() => giveBack(connection))
-        return succeed(answer, timings, performance.now() - startedAt)
+        const taken = take(origin, deadline)
+        const connection = taken instanceof Promise ? await taken : taken
+        try {
+          const path = pathname + search
+          const exchange = { path, headers: writeHeaders(headers, userAgent), body, deadline, timings }
+          const answer = await connection.exchange(exchange)
+          return succeed(answer, timings, performance.now() - startedAt)
+        } finally {
+          giveBack(connection)
+        }
       } catch (error) {
         return fail(toSendError(error, SENDER_FAILED), timings, performance.now() - startedAt)
       } finally {

@@ -24,11 +24,10 @@ export function makeRequest(
     [`${headerPrefix}-Event-Type`]: delivery.type,
     [`${headerPrefix}-Signature`]: signWebhook(delivery.body, secrets, timestamp),
   }
-  return {
-    url: delivery.url,
-    headers: { ...without(headers, sealer.unsealHeaders(delivery, delivery)), ...headers },
-    body: delivery.body,
-  }
+  const { url, body } = delivery
+  if (delivery.sealedHeaders === null) return { url, headers, body }
+  const own = without(headers, sealer.unsealHeaders(delivery, delivery))
+  return { url, headers: { ...own, ...headers }, body }
 }
 
 /** The parts of a delivery that make a request. */
@@ -83,24 +82,46 @@ export function createInterruption(): Interruption {
  *
  * @param onError receives the errors of a faulty sender
  */
-export async function attempt(
+export function attempt(
   sender: WebhookSender,
   request: WebhookRequest,
-  interruption: Interruption,
+  { signal, listeners }: Interruption,
   onError: (error: unknown) => void,
 ): Promise<WebhookAnswer> {
-  const begunAt = performance.now()
-  const overdue = startOverdue(interruption)
-  try {
-    const answer = await Promise.race([sender.send(request, interruption.signal), overdue.error])
-    const durationMs = performance.now() - begunAt
-    return typeof answer === 'string' ? failed(answer, durationMs) : toStorable(answer, durationMs)
-  } catch (error) {
-    onError(error)
-    return failed('sender_failed', performance.now() - begunAt)
-  } finally {
-    overdue.clear()
-  }
+  // A single promise: a race of two and an async function around the race cost as much as the signature.
+  return new Promise((resolve) => {
+    const begunAt = performance.now()
+    let timer = setTimeout(end, ATTEMPT_MAX_MS, 'timeout')
+    let isEnded = false
+    listeners.add(interrupt)
+
+    function interrupt(): void {
+      clearTimeout(timer)
+      timer = setTimeout(end, INTERRUPT_MAX_MS, 'interrupted')
+    }
+
+    /** @param given the answer of the sender, or the error of an attempt that the sender does not end */
+    function end(given: WebhookAnswer | string): void {
+      if (isEnded) return
+      const durationMs = performance.now() - begunAt
+      const answer = typeof given === 'string' ? failed(given, durationMs) : toStorable(given, durationMs)
+      isEnded = true
+      clearTimeout(timer)
+      listeners.delete(interrupt)
+      resolve(answer)
+    }
+
+    function endFaulty(error: unknown): void {
+      if (!isEnded) onError(error)
+      end('sender_failed')
+    }
+
+    try {
+      Promise.resolve(sender.send(request, signal)).then(end).catch(endFaulty)
+    } catch (error) {
+      endFaulty(error)
+    }
+  })
 }
 
 /** Returns whether an answer is a success: any 2xx (specification, section 6, rule 1 of delivery). */
@@ -110,27 +131,6 @@ export function isSuccess({ status }: Pick<WebhookAnswer, 'status'>): boolean {
 
 function failed(error: string, durationMs: number): WebhookAnswer {
   return { status: null, error, bodyExcerpt: '', durationMs }
-}
-
-/** Ends an attempt that the sender does not end: after {@link ATTEMPT_MAX_MS}, or soon after an interruption. */
-function startOverdue({ listeners }: Interruption): { readonly error: Promise<string>; clear(): void } {
-  let timer: NodeJS.Timeout | undefined
-  let interrupt = (): void => {}
-  const error = new Promise<string>((resolve) => {
-    timer = setTimeout(resolve, ATTEMPT_MAX_MS, 'timeout')
-    interrupt = () => {
-      clearTimeout(timer)
-      timer = setTimeout(resolve, INTERRUPT_MAX_MS, 'interrupted')
-    }
-    listeners.add(interrupt)
-  })
-  return {
-    error,
-    clear() {
-      clearTimeout(timer)
-      listeners.delete(interrupt)
-    },
-  }
 }
 
 // --- Limits of an answer ---
