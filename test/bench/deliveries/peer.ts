@@ -1,7 +1,9 @@
 // Webhooks as a team would build them on a job queue, here graphile-worker: a job for each delivery, signed and sent with undici over
 // connections that are kept open, and a row for each attempt.
 //
-//   node --import tsx peer.ts postgres://… prepare|publish|deliver
+// `send` only signs and sends, without a queue and without a database: the limit for any delivery loop.
+//
+//   node --import tsx peer.ts postgres://… prepare|publish|deliver|send
 
 import { createHmac } from 'node:crypto'
 import { once } from 'node:events'
@@ -24,6 +26,16 @@ const agent = new Agent({ connections: CONCURRENCY })
 
 async function deliver(job: Job): Promise<void> {
   const startedAt = performance.now()
+  const statusCode = await send(job)
+  await pool.query('insert into attempts (event_id, ms, status) values ($1, $2, $3)', [
+    job.id,
+    performance.now() - startedAt,
+    statusCode,
+  ])
+  if (statusCode >= 300) throw new Error(`HTTP ${statusCode}`)
+}
+
+async function send(job: Job): Promise<number> {
   const t = Math.floor(Date.now() / 1000)
   const v1 = createHmac('sha256', 'whsec_benchmark').update(`${t}.${job.body}`).digest('hex')
   const { statusCode, body } = await request(job.url, {
@@ -38,12 +50,16 @@ async function deliver(job: Job): Promise<void> {
     body: job.body,
   })
   await body.dump()
-  await pool.query('insert into attempts (event_id, ms, status) values ($1, $2, $3)', [
-    job.id,
-    performance.now() - startedAt,
-    statusCode,
-  ])
-  if (statusCode >= 300) throw new Error(`HTTP ${statusCode}`)
+  return statusCode
+}
+
+/** Sends the jobs, as many at once as the worker. */
+async function sendAll(jobs: readonly Job[]): Promise<void> {
+  const left = jobs.values()
+  const sendNext = async (): Promise<void> => {
+    for (const job of left) await send(job)
+  }
+  await Promise.all(Array.from({ length: CONCURRENCY }, sendNext))
 }
 
 async function readJobs(): Promise<Job[]> {
@@ -52,6 +68,11 @@ async function readJobs(): Promise<Job[]> {
 }
 
 async function main(): Promise<void> {
+  if (what === 'send') {
+    const jobs = await readJobs()
+    void sendAll(jobs)
+    return
+  }
   if (what === 'deliver') {
     await runWorker({
       pgPool: pool,
@@ -75,7 +96,7 @@ async function main(): Promise<void> {
 }
 
 await main()
-if (what === 'deliver') {
+if (what === 'deliver' || what === 'send') {
   process.on('disconnect', () => process.exit())
   process.send?.('running')
 } else {
