@@ -36,6 +36,7 @@ export function createWebhookSender(options: WebhookSenderOptions = {}): Webhook
     judge: (addresses) => judgeAddresses(addresses, destinations),
     judgeUnresolved: (hostname, error) => judgeUnresolved(hostname, error, destinations),
   }
+  const readTarget = createTargets(destinations)
   const inFlight = new Set<Deadline>()
   let pool: Promise<ConnectionPool> | undefined
   let opened: ConnectionPool | undefined
@@ -83,7 +84,7 @@ export function createWebhookSender(options: WebhookSenderOptions = {}): Webhook
       let startedAt = performance.now()
       let deadline: Deadline | undefined
       try {
-        const { origin, pathname, search } = readUrl(url, destinations)
+        const { origin, path } = readTarget(url)
         const { take, giveBack } = opened && !closing ? opened : await open()
         // The time for loading undici does not count as the subscriber's.
         startedAt = performance.now()
@@ -92,7 +93,6 @@ export function createWebhookSender(options: WebhookSenderOptions = {}): Webhook
         const taken = take(origin, deadline)
         const connection = taken instanceof Promise ? await taken : taken
         try {
-          const path = pathname + search
           const exchange = { path, headers: writeHeaders(headers, userAgent), body, deadline, timings }
           const answer = await connection.exchange(exchange)
           return succeed(answer, timings, performance.now() - startedAt)
@@ -118,11 +118,33 @@ export function createWebhookSender(options: WebhookSenderOptions = {}): Webhook
 /** For interrupted attempts to close their sockets. */
 const CLOSE_GRACE_MS = 500
 
-/** @throws `SendError` for a URL that is refused without a look-up */
-function readUrl(text: string, destinations: DestinationRules): URL {
-  const verdict = judgeUrl(text, destinations)
-  if (verdict.allowed) return verdict.url
-  throw new SendError(DESTINATION_REFUSED, verdict.detail)
+/** The parts of a URL that an attempt needs. */
+interface Target {
+  readonly origin: string
+  readonly path: string
+}
+
+/** The most URLs that are remembered. */
+const TARGETS_MAX = 1000
+
+/**
+ * Returns a function that reads URLs and remembers the allowed URLs, because the verdict on a URL without a look-up never
+ * changes. The function throws `SendError` for a URL that is refused without a look-up.
+ */
+function createTargets(destinations: DestinationRules): (url: string) => Target {
+  const targets = new Map<string, Target>()
+
+  return (text) => {
+    const known = targets.get(text)
+    if (known) return known
+    const verdict = judgeUrl(text, destinations)
+    if (!verdict.allowed) throw new SendError(DESTINATION_REFUSED, verdict.detail)
+    const { origin, pathname, search } = verdict.url
+    const target = { origin, path: pathname + search }
+    if (targets.size >= TARGETS_MAX) targets.clear()
+    targets.set(text, target)
+    return target
+  }
 }
 
 /** Headers that only the connection and the sender set. The same headers of a request are left out. */
