@@ -30,6 +30,11 @@ create table business_api.deliveries (
 -- Every delivery leaves two dead rows, and claims step over dead rows until the next vacuum.
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 
+-- Every claim and every result changes the state, which indexes name in their conditions, so no update of a delivery is HOT
+-- (heap-only). Claims that change no indexed column were measured, with the token in the row or in an unlogged table: a burst
+-- fills its pages, so 15 to 47 % of the updates were HOT at a fillfactor of 100 to 75, and a claim wrote 504 to 768 bytes to
+-- the write-ahead log instead of 611.
+
 -- Claims walk along this index: endpoint by endpoint, first attempts before retries, the longest due first.
 create index deliveries_pending_idx
   on business_api.deliveries (organization_id, endpoint_id, is_retry, due_at)
@@ -48,8 +53,8 @@ create index deliveries_recoverable_idx
 create index deliveries_log_idx
   on business_api.deliveries (organization_id, state, endpoint_id, id)
   where state in ('pending', 'delivered', 'cancelled');
--- The deliveries of an event. The index need not be unique with the endpoint, because an event is inserted once, together with
--- all its deliveries.
+-- The deliveries of an event, for the foreign key, the purge and the log. The index need not be unique with the endpoint, because
+-- an event is inserted once, together with all its deliveries. A hash index writes as much to the write-ahead log.
 create index deliveries_event_id_idx on business_api.deliveries (event_id);
 
 -- Without a foreign key to deliveries, because each attempt would lock the delivery's row, and so write the row once more.

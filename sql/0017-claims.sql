@@ -52,6 +52,7 @@ declare
   -- Place of the first delivery whose body no longer fits into byte_budget, and which is left for the next claim.
   cut integer;
   unread_places bigint[] := '{}';
+  unread json := '[]';
   endpoints_read integer := 0;
   has_wrapped boolean := after_organization is null;
   is_complete boolean := false;
@@ -150,10 +151,10 @@ begin
     end if;
   end loop;
 
-  if byte_budget <= 0 then
+  if claimed > 0 and byte_budget <= 0 then
     -- Neither bodies nor sizes of bodies are read, because an unreadable row must not hold up a claim.
     unread_places := array(select generate_series(1, claimed));
-  else
+  elsif claimed > 0 then
     select coalesce(array_agg(s.place) filter (where s.bytes > byte_budget), '{}'),
            min(s.place) filter (where s.bytes <= byte_budget and s.bytes_so_far > byte_budget)
       into unread_places, cut
@@ -180,28 +181,26 @@ begin
     end if;
   end if;
 
-  update business_api.deliveries d
-     set state = 'in_flight', attempts = d.attempts + 1, claim_token = $1, claimed_at = at_time,
-         lease_until = at_time + lease_ms * interval '1 millisecond'
-    from unnest(organizations[repeated + 1:], ids[repeated + 1:]) as claim (organization_id, id)
-   where d.organization_id = claim.organization_id and d.id = claim.id;
+  if claimed > repeated then
+    update business_api.deliveries d
+       set state = 'in_flight', attempts = d.attempts + 1, claim_token = $1, claimed_at = at_time,
+           lease_until = at_time + lease_ms * interval '1 millisecond'
+      from unnest(organizations[repeated + 1:], ids[repeated + 1:]) as claim (organization_id, id)
+     where d.organization_id = claim.organization_id and d.id = claim.id;
+  end if;
+  if cardinality(unread_places) > 0 then
+    select coalesce(json_agg(json_build_object(
+             'organizationId', claim.organization_id, 'id', claim.id, 'endpointId', claim.endpoint_id
+           ) order by claim.place) filter (where claim.place = any (unread_places)), '[]'),
+           array_agg(claim.organization_id order by claim.place) filter (where claim.place <> all (unread_places)),
+           array_agg(claim.id order by claim.place) filter (where claim.place <> all (unread_places))
+      into unread, organizations, ids
+      from unnest(organizations, ids, endpoints) with ordinality as claim (organization_id, id, endpoint_id, place);
+  end if;
 
   return json_build_object(
-    'deliveries', (
-      select business_api.read_deliveries(
-               coalesce(array_agg(claim.organization_id order by claim.place), '{}'),
-               coalesce(array_agg(claim.id order by claim.place), '{}')
-             )
-        from unnest(organizations, ids) with ordinality as claim (organization_id, id, place)
-       where claim.place <> all (unread_places)
-    ),
-    'unread', (
-      select coalesce(json_agg(json_build_object(
-               'organizationId', claim.organization_id, 'id', claim.id, 'endpointId', claim.endpoint_id
-             ) order by claim.place), '[]')
-        from unnest(organizations, ids, endpoints) with ordinality as claim (organization_id, id, endpoint_id, place)
-       where claim.place = any (unread_places)
-    ),
+    'deliveries', case when cardinality(ids) > 0 then business_api.read_deliveries(organizations, ids) else '[]' end,
+    'unread', unread,
     'deadLetters', dead_letters,
     'storeTime', extract(epoch from clock_timestamp()) * 1000,
     'next', case when not is_complete
