@@ -12,6 +12,14 @@ export interface Exchange {
   /** The mount path as callers see it; empty for the root. */
   readonly publicPath: string
   readonly credentials: Credentials
+  /**
+   * Keeps the store open for an answer that may need several statements.
+   *
+   * @throws `BusinessApiError` with code `store_unavailable` when the store is being closed
+   */
+  hold(): void
+  /** Lets the store close: at the end of the exchange, and before a refusal that waits for a turn. */
+  release(): void
   /** On the monotonic clock, in milliseconds. */
   readonly deadlineAt: number
   /** Names the group of callers that share their turns. */
@@ -29,10 +37,7 @@ export interface Exchange {
  *
  * @param deadlineMs milliseconds until the answer is due
  */
-export function beginExchange(
-  about: Pick<Exchange, 'request' | 'query' | 'requestId' | 'publicPath' | 'credentials' | 'peer'>,
-  deadlineMs: number,
-): Exchange {
+export function beginExchange(about: Omit<Exchange, 'deadlineAt' | 'inTime'>, deadlineMs: number): Exchange {
   const deadlineAt = performance.now() + deadlineMs
   const late = (): unknown =>
     storeUnavailable(`Cannot answer the request because ${deadlineMs} ms have passed`)

@@ -60,7 +60,23 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     const header = (name: string): string | undefined => request.header(name)
     const peer = (): string => peerOf(peerAddress({ remoteAddress, header }))
     const credentials = authentication.read(request.header('authorization'))
-    return beginExchange({ request, query, requestId, publicPath, credentials, peer }, deadlineMs)
+    let end: (() => void) | undefined
+    const hold = (): void => {
+      end ??= store.beginRequest?.() ?? (() => {})
+    }
+    const release = (): void => end?.()
+    const about = { request, query, requestId, publicPath, credentials, peer, hold, release }
+    return beginExchange(about, deadlineMs)
+  }
+
+  /** Waits for the turn of an unknown caller, for whom the store stays open meanwhile. */
+  async function enter({ hold, peer }: Exchange): Promise<void> {
+    try {
+      hold()
+    } catch {
+      // The operation refuses; the OpenAPI document needs no store.
+    }
+    await enterUnknown(peer)
   }
 
   /** Answers a request of a host with broken ids or a broken clock, with an id of the library's own. */
@@ -75,10 +91,12 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     let exchange: Exchange | undefined
     try {
       exchange = begin(request, target.query, from)
-      if (exchange.credentials.kind !== 'known') await enterUnknown(exchange.peer)
+      if (exchange.credentials.kind !== 'known') await enter(exchange)
       return await answer(target.path, exchange)
     } catch (error) {
       return exchange ? fail(error, exchange) : failWithoutId(error, request)
+    } finally {
+      exchange?.release()
     }
   }
 

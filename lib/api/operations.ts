@@ -7,7 +7,7 @@ import { rateLimitHeaders } from '../http/rate-limit-headers.ts'
 import { Refusal, refusals } from '../http/refusal.ts'
 import { jsonReply } from '../http/reply.ts'
 import { readLimit } from '../http/validate.ts'
-import type { CreateRoute, ListRoute, Route } from '../resources/route.ts'
+import type { CreateRoute, ListRoute } from '../resources/route.ts'
 import type { AdmitAndCreate, ApiCreationOutcome } from '../writes/one-step.ts'
 import { createAsked } from './asked-creation.ts'
 import type { Authentication, PresentedKey } from './authenticate.ts'
@@ -55,26 +55,19 @@ export function createOperations(
   const waitToRefuse = createRefusalPace(resolved.deadlineMs)
   const lastUse = createLastUse(store.apiKeys, resolved.logger)
 
-  async function admissionRequest(
-    scope: Scope,
-    exchange: Exchange,
-    onRefused: () => void,
-  ): Promise<AdmissionRequest> {
-    const key = await presentedKey(exchange, onRefused)
+  async function admissionRequest(scope: Scope, exchange: Exchange): Promise<AdmissionRequest> {
+    const key = await presentedKey(exchange)
     return { ...key, scope, rateLimits: rateLimitScope === 'shared' ? rateLimits : null }
   }
 
-  async function presentedKey(
-    { credentials, peer, inTime }: Exchange,
-    onRefused: () => void,
-  ): Promise<PresentedKey> {
+  async function presentedKey({ credentials, peer, inTime, release }: Exchange): Promise<PresentedKey> {
     if (credentials.kind === 'known') return credentials.key
     try {
       if (credentials.kind === 'refused') throw credentials.refusal
       return await inTime(authentication.find(credentials, peer))
     } catch (error) {
       if (error instanceof Refusal) {
-        onRefused()
+        release()
         await inTime(waitToRefuse(peer()), () => error)
       }
       throw error
@@ -156,23 +149,15 @@ export function createOperations(
     return request.rateLimits === rateLimits ? route.oneStep(store.apiKeys.admit) : undefined
   }
 
-  /** Keeps the store open for an answer that may need several statements, but not for a refusal that waits for a turn. */
-  async function whileOpen<Asked extends Route>(
-    route: Asked,
-    exchange: Exchange,
-    answer: (route: Asked, request: AdmissionRequest, exchange: Exchange) => Promise<ApiReply>,
-  ): Promise<ApiReply> {
-    const end = store.beginRequest?.() ?? (() => {})
-    try {
-      return await answer(route, await admissionRequest(route.scope, exchange, end), exchange)
-    } finally {
-      end()
-    }
-  }
-
   return {
-    list: (route, exchange) => whileOpen(route, exchange, answerList),
-    create: (route, exchange) => whileOpen(route, exchange, answerCreate),
+    async list(route, exchange) {
+      exchange.hold()
+      return answerList(route, await admissionRequest(route.scope, exchange), exchange)
+    },
+    async create(route, exchange) {
+      exchange.hold()
+      return answerCreate(route, await admissionRequest(route.scope, exchange), exchange)
+    },
   }
 }
 
