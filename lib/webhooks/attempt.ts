@@ -91,6 +91,7 @@ export function createInterruption(): Interruption {
  * answer.
  *
  * @param onError receives the errors of a faulty sender
+ * @throws the error that `onError` throws
  */
 export function attempt(
   sender: WebhookSender,
@@ -99,7 +100,7 @@ export function attempt(
   onError: (error: unknown) => void,
 ): Promise<WebhookAnswer> {
   // A single promise: a race of two and an async function around the race cost as much as the signature.
-  return new Promise((resolve) => {
+  return new Promise((resolve, reject) => {
     const begunAt = performance.now()
     let timer = setTimeout(end, ATTEMPT_MAX_MS, 'timeout')
     let isEnded = false
@@ -122,7 +123,12 @@ export function attempt(
     }
 
     function endFaulty(error: unknown): void {
-      if (!isEnded) onError(error)
+      if (isEnded) return
+      try {
+        onError(error)
+      } catch (thrown) {
+        reject(thrown)
+      }
       end('sender_failed')
     }
 
