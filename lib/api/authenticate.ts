@@ -78,8 +78,8 @@ const INVALID: Credentials = { kind: 'refused', refusal: INVALID_KEY }
 const NONE: Credentials = { kind: 'refused', refusal: refusals.noKey() }
 
 /**
- * Returns the API key that a request presents (specification, section 5), or the refused credentials. The refusal's text is the same
- * for every cause.
+ * Returns the API key that a request presents (specification, section 5), or the refused credentials. A missing key has a
+ * text of its own; the text is the same for every key that was sent.
  */
 function readKey(authorization: string | undefined): string | Credentials {
   // RFC 6750, section 3.1: no error code for a request that presents no bearer key at all.

@@ -36,7 +36,7 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
   const { basePath, deadlineMs, peerAddress } = resolved
   const fail = createFail(createReport(resolved.logger, resolved.onError))
   const authentication = createAuthentication(store.apiKeys)
-  const router = createRouter(store, authentication, resolved, fail)
+  const { router, hasPath } = createRouter(store, authentication, resolved, fail)
   const enterUnknown = createEntrance()
   const spareIds = createIds()
 
@@ -70,13 +70,14 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
   }
 
   /** Waits for the turn of an unknown caller, for whom the store stays open meanwhile. */
-  async function enter({ hold, peer }: Exchange): Promise<void> {
+  async function enter({ hold, peer, inTime }: Exchange): Promise<void> {
     try {
       hold()
     } catch {
       // The operation refuses; the OpenAPI document needs no store.
     }
-    await enterUnknown(peer)
+    const turn = enterUnknown(peer)
+    if (turn) await inTime(turn)
   }
 
   /** Answers a request of a host with broken ids or a broken clock, with an id of the library's own. */
@@ -87,7 +88,7 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
 
   async function handle(request: ApiRequest, from: ReceivedFrom): Promise<ApiReply | null> {
     const target = splitTarget(request.url, basePath)
-    if (target === null || !PLAIN_PATH.test(target.path)) return null
+    if (target === null || !PLAIN_PATH.test(target.path) || !hasPath(target.path)) return null
     let exchange: Exchange | undefined
     try {
       exchange = begin(request, target.query, from)
@@ -155,7 +156,7 @@ function createRouter(
       throw refusals.wrongMethod(allow)
     })
   }
-  return router
+  return { router, hasPath: (path: string): boolean => methods.has(path) }
 }
 
 /**

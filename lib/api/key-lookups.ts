@@ -24,7 +24,7 @@ const REMEMBERED_MAX = 10_000
 /** Digests in a look-up at most: a few milliseconds of the database. */
 const BATCH_MAX = 1000
 /** Pause after a look-up with invented digests: more digests gather meanwhile, so that also a slow flood costs few statements. */
-const GATHER_MS = 10
+const GATHER_MS = 5
 /** Longest wait of the next look-up for this answer: a store that never answers must not hold up all unknown keys for ever. */
 const LOOKUP_TIMEOUT_MS = 5000
 /** Digests that wait while a look-up is under way. */

@@ -15,7 +15,7 @@ interface DocumentHeaders extends Record<string, string> {
 /** Documentation viewers of other origins may read the document. No other path has CORS headers: keys do not live in browsers. */
 export const OPEN_TO_BROWSERS = { 'Access-Control-Allow-Origin': '*' } as const
 
-/** Answers `GET /openapi.json`, cacheable and without a key. The first request builds the document, once. */
+/** Answers `GET /openapi.json`, cacheable and without a key. The first request below a mount path builds the document. */
 export function createOpenApiReply(
   routes: readonly Route[],
   resolved: ResolvedOptions,
@@ -23,9 +23,10 @@ export function createOpenApiReply(
   /** By the mount path: a host may mount the API at several. */
   const built = new Map<string, BuiltDocument>()
 
-  function documentFor(basePath: string): BuiltDocument {
+  function documentFor(mountPath: string): BuiltDocument {
+    const basePath = built.has(mountPath) || built.size < MOUNTS_MAX ? mountPath : ''
     const document = built.get(basePath) ?? build(routes, { ...resolved, basePath })
-    if (built.size < MOUNTS_MAX) built.set(basePath, document)
+    built.set(basePath, document)
     return document
   }
 
@@ -37,7 +38,10 @@ export function createOpenApiReply(
   }
 }
 
-/** Mount paths with a document in memory: the mount path of a router with parameters can be any text. */
+/**
+ * Mount paths with a document of their own. The mount path of a router with parameters can be any text; further ones get the
+ * document of the root.
+ */
 const MOUNTS_MAX = 8
 
 interface BuiltDocument {

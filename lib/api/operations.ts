@@ -146,7 +146,8 @@ export function createOperations(
     exchange: Exchange,
   ): AdmitAndCreate<unknown> | undefined {
     if (!exchange.request.isWhole?.() || channels.store.hasSubscribers) return undefined
-    return request.rateLimits === rateLimits ? route.oneStep(store.apiKeys.admit) : undefined
+    const oneStep = request.rateLimits === rateLimits ? route.oneStep(store.apiKeys.admit) : undefined
+    return oneStep?.isReady(request) ? oneStep.admitAndCreate : undefined
   }
 
   return {

@@ -13,6 +13,7 @@ import { GIVE_BACK, MAKE_BUCKETS } from './statements/buckets.ts'
 import { ask } from './statements/statement.ts'
 import {
   areEqual,
+  haveSameLimits,
   type Judged,
   limitsOf,
   NO_LIMITS,
@@ -27,6 +28,8 @@ import {
 /** The admission of requests by API keys. */
 export interface Admissions {
   admit(request: AdmissionRequest): Promise<Admission>
+  /** Returns whether {@link Admissions.admitAndWrite} has a token for a request. */
+  isReady(request: AdmissionRequest): boolean
   /** Judges a request and, if admitted, gives the caller's page. */
   admitToPage<Representation>(
     request: AdmissionRequest,
@@ -132,7 +135,11 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
         const limits = limitsOf(answer, rateLimits)
         const left = Number(answer.tokens) - 1
         if (left >= 0) {
-          if (left > 0) allotment = { organizationId, keyId, limits, own: ownLimitsOf(answer), takenAt, left }
+          if (left > 0) {
+            const own = ownLimitsOf(answer)
+            const voidAt = voidAtOf(Number(answer.at), left + 1, limits)
+            allotment = { organizationId, keyId, limits, own, takenAt, voidAt, left }
+          }
           return pageFor(answer, request, stateOf(answer, limits, left))
         }
         if (answer.keyFullIn !== null && answer.organizationFullIn !== null) {
@@ -173,9 +180,14 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
     const { keyDigest, scope, rateLimits, organizationHint: organizationId } = request
     const token = rateLimits && allotments.spend(keyDigest)
     if (organizationId === undefined || (rateLimits && !token)) return null
+    if (token && rateLimits && !areEqual(limitsOf(token.own, rateLimits), token.limits)) {
+      // Taken for an API with other limits on the same store.
+      allotments.giveBack(keyDigest, token)
+      return null
+    }
     const owned = { ...request, organizationId }
-    const isSame = (own: OwnLimits): boolean =>
-      rateLimits === null || token === null || areEqual(limitsOf(own, rateLimits), token.limits)
+    // As the statement compares them.
+    const isSame = (own: OwnLimits): boolean => token === null || haveSameLimits(own, token.own)
     let judged: Judged | undefined
     const values = {
       keyDigest,
@@ -193,8 +205,12 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
       if (token) allotments.giveBack(keyDigest, token)
       return { ...UNAUTHENTICATED, outcome: null }
     }
-    // Another write held the idempotency key, so that the statement gave no answer; or a limit has changed.
-    if (seen === undefined || !isSame(seen)) {
+    if (seen === undefined) {
+      // Another write held the idempotency key, so that the statement gave no answer.
+      if (token) allotments.giveBack(keyDigest, token)
+      return null
+    }
+    if (!isSame(seen)) {
       if (token) allotments.drop(keyDigest, token)
       return null
     }
@@ -204,6 +220,7 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
 
   return {
     admitAndWrite,
+    isReady: ({ rateLimits, keyDigest }) => rateLimits === null || allotments.has(keyDigest),
     admit: async (request) => (await judge(request, ADMIT, 0)).admission,
     admitToPage: judge,
     close: allotments.close,
@@ -214,16 +231,22 @@ async function organizationOf(database: RecordDatabase, keyDigest: string): Prom
   return (await ask(database, null, FIND_ORGANIZATION, { keyDigest })).organizationId
 }
 
+/** The moment by the database's clock from which on a bucket may have become full, and held tokens would be on top of its burst. */
+function voidAtOf(at: number, taken: number, { key, organization }: RateLimits): number {
+  return at + HOLD_MS / 1000 + taken / Math.max(key.perSecond, organization.perSecond)
+}
+
 /** Gives tokens back. Not sent again: twice would be too much. Tokens that cannot be given back are lost. */
 async function giveBack(
   database: RecordDatabase,
-  { organizationId, keyId, limits, own }: Allotment,
+  { organizationId, keyId, limits, own, voidAt }: Allotment,
   tokens: number,
 ): Promise<void> {
   const values = {
     organizationId,
     keyId,
     ...own,
+    voidAt,
     keySeconds: tokens / limits.key.perSecond,
     organizationSeconds: tokens / limits.organization.perSecond,
   }

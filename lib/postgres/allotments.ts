@@ -11,12 +11,16 @@ export interface Allotment {
   readonly own: OwnLimits
   /** On the monotonic clock. */
   readonly takenAt: number
+  /** The moment by the database's clock, in seconds since 1970, from which on the tokens cannot be given back. */
+  readonly voidAt: number
   /** Tokens that are left. */
   left: number
 }
 
 /** The allotments of a process, one for each busy key. */
 export interface Allotments {
+  /** Returns whether a token is at hand. */
+  has(keyDigest: string): boolean
   /** Spends a token. Null when none is at hand. */
   spend(keyDigest: string): Allotment | null
   /**
@@ -130,6 +134,7 @@ export function createAllotments(giveBack: (allotment: Allotment, tokens: number
   }
 
   return {
+    has: (keyDigest) => (usages.get(keyDigest)?.allotment ?? null) !== null,
     spend,
     async spendLate(keyDigest) {
       await usages.get(keyDigest)?.taking

@@ -71,7 +71,7 @@ export function createClientStore(database: RecordDatabase, admissions: Admissio
   const create: ClientStore['create'] = (creation) =>
     writeCreation(database, creation, CREATE, newClientValues(creation))
 
-  declareOneStep<Client>(admissions.admit, create, (request, creation) =>
+  declareOneStep<Client>(admissions, create, (request, creation) =>
     admissions.admitAndWrite(request, (values, judge) =>
       writeCreation(
         database,

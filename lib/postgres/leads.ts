@@ -138,7 +138,7 @@ export function createLeadStore(database: RecordDatabase, admissions: Admissions
   const create: LeadStore['create'] = (creation) =>
     writeCreation(database, creation, CREATE, newLeadValues(creation), { refused: refuseUnknownBusiness })
 
-  declareOneStep<LeadRecord>(admissions.admit, create, (request, creation) =>
+  declareOneStep<LeadRecord>(admissions, create, (request, creation) =>
     admissions.admitAndWrite(request, (values, judge) =>
       writeCreation(
         database,

@@ -85,6 +85,16 @@ export function areEqual(some: RateLimits, other: RateLimits): boolean {
   )
 }
 
+/** Returns whether limits in the database are the same. */
+export function haveSameLimits(some: OwnLimits, other: OwnLimits): boolean {
+  return (
+    some.keyPerSecond === other.keyPerSecond &&
+    some.keyBurst === other.keyBurst &&
+    some.organizationPerSecond === other.organizationPerSecond &&
+    some.organizationBurst === other.organizationBurst
+  )
+}
+
 /** Both buckets after a request that was let through. Tokens at hand count as tokens of the buckets. */
 export function stateOf(judged: Judged, limits: RateLimits, atHand: number): RateLimitState {
   const fullIn = {
@@ -97,5 +107,7 @@ export function stateOf(judged: Judged, limits: RateLimits, atHand: number): Rat
 /** Both buckets at the refusal of a request, with the wait until a request will be let through. */
 export function refusalOf({ keyFullIn, organizationFullIn }: Judged, limits: RateLimits): RateLimitState {
   const fullIn = { key: 1000 * Number(keyFullIn), organization: 1000 * Number(organizationFullIn) }
-  return takeToken(fullIn, limits, 0).state
+  const { state } = takeToken(fullIn, limits, 0)
+  // The statement has refused: a rounding must not turn the refusal into an admission.
+  return { ...state, retryAfterMs: Math.max(state.retryAfterMs, 1) }
 }

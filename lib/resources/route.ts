@@ -5,7 +5,7 @@ import type { Scope } from '../access/scopes.ts'
 import { untraced } from '../base/tracing.ts'
 import type { Creation } from '../writes/creation.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
-import { type AdmitAndCreate, type ApiCreationOutcome, oneStepOf } from '../writes/one-step.ts'
+import { type ApiCreationOutcome, type OneStep, oneStepOf } from '../writes/one-step.ts'
 import type { WriteContext } from '../writes/write-context.ts'
 
 /** The declaration of an operation by a resource, for serving the operation and for the OpenAPI document. */
@@ -40,7 +40,7 @@ export interface CreateRoute extends Declaration {
   prepare(input: unknown, context: WriteContext): PreparedCreation
   create(creation: Creation<unknown>): Promise<ApiCreationOutcome>
   /** Finds the one step in place of `admit` and of `create`: see {@link oneStepOf}. */
-  oneStep(admit: ApiKeyStore['admit']): AdmitAndCreate<unknown> | undefined
+  oneStep(admit: ApiKeyStore['admit']): OneStep<unknown> | undefined
 }
 
 /** A prepared creation. Only the organization and the idempotency key of the request are missing. */

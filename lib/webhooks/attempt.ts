@@ -122,6 +122,13 @@ export function attempt(
       resolve(answer)
     }
 
+    /** A sender of the host's own may resolve with anything. */
+    function endAnswered(answer: WebhookAnswer): void {
+      if (typeof answer !== 'object' || answer === null)
+        throw new TypeError('Cannot read the answer of the sender')
+      end(answer)
+    }
+
     function endFaulty(error: unknown): void {
       if (isEnded) return
       try {
@@ -133,7 +140,7 @@ export function attempt(
     }
 
     try {
-      Promise.resolve(sender.send(request, signal)).then(end).catch(endFaulty)
+      Promise.resolve(sender.send(request, signal)).then(endAnswered).catch(endFaulty)
     } catch (error) {
       endFaulty(error)
     }

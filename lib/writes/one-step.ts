@@ -24,19 +24,28 @@ export type AdmitAndCreate<NewRecord> = (
   creation: Creation<NewRecord>,
 ) => Promise<AdmittedCreation | null>
 
+/** The two verbs of a store in one step. */
+export interface OneStep<NewRecord> {
+  /** Returns whether a request would be judged in one step now: a request over its limit is not worth reading the body. */
+  isReady(request: AdmissionRequest): boolean
+  readonly admitAndCreate: AdmitAndCreate<NewRecord>
+}
+
+/** A store's side of {@link OneStep}. */
+interface Admitting extends Pick<OneStep<never>, 'isReady'> {
+  readonly admit: Admit
+}
+
 /** By the function that creates; each with the function that admits. */
-const oneSteps = new WeakMap<
-  object,
-  { readonly admit: Admit; readonly admitAndCreate: AdmitAndCreate<never> }
->()
+const oneSteps = new WeakMap<object, OneStep<never> & Admitting>()
 
 /** Declares that a store can do in one step what two of its verbs do one after the other. */
 export function declareOneStep<NewRecord>(
-  admit: Admit,
+  { admit, isReady }: Admitting,
   create: Create<NewRecord>,
   admitAndCreate: AdmitAndCreate<NewRecord>,
 ): void {
-  oneSteps.set(create, { admit, admitAndCreate })
+  oneSteps.set(create, { admit, isReady, admitAndCreate })
 }
 
 /**
@@ -47,7 +56,7 @@ export function declareOneStep<NewRecord>(
 export function oneStepOf<NewRecord>(
   admit: Admit,
   create: Create<NewRecord>,
-): AdmitAndCreate<NewRecord> | undefined {
+): OneStep<NewRecord> | undefined {
   const known = oneSteps.get(create)
-  return known?.admit === admit ? (known.admitAndCreate as AdmitAndCreate<NewRecord>) : undefined
+  return known?.admit === admit ? (known as unknown as OneStep<NewRecord>) : undefined
 }

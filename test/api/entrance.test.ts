@@ -2,6 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { createEntrance } from '../../lib/api/entrance.ts'
+import { createBusinessApi } from '../../lib/index.ts'
+import { createMemoryStore } from '../../lib/memory.ts'
 
 /** Asks for a number of requests of a peer at once, and counts those that are in. */
 function crowd(enter: ReturnType<typeof createEntrance>, peer: string, count: number): { in: number } {
@@ -40,4 +42,14 @@ test('few unknown callers enter without a wait, turn after turn', async () => {
     await turn()
     await turn()
   }
+})
+
+test("the host's own pages, in front of which the API is mounted, wait for no turn of an unknown caller", async () => {
+  let asked = 0
+  const peerAddress = (): string => `peer ${asked++}`
+  const api = createBusinessApi(createMemoryStore(), { peerAddress, logger: false })
+  const get = (path: string): Promise<Response> => api(new Request(`http://localhost${path}`))
+  const answers = await Promise.all(Array.from({ length: 100 }, (_, index) => get(`/pages/${index}`)))
+  assert.ok(answers.every(({ status }) => status === 404))
+  assert.equal(asked, 0)
 })

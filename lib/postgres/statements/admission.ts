@@ -45,7 +45,7 @@ export interface AdmissionStatements {
   /** Judges the key and the scope. The page is JSON, and null unless the request is admitted. */
   readonly read: Statement<JudgedValues & PageValues, JudgedColumn | 'page', 'page'>
   /** Judges the key, both rate limits and the scope, and takes tokens. `tokens` are null or 0 for a request over a limit. */
-  readonly take: Statement<TakingValues, JudgedColumn | 'tokens' | 'page', 'page'>
+  readonly take: Statement<TakingValues, JudgedColumn | 'tokens' | 'at' | 'page', 'page'>
 }
 
 /**
@@ -199,6 +199,7 @@ export function defineAdmission(page = 'null::text'): AdmissionStatements {
         keyFullIn: 'coalesce(after.key_full_in, key.key_full_in)::text',
         organizationFullIn: 'coalesce(after.organization_full_in, key.organization_full_in)::text',
         tokens: 'after.tokens::text',
+        at: 'after.at::text',
         page: `case when key.has_scope and after.tokens > 0 then ${page} end`,
       },
       bytes: ['page'],

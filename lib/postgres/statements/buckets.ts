@@ -20,12 +20,14 @@ export const MAKE_BUCKETS: Statement<{ organizationId: string; keyId: string }, 
 export interface GivenBack extends OwnLimits {
   readonly organizationId: string
   readonly keyId: string
+  /** Seconds since 1970 by the database's clock: tokens that come back later are void, because the bucket may have become full. */
+  readonly voidAt: number
   /** The tokens as the time in which the bucket refills them. */
   readonly keySeconds: number
   readonly organizationSeconds: number
 }
 
-/** Gives tokens back to both buckets, unless a limit has changed since they were taken: they are void then. */
+/** Gives tokens back to both buckets, unless they are void: a limit has changed since they were taken, or they come back too late. */
 export const GIVE_BACK: Statement<GivenBack, 'given'> = defineStatement({
   steps: [
     `key as (
@@ -34,6 +36,7 @@ export const GIVE_BACK: Statement<GivenBack, 'given'> = defineStatement({
       left join business_api.organization_limits own on own.organization_id = @organizationId::text
       where key.organization_id = @organizationId::text and key.id = @keyId::text
         and ${hasSameLimits('key.per_second', 'key.burst', 'own.per_second', 'own.burst')}
+        and pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) < @voidAt::float8
     )`,
     `locked as (
       select bucket.bucket
