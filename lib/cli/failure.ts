@@ -78,16 +78,18 @@ const FLAG_OF_FIELD: Readonly<Record<string, string>> = {
   states: '--state',
 }
 
-/** Refusals, each with the flag that lifts the refusal. */
-const ALLOWED_BY: readonly (readonly [refusal: RegExp, flag: string])[] = [
-  [/ was refused: must be https$/, '--allow-http'],
-  [/ was refused: destination not allowed$/, '--allow-private-networks'],
+/** Refusals, each with advice for an operator. */
+const ADVICE: readonly (readonly [refusal: RegExp, advice: string])[] = [
+  [/ was refused: must be https$/, '; --allow-http allows it, for development'],
+  [
+    / was refused: destination not allowed$/,
+    ' (its host is unknown, or leads to a private address); --allow-private-networks allows it, for development',
+  ],
 ]
 
 /** A message of the library in the words of the command line: fields and options become flags and variables. */
 export function inFlags(message: string): string {
-  const [, flag] = ALLOWED_BY.find(([refusal]) => refusal.test(message)) ?? []
-  const advice = flag === undefined ? '' : `; ${flag} allows it, for development`
+  const [, advice = ''] = ADVICE.find(([refusal]) => refusal.test(message)) ?? []
   const inWords = message
     .replaceAll(
       /(?<= (?:as|because) |; )\w+(?= (?:must|was refused))/g,

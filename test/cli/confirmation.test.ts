@@ -168,7 +168,11 @@ for (const [command, describeDanger] of Object.entries(DANGERS)) {
       for (const flags of [[], ['--json']]) {
         const result = await run(...args, ...flags)
         assertFailed(result, 2, says)
-        assertFailed(result, 2, /because there is no terminal to ask in: .* Pass --yes to go on, or --dry-run/)
+        assertFailed(
+          result,
+          2,
+          /because there is no terminal to ask in: .* Pass --yes to go on, or --dry-run/,
+        )
         assert.equal(result.stdout, '')
       }
       assert.equal(await isUntouched(), true)

@@ -66,7 +66,8 @@ describe('endpoints', () => {
       2,
       /url was refused: must be https; --allow-http allows it, for development/,
     )
-    const internal = /destination not allowed; --allow-private-networks allows it, for development/
+    const internal =
+      /destination not allowed \(its host is unknown, or leads to a private address\); --allow-private-networks allows it, for development/
     assertFailed(await run(...add, 'https://127.0.0.1/'), 2, internal)
     assertFailed(await run(...add, 'http://127.0.0.1/', '--allow-http'), 2, internal)
     assertFailed(
