@@ -188,6 +188,20 @@ describe('Tokens at hand', () => {
   })
 })
 
+test('Tokens that come back after their bucket may have become full are void', async (t) => {
+  const store = openStore(t)
+  const limit = { perSecond: 200, burst: 10_000 }
+  const { request, organizationId } = await makeRequest(store, { key: limit, organization: limit })
+  await useSteadily(store, request)
+  const readFullAt = () => sql`
+    select bucket, full_at from business_api.rate_buckets where organization_id = ${organizationId} order by bucket`
+  const before = await readFullAt()
+  // The process hangs with the tokens that it holds.
+  for (const until = performance.now() + 4000; performance.now() < until; ) {}
+  await sleep(HELD_MS)
+  assert.deepEqual([...(await readFullAt())], [...before])
+})
+
 test('A flood over the limit waits for no lock of a bucket', async (t) => {
   const store = openStore(t)
   const { request, organizationId } = await makeRequest(store, {
