@@ -28,9 +28,7 @@ app.use((_request, response) => {
   response.status(404).send("The host's own 404\n")
 })
 
-const server = app.listen(Number(PORT), () =>
-  console.log(`Listening on http://localhost:${PORT}/platform/api/v1/clients`),
-)
+const server = app.listen(Number(PORT), () => console.log('Listening on', server.address()))
 
 process.once('SIGTERM', () => {
   server.close(() => store.close())
