@@ -18,7 +18,7 @@ function shortenCss(text) {
     .replace(/([:,]) /g, '$1')
     .replaceAll(';}', '}')
     .replace(/([ :,(])0\./g, '$1.')
-    .replaceAll(' > ', '>')
+    .replace(/ ([<>]=?) /g, '$1')
     .trim()
 }
 
