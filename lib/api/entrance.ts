@@ -7,9 +7,9 @@ export type Entrance = (peer: () => string) => Promise<void> | undefined
 const PER_TURN = 8
 
 /**
- * Lets requests of unknown callers in, a few in each turn of the event loop, round robin by peer. When a thousand
- * connections open at once, Node reads all their requests in one turn, and a caller with a valid key would wait until each
- * of them has been refused. Only reading the credentials is done at once.
+ * Lets requests of unknown callers in, a few in each turn of the event loop, round robin by peer. Node reads the
+ * requests of a thousand new connections in one turn: without this pace, a caller with a valid key would wait for a
+ * thousand refusals. Only reading the credentials is done at once.
  */
 export function createEntrance(): Entrance {
   const waiting = createFairQueue<string, { enter(): void }>()

@@ -25,7 +25,7 @@ export interface Page<Item> {
  * first record is asked for, and each iteration begins anew.
  */
 export interface List<Item> extends AsyncIterable<Item> {
-  /** The same records in the pages in which they come. */
+  /** Gives the same records page by page. */
   pages(): AsyncIterable<Page<Item>>
 }
 

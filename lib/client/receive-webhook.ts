@@ -13,7 +13,7 @@ import { joinBytes, verifyWebhook } from './verify-webhook.ts'
  * body, verifies the signature and gives the event. Answer 2xx within 10 seconds and work afterwards; any other answer has
  * the webhook sent again.
  *
- * @param request with a body that nobody has read
+ * @param request whose body has not been read
  * @throws `WebhookError` with the `status` to answer; `TypeError` or `RangeError` for options or a body that could not
  *   verify any webhook
  */

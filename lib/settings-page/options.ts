@@ -11,7 +11,7 @@ export interface PageRequest<Raw = unknown> {
   readonly method: string
   /** Path and query as sent. */
   readonly url: string
-  /** The host's own `IncomingMessage` or `Request`: middleware leaves sessions on it. */
+  /** The host's own `IncomingMessage` or `Request`, where middleware leaves sessions. The host names the type: `PageRequest<Request>`. */
   readonly raw: Raw
   /**
    * Returns the value of a header; `undefined` when absent.
@@ -46,8 +46,7 @@ export interface SettingsPageOptions {
    * @returns the access; `redirect`, a path or URL to sign in at; null for a request without a session
    */
   authorize(
-    // biome-ignore lint/suspicious/noExplicitAny: the host knows its own framework's request
-    request: PageRequest<any>,
+    request: PageRequest,
   ): Access | { readonly redirect: string } | null | Promise<Access | { readonly redirect: string } | null>
   /** The mount path: `/settings/developer`. Not needed under Express, whose requests carry the mount path. Default the root. */
   basePath?: string | undefined
