@@ -81,7 +81,6 @@ create table business_api.deliveries (
   reason text,
   finished_at timestamp with time zone,
   constraint deliveries_pkey PRIMARY KEY (organization_id, id),
-  constraint deliveries_organization_id_event_id_fkey FOREIGN KEY (organization_id, event_id) REFERENCES business_api.events(organization_id, id),
   constraint deliveries_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'in_flight'::text, 'delivered'::text, 'dead_lettered'::text, 'skipped'::text, 'cancelled'::text])))
 ) with (autovacuum_vacuum_scale_factor=0.02, autovacuum_analyze_scale_factor=0.02);
 

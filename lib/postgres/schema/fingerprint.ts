@@ -193,7 +193,6 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint clients.clients_organization_id_business_id_key': '031fb6aeb5f1',
     'constraint clients.clients_pkey': '1a29056265b9',
     'constraint clients.clients_total_revenue_check': 'c8fa25807dc9',
-    'constraint deliveries.deliveries_organization_id_event_id_fkey': '0427d88a092b',
     'constraint deliveries.deliveries_pkey': '1a29056265b9',
     'constraint deliveries.deliveries_state_check': 'fb97b2a6d010',
     'constraint delivery_attempts.delivery_attempts_pkey': '545962ed77fb',
