@@ -65,19 +65,24 @@ export interface BucketTimes {
 /**
  * Judges a request by both buckets with GCRA: a bucket is a number, the time at which the bucket is full again. A
  * request moves that time one interval on, and is refused when the time would be more than a burst ahead of now. Both
- * buckets give a token, or neither does.
+ * buckets give a token, or neither does. A bucket is never more than empty: a time that is further ahead, because the limit was
+ * raised or the clock went back, is the time of an empty bucket from this request on, so that the bucket refills at its rate.
  *
- * @returns the new times (unchanged when refused) and the state of both buckets for the caller
+ * @returns the new times (when refused, those of the buckets as they were) and the state of both buckets for the caller
  */
 export function takeToken(
   times: BucketTimes,
   limits: RateLimits,
   now: number,
 ): { times: BucketTimes; state: RateLimitState } {
-  const key = spend(times.key, limits.key, now)
-  const organization = spend(times.organization, limits.organization, now)
+  const before = {
+    key: atMostEmpty(times.key, limits.key, now),
+    organization: atMostEmpty(times.organization, limits.organization, now),
+  }
+  const key = spend(before.key, limits.key, now)
+  const organization = spend(before.organization, limits.organization, now)
   const retryAfterMs = Math.max(key.waitMs, organization.waitMs)
-  const after = retryAfterMs > 0 ? times : { key: key.fullAtAfter, organization: organization.fullAtAfter }
+  const after = retryAfterMs > 0 ? before : { key: key.fullAtAfter, organization: organization.fullAtAfter }
   return { times: after, state: { ...describeBuckets(after, limits, now), retryAfterMs } }
 }
 
@@ -90,20 +95,23 @@ export function describeBuckets(times: BucketTimes, limits: RateLimits, now: num
   }
 }
 
+/** More than the errors of floating point, by which an empty bucket is not written anew. */
+const MORE_THAN_EMPTY_MS = 10
+
+function atMostEmpty(fullAt: number, { perSecond, burst }: RateLimit, now: number): number {
+  const emptyUntil = now + (1000 * burst) / perSecond
+  return fullAt > emptyUntil + MORE_THAN_EMPTY_MS ? emptyUntil : fullAt
+}
+
 /**
  * Judges a request by one bucket.
  *
  * @returns the time at which the bucket will be full again if the request is admitted, and the milliseconds until the bucket
  *   has a token; 0 for an admitted request
  */
-export function spend(
-  fullAt: number,
-  limit: RateLimit,
-  now: number,
-): { fullAtAfter: number; waitMs: number } {
+function spend(fullAt: number, limit: RateLimit, now: number): { fullAtAfter: number; waitMs: number } {
   const intervalMs = 1000 / limit.perSecond
-  // A bucket is never more than empty, so that a limit that was raised counts at once.
-  const fullAtAfter = Math.max(now, Math.min(fullAt, now + limit.burst * intervalMs)) + intervalMs
+  const fullAtAfter = Math.max(now, fullAt) + intervalMs
   const waitMs = fullAtAfter - now - limit.burst * intervalMs
   // A hundredth of a millisecond forgives the error of floating point; otherwise a full bucket can refuse its last
   // token.

@@ -95,6 +95,7 @@ test('takeToken() lets a limit that was raised count at once', () => {
   assert.equal(Math.round(buckets.take(NOW).retryAfterMs), 100_000)
   buckets.limits = limits([10, 100], ROOMY)
   assert.equal(Math.round(buckets.take(NOW).retryAfterMs), 100)
+  assert.equal(buckets.take(NOW + 101).retryAfterMs, 0)
 })
 
 test('takeToken() does not lock out for long when the clock goes back', () => {

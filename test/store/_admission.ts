@@ -195,6 +195,25 @@ function testBuckets(harness: StoreHarness): void {
     assert.equal((await spend(tenant, limits(1, 5))).outcome, 'limited')
   })
 
+  for (const raised of ['key', 'organization'] as const) {
+    test(`admit() tells a wait that is true when the rate of the ${raised} was raised`, async () => {
+      const tenant = await createTenant(harness)
+      const low = { perSecond: 0.01, burst: 5 }
+      const roomy = { perSecond: 1000, burst: 1000 }
+      const withLimit = (limit: typeof low): RateLimits => ({
+        key: roomy,
+        organization: roomy,
+        [raised]: limit,
+      })
+      for (let request = 0; request < 5; request++) await spend(tenant, withLimit(low))
+      const first = await spend(tenant, withLimit({ perSecond: 1, burst: 5 }))
+      assert.equal(first.outcome, 'limited')
+      assert.ok(first.retryAfterMs > 0 && first.retryAfterMs <= 1000, `${first.retryAfterMs}`)
+      await tenant.letTimePass(first.retryAfterMs)
+      assert.equal((await spend(tenant, withLimit({ perSecond: 1, burst: 5 }))).outcome, 'admitted')
+    })
+  }
+
   test('admit() refills a bucket to its burst and no further', async () => {
     const tenant = await createTenant(harness)
     await spend(tenant, limits(3, 5))

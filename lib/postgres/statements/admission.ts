@@ -89,6 +89,14 @@ function hasToken(fullIn: string, rate: string, burst: string): string {
 }
 
 /**
+ * True for a bucket that is more than empty, because its limit was raised or the clock went back. A hundredth of a second is
+ * more than the errors of floating point.
+ */
+function isMoreThanEmpty(fullIn: string, rate: string, burst: string): string {
+  return `coalesce(${fullIn} > ${burst} / ${rate} + 0.01, false)`
+}
+
+/**
  * True for a bucket of which tokens may be held. While they are held, the bucket must not become full: it would take no
  * refill, and the held tokens would be on top of its burst. A bucket that could become full counts as `holdSeconds` away
  * from it, which costs the bucket its refill of that time; that must be next to nothing.
@@ -113,14 +121,18 @@ const TAKING_STEPS = [
       coalesce(organization_burst, @organizationBurst::int)::float8 as organization_burst
     from key
   )`,
-  // Not for a bucket that is plainly empty: a flood over the limit takes no locks. In the order of the names, so that no two
-  // statements can deadlock.
+  // Not for a bucket that is plainly empty: a flood over the limit takes no locks. A bucket that is more than empty becomes empty
+  // once. In the order of the names, so that no two statements can deadlock.
   `locked as (
     select bucket.bucket, bucket.full_at
     from limited, business_api.rate_buckets bucket
     where bucket.organization_id = @organizationId::text and bucket.bucket = any (array[limited.id, 'organization'])
-      and ${hasToken('limited.key_full_in', 'key_rate', 'key_burst')}
-      and ${hasToken('limited.organization_full_in', 'organization_rate', 'organization_burst')}
+      and (
+        ${hasToken('limited.key_full_in', 'key_rate', 'key_burst')}
+        and ${hasToken('limited.organization_full_in', 'organization_rate', 'organization_burst')}
+        or ${isMoreThanEmpty('limited.key_full_in', 'key_rate', 'key_burst')}
+        or ${isMoreThanEmpty('limited.organization_full_in', 'organization_rate', 'organization_burst')}
+      )
     order by bucket.bucket
     for no key update of bucket
   )`,
@@ -132,10 +144,13 @@ const TAKING_STEPS = [
       pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) as at
     from locked
   )`,
-  // A bucket is never more than empty, so that a limit that was raised counts at once.
+  // A bucket is never more than empty, so that it refills at the rate of a limit that was raised.
   `present as (
     select
       id, key_rate, key_burst, organization_rate, organization_burst, at,
+      ${isMoreThanEmpty('(key_full_at - at)', 'key_rate', 'key_burst')}
+        or ${isMoreThanEmpty('(organization_full_at - at)', 'organization_rate', 'organization_burst')}
+        as becomes_empty,
       greatest(0, least(key_full_at - at, key_burst / key_rate)) as key_full_in,
       greatest(0, least(organization_full_at - at, organization_burst / organization_rate)) as organization_full_in
     from limited, found
@@ -158,7 +173,7 @@ const TAKING_STEPS = [
   )`,
   `after as (
     select
-      id, at, tokens,
+      id, at, tokens, becomes_empty,
       greatest(key_full_in, case when tokens > 1 then @holdSeconds::float8 else 0 end)
         + tokens / key_rate as key_full_in,
       greatest(organization_full_in, case when tokens > 1 then @holdSeconds::float8 else 0 end)
@@ -171,7 +186,7 @@ const TAKING_STEPS = [
          when bucket.bucket = 'organization' then after.organization_full_in else after.key_full_in
        end
       from after
-     where after.tokens > 0 and bucket.organization_id = @organizationId::text
+     where (after.tokens > 0 or after.becomes_empty) and bucket.organization_id = @organizationId::text
        and bucket.bucket = any (array[after.id, 'organization'])
     returning 1
   )`,
