@@ -263,15 +263,15 @@ function rotatedKeys(
     case 'rotated':
       return { ...key, previous }
     case 'already_exists':
-      throw new BusinessApiError(ALREADY_EXISTS, `${action} as the new key's ${TAKEN}`, { record: key })
+      throw new BusinessApiError(ALREADY_EXISTS, `${action} because the new key's ${TAKEN}`, { record: key })
     case 'limit_reached':
       throw new BusinessApiError(
         LIMIT_REACHED,
-        `${action} as the organization has ${limit} keys in force, twice its limit, by the overlaps of rotations: ` +
+        `${action} because the organization has ${limit} keys in force, twice its limit, by the overlaps of rotations: ` +
           'rotate without overlap, or revoke a key',
       )
     case 'refused':
-      throw new BusinessApiError(INVALID_STATE, `${action} as the key ${obstacleOf(previous)}`)
+      throw new BusinessApiError(INVALID_STATE, `${action} because the key ${obstacleOf(previous)}`)
   }
 }
 

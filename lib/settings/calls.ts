@@ -82,8 +82,8 @@ export function insertedItem<Item extends object>(
 ): Item {
   if (insertion.outcome === 'inserted') return insertion.item
   if (insertion.outcome === 'limit_reached') {
-    throw new BusinessApiError(LIMIT_REACHED, `${action} as ${refusals.full}`)
+    throw new BusinessApiError(LIMIT_REACHED, `${action} because ${refusals.full}`)
   }
   const { item: record } = insertion
-  throw new BusinessApiError(ALREADY_EXISTS, `${action} as ${refusals.taken}`, { record })
+  throw new BusinessApiError(ALREADY_EXISTS, `${action} because ${refusals.taken}`, { record })
 }

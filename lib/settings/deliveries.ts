@@ -205,7 +205,7 @@ export function createDeliverySettings(
       const recovered = await store.deliveries.recover({ ...request, ids: [id], filter: {}, limit: 1 })
       const delivery = found(await store.deliveries.get(call.organizationId, id), call.action)
       if (recovered.includes(id)) return delivery
-      throw new BusinessApiError(INVALID_STATE, `${call.action} as ${obstacleOf(delivery)}`)
+      throw new BusinessApiError(INVALID_STATE, `${call.action} because ${obstacleOf(delivery)}`)
     },
 
     async recover(organizationId, { onProgress = () => {}, ...options } = {}) {
@@ -244,7 +244,7 @@ export function createDeliverySettings(
       if (isCancelled) return delivery
       throw new BusinessApiError(
         INVALID_STATE,
-        `${call.action} as the delivery is ${STATE_WORDS[delivery.state]}`,
+        `${call.action} because the delivery is ${STATE_WORDS[delivery.state]}`,
       )
     },
   }

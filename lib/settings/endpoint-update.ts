@@ -63,7 +63,7 @@ export function createEndpointUpdate(
     }
     throw new BusinessApiError(
       INVALID_STATE,
-      `${call.action} as other calls change the headers of the endpoint at the same time: try again`,
+      `${call.action} because other calls change the headers of the endpoint at the same time: try again`,
     )
   }
 }
@@ -79,7 +79,7 @@ async function checkSecret(
   if (isStandardSecret(sealer.unseal(current, { organizationId, endpointId }))) return
   throw new BusinessApiError(
     INVALID_STATE,
-    `${action} as Standard Webhooks cannot decode its signing secret: rotate the secret first`,
+    `${action} because Standard Webhooks cannot decode its signing secret: rotate the secret first`,
   )
 }
 

@@ -156,7 +156,7 @@ export function createEndpointSettings(
       if (endpoint.state === to) return endpoint
       throw new BusinessApiError(
         INVALID_STATE,
-        `${call.action} as the endpoint is ${endpoint.state}: enable the endpoint first`,
+        `${call.action} because the endpoint is ${endpoint.state}: enable the endpoint first`,
       )
     }
   }

@@ -63,7 +63,7 @@ export function createSecretRotation(
     })
     const { outcome, endpoint } = found(rotation, call.action)
     if (outcome === 'rotated') return { secret, ...endpoint }
-    throw new BusinessApiError(ALREADY_EXISTS, `${call.action} as its ${TAKEN}`, { record: endpoint })
+    throw new BusinessApiError(ALREADY_EXISTS, `${call.action} because its ${TAKEN}`, { record: endpoint })
   }
 }
 

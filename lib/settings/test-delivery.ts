@@ -73,7 +73,7 @@ export function createTestDelivery(
   return async (organizationId, endpointId, options) => {
     if (!sender) {
       throw new TypeError(
-        `${ACTION} as option 'sender' is not set: give createDeveloperSettings a sender of createWebhookSender()`,
+        `${ACTION} because option 'sender' is not set: give createDeveloperSettings a sender of createWebhookSender()`,
       )
     }
     const call = readSend(organizationId, { ...options, endpointId })
@@ -89,11 +89,11 @@ export function createTestDelivery(
     if (!(await store.audit.recordTest(ref.organizationId, entry, TESTS))) {
       throw new BusinessApiError(
         LIMIT_REACHED,
-        `${ACTION} as the organization has sent ${TESTS.max} within a minute: wait a little`,
+        `${ACTION} because the organization has sent ${TESTS.max} within a minute: wait a little`,
       )
     }
     const answer = await attempt(sender, request, createInterruption(), rethrow)
-    if (answer.wasMade === false) throw new Error(`${ACTION} as ${answer.detail ?? answer.error}`)
+    if (answer.wasMade === false) throw new Error(`${ACTION} because ${answer.detail ?? answer.error}`)
     return { delivered: isSuccess(answer), eventId, type, ...toResult(answer) }
   }
 }

@@ -35,7 +35,7 @@ function testLeads(newHost: NewHost): void {
         if (isFinal) {
           await assert.rejects(attempt, {
             code: REFUSED,
-            message: `Cannot set the stage of the lead as it is ${from}`,
+            message: `Cannot set the stage of the lead because it is ${from}`,
           })
           assert.deepEqual(await host.everything(), before)
           return

@@ -83,7 +83,7 @@ test('createPlatform() refuses decimals that no currency has, and a code that is
     assert.throws(() => Reflect.apply(createPlatform, undefined, [store, options]), {
       name: 'RangeError',
       message:
-        /^Cannot use option 'currencyDecimals' as it must give codes of three capital letters 0 to 4 decimals/,
+        /^Cannot use option 'currencyDecimals' because it must give codes of three capital letters 0 to 4 decimals/,
     })
   }
 })

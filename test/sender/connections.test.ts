@@ -285,7 +285,7 @@ test('prepare() opens nothing, can be called again, and rejects after close()', 
   await sender.close()
   await assert.rejects(
     async () => sender.prepare?.(),
-    /^Error: Cannot send webhooks as the sender is closed$/,
+    /^Error: Cannot send webhooks because the sender is closed$/,
   )
 })
 
