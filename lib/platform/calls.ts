@@ -137,7 +137,7 @@ export function createdRepresentation<Representation extends object>(
   return replayed(action, outcome)
 }
 
-/** The meaning of a store's reason for the caller: a code, and the end of the message after "as". */
+/** The meaning of a store's reason for the caller: a code, and the end of the message after "because". */
 export type Refusal = readonly [code: ErrorCode, text: string]
 
 /**

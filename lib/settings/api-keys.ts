@@ -14,8 +14,8 @@ import { found, IdSchema, moment, newIdOf } from '../base/host-input.ts'
 import type { Clock, Ids } from '../base/ids.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { toTimestamp } from '../writes/write-context.ts'
-import type { Acting, MakeEntry } from './audit.ts'
-import { audited, type Call, defineCall, insertedItem } from './calls.ts'
+import type { Acting, MakeEntry } from './audit-entry.ts'
+import { audited, type Call, defineAuditedCall, defineCall, insertedItem } from './calls.ts'
 import { OVERLAP_MS, OverlapSchema } from './overlap.ts'
 import { RateLimitSchema } from './rate-limits.ts'
 
@@ -135,7 +135,7 @@ function defineCalls(clock: Clock) {
     v.transform((expiry) => expiry.toISOString()),
   )
   return {
-    readCreate: defineCall('Cannot create an API key', {
+    readCreate: defineAuditedCall('Cannot create an API key', {
       id: v.exactOptional(newIdOf('key')),
       name: field.text(1, 100),
       scopes: ScopesSchema,
@@ -144,9 +144,9 @@ function defineCalls(clock: Clock) {
     }),
     readGet: defineCall('Cannot show an API key', { keyId: IdSchema }),
     readList: defineCall('Cannot list API keys', {}),
-    readUpdate: defineCall('Cannot update an API key', { keyId: IdSchema, name: field.text(1, 100) }),
-    readRevoke: defineCall('Cannot revoke an API key', { keyId: IdSchema }),
-    readRotate: defineCall('Cannot rotate an API key', {
+    readUpdate: defineAuditedCall('Cannot update an API key', { keyId: IdSchema, name: field.text(1, 100) }),
+    readRevoke: defineAuditedCall('Cannot revoke an API key', { keyId: IdSchema }),
+    readRotate: defineAuditedCall('Cannot rotate an API key', {
       keyId: IdSchema,
       id: v.exactOptional(newIdOf('key')),
       overlapMs: v.optional(OverlapSchema, OVERLAP_MS),

@@ -17,8 +17,8 @@ import type { DeliveryAttempt } from '../webhooks/deliveries.ts'
 import type { SecretOpener } from '../webhooks/secret-sealing.ts'
 import type { WebhookAnswer, WebhookSender } from '../webhooks/webhook-sender.ts'
 import { toEventRecord } from '../writes/event-envelope.ts'
-import type { Acting, MakeEntry } from './audit.ts'
-import { audited, defineCall } from './calls.ts'
+import type { Acting, MakeEntry } from './audit-entry.ts'
+import { audited, defineAuditedCall } from './calls.ts'
 
 // --- Types ---
 
@@ -44,7 +44,7 @@ export interface TestResult extends Omit<DeliveryAttempt, 'number' | 'startedAt'
 
 const ACTION = 'Cannot send a test webhook'
 
-const readSend = defineCall(ACTION, {
+const readSend = defineAuditedCall(ACTION, {
   endpointId: IdSchema,
   type: v.optional(v.picklist(EVENT_TYPES, `must be one of ${EVENT_TYPES.join(', ')}`)),
 })

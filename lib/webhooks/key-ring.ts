@@ -23,7 +23,7 @@ export interface KeyRing {
   isCurrent(sealed: string): boolean
 }
 
-/** An opened text, or the reason why the form does not open: the end of a message after "as". */
+/** An opened text, or the reason why the form does not open: the end of a message after "because". */
 export type Opening = { readonly text: string } | { readonly obstacle: string }
 
 /** `v1.<key id>.<nonce>.<ciphertext>.<tag>`, each in base64url. */
