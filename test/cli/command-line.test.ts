@@ -38,7 +38,7 @@ describe('--help', () => {
   })
 
   for (const { words, command } of COMMAND_LINES) {
-    test(`of ${words.join(' ')} names its flags, and its examples can be carried out`, async () => {
+    test(`of ${words.join(' ')} names every flag, and the examples can be carried out`, async () => {
       const help = textOf(await cli([...words, '--help']))
       assert.match(help, new RegExp(`^business-api-kit ${words.join(' ')}: `))
       const flags = [...help.matchAll(/^ {2}(--[a-z-]+)(?:, (-[a-z]))?/gm)].flatMap(([, ...names]) => names)

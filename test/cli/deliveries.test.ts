@@ -144,7 +144,7 @@ describe('deliveries', () => {
     }
   })
 
-  test('cancel has one not sent that is waiting', async () => {
+  test('cancel ends a waiting delivery, and refuses a cancelled delivery', async () => {
     const org = newOrganization()
     await addEndpoint(run, org)
     await publish(sql, org)

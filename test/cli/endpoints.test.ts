@@ -59,7 +59,7 @@ describe('endpoints', () => {
     assert.match(stderr, /^Registered we_\w+\. Its signing secret is shown only once:\n$/)
   })
 
-  test('add refuses http and private addresses without the flags that allow these', async () => {
+  test('add refuses http and private addresses without the flags for both', async () => {
     const add = ['endpoints', 'add', '--organization', 'org_1', '--url']
     assertFailed(
       await run(...add, 'http://203.0.113.7/'),

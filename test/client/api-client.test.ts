@@ -174,7 +174,7 @@ describe('ApiError', () => {
     assert.equal(error.idempotencyKey, null)
   })
 
-  test('ApiError of a fetch that puts the request into its error does not show the key', async () => {
+  test('ApiError does not show the key, also when fetch puts the request into the error', async () => {
     const { api } = script([
       (init) => {
         throw Object.assign(new Error(`refused ${JSON.stringify(init.headers)}`), { init })

@@ -33,7 +33,7 @@ test("importing 'postgres' loads postgres, and not undici", async () => {
   assert.deepEqual(await probe(directory, 'postgres'), NOTHING)
 })
 
-test('a delivery loop says when it starts that undici is missing, and claims nothing', async () => {
+test('a delivery loop reports missing undici at the start, and claims nothing', async () => {
   const directory = await install('without-undici', (name) => name !== 'undici')
   const { stdout } = await run(process.execPath, ['--preserve-symlinks', WITHOUT_UNDICI, directory])
   const { heard, lines, once, tested, deliveries } = JSON.parse(stdout)

@@ -213,7 +213,7 @@ function testMoments(newHost: NewHost): void {
 const opened = openPostgres()
 
 for (const call of CALLS) {
-  test(`${call.name} ten times at once with one key, in two processes, gives one record, and happens once`, async () => {
+  test(`${call.name} ten times at once with one key, in two processes, gives the same record and happens once`, async () => {
     const host = await opened.newHost()
     const platforms = [host.platform, createPlatform(opened.secondStore())]
     const given = { ...(await about(host, call)), idempotencyKey: KEY }

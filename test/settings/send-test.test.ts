@@ -277,7 +277,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual([receiver.accepted, theirs.receiver.accepted], [0, 0])
     })
 
-    test('endpoints.sendTest() refuses a type that there is not, and an id that is no string', async (t) => {
+    test('endpoints.sendTest() refuses an unknown type, and an id other than a string', async (t) => {
       const { endpoints, organizationId, endpoint } = await register(t)
       for (const type of ['client.deleted', '', null, 7]) {
         await assert.rejects(endpoints.sendTest(organizationId, endpoint.id, untyped({ type })), {

@@ -176,7 +176,7 @@ describe('verifyWebhook()', () => {
     }
   })
 
-  test('verifyWebhook() calls a header that came twice malformed, as a list and as Node.js joins it', () => {
+  test('verifyWebhook() calls a repeated header malformed, as a list and as joined by Node.js', () => {
     const header = signWebhook(BODY, CURRENT, SENT_AT)
     assert.equal(refusalOf(BODY, [header, header], CURRENT, atSending), SIGNATURE_MALFORMED)
     assert.equal(refusalOf(BODY, `${header}, ${header}`, CURRENT, atSending), SIGNATURE_MALFORMED)
