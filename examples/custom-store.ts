@@ -60,8 +60,9 @@ async function fetchProjects(trackerUrl: string, organizationId: string, limit: 
   )
   const response = await fetch(url, { signal: AbortSignal.timeout(2000) }).catch((cause: unknown) => {
     // "Not now" instead of "a bug": the caller gets 503 and Retry-After, not 500.
-    throw storeUnavailable('Cannot list projects as the tracker cannot be reached', cause)
+    throw storeUnavailable('Cannot list projects because the tracker cannot be reached', cause)
   })
-  if (!response.ok) throw storeUnavailable(`Cannot list projects as the tracker answered ${response.status}`)
+  if (!response.ok)
+    throw storeUnavailable(`Cannot list projects because the tracker answered ${response.status}`)
   return (await response.json()) as Project[]
 }

@@ -43,7 +43,7 @@ export class PushError extends Error {
   readonly retryAfterMs: number
 
   constructor(reason: string, options: { isTransient: boolean; retryAfterMs?: number; cause?: unknown }) {
-    super(`Cannot push the submission as ${reason}`, { cause: options.cause })
+    super(`Cannot push the submission because ${reason}`, { cause: options.cause })
     this.isTransient = options.isTransient
     this.retryAfterMs = options.retryAfterMs ?? 0
   }

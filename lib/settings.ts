@@ -11,7 +11,8 @@ export type {
   RotateApiKeyOptions,
   RotatedApiKey,
 } from './settings/api-keys.ts'
-export type { Acting, AuditPage, AuditQuery, AuditSettings } from './settings/audit.ts'
+export type { AuditPage, AuditQuery, AuditSettings } from './settings/audit.ts'
+export type { Acting } from './settings/audit-entry.ts'
 export type {
   DeliveryPage,
   DeliveryQuery,

@@ -1518,7 +1518,7 @@ begin
     rendered := replace(rendered, E'"\\u0000' || value.key || '"', value.text);
   end loop;
   if strpos(rendered, E'"\\u0000') > 0 then
-    raise exception 'Cannot render a template as a placeholder in it has no value';
+    raise exception 'Cannot render a template because a placeholder in it has no value';
   end if;
   return rendered;
 end

@@ -42,7 +42,7 @@ export function readCommandLine(args: readonly string[]): Wishes {
 
 function readPort(text = '0'): number {
   if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535) {
-    throw new RangeError(`Cannot use --port ${text} as a port is a whole number from 0 to 65535`)
+    throw new RangeError(`Cannot use --port ${text} because a port is a whole number from 0 to 65535`)
   }
   return Number(text)
 }

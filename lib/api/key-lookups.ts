@@ -73,7 +73,7 @@ export function createKeyLookups(apiKeys: Pick<ApiKeyStore, 'identify'>): KeyLoo
       const digests = [...new Set(batch.map(({ digest }) => digest))]
       const found = await withDeadline(apiKeys.identify(digests), LOOKUP_TIMEOUT_MS, () => {
         throw storeUnavailable(
-          `Cannot look up an API key as the store did not answer within ${LOOKUP_TIMEOUT_MS} ms`,
+          `Cannot look up an API key because the store did not answer within ${LOOKUP_TIMEOUT_MS} ms`,
         )
       })
       for (const [digest, organizationId] of found) remember(digest, organizationId)
@@ -95,7 +95,9 @@ export function createKeyLookups(apiKeys: Pick<ApiKeyStore, 'identify'>): KeyLoo
 
   function makeRoom(peer: string): void {
     if (waiting.size < WAITING_MAX) return
-    const full = storeUnavailable(`Cannot look up an API key as ${WAITING_MAX} look-ups are waiting already`)
+    const full = storeUnavailable(
+      `Cannot look up an API key because ${WAITING_MAX} look-ups are waiting already`,
+    )
     const gives = waiting.shiftLongest(waiting.countOf(peer) + 2)
     if (!gives) throw full
     gives.reject(full)

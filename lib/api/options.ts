@@ -106,7 +106,7 @@ function readBasePath(basePath: string | undefined): string {
   const path = basePath?.replace(/\/+$/, '') ?? ''
   if (path !== '' && !/^(\/[A-Za-z0-9._~-]+)+$/.test(path)) {
     throw new TypeError(
-      `Cannot use option 'basePath' as it is not a path like '/platform': current value is '${path}'`,
+      `Cannot use option 'basePath' because it is not a path like '/platform': current value is '${path}'`,
     )
   }
   return path
@@ -124,7 +124,7 @@ function readBaseUrl(baseUrl: string | undefined): string | undefined {
   ) {
     // Without the value, because a URL may hold a password.
     throw new TypeError(
-      "Cannot use option 'baseUrl' as it must be an http(s) URL without credentials, query or fragment",
+      "Cannot use option 'baseUrl' because it must be an http(s) URL without credentials, query or fragment",
     )
   }
   return baseUrl.replace(/\/+$/, '')
@@ -133,7 +133,7 @@ function readBaseUrl(baseUrl: string | undefined): string | undefined {
 function readScope(scope: 'shared' | 'process' = 'shared'): 'shared' | 'process' {
   if (scope !== 'shared' && scope !== 'process') {
     throw new TypeError(
-      `Cannot use option 'rateLimit.scope' as it must be 'shared' or 'process': current value is '${scope}'`,
+      `Cannot use option 'rateLimit.scope' because it must be 'shared' or 'process': current value is '${scope}'`,
     )
   }
   return scope
@@ -149,7 +149,7 @@ function readRateLimits({
 function readRateLimit(name: string, limit: RateLimit): RateLimit {
   if (!isRateLimit(limit)) {
     throw new RangeError(
-      `Cannot use option 'rateLimit.${name}' as it must be ${RATE_LIMIT_REQUIREMENT}: ` +
+      `Cannot use option 'rateLimit.${name}' because it must be ${RATE_LIMIT_REQUIREMENT}: ` +
         `current value is ${JSON.stringify(limit)}`,
     )
   }

@@ -82,7 +82,7 @@ export function read<Schema extends v.GenericSchema>(
   if (result.success) return result.output
   const reasons = new Set(result.issues.map((issue) => `${issue.path?.[0].key} ${requirementOf(issue)}`))
   const fields = [...new Set(result.issues.map((issue) => String(issue.path?.[0].key)))]
-  throw new BusinessApiError(INVALID_INPUT, `${action} as ${[...reasons].join('; ')}`, { fields })
+  throw new BusinessApiError(INVALID_INPUT, `${action} because ${[...reasons].join('; ')}`, { fields })
 }
 
 /**
@@ -108,5 +108,5 @@ export function withoutUndefined(input: object): Record<string, unknown> {
  */
 export function found<Found>(record: Found | null, action: string): Found {
   if (record !== null) return record
-  throw new BusinessApiError(NOT_FOUND, `${action} as the organization has none of that id`)
+  throw new BusinessApiError(NOT_FOUND, `${action} because the organization has none of that id`)
 }

@@ -18,7 +18,7 @@ export function readWhole(
   if (value === undefined) return byDefault
   if (!Number.isInteger(value) || value < min || value > max) {
     throw new RangeError(
-      `Cannot use option '${name}' as it must be a whole number from ${min} to ${max}: current value is ${value}`,
+      `Cannot use option '${name}' because it must be a whole number from ${min} to ${max}: current value is ${value}`,
     )
   }
   return value
@@ -34,7 +34,7 @@ export function readMatching(
   if (value === undefined) return byDefault
   if (typeof value !== 'string' || !pattern.test(value)) {
     throw new TypeError(
-      `Cannot use option '${name}' as it must match ${pattern}: current value is '${value}'`,
+      `Cannot use option '${name}' because it must match ${pattern}: current value is '${value}'`,
     )
   }
   return value
@@ -44,7 +44,7 @@ export function readMatching(
 export function readFlag(name: string, value: boolean | undefined = false): boolean {
   if (typeof value !== 'boolean') {
     throw new TypeError(
-      `Cannot use option '${name}' as it must be true or false: current value is ${JSON.stringify(value)}`,
+      `Cannot use option '${name}' because it must be true or false: current value is ${JSON.stringify(value)}`,
     )
   }
   return value
@@ -64,6 +64,6 @@ export function readLogger(logger: Logger | false = defaultLogger): Logger {
   const levels = ['debug', 'info', 'warn', 'error'] as const
   if (levels.every((level) => typeof logger?.[level] === 'function')) return guardLogger(logger)
   throw new TypeError(
-    "Cannot use option 'logger' as it must be false, or have the methods debug, info, warn and error",
+    "Cannot use option 'logger' because it must be false, or have the methods debug, info, warn and error",
   )
 }

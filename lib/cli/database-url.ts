@@ -12,6 +12,6 @@ const FORM = 'postgres://user:password@host:5432/database'
 export function readDatabaseUrl(url: string | undefined): string {
   if (!url) throw new UsageError(`Set DATABASE_URL to a PostgreSQL database, or pass --database-url ${FORM}`)
   const fault = connectionStringFault(url)
-  if (fault !== null) throw new UsageError(`Cannot use DATABASE_URL as ${fault}`)
+  if (fault !== null) throw new UsageError(`Cannot use DATABASE_URL because ${fault}`)
   return url
 }

@@ -1,6 +1,6 @@
 import { BusinessApiError, INVALID_INPUT, STORE_UNAVAILABLE } from '../base/errors.ts'
-import { readTarget } from '../postgres/connection/target.ts'
-import { connectionFault } from './connection-fault.ts'
+import { connectionFault } from '../postgres/connection/connection-fault.ts'
+import { describeTarget, readTarget } from '../postgres/connection/target.ts'
 import { dashed } from './names.ts'
 import { visible } from './text.ts'
 
@@ -24,7 +24,8 @@ export interface FailureReport {
 /** Describes a failure in a single line, without a stack trace and without a connection string. */
 export function describeFailure(error: unknown): FailureReport {
   const { text, exitCode } = judge(error)
-  return { line: visible(text.replaceAll(/\s+/g, ' ').trim()), exitCode }
+  const inWords = text.replaceAll('the connection string', 'DATABASE_URL').replaceAll(/\s+/g, ' ')
+  return { line: visible(inWords.trim()), exitCode }
 }
 
 function judge(error: unknown): { readonly text: string; readonly exitCode: 1 | 2 } {
@@ -49,8 +50,9 @@ function judgeExpected(error: BusinessApiError): ReturnType<typeof judge> {
   if (code !== STORE_UNAVAILABLE || cause === undefined) {
     return { text: inFlags(message), exitCode: code === INVALID_INPUT ? 2 : 1 }
   }
-  const detail = cause instanceof Error ? cause.message || codeOf(cause) : ''
-  return { text: `${message}: ${connectionFault(cause) ?? detail}`, exitCode: 1 }
+  const detail = connectionFault(cause) ?? (cause instanceof Error ? cause.message || codeOf(cause) : '')
+  // Messages of migrate() hold the detail.
+  return { text: message.endsWith(detail) ? message : `${message}: ${detail}`, exitCode: 1 }
 }
 
 /**
@@ -61,10 +63,11 @@ function judgeExpected(error: BusinessApiError): ReturnType<typeof judge> {
 export function nameTarget(error: unknown, url: string): unknown {
   const isUnavailable = error instanceof BusinessApiError && error.code === STORE_UNAVAILABLE
   if (!isUnavailable && connectionFault(error) === null) return error
-  const { server, user, database } = readTarget(url)
+  const target = `(${describeTarget(readTarget(url))})`
   const { line } = describeFailure(error)
-  const [action = '', ...reason] = line.split(/(?=: | as | because )/)
-  return new Failure(`${action} (${server}, user ${user}, database ${database})${reason.join('')}`)
+  if (line.includes(target)) return error
+  const [action = '', ...reason] = line.split(/(?=: | because )/)
+  return new Failure(`${action} ${target}${reason.join('')}`)
 }
 
 /** Fields of the typed calls with a flag of another name. */
@@ -92,7 +95,7 @@ export function inFlags(message: string): string {
   const [, advice = ''] = ADVICE.find(([refusal]) => refusal.test(message)) ?? []
   const inWords = message
     .replaceAll(
-      /(?<= (?:as|because) |; )\w+(?= (?:must|was refused))/g,
+      /(?<= because |; )\w+(?= (?:must|was refused))/g,
       (field) => FLAG_OF_FIELD[field] ?? dashed(field),
     )
     .replace(/\boption 'secretKeys' is empty\b/, 'BUSINESS_API_SECRET_KEYS is not set')

@@ -3,13 +3,31 @@ export function dashed(name: string): string {
   return `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
 }
 
-/** The end of a message for a mistyped name, `: did you mean 'keys'?`; empty where no name is close. */
+/** Shorter texts are part of too many names. */
+const PART_MIN = 3
+
+/**
+ * The end of a message for a mistyped or shortened name, `: did you mean 'keys'?`; empty where no name is close. Shortened is a
+ * text that begins one name only, or that is a word of one name only: `dead` for `dead_lettered`.
+ */
 export function suggest(typed: string, names: readonly string[]): string {
-  const near = names
+  const [nearest] = names
     .map((name) => ({ name, distance: distanceOf(typed, name) }))
     .filter(({ name, distance }) => distance <= Math.max(1, Math.floor(name.length / 3)))
     .sort((a, b) => a.distance - b.distance)
-  return near[0] ? `: did you mean '${near[0].name}'?` : ''
+  const name = nearest?.name ?? findWhole(typed, names)
+  return name === undefined ? '' : `: did you mean '${name}'?`
+}
+
+/** The only name of which the text is a part. */
+function findWhole(typed: string, names: readonly string[]): string | undefined {
+  const part = typed.replace(/^-+/, '')
+  if (part.length < PART_MIN) return undefined
+  const wholes = names.filter((name) => {
+    const bare = name.replace(/^-+/, '')
+    return bare.startsWith(part) || bare.split(/[-._:]/).includes(part)
+  })
+  return wholes.length === 1 ? wholes[0] : undefined
 }
 
 /** The number of characters to change, add, leave out or swap with a neighbour (optimal string alignment). */

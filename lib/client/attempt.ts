@@ -61,7 +61,7 @@ export async function attempt<Data>(
     const isTimeout = controller.signal.aborted
     const reason = isTimeout ? `no whole answer within ${timeoutMs} ms` : describe(reasonOf(error))
     // The error of fetch is not kept as the cause, because a fetch of the host's own may put the request into the error.
-    throw new ApiError(`Cannot ${request.action} as the API has not answered (${reason})`, {
+    throw new ApiError(`Cannot ${request.action} because the API has not answered (${reason})`, {
       code: isTimeout ? TIMEOUT : NETWORK_FAILED,
       isTransient: true,
     })
@@ -98,7 +98,7 @@ function readAnswer<Data>(
   const { code, isTransient } = status === 200 ? UNREADABLE : judgeStatus(status)
   const said = code === INVALID_RESPONSE ? `not an answer of the API: ${reason}` : reason
   throw new ApiError(
-    `Cannot ${action} as the API answered ${status}: ${said} (${requestId ?? 'no request id'})`,
+    `Cannot ${action} because the API answered ${status}: ${said} (${requestId ?? 'no request id'})`,
     {
       code,
       isTransient,

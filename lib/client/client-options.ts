@@ -70,14 +70,14 @@ function readUrl(value: string): string {
     url && /^https?:$/.test(url.protocol) && !/[?#]/.test(value) && !url.username && !url.password
   if (isUsable) return `${url.origin}${url.pathname.replace(/\/+$/, '')}`
   throw new TypeError(
-    "Cannot use option 'url' as it must be an http or https URL without user, query and fragment: https://app.example",
+    "Cannot use option 'url' because it must be an http or https URL without user, query and fragment: https://app.example",
   )
 }
 
 /** Checked here, because an error of fetch about an invalid header would show the key. */
 function readKey(value: string): string {
   if (typeof value === 'string' && /^[!-~]+$/.test(value)) return value
-  throw new TypeError("Cannot use option 'key' as it must be an API key: visible ASCII without spaces")
+  throw new TypeError("Cannot use option 'key' because it must be an API key: visible ASCII without spaces")
 }
 
 function sleep(ms: number, signal: AbortSignal): Promise<void> {

@@ -96,7 +96,7 @@ function readNext(
         ? 'leads back to a page that was read'
         : null
   if (next && fault === null) return next.href
-  throw new ApiError(`Cannot ${action} to the end as the link to the next page ${fault}`, {
+  throw new ApiError(`Cannot ${action} to the end because the link to the next page ${fault}`, {
     code: INVALID_RESPONSE,
     isTransient: false,
     status: 200,

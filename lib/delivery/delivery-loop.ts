@@ -91,7 +91,7 @@ export function createDeliveryLoop(
   const loop: DeliveryLoop = {
     start() {
       if (stateOf(run) === 'running') return
-      if (run !== undefined) throw new TypeError(`Cannot start the loop as it is ${stateOf(run)}`)
+      if (run !== undefined) throw new TypeError(`Cannot start the loop because it is ${stateOf(run)}`)
       const present = begin(false)
       unwatch = watchStore(parts)
       underWay = { claims: keepDelivering(parts, present), maintenance: maintenance.keepRunning() }
@@ -103,7 +103,7 @@ export function createDeliveryLoop(
     },
 
     async runOnce() {
-      if (run !== undefined) throw new TypeError(`Cannot run the loop once as it is ${stateOf(run)}`)
+      if (run !== undefined) throw new TypeError(`Cannot run the loop once because it is ${stateOf(run)}`)
       const before = { ...counts }
       const present = begin(true)
       const delivered = deliverOnce(parts, present).finally(() => {

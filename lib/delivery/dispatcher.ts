@@ -61,7 +61,7 @@ export function createDispatcher(
     const startedAt = performance.now()
     const answer = await makeAttempt(delivery, request)
     if (answer.wasMade === false) {
-      block(delivery, new Error(`Cannot send webhooks as ${answer.detail ?? answer.error}`))
+      block(delivery, new Error(`Cannot send webhooks because ${answer.detail ?? answer.error}`))
       return giveBack(delivery)
     }
     write(delivery, answer, startedAt)

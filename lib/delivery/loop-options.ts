@@ -111,13 +111,13 @@ export function resolveLoopOptions(options: DeliveryLoopOptions): ResolvedLoopOp
 function readPositive(name: string, value: number): number {
   if (Number.isFinite(value) && value > 0) return value
   throw new RangeError(
-    `Cannot use option '${name}' as it must be a positive number of milliseconds: current value is ${value}`,
+    `Cannot use option '${name}' because it must be a positive number of milliseconds: current value is ${value}`,
   )
 }
 
 function readDelays(delays: readonly number[] = RETRY_DELAYS_MS): readonly number[] {
   if (!Array.isArray(delays)) {
-    throw new TypeError("Cannot use option 'retryDelaysMs' as it must be a list of milliseconds")
+    throw new TypeError("Cannot use option 'retryDelaysMs' because it must be a list of milliseconds")
   }
   return Array.from(delays, (delay) => readWhole('retryDelaysMs', delay ?? Number.NaN, 0, { min: 0 }))
 }
@@ -135,7 +135,7 @@ function readExpiryTimes(given: DeliveryLoopOptions['expiryNoticeMs'] = {}): Exp
   if (given === false) return { secretsWithinMs: null, apiKeysWithinMs: null }
   if (typeof given !== 'object' || given === null) {
     throw new TypeError(
-      `Cannot use option 'expiryNoticeMs' as it must be false or an object: current value is ${given}`,
+      `Cannot use option 'expiryNoticeMs' because it must be false or an object: current value is ${given}`,
     )
   }
   const { signingSecrets = HOUR_MS, apiKeys = 7 * DAY_MS } = given
@@ -152,5 +152,7 @@ function readListener<Message>(
   listener: (message: Message) => unknown = () => {},
 ): (message: Message) => unknown {
   if (typeof listener === 'function') return listener
-  throw new TypeError(`Cannot use option '${name}' as it must be a function: current value is ${listener}`)
+  throw new TypeError(
+    `Cannot use option '${name}' because it must be a function: current value is ${listener}`,
+  )
 }

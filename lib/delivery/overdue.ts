@@ -12,7 +12,7 @@ const OVERDUE_LIMIT = 500
  */
 export function createOverdueMarking(store: Pick<InvoiceStore, 'markOverdue'> | undefined): MaintenanceTask {
   if (store === undefined) {
-    throw new TypeError("Cannot use option 'markOverdue' as the store has no slice 'invoices'")
+    throw new TypeError("Cannot use option 'markOverdue' because the store has no slice 'invoices'")
   }
   const all = { organizationId: null, asOf: null, limit: OVERDUE_LIMIT }
   return async () => {

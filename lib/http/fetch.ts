@@ -51,7 +51,7 @@ async function readBody(
   if (request.bodyUsed || request.body?.locked) {
     if (body !== undefined) return { kind: 'parsed', value: body }
     throw new TypeError(
-      'Cannot read the request body as it was consumed before this handler: ' +
+      'Cannot read the request body because it was consumed before this handler: ' +
         'pass on what was read, as api.fetch(request, { rawBody }) or, if it was parsed, api.fetch(request, { body })',
     )
   }

@@ -69,7 +69,7 @@ async function readBody(request: NodeRequest, maxBytes: number): Promise<Request
     return { kind: 'bytes', bytes: Buffer.from(body) }
   if (body !== undefined) return { kind: 'parsed', value: body }
   throw new TypeError(
-    'Cannot read the request body as it was consumed before this handler without leaving req.rawBody or req.body: ' +
+    'Cannot read the request body because it was consumed before this handler without leaving req.rawBody or req.body: ' +
       'keep the bytes in req.rawBody, or mount the API before the code that reads the body',
   )
 }

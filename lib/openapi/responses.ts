@@ -148,7 +148,7 @@ function refusalOf(act: () => unknown): Refusal {
     if (error instanceof Refusal) return error
     throw error
   }
-  throw new TypeError('Cannot quote a refusal as the call was not refused')
+  throw new TypeError('Cannot quote a refusal because the call was not refused')
 }
 
 // --- The form of a response ---

@@ -137,7 +137,7 @@ export function createdRepresentation<Representation extends object>(
   return replayed(action, outcome)
 }
 
-/** The meaning of a store's reason for the caller: a code, and the end of the message after "as". */
+/** The meaning of a store's reason for the caller: a code, and the end of the message after "because". */
 export type Refusal = readonly [code: ErrorCode, text: string]
 
 /**
@@ -160,7 +160,7 @@ export function changedRepresentation<Representation, Reason extends string = ne
       const { reason, state } = outcome
       const refusal: Refusal = reason === 'state' ? [INVALID_STATE, `it is ${state}`] : refusals[reason]
       const [code, text] = refusal
-      throw new BusinessApiError(code, `${action} as ${text}`)
+      throw new BusinessApiError(code, `${action} because ${text}`)
     }
     default:
       return replayed(action, outcome)
@@ -175,10 +175,10 @@ function replayed<Representation>(
   throw outcome.outcome === 'in_progress'
     ? new BusinessApiError(
         IDEMPOTENCY_KEY_IN_USE,
-        `${action} as another call with its idempotency key has not ended`,
+        `${action} because another call with its idempotency key has not ended`,
       )
     : new BusinessApiError(
         IDEMPOTENCY_KEY_REUSED,
-        `${action} as its idempotency key was already used with different content`,
+        `${action} because its idempotency key was already used with different content`,
       )
 }

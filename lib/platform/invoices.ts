@@ -229,11 +229,14 @@ function newInvoice(
   const { number, issueDate = toTimestamp(context.now), dueDate, currency } = input
   const total = withDecimals(input.total, decimals)
   if (total === null) {
-    throw new BusinessApiError(INVALID_INPUT, `${action} as its total must be no finer than its currency`)
+    throw new BusinessApiError(
+      INVALID_INPUT,
+      `${action} because its total must be no finer than its currency`,
+    )
   }
   if (dueDate < issueDate) {
     const [code, text] = DUE_BEFORE_ISSUE
-    throw new BusinessApiError(code, `${action} as ${text}`)
+    throw new BusinessApiError(code, `${action} because ${text}`)
   }
   return {
     id: context.ids('inv'),

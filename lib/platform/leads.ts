@@ -119,7 +119,10 @@ export function createLeadCalls(store: Pick<RecordStore, 'leads'>, tools: CallTo
         idempotency,
       })
       if (outcome.outcome === 'no_business') {
-        throw new BusinessApiError(NOT_FOUND, `${call.action} as the organization has no business of that id`)
+        throw new BusinessApiError(
+          NOT_FOUND,
+          `${call.action} because the organization has no business of that id`,
+        )
       }
       return createdRepresentation(call, outcome, representation)
     },

@@ -146,7 +146,7 @@ export function createProposalCalls(store: Pick<RecordStore, 'proposals'>, tools
       const { title, currency, total, monthlyTotal, number } = call.input
       const decimals = minorUnits(currency)
       if (!isAsFineAs(total, decimals) || !isAsFineAs(monthlyTotal, decimals)) {
-        throw new BusinessApiError(TOO_FINE[0], `${call.action} as ${TOO_FINE[1]}`)
+        throw new BusinessApiError(TOO_FINE[0], `${call.action} because ${TOO_FINE[1]}`)
       }
       const { context } = call
       const record: ProposalRecord = {

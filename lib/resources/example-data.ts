@@ -12,7 +12,7 @@ function exampleOf(schema: v.GenericSchema): unknown {
   if (example !== undefined) return example
   if (isNullable(schema)) return exampleOf(schema.wrapped)
   if (!isObject(schema))
-    throw new TypeError(`Cannot make an example as a schema of type '${schema.type}' has none`)
+    throw new TypeError(`Cannot make an example because a schema of type '${schema.type}' has none`)
   return Object.fromEntries(Object.entries(schema.entries).map(([name, entry]) => [name, exampleOf(entry)]))
 }
 

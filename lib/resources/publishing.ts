@@ -47,5 +47,5 @@ function describeIssue(issue: v.BaseIssue<unknown>): string {
 }
 
 function invalidEvent(reason: string): BusinessApiError {
-  return new BusinessApiError(INVALID_EVENT, `Cannot publish the event as ${reason}`)
+  return new BusinessApiError(INVALID_EVENT, `Cannot publish the event because ${reason}`)
 }

@@ -76,7 +76,7 @@ export function createWebhookSender(options: WebhookSenderOptions = {}): Webhook
     judge: (url) => judgeDestination(url, { ...destinations, lookup }),
     async prepare() {
       await open().catch((cause) => {
-        throw new Error(`Cannot send webhooks as ${cause.message}`, { cause })
+        throw new Error(`Cannot send webhooks because ${cause.message}`, { cause })
       })
     },
     async send({ url, headers, body }, signal) {

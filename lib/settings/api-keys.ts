@@ -14,8 +14,8 @@ import { found, IdSchema, moment, newIdOf } from '../base/host-input.ts'
 import type { Clock, Ids } from '../base/ids.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { toTimestamp } from '../writes/write-context.ts'
-import type { Acting, MakeEntry } from './audit.ts'
-import { audited, type Call, defineCall, insertedItem } from './calls.ts'
+import type { Acting, MakeEntry } from './audit-entry.ts'
+import { audited, type Call, defineAuditedCall, defineCall, insertedItem } from './calls.ts'
 import { OVERLAP_MS, OverlapSchema } from './overlap.ts'
 import { RateLimitSchema } from './rate-limits.ts'
 
@@ -135,7 +135,7 @@ function defineCalls(clock: Clock) {
     v.transform((expiry) => expiry.toISOString()),
   )
   return {
-    readCreate: defineCall('Cannot create an API key', {
+    readCreate: defineAuditedCall('Cannot create an API key', {
       id: v.exactOptional(newIdOf('key')),
       name: field.text(1, 100),
       scopes: ScopesSchema,
@@ -144,9 +144,9 @@ function defineCalls(clock: Clock) {
     }),
     readGet: defineCall('Cannot show an API key', { keyId: IdSchema }),
     readList: defineCall('Cannot list API keys', {}),
-    readUpdate: defineCall('Cannot update an API key', { keyId: IdSchema, name: field.text(1, 100) }),
-    readRevoke: defineCall('Cannot revoke an API key', { keyId: IdSchema }),
-    readRotate: defineCall('Cannot rotate an API key', {
+    readUpdate: defineAuditedCall('Cannot update an API key', { keyId: IdSchema, name: field.text(1, 100) }),
+    readRevoke: defineAuditedCall('Cannot revoke an API key', { keyId: IdSchema }),
+    readRotate: defineAuditedCall('Cannot rotate an API key', {
       keyId: IdSchema,
       id: v.exactOptional(newIdOf('key')),
       overlapMs: v.optional(OverlapSchema, OVERLAP_MS),
@@ -263,15 +263,15 @@ function rotatedKeys(
     case 'rotated':
       return { ...key, previous }
     case 'already_exists':
-      throw new BusinessApiError(ALREADY_EXISTS, `${action} as the new key's ${TAKEN}`, { record: key })
+      throw new BusinessApiError(ALREADY_EXISTS, `${action} because the new key's ${TAKEN}`, { record: key })
     case 'limit_reached':
       throw new BusinessApiError(
         LIMIT_REACHED,
-        `${action} as the organization has ${limit} keys in force, twice its limit, by the overlaps of rotations: ` +
+        `${action} because the organization has ${limit} keys in force, twice its limit, by the overlaps of rotations: ` +
           'rotate without overlap, or revoke a key',
       )
     case 'refused':
-      throw new BusinessApiError(INVALID_STATE, `${action} as the key ${obstacleOf(previous)}`)
+      throw new BusinessApiError(INVALID_STATE, `${action} because the key ${obstacleOf(previous)}`)
   }
 }
 

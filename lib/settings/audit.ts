@@ -1,21 +1,12 @@
 import * as v from 'valibot'
-import { AUDIT_ACTIONS, type AuditAction, type AuditEntry, type AuditRecord } from '../access/audit.ts'
+import { AUDIT_ACTIONS, type AuditAction, type AuditEntry } from '../access/audit.ts'
 import * as field from '../base/fields.ts'
-import { IdSchema, MomentSchema, OrganizationIdSchema, read, withoutUndefined } from '../base/host-input.ts'
-import type { Ids } from '../base/ids.ts'
+import { IdSchema, MomentSchema } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
+import { defineCall } from './calls.ts'
 import { type Page, type PageQuery, pageEntries, readPage } from './page.ts'
 
 // --- Types ---
-
-/** The last options of every call that changes something. */
-export interface Acting {
-  /**
-   * The host's name for the person or program that makes the change, for the audit: 1 to 200 characters, a user's id
-   * for instance. The actor allows or refuses nothing. Default null.
-   */
-  readonly actor?: string | null | undefined
-}
 
 /** Selects the entries to show. */
 export interface AuditQuery extends PageQuery {
@@ -49,28 +40,9 @@ export interface AuditSettings {
   list(organizationId: string, query?: AuditQuery): Promise<AuditPage>
 }
 
-/**
- * Makes the entry that a change is to leave.
- *
- * @param details nothing secret: see `AUDIT_ACTIONS`
- */
-export type MakeEntry = (
-  action: AuditAction,
-  subjectId: string,
-  actor: string | null,
-  details?: AuditRecord['details'],
-) => AuditRecord
-
 // --- Inputs ---
 
-/** The field of {@link Acting}. */
-export const ActorSchema: v.OptionalSchema<v.GenericSchema<string | null>, null> = v.optional(
-  v.nullable(field.text(1, 200)),
-  null,
-)
-
-const ListSchema = v.object({
-  organizationId: OrganizationIdSchema,
+const readList = defineCall('Cannot list the audit', {
   subjectId: v.exactOptional(IdSchema),
   action: v.exactOptional(v.picklist(AUDIT_ACTIONS, `must be one of ${AUDIT_ACTIONS.join(', ')}`)),
   actor: v.exactOptional(field.text(1, 200)),
@@ -81,22 +53,12 @@ const ListSchema = v.object({
 
 // --- Calls ---
 
-/** @param ids makes the ids of entries */
-export function createMakeEntry(ids: Ids): MakeEntry {
-  return (action, subjectId, actor, details = {}) => ({ id: ids('aud'), actor, action, subjectId, details })
-}
-
 /** Creates the calls that show the audit to administrators. */
 export function createAuditSettings(store: Pick<BusinessApiStore, 'audit'>): AuditSettings {
   return {
-    async list(organizationId, query = {}) {
-      const given = { ...withoutUndefined(query), organizationId }
-      const {
-        organizationId: owner,
-        limit,
-        before,
-        ...filter
-      } = read(ListSchema, given, 'Cannot list the audit')
+    async list(organizationId, query) {
+      const { organizationId: owner, input } = readList(organizationId, query)
+      const { limit, before, ...filter } = input
       return readPage(limit, (count) => store.audit.list(owner, filter, count, before))
     },
   }

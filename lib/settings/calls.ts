@@ -3,9 +3,9 @@ import type { AuditAction, AuditedRequest, AuditRecord } from '../access/audit.t
 import type { Insertion } from '../access/insertion.ts'
 import { ALREADY_EXISTS, BusinessApiError, LIMIT_REACHED } from '../base/errors.ts'
 import { OrganizationIdSchema, read, withoutUndefined } from '../base/host-input.ts'
-import { ActorSchema, type MakeEntry } from './audit.ts'
+import { ActorSchema, type MakeEntry } from './audit-entry.ts'
 
-// Each call goes the same way: the input is checked, one verb of the store makes the change together with its audit
+// Each call goes the same way: the input is checked, one verb of the store reads, or makes the change together with its audit
 // entry, and the outcome becomes the record or a typed error.
 
 /** A call with its checked input. */
@@ -13,37 +13,58 @@ export interface Call<Input> {
   /** The beginning of every message: `Cannot revoke an API key`. */
   readonly action: string
   readonly organizationId: string
-  readonly actor: string | null
   readonly input: Input
+}
+
+/** A call that leaves an audit entry, with its checked input. */
+export interface AuditedCall<Input> extends Call<Input> {
+  readonly actor: string | null
 }
 
 /** Reads the input of a call. @throws `BusinessApiError` with code `invalid_input` */
 export type ReadCall<Input> = (organizationId: string, given?: object) => Call<Input>
+
+/** Reads the input of a call that leaves an audit entry. @throws `BusinessApiError` with code `invalid_input` */
+export type ReadAuditedCall<Input> = (organizationId: string, given?: object) => AuditedCall<Input>
 
 type Fields<Entries extends v.ObjectEntries> = v.InferOutput<v.ObjectSchema<Entries, undefined>>
 
 /**
  * Defines a call by its input.
  *
- * @param action the beginning of every message: `Cannot revoke an API key`
- * @param entries the schemas of the fields beside the organization's id and the actor
+ * @param action the beginning of every message: `Cannot list API keys`
+ * @param entries the schemas of the fields beside the organization's id
  */
 export function defineCall<Entries extends v.ObjectEntries>(
   action: string,
   entries: Entries,
 ): ReadCall<Fields<Entries>> {
   // A single schema, so that a refusal names every field that cannot be used.
-  const schema = v.object({ organizationId: OrganizationIdSchema, ...entries, actor: ActorSchema })
+  const schema = v.object({ organizationId: OrganizationIdSchema, ...entries })
   return (organizationId, given) => {
     const fields = { ...withoutUndefined(Object(given)), organizationId }
-    const checked = read(schema, fields, action) as Readonly<Record<string, unknown>>
-    const { organizationId: owner, actor, ...input } = checked
-    return {
-      action,
-      organizationId: owner as string,
-      actor: actor as string | null,
-      input: input as Fields<Entries>,
-    }
+    const { organizationId: owner, ...input } = read(schema, fields, action) as Checked
+    return { action, organizationId: owner, input: input as Fields<Entries> }
+  }
+}
+
+type Checked = Readonly<Record<string, unknown>> & { readonly organizationId: string }
+
+/**
+ * Defines a call that leaves an audit entry.
+ *
+ * @param action the beginning of every message: `Cannot revoke an API key`
+ * @param entries the schemas of the fields beside the organization's id and the actor
+ */
+export function defineAuditedCall<Entries extends v.ObjectEntries>(
+  action: string,
+  entries: Entries,
+): ReadAuditedCall<Fields<Entries>> {
+  const readCall = defineCall(action, { ...entries, actor: ActorSchema })
+  return (organizationId, given) => {
+    const { input, ...call } = readCall(organizationId, given)
+    const { actor, ...fields } = input as { readonly actor: string | null }
+    return { ...call, actor, input: fields as Fields<Entries> }
   }
 }
 
@@ -54,7 +75,7 @@ export function defineCall<Entries extends v.ObjectEntries>(
  */
 export function audited(
   makeEntry: MakeEntry,
-  { organizationId, actor }: Call<unknown>,
+  { organizationId, actor }: AuditedCall<unknown>,
   action: AuditAction,
   subjectId: string,
   details?: AuditRecord['details'],
@@ -62,7 +83,7 @@ export function audited(
   return { organizationId, entry: makeEntry(action, subjectId, actor, details) }
 }
 
-/** The ends of the messages of refusals, after "as". */
+/** The ends of the messages of refusals, after "because". */
 export interface InsertionRefusals {
   /** For an id that another record has or had. */
   readonly taken: string
@@ -82,8 +103,8 @@ export function insertedItem<Item extends object>(
 ): Item {
   if (insertion.outcome === 'inserted') return insertion.item
   if (insertion.outcome === 'limit_reached') {
-    throw new BusinessApiError(LIMIT_REACHED, `${action} as ${refusals.full}`)
+    throw new BusinessApiError(LIMIT_REACHED, `${action} because ${refusals.full}`)
   }
   const { item: record } = insertion
-  throw new BusinessApiError(ALREADY_EXISTS, `${action} as ${refusals.taken}`, { record })
+  throw new BusinessApiError(ALREADY_EXISTS, `${action} because ${refusals.taken}`, { record })
 }

@@ -1,15 +1,7 @@
 import * as v from 'valibot'
 import type { AuditRecord } from '../access/audit.ts'
 import { BusinessApiError, INVALID_STATE } from '../base/errors.ts'
-import {
-  found,
-  IdSchema,
-  MomentSchema,
-  OrganizationIdSchema,
-  read,
-  whole,
-  withoutUndefined,
-} from '../base/host-input.ts'
+import { found, IdSchema, MomentSchema, whole } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { EVENT_TYPES, type EventType } from '../resources/event-catalogue.ts'
 import type {
@@ -19,8 +11,8 @@ import type {
   DeliveryState,
   DeliveryStore,
 } from '../webhooks/deliveries.ts'
-import type { Acting, MakeEntry } from './audit.ts'
-import { audited, defineCall } from './calls.ts'
+import type { Acting, MakeEntry } from './audit-entry.ts'
+import { audited, defineAuditedCall, defineCall } from './calls.ts'
 import { type Page, type PageQuery, pageEntries, readPage } from './page.ts'
 
 // Longer than 250 lines: half are the documentation of the calls and their types, which hosts read as a whole.
@@ -156,14 +148,14 @@ const COUNT = {
     ),
   ),
 }
-const CountSchema = v.object({ organizationId: OrganizationIdSchema, ...COUNT })
-const ListSchema = v.object({ ...CountSchema.entries, ...pageEntries('dlv') })
 const REF = { deliveryId: IdSchema }
+const readList = defineCall('Cannot list deliveries', { ...COUNT, ...pageEntries('dlv') })
+const readCount = defineCall('Cannot count deliveries', COUNT)
 const readGet = defineCall('Cannot show a delivery', REF)
-const readRedeliver = defineCall('Cannot redeliver a delivery', REF)
-const readCancel = defineCall('Cannot cancel a delivery', REF)
-const readRecover = defineCall('Cannot recover deliveries', FILTER)
-const readRecoverPart = defineCall('Cannot recover deliveries', {
+const readRedeliver = defineAuditedCall('Cannot redeliver a delivery', REF)
+const readCancel = defineAuditedCall('Cannot cancel a delivery', REF)
+const readRecover = defineAuditedCall('Cannot recover deliveries', FILTER)
+const readRecoverPart = defineAuditedCall('Cannot recover deliveries', {
   ...FILTER,
   ...pageEntries('dlv'),
   limit: v.optional(whole(1, PART_MAX), PART_MAX),
@@ -182,14 +174,9 @@ export function createDeliverySettings(
   makeEntry: MakeEntry,
 ): DeliverySettings {
   return {
-    async list(organizationId, query = {}) {
-      const given = { ...withoutUndefined(query), organizationId }
-      const {
-        organizationId: owner,
-        limit,
-        before,
-        ...filter
-      } = read(ListSchema, given, 'Cannot list deliveries')
+    async list(organizationId, query) {
+      const { organizationId: owner, input } = readList(organizationId, query)
+      const { limit, before, ...filter } = input
       return readPage(limit, (count) => store.deliveries.list(owner, filter, count, before))
     },
 
@@ -205,7 +192,7 @@ export function createDeliverySettings(
       const recovered = await store.deliveries.recover({ ...request, ids: [id], filter: {}, limit: 1 })
       const delivery = found(await store.deliveries.get(call.organizationId, id), call.action)
       if (recovered.includes(id)) return delivery
-      throw new BusinessApiError(INVALID_STATE, `${call.action} as ${obstacleOf(delivery)}`)
+      throw new BusinessApiError(INVALID_STATE, `${call.action} because ${obstacleOf(delivery)}`)
     },
 
     async recover(organizationId, { onProgress = () => {}, ...options } = {}) {
@@ -229,9 +216,8 @@ export function createDeliverySettings(
       return recover(store.deliveries, owner, part)
     },
 
-    async count(organizationId, query = {}) {
-      const given = { ...withoutUndefined(query), organizationId }
-      const { organizationId: owner, ...filter } = read(CountSchema, given, 'Cannot count deliveries')
+    async count(organizationId, query) {
+      const { organizationId: owner, input: filter } = readCount(organizationId, query)
       return store.deliveries.count(owner, filter, COUNT_MAX)
     },
 
@@ -244,7 +230,7 @@ export function createDeliverySettings(
       if (isCancelled) return delivery
       throw new BusinessApiError(
         INVALID_STATE,
-        `${call.action} as the delivery is ${STATE_WORDS[delivery.state]}`,
+        `${call.action} because the delivery is ${STATE_WORDS[delivery.state]}`,
       )
     },
   }

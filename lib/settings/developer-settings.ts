@@ -12,7 +12,8 @@ import { type Lookup, readLookup } from '../webhooks/dns-lookup.ts'
 import { createSecretSealer, type SecretSealingOptions } from '../webhooks/secret-sealing.ts'
 import type { WebhookSender } from '../webhooks/webhook-sender.ts'
 import { type ApiKeySettings, createApiKeySettings } from './api-keys.ts'
-import { type AuditSettings, createAuditSettings, createMakeEntry } from './audit.ts'
+import { type AuditSettings, createAuditSettings } from './audit.ts'
+import { createMakeEntry } from './audit-entry.ts'
 import { createDeliverySettings, type DeliverySettings } from './deliveries.ts'
 import { createEndpointSettings, type EndpointSettings } from './endpoints.ts'
 import { createOverviewSettings, type OverviewSettings } from './overview.ts'
@@ -152,14 +153,14 @@ const DESTINATION_OPTIONS = [
 function readSender(sender: WebhookSender | undefined): WebhookSender | undefined {
   if (sender === undefined || typeof sender?.send === 'function') return sender
   throw new TypeError(
-    "Cannot use option 'sender' as it must have the method send, as that of createWebhookSender()",
+    "Cannot use option 'sender' because it must have the method send, as that of createWebhookSender()",
   )
 }
 
 function readKeyPrefix(prefix = DEFAULT_KEY_PREFIX): string {
   if (isApiKeyPrefix(prefix)) return prefix
   throw new TypeError(
-    `Cannot use option 'keyPrefix' as it must be a lower-case letter, then at most 15 lower-case letters or digits: ` +
+    `Cannot use option 'keyPrefix' because it must be a lower-case letter, then at most 15 lower-case letters or digits: ` +
       `current value is '${prefix}'`,
   )
 }

@@ -127,13 +127,13 @@ export function checkHeaderBounds(headers: HeaderValues, action: string): void {
   if (all.length > HEADERS_MAX) {
     throw new BusinessApiError(
       LIMIT_REACHED,
-      `${action} as the endpoint would have ${all.length} headers, more than ${HEADERS_MAX}: remove some`,
+      `${action} because the endpoint would have ${all.length} headers, more than ${HEADERS_MAX}: remove some`,
     )
   }
   const bytes = all.reduce((sum, [name, value]) => sum + name.length + value.length + 4, 0)
   if (bytes <= HEADER_BYTES_MAX) return
   throw new BusinessApiError(
     LIMIT_REACHED,
-    `${action} as the headers of the endpoint would take ${bytes} bytes, more than ${HEADER_BYTES_MAX}: remove some, or shorten their values`,
+    `${action} because the headers of the endpoint would take ${bytes} bytes, more than ${HEADER_BYTES_MAX}: remove some, or shorten their values`,
   )
 }

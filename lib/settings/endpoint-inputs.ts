@@ -4,7 +4,7 @@ import * as field from '../base/fields.ts'
 import { IdSchema, newIdOf } from '../base/host-input.ts'
 import { EVENT_TYPES } from '../resources/event-catalogue.ts'
 import { type DestinationVerdict, URL_MAX_LENGTH } from '../webhooks/destination.ts'
-import { defineCall } from './calls.ts'
+import { defineAuditedCall, defineCall } from './calls.ts'
 import { createHeaderSchemas } from './endpoint-headers.ts'
 import { OVERLAP_MS, OverlapSchema } from './overlap.ts'
 
@@ -33,7 +33,7 @@ export async function checkUrl(judge: JudgeUrl, url: string, action: string): Pr
   const verdict = await judge(url)
   // The verdict's detail is for operators and would show a customer the inside of the host's network.
   if (verdict.allowed) return
-  throw new BusinessApiError(INVALID_INPUT, `${action} as url was refused: ${verdict.reason}`, {
+  throw new BusinessApiError(INVALID_INPUT, `${action} because url was refused: ${verdict.reason}`, {
     fields: ['url'],
   })
 }
@@ -44,17 +44,20 @@ const REF = { endpointId: IdSchema }
 /** Reads the input of `list`. */
 export const readList = defineCall('Cannot list webhook endpoints', {})
 
+/** Reads the input of `get`. */
+export const readGet = defineCall('Cannot show a webhook endpoint', REF)
+
 /**
- * Defines a call about an endpoint without further fields.
+ * Defines a call that changes an endpoint and takes no further fields.
  *
  * @param verb the verb of the call, for messages: `pause`
  */
 export function defineRef(verb: string) {
-  return defineCall(`Cannot ${verb} a webhook endpoint`, REF)
+  return defineAuditedCall(`Cannot ${verb} a webhook endpoint`, REF)
 }
 
 /** Reads the input of `rotateSecret`. */
-export const readRotateSecret = defineCall('Cannot rotate the secret of a webhook endpoint', {
+export const readRotateSecret = defineAuditedCall('Cannot rotate the secret of a webhook endpoint', {
   ...REF,
   id: v.exactOptional(newIdOf('chg')),
   overlapMs: v.optional(OverlapSchema, OVERLAP_MS),
@@ -68,7 +71,7 @@ export const readRotateSecret = defineCall('Cannot rotate the secret of a webhoo
 export function defineEndpointCalls(headerPrefix: string) {
   const { HeadersSchema, PatchSchema } = createHeaderSchemas(headerPrefix)
   return {
-    readRegister: defineCall('Cannot register a webhook endpoint', {
+    readRegister: defineAuditedCall('Cannot register a webhook endpoint', {
       id: v.exactOptional(newIdOf('we')),
       url: UrlSchema,
       types: v.optional(TypesSchema, null),
@@ -76,7 +79,7 @@ export function defineEndpointCalls(headerPrefix: string) {
       standardWebhooks: v.optional(FlagSchema, false),
       headers: v.optional(HeadersSchema, {}),
     }),
-    readUpdate: defineCall('Cannot update a webhook endpoint', {
+    readUpdate: defineAuditedCall('Cannot update a webhook endpoint', {
       ...REF,
       url: v.exactOptional(UrlSchema),
       types: v.exactOptional(TypesSchema),

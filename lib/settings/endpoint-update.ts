@@ -6,7 +6,7 @@ import type { EventType } from '../resources/event-catalogue.ts'
 import type { EndpointStore, HeaderChange, WebhookEndpoint } from '../webhooks/endpoints.ts'
 import type { SecretSealer } from '../webhooks/secret-sealing.ts'
 import { isStandardSecret } from '../webhooks/standard-webhooks.ts'
-import type { Acting, MakeEntry } from './audit.ts'
+import type { Acting, MakeEntry } from './audit-entry.ts'
 import { audited, type Call } from './calls.ts'
 import { checkHeaderBounds, type HeaderPatch, patchHeaders } from './endpoint-headers.ts'
 import { checkUrl, type JudgeUrl, type ReadUpdate } from './endpoint-inputs.ts'
@@ -63,7 +63,7 @@ export function createEndpointUpdate(
     }
     throw new BusinessApiError(
       INVALID_STATE,
-      `${call.action} as other calls change the headers of the endpoint at the same time: try again`,
+      `${call.action} because other calls change the headers of the endpoint at the same time: try again`,
     )
   }
 }
@@ -79,7 +79,7 @@ async function checkSecret(
   if (isStandardSecret(sealer.unseal(current, { organizationId, endpointId }))) return
   throw new BusinessApiError(
     INVALID_STATE,
-    `${action} as Standard Webhooks cannot decode its signing secret: rotate the secret first`,
+    `${action} because Standard Webhooks cannot decode its signing secret: rotate the secret first`,
   )
 }
 

@@ -5,10 +5,10 @@ import type { BusinessApiStore } from '../business-store.ts'
 import type { EndpointState, WebhookEndpoint } from '../webhooks/endpoints.ts'
 import { generateSigningSecret } from '../webhooks/secret-sealing.ts'
 import { toTimestamp } from '../writes/write-context.ts'
-import type { Acting } from './audit.ts'
+import type { Acting } from './audit-entry.ts'
 import { audited, insertedItem } from './calls.ts'
 import { checkHeaderBounds, type HeaderValues } from './endpoint-headers.ts'
-import { checkUrl, defineEndpointCalls, defineRef, readList } from './endpoint-inputs.ts'
+import { checkUrl, defineEndpointCalls, defineRef, readGet, readList } from './endpoint-inputs.ts'
 import { createEndpointUpdate, type EndpointUpdate, type EndpointUpdateTools } from './endpoint-update.ts'
 import { createSecretRotation, type EndpointWithSecret, type RotateSecretOptions } from './secret-rotation.ts'
 import {
@@ -142,7 +142,6 @@ export function createEndpointSettings(
   const { endpoints } = store
   const { sealer, judge, maxEndpoints, headerPrefix, ids, clock, makeEntry } = tools
   const { readRegister, readUpdate } = defineEndpointCalls(headerPrefix)
-  const readGet = defineRef('show')
   const readRemove = defineRef('remove')
 
   function move({ verb, to, from, action }: Move): EndpointSettings['pause'] {
@@ -156,7 +155,7 @@ export function createEndpointSettings(
       if (endpoint.state === to) return endpoint
       throw new BusinessApiError(
         INVALID_STATE,
-        `${call.action} as the endpoint is ${endpoint.state}: enable the endpoint first`,
+        `${call.action} because the endpoint is ${endpoint.state}: enable the endpoint first`,
       )
     }
   }

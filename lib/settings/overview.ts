@@ -1,6 +1,6 @@
-import { OrganizationIdSchema, read } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { Overview } from '../webhooks/overview.ts'
+import { defineCall } from './calls.ts'
 
 /** The state of an organization's settings at a glance. */
 export interface OverviewSettings {
@@ -14,12 +14,13 @@ export interface OverviewSettings {
 const DAY_MS = 24 * 60 * 60 * 1000
 const REQUEST = { keysWithinMs: 7 * DAY_MS, deadLettersWithinMs: DAY_MS, limit: 20 } as const
 
+const readGet = defineCall('Cannot show the overview', {})
+
 /** Creates the call of the overview. */
 export function createOverviewSettings({ overview }: Pick<BusinessApiStore, 'overview'>): OverviewSettings {
   return {
     async get(organizationId) {
-      const owner = read(OrganizationIdSchema, organizationId, 'Cannot show the overview')
-      return overview.read(owner, REQUEST)
+      return overview.read(readGet(organizationId).organizationId, REQUEST)
     },
   }
 }

@@ -1,8 +1,8 @@
 import * as v from 'valibot'
 import { isRateLimit, RATE_LIMIT_REQUIREMENT, type RateLimit } from '../access/rate-limit.ts'
 import type { BusinessApiStore } from '../business-store.ts'
-import type { Acting, MakeEntry } from './audit.ts'
-import { audited, defineCall } from './calls.ts'
+import type { Acting, MakeEntry } from './audit-entry.ts'
+import { audited, defineAuditedCall } from './calls.ts'
 
 const requirement = `must be null or ${RATE_LIMIT_REQUIREMENT}`
 
@@ -12,7 +12,7 @@ export const RateLimitSchema: v.GenericSchema<RateLimit> = v.pipe(
   v.check(isRateLimit, requirement),
 )
 
-const readSet = defineCall('Cannot set a rate limit', { rateLimit: v.nullable(RateLimitSchema) })
+const readSet = defineAuditedCall('Cannot set a rate limit', { rateLimit: v.nullable(RateLimitSchema) })
 
 /** The limits of organizations. */
 export interface RateLimitSettings {

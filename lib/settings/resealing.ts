@@ -78,7 +78,7 @@ export function createSecretSettings(
       if (!sealer.hasKeys) {
         throw new BusinessApiError(
           SECRET_UNAVAILABLE,
-          `${ACTION} as option 'secretKeys' is empty: give a key, made by openssl rand -base64 32`,
+          `${ACTION} because option 'secretKeys' is empty: give a key, made by openssl rand -base64 32`,
         )
       }
       const part = await endpoints.listSealed(after, limit)

@@ -4,7 +4,7 @@ import type { Ids } from '../base/ids.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { WebhookEndpoint } from '../webhooks/endpoints.ts'
 import { generateSigningSecret, type SecretSealer } from '../webhooks/secret-sealing.ts'
-import type { Acting, MakeEntry } from './audit.ts'
+import type { Acting, MakeEntry } from './audit-entry.ts'
 import { audited } from './calls.ts'
 import { readRotateSecret } from './endpoint-inputs.ts'
 
@@ -63,7 +63,7 @@ export function createSecretRotation(
     })
     const { outcome, endpoint } = found(rotation, call.action)
     if (outcome === 'rotated') return { secret, ...endpoint }
-    throw new BusinessApiError(ALREADY_EXISTS, `${call.action} as its ${TAKEN}`, { record: endpoint })
+    throw new BusinessApiError(ALREADY_EXISTS, `${call.action} because its ${TAKEN}`, { record: endpoint })
   }
 }
 

@@ -17,8 +17,8 @@ import type { DeliveryAttempt } from '../webhooks/deliveries.ts'
 import type { SecretOpener } from '../webhooks/secret-sealing.ts'
 import type { WebhookAnswer, WebhookSender } from '../webhooks/webhook-sender.ts'
 import { toEventRecord } from '../writes/event-envelope.ts'
-import type { Acting, MakeEntry } from './audit.ts'
-import { audited, defineCall } from './calls.ts'
+import type { Acting, MakeEntry } from './audit-entry.ts'
+import { audited, defineAuditedCall } from './calls.ts'
 
 // --- Types ---
 
@@ -44,7 +44,7 @@ export interface TestResult extends Omit<DeliveryAttempt, 'number' | 'startedAt'
 
 const ACTION = 'Cannot send a test webhook'
 
-const readSend = defineCall(ACTION, {
+const readSend = defineAuditedCall(ACTION, {
   endpointId: IdSchema,
   type: v.optional(v.picklist(EVENT_TYPES, `must be one of ${EVENT_TYPES.join(', ')}`)),
 })
@@ -73,7 +73,7 @@ export function createTestDelivery(
   return async (organizationId, endpointId, options) => {
     if (!sender) {
       throw new TypeError(
-        `${ACTION} as option 'sender' is not set: give createDeveloperSettings a sender of createWebhookSender()`,
+        `${ACTION} because option 'sender' is not set: give createDeveloperSettings a sender of createWebhookSender()`,
       )
     }
     const call = readSend(organizationId, { ...options, endpointId })
@@ -89,11 +89,11 @@ export function createTestDelivery(
     if (!(await store.audit.recordTest(ref.organizationId, entry, TESTS))) {
       throw new BusinessApiError(
         LIMIT_REACHED,
-        `${ACTION} as the organization has sent ${TESTS.max} within a minute: wait a little`,
+        `${ACTION} because the organization has sent ${TESTS.max} within a minute: wait a little`,
       )
     }
     const answer = await attempt(sender, request, createInterruption(), rethrow)
-    if (answer.wasMade === false) throw new Error(`${ACTION} as ${answer.detail ?? answer.error}`)
+    if (answer.wasMade === false) throw new Error(`${ACTION} because ${answer.detail ?? answer.error}`)
     return { delivered: isSuccess(answer), eventId, type, ...toResult(answer) }
   }
 }

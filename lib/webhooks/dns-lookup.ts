@@ -96,7 +96,7 @@ export function readLookup(given: Lookup | undefined, allowPrivateNetworks: bool
   const byDefault = allowPrivateNetworks ? systemLookup : publicLookup
   const lookup = given === undefined ? byDefault : given
   if (typeof lookup === 'function') return lookup
-  throw new TypeError(`Cannot use option 'lookup' as it must be a function: current value is ${lookup}`)
+  throw new TypeError(`Cannot use option 'lookup' because it must be a function: current value is ${lookup}`)
 }
 
 /**

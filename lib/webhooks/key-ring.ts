@@ -23,7 +23,7 @@ export interface KeyRing {
   isCurrent(sealed: string): boolean
 }
 
-/** An opened text, or the reason why the form does not open: the end of a message after "as". */
+/** An opened text, or the reason why the form does not open: the end of a message after "because". */
 export type Opening = { readonly text: string } | { readonly obstacle: string }
 
 /** `v1.<key id>.<nonce>.<ciphertext>.<tag>`, each in base64url. */
@@ -42,7 +42,7 @@ export function createKeyRing(secretKeys: readonly (string | Uint8Array)[]): Key
     isEmpty: first === undefined,
 
     seal(text, binding) {
-      if (first === undefined) throw new Error('Cannot seal a text as the key ring is empty')
+      if (first === undefined) throw new Error('Cannot seal a text because the key ring is empty')
       const [keyId, key] = first
       return ['v1', keyId, ...encrypt(text, binding, key).map(encode)].join('.')
     },
@@ -66,19 +66,19 @@ export function createKeyRing(secretKeys: readonly (string | Uint8Array)[]): Key
 /** By key id, in the order given. */
 function readKeys(secretKeys: readonly (string | Uint8Array)[]): Map<string, KeyObject> {
   if (!Array.isArray(secretKeys)) {
-    throw new TypeError("Cannot use option 'secretKeys' as it must be a list of keys")
+    throw new TypeError("Cannot use option 'secretKeys' because it must be a list of keys")
   }
   return new Map(
     secretKeys.map((given: unknown, index) => {
       const bytes = typeof given === 'string' ? decodeKey(given) : given
       if (!(bytes instanceof Uint8Array) || bytes.byteLength !== 32) {
         throw new TypeError(
-          `Cannot use option 'secretKeys[${index}]' as it must be 32 bytes, or text of 32 bytes in base64, base64url or hex${given === undefined ? ': current value is undefined, is the environment variable set?' : ''}`,
+          `Cannot use option 'secretKeys[${index}]' because it must be 32 bytes, or text of 32 bytes in base64, base64url or hex${given === undefined ? ': current value is undefined, is the environment variable set?' : ''}`,
         )
       }
       if (bytes.every((byte) => byte === bytes[0])) {
         throw new TypeError(
-          `Cannot use option 'secretKeys[${index}]' as its 32 bytes are all the same: make a random key, by ` +
+          `Cannot use option 'secretKeys[${index}]' because its 32 bytes are all the same: make a random key, by ` +
             'openssl rand -base64 32',
         )
       }

@@ -104,7 +104,7 @@ export function createSecretSealer(
     if (allowPlaintextSecrets) return PLAIN_PREFIX + text
     throw new BusinessApiError(
       SECRET_UNAVAILABLE,
-      `Cannot store the ${name} as option 'secretKeys' is empty and 'allowPlaintextSecrets' is not set: ` +
+      `Cannot store the ${name} because option 'secretKeys' is empty and 'allowPlaintextSecrets' is not set: ` +
         'give a key, made by openssl rand -base64 32',
     )
   }
@@ -117,7 +117,7 @@ export function createSecretSealer(
     const { name, endpointId } = credential
     throw new BusinessApiError(
       SECRET_UNAVAILABLE,
-      `Cannot open the ${name} of endpoint ${endpointId} as ${opening.obstacle}`,
+      `Cannot open the ${name} of endpoint ${endpointId} because ${opening.obstacle}`,
     )
   }
 

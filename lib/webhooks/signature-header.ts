@@ -123,7 +123,7 @@ export function readSecrets(secrets: string | readonly string[]): readonly strin
   const isUsable = Array.isArray(list) && list.every((secret) => typeof secret === 'string' && secret !== '')
   if (!isUsable || list.length === 0) {
     throw new TypeError(
-      'Cannot use the signing secrets as they must be one or more texts, none of them empty',
+      'Cannot use the signing secrets because they must be one or more texts, none of them empty',
     )
   }
   return list
@@ -140,6 +140,6 @@ export function checkBody(body: unknown): void {
 function checkTolerance(toleranceSeconds: number): void {
   if (Number.isFinite(toleranceSeconds) && toleranceSeconds >= 0) return
   throw new RangeError(
-    `Cannot use option 'toleranceSeconds' as it must be a number from 0 on: current value is ${toleranceSeconds}`,
+    `Cannot use option 'toleranceSeconds' because it must be a number from 0 on: current value is ${toleranceSeconds}`,
   )
 }

@@ -17,7 +17,7 @@ export function signWebhook(
 ): string {
   if (!Number.isSafeInteger(timestamp) || timestamp < 0) {
     throw new RangeError(
-      `Cannot sign a webhook as the timestamp must be whole Unix seconds: current value is ${timestamp}`,
+      `Cannot sign a webhook because the timestamp must be whole Unix seconds: current value is ${timestamp}`,
     )
   }
   checkBody(body)

@@ -36,7 +36,7 @@ export function render(
   const values: Readonly<Record<string, unknown>> = { ...record, ...more, '': record }
   return text.replace(PLACEHOLDER_JSON, (_, name: string) => {
     if (!Object.hasOwn(values, name))
-      throw new Error(`Cannot render '${name}' as the record has no such value`)
+      throw new Error(`Cannot render '${name}' because the record has no such value`)
     return JSON.stringify(values[name])
   })
 }

@@ -56,7 +56,7 @@ describe('A store that cannot be reached', () => {
     assert.deepEqual(failures, [])
   })
 
-  test('A PostgreSQL store without its database is 503, and also once it is closed', async () => {
+  test('A PostgreSQL store answers 503 without a database, and after close()', async () => {
     const nowhere = createPostgresStore('postgres://nobody:secret@127.0.0.1:1/nothing')
     const { api, failures, lines } = watched(nowhere)
     const answer = await request(api, PATH, { key })

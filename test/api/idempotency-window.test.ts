@@ -170,7 +170,7 @@ describe('Two at once', () => {
     assert.deepEqual(await eventsOf(organization), ['business.created', 'client.created'])
   })
 
-  test('20 requests at once with one key and 20 bodies make one client, and 19 are refused', async () => {
+  test('20 requests at once with one key and 20 bodies make a single client, and 19 are refused', async () => {
     const organization = await platform.organization()
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, index) =>

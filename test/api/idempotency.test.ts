@@ -178,7 +178,7 @@ describe('The fingerprint', () => {
     assert.equal((await clientsOf(organization)).length, 1)
   })
 
-  test('Values that change their places make another body', async () => {
+  test('A body with two values exchanged is another body', async () => {
     const organization = await platform.organization()
     await post(CLIENTS, organization, 'form-1', { name: 'Atlas', category: 'a', city: 'b' })
     assertError(

@@ -60,7 +60,7 @@ async function countCalls(work: () => Promise<unknown>): Promise<Record<string, 
 }
 
 describe('Invented keys', () => {
-  test('cost one statement for dozens of them, however many come at once, and are answered 401', async () => {
+  test('cost one statement for dozens of keys, also with many requests at once, and are answered 401', async () => {
     const api = startApi()
     let answers: Answer[] = []
     const counts = await countCalls(async () => {
@@ -74,7 +74,7 @@ describe('Invented keys', () => {
     assert.ok((counts.identify ?? 0) <= (2 * FLOOD) / 40, `${counts.identify} statements`)
   })
 
-  test('hold up no key that was in force lately, and no key that is made meanwhile', async () => {
+  test('hold up neither a key in force lately nor a key made meanwhile', async () => {
     const api = startApi()
     assert.equal((await call(api, organization.key)).status, 200)
     const { progress, answers } = flood(api)

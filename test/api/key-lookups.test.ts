@@ -75,7 +75,7 @@ test('find() asks once for a digest that several requests wait for, and fails wi
   assert.deepEqual(asked, [['first'], ['same']])
 })
 
-test('remembered() holds so many keys, and forgets the one that was used longest ago', async () => {
+test('remembered() holds a bounded number of keys, and forgets the least recently used key', async () => {
   const lookups = createKeyLookups({
     identify: async (digests) => new Map(digests.map((digest) => [digest, 'org'])),
   })

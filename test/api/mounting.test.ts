@@ -131,7 +131,7 @@ describe('basePath', () => {
     })
   }
 
-  test('/platform/../api/v1/clients is no path of the API under /platform, nor is a path that only resolves to one', async (t) => {
+  test('/platform/../api/v1/clients is no path of the API under /platform, and neither is another path that resolves to the API', async (t) => {
     const own = await serve((incoming, response) => mounted(incoming, response))
     t.after(() => own.close())
     for (const path of [
@@ -247,7 +247,7 @@ describe('next', () => {
 describe('The forms of a call', () => {
   const url = 'https://api.example/api/v1/clients'
 
-  test('api has fewer than four parameters, so that Express does not take it for an error handler', () => {
+  test('api has fewer than four parameters: Express takes functions of four for error handlers', () => {
     assert.ok(api.length < 4)
   })
 
@@ -263,7 +263,7 @@ describe('The forms of a call', () => {
     assertError(await request(detached, '/nowhere'), 404)
   })
 
-  test('api works detached from any this, and with a foreign one', async () => {
+  test('api works without `this`, and with a foreign `this`', async () => {
     const call: (request: Request) => Promise<Response> = api
     assert.equal((await call(buildRequest('/api/v1/clients', { key }))).status, 200)
     const holder = { handler: api, get: api.fetch }

@@ -164,7 +164,7 @@ describe('A create in one statement', () => {
     return row?.count
   }
 
-  test('writes nothing for a key that was revoked a moment ago, whose body is not judged', async (t) => {
+  test('writes nothing for a key revoked a moment ago, and does not judge the body', async (t) => {
     const organization = await platform.organization()
     const { id, key, keyId } = organization
     const { post } = await startUsed(t, organization)
@@ -188,7 +188,7 @@ describe('A create in one statement', () => {
     assert.equal(await countClients(organization), 0)
   })
 
-  test('writes nothing for a key that has lost the scope, and replays nothing to it', async (t) => {
+  test('writes nothing and replays nothing for a key without the scope', async (t) => {
     const organization = await platform.organization()
     const { post } = await startUsed(t, organization)
     const headers = ['Idempotency-Key: scope']

@@ -40,7 +40,7 @@ describe('createBusinessApi() refuses at construction', () => {
     })
   }
 
-  test('a rate limit scope that it does not know', () => {
+  test('an unknown rate limit scope', () => {
     const scope: string = 'galaxy'
     const options = { rateLimit: { scope } } as BusinessApiOptions
     assert.throws(create(options), /'rateLimit.scope'.*'galaxy'/)

@@ -140,7 +140,7 @@ describe('POST /clients, types', () => {
     }
   }
 
-  test('POST /clients refuses a body without a name, and says that it is required', async () => {
+  test('POST /clients refuses a body without a name: "is required"', async () => {
     const text = await assertInvalid(postClient({ city: 'Tunis' }), 'name')
     assert.match(text, /required/)
   })
@@ -194,7 +194,7 @@ describe('POST /leads, businessId', () => {
     })
   }
 
-  test('POST /leads refuses a body without businessId, and says that it is required', async () => {
+  test('POST /leads refuses a body without businessId: "is required"', async () => {
     const text = await assertInvalid(postLeadText('{"business_id":"x"}'), 'businessId')
     assert.match(text, /required/)
   })
@@ -217,7 +217,7 @@ describe('POST /leads, businessId', () => {
     })
   }
 
-  test('POST /leads does not take a lone surrogate for the character that would replace it', async () => {
+  test('POST /leads does not take a lone surrogate for U+FFFD', async () => {
     const { id } = organization
     await platform.sql`
       insert into business_api.businesses (organization_id, id, name) values (${id}, ${'biz_\ufffd'}, 'Replaced')`

@@ -28,7 +28,7 @@ test('shift() goes round the groups, and through each in the order of arrival', 
   assert.equal(queue.countOf('a'), 0)
 })
 
-test('shift() skips a group that is not ready and keeps the turn of that group', () => {
+test('shift() skips a group that is not ready, and the group keeps the turn', () => {
   const { queue } = fill('a1', 'a2', 'b1', 'b2')
   assert.equal(queue.shift((group) => group !== 'a')?.name, 'b1')
   assert.equal(

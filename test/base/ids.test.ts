@@ -9,7 +9,7 @@ test('idPrefixAt() gives the common beginning of the ids of a moment, sorted bef
   assert.ok(idPrefixAt('dlv', moment) > idAt(moment - 1))
 })
 
-test('idPrefixAt() takes a time that no ULID can hold for the nearest one that can', () => {
+test('idPrefixAt() takes a time outside the range of ULIDs for the nearest time in the range', () => {
   assert.equal(idPrefixAt('dlv', -1), 'dlv_0000000000')
   assert.equal(idPrefixAt('dlv', Number.MAX_SAFE_INTEGER), 'dlv_7ZZZZZZZZZ')
   assert.equal(idPrefixAt('dlv', 0.9), 'dlv_0000000000')

@@ -14,6 +14,7 @@ export interface Sample {
   readonly rssMb?: number
 }
 
+/** The name of a figure of a sample. */
 export type Column = keyof Sample
 
 /** The samples of one piece of work by one subject, a sample for each round. */
@@ -59,8 +60,10 @@ export function createCollector(): {
   }
 }
 
+/** Collects the samples of a part. */
 export type Collector = ReturnType<typeof createCollector>
 
+/** Finds the samples of a piece of work by a subject; undefined if the run has none. */
 export function findSeries(series: readonly Series[], work: string, subject: string): Series | undefined {
   return series.find((one) => one.work === work && one.subject === subject)
 }
@@ -79,6 +82,7 @@ export function medianRatio(of: Series, over: Series, column: Column): number {
   )
 }
 
+/** The median of values in any order; NaN without a value. */
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((one, other) => one - other)
   const middle = Math.floor(sorted.length / 2)

@@ -2,8 +2,9 @@ import { readFile } from 'node:fs/promises'
 import { startPostgres } from '../../examples/demo/postgres.ts'
 import { createPostgresStore, migrate } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
+import { percentile } from '../_percentile.ts'
 import { type Host, startHost } from '../faults/_host.ts'
-import { type Answers, callSteadily, type FloodConfig, percentile, startFlood } from '../faults/_key-flood.ts'
+import { type Answers, callSteadily, type FloodConfig, startFlood } from '../faults/_key-flood.ts'
 
 // A tenant's lists with and without 1,200 connections of callers without a valid key beside: the goal is a p99 of at most three
 // times as much, and never 503. Host, database and flood share the processors here, so read the ratios, and the host's own

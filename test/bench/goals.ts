@@ -25,6 +25,7 @@ const FIFTY_OF_MANY = 'list of 50, 1,000 organizations'
 const ONE = 'list of 1, one key'
 const CREATE = 'create, one endpoint'
 
+/** Every ratio of the benchmark, in the order of the report. */
 export const COMPARISONS: readonly Comparison[] = [
   ...besidePeers('lists', FIFTY, 4),
   ...besidePeers('lists', FIFTY_OF_MANY, 3),

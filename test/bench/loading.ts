@@ -15,6 +15,7 @@ export interface Server {
 }
 
 const PROGRAMS: Readonly<Record<string, string>> = { ours: 'ours', Fastify: 'fastify', Express: 'express' }
+/** The names of all servers. */
 export const SUBJECTS = Object.keys(PROGRAMS)
 
 /** Starts servers on one database. */
@@ -27,10 +28,12 @@ export async function startServers(url: string, subjects: readonly string[] = SU
   return servers
 }
 
+/** Starts the program that loads servers, in a process of its own. */
 export function startLoad(): Promise<Child> {
   return startChild('load')
 }
 
+/** A load without the port, which depends on the server. */
 export type LoadKind = Pick<Load, 'connections' | 'method' | 'path' | 'keys'> & Partial<Load>
 
 /**

@@ -137,7 +137,7 @@ describe('by the keyboard alone', { skip: missingBrowser, concurrency: false }, 
     await storeSecret('/keys/key_')
   })
 
-  test('an endpoint is added with types that are found by their names, then changed', async () => {
+  test('an endpoint is added with types found by name, then changed', async () => {
     await open('/endpoints')
     await press(page, link('/endpoints/new'))
     await page.waitForURL('**/endpoints/new')

@@ -109,7 +109,7 @@ describe('a secret that is shown once', { skip: missingBrowser, concurrency: fal
       })
     }
 
-    test(`${name}: leaving removes it from the document, so that no kept page has it`, async () => {
+    test(`${name}: leaving removes the secret from the document, and no kept page has the secret`, async () => {
       const { page, context } = await openForm(flow, true)
       await page.click(SEND)
       await page.waitForSelector('[data-secret]')
@@ -119,7 +119,7 @@ describe('a secret that is shown once', { skip: missingBrowser, concurrency: fal
       await context.close()
     })
 
-    test(`${name}: the browser asks before it leaves one that was not copied, not after "I have stored it"`, async () => {
+    test(`${name}: the browser asks before leaving a secret that was not copied, not after "I have stored it"`, async () => {
       const { page, context } = await openForm(flow, true)
       page.removeAllListeners('dialog')
       const asked: string[] = []

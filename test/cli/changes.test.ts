@@ -43,7 +43,7 @@ describe('endpoints update', () => {
     )
   })
 
-  test('refuses in one line, with the flag that would allow it', async () => {
+  test('refuses in one line, with the flag to allow the change', async () => {
     const id = await addEndpoint('org_1')
     const update = ['endpoints', 'update', id, '-o', 'org_1']
     assertFailed(await run(...update), 2, /Give a change: --url, --types/)

@@ -38,7 +38,7 @@ describe('--help', () => {
   })
 
   for (const { words, command } of COMMAND_LINES) {
-    test(`of ${words.join(' ')} names its flags, and its examples can be carried out`, async () => {
+    test(`of ${words.join(' ')} names every flag, and the examples can be carried out`, async () => {
       const help = textOf(await cli([...words, '--help']))
       assert.match(help, new RegExp(`^business-api-kit ${words.join(' ')}: `))
       const flags = [...help.matchAll(/^ {2}(--[a-z-]+)(?:, (-[a-z]))?/gm)].flatMap(([, ...names]) => names)
@@ -126,6 +126,24 @@ describe('a command line that cannot be understood', () => {
     ['endpoints test we_1 -o O --type lead.creatd', /--type because 'lead.creatd' .*'lead.created'\?/],
     ['deliveries list -o O --type client.crated', /did you mean 'client.created'\?/],
     ['deliveries list -o O --state dead_leterred', /did you mean 'dead_lettered'\?/],
+    [
+      'deliveries list -o O --state dead',
+      /--state because 'dead' is unknown: did you mean 'dead_lettered'\?/,
+    ],
+    ['deliveries list -o O --state pending,flight', /'flight' is unknown: did you mean 'in_flight'\?/],
+    [
+      'deliveries list -o O --state failed',
+      /--state because it must be one or more of pending, .*dead_lettered/,
+    ],
+    ['deliveries list -o O --type paid', /--type because 'paid' is unknown: did you mean 'invoice.paid'\?/],
+    [
+      'deliveries list -o O --type client',
+      /--type because 'client' is unknown: did you mean 'client.created'\?/,
+    ],
+    ['deliveries list -o O --type created', /--type because it must be one of /],
+    ['audit list -o O --action disabled', /--action because 'disabled' .*did you mean 'endpoint.disabled'\?/],
+    ['keys create -o O --scopes clients', /--scopes because it must be one or more of clients:read, /],
+    ['deliveries list -o O --org O', /Unknown flag '--org': did you mean '--organization'\?/],
     ['status --json=yes', /--json takes no value/],
     ['status --json --json', /--json is given twice/],
     ['status surplus', /Unexpected argument 'surplus'/],
@@ -287,9 +305,9 @@ describe('DATABASE_URL', () => {
       assertFailed(
         await cli(['status'], { env: { DATABASE_URL: url } }),
         2,
-        /Cannot use DATABASE_URL (as|because) /,
+        /Cannot use DATABASE_URL because /,
       )
-      assertFailed(await cli(['status', '--database-url', url]), 2, /Cannot use DATABASE_URL (as|because) /)
+      assertFailed(await cli(['status', '--database-url', url]), 2, /Cannot use DATABASE_URL because /)
     })
   }
 

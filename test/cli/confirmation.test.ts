@@ -264,7 +264,7 @@ describe('purge', () => {
     assert.equal(await count(), 0)
   })
 
-  test('says that there is more than it has counted', async () => {
+  test('reports a count at the limit as a lower bound', async () => {
     await setUp('org_much')
     await publish(sql, 'org_much', 10_100)
     await age('40 days')

@@ -362,7 +362,7 @@ describe('secrets', () => {
   })
 })
 
-describe('faults that this server cannot have', () => {
+describe('faults of other servers', () => {
   const server = {
     version: '18.0',
     versionNumber: 180_000,

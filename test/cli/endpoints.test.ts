@@ -59,7 +59,7 @@ describe('endpoints', () => {
     assert.match(stderr, /^Registered we_\w+\. Its signing secret is shown only once:\n$/)
   })
 
-  test('add refuses http and private addresses without the flags that allow these', async () => {
+  test('add refuses http and private addresses without the flags for both', async () => {
     const add = ['endpoints', 'add', '--organization', 'org_1', '--url']
     assertFailed(
       await run(...add, 'http://203.0.113.7/'),
@@ -200,7 +200,7 @@ describe('endpoints', () => {
     assertFailed(
       noKey,
       1,
-      /Cannot open the signing secret of endpoint we_\w+ as key \S+ is not among the keys of BUSINESS_API_SECRET_KEYS/,
+      /Cannot open the signing secret of endpoint we_\w+ because key \S+ is not among the keys of BUSINESS_API_SECRET_KEYS/,
     )
   })
 
@@ -212,7 +212,7 @@ describe('endpoints', () => {
     assert.equal(jsonOf(await move('pause', '--json')).state, 'paused')
     assert.equal(textOf(await move('resume')), `${id} is enabled\n`)
     assert.equal(jsonOf(await move('disable', '--yes', '--json')).disabledReason, 'administrator')
-    assertFailed(await move('pause'), 1, /Cannot pause a webhook endpoint as the endpoint is disabled/)
+    assertFailed(await move('pause'), 1, /Cannot pause a webhook endpoint because the endpoint is disabled/)
     assert.match(textOf(await run('endpoints', 'list', '--organization', org)), /disabled \(administrator\)/)
     assert.equal(jsonOf(await move('enable', '--json')).state, 'enabled')
     assert.deepEqual(jsonOf(await move('remove', '--yes', '--json')), { id })

@@ -179,10 +179,14 @@ test('a failure is one line, for every thrown value', () => {
       'Cannot reach PostgreSQL: the password was refused; check the user and the password in DATABASE_URL',
       1,
     ],
-    [storeUnavailable('Cannot use PostgreSQL as it is slow'), 'Cannot use PostgreSQL as it is slow', 1],
     [
-      new TypeError("Cannot use option 'keyPrefix' as it must be …"),
-      'Cannot use --key-prefix as it must be …',
+      storeUnavailable('Cannot use PostgreSQL because it is slow'),
+      'Cannot use PostgreSQL because it is slow',
+      1,
+    ],
+    [
+      new TypeError("Cannot use option 'keyPrefix' because it must be …"),
+      'Cannot use --key-prefix because it must be …',
       2,
     ],
     [Object.assign(new Error(), { code: 'EODD' }), 'Unexpected failure: EODD', 1],

@@ -77,7 +77,7 @@ describe('keys', () => {
     const [successor, previous] = data
     assert.deepEqual([successor.id, successor.name, successor.scopes], [rotated.id, 'Form', ['leads:read']])
     assert.ok(Math.abs(Date.parse(previous.expiresAt) - (Date.now() + 7_200_000)) < 60_000)
-    assertFailed(await run(...rotate), 1, /Cannot rotate an API key as the key has been rotated/)
+    assertFailed(await run(...rotate), 1, /Cannot rotate an API key because the key has been rotated/)
     const again = ['keys', 'rotate', rotated.id, '--organization', org]
     const { stdout, stderr } = await run(...again, '--overlap', '0', '--yes', '--key-prefix', 'acme')
     assert.match(stdout, /^acme_live_[0-9A-Za-z]{49}\n$/)

@@ -97,7 +97,7 @@ describe('migrate', () => {
     assertFailed(await run('migrate', '--timeout', 'soon'), 2, /Cannot use --timeout because/)
   })
 
-  test('--print goes on with no migration after one that has failed', async () => {
+  test('--print applies no migration after a failed migration', async () => {
     await sql`create schema business_api`
     await sql`create table business_api.clients ()`
     const script = textOf(await cli(['migrate', '--print']))

@@ -45,7 +45,7 @@ describe('createApiClient()', () => {
         (error) => {
           assert.match(
             String(error),
-            new RegExp(`^(Type|Range)Error: Cannot use option '${name}' as it must be`),
+            new RegExp(`^(Type|Range)Error: Cannot use option '${name}' because it must be`),
           )
           return !/p4ss|s3cret/.test(inspect(error))
         },
@@ -155,7 +155,7 @@ describe('ApiError', () => {
       assert.match(
         error.message,
         new RegExp(
-          `^Cannot create a client as the API answered ${status}: .*Refused with ${status} \\(req_1\\)$`,
+          `^Cannot create a client because the API answered ${status}: .*Refused with ${status} \\(req_1\\)$`,
         ),
       )
       assert.equal(requests.length, error.attempts)
@@ -168,13 +168,13 @@ describe('ApiError', () => {
     const error = await errorOf(collect(api.clients.list()))
     assert.match(
       error.message,
-      /^Cannot list clients as the API answered 403: <html> <h1>Bearer \[key\]<\/h1> x+ \(/,
+      /^Cannot list clients because the API answered 403: <html> <h1>Bearer \[key\]<\/h1> x+ \(/,
     )
     assert.ok(error.message.length < 400)
     assert.equal(error.idempotencyKey, null)
   })
 
-  test('ApiError of a fetch that puts the request into its error does not show the key', async () => {
+  test('ApiError does not show the key, also when fetch puts the request into the error', async () => {
     const { api } = script([
       (init) => {
         throw Object.assign(new Error(`refused ${JSON.stringify(init.headers)}`), { init })

@@ -78,7 +78,10 @@ describe('list()', () => {
       }
       const error = await errorOf(walk())
       assert.deepEqual([error.code, error.status, error.requestId], ['invalid_response', 200, 'req_9'])
-      assert.equal(error.message, `Cannot list clients to the end as the link to the next page ${reason}`)
+      assert.equal(
+        error.message,
+        `Cannot list clients to the end because the link to the next page ${reason}`,
+      )
       assert.deepEqual([ids, requests.length], [['cli_1'], 1])
     })
   }

@@ -54,7 +54,7 @@ describeOnStores('Attempts', (under) => {
     }
   })
 
-  test('are five, 30, 60, 120 and 240 seconds after one another, with the same event id and body; then it is a dead letter', async () => {
+  test('are five, 30, 60, 120 and 240 seconds after one another, with the same event id and body; then the delivery is a dead letter', async () => {
     const waits = [30_000, 60_000, 120_000, 240_000]
     await addEndpoint(under.store)
     const { id, body } = await publish(under.store)

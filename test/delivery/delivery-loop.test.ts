@@ -34,7 +34,7 @@ const FAILED = { status: 500 }
 describeOnStores('Deliveries', (under) => {
   const event = () => publish(under.store)
 
-  test('each event reaches every enabled endpoint of its organization that wants its type, once', async () => {
+  test('each event reaches, once, every enabled endpoint of the organization that wants the type', async () => {
     const { store } = under
     const [all, some, none, paused, disabled, removed] = [
       await addEndpoint(store, { url: 'https://all.test/' }),
@@ -209,7 +209,7 @@ describeOnStores('Deliveries', (under) => {
 })
 
 describeOnMemory('By a clock that stands still', (under) => {
-  test('a retry is made when its wait is over and not a millisecond before, signed for that moment', async () => {
+  test('a retry is made at the end of the backoff and not a millisecond before, signed for that moment', async () => {
     let now = Date.UTC(2026, 2, 14, 9, 26, 53, 589)
     const store = createMemoryStore({ clock: () => now })
     await addEndpoint(store)

@@ -91,7 +91,7 @@ describeOnStores('What will expire', (under) => {
 })
 
 describeOnPostgres('Two processes', (under) => {
-  test('that start at once send one notice of an expiry', async () => {
+  test('started at once send one notice of each expiry', async () => {
     await expireBoth(under)
     const heard = listen()
     const stores = [under.store, under.secondStore()]

@@ -107,7 +107,7 @@ describeOnMemory('A store that is slow', (under) => {
     await sender.sent(20)
   })
 
-  test('to answer a claim gets back the deliveries that could not be sent within their leases, and gives these out again', async () => {
+  test('to answer a claim gets back the deliveries not sent within the lease, and gives the deliveries out again', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     let claims = 0
@@ -163,7 +163,7 @@ describeOnMemory('A store with a bug', (under) => {
     assert.deepEqual([lines[0]?.level, lines[0]?.message], ['warn', 'Webhook deliveries held up'])
   })
 
-  test('that gives nonsense is reported, and the loop goes on when it makes sense again', async () => {
+  test('that answers nonsense is reported, and the loop goes on after the next good answer', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     let claims = 0

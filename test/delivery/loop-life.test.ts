@@ -291,7 +291,7 @@ describe('A process', { concurrency: true }, () => {
 // --- Numbers ---
 
 describeOnStores('stats()', (under) => {
-  test('counts due deliveries, their age, deliveries in flight, and the attempts of this loop', async () => {
+  test('counts due deliveries with the greatest age, deliveries in flight, and the attempts of the loop', async () => {
     await addEndpoint(under.store)
     await publishMany(under.store, 6)
     await under.letTimePass(5000)

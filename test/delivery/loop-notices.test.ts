@@ -89,7 +89,7 @@ describeOnStores('Notices', (under) => {
     assert.deepEqual(await Promise.all(seen), ['dead_lettered', 'disabled'])
   })
 
-  test('report a delivery that was given up because the process of its last attempt has ended', async () => {
+  test('report a delivery given up because the process of the last attempt has ended', async () => {
     const endpointId = await addEndpoint(under.store)
     const { id: eventId, type } = await publish(under.store)
     await claimAndVanish(under.store, 30_000)
@@ -101,7 +101,7 @@ describeOnStores('Notices', (under) => {
     assert.deepEqual(heard.notices, [{ kind: 'delivery_dead_lettered', ...given }])
   })
 
-  test('report no attempt that succeeds, or that is made again', async () => {
+  test('report no successful attempt, and no attempt with a retry', async () => {
     await addEndpoint(under.store)
     await publishMany(under.store, 3)
     const heard = listen()

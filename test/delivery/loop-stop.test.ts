@@ -129,7 +129,7 @@ describeOnMemory('stop() of a loop whose store never answers', (under) => {
 })
 
 describeOnStores('stop() of a loop whose subscribers are silent', (under) => {
-  test('and a sender that ignores the signal ends within a second of its timeoutMs', async () => {
+  test('and a sender that ignores the signal ends within a second of timeoutMs', async () => {
     await addEndpoint(under.store)
     await publish(under.store)
     const sender = createTestSender(never)

@@ -183,7 +183,7 @@ describeOnPostgres('Two processes', (under) => {
 })
 
 describeOnStores('A process that has died', (under) => {
-  test('leaves its attempt interrupted, and another loop sends its claims after the lease', async () => {
+  test('leaves the attempt interrupted, and another loop sends the claims after the lease', async () => {
     await addEndpoint(under.store)
     const { id } = await publish(under.store)
     assert.equal(await claimAndVanish(under.store, 30_000), 1)

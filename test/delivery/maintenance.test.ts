@@ -50,7 +50,7 @@ describe('repeatTask() of a purge', () => {
     assert.equal(errors.length, 1)
   })
 
-  test('makes smaller parts after one that failed or took more than a second, and larger parts again', async () => {
+  test('makes smaller parts after a failed part and after a part of more than a second, and larger parts again', async () => {
     const slow = { ...MORE, waitMs: 3001 }
     const { requests } = await repeatPurge([FAILED, FAILED, MORE, slow, MORE])
     const limits = requests.map(({ limit }) => limit)
@@ -161,7 +161,7 @@ describe('createMaintenance()', () => {
     const other: MaintenanceTask = async () => ++done > 0
     const failing = createMaintenance([() => Promise.reject(new TypeError('a bug')), other], ignore)
     await assert.rejects(failing.runOnce(), TypeError)
-    assert.equal(done, 1, 'the other task had its turn')
+    assert.equal(done, 1, 'the other task had a turn')
   })
 
   test('runOnce() reports every error: throws the first, and passes the others to onError', async () => {

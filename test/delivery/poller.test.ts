@@ -111,7 +111,7 @@ describe('createPoller()', () => {
     assert.notEqual(first?.token, fourth?.token)
   })
 
-  test('counts a lease from when the claim was sent first: that one may have been carried out', async (t) => {
+  test('counts a lease from the first sending of the claim, because the first claim may have been carried out', async (t) => {
     let now = 1000
     t.mock.method(performance, 'now', () => now)
     served = [at('we_1')]
@@ -149,7 +149,7 @@ describe('createPoller()', () => {
     assert.equal(await claimUpTo(null), false)
   })
 
-  test('begins behind the endpoint that was served last, so that each is first at times', async () => {
+  test('begins behind the endpoint served last, and so each endpoint is first at times', async () => {
     await claimUpTo(null, at('we_a'), at('we_b'))
     await claimUpTo(null)
     await claimUpTo(null, at('we_c'))

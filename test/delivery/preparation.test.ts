@@ -16,7 +16,7 @@ import {
 describeOnStores('a sender that is not ready', (under) => {
   test('is reported although nothing is due, claims nothing, and delivers once it is ready', async () => {
     const sent = createTestSender()
-    const failure = new Error('Cannot send webhooks as something is missing')
+    const failure = new Error('Cannot send webhooks because something is missing')
     let missing: Error | null = failure
     const errors: unknown[] = []
     const log = createTestLog()

@@ -127,7 +127,7 @@ describe('planClaim()', () => {
     assert.equal(capacityOf(queues, 'we_2'), 4)
   })
 
-  test('is twice as much for an endpoint that answers quickly, but not for an endpoint that fails quickly', () => {
+  test('is twice as much for an endpoint with quick answers, but not for an endpoint with quick failures', () => {
     const queues = createEndpointQueues(256)
     addTo(queues, 2, 'we_1')
     const [first, second] = takeAll(queues)
@@ -183,7 +183,7 @@ describe('the end of an attempt asks for a claim', () => {
     assert.equal(queues.end(first, 'same', SLOW_MS), false)
   })
 
-  test('when its organization was at its capacity', () => {
+  test('while the organization was at capacity', () => {
     const queues = createEndpointQueues(8)
     plan(queues)
     addTo(queues, 1, 'we_1')
@@ -208,7 +208,7 @@ describe('the end of an attempt asks for a claim', () => {
 })
 
 describe('an endpoint that has been idle for a moment', () => {
-  test('is asked for its full capacity while more of its deliveries may be due', () => {
+  test('is asked for the full capacity while more deliveries of the endpoint may be due', () => {
     const queues = createEndpointQueues(256)
     for (let success = 1; success <= 6; success++) runOne(queues, 'we_1', 'more')
     plan(queues)

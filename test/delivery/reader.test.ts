@@ -90,7 +90,7 @@ describe('createReader()', () => {
     assert.deepEqual([asked.slice(5), reader.pending], [['e'], 4])
   })
 
-  test('gives a delivery with its lease; a delivery that is gone, or with half of the lease over, is given back', async () => {
+  test('gives a delivery with the lease; a missing delivery, or a delivery with half of the lease over, is given back', async () => {
     let read: unknown
     const listener = { onGone() {}, onFailed() {}, onCondemned() {} }
     reader.listen({ ...listener, onRead: (delivery) => (read = delivery) })
@@ -172,7 +172,7 @@ describe('createReader()', () => {
     )
   })
 
-  test('counts deliveries that claims bring with their content as read', async () => {
+  test('counts deliveries as read if the claim brings the content', async () => {
     fails('poison')
     await readAll('poison')
     for (let number = 0; number < 3; number++) {

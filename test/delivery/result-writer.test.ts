@@ -122,7 +122,7 @@ describe('createResultWriter()', () => {
     assert.deepEqual([writer.pending, errors], [0, []])
   })
 
-  test('writes one statement at a time, with all that has ended meanwhile, and 200 at most', async () => {
+  test('writes one statement at a time, with all results of the meantime, and 200 at most', async () => {
     let answer = (): void => {}
     beforeWrite = () =>
       new Promise((resolve) => {

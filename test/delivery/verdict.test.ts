@@ -71,12 +71,12 @@ describe('judgeAnswer()', () => {
     assert.equal(judge({ error: 'timeout' }, 5).reason, 'timeout')
   })
 
-  test('an attempt that this side has interrupted is made again at once, the last one too', () => {
+  test('an attempt interrupted by the loop is made again at once, also the last attempt', () => {
     assert.deepEqual(judge({ error: 'interrupted' }, 5), { ...RETRY, delayMs: 0 })
     assert.deepEqual(judge({ error: 'interrupted' }, 1), { ...RETRY, delayMs: 0 })
   })
 
-  test('410 ends it at the first attempt and says that the endpoint is gone', () => {
+  test('410 ends a delivery at the first attempt, with the endpoint reported as gone', () => {
     const gone = { outcome: 'dead_lettered', reason: 'gone', isGone: true, delayMs: 0, load: 'same' }
     assert.deepEqual(judge({ status: 410 }), gone)
     assert.deepEqual(judge({ status: 410, retryAfterMs: 60_000 }), gone)
@@ -110,7 +110,7 @@ describe('judgeAnswer()', () => {
     assert.equal(judge({ error: 'connection_refused' }).load, 'same')
   })
 
-  test('an attempt that this process ended is made again without a wait', () => {
+  test('an attempt ended by the process is made again without a backoff', () => {
     assert.deepEqual(judge({ error: 'interrupted' }, 4), { ...RETRY, delayMs: 0 })
   })
 })

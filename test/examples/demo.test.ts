@@ -152,7 +152,7 @@ describe('the demo that starts a PostgreSQL', { concurrency: 3 }, () => {
   })
 
   for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
-    test(`${signal} to npm alone ends the process that the line names, PostgreSQL and its directory`, async (t) => {
+    test(`${signal} to npm alone ends the process named in the line, PostgreSQL and the directory`, async (t) => {
       const directory = await makeDirectory(t)
       const env = { ...process.env, DATABASE_URL: '', TMPDIR: directory }
       const npm = spawn('npm', ['run', '-s', 'demo', '--', '--json'], { cwd: ROOT, env, detached: true })
@@ -244,7 +244,7 @@ async function listServers(directory: string): Promise<string[]> {
 }
 
 describe('the command line of the demo', () => {
-  test('a port that is taken is reported in one line, before anything is started', async (t) => {
+  test('a port in use is reported in one line, before anything is started', async (t) => {
     const server = createServer().listen(0, '127.0.0.1')
     t.after(() => server.close())
     await once(server, 'listening')

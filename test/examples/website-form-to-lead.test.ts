@@ -193,7 +193,9 @@ describe('examples/website-form-to-lead with the real API', () => {
     ] as const
     for (const [program, status] of programs) {
       assert.equal(await program.exit, 2)
-      const line = new RegExp(`^Cannot push the submission as /api/v1/clients answered ${status}: .*\\n$`)
+      const line = new RegExp(
+        `^Cannot push the submission because /api/v1/clients answered ${status}: .*\\n$`,
+      )
       assert.match(program.stderr(), line)
     }
   })
@@ -267,7 +269,10 @@ describe('examples/website-form-to-lead by itself', () => {
 
   test('examples/website-form-to-lead says why there was no answer', async () => {
     const { error } = await pushTo(() => HttpResponse.error())
-    assert.match(error.message, /^Cannot push the submission as \/api\/v1\/clients has not answered \(.+\)$/)
+    assert.match(
+      error.message,
+      /^Cannot push the submission because \/api\/v1\/clients has not answered \(.+\)$/,
+    )
   })
 
   test('readSubmission() names a missing field, and lets a form leave out optional fields', async () => {
@@ -289,7 +294,7 @@ describe('examples/website-form-to-lead by itself', () => {
       ['{"id":', `${path} is no JSON object`],
     ]
     for (const [json, reason] of faults) {
-      const message = `Cannot push the submission as ${reason}`
+      const message = `Cannot push the submission because ${reason}`
       await assert.rejects(read(json), { name: 'PushError', message, isTransient: false }, json)
     }
     const submission = { id: '1', name: 'Atlas', city: null, email: '' }
@@ -302,8 +307,8 @@ describe('examples/website-form-to-lead by itself', () => {
     const env = { API_URL: 'http://127.0.0.1:9', API_KEY: 'bapi_live_x' }
     const cases: readonly [string[], Readonly<Record<string, string | undefined>>, RegExp][] = [
       [[path], { ...env, API_KEY: 'bapi_live_x\n' }, /^Usage: API_URL=.*\n$/],
-      [[path], env, /^Cannot push the submission as its field name is missing\n$/],
-      [[`${path}.none`], env, /^Cannot push the submission as its file cannot be read: ENOENT.*\n$/],
+      [[path], env, /^Cannot push the submission because its field name is missing\n$/],
+      [[`${path}.none`], env, /^Cannot push the submission because its file cannot be read: ENOENT.*\n$/],
     ]
     const programs = cases.map(([args, environment, message]) => ({
       program: startSource(['examples/website-form-to-lead.ts', ...args], environment),

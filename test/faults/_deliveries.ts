@@ -71,7 +71,7 @@ export async function setScene(context: Lifetime, url?: string): Promise<Scene> 
 
   async function start(file: string, config: object): Promise<Program> {
     // The remains of a failed test must not start a process that no test ends.
-    if (hasEnded) throw new Error(`Cannot start ${file} as the test has ended`)
+    if (hasEnded) throw new Error(`Cannot start ${file} because the test has ended`)
     const program = startProgram(file, config)
     programs.push(program)
     return program

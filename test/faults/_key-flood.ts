@@ -85,8 +85,3 @@ export function list(port: number, key: string, agent?: Agent): Promise<number> 
     call.on('error', onError).end()
   })
 }
-
-export function percentile(values: readonly number[], share: number): number {
-  const sorted = [...values].sort((one, other) => one - other)
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
-}

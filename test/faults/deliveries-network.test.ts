@@ -66,7 +66,7 @@ test('connections stay silent for good while new ones work: everything arrives, 
   await assertAllArrived(t)
 })
 
-test('a watch that ends before the network has let it begin leaves no connection behind', async (t) => {
+test('a watch ended before the network lets the watch begin leaves no connection behind', async (t) => {
   const slow = await startProxy(database.url)
   t.after(() => slow.close())
   const store = createPostgresStore(slow.url)

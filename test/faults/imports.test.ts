@@ -33,15 +33,15 @@ test("importing 'postgres' loads postgres, and not undici", async () => {
   assert.deepEqual(await probe(directory, 'postgres'), NOTHING)
 })
 
-test('a delivery loop says when it starts that undici is missing, and claims nothing', async () => {
+test('a delivery loop reports missing undici at the start, and claims nothing', async () => {
   const directory = await install('without-undici', (name) => name !== 'undici')
   const { stdout } = await run(process.execPath, ['--preserve-symlinks', WITHOUT_UNDICI, directory])
   const { heard, lines, once, tested, deliveries } = JSON.parse(stdout)
-  const missing = /^Cannot send webhooks as undici cannot be loaded: .*undici.*: install .* bundle/s
+  const missing = /^Cannot send webhooks because undici cannot be loaded: .*undici.*: install .* bundle/s
   assert.match(heard[0], missing)
   assert.deepEqual(lines[0], ['warn', 'Webhook deliveries held up'])
   assert.match(once, missing)
-  assert.match(tested, /^Cannot send a test webhook as undici cannot be loaded: .*install /s)
+  assert.match(tested, /^Cannot send a test webhook because undici cannot be loaded: .*install /s)
   assert.deepEqual(deliveries, [
     { state: 'pending', attempts: 0 },
     { state: 'pending', attempts: 0 },

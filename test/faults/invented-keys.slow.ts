@@ -3,9 +3,10 @@ import { after, before, test } from 'node:test'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { percentile } from '../_percentile.ts'
 import { UNREACHED_RATE_LIMIT } from './_fixture.ts'
 import { type Host, startHost } from './_host.ts'
-import { type Answers, callSteadily, percentile, startFlood } from './_key-flood.ts'
+import { type Answers, callSteadily, startFlood } from './_key-flood.ts'
 
 // A tenant beside 1,200 connections that present invented keys without a pause. The requirement is a p99 of at most three times
 // that without the flood. Host, database and flood share the processors here, and a new connection costs the host time, so the

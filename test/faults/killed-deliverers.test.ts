@@ -1,7 +1,7 @@
 import { test } from 'node:test'
 import { assertSurvivesKills } from './_killing.ts'
 
-test('deliverers killed at random: every event that was committed arrives, none that was rolled back', async (t) => {
+test('deliverers killed at random: every committed event arrives, and no event of a rolled back transaction', async (t) => {
   const tally = await assertSurvivesKills(t, {
     events: 1000,
     kills: 3,

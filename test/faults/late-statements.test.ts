@@ -12,7 +12,7 @@ const OF_OTHERS = 5
 /** A statement waits for a lock for four fifths of the deadline and has the rest for running. */
 const SHORT_MS = 1000
 
-test('statements that got their turn late and timed out close no idle connection of other organizations', async (t) => {
+test('statements with a late turn and a timeout close no idle connection of other organizations', async (t) => {
   const database = await createTestDatabase()
   t.after(() => database.drop())
   const sql = database.sql({ max: 2 })

@@ -13,7 +13,7 @@ import { makeApiKey, UNREACHED_RATE_LIMIT, until } from './_fixture.ts'
 const ORG = 'org_turns'
 const TIMEOUT_MS = 1500
 
-describe('A statement that waited for its turn', () => {
+describe('A statement after a wait for a turn', () => {
   let database: TestDatabase
   let store: PostgresStore
   let sql: Sql

@@ -40,7 +40,7 @@ test('a caller that dies after the commit and before the reply gets the same rec
   host.assertUnharmed()
 })
 
-test('a caller that dies while the create waits for a lock gets one record on the next attempt', async (t) => {
+test('a caller that dies while the create waits for a lock gets a single record on the next attempt', async (t) => {
   const host = await startHost({ databaseUrl: database.url, pool: 'own' })
   t.after(() => host.stop())
   const caller = createCaller(host.port, key)

@@ -13,7 +13,7 @@ const ORG = 'org_lossy'
 const READER = { name: 'Reader', scopes: ['clients:read'] } as const
 const URL = 'https://hooks.example.com/'
 
-describe('An answer that is lost after its statement was committed', () => {
+describe('An answer lost after the commit of the statement', () => {
   let database: TestDatabase
   let proxy: LossyProxy
   let store: PostgresStore
@@ -81,7 +81,7 @@ describe('An answer that is lost after its statement was committed', () => {
     assert.equal(await countEntries(ORG, 'endpoint.registered'), 1)
   })
 
-  test('endpoints.rotateSecret() gives the secret that signs, and the previous one for its overlap', async () => {
+  test('endpoints.rotateSecret() gives the signing secret, and the previous secret for the overlap', async () => {
     const organizationId = `${ORG}_secret`
     const first = await settings.endpoints.register(organizationId, { url: URL })
     proxy.loseAnswerTo('lost secret')

@@ -12,7 +12,7 @@ import { startProxy } from './_proxy.ts'
 const CONNECTIONS = 10
 const SHORT_MS = 1000
 
-test('many requests with one idempotency key that is held leave connections for all other callers', async (t) => {
+test('many requests with one held idempotency key leave connections for all other callers', async (t) => {
   const database = await createTestDatabase()
   t.after(() => database.drop())
   const sql = database.sql({ max: 1 })

@@ -77,7 +77,7 @@ async function assertAtOnce(work: () => Promise<Response>): Promise<void> {
   assert.ok(tookMs < AT_ONCE_MS, `took ${tookMs} ms`)
 }
 
-test('ten payments that wait for one invoice leave another organization its list', async (t) => {
+test('ten payments waiting for one invoice leave another organization the list', async (t) => {
   const store = openStore(t)
   const { invoices } = createPlatform(store)
   const invoice = await invoices.create('org_busy', {
@@ -101,7 +101,7 @@ test('ten payments that wait for one invoice leave another organization its list
   assert.ok(payments.every(({ status }) => status === 'fulfilled'))
 })
 
-test('requests of the API that wait for a lock leave another organization its list', async (t) => {
+test('requests of the API waiting for a lock leave another organization the list', async (t) => {
   const store = openStore(t)
   const busy = openApi(store, busyKey)
   assert.equal((await busy.create()).status, 200)
@@ -122,7 +122,7 @@ test('requests of the API that wait for a lock leave another organization its li
   }
 })
 
-test("statements that wait for a lock leave the delivery loop's their connections", async (t) => {
+test('statements waiting for a lock leave the delivery loop the connections of the loop', async (t) => {
   const store = openStore(t, 4)
   const busy = openApi(store, busyKey)
   assert.equal((await busy.list()).status, 200)

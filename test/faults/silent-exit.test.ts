@@ -51,7 +51,7 @@ describe('a process ends in a network that has fallen silent', () => {
 
   test('over TLS', (t) => assertEndsSilent(t, encrypted.url, '?sslmode=require'))
 
-  test('while the connection that listens waits for its first answer', async (t) => {
+  test('while the listening connection waits for the first answer', async (t) => {
     const proxy = await startProxy(encrypted.url)
     t.after(() => proxy.close())
     proxy.silenceAt('listen ')

@@ -12,7 +12,7 @@ const LEASE_MS = 30_000
 /** The attempts to an endpoint that loop and sender allow in flight at once. */
 const IN_FLIGHT_MAX = 32
 
-test('a deliverer stopped in a burst ends what it has begun and gives back the rest, and another deliverer sends the rest at once', async (t) => {
+test('a deliverer stopped in a burst ends the attempts in flight and gives back all other deliveries, for another deliverer to send at once', async (t) => {
   const scene = await setScene(t)
   const published = createPublished()
   const stopped = await scene.startDeliverer()

@@ -105,7 +105,7 @@ describe('openapi statuses (specification, section 7)', () => {
   const onBodies = ['400', '409', '413', '415']
 
   for (const [method, path] of OPERATIONS) {
-    test(`${method} ${path} lists every status that it answers`, () => {
+    test(`${method} ${path} lists every status of the answers`, () => {
       const statuses = ['200', ...listed, '500', '503', ...(method === 'post' ? onBodies : [])]
       assert.deepEqual(Object.keys(operation(method, path).responses), statuses.toSorted())
     })

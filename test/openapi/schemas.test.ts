@@ -30,7 +30,7 @@ describe('openapi schemas (specification, sections 2 and 8)', () => {
     Project: ['id', 'name', 'status', 'billingType', 'value'],
   }
   for (const [name, names] of Object.entries(fields)) {
-    test(`${name} has its fields, all of them required, and an example`, () => {
+    test(`${name} has every field, all required, and an example`, () => {
       assert.deepEqual(Object.keys(schema(name).properties ?? {}), names)
       assert.deepEqual(schema(name).required, names)
       assert.deepEqual(Object.keys(schema(name).examples?.[0] ?? {}), names)
@@ -163,7 +163,7 @@ describe('openapi webhooks (specification, section 6)', () => {
     assert.deepEqual(Object.keys(envelope.properties?.data?.properties ?? {}), ['invoiceId', 'number'])
   })
 
-  test('data refers to the resource that it carries', () => {
+  test('data refers to the schema of the resource', () => {
     const envelope = envelopeOf('client.created')
     assert.deepEqual(envelope.properties?.data?.properties?.client, { $ref: '#/components/schemas/Client' })
   })

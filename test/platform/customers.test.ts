@@ -25,7 +25,7 @@ function testLeads(newHost: NewHost): void {
         : from === stage
           ? 'publishes nothing'
           : 'publishes lead.stage_changed'
-      test(`leads: setStage to ${stage} of one that is ${from} ${does}`, async () => {
+      test(`leads: setStage to ${stage} from ${from} ${does}`, async () => {
         const host = await newHost()
         const { organizationId, platform } = host
         const { lead, businessId } = await leadIn(host, from)
@@ -35,7 +35,7 @@ function testLeads(newHost: NewHost): void {
         if (isFinal) {
           await assert.rejects(attempt, {
             code: REFUSED,
-            message: `Cannot set the stage of the lead as it is ${from}`,
+            message: `Cannot set the stage of the lead because it is ${from}`,
           })
           assert.deepEqual(await host.everything(), before)
           return
@@ -74,7 +74,7 @@ function testLeads(newHost: NewHost): void {
       assert.deepEqual(await host.events(), published)
     })
 
-    test(`leads: convert of one that is ${from} ${from === 'lost' ? 'is refused' : 'makes a client'}`, async () => {
+    test(`leads: convert from ${from} ${from === 'lost' ? 'is refused' : 'makes a client'}`, async () => {
       const host = await newHost()
       const { organizationId, platform } = host
       const { lead, businessId } = await leadIn(host, from)
@@ -103,7 +103,7 @@ function testLeads(newHost: NewHost): void {
 function testClients(newHost: NewHost): void {
   for (const from of ['active', 'inactive'] as const) {
     for (const status of ['active', 'inactive'] as const) {
-      test(`clients: setStatus to ${status} of one that is ${from} publishes nothing`, async () => {
+      test(`clients: setStatus from ${from} to ${status} publishes nothing`, async () => {
         const host = await newHost()
         const { organizationId, platform } = host
         const client = await clientIn(host, from)

@@ -55,7 +55,7 @@ function testOtherContent(newHost: NewHost, call: CallUnderTest): void {
     for (const otherGiven of other) {
       await assert.rejects(invoke(host, call, otherGiven), {
         code: 'idempotency_key_reused',
-        message: /^Cannot [a-z ]+ as its idempotency key was already used with different content$/,
+        message: /^Cannot [a-z ]+ because its idempotency key was already used with different content$/,
       })
     }
     assert.deepEqual(await host.everything(), everything)
@@ -89,7 +89,7 @@ function testBadKey(newHost: NewHost, call: CallUnderTest): void {
         assert.equal(Reflect.get(error, 'code'), 'invalid_input')
         assert.match(
           error.message,
-          /^Cannot [a-z ]+ as idempotencyKey must be 1 to 200 visible ASCII characters$/,
+          /^Cannot [a-z ]+ because idempotencyKey must be 1 to 200 visible ASCII characters$/,
         )
         return true
       })
@@ -213,7 +213,7 @@ function testMoments(newHost: NewHost): void {
 const opened = openPostgres()
 
 for (const call of CALLS) {
-  test(`${call.name} ten times at once with one key, in two processes, gives one record, and happens once`, async () => {
+  test(`${call.name} ten times at once with one key, in two processes, gives the same record and happens once`, async () => {
     const host = await opened.newHost()
     const platforms = [host.platform, createPlatform(opened.secondStore())]
     const given = { ...(await about(host, call)), idempotencyKey: KEY }

@@ -31,7 +31,7 @@ async function assertInvalid(attempt: Promise<unknown>, field: string, requireme
     attempt,
     (error: Error) => {
       assert.deepEqual([error.name, Reflect.get(error, 'code')], ['BusinessApiError', 'invalid_input'])
-      const [, said = ''] = new RegExp(`^Cannot [a-z ]+ as ${field} (.*)$`).exec(error.message) ?? []
+      const [, said = ''] = new RegExp(`^Cannot [a-z ]+ because ${field} (.*)$`).exec(error.message) ?? []
       assert.match(said, requirement, error.message)
       assert.doesNotMatch(error.message, /whsec_|17171717|object Object/)
       return true
@@ -190,7 +190,7 @@ function testMoney(newHost: NewHost): void {
 }
 
 function testDates(newHost: NewHost): void {
-  const message = /^Cannot (create|issue) the invoice as its dueDate must not be before its issueDate$/
+  const message = /^Cannot (create|issue) the invoice because its dueDate must not be before its issueDate$/
 
   test('invoices.create refuses a due date before the issue date, given or by default', async () => {
     const host = await newHost({ clock: () => Date.UTC(2026, 0, 2) })

@@ -66,7 +66,7 @@ describeOnEveryStore((newHost) => {
   })
 })
 
-test('createPlatform() refuses decimals that no currency has, and a code that is no currency', () => {
+test('createPlatform() refuses decimals other than 0 to 4, and a code other than three capital letters', () => {
   const store = createMemoryStore()
   for (const [code, decimals] of [
     ['EUR', 5],
@@ -83,7 +83,7 @@ test('createPlatform() refuses decimals that no currency has, and a code that is
     assert.throws(() => Reflect.apply(createPlatform, undefined, [store, options]), {
       name: 'RangeError',
       message:
-        /^Cannot use option 'currencyDecimals' as it must give codes of three capital letters 0 to 4 decimals/,
+        /^Cannot use option 'currencyDecimals' because it must give codes of three capital letters 0 to 4 decimals/,
     })
   }
 })

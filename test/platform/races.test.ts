@@ -223,7 +223,7 @@ test('50 revisions at once are 50 versions', async () => {
   )
 })
 
-test('20 leads of the same business converted at once make one client and one client.created', async () => {
+test('20 leads of the same business converted at once make a single client and a single client.created', async () => {
   const host = await opened.newHost()
   const { organizationId, platform } = host
   const { businessId, lead } = await leadIn(host, 'new')
@@ -242,7 +242,7 @@ test('20 leads of the same business converted at once make one client and one cl
   assert.equal(await countOf(host, 'lead.stage_changed'), 20)
 })
 
-test('50 invoices and proposals that are created at once leave no gap in their series', async () => {
+test('50 invoices and proposals created at once leave no gap in the series', async () => {
   const host = await opened.newHost()
   const { organizationId } = host
   const dueDate = '2099-01-01T00:00:00Z'

@@ -230,7 +230,7 @@ const POOLS: Record<string, postgres.Options<Record<string, postgres.PostgresTyp
 }
 
 for (const [what, options] of Object.entries(POOLS)) {
-  test(`a host whose pool has ${what} can use its transaction, and the store beside it`, async () => {
+  test(`a host whose pool has ${what} can use the transaction, and the store beside the transaction`, async () => {
     const { within, ...host } = await newHost()
     const sql = opened.database().sql(options)
     const store = createPostgresStore(sql)

@@ -50,7 +50,7 @@ function testTable<Shown extends { readonly id: string }, State extends string, 
   for (const [state, row] of Object.entries(expected) as [State, Record<Call, Expected<Shown>>][]) {
     for (const [name, outcome] of Object.entries(row) as [Call, Expected<Shown>][]) {
       const does = typeof outcome === 'string' ? `is refused: ${outcome}` : describeChange(outcome)
-      test(`${resource}: ${name} of one that is ${state} ${does}`, async () => {
+      test(`${resource}: ${name} from ${state} ${does}`, async () => {
         const host = await newHost()
         const before = await make(host, state)
         const published = (await host.events()).length

@@ -174,7 +174,7 @@ describe('Tokens at hand', () => {
     assert.equal((await store.apiKeys.admit(request)).outcome, 'limited')
   })
 
-  test('do not exceed a limit that was raised when they are given back', async (t) => {
+  test('given back late do not exceed a limit raised meanwhile', async (t) => {
     const [store, other] = [openStore(t), openStore(t)]
     const { request, organizationId } = await makeRequest(store, rateLimits)
     await useSteadily(store, request)
@@ -188,7 +188,7 @@ describe('Tokens at hand', () => {
   })
 })
 
-test('Tokens that come back after their bucket may have become full are void', async (t) => {
+test('Tokens given back after the bucket may have become full are void', async (t) => {
   const store = openStore(t)
   const limit = { perSecond: 200, burst: 10_000 }
   const { request, organizationId } = await makeRequest(store, { key: limit, organization: limit })

@@ -185,7 +185,7 @@ test('a change whose key another call holds for the whole time is in progress, a
 })
 
 for (const end of ['committed', 'rolled back']) {
-  test(`a change under the key of one that is ${end} ${end === 'committed' ? 'replays it' : 'goes on'}`, async () => {
+  test(`a change under the key of a change that was ${end} ${end === 'committed' ? 'replays' : 'goes on'}`, async () => {
     const tenant = await newTenant()
     const verb = verbs.proposal
     const item = await createItem(tenant, verb)
@@ -216,7 +216,7 @@ function create(
   return invoices.create({ organizationId, record: { ...record, number }, events: [], idempotency: null })
 }
 
-test('a series skips a number that another creation is giving by hand at that moment', async () => {
+test('a series skips a number that another creation gives by hand at the same moment', async () => {
   const tenant = await newTenant()
   const answer = await whileUncommitted(
     (records) => create(tenant, 'INV-2026-0001', records),
@@ -225,7 +225,7 @@ test('a series skips a number that another creation is giving by hand at that mo
   assert.deepEqual(answer, { outcome: 'created', number: 'INV-2026-0002' })
 })
 
-test('a number given by hand that another creation is taking at that moment is taken', async () => {
+test('a number given by hand counts as taken while another creation takes the number', async () => {
   const tenant = await newTenant()
   const attempt = whileUncommitted(
     (records) => create(tenant, SERIES, records),

@@ -59,7 +59,7 @@ test('close() cuts off unfinished requests after its time, and a second call wai
   await held.release()
 })
 
-test('close() of a store that is idle or was never used ends at once; so does the end of its scope', async () => {
+test('close() of an idle store, and of a store without use, ends at once; so does the end of the scope', async () => {
   const startedAt = performance.now()
   for (const isUsed of [true, false]) {
     const store = createPostgresStore(database.url)

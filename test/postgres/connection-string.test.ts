@@ -29,14 +29,14 @@ describe('a connection string that cannot be used', () => {
     'an empty number of connections': `postgres://app:${PASSWORD}@localhost/app?max=`,
   }
   for (const [name, url] of Object.entries(urls)) {
-    test(`${name}: a TypeError that repeats no part of it`, async () => {
+    test(`${name}: a TypeError without any part of the string`, async () => {
       assert.throws(() => createPostgresStore(url), isSafe)
       assert.throws(() => createInspector(url), isSafe)
       await assert.rejects(migrate(url), isSafe)
     })
   }
 
-  test('a variable of the environment that is not set: a TypeError that asks for the variable', async () => {
+  test('an unset variable of the environment: a TypeError that asks for the variable', async () => {
     const unset = process.env.BUSINESS_API_TEST_UNSET as string
     const message = /current value is undefined, is the environment variable DATABASE_URL set\?$/
     assert.throws(() => createPostgresStore(unset), { name: 'TypeError', message })
@@ -57,12 +57,12 @@ test('a pool without connections: a RangeError', async () => {
   const pool = postgres(`postgres://app:${PASSWORD}@localhost/app`, { max: 0 })
   assert.throws(() => createPostgresStore(pool), {
     name: 'RangeError',
-    message: /^Cannot use option 'maxConnections' as it must be a whole number from 1 /,
+    message: /^Cannot use option 'maxConnections' because it must be a whole number from 1 /,
   })
   await pool.end()
 })
 
-test('a connection that fails repeats no password, in its message or in its causes', async () => {
+test('a failed connection repeats no password, neither in the message nor in the causes', async () => {
   for (const host of ['127.0.0.1:1', 'nowhere.invalid', '127.0.0.1:1,127.0.0.1:2']) {
     const url = `postgres://app:${PASSWORD}@${host}/app`
     const store = createPostgresStore(url, { statementTimeoutMs: 1000 })

@@ -133,7 +133,7 @@ describe('deliveries in PostgreSQL', () => {
     assert.equal((await purge()).events, 1)
   })
 
-  test('a session that listed a type while the tables were empty reads each event by its key in full tables', async () => {
+  test('a session that listed a type while the tables were empty reads each event by key in full tables', async () => {
     const fresh = await createTestDatabase()
     const tables = fresh.sql({ max: 1 })
     const lists = createPostgresStore(fresh.url, { maxConnections: 1 })

@@ -21,7 +21,7 @@ after(async () => {
   await database.drop()
 })
 
-test('the fingerprint of the package is that of an empty database after its migrations', async () => {
+test('the fingerprint of the package is the fingerprint of an empty database after the migrations', async () => {
   const { current: migration } = await inspector.schema()
   const objects = await inspector.catalogue()
   if (process.env.UPDATE_SCHEMA) {

@@ -70,7 +70,7 @@ describe('migrate() through a pooler in transaction mode', () => {
     assert.equal(row?.isValid, true)
   })
 
-  test('cancels a build that waits at the end of its time, and finishes it with the next call', async () => {
+  test('cancels a waiting build after timeoutMs, and finishes the build with the next call', async () => {
     await withPools(1, async ([pool = direct]) => {
       await migrateFrom(pool, { '0001-things.sql': INDEX['0001-things.sql'] })
       const reader = await direct.reserve()

@@ -83,7 +83,7 @@ describe('migrate()', () => {
     })
   })
 
-  test('may use a schema that an administrator has made for a user without the right to make one', async () => {
+  test('may use a schema made by an administrator for a user without the right to make a schema', async () => {
     const directory = await migrations({ '0001-first.sql': 'create table business_api.first ()' })
     await withRole(async (role, connection) => {
       await sql`create schema business_api authorization ${sql(role)}`
@@ -224,7 +224,7 @@ describe('migrate() refuses files', () => {
     })
   }
 
-  test('with a mark that it does not know', async () => {
+  test('with an unknown mark', async () => {
     const directory = await migrations({ '0001-a.sql': '--! braking\nselect 1' })
     await assert.rejects(migrateFrom(sql, directory), /begins with the unknown mark '--! braking'/)
   })

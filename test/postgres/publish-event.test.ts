@@ -146,7 +146,7 @@ describe('business_api.publish_event()', () => {
     assert.deepEqual([...(await eventsOf('org_d'))], [])
   })
 
-  test('writes one delivery for each endpoint that wants the type: pending, or skipped where disabled', async () => {
+  test('writes a delivery for each endpoint that wants the type: pending, or skipped where disabled', async () => {
     await addEndpoint('org_e', 'we_all', 'enabled')
     await addEndpoint('org_e', 'we_other', 'enabled', '{client.created}')
     await addEndpoint('org_e', 'we_paused', 'paused', '{project.completed,client.created}')

@@ -97,7 +97,7 @@ test('target_session_attrs=read-write: a read-only server is not used, not even 
   )
 })
 
-test('a refused statement leaves its connection; a server that cannot write does not', async () => {
+test('a refused statement leaves the connection; a read-only server does not', async () => {
   for (const [statement, isUsable, isReadOnly] of [
     ['select 1 / 0', true, false],
     ['select * from business_api.nothing', true, false],

@@ -102,7 +102,7 @@ describe('stored representations', () => {
     await store.close()
   })
 
-  test('follow a function that is replaced when their rows are updated, in batches', async () => {
+  test('follow a replaced function at the next update of the rows, in batches', async () => {
     await sql`insert into business_api.projects (organization_id, id, name, status, billing_type, value)
       select 'org_batches', 'proj_' || n, 'Relaunch', 'active', 'fixed', 1 from generate_series(1, 3) n`
     await sql

@@ -70,7 +70,7 @@ describe('continuePurge() in PostgreSQL', () => {
   const letAnHourPass = () =>
     sql`update business_api.purge_progress set revisited_at = revisited_at - interval '1 hour'`
 
-  test('leaves the work to the process that is at it, without waiting', async () => {
+  test('leaves the work to another purging process, without waiting', async () => {
     await publishOld(1)
     await sql.begin(async (tx) => {
       await tx`select 1 from business_api.purge_progress for update`
@@ -100,7 +100,7 @@ describe('continuePurge() in PostgreSQL', () => {
     assert.equal((await purge()).events, 1)
   })
 
-  test('a clock that was ahead and is right again keeps no event from its purge', async () => {
+  test('a clock that ran ahead and is right again keeps no event from the purge', async () => {
     await publishOld(2)
     await sql`
       update business_api.deliveries set state = 'pending' where id = (select min(id) from business_api.deliveries)`

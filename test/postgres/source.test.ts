@@ -216,7 +216,7 @@ describe('a store from a connection string and one from a pool behave alike', ()
     }
   })
 
-  test('several hosts and target_session_attrs: a host that answers and is what is asked for', async () => {
+  test('several hosts and target_session_attrs: served by a host that meets the condition, else store_unavailable', async () => {
     const { host, port } = new URL(database.url)
     const several = database.url.replace(host, `127.0.0.1:1,127.0.0.1:${port}`)
     for (const [target, isServed] of [

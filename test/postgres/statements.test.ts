@@ -147,7 +147,7 @@ describe('the statements', () => {
     assert.equal(String(page), '[]')
   })
 
-  test('a create that waited for a locked table longer than its caller writes nothing afterwards', async () => {
+  test('a create waiting for a locked table longer than the caller waits writes nothing afterwards', async () => {
     const store = createPostgresStore(database.sql({ fetch_types: false }), { statementTimeoutMs: 200 })
     const lock = await holdLock()
     await assert.rejects(store.clients.create(creation('org_late')), { code: 'store_unavailable' })
@@ -161,7 +161,7 @@ describe('the statements', () => {
     assert.equal((await sql`select 1 from business_api.events where organization_id = 'org_late'`).length, 0)
   })
 
-  test('a statement that was never sent does not run when its caller has long had an answer', async () => {
+  test("an unsent statement does not run after the caller's answer", async () => {
     const store = createPostgresStore(database.url, { maxConnections: 1, statementTimeoutMs: 300 })
     const lock = await holdLock()
     const sent = store.clients.create(creation('org_sent')).catch(() => {})

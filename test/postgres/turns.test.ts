@@ -34,13 +34,13 @@ test('a quarter of the connections is for organizations without a connection', a
   assert.deepEqual(await take(turns, ...'aaaaabbbbbcdef'), [...'aaaaabbcde'])
 })
 
-test('with fewer than four connections one organization has all of them', async (t) => {
+test('with fewer than four connections a single organization has all connections', async (t) => {
   const turns = createTurns(3, 100)
   t.after(() => turns.rejectWaiting(new Error('The test has ended')))
   assert.deepEqual(await take(turns, ...'aaaab'), [...'aaa'])
 })
 
-test('statements that wait get their turns in round robin of the organizations', async (t) => {
+test('waiting statements get turns in round robin of the organizations', async (t) => {
   const turns = createTurns(1, 100)
   t.after(() => turns.rejectWaiting(new Error('The test has ended')))
   const begun = await take(turns, ...'aaaabbcd')
@@ -59,7 +59,7 @@ test('an organization whose statements wait for a lock gets no more when other s
   assert.deepEqual(await take(turns, 'b', 'c'), ['b', 'c'])
 })
 
-test('take() gives up after its time, and its place is free again', async (t) => {
+test('take() gives up after timeoutMs, and frees the place', async (t) => {
   const turns = createTurns(1, 2)
   t.after(() => turns.rejectWaiting(new Error('The test has ended')))
   await take(turns, 'a')

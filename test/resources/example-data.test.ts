@@ -5,7 +5,7 @@ import { EVENT_TYPES, eventSchemas } from '../../lib/resources/event-catalogue.t
 import { exampleData } from '../../lib/resources/example-data.ts'
 
 for (const type of EVENT_TYPES) {
-  test(`exampleData() of ${type} is what its schema says, whole`, () => {
+  test(`exampleData() of ${type} follows the schema, and has every field`, () => {
     const data = exampleData(type)
     assert.deepEqual(v.parse(eventSchemas[type], data), data)
     assert.deepEqual(Object.keys(data ?? {}), Object.keys(eventSchemas[type].entries))

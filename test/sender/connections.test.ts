@@ -285,7 +285,7 @@ test('prepare() opens nothing, can be called again, and rejects after close()', 
   await sender.close()
   await assert.rejects(
     async () => sender.prepare?.(),
-    /^Error: Cannot send webhooks as the sender is closed$/,
+    /^Error: Cannot send webhooks because the sender is closed$/,
   )
 })
 
@@ -298,7 +298,7 @@ test('an attempt after close() has an answer at once: sender_failed', async (con
   assert.equal(receiver.requests.length, 1)
 })
 
-test('close() interrupts after its time the attempts that have no answer, also those that wait', async (context) => {
+test('close() interrupts the attempts without an answer after timeoutMs, also waiting attempts', async (context) => {
   const receiver = await startReceiver(context, () => {})
   const sender = createLocalSender(context, { maxConnectionsPerOrigin: 1 })
   const accepted = receiver.nextSocket()

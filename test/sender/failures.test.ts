@@ -165,7 +165,7 @@ describe('toSendError()', () => {
     }
   })
 
-  test('toSendError() knows TLS that fails after the handshake, as for a certificate of ours that is missing', () => {
+  test('toSendError() knows failures of TLS after the handshake, as for a missing certificate of the client', () => {
     for (const code of [
       'ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED',
       'ERR_TLS_CERT_ALTNAME_INVALID',

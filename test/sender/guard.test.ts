@@ -195,7 +195,7 @@ test('a connection that was vetted is used again without a further look-up', asy
   assert.deepEqual([lookups, receiver.accepted], [1, 1])
 })
 
-test('attempts that dial the same name at once share one look-up, and not with the next', async () => {
+test('attempts that dial the same name at once share one look-up, and the next attempt does not', async () => {
   const waiting: (() => void)[] = []
   const resolve = shareLookups((_hostname, _options, callback) => {
     waiting.push(() => callback(null, [toLookupAddress('8.8.8.8')]))

@@ -55,7 +55,7 @@ test('a range of refuseAddresses that cannot be used is named', () => {
   assert.throws(() => createWebhookSender({ refuseAddresses: ['198.51.100.0/24', '10.1.2.3/8'] }), {
     name: 'TypeError',
     message:
-      "Cannot use option 'refuseAddresses' as it must be addresses or ranges like 198.51.100.0/24 and fd12::/16, " +
+      "Cannot use option 'refuseAddresses' because it must be addresses or ranges like 198.51.100.0/24 and fd12::/16, " +
       "without bits outside the prefix: '10.1.2.3/8' is neither",
   })
 })
@@ -98,7 +98,8 @@ for (const [name, values, error] of refusals) {
       assert.throws(
         () => createWebhookSender({ [name]: value }),
         (thrown: Error) =>
-          thrown instanceof error && thrown.message.startsWith(`Cannot use option '${name}' as it must be `),
+          thrown instanceof error &&
+          thrown.message.startsWith(`Cannot use option '${name}' because it must be `),
         JSON.stringify(value),
       )
     }

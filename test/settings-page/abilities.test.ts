@@ -89,7 +89,7 @@ test('without an ability to read its paths are 404, for GET and POST, and no lin
   assert.deepEqual(await stateOf(under), before)
 })
 
-test('without an ability to write its controls are absent on every screen, and its forms are 403', async () => {
+test('without an ability to write, the controls are absent on every screen, and the forms are 403', async () => {
   const under = await setUpSeeded()
   const before = await stateOf(under)
   for (const ability of ABILITIES.filter((each) => each.endsWith(':write'))) {
@@ -136,7 +136,7 @@ test('ids of another organization are 404 on every path, and neither organizatio
   assert.deepEqual((await under.settings.audit.list('org_other')).data, [])
 })
 
-test('a session that was revoked between the form and its POST is refused on every route, and nothing is changed', async () => {
+test('a session revoked between the form and the POST is refused on every route, and nothing is changed', async () => {
   const under = await setUpSeeded()
   const before = await stateOf(under)
   for (const route of POSTS) {

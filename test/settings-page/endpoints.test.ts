@@ -28,7 +28,7 @@ function createSender(answer: Partial<Awaited<ReturnType<WebhookSender['send']>>
   return { sender, requests }
 }
 
-test('POST /endpoints/new registers an endpoint, and shows its secret once with code that verifies', async () => {
+test('POST /endpoints/new registers an endpoint, and shows the secret once with code to verify', async () => {
   const under = setUp()
   const fields = {
     ...BILLING,

@@ -11,7 +11,7 @@ async function createKey(under: Under, name = 'Website'): Promise<string> {
   return id
 }
 
-test('GET /keys of an organization without keys says what keys are for, and offers the one next act', async () => {
+test('GET /keys of an organization without keys explains keys, and offers the one next act', async () => {
   const { words, text, status } = await setUp().get('/keys')
   assert.equal(status, 200)
   assert.match(words, /No key is in force/)
@@ -42,7 +42,7 @@ test('POST /keys/new shows a call that the new key may make', async () => {
   assert.doesNotMatch(text, /\/api\/v1\/clients/)
 })
 
-test('POST /keys/new sent twice makes one key, and says that its secret was shown', async () => {
+test('POST /keys/new sent twice makes one key, and says that the secret was shown', async () => {
   const under = setUp()
   const form = hiddenOf(await under.get('/keys/new'))
   const first = await under.post('/keys/new', { ...form, ...WEBSITE })
@@ -67,7 +67,7 @@ test('POST /keys/new with missing fields keeps the given values, and leads from 
   assert.deepEqual(await under.settings.apiKeys.list(ORGANIZATION), [])
 })
 
-test('POST /keys/new takes a day to come, and refuses one that has passed', async () => {
+test('POST /keys/new takes a day to come, and refuses a past day', async () => {
   const under = setUp()
   const past = await under.submit('/keys/new', { ...WEBSITE, expiry: 'date', date: '2020-01-01' })
   assert.equal(past.status, 422)
@@ -79,7 +79,7 @@ test('POST /keys/new takes a day to come, and refuses one that has passed', asyn
   assert.equal((await under.settings.apiKeys.list(ORGANIZATION))[0]?.expiresAt, '2999-12-31T23:59:59.000Z')
 })
 
-test('a key gets no scope that its maker may not grant', async () => {
+test('a key gets no scope that the maker may not grant', async () => {
   const under = setUp()
   under.access = { ...EVERYTHING, grantableScopes: ['leads:read'] }
   assert.doesNotMatch((await under.get('/keys/new')).text, /clients:write/)
@@ -104,7 +104,7 @@ test('POST /keys/:id/edit gives the key another name, with an entry in the audit
   assert.equal((await under.settings.apiKeys.get(ORGANIZATION, id)).name, 'Web "shop"')
 })
 
-test('POST /keys/:id/revoke revokes, after a page that says what will happen', async () => {
+test('POST /keys/:id/revoke revokes, after a page with the consequences', async () => {
   const under = setUp()
   const id = await createKey(under)
   const question = await under.get(`/keys/${id}/revoke`)
@@ -117,7 +117,7 @@ test('POST /keys/:id/revoke revokes, after a page that says what will happen', a
   assert.match((await under.get('/keys?show=all')).words, /Website .* Revoked/)
 })
 
-test('POST /keys/:id/rotate gives a successor, with an overlap; without one it asks first', async () => {
+test('POST /keys/:id/rotate gives a successor with an overlap, and asks first without an overlap', async () => {
   const under = setUp()
   const id = await createKey(under)
   const rotated = await under.submit(`/keys/${id}/rotate`, { overlap: '7d' })

@@ -156,7 +156,7 @@ test('a path that is not below the mount goes on to the host', async (t) => {
   assert.equal(status, 404)
 })
 
-test('an option that cannot be used is a TypeError that names it', () => {
+test('an unusable option is a TypeError with the name of the option', () => {
   const wrong: [string, object][] = [
     ['authorize', { authorize: undefined }],
     ['basePath', { basePath: 'settings' }],
@@ -184,7 +184,7 @@ test('an option that cannot be used is a TypeError that names it', () => {
   }
 })
 
-test('a theme becomes rules of the stylesheet, whose path changes with it', async () => {
+test('a theme becomes rules of the stylesheet, and changes the path of the stylesheet', async () => {
   const light = { accent: '#7a1fa2', focus: '#7a1fa2' }
   const { page } = newPage({
     basePath: BASE,

@@ -114,9 +114,9 @@ test('hostile text in every field is shown as text', async () => {
   }
 })
 
-test('a store that is away is 503 with a request id, and says that a change may have been made', async () => {
+test('an unreachable store is 503 with a request id, and the page says that a change may have been made', async () => {
   const away = async () => {
-    throw storeUnavailable('Cannot read as the database is away, says postgres://user:secret@host')
+    throw storeUnavailable('Cannot read because the database is away, says postgres://user:secret@host')
   }
   const slice = new Proxy({}, { get: () => away })
   const store = new Proxy(createMemoryStore(), { get: () => slice }) as BusinessApiStore

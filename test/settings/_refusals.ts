@@ -12,7 +12,7 @@ export async function assertRefused(
   await assert.rejects(call, (error: unknown) => {
     assert.ok(error instanceof BusinessApiError, inspect(error))
     assert.equal(error.code, code)
-    assert.ok(error.message.startsWith(`${action} as `), error.message)
+    assert.ok(error.message.startsWith(`${action} because `), error.message)
     assert.match(error.message, about)
     assert.doesNotMatch(inspect(error), /whsec_|s3cret/)
     assert.doesNotMatch(error.message, /Invalid|Expected|but received|undefined/)

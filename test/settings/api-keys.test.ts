@@ -35,7 +35,7 @@ async function assertInvalid(call: Promise<unknown>, action: string, about: RegE
   await assert.rejects(call, (error: unknown) => {
     assert.ok(error instanceof BusinessApiError)
     assert.equal(error.code, INVALID_INPUT)
-    assert.ok(error.message.startsWith(`${action} as `), error.message)
+    assert.ok(error.message.startsWith(`${action} because `), error.message)
     assert.match(error.message, about)
     assert.doesNotMatch(error.message, /secret/i)
     assert.doesNotMatch(error.message, /Invalid|Expected|received|undefined/)
@@ -143,7 +143,7 @@ describe('apiKeys.create()', () => {
       await assertInvalid(
         call,
         'Cannot create an API key',
-        / as scopes must be (given|one or more of clients)/,
+        / because scopes must be (given|one or more of clients)/,
       )
     }
     assert.deepEqual(await settings.apiKeys.list(ORG), [])
@@ -200,7 +200,7 @@ describe('apiKeys.create()', () => {
     await assertInvalid(
       call,
       'Cannot create an API key',
-      /^[^;]* as organizationId must [^;]*; name must [^;]*; scopes must [^;]*; expiresAt must [^;]*; rateLimit must [^;]*$/,
+      /^[^;]* because organizationId must [^;]*; name must [^;]*; scopes must [^;]*; expiresAt must [^;]*; rateLimit must [^;]*$/,
     )
   })
 })
@@ -240,7 +240,7 @@ describe('apiKeys.list() and apiKeys.revoke()', () => {
     for (const error of errors) {
       assert.ok(error instanceof BusinessApiError)
       assert.equal(error.code, NOT_FOUND)
-      assert.equal(error.message, 'Cannot revoke an API key as the organization has none of that id')
+      assert.equal(error.message, 'Cannot revoke an API key because the organization has none of that id')
     }
     assert.equal((await admit(key)).outcome, 'admitted')
   })
@@ -323,7 +323,7 @@ describe('createDeveloperSettings()', () => {
     for (const keyPrefix of ['', 'Bapi', '1a', 'a_b', 'a'.repeat(17), 'bapi\n']) {
       assert.throws(() => setUp({ keyPrefix }), {
         name: 'TypeError',
-        message: /^Cannot use option 'keyPrefix' as/,
+        message: /^Cannot use option 'keyPrefix' because/,
       })
     }
   })
@@ -332,7 +332,7 @@ describe('createDeveloperSettings()', () => {
     for (const headerPrefix of ['', '1X', 'X_SERVICE', 'X SERVICE', 'X'.repeat(65), 'X-SERVICE\n']) {
       assert.throws(() => setUp({ headerPrefix }), {
         name: 'TypeError',
-        message: /^Cannot use option 'headerPrefix' as/,
+        message: /^Cannot use option 'headerPrefix' because/,
       })
     }
   })
@@ -350,7 +350,7 @@ describe('createDeveloperSettings()', () => {
       for (const value of values) {
         assert.throws(() => setUp(untyped({ [name]: value })), {
           name: 'TypeError',
-          message: new RegExp(`^Cannot use option '${name}' as it must `),
+          message: new RegExp(`^Cannot use option '${name}' because it must `),
         })
       }
     }
@@ -359,7 +359,7 @@ describe('createDeveloperSettings()', () => {
   test('createDeveloperSettings() refuses an unusable sealing key, and does not repeat the key', () => {
     assert.throws(() => setUp({ secretKeys: ['not-a-key-but-secret'] }), {
       name: 'TypeError',
-      message: /^Cannot use option 'secretKeys\[0\]' as it must be 32 bytes/,
+      message: /^Cannot use option 'secretKeys\[0\]' because it must be 32 bytes/,
     })
   })
 

@@ -46,7 +46,7 @@ describeOnEveryStore((open) => {
           await assert.rejects(call(untyped({ actor })), (error: unknown) => {
             assert.ok(error instanceof BusinessApiError, inspect(error))
             assert.equal(error.code, INVALID_INPUT)
-            assert.match(error.message, / as actor must /)
+            assert.match(error.message, / because actor must /)
             assert.doesNotMatch(inspect(error), /s3cret/)
             return true
           })
@@ -107,16 +107,20 @@ describeOnEveryStore((open) => {
     test('audit.list() names everything of a query that cannot be used', async () => {
       const { settings, organizationId } = await setUp()
       const refused: [string, unknown[], RegExp][] = [
-        ['limit', [0, 201, 1.5, '50', null], / as limit must be a whole number from 1 to 200$/],
-        ['subjectId', [7, null, {}], / as subjectId must be a string$/],
-        ['action', [7, null, '', 'endpoint.unknown'], / as action must be one of api_key\.created, /],
-        ['actor', [7, null, '', 'nul \0'], / as actor must /],
-        ['since', [7, null, '2026-01-01', 'soon'], / as since must be a Date, or ISO 8601 with a time zone/],
-        ['until', ['2026-01-01T00:00:00'], / as until must be a Date, or ISO 8601 with a time zone/],
+        ['limit', [0, 201, 1.5, '50', null], / because limit must be a whole number from 1 to 200$/],
+        ['subjectId', [7, null, {}], / because subjectId must be a string$/],
+        ['action', [7, null, '', 'endpoint.unknown'], / because action must be one of api_key\.created, /],
+        ['actor', [7, null, '', 'nul \0'], / because actor must /],
+        [
+          'since',
+          [7, null, '2026-01-01', 'soon'],
+          / because since must be a Date, or ISO 8601 with a time zone/,
+        ],
+        ['until', ['2026-01-01T00:00:00'], / because until must be a Date, or ISO 8601 with a time zone/],
         [
           'before',
           [7, {}, '', 'zzz', `dlv_${'0'.repeat(26)}`],
-          / as before must be null, or the next of a page before: aud_ /,
+          / because before must be null, or the next of a page before: aud_ /,
         ],
       ]
       for (const [name, values, message] of refused) {
@@ -127,7 +131,7 @@ describeOnEveryStore((open) => {
       }
       await assert.rejects(settings.audit.list(''), {
         code: INVALID_INPUT,
-        message: /^Cannot list the audit as organizationId must /,
+        message: /^Cannot list the audit because organizationId must /,
       })
     })
   })

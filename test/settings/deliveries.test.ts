@@ -128,11 +128,15 @@ describeOnEveryStore((open) => {
         [
           'limit',
           [0, 201, 1.5, -1, Number.NaN, '50', null],
-          / as limit must be a whole number from 1 to 200$/,
+          / because limit must be a whole number from 1 to 200$/,
         ],
-        ['type', ['s3cret', '', null, 7], / as type must be one of client\.created, /],
-        ['states', [[], ['s3cret'], 'pending', null, [null]], / as states must be one or more of pending, /],
-        ['endpointId', [7, null, {}], / as endpointId must be a string$/],
+        ['type', ['s3cret', '', null, 7], / because type must be one of client\.created, /],
+        [
+          'states',
+          [[], ['s3cret'], 'pending', null, [null]],
+          / because states must be one or more of pending, /,
+        ],
+        ['endpointId', [7, null, {}], / because endpointId must be a string$/],
         [
           'before',
           [
@@ -146,12 +150,12 @@ describeOnEveryStore((open) => {
             `aud_${'0'.repeat(26)}`,
             `dlv_${'0'.repeat(27)}`,
           ],
-          / as before must be null, or the next of a page before: dlv_ and 26 letters and digits$/,
+          / because before must be null, or the next of a page before: dlv_ and 26 letters and digits$/,
         ],
         ...['since', 'until'].map((name): [string, unknown[], RegExp] => [
           name,
           ['s3cret', '', '2026-03-14', '2026-02-30T00:00:00Z', new Date(-1), new Date(Number.NaN), 7, null],
-          new RegExp(` as ${name} must be a Date, or ISO 8601 with a time zone, from 1970 to 9999$`),
+          new RegExp(` because ${name} must be a Date, or ISO 8601 with a time zone, from 1970 to 9999$`),
         ]),
       ]
       for (const [name, values, about] of refused) {
@@ -161,7 +165,7 @@ describeOnEveryStore((open) => {
         }
       }
       const call = deliveries.list('', untyped({ limit: 0, type: 's3cret', organizationId }))
-      const about = / as organizationId must [^;]*; type must [^;]*; limit must [^;]*$/
+      const about = / because organizationId must [^;]*; type must [^;]*; limit must [^;]*$/
       await assertRefused(call, INVALID_INPUT, 'Cannot list deliveries', about)
     })
   })
@@ -200,7 +204,8 @@ describeOnEveryStore((open) => {
       const other = createDeveloperSettings(theirs.store).deliveries
       const [foreign] = (await other.list(theirs.organizationId)).data
       for (const id of [foreign?.id ?? '', 'dlv_unknown', '', 'nul \0', '\ud800', 's3cret']) {
-        const about = /^Cannot (show|redeliver|cancel) a delivery as the organization has none of that id$/
+        const about =
+          /^Cannot (show|redeliver|cancel) a delivery because the organization has none of that id$/
         await assertRefused(deliveries.get(organizationId, id), NOT_FOUND, 'Cannot show a delivery', about)
         const call = deliveries.redeliver(organizationId, id)
         await assertRefused(call, NOT_FOUND, 'Cannot redeliver a delivery', about)
@@ -208,7 +213,8 @@ describeOnEveryStore((open) => {
         await assertRefused(cancel, NOT_FOUND, 'Cannot cancel a delivery', about)
       }
       for (const id of [null, 7, undefined]) {
-        const about = id === undefined ? / as deliveryId must be given$/ : / as deliveryId must be a string$/
+        const about =
+          id === undefined ? / because deliveryId must be given$/ : / because deliveryId must be a string$/
         const get = deliveries.get(organizationId, untyped(id))
         await assertRefused(get, INVALID_INPUT, 'Cannot show a delivery', about)
         const redeliver = deliveries.redeliver(organizationId, untyped(id))

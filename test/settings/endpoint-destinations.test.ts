@@ -68,7 +68,7 @@ describeOnEveryStore((open) => {
       assert.deepEqual(asked, ['hooks.example.com', 'hooks.example.com'])
     })
 
-    test('endpoints.register() answers alike for internal names that exist and that do not', async () => {
+    test('endpoints.register() answers alike for internal names with and without an address', async () => {
       const { store, organizationId } = setUp()
       const lookup: Lookup = (hostname, _options, callback) => {
         if (hostname.startsWith('there.')) callback(null, [{ address: '10.1.2.3', family: 4 }])

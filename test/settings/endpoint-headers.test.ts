@@ -156,12 +156,12 @@ describeOnEveryStore((open) => {
       await assertRefused(
         update({ 'X-20': 's3cret' }),
         LIMIT_REACHED,
-        /^Cannot update a webhook endpoint as the endpoint would have 21 headers, more than 20: remove some$/,
+        /^Cannot update a webhook endpoint because the endpoint would have 21 headers, more than 20: remove some$/,
       )
       const long = 's3cret'.padEnd(1024, '~')
       const eight = Object.fromEntries(Array.from({ length: 8 }, (_, index) => [`X-${index}`, long]))
       const about =
-        / as the headers of the endpoint would take 8\d{3} bytes, more than 8192: remove some, or shorten their values$/
+        / because the headers of the endpoint would take 8\d{3} bytes, more than 8192: remove some, or shorten their values$/
       await assertRefused(update(eight), LIMIT_REACHED, about)
       await assertRefused(register({ headers: eight }), LIMIT_REACHED, about)
       assert.deepEqual(await sentHeaders(), before)
@@ -178,7 +178,11 @@ describeOnEveryStore((open) => {
         allowPrivateNetworks: true,
       })
       const patch = other.endpoints.update(organizationId, id, { headers: { 'X-Team': 's3cret' } })
-      await assertRefused(patch, SECRET_UNAVAILABLE, /^Cannot open the headers of endpoint we_\w+ as key /)
+      await assertRefused(
+        patch,
+        SECRET_UNAVAILABLE,
+        /^Cannot open the headers of endpoint we_\w+ because key /,
+      )
       await other.endpoints.update(organizationId, id, { description: 'Shop' })
       assert.deepEqual(await sentHeaders(), HEADERS)
       assert.deepEqual((await other.endpoints.update(organizationId, id, { headers: null })).headerNames, [])
@@ -203,10 +207,10 @@ describeOnEveryStore((open) => {
       ]
       for (const headers of refused) {
         const call = endpoints.update(organizationId, id, untyped({ headers }))
-        await assertRefused(call, INVALID_INPUT, /^Cannot update a webhook endpoint as headers must be /)
+        await assertRefused(call, INVALID_INPUT, /^Cannot update a webhook endpoint because headers must be /)
       }
       for (const headers of [null, { 'X-A': null }]) {
-        await assertRefused(register(untyped({ headers })), INVALID_INPUT, / as headers must be /)
+        await assertRefused(register(untyped({ headers })), INVALID_INPUT, / because headers must be /)
       }
     })
   })

@@ -105,12 +105,12 @@ describeOnEveryStore((open) => {
       [
         'types',
         [[], ['invoice.paid', 'invoice.paid'], ['s3cret'], ['invoice.paid', null], 'invoice.paid', {}, 7],
-        / as types must be null, or one or more of client\.created, .*, each once$/,
+        / because types must be null, or one or more of client\.created, .*, each once$/,
       ],
       [
         'description',
         ['x'.repeat(201), 'nul \0', '\ud800', 7, null, {}],
-        / as description must (be a string of at most 200 characters|not contain NUL or a lone surrogate)$/,
+        / because description must (be a string of at most 200 characters|not contain NUL or a lone surrogate)$/,
       ],
       [
         'url',
@@ -124,7 +124,7 @@ describeOnEveryStore((open) => {
           '\ud800',
           'https://x\0y',
         ],
-        / as url (must|was refused: must) /,
+        / because url (must|was refused: must) /,
       ],
       [
         'url',
@@ -134,7 +134,7 @@ describeOnEveryStore((open) => {
           'https://hooks.exa\tmple.com',
           'https://x y',
         ],
-        / as url must not contain white space or control characters$/,
+        / because url must not contain white space or control characters$/,
       ],
       [
         'headers',
@@ -171,7 +171,7 @@ describeOnEveryStore((open) => {
             'x-service-',
           ].map((name) => ({ [name]: 's3cret' })),
         ],
-        / as headers must be an object of at most 20 header names, .* without Connection, .* and X-SERVICE-\*(;|$)/,
+        / because headers must be an object of at most 20 header names, .* without Connection, .* and X-SERVICE-\*(;|$)/,
       ],
     ]
     for (const [field, values, about] of refusals) {
@@ -220,7 +220,7 @@ describeOnEveryStore((open) => {
       const broken = { url: 7, types: ['s3cret', 's3cret2'], description: 7, headers: 's3cret' }
       const call = settings.endpoints.register('', untyped(broken))
       const about =
-        /^[^;]* as organizationId must [^;]*; url must [^;]*; types must [^;]*; description must [^;]*; headers must [^;]*$/
+        /^[^;]* because organizationId must [^;]*; url must [^;]*; types must [^;]*; description must [^;]*; headers must [^;]*$/
       await assertRefused(call, INVALID_INPUT, 'Cannot register a webhook endpoint', about)
     })
   })

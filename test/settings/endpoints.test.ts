@@ -81,7 +81,7 @@ describeOnEveryStore((open) => {
           for (const step of steps) await settings.endpoints[step](organizationId, shown.id)
           const call = settings.endpoints[verb](organizationId, shown.id)
           if (after[verb] === 'refused') {
-            const about = new RegExp(` as the endpoint is ${state}: enable the endpoint first$`)
+            const about = new RegExp(` because the endpoint is ${state}: enable the endpoint first$`)
             await assertRefused(call, INVALID_STATE, `Cannot ${verb} a webhook endpoint`, about)
           } else {
             const disabledReason = after[verb] === 'disabled' ? 'administrator' : null
@@ -196,7 +196,7 @@ describeOnEveryStore((open) => {
       for (const overlapMs of [-1, 1.5, 30 * DAY_MS + 1, Number.NaN, Number.POSITIVE_INFINITY, '1', null]) {
         const call = settings.endpoints.rotateSecret(organizationId, id, untyped({ overlapMs }))
         const action = 'Cannot rotate the secret of a webhook endpoint'
-        const about = / as overlapMs must be a whole number of milliseconds from 0 to 2592000000$/
+        const about = / because overlapMs must be a whole number of milliseconds from 0 to 2592000000$/
         await assertRefused(call, INVALID_INPUT, action, about)
       }
       assert.deepEqual(await readSigningSecrets(store, organizationId), [secret])
@@ -228,7 +228,7 @@ describeOnEveryStore((open) => {
       for (const [action, call] of Object.entries(callsOf(settings.endpoints))) {
         // The secret itself, passed where the id belongs, must not come back in a message.
         for (const id of [theirs.id, removed.id, 'we_unknown', '', 'nul \0', '\ud800', removed.secret]) {
-          const about = /^Cannot [a-z ]* as the organization has none of that id$/
+          const about = /^Cannot [a-z ]* because the organization has none of that id$/
           await assertRefused(call(organizationId, id), NOT_FOUND, action, about)
         }
       }
@@ -244,13 +244,18 @@ describeOnEveryStore((open) => {
             call(organizationId, untyped(id)),
             INVALID_INPUT,
             action,
-            / as endpointId must be (given|a string)$/,
+            / because endpointId must be (given|a string)$/,
           )
         }
-        await assertRefused(call('', 'we_1'), INVALID_INPUT, action, / as organizationId must /)
+        await assertRefused(call('', 'we_1'), INVALID_INPUT, action, / because organizationId must /)
       }
       const list = endpoints.list(untyped(null))
-      await assertRefused(list, INVALID_INPUT, 'Cannot list webhook endpoints', / as organizationId must /)
+      await assertRefused(
+        list,
+        INVALID_INPUT,
+        'Cannot list webhook endpoints',
+        / because organizationId must /,
+      )
     })
 
     test('shows no secret, sealed or open, after the call that made the secret', async () => {

@@ -20,7 +20,7 @@ async function assertUsed(call: Promise<unknown>, action: string, record: object
     assert.ok(error instanceof BusinessApiError, inspect(error))
     assert.equal(error.code, ALREADY_EXISTS)
     assert.deepEqual(error.record, record)
-    assert.ok(error.message.startsWith(`${action} as `), error.message)
+    assert.ok(error.message.startsWith(`${action} because `), error.message)
     assert.match(error.message, /\bid was used before: .* once only/)
     assert.doesNotMatch(inspect([error, error.record]), /_live_[0-9A-Za-z]|whsec_|plain\.|digest|sealed/)
     assert.doesNotMatch(inspect(error), /t0ken/, 'a log of the error repeats no field of the record')
@@ -209,7 +209,7 @@ describeOnEveryStore((open) => {
       for (const id of [...wrong, ...ofKind]) {
         await assert.rejects(call(untyped(id)), {
           code: INVALID_INPUT,
-          message: new RegExp(` as id must be ${kind}_ and a ULID, 26 digits and capital letters$`),
+          message: new RegExp(` because id must be ${kind}_ and a ULID, 26 digits and capital letters$`),
         })
       }
     }

@@ -36,7 +36,7 @@ describeOnEveryStore((open) => {
       )
       const call = apiKeys.create(organizationId, READER)
       const about =
-        /^Cannot create an API key as the organization has 100 keys in force, its limit: revoke one, or raise option 'maxApiKeys'$/
+        /^Cannot create an API key because the organization has 100 keys in force, its limit: revoke one, or raise option 'maxApiKeys'$/
       await assertRefused(call, LIMIT_REACHED, about)
       assert.equal((await apiKeys.list(organizationId)).length, 100)
       await apiKeys.revoke(organizationId, made[0]?.id ?? '')
@@ -49,7 +49,7 @@ describeOnEveryStore((open) => {
       const { endpoints, organizationId } = setUp()
       for (let count = 0; count < 50; count++) await endpoints.register(organizationId, { url: URL })
       const about =
-        /^Cannot register a webhook endpoint as the organization has 50 endpoints, its limit: remove one, or raise option 'maxEndpoints'$/
+        /^Cannot register a webhook endpoint because the organization has 50 endpoints, its limit: remove one, or raise option 'maxEndpoints'$/
       await assertRefused(endpoints.register(organizationId, { url: URL }), LIMIT_REACHED, about)
       const listed = await endpoints.list(organizationId)
       assert.equal(listed.length, 50)
@@ -85,7 +85,7 @@ describeOnEveryStore((open) => {
       let { id } = await apiKeys.create(organizationId, READER)
       for (let count = 0; count < 2; count++) id = (await apiKeys.rotate(organizationId, id)).id
       const about =
-        /^Cannot rotate an API key as the organization has 4 keys in force, twice its limit, by the overlaps of rotations: rotate without overlap, or revoke a key$/
+        /^Cannot rotate an API key because the organization has 4 keys in force, twice its limit, by the overlaps of rotations: rotate without overlap, or revoke a key$/
       await assertRefused(apiKeys.rotate(organizationId, id), LIMIT_REACHED, about)
       assert.equal((await apiKeys.list(organizationId)).length, 4)
       await apiKeys.rotate(organizationId, id, { overlapMs: 0 })
@@ -117,7 +117,9 @@ describeOnEveryStore((open) => {
       for (const value of [0, -1, 1.5, Number.NaN, 1_000_001]) {
         assert.throws(() => setUp({ [name]: value }), {
           name: 'RangeError',
-          message: new RegExp(`^Cannot use option '${name}' as it must be a whole number from 1 to 1000000`),
+          message: new RegExp(
+            `^Cannot use option '${name}' because it must be a whole number from 1 to 1000000`,
+          ),
         })
       }
     })

@@ -53,7 +53,7 @@ describeOnEveryStore((open) => {
       ] as const) {
         const before = await deliveries.get(organizationId, made[state])
         const call = deliveries.redeliver(organizationId, made[state])
-        const about = new RegExp(` as the delivery is ${text}: wait until the delivery has ended$`)
+        const about = new RegExp(` because the delivery is ${text}: wait until the delivery has ended$`)
         await assertRefused(call, INVALID_STATE, 'Cannot redeliver a delivery', about)
         assert.deepEqual(await deliveries.get(organizationId, made[state]), before)
       }
@@ -65,7 +65,7 @@ describeOnEveryStore((open) => {
       const { delivered } = await makeOfEachState(given)
       await endpoints.remove(organizationId, endpointId)
       const call = deliveries.redeliver(organizationId, delivered)
-      const about = / as the endpoint of the delivery has been removed$/
+      const about = / because the endpoint of the delivery has been removed$/
       await assertRefused(call, INVALID_STATE, 'Cannot redeliver a delivery', about)
       assert.equal((await deliveries.get(organizationId, delivered)).state, 'delivered')
     })
@@ -113,7 +113,7 @@ describeOnEveryStore((open) => {
         [made.pending, 'cancelled'],
       ] as const) {
         const before = await deliveries.get(organizationId, id)
-        const about = new RegExp(` as the delivery is ${text}$`)
+        const about = new RegExp(` because the delivery is ${text}$`)
         const call = deliveries.cancel(organizationId, id)
         await assertRefused(call, INVALID_STATE, 'Cannot cancel a delivery', about)
         assert.deepEqual(await deliveries.get(organizationId, id), before)
@@ -246,7 +246,7 @@ describeOnEveryStore((open) => {
         untyped({ type: 's3cret', since: 's3cret', until: 7, endpointId: 7 }),
       )
       const about =
-        / as organizationId must [^;]*; endpointId must [^;]*; type must [^;]*; since must [^;]*; until must [^;]*$/
+        / because organizationId must [^;]*; endpointId must [^;]*; type must [^;]*; since must [^;]*; until must [^;]*$/
       await assertRefused(call, INVALID_INPUT, 'Cannot recover deliveries', about)
     })
   })

@@ -187,7 +187,7 @@ describeOnEveryStore((open) => {
       for (const options of [{}, { allowPlaintextSecrets: true }]) {
         await assert.rejects(settingsOf(open(), options).secrets.reseal(), {
           code: SECRET_UNAVAILABLE,
-          message: /^Cannot reseal secrets as option 'secretKeys' is empty/,
+          message: /^Cannot reseal secrets because option 'secretKeys' is empty/,
         })
       }
     })
@@ -201,7 +201,7 @@ describeOnEveryStore((open) => {
         for (const value of values) {
           await assert.rejects(secrets.reseal(untyped({ [name]: value })), {
             code: INVALID_INPUT,
-            message: new RegExp(`^Cannot reseal secrets as ${name} must be `),
+            message: new RegExp(`^Cannot reseal secrets because ${name} must be `),
           })
         }
       }

@@ -21,7 +21,7 @@ async function assertRefused(call: Promise<unknown>, code: ErrorCode, about: Reg
   await assert.rejects(call, (error: unknown) => {
     assert.ok(error instanceof BusinessApiError, inspect(error))
     assert.equal(error.code, code)
-    assert.match(error.message, /^Cannot rotate an API key as /)
+    assert.match(error.message, /^Cannot rotate an API key because /)
     assert.match(error.message, about)
     assert.doesNotMatch(inspect(error), /_live_|s3cret/)
     assert.doesNotMatch(error.message, /Invalid|Expected|received|undefined/)
@@ -95,10 +95,10 @@ describeOnEveryStore((open) => {
       await apiKeys.rotate(organizationId, replaced.id, { overlapMs: 0 })
       const before = await apiKeys.list(organizationId)
       const refused: [id: string, about: RegExp][] = [
-        [revoked.id, / as the key is revoked: create a new key$/],
-        [rotated.id, / as the key has been rotated: rotate its successor key_\w{26}$/],
-        [replaced.id, / as the key is revoked: create a new key$/],
-        [expired.id, / as the key has expired: create a new key$/],
+        [revoked.id, / because the key is revoked: create a new key$/],
+        [rotated.id, / because the key has been rotated: rotate its successor key_\w{26}$/],
+        [replaced.id, / because the key is revoked: create a new key$/],
+        [expired.id, / because the key has expired: create a new key$/],
       ]
       for (const [id, about] of refused) {
         await assertRefused(apiKeys.rotate(organizationId, id), INVALID_STATE, about)
@@ -115,7 +115,7 @@ describeOnEveryStore((open) => {
       await assertRefused(
         Promise.reject(refused.reason),
         INVALID_STATE,
-        / as the key has been rotated: rotate its successor key_\w{26}$/,
+        / because the key has been rotated: rotate its successor key_\w{26}$/,
       )
       assert.equal((await apiKeys.list(organizationId)).length, 2)
     })
@@ -124,7 +124,7 @@ describeOnEveryStore((open) => {
       const { apiKeys, organizationId } = setUp()
       const { id, key } = await apiKeys.create(newOrganization(), READER)
       for (const wrong of [id, 'key_unknown', '', 'nul \0', '\ud800', key]) {
-        const about = / as the organization has none of that id$/
+        const about = / because the organization has none of that id$/
         await assertRefused(apiKeys.rotate(organizationId, wrong), NOT_FOUND, about)
       }
     })
@@ -136,12 +136,12 @@ describeOnEveryStore((open) => {
         [
           'overlapMs',
           [-1, 1.5, 30 * DAY_MS + 1, Number.NaN, '1', null],
-          / as overlapMs must be a whole number of milliseconds from 0 to 2592000000$/,
+          / because overlapMs must be a whole number of milliseconds from 0 to 2592000000$/,
         ],
         [
           'expiresAt',
           [new Date(), 's3cret', '2030-01-01', 7],
-          / as expiresAt must be null, a Date, or ISO 8601/,
+          / because expiresAt must be null, a Date, or ISO 8601/,
         ],
       ]
       for (const [name, values, about] of refused) {
@@ -155,7 +155,7 @@ describeOnEveryStore((open) => {
         await assertRefused(
           call,
           INVALID_INPUT,
-          / as organizationId must [^;]*; keyId must be (given|a string)$/,
+          / because organizationId must [^;]*; keyId must be (given|a string)$/,
         )
       }
       assert.equal((await apiKeys.list(organizationId)).length, 1)

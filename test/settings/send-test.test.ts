@@ -236,7 +236,8 @@ describeOnEveryStore((open) => {
       const { id } = await endpoints.register(organizationId, { url: 'http://127.0.0.1:9999/' })
       await assert.rejects(endpoints.sendTest(organizationId, id), {
         name: 'TypeError',
-        message: /^Cannot send a test webhook as option 'sender' is not set: .* createWebhookSender\(\)$/,
+        message:
+          /^Cannot send a test webhook because option 'sender' is not set: .* createWebhookSender\(\)$/,
       })
     })
 
@@ -246,7 +247,7 @@ describeOnEveryStore((open) => {
       const failure = new Error('broken')
       const broken: WebhookSender = { send: () => Promise.reject(failure), close: async () => {} }
       for (const [sender, message] of [
-        [closed, /^Cannot send a test webhook as the sender is closed$/],
+        [closed, /^Cannot send a test webhook because the sender is closed$/],
         [broken, /^broken$/],
       ] as const) {
         const { endpoints, organizationId } = setUp(t, { sender })
@@ -270,23 +271,24 @@ describeOnEveryStore((open) => {
       ]) {
         await assert.rejects(endpoints.sendTest(organizationId, id), {
           code: NOT_FOUND,
-          message: 'Cannot send a test webhook as the organization has none of that id',
+          message: 'Cannot send a test webhook because the organization has none of that id',
         })
       }
       assert.deepEqual([receiver.accepted, theirs.receiver.accepted], [0, 0])
     })
 
-    test('endpoints.sendTest() refuses a type that there is not, and an id that is no string', async (t) => {
+    test('endpoints.sendTest() refuses an unknown type, and an id other than a string', async (t) => {
       const { endpoints, organizationId, endpoint } = await register(t)
       for (const type of ['client.deleted', '', null, 7]) {
         await assert.rejects(endpoints.sendTest(organizationId, endpoint.id, untyped({ type })), {
           code: INVALID_INPUT,
-          message: /^Cannot send a test webhook as type must be one of client\.created, /,
+          message: /^Cannot send a test webhook because type must be one of client\.created, /,
         })
       }
       await assert.rejects(endpoints.sendTest('', untyped(7)), {
         code: INVALID_INPUT,
-        message: /^Cannot send a test webhook as organizationId must [^;]*; endpointId must be a string$/,
+        message:
+          /^Cannot send a test webhook because organizationId must [^;]*; endpointId must be a string$/,
       })
     })
   })

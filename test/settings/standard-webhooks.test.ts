@@ -51,7 +51,7 @@ describeOnEveryStore((open) => {
     test('is refused for an older secret until the secret is rotated', async () => {
       const { settings, organizationId, id } = await setUpOlder()
       const turnOn = () => settings.endpoints.update(organizationId, id, { standardWebhooks: true })
-      const about = / as Standard Webhooks cannot decode its signing secret: rotate the secret first$/
+      const about = / because Standard Webhooks cannot decode its signing secret: rotate the secret first$/
       await assertRefused(turnOn(), INVALID_STATE, 'Cannot update a webhook endpoint', about)
       assert.equal((await settings.endpoints.get(organizationId, id)).standardWebhooks, false)
       assert.equal(
@@ -70,7 +70,7 @@ describeOnEveryStore((open) => {
         code: SECRET_UNAVAILABLE,
       })
       const call = settings.endpoints.update(organizationId, id, untyped({ standardWebhooks: 'yes' }))
-      const about = / as standardWebhooks must be true or false$/
+      const about = / because standardWebhooks must be true or false$/
       await assertRefused(call, INVALID_INPUT, 'Cannot update a webhook endpoint', about)
     })
 

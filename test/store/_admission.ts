@@ -39,7 +39,7 @@ async function spend(
 }
 
 function testKeys(harness: StoreHarness): void {
-  test('admit() admits a key that is in force and names its organization', async () => {
+  test('admit() admits a key in force and names the organization', async () => {
     const tenant = await createTenant(harness)
     assert.deepEqual(await admit(tenant), {
       outcome: 'admitted',

@@ -48,7 +48,7 @@ export function testAuditLists(harness: StoreHarness): void {
     assert.deepEqual((await idsOf()).slice(0, 4), [...ofOne, ...ofTwo])
   })
 
-  test('audit.list() gives the entries of one action, of one actor, and of a period by the store’s clock', async () => {
+  test('audit.list() gives the entries of an action, of an actor, and of a period by the store’s clock', async () => {
     const tenant = await createTenant(harness)
     const recordOf = (actor: string | null, action: AuditAction) =>
       tenant.store.audit.recordTest(tenant.id, newEntry({ actor, action, subjectId: 'we_1' }), OFTEN)

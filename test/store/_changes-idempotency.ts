@@ -109,7 +109,7 @@ function testRefusal(harness: StoreHarness, verb: Verb): void {
 }
 
 function testRace(harness: StoreHarness, verb: Verb): void {
-  test(`of 20 ${verb.name} at once under one key, in two processes, one changes the record and 19 replay the change`, async () => {
+  test(`of 20 ${verb.name} at once under one key, in two processes, a single call changes the record and 19 replay the change`, async () => {
     const tenant = await createTenant(harness)
     const item = await createItem(tenant, verb)
     const claim = changeClaim()

@@ -112,7 +112,7 @@ function sendAtOnce({ store, secondStore }: Tenant, change: PreparedChange, coun
 }
 
 function testConversions(harness: StoreHarness): void {
-  test('leads.convert() sent again after a lost answer makes one client, and returns that client', async () => {
+  test('leads.convert() sent again after a lost answer makes a single client, and returns the client', async () => {
     const tenant = await createTenant(harness)
     const { id } = await createLeadOfBusiness(tenant)
     const change = {

@@ -58,7 +58,7 @@ function testBound(harness: StoreHarness): void {
     for (const { attempts } of await deliveriesOf(tenant)) assert.equal(attempts, 1)
   })
 
-  test('claim() that runs out of bytes lets the next claim begin with the endpoint that got nothing', async (t) => {
+  test('claim() out of bytes lets the next claim begin with the endpoint left out', async (t) => {
     const tenant = await createPublisher(harness, t)
     const endpoints = [
       await tenant.insertEndpoint({ types: ['client.created'] }),
@@ -140,7 +140,7 @@ function testUnread(harness: StoreHarness): void {
     assert.deepEqual(await tenant.store.deliveries.read([]), [])
   })
 
-  test('an attempt that failed because its delivery could not be read says nothing against the endpoint', async (t) => {
+  test('an attempt failed by an unreadable delivery says nothing against the endpoint', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await tenant.publish()
@@ -181,7 +181,7 @@ function testRepeats(harness: StoreHarness): void {
     assert.deepEqual((await claim(tenant)).eventIds.toSorted(), rest.toSorted())
   })
 
-  test('claim() repeated with maxBytes 0 gives again, without their content, the deliveries that it claimed', async (t) => {
+  test('claim() repeated with maxBytes 0 gives the claimed deliveries again, without content', async (t) => {
     const { tenant, ids, repeat } = await loseThree(t)
     const again = await claim(tenant, { ...repeat, maxBytes: 0 })
     assert.deepEqual(again.deliveries, [])

@@ -180,7 +180,7 @@ function testRoom(harness: StoreHarness): void {
     assert.deepEqual(counts, [4, 4])
   })
 
-  test('claim() gives a named endpoint as many deliveries as its own capacity, also when that capacity is 0', async (t) => {
+  test("claim() gives a named endpoint as many deliveries as the endpoint's own capacity, also with a capacity of 0", async (t) => {
     for (const room of [0, 1, 5]) {
       const counts = await claimFromTwo(t, (tenant, first) => ({
         capacity: capacityFor(tenant, { endpoint: 3, endpoints: { [first]: room } }),

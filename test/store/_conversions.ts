@@ -126,7 +126,7 @@ function testKnownClient(harness: StoreHarness): void {
     assert.deepEqual(await typesOf(tenant), ['lead.stage_changed', 'client.created', 'lead.stage_changed'])
   })
 
-  test('leads.convert() knows a client that was created together with its business', async () => {
+  test('leads.convert() knows a client created together with the business', async () => {
     const tenant = await createTenant(harness)
     const lead = (await kinds.leads.create(tenant)).id
     const [client] = await clientsOf(tenant)
@@ -145,7 +145,7 @@ function testKnownClient(harness: StoreHarness): void {
 }
 
 function testRaces(harness: StoreHarness): void {
-  test('two leads of the same business converted at the same moment make one client and one client.created', async () => {
+  test('two leads of the same business converted at the same moment make a single client and a single client.created', async () => {
     for (let round = 0; round < 5; round++) {
       const tenant = await createTenant(harness)
       await createBusiness(tenant)

@@ -103,7 +103,7 @@ function testOutcomes(harness: StoreHarness, { name, make, list }: Kind): void {
     assert.deepEqual([await list(tenant.store, tenant.id), await entriesOf(tenant)], before)
   })
 
-  test(`${name} of ten records with one id at once, in two processes, inserts one and reports the insertion to its maker only`, async (t) => {
+  test(`${name} of ten records with one id at once, in two processes, inserts a single record and reports the insertion to the maker only`, async (t) => {
     const tenant = await setUp(harness, t)
     const { id } = make()
     const outcomes = await callAtOnce(tenant, (store) => make(id).insert(store, tenant.id, 100))
@@ -228,7 +228,7 @@ function testCountedKeys(harness: StoreHarness): void {
     assert.equal((await store.apiKeys.admit(requestOf(key))).outcome, 'admitted')
   })
 
-  test('apiKeys.rotate() ten times at once to one id, in two processes, rotates once and reports the rotation to one caller only', async () => {
+  test('apiKeys.rotate() ten times at once to one id, in two processes, rotates once and reports the rotation to a single caller', async () => {
     const tenant = await createTenant(harness)
     const { id } = newSuccessor()
     const outcomes = await callAtOnce(tenant, (store) =>

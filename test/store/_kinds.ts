@@ -120,7 +120,7 @@ function examplesOf<Item>(
   const [first, ...rest] = TEXTS.map((text, index) =>
     make(text, NUMBERS[index] ?? 0, TIMES[index] ?? TIMES[0], index),
   )
-  if (first === undefined) throw new Error('Cannot make examples as there are no texts')
+  if (first === undefined) throw new Error('Cannot make examples because there are no texts')
   return [first, ...rest]
 }
 

@@ -67,7 +67,7 @@ function testEnds(harness: StoreHarness): void {
     assert.ok(agoMs >= 60_000 && agoMs < 70_000, `${agoMs} ms ago`)
   })
 
-  test('a delivery whose lease has ended waits as a retry that is due at once', async (t) => {
+  test('a delivery whose lease has ended waits as a retry due at once', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const interrupted = await tenant.publish()

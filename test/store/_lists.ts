@@ -60,7 +60,7 @@ function testList(harness: StoreHarness, kind: Kind): void {
     assert.deepEqual(await idsOf(kind, tenant), [id])
   })
 
-  test(`${list} gives no page to a key that is unknown, lacks the scope or is over its limit`, async () => {
+  test(`${list} gives no page to a key that is unknown, lacks the scope or is over the limit`, async () => {
     const tenant = await createTenant(harness)
     await kind.create(tenant)
     const narrow = await tenant.insertKey({ scopes: ['clients:write'] })

@@ -51,7 +51,7 @@ function newsOf({ endpoints }: ResultReport): readonly (string | null)[] {
 }
 
 function testFailing(harness: StoreHarness): void {
-  test('an endpoint is newly failing once, with half of the failures that disable it, in any process', async (t) => {
+  test('an endpoint is newly failing once, at half of the failures that disable an endpoint, in any process', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const news = []
@@ -62,7 +62,7 @@ function testFailing(harness: StoreHarness): void {
     assert.deepEqual(news, [null, 'failing', null, null])
   })
 
-  test('an endpoint whose failures two processes record at once is newly failing to one process', async (t) => {
+  test('an endpoint with failures recorded by two processes at once is newly failing to a single process', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await publishMany(tenant, 12)
@@ -121,7 +121,7 @@ function testFailing(harness: StoreHarness): void {
     assert.deepEqual(newsOf(await attempt(tenant, results)), ['failing'])
   })
 
-  test('results that disable an endpoint do not also make it newly failing, and give the reason', async (t) => {
+  test('results that disable an endpoint do not also report the endpoint as newly failing, and give the reason', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const limit = { failures: 1, failingMs: 0 }

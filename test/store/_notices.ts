@@ -59,7 +59,7 @@ function idOf(notice: ExpiryNotice): string {
 }
 
 function testSecrets(harness: StoreHarness): void {
-  test('claimExpiring() gives a secret that ends within the time asked for, once, to one process', async (t) => {
+  test('claimExpiring() gives a secret that ends within the given time, once, to a single process', async (t) => {
     const tenant = await createExpecting(harness, t)
     const endpointId = await rotate(tenant, 2 * HOUR_MS)
     assert.deepEqual(await claimExpiring(tenant), [], 'there is time')
@@ -82,7 +82,7 @@ function testSecrets(harness: StoreHarness): void {
     assert.deepEqual((await claimExpiring(tenant)).map(idOf), [endpointId])
   })
 
-  test('claimExpiring() gives no secret that no longer signs, that has no end, or that belongs to a removed endpoint', async (t) => {
+  test('claimExpiring() gives no secret that signs no longer, has no end, or belongs to a removed endpoint', async (t) => {
     const tenant = await createExpecting(harness, t)
     await tenant.insertEndpoint()
     await rotate(tenant, 0)
@@ -95,7 +95,7 @@ function testSecrets(harness: StoreHarness): void {
 }
 
 function testApiKeys(harness: StoreHarness): void {
-  test('claimExpiring() gives a key that ends within the time asked for, once, to one process', async (t) => {
+  test('claimExpiring() gives a key that ends within the given time, once, to a single process', async (t) => {
     const tenant = await createExpecting(harness, t)
     const keyId = await expire(tenant, 2 * HOUR_MS, 'Website "é"')
     assert.deepEqual(await claimExpiring(tenant), [], 'there is time')
@@ -108,7 +108,7 @@ function testApiKeys(harness: StoreHarness): void {
     assert.deepEqual(await claimExpiring(tenant), [])
   })
 
-  test('claimExpiring() gives no key that has expired, that was revoked, or that has no end', async (t) => {
+  test('claimExpiring() gives no key that is expired or revoked or has no end', async (t) => {
     const tenant = await createExpecting(harness, t)
     await expire(tenant, 1000)
     await tenant.store.apiKeys.revoke({
@@ -133,7 +133,7 @@ function testRequests(harness: StoreHarness): void {
     assert.deepEqual((await claimExpiring(tenant, { limit: 2 })).map(idOf), [third])
   })
 
-  test('claimExpiring() gives no kind that is not asked for, and leaves its notices for later', async (t) => {
+  test('claimExpiring() gives only the requested kind, and leaves the notices of other kinds for later', async (t) => {
     const tenant = await createExpecting(harness, t)
     const [keyId, endpointId] = [await expire(tenant, 60_000), await rotate(tenant, 60_000)]
     assert.deepEqual(await claimExpiring(tenant, { secretsWithinMs: null, apiKeysWithinMs: null }), [])

@@ -112,7 +112,7 @@ function testSeries(harness: StoreHarness, numbered: Numbered): void {
     assert.deepEqual(await numbersOf(numbered, theirs), [nth(1), nth(2)])
   })
 
-  test(`${name}.create() puts the number into its events and into the reply of its key, and changes nothing else`, async () => {
+  test(`${name}.create() puts the number into the events and into the reply of the key, and changes nothing else`, async () => {
     const tenant = await createTenant(harness)
     const reply = JSON.stringify({ number: placeholder('number'), text: '"\\u0000number"' })
     const idempotency = claim({ reply })

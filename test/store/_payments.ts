@@ -125,7 +125,7 @@ function testRefusals(harness: StoreHarness): void {
     ],
     ['of a state that may not be paid, and too fine', { status: 'void' }, '0.0001', 'state'],
   ]
-  test('invoices.pay() refuses an amount that is too fine or too much and an invoice that cannot be paid, and changes nothing', async () => {
+  test('invoices.pay() refuses an amount too fine or too large, and an invoice in a state without payments, and changes nothing', async () => {
     const tenant = await createTenant(harness)
     for (const [what, invoice, amount, reason] of cases) {
       const id = await createInvoice(tenant, invoice)
@@ -137,7 +137,7 @@ function testRefusals(harness: StoreHarness): void {
     assert.deepEqual(await tenant.events(), [])
   })
 
-  test('a refused payment leaves its idempotency key and its id unused', async () => {
+  test('a refused payment leaves the idempotency key and the id unused', async () => {
     const tenant = await createTenant(harness)
     const id = await createInvoice(tenant)
     const set = settlement('1250.001')
@@ -180,7 +180,7 @@ function testStatuses(harness: StoreHarness): void {
 }
 
 function testSettling(harness: StoreHarness): void {
-  test('of 30 payments at once that together settle an invoice, in two processes, one settles the invoice', async () => {
+  test('of 30 payments at once that together settle an invoice, in two processes, a single payment settles the invoice', async () => {
     const tenant = await createTenant(harness)
     const id = await createInvoice(tenant, { total: '0.030' })
     const { store, secondStore } = tenant

@@ -70,7 +70,7 @@ function testRecords(harness: StoreHarness): void {
     assert.equal(new Set(published).size, 4)
   })
 
-  test('publish() records an event that no endpoint wants, and later endpoints do not get that event', async (t) => {
+  test('publish() records an event without a wanting endpoint, and later endpoints do not get the event', async (t) => {
     const tenant = await createPublisher(harness, t)
     const event = await tenant.publish()
     await tenant.insertEndpoint()
@@ -116,7 +116,7 @@ function testSizes(harness: StoreHarness): void {
 }
 
 function testRecipients(harness: StoreHarness): void {
-  test('an event goes to every endpoint that wants its type, and to every endpoint that wants all types', async (t) => {
+  test('an event goes to every endpoint that wants the type, and to every endpoint for all types', async (t) => {
     const tenant = await createPublisher(harness, t)
     const every = await tenant.insertEndpoint({ types: null })
     const same = await tenant.insertEndpoint({ types: ['client.created'] })

@@ -154,7 +154,7 @@ function testBounds(harness: StoreHarness): void {
 }
 
 function testCursor(harness: StoreHarness): void {
-  test('a purge continues after its cursor, past events that must stay, and reports when nothing is left', async (t) => {
+  test('a purge continues after the cursor, past events that must stay, and reports the end', async (t) => {
     const tenant = await createPurged(harness, t)
     const { id: endpointId } = await tenant.insertEndpoint({ types: ['lead.created'] })
     const events = []

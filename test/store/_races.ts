@@ -60,7 +60,7 @@ async function raceFor(
 }
 
 function testDuplicates(harness: StoreHarness): void {
-  test('of 200 creations at once under one idempotency key one is created and 199 replay the reply', async () => {
+  test('of 200 creations at once under one idempotency key a single creation writes and 199 replay the reply', async () => {
     const tenant = await createTenant(harness)
     const { attempts, replies } = await raceFor(tenant, 200)
     const winner = assertOneWinner(attempts, replies)
@@ -134,7 +134,7 @@ function testFirstRequests(harness: StoreHarness): void {
 }
 
 function testListsUnderLimit(harness: StoreHarness): void {
-  test('a list that is admitted at its limit, among 300 at once, never comes out empty', async () => {
+  test('a list admitted at the limit, among 300 at once, never comes out empty', async () => {
     const tenant = await createTenant(harness)
     const { id } = await kinds.clients.create(tenant)
     const limit = { perSecond: 1000, burst: 1 }

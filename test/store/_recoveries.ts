@@ -104,7 +104,7 @@ function testRound(harness: StoreHarness): void {
     }
   })
 
-  test('a claim that is given back in a new round uncounts an attempt of that round', async (t) => {
+  test('a claim given back in a new round uncounts an attempt of the new round', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const [delivered] = await deliver(tenant, 1)

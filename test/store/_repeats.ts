@@ -53,7 +53,7 @@ export function testRepeats(harness: StoreHarness): void {
     assert.deepEqual(byId(again.deliveries.slice(0, 2)), byId(lost.deliveries))
   })
 
-  test('claim() repeated gives only deliveries that are still in flight under its token', async (t) => {
+  test('claim() repeated gives only deliveries still in flight under the token', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     await publishMany(tenant, 4)

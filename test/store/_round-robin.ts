@@ -209,7 +209,7 @@ function testClosedEndpoints(harness: StoreHarness): void {
     assert.deepEqual(await onlyDelivery(tenant), skipped)
   })
 
-  test('a retry of an endpoint that has been disabled is skipped, with its log kept', async (t) => {
+  test('a retry of a disabled endpoint is skipped, and the log is kept', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()
     await tenant.publish()

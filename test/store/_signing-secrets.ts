@@ -106,7 +106,7 @@ export function testSigningSecrets(harness: StoreHarness): void {
     )
   })
 
-  test('endpoints.rotateSecret() under one id ten times at once, in two processes, rotates once and reports the rotation to one caller', async (t) => {
+  test('endpoints.rotateSecret() under one id ten times at once, in two processes, rotates once and reports the rotation to a single caller', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint({ sealedSecret: 'first' })
     const changeId = ids('chg')

@@ -91,7 +91,7 @@ describe('sealing under a key', () => {
     for (let index = 0; index < sealed.length; index++) {
       assertUnavailable(
         () => sealer.unseal(change(sealed, index), REF),
-        /^Cannot open the signing secret of endpoint we_1 as /,
+        /^Cannot open the signing secret of endpoint we_1 because /,
       )
     }
   })
@@ -130,7 +130,7 @@ describe('sealing under a key', () => {
       [version, keyId, nonce, ciphertext, `${tag}==`].join('.'),
     ]
     for (const sealed of broken)
-      assertUnavailable(() => sealer.unseal(sealed, REF), /as (its sealed form|key)/)
+      assertUnavailable(() => sealer.unseal(sealed, REF), /because (its sealed form|key)/)
   })
 
   test('a key that the host clears afterwards goes on sealing', () => {
@@ -164,7 +164,8 @@ describe('sealing headers', () => {
 
   test('headers do not open for another endpoint, beside other names, or in place of a signing secret', () => {
     const sealed = sealer.sealHeaders(HEADERS, REF)
-    const about = /^Cannot open the headers of endpoint we_\w+ as key .* does not open it: it was changed/
+    const about =
+      /^Cannot open the headers of endpoint we_\w+ because key .* does not open it: it was changed/
     assertUnavailable(() => sealer.unsealHeaders(sealed, { ...REF, endpointId: 'we_2' }), about)
     assertUnavailable(() => sealer.unsealHeaders(sealed, { ...REF, organizationId: 'org_2' }), about)
     for (const headerNames of [
@@ -196,7 +197,10 @@ describe('sealing headers', () => {
     const sealed = open.sealHeaders(HEADERS, REF)
     assert.equal(sealed.sealedHeaders, `plain.${JSON.stringify(HEADERS)}`)
     assert.deepEqual(open.unsealHeaders(sealed, REF), HEADERS)
-    assertUnavailable(() => createSecretSealer().sealHeaders(HEADERS, REF), /^Cannot store the headers as /)
+    assertUnavailable(
+      () => createSecretSealer().sealHeaders(HEADERS, REF),
+      /^Cannot store the headers because /,
+    )
   })
 })
 
@@ -213,7 +217,7 @@ describe('the ring of keys', () => {
 
   test('without its key a secret does not open, and the text names the missing key', () => {
     const [, keyId] = sealedBefore.split('.')
-    const about = new RegExp(`endpoint we_1 as key ${keyId} is not among the 'secretKeys'$`)
+    const about = new RegExp(`endpoint we_1 because key ${keyId} is not among the 'secretKeys'$`)
     for (const secretKeys of [[KEY], []]) {
       assertUnavailable(() => createSecretSealer({ secretKeys }).unseal(sealedBefore, REF), about)
     }
@@ -273,7 +277,7 @@ describe('the ring of keys', () => {
         () => createSecretSealer({ secretKeys: [OTHER_KEY, key as string] }),
         (error: unknown) => {
           assert.ok(error instanceof TypeError, inspect(error))
-          assert.match(error.message, /^Cannot use option 'secretKeys\[1\]' as it must be 32 bytes/)
+          assert.match(error.message, /^Cannot use option 'secretKeys\[1\]' because it must be 32 bytes/)
           assertSilent(error)
           return true
         },
@@ -287,7 +291,7 @@ describe('the ring of keys', () => {
     const single = base64 as unknown
     assert.throws(
       () => createSecretSealer({ secretKeys: single as string[] }),
-      /^TypeError: Cannot use option 'secretKeys' as it must be a list of keys$/,
+      /^TypeError: Cannot use option 'secretKeys' because it must be a list of keys$/,
     )
   })
 })
@@ -301,7 +305,7 @@ describe('a weak key', () => {
         assert.throws(() => createSecretSealer({ secretKeys: [KEY, form] }), {
           name: 'TypeError',
           message:
-            "Cannot use option 'secretKeys[1]' as its 32 bytes are all the same: make a random key, by openssl rand -base64 32",
+            "Cannot use option 'secretKeys[1]' because its 32 bytes are all the same: make a random key, by openssl rand -base64 32",
         })
       }
     }
@@ -313,7 +317,7 @@ describe('without a key', () => {
   test('nothing is sealed unless plain text is allowed', () => {
     for (const options of [undefined, {}, { secretKeys: [] }, { allowPlaintextSecrets: false }]) {
       const call = () => createSecretSealer(options).seal(SECRET, REF)
-      assertUnavailable(call, /^Cannot store the signing secret as option 'secretKeys' is empty/)
+      assertUnavailable(call, /^Cannot store the signing secret because option 'secretKeys' is empty/)
     }
   })
 
@@ -343,7 +347,7 @@ describe('stored open, with keys', () => {
     for (const allowPlaintextSecrets of [undefined, false]) {
       const sealer = createSecretSealer({ secretKeys: [KEY], allowPlaintextSecrets })
       const about =
-        /^Cannot open the (signing secret|headers) of endpoint we_1 as its stored form is not sealed although option 'secretKeys' is set: seal it by secrets\.reseal\(\), and set 'allowPlaintextSecrets' until then$/
+        /^Cannot open the (signing secret|headers) of endpoint we_1 because its stored form is not sealed although option 'secretKeys' is set: seal it by secrets\.reseal\(\), and set 'allowPlaintextSecrets' until then$/
       assertUnavailable(() => sealer.unseal(`plain.${SECRET}`, REF), about)
       assertUnavailable(() => sealer.unsealHeaders(PLAIN, REF), about)
     }

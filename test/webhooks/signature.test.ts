@@ -176,7 +176,7 @@ describe('verifyWebhook()', () => {
     }
   })
 
-  test('verifyWebhook() calls a header that came twice malformed, as a list and as Node.js joins it', () => {
+  test('verifyWebhook() calls a repeated header malformed, as a list and as joined by Node.js', () => {
     const header = signWebhook(BODY, CURRENT, SENT_AT)
     assert.equal(refusalOf(BODY, [header, header], CURRENT, atSending), SIGNATURE_MALFORMED)
     assert.equal(refusalOf(BODY, `${header}, ${header}`, CURRENT, atSending), SIGNATURE_MALFORMED)
@@ -239,7 +239,7 @@ describe('misuse', () => {
       ]) {
         assert.throws(call, (error: unknown) => {
           assert.ok(error instanceof TypeError)
-          assert.match(error.message, /^Cannot use the signing secrets as /)
+          assert.match(error.message, /^Cannot use the signing secrets because /)
           assert.doesNotMatch(inspect(error), /whsec_/)
           return true
         })
@@ -259,7 +259,7 @@ describe('misuse', () => {
     const header = signWebhook(BODY, CURRENT, SENT_AT)
     for (const toleranceSeconds of [-1, Number.NaN, Number.POSITIVE_INFINITY, untyped<number>('300')]) {
       const call = () => verifyWebhook(BODY, header, CURRENT, { ...atSending, toleranceSeconds })
-      assert.throws(call, /^RangeError: Cannot use option 'toleranceSeconds' as /)
+      assert.throws(call, /^RangeError: Cannot use option 'toleranceSeconds' because /)
     }
   })
 })

@@ -1,3 +1,4 @@
+import type { Sql } from 'postgres'
 import { readSource } from './source.ts'
 
 /** The server, the user and the database of a connection string, with the driver's defaults, without the password. */
@@ -8,9 +9,14 @@ export interface ConnectionTarget {
   readonly database: string
 }
 
-/** Reads the target of a usable connection string. Opens no connection. */
-export function readTarget(url: string): ConnectionTarget {
-  const { host, port, path, user, database } = readSource(url).options()
+/** Reads the target of a usable connection string, or of a host's pool. Opens no connection. */
+export function readTarget(source: Sql | string): ConnectionTarget {
+  const { host, port, path, user, database } = readSource(source).options()
   const servers = host.map((name, index) => `${name}:${port[index]}`)
   return { server: path || servers.join(','), user, database }
+}
+
+/** Describes a target for messages: `127.0.0.1:5432, user app, database app`. */
+export function describeTarget({ server, user, database }: ConnectionTarget): string {
+  return `${server}, user ${user}, database ${database}`
 }

@@ -281,7 +281,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'd1a6606ef53e',
     'function release_deliveries(claims jsonb)': '2c128b94ca6b',
     'function render_events(events jsonb, record json, more json)': 'cd9572be0092',
-    'function render_template(template text, record json, more json)': '8c5244cf8bd2',
+    'function render_template(template text, record json, more json)': '04b732df3378',
     'function rotate_api_key(organization_id text, key_id text, successor jsonb, overlap_ms double precision, key_limit integer)':
       'bab22d0b962d',
     'function skip_pending(organization_id text, endpoint_id text)': 'd7886aece3b8',

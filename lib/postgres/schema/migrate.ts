@@ -1,8 +1,11 @@
 import type postgres from 'postgres'
+import { storeUnavailable } from '../../base/errors.ts'
 import { type Logger, mutedLogger } from '../../base/log.ts'
 import { readLogger, readWhole } from '../../base/options.ts'
+import { connectionFault } from '../connection/connection-fault.ts'
 import { openPlainPool } from '../connection/plain-pool.ts'
 import { readSource } from '../connection/source.ts'
+import { describeTarget, readTarget } from '../connection/target.ts'
 import { EVENT_BYTES_MAX, EVENT_BYTES_MIN, writeEventLimit } from './event-limit.ts'
 import { createLockWatch } from './lock-watch.ts'
 import { createMigrationStep } from './migration-step.ts'
@@ -50,7 +53,8 @@ export interface MigrationReport {
  *   is opened and closed again. Up to two more connections are opened while a migration waits or builds an index
  * @throws RangeError for an option out of range; TypeError for an unusable connection string, without any part of the string
  * @throws BusinessApiError `schema_too_new`: this version of the package cannot run against the database;
- *   `store_unavailable`: the time for waiting is over, and the message names the blocking sessions
+ *   `store_unavailable`: PostgreSQL cannot be reached, or refuses the user, the password or the database, and the message says
+ *   so with the remedy; or the time for waiting is over, and the message names the blocking sessions
  * @throws Error naming the file, with PostgreSQL's error as `cause`, for a failed migration; earlier migrations stay applied
  * @throws Error naming the migrations that are missing in the database although later migrations are applied, or that the
  *   database holds under another name
@@ -72,13 +76,31 @@ export async function migrate(
     return report
   }
 
-  if (typeof source !== 'string') return work(source)
-  const sql = await openPlainPool(source)
+  try {
+    return typeof source === 'string' ? await withPlainPool(source, work) : await work(source)
+  } catch (error) {
+    throw explain(error, source)
+  }
+}
+
+async function withPlainPool<Result>(
+  url: string,
+  work: (sql: postgres.Sql) => Promise<Result>,
+): Promise<Result> {
+  const sql = await openPlainPool(url)
   try {
     return await work(sql)
   } finally {
     await sql.end({ timeout: 5 })
   }
+}
+
+/** Returns the library's error for a failed connection; any other error unchanged, and so the error of a failed migration. */
+function explain(error: unknown, source: postgres.Sql | string): unknown {
+  const fault = connectionFault(error)
+  if (fault === null) return error
+  const target = describeTarget(readTarget(source))
+  return storeUnavailable(`Cannot migrate because PostgreSQL (${target}) cannot be used: ${fault}`, error)
 }
 
 /** Long enough for the owner of a forgotten transaction to notice, and shorter than the usual timeout of a deployment. */

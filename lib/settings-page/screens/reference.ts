@@ -41,7 +41,7 @@ export function showOperation(context: Context): Page {
     ({ operationId }) => operationId === params.id,
   )
   if (!operation)
-    throw new BusinessApiError(NOT_FOUND, 'Cannot show an operation as there is none of that id')
+    throw new BusinessApiError(NOT_FOUND, 'Cannot show an operation because there is none of that id')
   const { method, path, summary, description, body, answers } = operation
   const isWebhook = method === null
   const content = html`<p><code>${isWebhook ? path : `${method} ${path}`}</code></p>
@@ -73,7 +73,7 @@ export function download(context: Context): Download {
 
 function find({ reference }: Context): Reference {
   if (reference !== null) return reference()
-  throw new BusinessApiError(NOT_FOUND, "Cannot show the reference as option 'api' is not set")
+  throw new BusinessApiError(NOT_FOUND, "Cannot show the reference because option 'api' is not set")
 }
 
 function operationTable({ t, link }: Context, caption: string, operations: readonly Operation[]): Content {

@@ -2,7 +2,8 @@ import postgres from 'postgres'
 import { startPostgres } from '../../../examples/demo/postgres.ts'
 import type { BusinessApiStore } from '../../../lib/business-store.ts'
 import { createPostgresStore, migrate } from '../../../lib/postgres.ts'
-import { addEndpoint, percentile } from './parts.ts'
+import { percentile } from '../../_percentile.ts'
+import { addEndpoint } from './parts.ts'
 
 // The cost of a claim of 100 with a thousand due deliveries and with a million, of twenty endpoints. The goal: at most twice as
 // much. Each claim is given back, so that the backlog stays the same.

@@ -1,16 +1,16 @@
 import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
 import postgres from 'postgres'
 import { startPostgres } from '../../../examples/demo/postgres.ts'
 import { createPostgresStore, migrate } from '../../../lib/postgres.ts'
 import type { EventRecord } from '../../../lib/writes/event-envelope.ts'
+import { percentile } from '../../_percentile.ts'
 import {
   addEndpoint,
   describe,
   latencies,
   newEvent,
-  percentile,
   publish,
-  sleep,
   startDeliverer,
   startReceiver,
 } from './parts.ts'

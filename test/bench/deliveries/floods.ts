@@ -1,19 +1,12 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { startPostgres } from '../../../examples/demo/postgres.ts'
 import type { BusinessApiStore } from '../../../lib/business-store.ts'
 import { createPostgresStore, migrate } from '../../../lib/postgres.ts'
-import {
-  addEndpoint,
-  describe,
-  latencies,
-  percentile,
-  publish,
-  sleep,
-  startDeliverer,
-  startReceiver,
-} from './parts.ts'
+import { percentile } from '../../_percentile.ts'
+import { addEndpoint, describe, latencies, publish, startDeliverer, startReceiver } from './parts.ts'
 import type { Stalls } from './stalls.ts'
 
 // An organization's webhooks beside another organization with 96 endpoints that answer without end: six floods, 16 endpoints

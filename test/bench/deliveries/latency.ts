@@ -1,17 +1,10 @@
 import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { startPostgres } from '../../../examples/demo/postgres.ts'
 import { createPostgresStore, migrate } from '../../../lib/postgres.ts'
 import { createDeliveryLoop, createWebhookSender } from '../../../lib/webhooks.ts'
-import {
-  addEndpoint,
-  describe,
-  latencies,
-  percentile,
-  publish,
-  sleep,
-  startDeliverer,
-  startReceiver,
-} from './parts.ts'
+import { percentile } from '../../_percentile.ts'
+import { addEndpoint, describe, latencies, publish, startDeliverer, startReceiver } from './parts.ts'
 
 // The time from commit to arrival on an idle system, with the loop in the publishing process and in another process. The goals:
 // half of the events within 15 ms, and within 50 ms. A negative time is possible, because the loop of another process may see the

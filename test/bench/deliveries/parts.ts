@@ -6,6 +6,7 @@ import type { BusinessApiStore } from '../../../lib/business-store.ts'
 import type { EventRecord } from '../../../lib/writes/event-envelope.ts'
 import { toTimestamp } from '../../../lib/writes/write-context.ts'
 import { newEntry } from '../../_audit.ts'
+import { percentile } from '../../_percentile.ts'
 
 // The common parts of the delivery benchmarks: subscribers and loops in separate processes, events, percentiles.
 
@@ -20,6 +21,7 @@ export interface Receiver {
   stop(): void
 }
 
+/** Starts subscribers in a separate process. @param healthy the number of endpoints, as also `silent` and `failing` */
 export async function startReceiver(healthy: number, silent: number, failing = 0): Promise<Receiver> {
   const child = fork(join(import.meta.dirname, 'receiver.ts'), [JSON.stringify({ healthy, silent, failing })])
   const [ports] = await once(child, 'message')
@@ -102,16 +104,8 @@ export function latencies(
   })
 }
 
-export function percentile(values: readonly number[], share: number): number {
-  const sorted = [...values].sort((one, other) => one - other)
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
-}
-
+/** Describes latencies in a line: percentiles and the number of events. @param values in milliseconds */
 export function describe(values: readonly number[]): string {
   const [p50, p90, p99] = [0.5, 0.9, 0.99].map((share) => percentile(values, share).toFixed(1))
   return `p50 ${p50} ms, p90 ${p90} ms, p99 ${p99} ms (${values.length} events)`
-}
-
-export function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms))
 }

@@ -2,7 +2,7 @@ import postgres from 'postgres'
 import { startPostgres } from '../../../examples/demo/postgres.ts'
 import { createPostgresStore, migrate, type PostgresStore } from '../../../lib/postgres.ts'
 import { makeManyDeliveries } from '../../_many-deliveries.ts'
-import { percentile } from './parts.ts'
+import { percentile } from '../../_percentile.ts'
 
 // The cost of a part of a purge (1,000 events with deliveries and attempts) with few deliveries and with many, by one process and
 // by four at once. The goal: at most 1.5 times as much with ten times as many deliveries.

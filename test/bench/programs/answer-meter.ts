@@ -9,6 +9,7 @@ export interface AnswerMeter {
   take(chunk: Buffer): string | null
 }
 
+/** Creates the meter of a connection. */
 export function createAnswerMeter(): AnswerMeter {
   let status = ''
   let missing = 0

@@ -16,6 +16,7 @@ const CreateClient = z.object({
   phone: z.string().max(30).optional(),
 })
 
+/** The answer of a peer, before it becomes JSON. */
 export interface Answer {
   readonly status: number
   readonly body: unknown
@@ -36,6 +37,7 @@ async function authorize(header: string | undefined, scope: string): Promise<str
   return key.scopes.includes(scope) ? key.organization_id : { status: 403, body: { error: 'Missing scope' } }
 }
 
+/** Lists the newest clients of the organization that owns the key. @param header the `Authorization` of the request */
 export async function listClients(header: string | undefined, limit: number): Promise<Answer> {
   const organizationId = await authorize(header, 'clients:read')
   if (typeof organizationId !== 'string') return organizationId
@@ -66,6 +68,13 @@ function toClient(row: Record<string, unknown>): object {
   }
 }
 
+/**
+ * Creates a client with its business, two events, their deliveries and the reply of the idempotency key, in one transaction.
+ *
+ * @param header the `Authorization` of the request
+ * @param key the `Idempotency-Key` of the request
+ * @param body the parsed body
+ */
 export async function createClient(
   header: string | undefined,
   key: string | undefined,

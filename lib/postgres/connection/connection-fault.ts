@@ -1,10 +1,10 @@
-// Failures on the way to PostgreSQL, in words, with advice. See lib/postgres/connection/driver-faults.ts for more codes.
+// Failures on the way to PostgreSQL, in words, with advice. See driver-faults.ts for more codes.
 
 const FAULTS: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'the connection was refused; is it running?',
   ECONNRESET: 'the connection was broken',
   EPIPE: 'the connection was broken',
-  ENOTFOUND: 'the name of its host is not known; check the host in DATABASE_URL',
+  ENOTFOUND: 'the name of its host is not known; check the host in the connection string',
   EAI_AGAIN: 'the name of its host could not be looked up; check the DNS of this machine',
   EHOSTUNREACH: 'its host cannot be reached',
   ENETUNREACH: 'its network cannot be reached',
@@ -14,34 +14,39 @@ const FAULTS: Readonly<Record<string, string>> = {
   CONNECTION_CLOSED: 'the connection was closed',
   CONNECTION_DESTROYED: 'the connection was closed',
   '28000': 'this user is not let in; check pg_hba.conf of the server',
-  '28P01': 'the password was refused; check the user and the password in DATABASE_URL',
-  '3D000': 'no database has that name; check the name in DATABASE_URL, or create the database',
+  '28P01': 'the password was refused; check the user and the password in the connection string',
+  '3D000': 'no database has that name; check the name in the connection string, or create the database',
   '53300': 'too many connections are open already; close some, or raise max_connections',
   '57P03': 'the server is starting up or shutting down; try again',
-  ERR_TLS_REFUSED: 'the server does not speak TLS; leave sslmode out of DATABASE_URL',
+  ERR_TLS_REFUSED: 'the server does not speak TLS; leave sslmode out of the connection string',
   DEPTH_ZERO_SELF_SIGNED_CERT: untrusted('its certificate is self-signed'),
   SELF_SIGNED_CERT_IN_CHAIN: untrusted('the certificate of its authority is not known here'),
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: untrusted('the certificate of its authority is not known here'),
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: untrusted('the certificate of its authority is not known here'),
   CERT_HAS_EXPIRED: 'its certificate has expired; renew the certificate on the server',
   ERR_TLS_CERT_ALTNAME_INVALID:
-    'its certificate is for another name; use that name in DATABASE_URL, or sslmode=require to encrypt without a check',
+    'its certificate is for another name; use that name in the connection string, or sslmode=require to encrypt without a check',
 }
 
 function untrusted(reason: string): string {
   return `${reason}; name the authority in NODE_EXTRA_CA_CERTS=/path/ca.pem, or use sslmode=require to encrypt without a check`
 }
 
-/** The reason for a failed connection, with advice where possible; null for any other error. */
+/**
+ * Describes a failed connection.
+ *
+ * @returns the reason with advice, to follow a colon in a message; null for any other error. The advice speaks of "the
+ *   connection string"
+ */
 export function connectionFault(error: unknown): string | null {
   const { code, message } = readError(error)
   // Servers without TLS close the connection in the middle of the negotiation.
   if (/before secure TLS connection/.test(message)) return FAULTS.ERR_TLS_REFUSED ?? null
   if (code === '28000' && /no encryption|SSL off/.test(message)) {
-    return 'it lets only encrypted connections in; add ?sslmode=require to DATABASE_URL'
+    return 'it lets only encrypted connections in; add ?sslmode=require to the connection string'
   }
   if (code === '28000' && /SSL (encryption|on)/.test(message)) {
-    return 'it lets no encrypted connections in; leave sslmode out of DATABASE_URL'
+    return 'it lets no encrypted connections in; leave sslmode out of the connection string'
   }
   return FAULTS[code] ?? null
 }

@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict'
+import { createServer } from 'node:net'
+import { after, before, describe, test } from 'node:test'
+import postgres from 'postgres'
+import { type PostgresServer, startPostgres } from '../../examples/demo/postgres.ts'
+import { BusinessApiError, STORE_UNAVAILABLE } from '../../lib/base/errors.ts'
+import { migrate } from '../../lib/postgres/schema/migrate.ts'
+
+// A server of its own, because the server of DATABASE_URL may accept every password.
+
+const PASSWORD = 'not-the-password'
+
+let server: PostgresServer
+let closedPort: number
+
+before(async () => {
+  server = await startPostgres()
+  closedPort = await findClosedPort()
+})
+after(() => server.stop())
+
+/** A port that accepted connections a moment ago, and now refuses them. */
+async function findClosedPort(): Promise<number> {
+  const listener = createServer()
+  const port = await new Promise<number>((resolve) => {
+    listener.listen(0, '127.0.0.1', () => resolve((listener.address() as { port: number }).port))
+  })
+  await new Promise((resolve) => listener.close(resolve))
+  return port
+}
+
+function change(changes: Partial<Record<'port' | 'password' | 'pathname' | 'search', string>>): string {
+  return Object.assign(new URL(server.url), changes).href
+}
+
+interface Case {
+  url(): string
+  message(): string
+}
+
+const cases: Readonly<Record<string, Case>> = {
+  'a server that does not run': {
+    url: () => change({ port: String(closedPort) }),
+    message: () =>
+      `Cannot migrate because PostgreSQL (127.0.0.1:${closedPort}, user postgres, database postgres) cannot be used: ` +
+      'the connection was refused; is it running?',
+  },
+  'a password that the server refuses': {
+    url: () => change({ password: PASSWORD }),
+    message: () =>
+      `Cannot migrate because PostgreSQL (127.0.0.1:${server.port}, user postgres, database postgres) cannot be used: ` +
+      'the password was refused; check the user and the password in the connection string',
+  },
+  'a database that does not exist': {
+    url: () => change({ pathname: '/nothing' }),
+    message: () =>
+      `Cannot migrate because PostgreSQL (127.0.0.1:${server.port}, user postgres, database nothing) cannot be used: ` +
+      'no database has that name; check the name in the connection string, or create the database',
+  },
+  'a server without TLS': {
+    url: () => change({ search: '?sslmode=require' }),
+    message: () =>
+      `Cannot migrate because PostgreSQL (127.0.0.1:${server.port}, user postgres, database postgres) cannot be used: ` +
+      'the server does not speak TLS; leave sslmode out of the connection string',
+  },
+}
+
+describe('migrate() names the server, the reason and the remedy for', () => {
+  for (const [name, { url, message }] of Object.entries(cases)) {
+    test(`${name}, given a connection string`, () => assertUnavailable(migrate(url()), message()))
+
+    test(`${name}, given a pool`, async (t) => {
+      const pool = postgres(url(), { onnotice: () => {} })
+      t.after(() => pool.end({ timeout: 1 }))
+      await assertUnavailable(migrate(pool), message())
+    })
+  }
+
+  test('servers of which none can be reached', () =>
+    assertUnavailable(
+      migrate(`postgres://app:${PASSWORD}@127.0.0.1:${closedPort},localhost:${closedPort}/app`),
+      `Cannot migrate because PostgreSQL (127.0.0.1:${closedPort},localhost:${closedPort}, user app, database app) ` +
+        'cannot be used: the connection was refused; is it running?',
+    ))
+})
+
+/** The driver's error is the cause, for programs that read its code. */
+async function assertUnavailable(migration: Promise<unknown>, message: string): Promise<void> {
+  await assert.rejects(migration, (error) => {
+    assert.ok(error instanceof BusinessApiError, `a typed error, and not ${error}`)
+    assert.equal(error.code, STORE_UNAVAILABLE)
+    assert.equal(error.message, message)
+    assert.ok(error.cause instanceof Error && 'code' in error.cause)
+    return true
+  })
+}
