@@ -72,10 +72,12 @@ function hasFailed(traced: { readonly status?: number | null; readonly error?: s
   return typeof traced.error === 'string' || (traced.status ?? 0) >= 500
 }
 
-function describeRequest({ method, status }: RequestTrace): Attributes {
+function describeRequest({ method, status, operationId, organizationId }: RequestTrace): Attributes {
   return {
     'http.request.method': method,
     ...(status === undefined ? {} : { 'http.response.status_code': status }),
+    ...(operationId ? { 'business_api.operation_id': operationId } : {}),
+    ...(organizationId ? { 'business_api.organization_id': organizationId } : {}),
   }
 }
 

@@ -6,6 +6,7 @@ export type { BusinessApiOptions, RateLimitOptions } from './api/options.ts'
 export type { ErrorContext } from './http/report.ts'
 export type { ApiInfo } from './openapi/info.ts'
 export type { PeerRequest } from './api/peer-address.ts'
+export type { AdmittedCall, AnsweredCall, ApiCall, CallRefusal, OnRequest, OnResponse } from './api/hooks.ts'
 
 // Access
 export { API_KEY_PATTERN, type ApiKey } from './access/api-keys.ts'

@@ -3,6 +3,13 @@ import { withDeadline } from '../base/time.ts'
 import type { ApiRequest } from '../http/message.ts'
 import type { Credentials } from './authenticate.ts'
 
+/** The facts about a request that become known on the way. */
+export interface CallFacts {
+  operationId: string | null
+  organizationId: string | null
+  keyId: string | null
+}
+
 /** A request with the time left for the answer. */
 export interface Exchange {
   readonly request: ApiRequest
@@ -20,8 +27,14 @@ export interface Exchange {
   hold(): void
   /** Lets the store close: at the end of the exchange, and before a refusal that waits for a turn. */
   release(): void
+  /** The arrival of the request, on the monotonic clock, in milliseconds. */
+  readonly beganAt: number
   /** On the monotonic clock, in milliseconds. */
   readonly deadlineAt: number
+  /** The operation and the caller, as soon as known: for the host's hooks and the trace. */
+  readonly facts: CallFacts
+  /** The caller's address by option `peerAddress`; undefined when unknown. */
+  address(): string | undefined
   /** Names the group of callers that share their turns. */
   peer(): string
   /**
@@ -37,13 +50,19 @@ export interface Exchange {
  *
  * @param deadlineMs milliseconds until the answer is due
  */
-export function beginExchange(about: Omit<Exchange, 'deadlineAt' | 'inTime'>, deadlineMs: number): Exchange {
-  const deadlineAt = performance.now() + deadlineMs
+export function beginExchange(
+  about: Omit<Exchange, 'beganAt' | 'deadlineAt' | 'facts' | 'inTime'>,
+  deadlineMs: number,
+): Exchange {
+  const beganAt = performance.now()
+  const deadlineAt = beganAt + deadlineMs
   const late = (): unknown =>
     storeUnavailable(`Cannot answer the request because ${deadlineMs} ms have passed`)
   return {
     ...about,
+    beganAt,
     deadlineAt,
+    facts: { operationId: null, organizationId: null, keyId: null },
     inTime(work, onLate = late) {
       return withDeadline(work, deadlineAt - performance.now(), () => {
         throw onLate()

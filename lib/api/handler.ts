@@ -12,6 +12,7 @@ import { buildOpenApiDocument } from '../openapi/document.ts'
 import { type Authentication, createAuthentication } from './authenticate.ts'
 import { createEntrance } from './entrance.ts'
 import { beginExchange, type Exchange } from './exchange.ts'
+import { createNoteAnswer, type DescribedExchange } from './hooks.ts'
 import { createOpenApiReply, OPEN_TO_BROWSERS } from './openapi-reply.ts'
 import { createOperations, type Fail } from './operations.ts'
 import type { ResolvedOptions } from './options.ts'
@@ -20,7 +21,6 @@ import { createRoutes } from './routes.ts'
 
 /** The facts about a mount and a socket that an exchange needs. */
 type ReceivedFrom = Pick<Received, 'remoteAddress' | 'publicPath'>
-const NOWHERE: ReceivedFrom = { publicPath: '' }
 
 /** The API behind every adapter, and the OpenAPI document. */
 export interface ApiHandler extends Handler {
@@ -34,7 +34,9 @@ export interface ApiHandler extends Handler {
  */
 export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions): ApiHandler {
   const { basePath, deadlineMs, peerAddress } = resolved
-  const fail = createFail(createReport(resolved.logger, resolved.onError))
+  const report = createReport(resolved.logger, resolved.onError)
+  const fail = createFail(report)
+  const noteAnswer = createNoteAnswer(resolved.onResponse, report)
   const authentication = createAuthentication(store.apiKeys)
   const { router, hasPath } = createRouter(store, authentication, resolved, fail)
   const enterUnknown = createEntrance()
@@ -49,23 +51,20 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     return reply ?? null
   }
 
-  function begin(
-    request: ApiRequest,
-    query: string,
-    { remoteAddress, publicPath }: ReceivedFrom = NOWHERE,
-  ): Exchange {
+  function begin(request: ApiRequest, query: string, { remoteAddress, publicPath }: ReceivedFrom): Exchange {
     const requestId = resolved.ids('req')
     if (!isRequestId(requestId))
       throw new TypeError("Cannot use option 'ids' because it made no id for a request")
     const header = (name: string): string | undefined => request.header(name)
-    const peer = (): string => peerOf(peerAddress({ remoteAddress, header }))
+    const address = (): string | undefined => peerAddress({ remoteAddress, header })
+    const peer = (): string => peerOf(address())
     const credentials = authentication.read(request.header('authorization'))
     let end: (() => void) | undefined
     const hold = (): void => {
       end ??= store.beginRequest?.() ?? (() => {})
     }
     const release = (): void => end?.()
-    const about = { request, query, requestId, publicPath, credentials, peer, hold, release }
+    const about = { request, query, requestId, publicPath, credentials, address, peer, hold, release }
     return beginExchange(about, deadlineMs)
   }
 
@@ -80,43 +79,56 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     if (turn) await inTime(turn)
   }
 
-  /** Answers a request of a host with broken ids or a broken clock, with an id of the library's own. */
-  function failWithoutId(error: unknown, request: ApiRequest): ApiReply {
-    const requestId = spareIds('req')
-    return fail(error, { request, requestId })
+  /** Stands in for the exchange of a host with broken ids or a broken clock, with an id of the library's own. */
+  function withoutOwnId(request: ApiRequest): DescribedExchange {
+    const facts = { operationId: null, organizationId: null, keyId: null }
+    const beganAt = performance.now()
+    return { request, requestId: spareIds('req'), beganAt, facts, address: () => undefined }
   }
 
-  async function handle(request: ApiRequest, from: ReceivedFrom): Promise<ApiReply | null> {
+  async function handle(
+    request: ApiRequest,
+    from: ReceivedFrom,
+    traced: RequestTrace | undefined,
+  ): Promise<ApiReply | null> {
     const target = splitTarget(request.url, basePath)
     if (target === null || !PLAIN_PATH.test(target.path) || !hasPath(target.path)) return null
     let exchange: Exchange | undefined
+    let reply: ApiReply | null
+    let described: DescribedExchange
     try {
       exchange = begin(request, target.query, from)
+      described = exchange
       if (exchange.credentials.kind !== 'known') await enter(exchange)
-      return await answer(target.path, exchange)
+      reply = await answer(target.path, exchange)
     } catch (error) {
-      return exchange ? fail(error, exchange) : failWithoutId(error, request)
+      described = exchange ?? withoutOwnId(request)
+      reply = fail(error, described)
     } finally {
       exchange?.release()
     }
+    if (reply) noteAnswer(described, reply, traced)
+    return reply
   }
 
   return {
     handle(request, received) {
       const describe = (): RequestTrace => ({ method: request.method, path: pathOf(request.url) })
-      return trace(channels.request, describe, async (traced) => {
-        const reply = await handle(request, received)
-        if (traced && reply) traced.status = reply.status
-        return reply
-      })
+      return trace(channels.request, describe, (traced) => handle(request, received, traced))
     },
-    notFound(request) {
+    notFound(request, received) {
       const seen = pathOf(request.url).slice(0, 200)
+      let described: DescribedExchange
+      let refusal: unknown = refusals.notFound(`No such path: ${seen}`)
       try {
-        return fail(refusals.notFound(`No such path: ${seen}`), begin(request, ''))
+        described = begin(request, '', received)
       } catch (error) {
-        return failWithoutId(error, request)
+        described = withoutOwnId(request)
+        refusal = error
       }
+      const reply = fail(refusal, described)
+      noteAnswer(described, reply, undefined)
+      return reply
     },
     describe: () => buildOpenApiDocument({ routes: createRoutes(store), ...resolved }),
   }

@@ -12,6 +12,7 @@ import type { AdmitAndCreate, ApiCreationOutcome } from '../writes/one-step.ts'
 import { createAsked } from './asked-creation.ts'
 import type { Authentication, PresentedKey } from './authenticate.ts'
 import type { Exchange } from './exchange.ts'
+import { askHost } from './hooks.ts'
 import { createLastUse } from './last-use.ts'
 import { createLocalLimiter } from './local-limiter.ts'
 import type { ResolvedOptions } from './options.ts'
@@ -38,8 +39,8 @@ export type Fail = (
 ) => ApiReply
 
 /**
- * Creates the operations. The order of checks: 401, 429, 403, then 415, 413, 400, then 422, then idempotency, then 404 or
- * 200. Routing and 405 came before.
+ * Creates the operations. The order of checks: 401, 429, 403, then the host's `onRequest`, then 415, 413, 400, then 422, then
+ * idempotency, then 404 or 200. Routing and 405 came before.
  */
 export function createOperations(
   store: BusinessApiStore,
@@ -47,7 +48,7 @@ export function createOperations(
   resolved: ResolvedOptions,
   fail: Fail,
 ): Operations {
-  const { rateLimits, rateLimitScope } = resolved
+  const { rateLimits, rateLimitScope, onRequest } = resolved
   const limitLocally =
     rateLimits && rateLimitScope === 'process'
       ? createLocalLimiter(rateLimits)
@@ -84,11 +85,13 @@ export function createOperations(
     const admission = limitLocally(verdict)
     if (admission.outcome === 'unauthenticated') throw authentication.refuse(keyDigest)
     if (admission.lastUseIsStale) lastUse.record(admission.caller)
-    const { organizationId } = admission.caller
+    const { organizationId, keyId } = admission.caller
+    Object.assign(exchange.facts, { organizationId, keyId })
     const headers = admission.rateLimit ? rateLimitHeaders(admission.rateLimit) : {}
     try {
       if (admission.outcome === 'limited') throw refusals.limited(admission.rateLimit?.retryAfterMs ?? 0)
       if (admission.outcome === 'forbidden') throw refusals.forbidden(scope)
+      if (onRequest) await askHost(onRequest, exchange, scope)
       return await answer({ ...exchange, organizationId, headers })
     } catch (error) {
       return fail(error, exchange, headers)
@@ -137,25 +140,28 @@ export function createOperations(
   }
 
   /**
-   * Finds the one step that judges and creates, if the judgement waits for nothing by it: the whole body has come. A
-   * subscriber of the traces is to see each verb, and buckets of the process are judged after the store.
+   * Finds the one step that judges and creates, if the judgement waits for nothing by it: the whole body has come. A hook
+   * of the host may refuse between the two steps, a subscriber of the traces is to see each verb, and buckets of the process
+   * are judged after the store.
    */
   function oneStepFor(
     route: CreateRoute,
     request: AdmissionRequest,
     exchange: Exchange,
   ): AdmitAndCreate<unknown> | undefined {
-    if (!exchange.request.isWhole?.() || channels.store.hasSubscribers) return undefined
+    if (onRequest || !exchange.request.isWhole?.() || channels.store.hasSubscribers) return undefined
     const oneStep = request.rateLimits === rateLimits ? route.oneStep(store.apiKeys.admit) : undefined
     return oneStep?.isReady(request) ? oneStep.admitAndCreate : undefined
   }
 
   return {
     async list(route, exchange) {
+      exchange.facts.operationId = route.operationId
       exchange.hold()
       return answerList(route, await admissionRequest(route.scope, exchange), exchange)
     },
     async create(route, exchange) {
+      exchange.facts.operationId = route.operationId
       exchange.hold()
       return answerCreate(route, await admissionRequest(route.scope, exchange), exchange)
     },

@@ -5,6 +5,7 @@ import type { Logger } from '../base/log.ts'
 import { readHeaderPrefix, readLogger, readMatching, readWhole } from '../base/options.ts'
 import type { ErrorContext } from '../http/report.ts'
 import type { ApiInfo } from '../openapi/info.ts'
+import type { OnRequest, OnResponse } from './hooks.ts'
 import type { PeerRequest } from './peer-address.ts'
 
 /** The rate limits of requests (specification, section 8). */
@@ -40,8 +41,8 @@ export interface BusinessApiOptions {
   rateLimit?: RateLimitOptions | false | undefined
   /**
    * Returns the address of a caller behind a proxy: `({ header }) => header('x-real-ip')`, a header that the proxy always
-   * sets. Requests without a valid API key take turns by this address, IPv6 by the first 64 bits; nothing else depends on
-   * the address. Default the socket's remote address.
+   * sets. Requests without a valid API key take turns by this address, IPv6 by the first 64 bits, and the hooks receive the
+   * address; nothing else depends on the address. Default the socket's remote address.
    */
   peerAddress?: ((request: PeerRequest) => string | undefined) | undefined
   /** The prefix of the platform's API keys, for the OpenAPI document: `bapi` in `bapi_live_…`. Default `bapi`. */
@@ -52,6 +53,18 @@ export interface BusinessApiOptions {
   logger?: Logger | false | undefined
   /** Receives every failure behind an answer of 500 or 503, with all details. Errors and rejections of the function are logged and dropped. */
   onError?: ((error: unknown, context: ErrorContext) => void) | undefined
+  /**
+   * Judges each request of a valid API key within its limits and scope, before the body is read: a result with `status` and
+   * `error` refuses the request, and nothing is written. May be asynchronous, within `deadlineMs` (503 afterwards). An error or
+   * a rejection is answered with 500, of code `store_unavailable` with 503, and reported to `onError`. With this option a
+   * create takes two round trips to the store. Default: every request goes on.
+   */
+  onRequest?: OnRequest | undefined
+  /**
+   * Receives every answer of the API, also 401, 404, 429 and 503, for metering and audit. Called when the answer is on the
+   * way, which waits for nothing. Errors and rejections are logged and reported to `onError`.
+   */
+  onResponse?: OnResponse | undefined
   /** Milliseconds since 1970 in UTC, for ids and timestamps of records; expiry is judged by the clock of the store. Default `Date.now`. */
   clock?: Clock | undefined
   /** Makes the ids of records, events and requests. Default monotonic ULIDs. */
@@ -72,6 +85,8 @@ export interface ResolvedOptions {
   readonly headerPrefix: string
   readonly logger: Logger
   readonly onError: (error: unknown, context: ErrorContext) => void
+  readonly onRequest: OnRequest | undefined
+  readonly onResponse: OnResponse | undefined
   readonly clock: Clock
   readonly ids: Ids
 }
@@ -97,6 +112,8 @@ export function readOptions(options: BusinessApiOptions): ResolvedOptions {
     headerPrefix: readHeaderPrefix(options.headerPrefix),
     logger: readLogger(logger),
     onError: options.onError ?? (() => {}),
+    onRequest: options.onRequest,
+    onResponse: options.onResponse,
     clock,
     ids: options.ids ?? createIds(clock),
   }

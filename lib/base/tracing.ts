@@ -8,8 +8,18 @@ export interface RequestTrace {
   readonly method: string
   /** Without the query. */
   readonly path: string
-  /** Known at the end; absent for a path that the API does not have. */
+  /** Known at the end; absent for a path that the API does not have. So are all fields below. */
   status?: number
+  /** The id in the answer. */
+  requestId?: string
+  /** The operation's id in the OpenAPI document; null for a request that reached no operation. */
+  operationId?: string | null
+  /** The organization of the API key; null for a request without a valid key. */
+  organizationId?: string | null
+  /** The id of the API key; null for a request without a valid key. */
+  keyId?: string | null
+  /** True for an answer that repeats the stored reply of an idempotency key. */
+  isReplay?: boolean
 }
 
 /** A call of a store's verb, published on the channel `business-api:store`. */

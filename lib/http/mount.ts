@@ -41,7 +41,7 @@ export interface Handler {
   /** Answers a request; null for an unknown path, so that a host with other routes can go on. */
   handle(request: ApiRequest, received: Received): Promise<ApiReply | null>
   /** The answer to an unknown path where the host has no other handler. */
-  notFound(request: ApiRequest): ApiReply
+  notFound(request: ApiRequest, received: Received): ApiReply
 }
 
 /**
@@ -52,25 +52,23 @@ export interface Handler {
 export function mount(handler: Handler, basePath: string | undefined): Mounted {
   async function serveFetch(request: Request, given?: object): Promise<Response> {
     const seen = fromFetch(request, given)
-    const reply = await handler.handle(seen, {
-      raw: request,
-      basePath: basePath ?? '',
-      publicPath: basePath ?? '',
-    })
-    return toFetch(reply ?? handler.notFound(seen), request)
+    const received = { raw: request, basePath: basePath ?? '', publicPath: basePath ?? '' }
+    const reply = await handler.handle(seen, received)
+    return toFetch(reply ?? handler.notFound(seen, received), request)
   }
 
   async function serveNode(request: NodeRequest, response: ServerResponse, next?: () => void): Promise<void> {
     const base = basePath ?? request.baseUrl ?? ''
     const seen = fromNode(request, base)
-    const reply = await handler.handle(seen, {
+    const received = {
       raw: request,
       basePath: base,
       publicPath: base || (request.baseUrl ?? ''),
       remoteAddress: request.socket?.remoteAddress,
-    })
+    }
+    const reply = await handler.handle(seen, received)
     if (reply === null && next) next()
-    else writeReply(reply ?? handler.notFound(seen), request, response)
+    else writeReply(reply ?? handler.notFound(seen, received), request, response)
   }
 
   function serve(

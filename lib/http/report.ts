@@ -11,12 +11,16 @@ export interface ErrorContext {
   readonly method: string
   /** Without the query. */
   readonly path: string
-  /** The caller's answer: 500 for a bug, 503 when the store could not be used. */
+  /** The caller's answer: 500 for a bug, 503 when the store could not be used; any status for a failure of `onResponse`. */
   readonly status: number
 }
 
-/** Reports a failure to the host: the caller sees only 500 or 503. Never throws. */
-export type Report = (error: unknown, context: ErrorContext) => void
+/**
+ * Reports a failure to the host: the caller sees only 500 or 503. Never throws.
+ *
+ * @param message of the log line. Default `Request failed`
+ */
+export type Report = (error: unknown, context: ErrorContext, message?: string) => void
 
 /**
  * Creates the report: a log line without secrets, and the whole error for `onError` alone. A failure of either never costs
@@ -29,11 +33,8 @@ export function createReport(
   const logFailure = (failure: unknown, context: ErrorContext): void =>
     logger.error({ ...context, error: describeError(failure) }, 'onError failed')
 
-  return (error, context) => {
-    logger[context.status === 503 ? 'warn' : 'error'](
-      { ...context, error: describeError(error) },
-      'Request failed',
-    )
+  return (error, context, message = 'Request failed') => {
+    logger[context.status === 503 ? 'warn' : 'error']({ ...context, error: describeError(error) }, message)
     try {
       // The host's function may be async, in spite of the type.
       Promise.resolve(onError(error, context)).catch((failure) => logFailure(failure, context))

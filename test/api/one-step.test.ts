@@ -34,11 +34,14 @@ async function startCounted(
   {
     rateLimit = false,
     replace = (store) => store,
-  }: Pick<BusinessApiOptions, 'rateLimit'> & { replace?: (store: BusinessApiStore) => BusinessApiStore } = {},
+    ...hooks
+  }: Pick<BusinessApiOptions, 'rateLimit' | 'onRequest' | 'onResponse'> & {
+    replace?: (store: BusinessApiStore) => BusinessApiStore
+  } = {},
 ) {
   const proxy = await startProxy(platform.databaseUrl)
   const store = createPostgresStore(proxy.url, { maxConnections: 1 })
-  const server = await serve(createBusinessApi(replace(store), { rateLimit, logger: false }))
+  const server = await serve(createBusinessApi(replace(store), { ...hooks, rateLimit, logger: false }))
   const connection = await server.connect()
   t.after(async () => {
     await server.close()
@@ -125,6 +128,17 @@ describe('A create is one statement', () => {
     const { key } = organization
     const { post, countStatements } = await startCounted(t)
     assert.equal(await countStatements(() => post(key, BODY, { pauseMs: 5 })), 2)
+  })
+
+  test('and two with onRequest, which may refuse in between; one with onResponse', async (t) => {
+    const organization = await platform.organization()
+    const { key } = organization
+    const asked = await startCounted(t, { onRequest: () => undefined })
+    assert.equal(await asked.countStatements(() => asked.post(key, BODY)), 2)
+    let answers = 0
+    const told = await startCounted(t, { onResponse: () => void answers++ })
+    assert.equal(await told.countStatements(() => told.post(key, BODY)), 1)
+    assert.ok(answers >= 5)
   })
 
   for (const [what, replace] of [

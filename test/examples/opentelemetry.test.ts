@@ -35,7 +35,12 @@ test('examples/opentelemetry makes a span of a request, with the store calls as 
   assert.equal((await api(request)).status, 200)
   stop()
 
-  const attributes = { 'http.request.method': 'GET', 'http.response.status_code': 200 }
+  const attributes = {
+    'http.request.method': 'GET',
+    'http.response.status_code': 200,
+    'business_api.operation_id': 'listClients',
+    'business_api.organization_id': 'org_a',
+  }
   assert.deepEqual(
     spans().filter(({ name }) => name !== 'apiKeys.markUsed'),
     [

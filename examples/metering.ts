@@ -1,0 +1,82 @@
+// The host's hooks around the API: an organization with a list of networks is served from those networks only, and calls are
+// counted in a table of the host's, a repeated create once.
+//
+//   DATABASE_URL=postgres://… PORT=3000 ALLOWED='{"org_1":["203.0.113.0/24"]}' npx tsx examples/metering.ts
+
+import { createServer } from 'node:http'
+import { BlockList, isIPv6 } from 'node:net'
+import { createBusinessApi } from 'business-api-kit'
+import { createPostgresStore, migrate } from 'business-api-kit/postgres'
+import postgres from 'postgres'
+
+const { DATABASE_URL, PORT = '3000', ALLOWED = '{}' } = process.env
+if (!DATABASE_URL) {
+  console.error('Set DATABASE_URL to a PostgreSQL database')
+  process.exit(2)
+}
+await migrate(DATABASE_URL)
+
+const sql = postgres(DATABASE_URL, { onnotice: () => {} })
+await sql`create table if not exists api_usage (organization_id text primary key, calls bigint not null)`
+
+// A host reads the networks from its own table; a hook may be asynchronous.
+const networks = new Map(
+  Object.entries<string[]>(JSON.parse(ALLOWED)).map(([organizationId, cidrs]) => [
+    organizationId,
+    listOf(cidrs),
+  ]),
+)
+const calls = new Map<string, number>()
+
+const store = createPostgresStore(DATABASE_URL)
+const api = createBusinessApi(store, {
+  onRequest({ organizationId, remoteAddress }) {
+    const allowed = networks.get(organizationId)
+    if (!allowed || isIn(allowed, remoteAddress)) return
+    return { status: 403, error: 'The API key cannot be used from this address' }
+  },
+  onResponse({ organizationId, status, isReplay }) {
+    // A replay created nothing, and an error is free.
+    if (organizationId === null || status >= 400 || isReplay) return
+    calls.set(organizationId, (calls.get(organizationId) ?? 0) + 1)
+  },
+})
+
+/** Adds the counts to the table: one statement for many calls, so that no call waits for the meter. */
+async function writeUsage(): Promise<void> {
+  const counted = [...calls]
+  calls.clear()
+  for (const [organizationId, count] of counted) {
+    await sql`
+      insert into api_usage values (${organizationId}, ${count})
+      on conflict (organization_id) do update set calls = api_usage.calls + excluded.calls`
+  }
+}
+
+function listOf(cidrs: readonly string[]): BlockList {
+  const list = new BlockList()
+  for (const cidr of cidrs) {
+    const [network = '', prefix = ''] = cidr.split('/')
+    list.addSubnet(network, Number(prefix), isIPv6(network) ? 'ipv6' : 'ipv4')
+  }
+  return list
+}
+
+/** An IPv4 address may come in the form of IPv6: `::ffff:203.0.113.7`. */
+function isIn(list: BlockList, address: string | null): boolean {
+  return address !== null && list.check(address, isIPv6(address) ? 'ipv6' : 'ipv4')
+}
+
+const timer = setInterval(() => void writeUsage().catch(console.error), 10_000)
+const server = createServer(api)
+server.listen(Number(PORT), () => console.log('Listening on', server.address()))
+
+process.once('SIGTERM', () => {
+  clearInterval(timer)
+  server.close(async () => {
+    await writeUsage()
+    await Promise.all([store.close(), sql.end()])
+  })
+  // A connection that never sends a whole request would keep the server open for ever.
+  setTimeout(() => server.closeAllConnections(), 5000).unref()
+})

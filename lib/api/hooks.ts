@@ -1,0 +1,142 @@
+import type { Scope } from '../access/scopes.ts'
+import { storeUnavailable } from '../base/errors.ts'
+import type { RequestTrace } from '../base/tracing.ts'
+import type { ApiReply } from '../http/message.ts'
+import { Refusal } from '../http/refusal.ts'
+import type { Report } from '../http/report.ts'
+import { pathOf } from '../http/target.ts'
+import type { Exchange } from './exchange.ts'
+
+// --- Types ---
+
+/** A request of the API, with the caller as far as known, in the form for the host's hooks. */
+export interface ApiCall {
+  /** The id in the answer and in `X-Request-Id`. */
+  readonly requestId: string
+  /** As sent: `POST`. */
+  readonly method: string
+  /** Without the query. */
+  readonly path: string
+  /** The operation's id in the OpenAPI document: `createClient`. Null for a request that reached no operation. */
+  readonly operationId: string | null
+  /** The organization that owns the API key; null for a request without a valid key. */
+  readonly organizationId: string | null
+  /** The id of the API key; null for a request without a valid key. */
+  readonly keyId: string | null
+  /** The caller's address by option `peerAddress`, by default the socket's; null when unknown. */
+  readonly remoteAddress: string | null
+}
+
+/** A request with a valid key, within the limits and with the operation's scope: what `onRequest` receives. */
+export interface AdmittedCall extends ApiCall {
+  readonly operationId: string
+  readonly organizationId: string
+  readonly keyId: string
+  /** The operation's scope, which the key has: `clients:write`. */
+  readonly scope: Scope
+}
+
+/** An answered request: what `onResponse` receives. */
+export interface AnsweredCall extends ApiCall {
+  /** The status of the answer. */
+  readonly status: number
+  /** Milliseconds from the arrival of the request's head to the answer, with a fraction. */
+  readonly durationMs: number
+  /** True for an answer that repeats the stored reply of an idempotency key: nothing was created again. */
+  readonly isReplay: boolean
+}
+
+/** The host's refusal of a request. The caller gets `{ error, requestId }`, as with every error of the API. */
+export interface CallRefusal {
+  /** 400 to 599: 402 or 403 for a plan, 429 for a quota. */
+  readonly status: number
+  /** The text for the caller, unchanged. */
+  readonly error: string
+  /** Seconds of the answer's `Retry-After`, a whole number. Default: no such header. */
+  readonly retryAfterSeconds?: number | undefined
+}
+
+/** The host's hook before an operation: see option `onRequest`. */
+export type OnRequest = (call: AdmittedCall) => Verdict | Promise<Verdict>
+
+// biome-ignore lint/suspicious/noConfusingVoidType: a hook that lets a request go on may end without a return.
+type Verdict = CallRefusal | null | undefined | void
+
+/** The host's hook after an answer: see option `onResponse`. */
+export type OnResponse = (call: AnsweredCall) => void | Promise<void>
+
+/** The parts of an exchange that hooks and traces describe. */
+export type DescribedExchange = Pick<Exchange, 'request' | 'requestId' | 'beganAt' | 'facts' | 'address'>
+
+// --- Hooks ---
+
+/**
+ * Asks the host about an admitted call, until the request's deadline.
+ *
+ * @throws `Refusal` of the host; `TypeError` for a refusal that is none; `BusinessApiError` with code `store_unavailable` at
+ *   the deadline; every error of the hook
+ */
+export async function askHost(onRequest: OnRequest, exchange: Exchange, scope: Scope): Promise<void> {
+  // The facts of an admitted exchange are known.
+  const ask = async () => onRequest({ ...describe(exchange), scope } as AdmittedCall)
+  const refusal = await exchange.inTime(ask(), () =>
+    storeUnavailable("Cannot answer the request because option 'onRequest' has not answered in time"),
+  )
+  if (refusal !== undefined && refusal !== null) throw toHostRefusal(refusal)
+}
+
+function toHostRefusal({ status, error, retryAfterSeconds }: CallRefusal): Refusal {
+  const isStatus = Number.isInteger(status) && status >= 400 && status <= 599
+  const isWait =
+    retryAfterSeconds === undefined || (Number.isInteger(retryAfterSeconds) && retryAfterSeconds >= 0)
+  if (!isStatus || typeof error !== 'string' || error === '' || !isWait) {
+    throw new TypeError(
+      "Cannot use the result of option 'onRequest' as it must be nothing, or a status from 400 to 599 with an error text " +
+        'and, if needed, retryAfterSeconds as a whole number',
+    )
+  }
+  return new Refusal(
+    status,
+    error,
+    retryAfterSeconds === undefined ? {} : { 'Retry-After': String(retryAfterSeconds) },
+  )
+}
+
+/** Tells the host and the trace of an answer. */
+export type NoteAnswer = (
+  exchange: DescribedExchange,
+  reply: ApiReply,
+  traced: RequestTrace | undefined,
+) => void
+
+/**
+ * Creates the part that tells of answers. The hook runs in a later turn of the event loop, when the answer is on the way: a
+ * slow hook delays no answer, and a failing hook costs only a report.
+ */
+export function createNoteAnswer(onResponse: OnResponse | undefined, report: Report): NoteAnswer {
+  async function tell(hook: OnResponse, exchange: DescribedExchange, answer: Answer): Promise<void> {
+    try {
+      await hook({ ...describe(exchange), ...answer })
+    } catch (error) {
+      const { request, requestId } = exchange
+      const context = { requestId, method: request.method, path: pathOf(request.url), status: answer.status }
+      report(error, context, 'onResponse failed')
+    }
+  }
+
+  return (exchange, { status, headers }, traced) => {
+    if (!onResponse && !traced) return
+    const isReplay = 'Idempotent-Replayed' in headers
+    if (traced) Object.assign(traced, { requestId: exchange.requestId, ...exchange.facts, status, isReplay })
+    if (!onResponse) return
+    const answer = { status, durationMs: performance.now() - exchange.beganAt, isReplay }
+    setImmediate(() => void tell(onResponse, exchange, answer))
+  }
+}
+
+type Answer = Pick<AnsweredCall, 'status' | 'durationMs' | 'isReplay'>
+
+function describe({ request, requestId, facts, address }: DescribedExchange): ApiCall {
+  const { method, url } = request
+  return { requestId, method, path: pathOf(url), ...facts, remoteAddress: address() ?? null }
+}

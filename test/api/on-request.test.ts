@@ -1,0 +1,290 @@
+import assert from 'node:assert/strict'
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { storeUnavailable } from '../../lib/base/errors.ts'
+import type { AdmittedCall, BusinessApiOptions, CallRefusal, OnRequest } from '../../lib/index.ts'
+import { assertError, OPERATIONS, rawHead, recordOf, request, serve } from './_api.ts'
+import {
+  assertInternal,
+  assertUnavailable,
+  CREATE,
+  key,
+  keyId,
+  organizationId,
+  PATH,
+  platform,
+  strays,
+  watched,
+} from './_failures.ts'
+import { settle } from './_strays.ts'
+
+const PLAN: CallRefusal = { status: 402, error: 'Your plan has no writes: upgrade the plan' }
+
+/** An API whose hook keeps the calls, and answers as told. */
+function hooked(verdict: OnRequest = () => undefined, options: BusinessApiOptions = {}) {
+  const calls: AdmittedCall[] = []
+  const onRequest: OnRequest = (call) => {
+    calls.push(call)
+    return verdict(call)
+  }
+  return { ...watched(platform.store, { ...options, onRequest }), calls }
+}
+
+async function countClients(of = organizationId): Promise<number> {
+  const [row] = await platform.sql`
+    select count(*)::int as count from business_api.clients where organization_id = ${of}`
+  return row?.count
+}
+
+describe('onRequest', () => {
+  test('knows the caller and the operation', async () => {
+    const { api, calls } = hooked(undefined, { peerAddress: ({ header }) => header('x-real-ip') })
+    const headers = { 'X-Real-IP': '203.0.113.7' }
+    for (const { method, path } of OPERATIONS) {
+      await request(api, `${path}?limit=1`, {
+        key,
+        method,
+        headers,
+        ...(method === 'POST' ? { json: {} } : {}),
+      })
+    }
+    const answer = await request(api, PATH, { key, method: 'HEAD', headers })
+    const last = calls.pop()
+    assert.deepEqual(last, {
+      requestId: answer.headers.get('x-request-id'),
+      method: 'HEAD',
+      path: PATH,
+      operationId: 'listClients',
+      scope: 'clients:read',
+      organizationId,
+      keyId,
+      remoteAddress: '203.0.113.7',
+    })
+    assert.deepEqual(
+      calls.map(({ method, path, scope }) => ({ method, path, scope })),
+      OPERATIONS,
+    )
+    assert.deepEqual(
+      calls.map(({ operationId }) => operationId),
+      [
+        'listClients',
+        'createClient',
+        'listLeads',
+        'createLead',
+        'listInvoices',
+        'listProposals',
+        'listProjects',
+      ],
+    )
+  })
+
+  test("knows the socket's address, and null without a socket", async (t) => {
+    const { api, calls } = hooked()
+    const server = await serve(api)
+    t.after(() => server.close())
+    await fetch(server.url + PATH, { headers: { Authorization: `Bearer ${key}` } })
+    await request(api, PATH, { key })
+    assert.match(calls[0]?.remoteAddress ?? '', /^(::ffff:)?127\.0\.0\.1$/)
+    assert.equal(calls[1]?.remoteAddress, null)
+  })
+
+  test('refuses with the status, the text and the Retry-After of the host, in the form of every error', async () => {
+    const { api, failures, lines } = hooked(
+      () => ({ status: 429, error: 'Quota spent "é"', retryAfterSeconds: 3600 }),
+      {
+        rateLimit: {},
+      },
+    )
+    const answer = await request(api, PATH, { key })
+    assertError(answer, 429, 'Quota spent "é"')
+    assert.equal(answer.headers.get('retry-after'), '3600')
+    assert.match(answer.headers.get('ratelimit') ?? '', /^"key";r=/)
+    assert.deepEqual([failures, lines], [[], []], 'a refusal is no failure')
+    const { api: plain } = hooked(() => ({ status: 503, error: 'Closed' }))
+    const closed = await request(plain, PATH, { key })
+    assertError(closed, 503, 'Closed')
+    assert.equal(closed.headers.get('retry-after'), null)
+  })
+
+  test('a refused create writes nothing, and leaves its idempotency key unused', async () => {
+    let isUpgraded = false
+    const { api } = hooked(async () => {
+      await sleep(5)
+      return isUpgraded ? null : PLAN
+    })
+    const before = await countClients()
+    const headers = { 'Idempotency-Key': `plan-${Date.now()}` }
+    for (let attempt = 0; attempt < 6; attempt++) {
+      assertError(await request(api, PATH, { ...CREATE, headers }), 402, PLAN.error)
+    }
+    assert.equal(await countClients(), before)
+    isUpgraded = true
+    recordOf(await request(api, PATH, { ...CREATE, headers }))
+    assert.equal(await countClients(), before + 1)
+  })
+
+  test('refuses a create over a socket, whose body has come with the head, before anything is written', async (t) => {
+    const { api } = hooked(() => PLAN)
+    const server = await serve(api)
+    t.after(() => server.close())
+    const before = await countClients()
+    const connection = await server.connect()
+    const body = JSON.stringify(CREATE.json)
+    const head = rawHead(
+      `POST ${PATH}`,
+      `Authorization: Bearer ${key}`,
+      'Content-Type: application/json',
+      `Content-Length: ${body.length}`,
+    )
+    for (let attempt = 0; attempt < 6; attempt++) {
+      connection.send(head + body)
+      assertError(await connection.answer(), 402)
+    }
+    connection.socket.destroy()
+    assert.equal(await countClients(), before)
+  })
+
+  test('refuses before the body is read', async (t) => {
+    const { api } = hooked(() => PLAN)
+    const server = await serve(api)
+    t.after(() => server.close())
+    const connection = await server.connect()
+    const head = [`POST ${PATH}`, `Authorization: Bearer ${key}`, 'Content-Type: application/json'] as const
+    connection.send(rawHead(...head, 'Content-Length: 1000'))
+    assertError(await connection.answer(), 402)
+    connection.socket.destroy()
+  })
+
+  test('is not asked about requests that are refused before', async () => {
+    const { api, calls } = hooked(() => PLAN, { rateLimit: {} })
+    const organization = await platform.organization()
+    const narrow = await organization.createKey({ scopes: ['leads:read'] })
+    const spent = await organization.createKey({ rateLimit: { perSecond: 0.001, burst: 1 } })
+    assertError(await request(api, PATH, { key: spent.key }), 402)
+    assert.equal(calls.splice(0).length, 1)
+    const refused = [
+      [404, await request(api, '/api/v1/nothing', { key })],
+      [405, await request(api, PATH, { key, method: 'DELETE' })],
+      [401, await request(api, PATH)],
+      [401, await request(api, PATH, { key: `${key.slice(0, -1)}!` })],
+      [429, await request(api, PATH, { key: spent.key })],
+      [403, await request(api, PATH, { key: narrow.key })],
+    ] as const
+    for (const [status, answer] of refused) assertError(answer, status)
+    assert.equal((await request(api, '/openapi.json')).status, 200)
+    assert.equal((await request(api, PATH, { method: 'OPTIONS' })).status, 204)
+    assert.deepEqual(calls, [])
+  })
+
+  test('is asked before 415, 413, 400, 422 and 404, and a request that goes on gets those', async () => {
+    const wrong = [
+      [415, PATH, { key, body: '{}', headers: { 'Content-Type': 'text/plain' } }],
+      [413, PATH, { key, json: { name: 'x'.repeat(70_000) } }],
+      [400, PATH, { key, body: '{' }],
+      [422, PATH, { key, json: {} }],
+      [422, `${PATH}?limit=0`, { key }],
+      [404, '/api/v1/leads', { key, json: { businessId: 'biz_none' } }],
+    ] as const
+    const { api: refusing } = hooked(() => PLAN)
+    const { api: passing, calls } = hooked()
+    for (const [status, path, options] of wrong) {
+      assertError(await request(refusing, path, options), 402)
+      assertError(await request(passing, path, options), status)
+    }
+    assert.equal(calls.length, wrong.length)
+  })
+
+  for (const [what, verdict] of [
+    [
+      'throws',
+      () => {
+        throw new Error('secret detail')
+      },
+    ],
+    ['rejects', async () => Promise.reject(new Error('secret detail'))],
+  ] as const satisfies readonly (readonly [string, OnRequest])[]) {
+    test(`that ${what} is answered with 500, and reported, and nothing is written`, async () => {
+      const { api, failures } = hooked(verdict)
+      const before = await countClients()
+      assertInternal(await request(api, PATH, CREATE))
+      assertInternal(await request(api, PATH, { key }))
+      assert.deepEqual(
+        failures.map(({ error, context }) => [String(error), context.status, context.method]),
+        [
+          ['Error: secret detail', 500, 'POST'],
+          ['Error: secret detail', 500, 'GET'],
+        ],
+      )
+      assert.equal(await countClients(), before)
+    })
+  }
+
+  test('that throws store_unavailable, as a call of the store in it may, is answered with 503', async () => {
+    const { api, failures } = hooked(() => Promise.reject(storeUnavailable('Cannot reach it')))
+    assertUnavailable(await request(api, PATH, { key }))
+    assert.equal(failures.length, 1)
+  })
+
+  test('that gives something else than a refusal is answered with 500, which says so to onError', async () => {
+    const odd: readonly unknown[] = [
+      { status: 200, error: 'no' },
+      { status: 99, error: 'no' },
+      { status: 600, error: 'no' },
+      { status: 402.5, error: 'no' },
+      { status: '402', error: 'no' },
+      { status: 402 },
+      { status: 402, error: '' },
+      { status: 402, error: 7 },
+      { status: 402, error: 'no', retryAfterSeconds: -1 },
+      { status: 402, error: 'no', retryAfterSeconds: '1\r\nX-Evil: 1' },
+      true,
+      'no',
+    ]
+    for (const verdict of odd) {
+      const { api, failures } = hooked(() => verdict as CallRefusal)
+      assertInternal(await request(api, PATH, { key }))
+      assert.match(String(failures[0]?.error), /^TypeError: Cannot use the result of option 'onRequest'/)
+    }
+  })
+
+  test('that never ends is answered with 503 at the deadline, and nothing is written, also when it ends late', async () => {
+    let endLate = (): void => {}
+    const { api, failures } = hooked(
+      () =>
+        new Promise((_, reject) => {
+          endLate = () => reject(new Error('late'))
+        }),
+      {
+        deadlineMs: 200,
+      },
+    )
+    const before = await countClients()
+    const begunAt = performance.now()
+    assertUnavailable(await request(api, PATH, CREATE))
+    assert.ok(performance.now() - begunAt < 2000)
+    assert.match(String(failures[0]?.error), /because option 'onRequest' has not answered in time/)
+    endLate()
+    await settle()
+    assert.equal(await countClients(), before)
+    assert.deepEqual(strays, [])
+  })
+
+  test("keeps the host's AsyncLocalStorage, for many requests at once, also with keys that are looked up together", async () => {
+    const store = new AsyncLocalStorage<number>()
+    const seen = new Map<string, number | undefined>()
+    const { api } = hooked(async (call) => {
+      await sleep(1)
+      seen.set(call.organizationId, store.getStore())
+      return null
+    })
+    const organizations = await Promise.all(Array.from({ length: 20 }, () => platform.organization()))
+    await Promise.all(
+      organizations.map((one, index) => store.run(index, () => request(api, PATH, { key: one.key }))),
+    )
+    assert.deepEqual(
+      organizations.map(({ id }) => seen.get(id)),
+      organizations.map((_, index) => index),
+    )
+  })
+})
