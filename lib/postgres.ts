@@ -1,5 +1,14 @@
 export type { BusinessApiStore, RecordStore } from './business-store.ts'
 export type { CloseOptions, DatabaseOptions } from './postgres/connection/database.ts'
 export type { PostgresTransaction } from './postgres/connection/transaction.ts'
+export { type DrizzleSql, type DrizzleTransaction, drizzleTransaction } from './postgres/drivers/drizzle.ts'
+export {
+  type KyselyCompiledQuery,
+  type KyselyTransaction,
+  kyselyTransaction,
+} from './postgres/drivers/kysely.ts'
+export { type PgClient, type PgStatement, pgTransaction } from './postgres/drivers/pg.ts'
+export { type PrismaTransaction, prismaTransaction } from './postgres/drivers/prisma.ts'
+export type { SqlParameter, SqlRow, SqlTransaction } from './postgres/drivers/sql-transaction.ts'
 export { type MigrateOptions, type MigrationReport, migrate } from './postgres/schema/migrate.ts'
 export { createPostgresStore, type PostgresStore } from './postgres/store.ts'

@@ -8,7 +8,8 @@ export function createEventStore(database: RecordDatabase): EventStore {
     async publish(organizationId, event) {
       const build: BuildStatement = (sql, answerTag) => sql`
         select
-          business_api.insert_events(${organizationId}::text, ${JSON.stringify([event])}::text::jsonb)::text, ${answerTag}`
+          business_api.insert_events(${organizationId}::text, ${JSON.stringify([event])}::text::jsonb)::text as due,
+          ${answerTag}`
       const [pending] = await database.rowFor(organizationId, build).catch((error) => {
         throw meaningOf(error)
       })

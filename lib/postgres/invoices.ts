@@ -124,11 +124,11 @@ export function createInvoiceStore(database: RecordDatabase, admissions: Admissi
           ),
           published as (select business_api.insert_events(organization_id, events) as due from events)
           select
-            (select coalesce(sum(due), 0) from published)::text,
+            (select coalesce(sum(due), 0) from published)::text as due,
             (
               select '[' || coalesce(pg_catalog.string_agg(representation, ',' order by due_date, id), '') || ']'
               from represented
-            ),
+            ) as marked,
             ${answerTag}`,
       )
       if (due !== '0') database.wakeUp.signal()

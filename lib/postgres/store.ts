@@ -13,6 +13,7 @@ import {
 } from './connection/database.ts'
 import { createTransactionDatabase, type PostgresTransaction } from './connection/transaction.ts'
 import { createDeliveryStore } from './deliveries.ts'
+import type { SqlTransaction } from './drivers/sql-transaction.ts'
 import { createEndpointStore } from './endpoints.ts'
 import { createEventStore } from './events.ts'
 import { createInvoiceStore } from './invoices.ts'
@@ -25,10 +26,14 @@ import { createProposalStore } from './proposals.ts'
 /** The reference store. */
 export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
   /**
-   * Returns the slices of records and events in a transaction of the host (postgres.js): their writes are committed and rolled
-   * back with the transaction. A failed statement ends the transaction, so no statement is sent again.
+   * Returns the slices of records and events in a transaction of the host: their writes are committed and rolled back with the
+   * transaction. A failed statement ends the transaction, so no statement is sent again.
+   *
+   * @param transaction the argument of the callback of postgres.js' `sql.begin`, or the transaction of another driver by
+   *   `pgTransaction`, `drizzleTransaction`, `kyselyTransaction` or `prismaTransaction`
+   * @throws `TypeError` for a pool, which would commit each statement by itself
    */
-  using(transaction: PostgresTransaction): RecordStore
+  using(transaction: PostgresTransaction | SqlTransaction): RecordStore
   /**
    * Closes the store after the end of requests and statements under way. Meanwhile new requests get 503, and statements are
    * still sent, because a statement may belong to a request under way. Afterwards every statement is refused. A host's own

@@ -253,7 +253,7 @@ test('using() of a value that is no transaction is a TypeError', async () => {
       assert.throws(() => Reflect.apply(platform.using, undefined, [odd]), {
         name: 'TypeError',
         message:
-          /^Cannot use the transaction because it is not the argument of the callback of postgres.js' sql.begin\(…\)$/,
+          /^Cannot use the transaction because it is neither the argument of the callback of postgres.js' sql.begin\(…\) nor the result of pgTransaction\(…\), /,
       })
     }
   } finally {

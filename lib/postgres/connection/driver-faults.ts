@@ -148,7 +148,7 @@ const UNIQUE_VIOLATION = '23505'
 /** True if PostgreSQL undid a statement because of other transactions. */
 export function isConflict(error: unknown): boolean {
   const code = codeOf(error)
-  if (code === UNIQUE_VIOLATION) return WRITTEN_BY_ANOTHER.includes(textOf(error, 'constraint_name'))
+  if (code === UNIQUE_VIOLATION) return WRITTEN_BY_ANOTHER.includes(constraintOf(error))
   return CONFLICT.includes(code)
 }
 
@@ -161,14 +161,46 @@ const CHECK_VIOLATION = '23514'
 
 /** Returns the name of the check constraint that a record breaks (`invoices_total_check`); undefined for any other failure. */
 export function brokenRule(error: unknown): string | undefined {
-  return codeOf(error) === CHECK_VIOLATION ? textOf(error, 'constraint_name') : undefined
+  return codeOf(error) === CHECK_VIOLATION ? constraintOf(error) : undefined
 }
 
 /** Returns the message of business_api.insert_events for a body over the event limit; undefined for any other failure. */
 export function tooLargeEvent(error: unknown): string | undefined {
-  if (textOf(error, 'constraint_name') !== 'event_limits_max_body_bytes') return undefined
+  // A driver that leaves the name of the constraint out still gives the function's own message, which is never translated.
+  const isTooLarge =
+    constraintOf(error) === 'event_limits_max_body_bytes' ||
+    TOO_LARGE_EVENT.test(textOf(error, 'message').split('\n', 1)[0] ?? '')
+  if (!isTooLarge) return undefined
   return `${textOf(error, 'message')}. ${textOf(error, 'hint')}`
 }
+
+const TOO_LARGE_EVENT = /^Cannot publish \S+ because its body has \d+ bytes, and an event may have \d+$/
+
+/** The name of the broken constraint: `constraint_name` of postgres.js, `constraint` of pg. */
+function constraintOf(error: unknown): string {
+  return textOf(error, 'constraint_name') || textOf(error, 'constraint')
+}
+
+const CAUSES_MAX = 8
+
+/**
+ * Finds the error of PostgreSQL or of the network in an error of a driver of the host: query builders wrap the error of their
+ * driver. An error of pg for a lost connection has no code, and gets one.
+ *
+ * @returns the given error if nothing in its chain of causes has a code
+ */
+export function driverError(error: unknown): unknown {
+  let at: unknown = error
+  for (let depth = 0; at instanceof Error && depth < CAUSES_MAX; depth++) {
+    if (codeOf(at) !== '') return at
+    if (PG_LOST.test(at.message)) return Object.assign(new Error(at.message, { cause: at }), LOST)
+    at = at.cause
+  }
+  return error
+}
+
+const PG_LOST = /^Connection terminated|is not queryable$|^Query read timeout$/
+const LOST = { code: 'CONNECTION_CLOSED' }
 
 function codeOf(error: unknown): string {
   return textOf(error, 'code')

@@ -1,8 +1,10 @@
 import type { TransactionSql } from 'postgres'
 import { storeUnavailable } from '../../base/errors.ts'
+import { isSqlTransaction, type SqlRow, type SqlTransaction } from '../drivers/sql-transaction.ts'
 import type { ExplainError } from '../schema/schema-fault.ts'
 import { type BuildStatement, type ByteRow, type RecordDatabase, readAnswer, toText } from './database.ts'
-import { isConflict, isUnavailable } from './driver-faults.ts'
+import { driverError, isConflict, isUnavailable } from './driver-faults.ts'
+import { renderStatement, textTemplate } from './statement-text.ts'
 
 /**
  * A transaction of postgres.js: the argument of the callback of `sql.begin`. The type is not the driver's own, because a host's
@@ -22,15 +24,18 @@ export interface PostgresTransaction {
  * Due deliveries wake no loop, because only the host knows the moment of the commit: the next poll of a delivery loop finds
  * the deliveries.
  */
-export function createTransactionDatabase(given: PostgresTransaction, explain: ExplainError): RecordDatabase {
-  const transaction = checkTransaction(given)
+export function createTransactionDatabase(
+  given: PostgresTransaction | SqlTransaction,
+  explain: ExplainError,
+): RecordDatabase {
+  const send = isSqlTransaction(given) ? throughDriver(given) : throughPostgresJs(checkTransaction(given))
   let tags = 0
 
   async function bytes(build: BuildStatement): Promise<ByteRow> {
     try {
-      const answerTag = String(++tags)
-      return readAnswer(await build(transaction, transaction`${answerTag}::text`, answerTag).raw(), answerTag)
-    } catch (error) {
+      return await send(build, String(++tags))
+    } catch (thrown) {
+      const error = driverError(thrown)
       if (!isUnavailable(error) && !isConflict(error)) throw await explain(error)
       throw storeUnavailable("Cannot go on with the host's transaction", error)
     }
@@ -43,9 +48,48 @@ export function createTransactionDatabase(given: PostgresTransaction, explain: E
   }
 }
 
+/** Sends a statement and reads the row of its answer. */
+type Send = (build: BuildStatement, answerTag: string) => Promise<ByteRow>
+
+function throughPostgresJs(transaction: TransactionSql): Send {
+  return async (build, answerTag) =>
+    readAnswer(await build(transaction, transaction`${answerTag}::text`, answerTag).raw(), answerTag)
+}
+
+function throughDriver(transaction: SqlTransaction): Send {
+  // One at a time: some drivers have no queue, and pg is about to give its queue up.
+  let previous: Promise<unknown> = Promise.resolve()
+
+  return (build, answerTag) => {
+    const sql = textTemplate
+    // A name of its own: a row by name holds one column of each name.
+    const statement = build(sql, sql`${answerTag}::text as answer_tag`, answerTag)
+    const { text, parameters } = renderStatement(statement)
+    const sent = previous.then(() => transaction.query(text, parameters))
+    previous = sent.catch(() => {})
+    return sent.then((rows) => readAnswer(toRawRows(rows), answerTag))
+  }
+}
+
+function toRawRows(rows: readonly SqlRow[]): (Buffer | null)[][] {
+  if (!Array.isArray(rows)) throw unreadable('query() must return the rows as an array')
+  return rows.map((row) => Object.values(row).map(toBytes))
+}
+
+function toBytes(value: unknown): Buffer | null {
+  if (value === null) return null
+  if (typeof value !== 'string') throw unreadable(`a column of type text came as ${typeof value}`)
+  return Buffer.from(value)
+}
+
+function unreadable(reason: string): TypeError {
+  return new TypeError(`Cannot read the answer of the host's driver: ${reason}`)
+}
+
 function checkTransaction(given: unknown): TransactionSql {
   if (typeof given === 'function' && 'savepoint' in given) return given as TransactionSql
   throw new TypeError(
-    "Cannot use the transaction because it is not the argument of the callback of postgres.js' sql.begin(…)",
+    "Cannot use the transaction because it is neither the argument of the callback of postgres.js' sql.begin(…) nor the " +
+      'result of pgTransaction(…), drizzleTransaction(…), kyselyTransaction(…) or prismaTransaction(…)',
   )
 }

@@ -38,9 +38,10 @@ export function defineStatement<Values, Column extends string, Bytes extends Col
   from = '',
 }: StatementParts<Column, Bytes>): Statement<Values, Column, Bytes> {
   const columns = Object.keys(answer) as Column[]
+  // Every column has a name of its own, because many drivers of hosts give a row by name.
   const template = [
     steps.length === 0 ? '' : `with ${steps.join(',\n')}`,
-    `select ${columns.map((column) => answer[column]).join(',\n  ')}, @answerTag::text`,
+    `select ${columns.map((column) => `${answer[column]} as "${column}"`).join(',\n  ')}, @answerTag::text as "answerTag"`,
     from,
   ].join('\n')
   const names = [...new Set([...template.matchAll(PARAMETER)].map(([, name = '']) => name))]

@@ -1,0 +1,39 @@
+import { type SqlRow, type SqlTransaction, unusable } from './sql-transaction.ts'
+
+/** The argument of the callback of Drizzle's `db.transaction(…)`. A database has no `rollback`. */
+export interface DrizzleTransaction {
+  execute(query: never): PromiseLike<unknown>
+  rollback(): never
+}
+
+/** The tag `sql` of drizzle-orm. */
+export type DrizzleSql = (text: TemplateStringsArray, ...parameters: unknown[]) => unknown
+
+/**
+ * Makes the host's transaction with Drizzle, on pg or on postgres.js, usable for `platform.using(…)`.
+ *
+ * @param transaction the argument of the callback of `db.transaction(…)`
+ * @param sql the tag of drizzle-orm
+ * @throws `TypeError` for a database, which would commit each statement by itself
+ */
+export function drizzleTransaction(transaction: DrizzleTransaction, sql: DrizzleSql): SqlTransaction {
+  if (typeof transaction?.execute !== 'function' || typeof transaction.rollback !== 'function') {
+    throw unusable("it is not the argument of the callback of Drizzle's db.transaction(…)")
+  }
+  return {
+    async query(text, parameters) {
+      const { strings, positions } = splitText(text)
+      const query = sql(strings, ...positions.map((position) => parameters[position - 1]))
+      // pg answers an object with the rows, postgres.js the rows.
+      const answer = await transaction.execute(query as never)
+      return (Array.isArray(answer) ? answer : Reflect.get(Object(answer), 'rows')) as readonly SqlRow[]
+    },
+  }
+}
+
+/** Splits a text at its parameters: the texts between them, and the number of each. No literal of a statement holds `$1`. */
+function splitText(text: string): { strings: TemplateStringsArray; positions: number[] } {
+  const strings = text.split(/\$\d+/)
+  const positions = [...text.matchAll(/\$(\d+)/g)].map(([, position]) => Number(position))
+  return { strings: Object.assign(strings, { raw: strings }), positions }
+}

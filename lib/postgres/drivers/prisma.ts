@@ -1,0 +1,61 @@
+import { type SqlTransaction, unusable } from './sql-transaction.ts'
+
+/** The argument of the callback of Prisma's interactive `prisma.$transaction(async (tx) => …)`. */
+export interface PrismaTransaction {
+  $queryRawUnsafe(text: string, ...parameters: unknown[]): PromiseLike<unknown>
+}
+
+/**
+ * Makes the host's interactive transaction with Prisma usable for `platform.using(…)`.
+ *
+ * @param transaction the argument of the callback of `prisma.$transaction(async (tx) => …)`
+ * @throws `TypeError` for a client, which would commit each statement by itself
+ */
+export function prismaTransaction(transaction: PrismaTransaction): SqlTransaction {
+  if (typeof transaction?.$queryRawUnsafe !== 'function' || '$connect' in transaction) {
+    throw unusable("it is not the argument of the callback of Prisma's $transaction(async (tx) => …)")
+  }
+  return {
+    async query(text, parameters) {
+      try {
+        return (await transaction.$queryRawUnsafe(text, ...parameters)) as Record<string, unknown>[]
+      } catch (error) {
+        throw readError(error)
+      }
+    },
+  }
+}
+
+/** The error of the database within an error of Prisma, by the names of a driver adapter. */
+interface AdapterFault {
+  readonly kind?: string
+  readonly originalCode?: string
+  readonly originalMessage?: string
+  readonly hint?: string
+}
+
+/**
+ * Finds PostgreSQL's error in an error of Prisma. Every failure of a raw statement has the code P2010; the SQLSTATE is in
+ * `meta.driverAdapterError` (driver adapters) or in `meta.code` (the engine of Prisma 6). Prisma leaves the name of a
+ * constraint out, so the name is read from PostgreSQL's message.
+ */
+function readError(error: unknown): unknown {
+  const meta = Object(Reflect.get(Object(error), 'meta'))
+  const fault: AdapterFault = Object(meta.driverAdapterError?.cause)
+  const message = fault.originalMessage ?? meta.message
+  const code = fault.originalCode ?? LOST[fault.kind ?? ''] ?? meta.code
+  if (typeof code !== 'string') return error
+  const [, constraint] = /"([a-z_]+)"$/.exec(String(message)) ?? []
+  return Object.assign(new Error(String(message ?? fault.kind), { cause: error }), {
+    code,
+    hint: fault.hint,
+    constraint,
+  })
+}
+
+/** The kinds of faults for which an adapter has no code of PostgreSQL. */
+const LOST: Readonly<Record<string, string>> = {
+  ConnectionClosed: 'CONNECTION_CLOSED',
+  DatabaseNotReachable: 'ECONNREFUSED',
+  SocketTimeout: 'ETIMEDOUT',
+}
