@@ -79,6 +79,11 @@ function parseHeaderPrefix(given: string, source: string): string {
   }
 }
 
+/** Of commands that send to all endpoints, beside the choice of each endpoint. */
+export const standardWebhooks: Flag<boolean> = toggle(
+  'send the headers of Standard Webhooks to every endpoint, beside the headers of the service',
+)
+
 /** The beginning of API keys. */
 export const keyPrefix: Flag<string | undefined> = orVariable(
   'BUSINESS_API_KEY_PREFIX',

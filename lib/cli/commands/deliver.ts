@@ -5,7 +5,7 @@ import { createPostgresStore } from '../../postgres/store.ts'
 import { createWebhookSender } from '../../sender/sender.ts'
 import { writeAttempts } from '../attempt-lines.ts'
 import { type Command, defineCommand } from '../command.ts'
-import { DESTINATION_FLAGS, headerPrefix } from '../common-flags.ts'
+import { DESTINATION_FLAGS, headerPrefix, standardWebhooks } from '../common-flags.ts'
 import { requireSchema, withInspector } from '../database.ts'
 import { parseDuration, parseRetention } from '../durations.ts'
 import { parsed, parseWhole, toggle } from '../flags.ts'
@@ -37,6 +37,7 @@ On a terminal each attempt is a line on stdout. Warnings and errors are lines of
     markOverdue: toggle('mark unpaid invoices of all organizations as overdue after their due date'),
     pooler: toggle('the database is behind a pooler in transaction mode'),
     headerPrefix,
+    standardWebhooks,
     ...DESTINATION_FLAGS,
     allowPlaintextSecrets: toggle(
       'accepted as elsewhere; a secret that was stored unsealed is always readable',

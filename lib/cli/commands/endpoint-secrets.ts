@@ -14,7 +14,7 @@ import { ofRotatingSecret, readOutlook } from '../consequences.ts'
 import { withSettings } from '../database.ts'
 import { formatMoment } from '../durations.ts'
 import { UsageError } from '../failure.ts'
-import { choices, repeated, required, text } from '../flags.ts'
+import { choices, repeated, required, text, toggle } from '../flags.ts'
 import { readSealing, SEALING_FLAGS } from '../sealing.ts'
 
 // Commands that make a signing secret, and show it only once.
@@ -39,6 +39,7 @@ export const add: Command = defineCommand({
       "'NAME: VALUE'",
       'a header to send with every event; other users of this machine can read it here',
     ),
+    standardWebhooks: toggle('send the headers of Standard Webhooks too, signed with the same secret'),
     headerPrefix,
     ...DESTINATION_FLAGS,
     ...SEALING_FLAGS,
@@ -58,7 +59,10 @@ export const add: Command = defineCommand({
       line: 'business-api-kit endpoints add --organization org_42 --url http://127.0.0.1:4000/ --allow-http --allow-private-networks',
     },
   ],
-  async run({ organization: owner, url, types, description, header, actor: who, ...rest }, session) {
+  async run(
+    { organization: owner, url, types, description, header, standardWebhooks, actor: who, ...rest },
+    session,
+  ) {
     const sealing = readSealing(session, rest)
     const headers = readHeaders(header)
     const { id, secret } = await withSettings(
@@ -69,6 +73,7 @@ export const add: Command = defineCommand({
           types,
           description,
           headers,
+          standardWebhooks,
           actor: who,
         }),
       { ...rest, ...sealing },

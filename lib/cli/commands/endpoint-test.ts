@@ -9,6 +9,7 @@ import {
   eventTypeFlag,
   headerPrefix,
   organization,
+  standardWebhooks,
 } from '../common-flags.ts'
 import { withSettings } from '../database.ts'
 import { formatDuration } from '../durations.ts'
@@ -26,6 +27,7 @@ export const test: Command = defineCommand({
     organization,
     type: eventTypeFlag('the type of the example; default: the first type that the endpoint wants'),
     headerPrefix,
+    standardWebhooks,
     ...DESTINATION_FLAGS,
     actor,
   },

@@ -34,6 +34,7 @@ const COLUMNS: readonly Column<WebhookEndpoint>[] = [
   { title: 'FAILURES', value: describeFailures },
   { title: 'URL', value: ({ url }) => url },
   { title: 'TYPES', value: ({ types }) => types?.join(', ') ?? 'all' },
+  { title: 'STANDARD', value: ({ standardWebhooks }) => (standardWebhooks ? 'yes' : '') },
   { title: 'HEADERS', value: ({ headerNames }) => headerNames.join(', ') },
   { title: 'DESCRIPTION', value: ({ description }) => description },
 ]
