@@ -11,6 +11,7 @@ import {
   type ApiKeyStore,
   type BusinessApiStore,
   jsonText,
+  type PageRequest,
   type ProjectStore,
   storeUnavailable,
 } from 'business-api-kit/store'
@@ -39,11 +40,11 @@ process.once('SIGTERM', () => {
 
 function createTrackerProjects(trackerUrl: string, apiKeys: ApiKeyStore): ProjectStore {
   return {
-    async admitAndList(request, limit) {
+    async admitAndList(request, { limit, before }) {
       const admission = await apiKeys.admit(request)
       // Only an admitted caller may learn anything, even that the tracker is down.
       if (admission.outcome !== 'admitted') return { admission, page: null }
-      const projects = await fetchProjects(trackerUrl, admission.caller.organizationId, limit)
+      const projects = await fetchProjects(trackerUrl, admission.caller.organizationId, { limit, before })
       return { admission, page: jsonText(projects) }
     },
     // The API has no operation that would call these.
@@ -53,11 +54,16 @@ function createTrackerProjects(trackerUrl: string, apiKeys: ApiKeyStore): Projec
 }
 
 /** Fetches the organization's newest projects from the tracker, which answers in the form of the API. */
-async function fetchProjects(trackerUrl: string, organizationId: string, limit: number): Promise<Project[]> {
+async function fetchProjects(
+  trackerUrl: string,
+  organizationId: string,
+  { limit, before }: PageRequest,
+): Promise<Project[]> {
   const url = new URL(
     `/organizations/${encodeURIComponent(organizationId)}/projects?limit=${limit}`,
     trackerUrl,
   )
+  if (before !== undefined) url.searchParams.set('before', before)
   const response = await fetch(url, { signal: AbortSignal.timeout(2000) }).catch((cause: unknown) => {
     // "Not now" instead of "a bug": the caller gets 503 and Retry-After, not 500.
     throw storeUnavailable('Cannot list projects because the tracker cannot be reached', cause)

@@ -1,4 +1,4 @@
-export type { Admission, AdmissionRequest, AdmittedPage, Caller } from './access/admission.ts'
+export type { Admission, AdmissionRequest, AdmittedPage, Caller, PageRequest } from './access/admission.ts'
 export type {
   ApiKeyChange,
   ApiKeyRecord,

@@ -42,9 +42,22 @@ export type Admission =
       readonly lastUseIsStale: boolean
     }
 
+/** The page of a list that a request asks for. */
+export interface PageRequest {
+  /** The greatest number of records: 1 to 200. */
+  readonly limit: number
+  /** Reads the records with smaller ids than this id, which no record need have. Absent: the newest records. */
+  readonly before?: string | undefined
+}
+
 /** An admission together with the page for an admitted caller: one round trip instead of two. */
 export interface AdmittedPage<Representation> {
   readonly admission: Admission
-  /** The newest records of the caller's organization, newest first, as a JSON array; null unless admitted. */
+  /** The records of the caller's organization, newest first, as a JSON array; null unless admitted. */
   readonly page: JsonText<Representation[]> | null
+  /**
+   * The `before` of the next page: the id of the last record, if there are older records. Null or absent: there are none, or the
+   * store does not page.
+   */
+  readonly next?: string | null | undefined
 }

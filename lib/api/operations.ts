@@ -2,11 +2,11 @@ import type { Admission, AdmissionRequest } from '../access/admission.ts'
 import type { Scope } from '../access/scopes.ts'
 import { channels } from '../base/tracing.ts'
 import type { BusinessApiStore } from '../business-store.ts'
+import { nextLink, readListQuery } from '../http/list-query.ts'
 import type { ApiReply } from '../http/message.ts'
 import { rateLimitHeaders } from '../http/rate-limit-headers.ts'
 import { Refusal, refusals } from '../http/refusal.ts'
 import { jsonReply } from '../http/reply.ts'
-import { readLimit } from '../http/validate.ts'
 import type { CreateRoute, ListRoute } from '../resources/route.ts'
 import type { AdmitAndCreate, ApiCreationOutcome } from '../writes/one-step.ts'
 import { createAsked } from './asked-creation.ts'
@@ -103,16 +103,16 @@ export function createOperations(
     request: AdmissionRequest,
     exchange: Exchange,
   ): Promise<ApiReply> {
-    const limit = readLimit(exchange.query)
-    if (limit instanceof Refusal) {
+    const asked = readListQuery(exchange.query, route.idKind)
+    if (asked instanceof Refusal) {
       const admission = await exchange.inTime(store.apiKeys.admit(request))
-      return enter(admission, request, exchange, () => Promise.reject(limit))
+      return enter(admission, request, exchange, () => Promise.reject(asked))
     }
-    const { admission, page } = await exchange.inTime(route.admitAndList(request, limit))
+    const { admission, page, next } = await exchange.inTime(route.admitAndList(request, asked))
     return enter(admission, request, exchange, (admitted) => {
       if (page === null)
         throw new TypeError(`Cannot answer ${route.operationId} because the store gave no page`)
-      return jsonReply(200, pageBody(page), admitted)
+      return jsonReply(200, pageBody(page), admitted, pageHeaders(exchange.query, next))
     })
   }
 
@@ -175,6 +175,12 @@ const PAGE_END = Buffer.from('}')
 function pageBody(page: string | Uint8Array): string | Uint8Array {
   return typeof page === 'string' ? `{"data":${page}}` : Buffer.concat([PAGE_START, page, PAGE_END])
 }
+
+function pageHeaders(query: string, next: string | null = null): Readonly<Record<string, string>> {
+  return next === null ? NO_HEADERS : { Link: nextLink(query, { before: next }) }
+}
+
+const NO_HEADERS = {}
 
 function creationReply(created: ApiCreationOutcome | null, reply: string, admitted: Admitted): ApiReply {
   switch (created?.outcome) {

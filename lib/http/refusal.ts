@@ -47,6 +47,19 @@ export const refusals = {
   invalid: (what: string): Refusal => new Refusal(422, what),
   invalidLimit: (max: number): Refusal =>
     new Refusal(422, `Validation failed: limit must be one whole number from 1 to ${max}`),
+  invalidBefore: (idKind: string): Refusal =>
+    new Refusal(
+      422,
+      `Validation failed: before must be one id of this list, ${idKind}_ and up to 59 letters, digits, - or _`,
+    ),
+  foreignParameter: (name: string, ours: string): Refusal =>
+    new Refusal(
+      422,
+      `Validation failed: ${name} is no parameter of this list; ` +
+        (ours === 'limit'
+          ? 'the size of a page is limit'
+          : 'follow the Link header of each answer, which goes on with before'),
+    ),
   keyReused: (): Refusal =>
     new Refusal(422, 'Idempotency-Key was already used with a different request body'),
   limited: (retryAfterMs: number): Refusal =>

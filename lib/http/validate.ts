@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { type Refusal, refusals } from './refusal.ts'
+import { refusals } from './refusal.ts'
 
 /**
  * Validates an input and returns a copy with the known fields only, so that an unknown field of a caller travels no
@@ -35,28 +35,4 @@ function requirementOf(schema: v.GenericSchema, field: string): string {
 
 function entryOf(schema: v.GenericSchema, field: string): { type: string; message?: unknown } | undefined {
   return 'entries' in schema ? (schema.entries as Record<string, v.GenericSchema>)[field] : undefined
-}
-
-/** Specification, section 8. */
-export const LIMIT_DEFAULT = 50
-/** Specification, section 8. */
-export const LIMIT_MAX = 200
-
-/**
- * Reads the `limit` of a list (specification, section 4): 1 to 200 without leading zeros, 50 when absent.
- *
- * @param query the text after the `?`; may be empty
- * @returns the refusal 422 for any other value, and for a limit given more than once. Returned and not thrown, because the
- *   API key is judged before the query
- */
-export function readLimit(query: string): number | Refusal {
-  if (!query.includes('limit') && !query.includes('%')) return LIMIT_DEFAULT
-  const values = new URLSearchParams(query).getAll('limit')
-  if (values.length === 0) return LIMIT_DEFAULT
-  const [value = ''] = values
-  const limit = /^[1-9]\d{0,2}$/.test(value) ? Number(value) : 0
-  if (values.length > 1 || limit < 1 || limit > LIMIT_MAX) {
-    return refusals.invalidLimit(LIMIT_MAX)
-  }
-  return limit
 }

@@ -1,4 +1,4 @@
-import type { Admission, AdmissionRequest, AdmittedPage } from '../access/admission.ts'
+import type { Admission, AdmissionRequest, AdmittedPage, PageRequest } from '../access/admission.ts'
 import { type RateLimitState, type RateLimits, takeToken } from '../access/rate-limit.ts'
 import { jsonText } from '../base/json-text.ts'
 import type { KeptApiKey, Memory, Organization } from './state.ts'
@@ -31,7 +31,7 @@ export function admit(memory: Memory, { keyDigest, scope, rateLimits }: Admissio
 export function admitToPage<Representation>(
   memory: Memory,
   request: AdmissionRequest,
-  limit: number,
+  { limit, before }: PageRequest,
   representations: (organization: Organization) => ReadonlyMap<string, Representation>,
 ): AdmittedPage<Representation> {
   const admission = admit(memory, request)
@@ -39,9 +39,14 @@ export function admitToPage<Representation>(
   const organization = memory.organization(admission.caller.organizationId)
   // Ids are ULIDs: the reverse of the id order is newest first.
   const newest = [...representations(organization)]
+    .filter(([id]) => before === undefined || id < before)
     .sort(([one], [other]) => (one < other ? 1 : -1))
-    .slice(0, limit)
-  return { admission, page: jsonText(newest.map(([, representation]) => representation)) }
+  const page = newest.slice(0, limit)
+  return {
+    admission,
+    page: jsonText(page.map(([, representation]) => representation)),
+    next: newest.length > limit ? page.at(-1)?.[0] : null,
+  }
 }
 
 /** True if the last use of a key was recorded more than a minute ago, or never. */

@@ -7,8 +7,8 @@ import type { Memory, Organization } from './state.ts'
 /** Creates the slice of clients with their businesses, in memory. */
 export function createClientStore(memory: Memory): ClientStore {
   return {
-    async admitAndList(request, limit) {
-      return admitToPage(memory, request, limit, (organization) => organization.clients)
+    async admitAndList(request, asked) {
+      return admitToPage(memory, request, asked, (organization) => organization.clients)
     },
 
     async create(creation) {

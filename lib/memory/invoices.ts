@@ -22,8 +22,8 @@ import type { Memory, Organization } from './state.ts'
 /** Creates the slice of invoices in memory. */
 export function createInvoiceStore(memory: Memory): InvoiceStore {
   return {
-    async admitAndList(request, limit) {
-      return admitToPage(memory, request, limit, (organization) => organization.invoices)
+    async admitAndList(request, asked) {
+      return admitToPage(memory, request, asked, (organization) => organization.invoices)
     },
 
     async create(creation) {

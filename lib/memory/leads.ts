@@ -11,8 +11,8 @@ import type { Memory, Organization } from './state.ts'
 /** Creates the slice of leads in memory. */
 export function createLeadStore(memory: Memory): LeadStore {
   return {
-    async admitAndList(request, limit) {
-      return admitToPage(memory, request, limit, leadRepresentations)
+    async admitAndList(request, asked) {
+      return admitToPage(memory, request, asked, leadRepresentations)
     },
 
     async create(creation) {

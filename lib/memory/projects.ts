@@ -7,8 +7,8 @@ import type { Memory } from './state.ts'
 /** Creates the slice of projects in memory. */
 export function createProjectStore(memory: Memory): ProjectStore {
   return {
-    async admitAndList(request, limit) {
-      return admitToPage(memory, request, limit, (organization) => organization.projects)
+    async admitAndList(request, asked) {
+      return admitToPage(memory, request, asked, (organization) => organization.projects)
     },
 
     async create(creation) {

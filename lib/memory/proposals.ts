@@ -10,8 +10,8 @@ import type { KeptProposal, Memory, Organization } from './state.ts'
 /** Creates the slice of proposals in memory. */
 export function createProposalStore(memory: Memory): ProposalStore {
   return {
-    async admitAndList(request, limit) {
-      return admitToPage(memory, request, limit, proposalRepresentations)
+    async admitAndList(request, asked) {
+      return admitToPage(memory, request, asked, proposalRepresentations)
     },
 
     async create(creation) {

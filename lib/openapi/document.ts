@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { LIMIT_MAX } from '../http/validate.ts'
+import { LIMIT_MAX } from '../http/list-query.ts'
 import { BusinessSchema } from '../resources/businesses.ts'
 import type { Route } from '../resources/route.ts'
 import { buildHeaders } from './headers.ts'

@@ -1,4 +1,5 @@
 import { type RateLimits, takeToken } from '../access/rate-limit.ts'
+import { nextLink } from '../http/list-query.ts'
 import { rateLimitHeaders } from '../http/rate-limit-headers.ts'
 import { refusals } from '../http/refusal.ts'
 import type { Route } from '../resources/route.ts'
@@ -7,8 +8,8 @@ import type { Route } from '../resources/route.ts'
 
 /** Lists the headers of a success. */
 export function successHeaders(method: Route['method'], rateLimits: RateLimits | null): object {
-  const replayed = method === 'POST' ? ['Idempotent-Replayed'] : []
-  return headerRefs(['X-Request-Id', ...rateLimitNames(rateLimits), ...replayed])
+  const own = method === 'POST' ? ['Idempotent-Replayed'] : ['Link']
+  return headerRefs(['X-Request-Id', ...rateLimitNames(rateLimits), ...own])
 }
 
 /** Names the headers of every authenticated answer; an empty list without limits. */
@@ -45,6 +46,13 @@ export function buildHeaders(rateLimits: RateLimits | null): Record<string, obje
       required: true,
       schema: { type: 'string', maxLength: 256 },
       example: challenge,
+    },
+    Link: {
+      description:
+        'The next page (RFC 8288), relative to the URL of the request. Absent on the last page, so that a client goes on ' +
+        'until there is none.',
+      schema: { type: 'string', maxLength: 2048 },
+      example: nextLink('limit=200', { before: 'cli_01JD8Z6M3Q4T5V6W7X8Y9Z0ABC' }),
     },
     'Idempotent-Replayed': {
       description: 'Present when the answer is that of an earlier request with the same Idempotency-Key.',

@@ -100,8 +100,21 @@ function describeAuthentication({ keyPrefix, routes }: InfoOptions): string[] {
 }
 
 const LISTS = [
-  '## Lists',
-  'A list holds the newest records first, at most `limit` of them: 1 to 200, default 50.',
+  '## Lists and paging',
+  'A list holds the newest records first. An answer with older records behind it names the next page: ' +
+    '`Link: <?limit=200&before=…>; rel="next"`, relative to the URL of the request. Follow it until an answer has none: ' +
+    'each record comes once, also while others are added.',
+  table(
+    ['parameter', 'meaning'],
+    [
+      ['`limit`', 'records on a page: 1 to 200, default 50'],
+      ['`before`', 'an id: the records older than it'],
+      [
+        '`page`, `page_size`, `per_page`, `offset`, `cursor`, `after`, `starting_after`, `ending_before`',
+        'names of other APIs: 422. All further names are ignored',
+      ],
+    ],
+  ),
 ]
 
 const ERRORS = [
@@ -117,7 +130,7 @@ const ERRORS = [
       ['404', 'no such path, or no such business', 'no'],
       ['409', 'a request with the same Idempotency-Key is in progress', 'after `Retry-After` seconds'],
       ['413, 415', 'the body is too large, or not JSON in UTF-8', 'no'],
-      ['422', 'a field, `limit` or the Idempotency-Key breaks its rule; the text names each', 'changed'],
+      ['422', 'a field, a parameter or the Idempotency-Key breaks its rule; the text names each', 'changed'],
       ['429', 'a rate limit is exceeded', 'after `Retry-After` seconds'],
       ['500, 503', 'the service failed, or cannot answer now', 'yes; a POST with its Idempotency-Key'],
     ],

@@ -1,4 +1,4 @@
-import { LIMIT_DEFAULT, LIMIT_MAX } from '../http/validate.ts'
+import { LIMIT_DEFAULT, LIMIT_MAX } from '../http/list-query.ts'
 import type { CreateRoute, Route } from '../resources/route.ts'
 import { IDEMPOTENCY_KEY_MAX } from '../writes/idempotency.ts'
 import { successHeaders } from './headers.ts'
@@ -13,6 +13,15 @@ export const operationParameters = {
     description: 'How many items at most, newest first.',
     schema: { type: 'integer', format: 'int32', minimum: 1, maximum: LIMIT_MAX, default: LIMIT_DEFAULT },
     example: LIMIT_DEFAULT,
+  },
+  Before: {
+    name: 'before',
+    in: 'query',
+    description:
+      'Gives the records that are older than the record with this id, which need not exist. Best left to the `Link` of each ' +
+      'answer, which names the next page.',
+    schema: { type: 'string', minLength: 1, maxLength: 64, pattern: '^[a-z]+_[\\w-]{1,59}$' },
+    example: 'cli_01JD8Z6M3Q4T5V6W7X8Y9Z0ABC',
   },
   IdempotencyKey: {
     name: 'Idempotency-Key',
@@ -45,13 +54,17 @@ function buildOperation(route: Route, schemas: Schemas, headers: object): object
     summary: route.summary,
     description: `${route.description}\n\nRequired scope: \`${route.scope}\`.`,
     'x-required-scope': route.scope,
-    parameters: [{ $ref: `#/components/parameters/${route.method === 'GET' ? 'Limit' : 'IdempotencyKey'}` }],
+    parameters: parameterRefs(route.method === 'GET' ? ['Limit', 'Before'] : ['IdempotencyKey']),
     ...(route.method === 'POST' ? { requestBody: buildRequestBody(route, schemas) } : {}),
     responses: {
       200: { ...buildSuccess(route, schemas), headers },
       ...refusalRefs(route.method),
     },
   }
+}
+
+function parameterRefs(names: readonly (keyof typeof operationParameters)[]): object[] {
+  return names.map((name) => ({ $ref: `#/components/parameters/${name}` }))
 }
 
 function buildRequestBody({ inputName }: CreateRoute, { exampleOf }: Schemas): object {

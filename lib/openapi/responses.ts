@@ -2,8 +2,9 @@ import * as v from 'valibot'
 import type { RateLimits } from '../access/rate-limit.ts'
 import * as field from '../base/fields.ts'
 import { readIdempotencyKey } from '../http/idempotency-key.ts'
+import { LIMIT_MAX } from '../http/list-query.ts'
 import { Refusal, refusals } from '../http/refusal.ts'
-import { LIMIT_MAX, validate } from '../http/validate.ts'
+import { validate } from '../http/validate.ts'
 import type { CreateRoute, Route } from '../resources/route.ts'
 import { headerRefs, rateLimitNames } from './headers.ts'
 import { schemaRef } from './schemas.ts'
@@ -88,8 +89,12 @@ function commonRefusals({ routes, rateLimits }: ResponseOptions): Record<string,
         'another organization has it. A list never answers it: without records it is empty.',
     ),
     InvalidQuery: answer(
-      refusals.invalidLimit(LIMIT_MAX),
-      'Validation failed: `limit` is not one whole number from 1 to 200.',
+      {
+        LimitInvalid: refusals.invalidLimit(LIMIT_MAX),
+        BeforeInvalid: refusals.invalidBefore('cli'),
+        ParameterUnknown: refusals.foreignParameter('page', 'before'),
+      },
+      'Validation failed: a parameter breaks its rule, or has the name that other APIs give to it.',
     ),
     RateLimited: answer(
       refusals.limited(1000),

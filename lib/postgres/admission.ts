@@ -1,4 +1,4 @@
-import type { Admission, AdmissionRequest, AdmittedPage } from '../access/admission.ts'
+import type { Admission, AdmissionRequest, AdmittedPage, PageRequest } from '../access/admission.ts'
 import type { RateLimits } from '../access/rate-limit.ts'
 import { type Allotment, createAllotments, HOLD_MS } from './allotments.ts'
 import type { RecordDatabase } from './connection/database.ts'
@@ -10,7 +10,8 @@ import {
 } from './statements/admission.ts'
 import type { AdmittedValues } from './statements/admitted-write.ts'
 import { GIVE_BACK, MAKE_BUCKETS } from './statements/buckets.ts'
-import { ask } from './statements/statement.ts'
+import type { ListStatements } from './statements/list.ts'
+import { ask, type Value } from './statements/statement.ts'
 import {
   areEqual,
   haveSameLimits,
@@ -33,8 +34,8 @@ export interface Admissions {
   /** Judges a request and, if admitted, gives the caller's page. */
   admitToPage<Representation>(
     request: AdmissionRequest,
-    list: AdmissionStatements,
-    limit: number,
+    list: ListStatements,
+    asked: PageRequest,
   ): Promise<AdmittedPage<Representation>>
   /**
    * Judges a request and writes for it, in one statement, if a token is at hand. The two are one step only then: no bucket
@@ -67,6 +68,9 @@ interface Admitted<Outcome> {
   readonly outcome: Outcome | null
 }
 
+/** The values of a page by name. */
+type PageValues<Values> = Values & { readonly [Name in keyof Values]: Value }
+
 const ADMIT = defineAdmission()
 
 /** A second attempt follows the making of the buckets. */
@@ -84,14 +88,14 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
   if (!holdsTokens) allotments.close()
 
   /** Judges a request for which a token is at hand. Null when its limits have changed since the token was taken. */
-  async function admitWith(
+  async function admitWith<Values extends object>(
     token: Allotment | null,
     request: OwnedRequest,
-    { read }: AdmissionStatements,
-    limit: number,
+    { read }: AdmissionStatements<Values>,
+    page: PageValues<Values>,
   ): Promise<AdmittedPage<never> | null> {
     const { keyDigest, organizationId, scope, rateLimits } = request
-    const answer = await ask(database, organizationId, read, { keyDigest, organizationId, scope, limit })
+    const answer = await ask(database, organizationId, read, { ...page, keyDigest, organizationId, scope })
     if (answer.keyId === null) {
       if (token) allotments.giveBack(keyDigest, token)
       return UNAUTHENTICATED
@@ -106,11 +110,11 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
   }
 
   /** Judges a request and takes its token, and more when the key is busy. */
-  async function admitAndTake(
+  async function admitAndTake<Values extends object>(
     request: OwnedRequest,
     rateLimits: RateLimits,
-    { take }: AdmissionStatements,
-    limit: number,
+    { take }: AdmissionStatements<Values>,
+    page: PageValues<Values>,
   ): Promise<AdmittedPage<never>> {
     const { keyDigest, organizationId, scope } = request
     const wanted = allotments.wanted(keyDigest)
@@ -119,10 +123,10 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
       for (let attempt = 0; attempt < TAKE_ATTEMPTS; attempt++) {
         const takenAt = performance.now()
         const answer = await ask(database, organizationId, take, {
+          ...page,
           keyDigest,
           organizationId,
           scope,
-          limit,
           keyPerSecond: rateLimits.key.perSecond,
           keyBurst: rateLimits.key.burst,
           organizationPerSecond: rateLimits.organization.perSecond,
@@ -153,24 +157,24 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
     }
   }
 
-  async function judge(
+  async function judge<Values extends object>(
     request: AdmissionRequest,
-    statements: AdmissionStatements,
-    limit: number,
+    statements: AdmissionStatements<Values>,
+    page: PageValues<Values>,
   ): Promise<AdmittedPage<never>> {
     const { keyDigest, rateLimits } = request
     const organizationId = request.organizationHint ?? (await organizationOf(database, keyDigest))
     if (organizationId === null) return UNAUTHENTICATED
     const owned = { ...request, organizationId }
-    if (rateLimits === null) return (await admitWith(null, owned, statements, limit)) ?? UNAUTHENTICATED
+    if (rateLimits === null) return (await admitWith(null, owned, statements, page)) ?? UNAUTHENTICATED
     const token = allotments.spend(keyDigest)
-    const atHand = token && (await admitWith(token, owned, statements, limit))
+    const atHand = token && (await admitWith(token, owned, statements, page))
     if (atHand) return atHand
-    const taken = await admitAndTake(owned, rateLimits, statements, limit)
+    const taken = await admitAndTake(owned, rateLimits, statements, page)
     if (taken.admission.outcome !== 'limited') return taken
     // Another request of the key may have taken the last tokens for this process.
     const lateToken = await allotments.spendLate(keyDigest)
-    return (lateToken && (await admitWith(lateToken, owned, statements, limit))) ?? taken
+    return (lateToken && (await admitWith(lateToken, owned, statements, page))) ?? taken
   }
 
   async function admitAndWrite<Outcome>(
@@ -221,8 +225,9 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
   return {
     admitAndWrite,
     isReady: ({ rateLimits, keyDigest }) => rateLimits === null || allotments.has(keyDigest),
-    admit: async (request) => (await judge(request, ADMIT, 0)).admission,
-    admitToPage: judge,
+    admit: async (request) => (await judge(request, ADMIT, {})).admission,
+    admitToPage: (request, { newest, older }, { limit, before }) =>
+      before === undefined ? judge(request, newest, { limit }) : judge(request, older, { limit, before }),
     close: allotments.close,
   }
 }

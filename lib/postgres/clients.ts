@@ -84,7 +84,7 @@ export function createClientStore(database: RecordDatabase, admissions: Admissio
   )
 
   return {
-    admitAndList: (request, limit) => admissions.admitToPage(request, LIST, limit),
+    admitAndList: (request, asked) => admissions.admitToPage(request, LIST, asked),
     create,
     change: (given) =>
       writeChange(database, given, CHANGE, { set: setOf(given.set satisfies ClientChanges) }),

@@ -68,7 +68,7 @@ const CHANGE = defineChange<ChangeValues>({
 /** Invoices in PostgreSQL. Money is computed and rounded there and leaves as text with the currency's decimals. */
 export function createInvoiceStore(database: RecordDatabase, admissions: Admissions): InvoiceStore {
   return {
-    admitAndList: (request, limit) => admissions.admitToPage(request, LIST, limit),
+    admitAndList: (request, asked) => admissions.admitToPage(request, LIST, asked),
 
     create(creation) {
       const { status, currency, minorUnits: given, issueDate, dueDate, total, amountPaid } = creation.record

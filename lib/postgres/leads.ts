@@ -151,7 +151,7 @@ export function createLeadStore(database: RecordDatabase, admissions: Admissions
   )
 
   return {
-    admitAndList: (request, limit) => admissions.admitToPage(request, LIST, limit),
+    admitAndList: (request, asked) => admissions.admitToPage(request, LIST, asked),
     create,
     change: (given) => writeChange(database, given, CHANGE, { set: setOf({ ...given.set }) }),
 

@@ -51,7 +51,7 @@ const CHANGE = defineChange<{ readonly set: string }>({
 /** Projects in PostgreSQL. */
 export function createProjectStore(database: RecordDatabase, admissions: Admissions): ProjectStore {
   return {
-    admitAndList: (request, limit) => admissions.admitToPage(request, LIST, limit),
+    admitAndList: (request, asked) => admissions.admitToPage(request, LIST, asked),
 
     create(creation) {
       const { id, name, status, billingType, value } = creation.record

@@ -70,7 +70,7 @@ const CHANGE = defineChange<{ readonly set: string; readonly isRevision: string 
 /** Proposals in PostgreSQL. */
 export function createProposalStore(database: RecordDatabase, admissions: Admissions): ProposalStore {
   return {
-    admitAndList: (request, limit) => admissions.admitToPage(request, LIST, limit),
+    admitAndList: (request, asked) => admissions.admitToPage(request, LIST, asked),
 
     create(creation) {
       const { title, status, version, total, monthlyTotal, currency, minorUnits: given } = creation.record

@@ -16,6 +16,7 @@ export type Judged = Answer<JudgedColumn, never>
 
 interface JudgedPage extends Judged {
   readonly page: Buffer | null
+  readonly next: string | null
 }
 
 /** A request whose key was found. */
@@ -30,7 +31,9 @@ export function pageFor(
   rateLimit: RateLimitState | null,
 ): AdmittedPage<never> {
   const admission = verdict(judged, request, rateLimit)
-  return { admission, page: admission.outcome === 'admitted' ? judged.page : null }
+  return admission.outcome === 'admitted'
+    ? { admission, page: judged.page, next: judged.next }
+    : { admission, page: null }
 }
 
 /** The verdict on a request with a key in force. */

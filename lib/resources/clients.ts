@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import type { AdmissionRequest, AdmittedPage } from '../access/admission.ts'
+import type { AdmissionRequest, AdmittedPage, PageRequest } from '../access/admission.ts'
 import * as field from '../base/fields.ts'
 import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { Creation, CreationOutcome } from '../writes/creation.ts'
@@ -52,10 +52,10 @@ export const clientEvents = {
 /** The slice of a store for clients. */
 export interface ClientStore {
   /**
-   * Judges the request and, if admitted, reads the newest `limit` clients of the key's organization, newest id first.
-   * The page is empty, not null, for an organization without clients.
+   * Judges the request and, if admitted, reads a page of the clients of the key's organization, newest id first. The page is
+   * empty, not null, where there are no clients.
    */
-  admitAndList(request: AdmissionRequest, limit: number): Promise<AdmittedPage<Client>>
+  admitAndList(request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<Client>>
 
   /** Writes the client, the business, the events and the idempotency entry at once or not at all. */
   create(creation: Creation<Client>): Promise<CreationOutcome>
@@ -78,7 +78,8 @@ export function clientRoutes(store: ClientStore): readonly Route[] {
       description: 'The newest clients of the organization, newest first.',
       representation: ClientSchema,
       representationName: 'Client',
-      admitAndList: (request, limit) => store.admitAndList(request, limit),
+      idKind: 'cli',
+      admitAndList: (request, asked) => store.admitAndList(request, asked),
     }),
     createRoute({
       path: '/api/v1/clients',

@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import type { AdmissionRequest, AdmittedPage } from '../access/admission.ts'
+import type { AdmissionRequest, AdmittedPage, PageRequest } from '../access/admission.ts'
 import * as field from '../base/fields.ts'
 import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { Creation, NumberedOutcome } from '../writes/creation.ts'
@@ -145,7 +145,7 @@ export const invoiceEvents = {
 /** The slice of a store for invoices. */
 export interface InvoiceStore {
   /** Does the same as `ClientStore.admitAndList`, for invoices. Money is text with exactly the currency's decimals. */
-  admitAndList(request: AdmissionRequest, limit: number): Promise<AdmittedPage<Invoice>>
+  admitAndList(request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<Invoice>>
 
   /**
    * Writes the invoice, the events and the idempotency entry at once or not at all, with the given number or the next number
@@ -194,7 +194,8 @@ export function invoiceRoutes(store: InvoiceStore): readonly Route[] {
       description: 'The newest invoices of the organization, newest first. Money is in decimal strings.',
       representation: InvoiceSchema,
       representationName: 'Invoice',
-      admitAndList: (request, limit) => store.admitAndList(request, limit),
+      idKind: 'inv',
+      admitAndList: (request, asked) => store.admitAndList(request, asked),
     }),
   ]
 }

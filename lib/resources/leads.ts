@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import type { AdmissionRequest, AdmittedPage } from '../access/admission.ts'
+import type { AdmissionRequest, AdmittedPage, PageRequest } from '../access/admission.ts'
 import * as field from '../base/fields.ts'
 import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { Creation, CreationOutcome } from '../writes/creation.ts'
@@ -108,7 +108,7 @@ export const leadEvents = {
 /** The slice of a store for leads. */
 export interface LeadStore {
   /** Does the same as `ClientStore.admitAndList`, for leads. */
-  admitAndList(request: AdmissionRequest, limit: number): Promise<AdmittedPage<Lead>>
+  admitAndList(request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<Lead>>
 
   /**
    * Writes the lead, the events and the idempotency entry at once or not at all. `no_business` if the organization has no
@@ -145,7 +145,8 @@ export function leadRoutes(store: LeadStore): readonly Route[] {
       description: 'The newest leads of the organization, newest first.',
       representation: LeadSchema,
       representationName: 'Lead',
-      admitAndList: (request, limit) => store.admitAndList(request, limit),
+      idKind: 'lead',
+      admitAndList: (request, asked) => store.admitAndList(request, asked),
     }),
     createRoute({
       path: '/api/v1/leads',

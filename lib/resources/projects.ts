@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import type { AdmissionRequest, AdmittedPage } from '../access/admission.ts'
+import type { AdmissionRequest, AdmittedPage, PageRequest } from '../access/admission.ts'
 import * as field from '../base/fields.ts'
 import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { Creation, CreationOutcome } from '../writes/creation.ts'
@@ -39,7 +39,7 @@ export const projectEvents = {
 /** The slice of a store for projects. */
 export interface ProjectStore {
   /** Does the same as `ClientStore.admitAndList`, for projects. */
-  admitAndList(request: AdmissionRequest, limit: number): Promise<AdmittedPage<Project>>
+  admitAndList(request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<Project>>
 
   /** Writes the project, the events and the idempotency entry at once or not at all. */
   create(creation: Creation<Project>): Promise<CreationOutcome>
@@ -62,7 +62,8 @@ export function projectRoutes(store: ProjectStore): readonly Route[] {
       description: 'The newest projects of the organization, newest first.',
       representation: ProjectSchema,
       representationName: 'Project',
-      admitAndList: (request, limit) => store.admitAndList(request, limit),
+      idKind: 'proj',
+      admitAndList: (request, asked) => store.admitAndList(request, asked),
     }),
   ]
 }

@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import type { AdmissionRequest, AdmittedPage } from '../access/admission.ts'
+import type { AdmissionRequest, AdmittedPage, PageRequest } from '../access/admission.ts'
 import * as field from '../base/fields.ts'
 import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { Creation, NumberedOutcome } from '../writes/creation.ts'
@@ -92,7 +92,7 @@ export const proposalEvents = {
 /** The slice of a store for proposals. */
 export interface ProposalStore {
   /** Does the same as `ClientStore.admitAndList`, for proposals. */
-  admitAndList(request: AdmissionRequest, limit: number): Promise<AdmittedPage<Proposal>>
+  admitAndList(request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<Proposal>>
 
   /**
    * Writes the proposal, the events and the idempotency entry at once or not at all, with the given number or the next number
@@ -120,7 +120,8 @@ export function proposalRoutes(store: ProposalStore): readonly Route[] {
       description: 'The newest proposals of the organization, newest first.',
       representation: ProposalSchema,
       representationName: 'Proposal',
-      admitAndList: (request, limit) => store.admitAndList(request, limit),
+      idKind: 'prop',
+      admitAndList: (request, asked) => store.admitAndList(request, asked),
     }),
   ]
 }

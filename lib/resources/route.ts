@@ -1,7 +1,8 @@
 import type * as v from 'valibot'
-import type { AdmissionRequest, AdmittedPage } from '../access/admission.ts'
+import type { AdmissionRequest, AdmittedPage, PageRequest } from '../access/admission.ts'
 import type { ApiKeyStore } from '../access/api-keys.ts'
 import type { Scope } from '../access/scopes.ts'
+import type { IdKind } from '../base/ids.ts'
 import { untraced } from '../base/tracing.ts'
 import type { Creation } from '../writes/creation.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
@@ -23,11 +24,13 @@ interface Declaration {
   readonly representationName: string
 }
 
-/** `GET`: the newest records as a page. */
+/** `GET`: a page of the records. */
 export interface ListRoute extends Declaration {
   readonly method: 'GET'
-  /** Reads at most `limit` records for the key that `request` names. */
-  admitAndList(request: AdmissionRequest, limit: number): Promise<AdmittedPage<unknown>>
+  /** The kind of the records' ids, for `before`. */
+  readonly idKind: IdKind
+  /** Reads the page for the key that `request` names. */
+  admitAndList(request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<unknown>>
 }
 
 /** `POST`: a new record. */

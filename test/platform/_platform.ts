@@ -118,7 +118,10 @@ async function hostOf<Calls extends Platform>(
 
   async function list(resource: Resource): Promise<readonly Record<string, unknown>[]> {
     const scope: Scope = `${resource}:read`
-    const { page } = await store[resource].admitAndList({ keyDigest, scope, rateLimits: null }, 200)
+    const { page } = await store[resource].admitAndList(
+      { keyDigest, scope, rateLimits: null },
+      { limit: 200 },
+    )
     return JSON.parse(String(page))
   }
 

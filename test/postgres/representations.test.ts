@@ -96,7 +96,7 @@ describe('stored representations', () => {
     const keyDigest = await insertKey(store, organizationId)
     for (const resource of RESOURCES) {
       const request = { keyDigest, scope: `${resource}:read`, rateLimits: null } as const
-      const { page } = await store[resource].admitAndList(request, 200)
+      const { page } = await store[resource].admitAndList(request, { limit: 200 })
       assert.equal(String(page), await computePage(sql, resource, organizationId), resource)
     }
     await store.close()

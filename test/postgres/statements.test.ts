@@ -98,22 +98,28 @@ describe('the statements', () => {
     )
     await hostile.clients.create(creation('org_hostile'))
     const request = { scope: 'clients:read', rateLimits: null } as const
-    const revoked = await hostile.clients.admitAndList({ keyDigest: revokedDigest, ...request }, 50)
+    const revoked = await hostile.clients.admitAndList(
+      { keyDigest: revokedDigest, ...request },
+      { limit: 50 },
+    )
     assert.deepEqual(revoked, { admission: { outcome: 'unauthenticated' }, page: null })
-    const { page } = await hostile.clients.admitAndList({ keyDigest: digest, ...request }, 50)
+    const { page } = await hostile.clients.admitAndList({ keyDigest: digest, ...request }, { limit: 50 })
     assert.deepEqual(
       JSON.parse(String(page)).map((client: { business: { name: string } }) => client.business.name),
       ['Atlas'],
     )
   })
 
-  for (const limits of [null, rateLimits]) {
-    test(`plan a list once, also for small limits, ${limits ? 'with' : 'without'} rate limits`, async () => {
+  const pages = { 'the newest records': {}, 'older records': { before: 'cli_01' } }
+  for (const [limits, [what, position]] of [null, rateLimits].flatMap((one) =>
+    Object.entries(pages).map((page) => [one, page] as const),
+  )) {
+    test(`plan a list of ${what} once, also for small limits, ${limits ? 'with' : 'without'} rate limits`, async () => {
       const store = createPostgresStore(sql)
       await database.sql().begin(async (tx) => {
         const { clients } = store.using(tx)
         const request = { keyDigest, scope: 'clients:read', rateLimits: limits } as const
-        for (let round = 0; round < 8; round++) await clients.admitAndList(request, 1)
+        for (let round = 0; round < 8; round++) await clients.admitAndList(request, { limit: 1, ...position })
         const plans = await tx`
           select generic_plans::int as generic, custom_plans::int as custom from pg_prepared_statements
           where statement like '%string_agg%' and statement not like '%pg_prepared%'`
@@ -125,7 +131,7 @@ describe('the statements', () => {
 
   test('give the page of a list as bytes', async () => {
     const request = { keyDigest, scope: 'clients:read', rateLimits: null } as const
-    const { page } = await createPostgresStore(sql).clients.admitAndList(request, 50)
+    const { page } = await createPostgresStore(sql).clients.admitAndList(request, { limit: 50 })
     assert.ok(page instanceof Uint8Array)
   })
 
@@ -142,7 +148,7 @@ describe('the statements', () => {
     await store.clients.create(creation('org_odd'))
     const { page } = await store.clients.admitAndList(
       { keyDigest, scope: 'clients:read', rateLimits: null },
-      5,
+      { limit: 5 },
     )
     assert.equal(String(page), '[]')
   })

@@ -1,4 +1,4 @@
-import type { AdmissionRequest, AdmittedPage } from '../../lib/access/admission.ts'
+import type { AdmissionRequest, AdmittedPage, PageRequest } from '../../lib/access/admission.ts'
 import type { Scope } from '../../lib/access/scopes.ts'
 import type { IdKind } from '../../lib/base/ids.ts'
 import type { BusinessApiStore } from '../../lib/business-store.ts'
@@ -22,7 +22,7 @@ export interface Kind {
   admitAndList(
     store: BusinessApiStore,
     request: AdmissionRequest,
-    limit: number,
+    asked: PageRequest,
   ): Promise<AdmittedPage<unknown>>
   /** Creates a record; returns the item, and the same creation to be sent again. */
   create(tenant: Tenant, attempt?: Attempt): Promise<Attempted>
@@ -48,7 +48,7 @@ export interface Attempted {
 export type Outcome = CreationOutcome | { readonly outcome: 'no_business' }
 
 interface Slice<Item, NewRecord> {
-  admitAndList(request: AdmissionRequest, limit: number): Promise<AdmittedPage<Item>>
+  admitAndList(request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<Item>>
   create(creation: Creation<NewRecord>): Promise<Outcome | NumberedOutcome>
 }
 
@@ -71,7 +71,7 @@ function kind<Item extends { id: string }, NewRecord>(of: KindOf<Item, NewRecord
     name: of.name,
     scope: of.scope,
     examples: of.examples,
-    admitAndList: (store, request, limit) => of.slice(store).admitAndList(request, limit),
+    admitAndList: (store, request, asked) => of.slice(store).admitAndList(request, asked),
     async create(tenant, { item, events = [], idempotency, store = tenant.store } = {}) {
       const created = (item as Item | undefined) ?? of.plain(of.examples[0], ids(of.idKind))
       const creation: Creation<NewRecord> = {
@@ -247,8 +247,19 @@ export const kinds = {
 /** Reads a kind's newest items without taking a token. */
 export async function itemsOf(kind: Kind, tenant: Tenant, limit = 200): Promise<{ id: string }[]> {
   const request = { keyDigest: tenant.key.digest, scope: kind.scope, rateLimits: null }
-  const { page } = await kind.admitAndList(tenant.store, request, limit)
+  const { page } = await kind.admitAndList(tenant.store, request, { limit })
   return JSON.parse(String(page)) as { id: string }[]
+}
+
+/** The ids and the `next` of a page, read without taking a token. */
+export async function pageOf(
+  kind: Kind,
+  tenant: Tenant,
+  asked: PageRequest,
+): Promise<{ ids: string[]; next: string | null | undefined }> {
+  const request = { keyDigest: tenant.key.digest, scope: kind.scope, rateLimits: null }
+  const { page, next } = await kind.admitAndList(tenant.store, request, asked)
+  return { ids: (JSON.parse(String(page)) as { id: string }[]).map(({ id }) => id), next }
 }
 
 /** The ids of a kind's newest items. */

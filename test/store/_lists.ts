@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { StoreHarness } from './_contract.ts'
-import { idsOf, itemsOf, type Kind, kinds } from './_kinds.ts'
+import { idsOf, itemsOf, type Kind, kinds, pageOf } from './_kinds.ts'
 import { createTenant, requestOf, UNKNOWN_KEY } from './_tenant.ts'
 
 const ONE_TOKEN = {
@@ -19,7 +19,9 @@ function testList(harness: StoreHarness, kind: Kind): void {
 
   test(`${list} gives an empty page, not null, to an organization without records`, async () => {
     const tenant = await createTenant(harness)
-    const { page } = await kind.admitAndList(tenant.store, requestOf(tenant.key, { scope: kind.scope }), 50)
+    const { page } = await kind.admitAndList(tenant.store, requestOf(tenant.key, { scope: kind.scope }), {
+      limit: 50,
+    })
     assert.equal(String(page), '[]')
   })
 
@@ -48,6 +50,39 @@ function testList(harness: StoreHarness, kind: Kind): void {
     assert.deepEqual(await idsOf(kind, few, 200), [id])
   })
 
+  test(`${list} pages before an id, and names the next page where there are older records`, async () => {
+    const tenant = await createTenant(harness)
+    const created = await Promise.all(Array.from({ length: 7 }, () => kind.create(tenant)))
+    const newestFirst = created
+      .map(({ id }) => id)
+      .sort()
+      .reverse()
+    for (const limit of [1, 2, 6, 7, 200]) {
+      const read: string[] = []
+      for (let before: string | null | undefined; before !== null; ) {
+        const page = await pageOf(kind, tenant, { limit, ...(before === undefined ? {} : { before }) })
+        const expected = newestFirst.slice(read.length, read.length + limit)
+        assert.deepEqual(page.ids, expected)
+        read.push(...page.ids)
+        assert.equal(page.next, read.length < 7 ? expected.at(-1) : null, `after ${read.length} by ${limit}`)
+        before = page.next
+      }
+      assert.deepEqual(read, newestFirst, `limit ${limit}`)
+    }
+  })
+
+  test(`${list} pages from the position of an id that no record has`, async () => {
+    const tenant = await createTenant(harness)
+    const created = await Promise.all(Array.from({ length: 3 }, () => kind.create(tenant)))
+    const [first = '', second = '', third = ''] = created.map(({ id }) => id).sort()
+    const before = (id: string) => pageOf(kind, tenant, { limit: 1, before: id })
+    assert.deepEqual(await before(`${third}_`), { ids: [third], next: third })
+    assert.deepEqual(await before(`${second}_`), { ids: [second], next: second })
+    assert.deepEqual(await before(`${first}_`), { ids: [first], next: null })
+    assert.deepEqual(await before(first), { ids: [], next: null })
+    assert.deepEqual(await before(''), { ids: [], next: null })
+  })
+
   test(`${list} shows every field as created, and no other field`, async () => {
     const tenant = await createTenant(harness)
     for (const item of kind.examples) await kind.create(tenant, { item })
@@ -65,12 +100,12 @@ function testList(harness: StoreHarness, kind: Kind): void {
     await kind.create(tenant)
     const narrow = await tenant.insertKey({ scopes: ['clients:write'] })
     const limited = requestOf(tenant.key, { scope: kind.scope, rateLimits: ONE_TOKEN })
-    assert.notEqual((await kind.admitAndList(tenant.store, limited, 50)).page, null)
+    assert.notEqual((await kind.admitAndList(tenant.store, limited, { limit: 50 })).page, null)
 
     const verdicts = [
-      await kind.admitAndList(tenant.store, requestOf(UNKNOWN_KEY, { scope: kind.scope }), 50),
-      await kind.admitAndList(tenant.store, requestOf(narrow, { scope: kind.scope }), 50),
-      await kind.admitAndList(tenant.store, limited, 50),
+      await kind.admitAndList(tenant.store, requestOf(UNKNOWN_KEY, { scope: kind.scope }), { limit: 50 }),
+      await kind.admitAndList(tenant.store, requestOf(narrow, { scope: kind.scope }), { limit: 50 }),
+      await kind.admitAndList(tenant.store, limited, { limit: 50 }),
     ]
     assert.deepEqual(
       verdicts.map(({ admission, page }) => [admission.outcome, page]),
@@ -88,7 +123,7 @@ function testList(harness: StoreHarness, kind: Kind): void {
       scope: kind.scope,
       rateLimits: { ...ONE_TOKEN, key: { perSecond: 0.01, burst: 5 } },
     })
-    const { admission } = await kind.admitAndList(tenant.store, request, 50)
+    const { admission } = await kind.admitAndList(tenant.store, request, { limit: 50 })
     assert.ok(admission.outcome === 'admitted')
     assert.deepEqual(admission.caller, { organizationId: tenant.id, keyId: tenant.key.id })
     assert.equal(admission.lastUseIsStale, true)

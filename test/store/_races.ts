@@ -139,7 +139,7 @@ function testListsUnderLimit(harness: StoreHarness): void {
     const { id } = await kinds.clients.create(tenant)
     const limit = { perSecond: 1000, burst: 1 }
     const request = requestOf(tenant.key, { rateLimits: { key: limit, organization: limit } })
-    const answers = await atOnce(tenant, 300, (store) => store.clients.admitAndList(request, 50))
+    const answers = await atOnce(tenant, 300, (store) => store.clients.admitAndList(request, { limit: 50 }))
     for (const { admission, page } of answers) {
       const shown =
         page === null ? null : (JSON.parse(String(page)) as { id: string }[]).map((item) => item.id)

@@ -10,13 +10,8 @@ export interface JudgedValues {
   readonly scope: string
 }
 
-interface PageValues {
-  /** The records of the page at most. */
-  readonly limit: number
-}
-
 /** The values of a statement that takes tokens. */
-export interface TakingValues extends JudgedValues, PageValues {
+export interface TakingValues extends JudgedValues {
   readonly keyPerSecond: number
   readonly keyBurst: number
   readonly organizationPerSecond: number
@@ -40,12 +35,15 @@ export type JudgedColumn =
 /** The limits of the key and of its organization; null for the limits of the API. */
 export type OwnLimitColumn = 'keyPerSecond' | 'keyBurst' | 'organizationPerSecond' | 'organizationBurst'
 
-/** The statements that judge a request. */
-export interface AdmissionStatements {
-  /** Judges the key and the scope. The page is JSON, and null unless the request is admitted. */
-  readonly read: Statement<JudgedValues & PageValues, JudgedColumn | 'page', 'page'>
+/** The columns of a page, null unless the request is admitted: the records as JSON, and the id before which the next page begins. */
+export type PageColumn = 'page' | 'next'
+
+/** The statements that judge a request. @typeParam PageValues the values of the page */
+export interface AdmissionStatements<PageValues = object> {
+  /** Judges the key and the scope. */
+  readonly read: Statement<JudgedValues & PageValues, JudgedColumn | PageColumn, 'page'>
   /** Judges the key, both rate limits and the scope, and takes tokens. `tokens` are null or 0 for a request over a limit. */
-  readonly take: Statement<TakingValues, JudgedColumn | 'tokens' | 'at' | 'page', 'page'>
+  readonly take: Statement<TakingValues & PageValues, JudgedColumn | 'tokens' | 'at' | PageColumn, 'page'>
 }
 
 /**
@@ -195,17 +193,22 @@ const TAKING_STEPS = [
 /**
  * Builds the statements that judge a request.
  *
- * @param page a scalar subquery: the page for an admitted request
+ * @param listed builds a subquery of one row with the columns `page` and `next`. The given condition must keep the subquery from
+ *   reading records for a request that is not admitted
  */
-export function defineAdmission(page = 'null::text'): AdmissionStatements {
+export function defineAdmission<PageValues = object>(
+  listed: (condition: string) => string = () => 'select null::text as page, null::text as next',
+): AdmissionStatements<PageValues> {
+  const isAdmitted = 'key.has_scope'
+  const isAdmittedAndTaken = 'key.has_scope and after.tokens > 0'
   return {
     read: defineStatement({
-      answer: {
-        ...KEY_COLUMNS,
-        page: `case when key.has_scope then ${page} end`,
-      },
+      answer: { ...KEY_COLUMNS, ...pageColumns(isAdmitted) },
       bytes: ['page'],
-      from: `from (values (1)) as always (one) left join (${KEY}) as key on true`,
+      from: `
+        from (values (1)) as always (one)
+        left join (${KEY}) as key on true
+        left join lateral (${listed(isAdmitted)}) as listed on true`,
     }),
     take: defineStatement({
       steps: TAKING_STEPS,
@@ -215,12 +218,20 @@ export function defineAdmission(page = 'null::text'): AdmissionStatements {
         organizationFullIn: 'coalesce(after.organization_full_in, key.organization_full_in)::text',
         tokens: 'after.tokens::text',
         at: 'after.at::text',
-        page: `case when key.has_scope and after.tokens > 0 then ${page} end`,
+        ...pageColumns(isAdmittedAndTaken),
       },
       bytes: ['page'],
-      from: 'from (values (1)) as always (one) left join key on true left join after on true',
+      from: `
+        from (values (1)) as always (one)
+        left join key on true
+        left join after on true
+        left join lateral (${listed(isAdmittedAndTaken)}) as listed on true`,
     }),
   }
+}
+
+function pageColumns(isAdmitted: string): Record<PageColumn, string> {
+  return { page: `case when ${isAdmitted} then listed.page end`, next: 'listed.next' }
 }
 
 /** Limits of a key and of its organization as the database has them; null for the limits of the API. */

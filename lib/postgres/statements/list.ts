@@ -1,27 +1,55 @@
 import { type AdmissionStatements, defineAdmission } from './admission.ts'
 
+/** The statements of a list: the judgement of the request, and the stored representations of a page joined to one text. */
+export interface ListStatements {
+  /** The newest records. */
+  readonly newest: AdmissionStatements<{ readonly limit: number }>
+  /** The newest of the records with smaller ids. */
+  readonly older: AdmissionStatements<{ readonly limit: number; readonly before: string }>
+}
+
 /**
- * Builds the statements of a list: the judgement of the request, and the stored representations of the page joined to one
- * text.
+ * Builds the statements of a list.
  *
  * @param representation JSON text, made of a row of the table named `record`
  */
-export function defineList(table: string, representation = 'record.representation'): AdmissionStatements {
+export function defineList(table: string, representation = 'record.representation'): ListStatements {
+  return {
+    newest: defineAdmission(pageOf(table, representation)),
+    // In a subquery, because the id must not change the estimate either.
+    older: defineAdmission(pageOf(table, representation, 'id < (select @before::text)')),
+  }
+}
+
+function pageOf(table: string, representation: string, where = 'true'): (condition: string) => string {
   // PostgreSQL plans a statement anew for every request as long as the bound values promise a cheaper plan, and planning takes
   // longer than the list. The subquery hides the limit from the estimate. The constant is the longest page; without the
   // constant, the estimate would be a tenth of the table.
-  return defineAdmission(`(
-    select '[' || coalesce(pg_catalog.string_agg(newest.representation, ','), '') || ']'
+  // Only a full page is followed by a look for a further record, a single descent of the primary key. Not with `exists`, which
+  // drops the order, and with the order the certainty that the descent is of the primary key.
+  return (isAdmitted) => `
+    select joined.page, case
+      when joined.count = (select @limit::int) and (
+        select further.id from ${table} further
+        where further.organization_id = @organizationId::text and further.id < joined.last_id
+        order by further.id desc
+        limit 1
+      ) is not null then joined.last_id
+    end as next
     from (
-      select ${representation} as representation
+      select
+        '[' || coalesce(pg_catalog.string_agg(newest.representation, ','), '') || ']' as page,
+        pg_catalog.count(*) as count, pg_catalog.min(newest.id) as last_id
       from (
-        select * from ${table}
-        where organization_id = @organizationId::text
-        order by id desc
-        limit 200
-      ) as record
-      order by record.id desc
-      limit (select @limit::int)
-    ) as newest
-  )`)
+        select ${representation} as representation, record.id
+        from (
+          select * from ${table}
+          where organization_id = @organizationId::text and ${where} and ${isAdmitted}
+          order by id desc
+          limit 200
+        ) as record
+        order by record.id desc
+        limit (select @limit::int)
+      ) as newest
+    ) as joined`
 }

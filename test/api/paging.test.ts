@@ -1,0 +1,168 @@
+import assert from 'node:assert/strict'
+import { after, describe, test } from 'node:test'
+import express from 'express'
+import { findNextLink } from '../../lib/client/next-link.ts'
+import { createApiClient } from '../../lib/client.ts'
+import { type Answer, assertError, listOf, request, seedClients, serve, startPlatform } from './_api.ts'
+
+const platform = await startPlatform()
+const api = platform.apiWith({ rateLimit: false })
+const { id: organizationId, key } = await platform.organization()
+const newest = await seed(organizationId, 12)
+const PATH = '/api/v1/clients'
+after(() => platform.close())
+
+const get = (query: string, options: object = {}): Promise<Answer> =>
+  request(api, `${PATH}${query}`, { key, ...options })
+/** Makes clients; returns their ids, newest first. */
+async function seed(id: string, count: number): Promise<string[]> {
+  return (await seedClients(platform.store, id, count)).map((client) => client.id).toReversed()
+}
+
+const idsIn = (answer: Answer): unknown[] => listOf(answer).map(({ id }) => id)
+
+/** Follows the links from a query on. */
+async function walk(query: string): Promise<unknown[][]> {
+  const pages: unknown[][] = []
+  for (let next: string | null = query; next !== null; ) {
+    const answer: Answer = await get(next)
+    pages.push(idsIn(answer))
+    next = findNextLink(answer.headers.get('link'))
+  }
+  return pages
+}
+
+describe('GET /clients', () => {
+  test('GET /clients names the next page in a Link that is relative to the request', async () => {
+    const answer = await get('?limit=5')
+    assert.equal(answer.headers.get('link'), `<?limit=5&before=${newest[4]}>; rel="next"`)
+  })
+
+  test('GET /clients keeps in the Link only the parameters that it knows', async () => {
+    const answer = await get('?x=%3E&limit=5&sort=name&before=cli_z')
+    assert.equal(answer.headers.get('link'), `<?limit=5&before=${newest[4]}>; rel="next"`)
+  })
+
+  test('GET /clients without a limit names none in the Link', async () => {
+    const { id, key: other } = await platform.organization()
+    const ids = await seed(id, 51)
+    const answer = await get('', { key: other })
+    assert.equal(answer.headers.get('link'), `<?before=${ids[49]}>; rel="next"`)
+    assert.deepEqual(idsIn(await get(`?before=${ids[49]}`, { key: other })), ids.slice(50))
+  })
+
+  for (const [limit, pages] of [
+    [5, [5, 5, 2]],
+    [6, [6, 6]],
+    [11, [11, 1]],
+    [12, [12]],
+    [13, [12]],
+    [1, Array(12).fill(1)],
+  ] as const) {
+    test(`GET /clients gives 12 records in pages of ${limit} once each, and the last page has no Link`, async () => {
+      const walked = await walk(`?limit=${limit}`)
+      assert.deepEqual(
+        walked.map(({ length }) => length),
+        pages,
+      )
+      assert.deepEqual(walked.flat(), newest)
+    })
+  }
+
+  test('GET /clients gives the older records although others are added while a client pages', async () => {
+    const { id, key: other } = await platform.organization()
+    const ids = await seed(id, 6)
+    const first = await get('?limit=3', { key: other })
+    await seed(id, 4)
+    const second = await get(findNextLink(first.headers.get('link')) ?? '', { key: other })
+    assert.deepEqual([...idsIn(first), ...idsIn(second)], ids)
+    assert.equal(second.headers.get('link'), null)
+  })
+
+  test('GET /clients pages from the position of an id that no record has', async () => {
+    assert.deepEqual(idsIn(await get(`?before=${newest[3]}_`)), newest.slice(3))
+    assert.deepEqual(idsIn(await get('?before=cli_z')), newest)
+    assert.deepEqual(idsIn(await get('?before=cli_0')), [])
+  })
+
+  test("GET /clients gives with another organization's id only the key's own records", async () => {
+    const { id } = await platform.organization()
+    const [foreign = ''] = await seed(id, 1)
+    assert.deepEqual(idsIn(await get(`?before=${foreign}`)), newest)
+  })
+
+  test('HEAD /clients has the Link of GET', async () => {
+    const head = await get('?limit=5', { method: 'HEAD' })
+    assert.equal(head.text, '')
+    assert.equal(head.headers.get('link'), (await get('?limit=5')).headers.get('link'))
+  })
+
+  test('GET /clients answers with limit alone the same body with and without further records', async () => {
+    const answer = await get('?limit=12')
+    assert.equal(answer.headers.get('link'), null)
+    assert.deepEqual(Object.keys(JSON.parse(answer.text)), ['data'])
+    assert.deepEqual(Object.keys(JSON.parse((await get('?limit=5')).text)), ['data'])
+  })
+
+  for (const before of [
+    '',
+    '2',
+    '2026-03-14',
+    newest[0]?.replace('cli_', 'lead_'),
+    'cli_',
+    'cli_%00',
+    'cli_a b',
+  ]) {
+    test(`GET /clients refuses '${before}' as before`, async () => {
+      const rule =
+        'Validation failed: before must be one id of this list, cli_ and up to 59 letters, digits, - or _'
+      assertError(await get(`?before=${before}`), 422, rule)
+    })
+  }
+
+  test('GET /clients refuses two ids as before, and an id that is too long', async () => {
+    assertError(await get('?before=cli_1&before=cli_1'), 422, /^Validation failed: before must be one id/)
+    assertError(await get(`?before=cli_${'x'.repeat(60)}`), 422, /^Validation failed: before must be one id/)
+  })
+
+  for (const [name, ours] of Object.entries({
+    page: 'before',
+    page_size: 'limit',
+    per_page: 'limit',
+    offset: 'before',
+    cursor: 'before',
+    after: 'before',
+    starting_after: 'before',
+    ending_before: 'before',
+  })) {
+    test(`GET /clients refuses ${name} and names ${ours}`, async () => {
+      const text = assertError(await get(`?limit=5&${name}=2`), 422)
+      assert.match(
+        text,
+        new RegExp(`^Validation failed: ${name} is no parameter of this list; .*\\b${ours}$`),
+      )
+    })
+  }
+})
+
+describe('GET /clients behind a mount', () => {
+  test('GET /clients has a Link that holds under Express, with a basePath, and for the client', async () => {
+    const app = express()
+    app.use('/platform', api)
+    app.use('/full', (incoming, response, next) => {
+      incoming.url = incoming.originalUrl
+      return platform.apiWith({ rateLimit: false, basePath: '/full' })(incoming, response, next)
+    })
+    const server = await serve(app)
+    try {
+      for (const mount of ['/platform', '/full']) {
+        const client = createApiClient({ url: `${server.url}${mount}`, key })
+        const walked: string[] = []
+        for await (const { id } of client.clients.list({ pageSize: 5 })) walked.push(id)
+        assert.deepEqual(walked, newest, mount)
+      }
+    } finally {
+      await server.close()
+    }
+  })
+})
