@@ -71,7 +71,7 @@ describe('Invented keys', () => {
       assert.equal(answer.headers.get('www-authenticate'), 'Bearer realm="api", error="invalid_token"')
     }
     assert.deepEqual(Object.keys(counts), ['identify'])
-    assert.ok((counts.identify ?? 0) <= (2 * FLOOD) / 40, `${counts.identify} statements`)
+    assert.ok((counts.identify ?? 0) <= (2 * FLOOD) / 24, `${counts.identify} statements`)
   })
 
   test('hold up neither a key in force lately nor a key made meanwhile', async () => {
