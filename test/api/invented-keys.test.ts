@@ -60,7 +60,7 @@ async function countCalls(work: () => Promise<unknown>): Promise<Record<string, 
 }
 
 describe('Invented keys', () => {
-  test('share one statement for all that come during a look-up, up to a thousand', async () => {
+  test('share a single statement if presented during a look-up, up to a thousand', async () => {
     const { apiKeys } = platform.store
     const sizes: number[] = []
     const api = startApi({
