@@ -91,7 +91,7 @@ function toHostRefusal({ status, error, retryAfterSeconds }: CallRefusal): Refus
     retryAfterSeconds === undefined || (Number.isInteger(retryAfterSeconds) && retryAfterSeconds >= 0)
   if (!isStatus || typeof error !== 'string' || error === '' || !isWait) {
     throw new TypeError(
-      "Cannot use the result of option 'onRequest' as it must be nothing, or a status from 400 to 599 with an error text " +
+      "Cannot use the result of option 'onRequest' because it must be nothing, or a status from 400 to 599 with an error text " +
         'and, if needed, retryAfterSeconds as a whole number',
     )
   }

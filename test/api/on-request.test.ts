@@ -177,7 +177,7 @@ describe('onRequest', () => {
     assert.deepEqual(calls, [])
   })
 
-  test('is asked before 415, 413, 400, 422 and 404, and a request that goes on gets those', async () => {
+  test('is asked before 415, 413, 400, 422 and 404, and an admitted request gets those answers', async () => {
     const wrong = [
       [415, PATH, { key, body: '{}', headers: { 'Content-Type': 'text/plain' } }],
       [413, PATH, { key, json: { name: 'x'.repeat(70_000) } }],
@@ -220,13 +220,13 @@ describe('onRequest', () => {
     })
   }
 
-  test('that throws store_unavailable, as a call of the store in it may, is answered with 503', async () => {
+  test('that throws store_unavailable, from a call of the store for instance, is answered with 503', async () => {
     const { api, failures } = hooked(() => Promise.reject(storeUnavailable('Cannot reach it')))
     assertUnavailable(await request(api, PATH, { key }))
     assert.equal(failures.length, 1)
   })
 
-  test('that gives something else than a refusal is answered with 500, which says so to onError', async () => {
+  test('that gives a result other than a refusal is answered with 500, and onError gets the reason', async () => {
     const odd: readonly unknown[] = [
       { status: 200, error: 'no' },
       { status: 99, error: 'no' },
@@ -248,7 +248,7 @@ describe('onRequest', () => {
     }
   })
 
-  test('that never ends is answered with 503 at the deadline, and nothing is written, also when it ends late', async () => {
+  test('that never ends is answered with 503 at the deadline, and nothing is written, also after a late end', async () => {
     let endLate = (): void => {}
     const { api, failures } = hooked(
       () =>

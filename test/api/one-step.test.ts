@@ -130,7 +130,7 @@ describe('A create is one statement', () => {
     assert.equal(await countStatements(() => post(key, BODY, { pauseMs: 5 })), 2)
   })
 
-  test('and two with onRequest, which may refuse in between; one with onResponse', async (t) => {
+  test('and two with onRequest, for a refusal in between; one with onResponse', async (t) => {
     const organization = await platform.organization()
     const { key } = organization
     const asked = await startCounted(t, { onRequest: () => undefined })

@@ -38,7 +38,7 @@ describe('GET /clients', () => {
     assert.equal(answer.headers.get('link'), `<?limit=5&before=${newest[4]}>; rel="next"`)
   })
 
-  test('GET /clients keeps in the Link only the parameters that it knows', async () => {
+  test('GET /clients keeps only known parameters in the Link', async () => {
     const answer = await get('?x=%3E&limit=5&sort=name&before=cli_z')
     assert.equal(answer.headers.get('link'), `<?limit=5&before=${newest[4]}>; rel="next"`)
   })

@@ -15,13 +15,13 @@ export interface Answer {
 
 const SEND = '.ba-form button:not([type=button])'
 
-/** Presses a button or a link and waits for the page that it leads to. */
+/** Presses a button or a link and waits for the next page. */
 async function press(page: Page, selector: string, seen: string): Promise<void> {
   await page.click(selector)
   await page.waitForSelector(seen)
 }
 
-/** In an order in which no act takes the subject of a later one away. */
+/** In an order in which no act removes the subject of a later act. */
 export function answersOf(seeded: Seeded): readonly Answer[] {
   const { activeKey, revokedKey, endpoint, pendingDelivery, deliveredDelivery } = seeded
   const nothing = async (): Promise<void> => {}

@@ -13,8 +13,8 @@ interface AxeReport {
 }
 
 /**
- * Lists what axe finds on a page, as it stands. An evaluation of the browser's own tools brings axe in, whatever the policy of
- * the page says.
+ * Lists the findings of axe on the present state of a page. An evaluation of the browser's own tools loads axe in spite of the
+ * page's policy.
  */
 export async function violationsOf(page: Page): Promise<string[]> {
   await page.evaluate(AXE)

@@ -7,9 +7,10 @@ import { EVERYTHING } from '../settings-page/_page.ts'
 import { screensOf } from '../settings-page/_seed.ts'
 import { launch, missingBrowser, watch } from './_browser.ts'
 
-// Hostile text in every stored field, in the bodies of events and in subscribers' answers, with a browser that would run it.
+// Hostile text in every stored field, in the bodies of events and in subscribers' answers, with a browser that would run the
+// text.
 
-/** What a page has that no template of ours makes; empty when the hostile text stayed text. */
+/** Lists the elements of a page that come from no template; empty when the hostile text stayed text. */
 function strangersOf(page: Page): Promise<string[]> {
   return page.evaluate(() => {
     const strange =

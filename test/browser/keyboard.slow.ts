@@ -9,7 +9,7 @@ import { choose, focusedText, missingBrowser, press, tabTo, useStage, watch } fr
 const SECRET = /(bapi_live_[0-9A-Za-z]{49}|whsec_[\w+/=-]+)/
 const CLIPBOARD = { permissions: ['clipboard-read', 'clipboard-write'] }
 
-/** The button of the page's own form, not one of those beside the heading. */
+/** The button of the page's own form, not a button beside the heading. */
 const SEND = '.ba-form button:not([type=button])'
 
 const link = (path: string): string => `a[href="${BASE}${path}"]`
@@ -42,7 +42,7 @@ describe('by the keyboard alone', { skip: missingBrowser, concurrency: false }, 
     assert.doesNotMatch(await page.content(), SECRET)
   }
 
-  /** Opens a question, leaves it by Escape, opens it again, passes Cancel and presses its verb. */
+  /** Opens a question, leaves by Escape, opens the question again, passes Cancel and presses the verb. */
   async function answer(opener: string, title: string, verb: string): Promise<void> {
     await press(page, opener)
     await page.waitForSelector('dialog[open]')

@@ -11,8 +11,8 @@ import { missingBrowser, useStage, watch } from './_browser.ts'
 const EMPTY = ['/', '/keys', '/endpoints', '/deliveries', '/deliveries/recover', '/audit']
 
 /**
- * The page without its script: axe never ends in a browser with JavaScript switched off, because its own steps need it. The
- * flows of secrets.slow.ts switch it off.
+ * The page without the script: axe never ends in a browser with JavaScript switched off, because the steps of axe need
+ * JavaScript. The flows of secrets.slow.ts switch JavaScript off.
  */
 const withoutScript = (route: Route): Promise<void> =>
   route.fulfill({ contentType: 'text/javascript', body: '' })

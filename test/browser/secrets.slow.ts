@@ -5,7 +5,7 @@ import type { Host } from '../settings-page/_host.ts'
 import { ORGANIZATION } from '../settings-page/_page.ts'
 import { missingBrowser, useStage, watch } from './_browser.ts'
 
-// Secrets that are shown once: what a reload, Back, a second press and the browser's memory of pages do with them.
+// Secrets that are shown once: after a reload, Back, a second press, and a return to a page in the browser's memory.
 
 const SECRET = /(bapi_live_[0-9A-Za-z]{49}|whsec_[\w+/=-]{20,})/
 
@@ -58,7 +58,7 @@ describe('a secret that is shown once', { skip: missingBrowser, concurrency: fal
     return data.length
   }
 
-  /** Opens the form from the page before it, and fills it in. */
+  /** Opens the form from the previous page, and fills in the fields. */
   async function openForm({ from, form, fill }: Flow, javaScriptEnabled: boolean) {
     const opened = await stage.open(from(stage.host), { javaScriptEnabled })
     opened.page.on('dialog', (dialog) => void dialog.accept())
@@ -84,7 +84,7 @@ describe('a secret that is shown once', { skip: missingBrowser, concurrency: fal
         assert.ok(!(await page.content()).includes(secret), 'after a reload')
         await page.goBack()
         assert.ok(!(await page.content()).includes(secret), 'after Back')
-        // Without a script the browser asks whether to send the form again, which is a page of its own.
+        // Without a script the browser asks for leave to send the form again, on a page of the browser.
         await page.goForward().catch(() => null)
         await page.waitForTimeout(300)
         assert.ok(!(await page.content()).includes(secret), 'after Forward')

@@ -6,7 +6,8 @@ import { screensOf } from '../settings-page/_seed.ts'
 import { answersOf } from './_answers.ts'
 import { missingBrowser, useStage } from './_browser.ts'
 
-// What a screen reader is told of every page: UPDATE_SNAPSHOTS=1 writes aria-snapshots.yaml anew, for review in its diff.
+// The accessibility tree of every page, as a screen reader gets the page: UPDATE_SNAPSHOTS=1 writes aria-snapshots.yaml anew,
+// for review as a diff.
 
 const FILE = join(import.meta.dirname, 'aria-snapshots.yaml')
 

@@ -17,7 +17,7 @@ import { createSettingsPage } from '../../lib/settings-page.ts'
 import { createDeliveryLoop, createWebhookSender, verifyWebhook } from '../../lib/webhooks.ts'
 import { launch, missingBrowser, watch } from './_browser.ts'
 
-// Five tasks of an administrator who has nothing but the page, from the overview on, by the words that are on the screen. API,
+// Five tasks of an administrator with the page alone, from the overview on, by the words that are on the screen. API,
 // delivery loop, sender and subscriber are real. SCREENSHOTS=<folder> keeps a picture of every step.
 
 const ORGANIZATION = 'org_tasks'
@@ -31,7 +31,7 @@ describe('five tasks of a new administrator', { skip: missingBrowser, concurrenc
   const servers: Server[] = []
   const endings: (() => Promise<unknown>)[] = []
 
-  /** The subscriber: it answers 401 to what its secret does not verify. */
+  /** The subscriber, which answers 401 to a delivery with a wrong signature. */
   const subscriber = { secret: '', isDown: false, verified: [] as string[], refused: 0 }
   let subscriberUrl: string
   let steps = 0
@@ -95,7 +95,7 @@ describe('five tasks of a new administrator', { skip: missingBrowser, concurrenc
     await browser.close()
   })
 
-  /** Presses what has these words. */
+  /** Presses the button or link with these words. */
   async function press(words: string): Promise<void> {
     const control = page
       .getByRole('link', { name: words, exact: true })

@@ -84,7 +84,7 @@ test('using() refuses a client and a pool of pg that no helper has wrapped', asy
   }
 })
 
-test('using() of a driver that gives no rows, or columns that are no text, says so', async () => {
+test('using() of a driver without rows, or with columns other than text, names the fault', async () => {
   const { platform, organizationId } = await opened.newHost()
   for (const [rows, reason] of [
     [{ rows: [] }, /must return the rows as an array/],

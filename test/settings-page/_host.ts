@@ -18,13 +18,13 @@ export interface Host extends Under {
   close(): Promise<void>
 }
 
-/** The parts of a host that hold text of others. */
+/** The parts of a host with text of other people. */
 export interface HostOptions {
   readonly seeds?: SeedTexts
   readonly sender?: WebhookSender
 }
 
-/** A sender that says what a subscriber would. */
+/** A sender with the answers of a subscriber. */
 export const SENDER: WebhookSender = {
   async send() {
     const timings = { dnsMs: 3, connectMs: 12, tlsMs: 25, firstByteMs: 48 }

@@ -16,7 +16,7 @@ export interface Seeded {
   readonly deliveredDelivery: string
 }
 
-/** Texts of the organization, of its events and of its subscribers. */
+/** Texts of the organization, of the events and of the subscribers. */
 export interface SeedTexts {
   readonly name?: string
   readonly excerpt?: string

@@ -8,7 +8,7 @@ import { SENDER } from './_host.ts'
 import { BASE, EVERYTHING, ORGANIZATION, setUp } from './_page.ts'
 import { type Seeded, screensOf, seed } from './_seed.ts'
 
-// Every route of the page, as a person sees it who may not, whose session has ended, or who belongs to another organization.
+// Every route of the page for a person without the ability, with an ended session, or of another organization.
 
 async function setUpSeeded() {
   const store = createMemoryStore()

@@ -1,7 +1,7 @@
 import pg from 'pg'
 import { type Job, postSigned } from './signed-post.ts'
 
-// The attempt of every job queue: a signed POST and a row in a log of attempts, as the library writes one.
+// The attempt of every job queue: a signed POST and a row in a log of attempts, as in the library.
 
 /** Prepares the attempts of a process. */
 export function createAttempts(pool: pg.Pool): (job: Job) => Promise<void> {
@@ -16,7 +16,7 @@ export function createAttempts(pool: pg.Pool): (job: Job) => Promise<void> {
   }
 }
 
-/** Opens a pool that lets all attempts write their rows at once. */
+/** Opens a pool with a connection for the row of each attempt in flight. */
 export function openPool(url: string, max: number): pg.Pool {
   return new pg.Pool({ connectionString: url, max })
 }

@@ -48,7 +48,7 @@ function makeRequests({ method, path, keys, body }: Load): Buffer[] {
   })
 }
 
-/** Copies a request: a connection may still be sending the previous one. */
+/** Copies a request, because a connection may still be sending the original. */
 function withNewKey(request: Buffer): Buffer {
   const copy = Buffer.from(request)
   copy.write(String(made++).padStart(DIGITS.length, '0'), copy.indexOf(DIGITS), 'latin1')
@@ -100,7 +100,7 @@ interface Conversation {
   readonly onAnswer: (status: string, ms: number) => void
 }
 
-/** Sends requests on one connection, each after the answer to the previous one, until the pace ends. */
+/** Sends requests on one connection, each after the previous answer, until the pace ends. */
 async function converse({ socket, pace, nextRequest, onAnswer }: Conversation): Promise<void> {
   const meter = createAnswerMeter()
   let dueAt: number | null = null

@@ -16,7 +16,7 @@ const CreateClient = z.object({
   phone: z.string().max(30).optional(),
 })
 
-/** The answer of a peer, before it becomes JSON. */
+/** The answer of a peer, before serialization. */
 export interface Answer {
   readonly status: number
   readonly body: unknown
@@ -69,7 +69,7 @@ function toClient(row: Record<string, unknown>): object {
 }
 
 /**
- * Creates a client with its business, two events, their deliveries and the reply of the idempotency key, in one transaction.
+ * Creates a client, the business, two events, the deliveries and the reply of the idempotency key, in one transaction.
  *
  * @param header the `Authorization` of the request
  * @param key the `Idempotency-Key` of the request

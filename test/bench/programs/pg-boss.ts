@@ -3,8 +3,8 @@ import { createAttempts, openPool } from './attempts.ts'
 import { serveParent } from './delivering.ts'
 import { CONCURRENCY, type Job } from './signed-post.ts'
 
-// Own loops over fetch and complete, without a pause while there are jobs. A worker of pg-boss 10 begins at most one batch in each
-// polling interval, of half a second at least, unless a batch takes longer: its rate depends on the size of the batches.
+// Own loops over fetch and complete, without a pause while there are jobs. A worker of pg-boss 10 begins at most one batch in
+// each polling interval, of half a second at least, unless a batch takes longer: the rate depends on the size of the batches.
 
 const LOOPS = 4
 const QUEUE = 'deliver'
