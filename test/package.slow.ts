@@ -70,6 +70,7 @@ import { createPostgresStore, migrate } from 'business-api-kit/postgres'
 import { createDeveloperSettings } from 'business-api-kit/settings'
 import { createSettingsPage } from 'business-api-kit/settings-page'
 import { formatNumber, jsonText, storeUnavailable, takeToken } from 'business-api-kit/store'
+import { captureWebhooks, createFakeClock, describeStoreContract, waitForDelivery } from 'business-api-kit/testing'
 import { createDeliveryLoop, createPublicLookup, createWebhookSender, signWebhook, verifyWebhook } from 'business-api-kit/webhooks'
 
 export const store = createPostgresStore('postgres://localhost/app')
@@ -88,6 +89,11 @@ export const settings = createDeveloperSettings(store)
 export const { endpoints, deliveries, audit, apiKeys } = settings
 export const page = createSettingsPage(settings, { api, authorize: () => null })
 export const sender = createWebhookSender()
+export const clock = createFakeClock()
+export const captured = captureWebhooks({ settings, organizationId: 'org_1', clock })
+export const next = captured.then((webhooks) => webhooks.next('invoice.paid'))
+export const waited = waitForDelivery(store, { organizationId: 'org_1', eventId: 'evt_1' })
+export const contract = describeStoreContract
 export const loop = createDeliveryLoop(store, sender)
 export const stats = loop.stats()
 export const lookup = createPublicLookup()
@@ -107,7 +113,7 @@ export default { store, api, platform, settings, sender, loop }
 const TRANSACTION = `
 import postgres from 'postgres'
 import { createPlatform } from 'business-api-kit/platform'
-import { createPostgresStore, type PostgresTransaction } from 'business-api-kit/postgres'
+import { createPostgresStore, type PostgresTransaction, type SqlTransaction } from 'business-api-kit/postgres'
 
 const platform = createPlatform(createPostgresStore('postgres://localhost/app'))
 const sql = postgres()
@@ -116,6 +122,9 @@ export const nested = sql.begin((tx) => tx.savepoint((inner) => platform.using(i
 const typed = postgres({ types: { bigint: postgres.BigInt } })
 export const withTypes = typed.begin((tx) => platform.using(tx).clients.create('org_1', { name: 'Atlas' }))
 export function keep(transaction: PostgresTransaction) {
+  return platform.using(transaction)
+}
+export function keepOther(transaction: SqlTransaction) {
   return platform.using(transaction)
 }
 // @ts-expect-error a pool is no transaction

@@ -14,11 +14,21 @@ const run = promisify(execFile)
 const SURROUNDINGS = `
 import type { IncomingMessage, Server } from 'node:http'
 import type { BusinessApi } from 'business-api-kit'
-import type { PostgresStore, PostgresTransaction } from 'business-api-kit/postgres'
+import type {
+  DrizzleSql,
+  DrizzleTransaction,
+  KyselyCompiledQuery,
+  KyselyTransaction,
+  PostgresStore,
+  PostgresTransaction,
+  PrismaTransaction,
+  SqlTransaction,
+} from 'business-api-kit/postgres'
 import type { DeveloperSettings } from 'business-api-kit/settings'
 import type { TransactionalPlatform } from 'business-api-kit/platform'
 import type { Notice, WebhookSender } from 'business-api-kit/webhooks'
 import type { Express } from 'express'
+import type { Pool } from 'pg'
 import type { Sql } from 'postgres'
 
 declare global {
@@ -26,9 +36,15 @@ declare global {
   const app: Express
   const store: PostgresStore
   const settings: DeveloperSettings
-  const platform: TransactionalPlatform<PostgresTransaction>
+  const platform: TransactionalPlatform<PostgresTransaction | SqlTransaction>
   const sender: WebhookSender
   const sql: Sql
+  const pool: Pool
+  const drizzle: { transaction(work: (tx: DrizzleTransaction) => Promise<void>): Promise<void> }
+  const drizzleSql: DrizzleSql
+  const kysely: { transaction(): { execute(work: (tx: KyselyTransaction) => Promise<void>): Promise<void> } }
+  const CompiledQuery: KyselyCompiledQuery
+  const prisma: { $transaction(work: (tx: PrismaTransaction) => Promise<void>): Promise<void> }
   const secretKeys: readonly string[]
   const url: string
   const user: { readonly id: string }

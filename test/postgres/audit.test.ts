@@ -2,17 +2,17 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { Sql } from 'postgres'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
-import { newEntry } from '../_audit.ts'
+import { newEntry } from '../../lib/testing/store-contract/audit-entry.ts'
+import { createPublisher } from '../../lib/testing/store-contract/delivering.ts'
+import type { StoreUnderTest } from '../../lib/testing/store-contract/harness.ts'
+import { changes, settingsOf } from '../../lib/testing/store-contract/settings-changes.ts'
+import { ids } from '../../lib/testing/store-contract/tenant.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
-import type { StoreHarness } from '../store/_contract.ts'
-import { createPublisher } from '../store/_delivering.ts'
-import { changes, settingsOf } from '../store/_settings-changes.ts'
-import { ids } from '../store/_tenant.ts'
 
 let database: TestDatabase
 let sql: Sql
 let store: PostgresStore
-const harness: StoreHarness = {
+const harness: StoreUnderTest = {
   store: () => store,
   secondStore: () => store,
   events: () => [],

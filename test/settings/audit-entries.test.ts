@@ -4,7 +4,7 @@ import { AUDIT_ACTIONS, type AuditAction, type AuditEntry } from '../../lib/acce
 import { INVALID_INPUT, INVALID_STATE, NOT_FOUND } from '../../lib/base/errors.ts'
 import { createIds } from '../../lib/base/ids.ts'
 import type { Acting } from '../../lib/settings.ts'
-import { newEntry } from '../_audit.ts'
+import { newEntry } from '../../lib/testing/store-contract/audit-entry.ts'
 import { createSetUp, entriesOf, type Given, URL } from './_audit.ts'
 import { claim, describeOnEveryStore, publish, record } from './_stores.ts'
 

@@ -1,11 +1,16 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { describe, test } from 'node:test'
 import { createMemoryStore } from '../../lib/memory.ts'
-import { newEntry } from '../_audit.ts'
-import { describeStore } from './_contract.ts'
-import { claimOne, createPublisher, deliveriesOf, onlyEndpoint } from './_delivering.ts'
-import { kinds } from './_kinds.ts'
-import { createTenant, events, newEndpoint, newEvent } from './_tenant.ts'
+import { newEntry } from '../../lib/testing/store-contract/audit-entry.ts'
+import {
+  claimOne,
+  createPublisher,
+  deliveriesOf,
+  onlyEndpoint,
+} from '../../lib/testing/store-contract/delivering.ts'
+import { kinds } from '../../lib/testing/store-contract/kinds.ts'
+import { createTenant, events, newEndpoint, newEvent } from '../../lib/testing/store-contract/tenant.ts'
+import { describeStoreContract } from '../../lib/testing/store-contract.ts'
 
 let passedMs = 0
 const store = createMemoryStore({ clock: () => Date.now() + passedMs })
@@ -18,7 +23,7 @@ const harness = {
   },
 }
 
-describeStore('memory', harness)
+describeStoreContract({ name: 'memory', runner: { describe, test }, ...harness })
 
 test('the memory store keeps given records, also when the caller changes the objects later', async () => {
   const tenant = await createTenant(harness)

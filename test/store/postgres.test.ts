@@ -1,9 +1,10 @@
-import { after, before, test } from 'node:test'
+import { after, before, describe, test } from 'node:test'
 import postgres, { type Sql } from 'postgres'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import type { StoreUnderTest } from '../../lib/testing/store-contract/harness.ts'
+import { describeStoreContract } from '../../lib/testing/store-contract.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { assertRepresentations } from '../postgres/_representations.ts'
-import { describeStore, type StoreHarness } from './_contract.ts'
 import { letTimePass, readEventsOf } from './_postgres.ts'
 
 // The contract on PostgreSQL: once on the store's own pools, once with every pool under row level security for one organization.
@@ -31,7 +32,9 @@ after(async () => {
   await database.drop()
 })
 
-describeStore('PostgreSQL', {
+describeStoreContract({
+  name: 'PostgreSQL',
+  runner: { describe, test },
   store: () => storeAt(0),
   secondStore: () => storeAt(1),
   events: (organizationId) => readEventsOf(sql, organizationId),
@@ -40,7 +43,9 @@ describeStore('PostgreSQL', {
 
 const policed = createPolicedStores()
 
-describeStore('PostgreSQL under row level security', {
+describeStoreContract({
+  name: 'PostgreSQL under row level security',
+  runner: { describe, test },
   store: (organizationId) => policed.store(organizationId),
   secondStore: (organizationId) => policed.secondStore(organizationId),
   events: (organizationId) => readEventsOf(sql, organizationId),
@@ -48,7 +53,9 @@ describeStore('PostgreSQL under row level security', {
 })
 
 // A host's database may be stricter by default than the statements need; statements are then repeated, not refused.
-describeStore('PostgreSQL, repeatable read by default,', {
+describeStoreContract({
+  name: 'PostgreSQL, repeatable read by default,',
+  runner: { describe, test },
   store: () => storeAt(2),
   secondStore: () => storeAt(3),
   events: (organizationId) => readEventsOf(sql, organizationId),
@@ -66,7 +73,7 @@ function storeAt(index: number): PostgresStore {
 
 // --- Row level security ---
 
-interface PolicedStores extends Pick<StoreHarness, 'store' | 'secondStore'> {
+interface PolicedStores extends Pick<StoreUnderTest, 'store' | 'secondStore'> {
   end(): Promise<void>
 }
 

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Sql } from 'postgres'
 import { PARTS, type Part, PRIVILEGES } from '../../lib/postgres/schema/privileges.ts'
+import { describeStoreContract } from '../../lib/testing/store-contract.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
-
-import { describeStore } from './_contract.ts'
 import { letTimePass, readEventsOf } from './_postgres.ts'
 import { createRoles, type Roles } from './_roles.ts'
 
@@ -29,7 +28,9 @@ after(async () => {
   await database.drop()
 })
 
-describeStore('PostgreSQL under least privileges', {
+describeStoreContract({
+  name: 'PostgreSQL under least privileges',
+  runner: { describe, test },
   store: () => roles.shared,
   secondStore: () => secondRoles.shared,
   events: (organizationId) => readEventsOf(sql, organizationId),

@@ -3,7 +3,7 @@ import { type SqlRow, type SqlTransaction, unusable } from './sql-transaction.ts
 /** The argument of the callback of Kysely's `db.transaction().execute(…)`, or a controlled transaction. */
 export interface KyselyTransaction {
   executeQuery(query: never): Promise<{ readonly rows: readonly unknown[] }>
-  readonly isTransaction: boolean
+  readonly isTransaction: true
 }
 
 /** `CompiledQuery` of kysely. */

@@ -3,6 +3,8 @@ import { type SqlTransaction, unusable } from './sql-transaction.ts'
 /** The argument of the callback of Prisma's interactive `prisma.$transaction(async (tx) => …)`. */
 export interface PrismaTransaction {
   $queryRawUnsafe(text: string, ...parameters: unknown[]): PromiseLike<unknown>
+  /** Of a client, which is no transaction. */
+  readonly $connect?: never
 }
 
 /**

@@ -1,0 +1,219 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { buffer } from 'node:stream/consumers'
+import type { Clock } from '../base/ids.ts'
+import { readWhole } from '../base/options.ts'
+import type { Event, EventType } from '../resources/event-catalogue.ts'
+import { readReception, toReceived } from '../webhooks/received-webhook.ts'
+import { verifyWebhook } from '../webhooks/signature.ts'
+
+/** Options of `captureWebhooks`. */
+export interface CaptureWebhooksOptions {
+  /**
+   * The developer settings, with `allowHttp` and `allowPrivateNetworks`: the capture registers itself as an endpoint of
+   * `organizationId`. Default: the test registers `url`, and passes the endpoint's `secret` to `verifyWith`.
+   */
+  readonly settings?: CapturingSettings | undefined
+  /** The organization whose events are captured; with `settings`. */
+  readonly organizationId?: string | undefined
+  /** The event types; with `settings`. Default every type. */
+  readonly types?: readonly EventType[] | undefined
+  /** The status to answer an event with; repeated attempts ask again. Default 204. */
+  readonly answer?: ((event: Event) => number) | undefined
+  /** The beginning of the names of the headers. Default `X-SERVICE`. */
+  readonly headerPrefix?: string | undefined
+  /** The clock that the time of signatures is compared with. Default `Date.now`. */
+  readonly clock?: Clock | undefined
+}
+
+/** The part of the developer settings that a capture uses. */
+export interface CapturingSettings {
+  readonly endpoints: {
+    register(
+      organizationId: string,
+      endpoint: { url: string; types?: EventType[] },
+    ): Promise<{ readonly id: string; readonly secret: string }>
+  }
+}
+
+/** An event of one type, or of any of several types. */
+export type EventOf<Type extends EventType> = Extract<Event, { readonly type: Type }>
+
+/** Webhooks that have arrived, verified, in the order of arrival. */
+export interface CapturedWebhooks extends AsyncDisposable {
+  /** The address of the receiver, on 127.0.0.1. */
+  readonly url: string
+  /** The id of the registered endpoint; null without `settings`. */
+  readonly endpointId: string | null
+  /** The events that have arrived and were answered with 2xx, each once. */
+  readonly events: readonly Event[]
+  /** The requests that were refused, because of the signature for example: what was wrong with each. */
+  readonly refusals: readonly string[]
+  /** Sets the secret, or the secrets of a rotation, to verify with. */
+  verifyWith(secret: string | readonly string[]): void
+  /**
+   * Waits for the next event of a type: the oldest that no earlier call has returned.
+   *
+   * @param options.timeoutMs milliseconds to wait. Default 5000
+   * @throws Error at the deadline, naming the events and refusals that have come instead
+   */
+  next<Type extends EventType>(type: Type, options?: { timeoutMs?: number }): Promise<EventOf<Type>>
+  /** Ends the receiver and its connections; a waiting `next` rejects. */
+  close(): Promise<void>
+}
+
+/**
+ * Receives webhooks on a port of 127.0.0.1, for tests of code that publishes events. Every webhook takes the way of production:
+ * signed, sent over a socket, verified. A delivery loop must run.
+ *
+ * @throws the error of the settings for an endpoint that cannot be registered
+ */
+export async function captureWebhooks(options: CaptureWebhooksOptions = {}): Promise<CapturedWebhooks> {
+  const { settings, organizationId, types, answer = () => 204, headerPrefix, clock = Date.now } = options
+  if ((settings === undefined) !== (organizationId === undefined)) {
+    throw new TypeError(
+      "Cannot register the capture as 'settings' and 'organizationId' must be given together",
+    )
+  }
+  const inbox = createInbox()
+  let secrets: string | readonly string[] = []
+
+  async function receive(request: IncomingMessage): Promise<number> {
+    const body = await buffer(request)
+    const reception = { secret: secrets, headerPrefix, clock }
+    const { signatureHeader } = readReception(request.method ?? '', reception)
+    const { timestamp } = verifyWebhook(body, request.headers[signatureHeader], secrets, { clock })
+    const { event } = await toReceived(body, timestamp, reception)
+    const status = answer(event)
+    if (status >= 200 && status < 300) inbox.take(event)
+    return status
+  }
+
+  const server = createServer(async (request, response) => {
+    const status = await receive(request).catch((error: Error) => {
+      inbox.refuse(error.message)
+      return 400
+    })
+    response.writeHead(status).end()
+  })
+  const url = await listen(server)
+  let closed: Promise<void> | undefined
+
+  function close(): Promise<void> {
+    inbox.close()
+    closed ??= end(server)
+    return closed
+  }
+
+  let endpointId: string | null = null
+  if (settings !== undefined && organizationId !== undefined) {
+    const endpoint = { url, ...(types && { types: [...types] }) }
+    const registered = await settings.endpoints.register(organizationId, endpoint).catch(async (error) => {
+      await close()
+      throw error
+    })
+    endpointId = registered.id
+    secrets = registered.secret
+  }
+
+  return {
+    url,
+    endpointId,
+    events: inbox.events,
+    refusals: inbox.refusals,
+    verifyWith(given) {
+      secrets = given
+    },
+    next: (type, { timeoutMs } = {}) => inbox.next(type, readWhole('timeoutMs', timeoutMs, 5000)),
+    close,
+    [Symbol.asyncDispose]: close,
+  }
+}
+
+async function listen(server: Server): Promise<string> {
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  // Not a path, because the server listens on a port.
+  const { port } = server.address() as AddressInfo
+  return `http://127.0.0.1:${port}/webhooks`
+}
+
+async function end(server: Server): Promise<void> {
+  const closed = once(server, 'close')
+  server.close()
+  server.closeAllConnections()
+  await closed
+}
+
+// --- Events ---
+
+/** The events that have come, and those who wait for one. */
+interface Inbox {
+  readonly events: readonly Event[]
+  readonly refusals: readonly string[]
+  /** Keeps an event, if it is new. */
+  take(event: Event): void
+  refuse(reason: string): void
+  next<Type extends EventType>(type: Type, timeoutMs: number): Promise<EventOf<Type>>
+  close(): void
+}
+
+function createInbox(): Inbox {
+  const events: Event[] = []
+  const refusals: string[] = []
+  const returned = new Set<string>()
+  const waiting = new Set<() => void>()
+  let isClosed = false
+
+  function wake(): void {
+    for (const look of waiting) look()
+  }
+
+  function next<Type extends EventType>(type: Type, timeoutMs: number): Promise<EventOf<Type>> {
+    return new Promise((resolve, reject) => {
+      const settle = (outcome: () => void): void => {
+        clearTimeout(timer)
+        waiting.delete(look)
+        outcome()
+      }
+      const look = (): void => {
+        const found = events.find((event) => event.type === type && !returned.has(event.id))
+        if (found !== undefined) {
+          returned.add(found.id)
+          settle(() => resolve(found as EventOf<Type>))
+        } else if (isClosed) {
+          settle(() => reject(new Error(`Cannot wait for ${type} as the capture is closed`)))
+        }
+      }
+      const timer = setTimeout(() => {
+        const reason = `No ${type} has come within ${timeoutMs} ms: ${describe(events, refusals)}`
+        settle(() => reject(new Error(reason)))
+      }, timeoutMs)
+      waiting.add(look)
+      look()
+    })
+  }
+
+  return {
+    events,
+    refusals,
+    take(event) {
+      if (!events.some(({ id }) => id === event.id)) events.push(event)
+      wake()
+    },
+    refuse: (reason) => {
+      refusals.push(reason)
+    },
+    next,
+    close() {
+      isClosed = true
+      wake()
+    },
+  }
+}
+
+function describe(events: readonly Event[], refusals: readonly string[]): string {
+  if (events.length + refusals.length === 0) return 'nothing has come at all. Does a delivery loop run?'
+  const come = events.map(({ type }) => type).join(', ')
+  return `come: ${come || 'nothing'}${refusals.length === 0 ? '' : `; refused: ${refusals.join('; ')}`}`
+}

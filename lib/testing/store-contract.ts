@@ -1,0 +1,162 @@
+import { testAdmission } from './store-contract/admission.ts'
+import { testApiKeys } from './store-contract/api-keys.ts'
+import { testAttempts } from './store-contract/attempts.ts'
+import { testAudit } from './store-contract/audit.ts'
+import { testBacklog } from './store-contract/backlog.ts'
+import { testCancellations } from './store-contract/cancellations.ts'
+import { testChanges } from './store-contract/changes.ts'
+import { testChangesIdempotency } from './store-contract/changes-idempotency.ts'
+import { testRepeatedChanges } from './store-contract/changes-repeated.ts'
+import { testRules } from './store-contract/changes-rules.ts'
+import { testClaimBytes } from './store-contract/claim-bytes.ts'
+import { testClaims } from './store-contract/claims.ts'
+import { testConversions } from './store-contract/conversions.ts'
+import { testCreations } from './store-contract/creations.ts'
+import { testDeliveries } from './store-contract/deliveries.ts'
+import { testEndpoints } from './store-contract/endpoints.ts'
+import type { ContractTest, StoreHarness, StoreUnderTest } from './store-contract/harness.ts'
+import { testHealth } from './store-contract/health.ts'
+import { testIdempotency } from './store-contract/idempotency.ts'
+import { testInsertions } from './store-contract/insertions.ts'
+import { testIsolation } from './store-contract/isolation.ts'
+import { testLeases } from './store-contract/leases.ts'
+import { testLists } from './store-contract/lists.ts'
+import { testNews } from './store-contract/news.ts'
+import { testNotices } from './store-contract/notices.ts'
+import { testNumbers } from './store-contract/numbers.ts'
+import { testOverdue } from './store-contract/overdue.ts'
+import { testOverview } from './store-contract/overview.ts'
+import { testPayments } from './store-contract/payments.ts'
+import { testPublishing } from './store-contract/publishing.ts'
+import { testPurge } from './store-contract/purge.ts'
+import { testRaces } from './store-contract/races.ts'
+import { testRecoveries } from './store-contract/recoveries.ts'
+import { testRepeats } from './store-contract/repeats.ts'
+import { testResealing } from './store-contract/resealing.ts'
+import { testRotations } from './store-contract/rotations.ts'
+import { testRoundRobin } from './store-contract/round-robin.ts'
+import { testSigningSecrets } from './store-contract/signing-secrets.ts'
+import { testWebhookIsolation } from './store-contract/webhook-isolation.ts'
+
+// The contract of BusinessApiStore as one suite, run by every store: lib/business-store.ts and the resources' files in tests.
+// The suite knows no store and no runner of tests, and asserts with node:assert.
+
+/** The functions of a runner of tests: of node:test, Vitest or Jest. */
+export interface TestRunner {
+  /** Groups the tests that `body` registers. */
+  describe(name: string, body: () => void): unknown
+  /** Registers a test. */
+  readonly test: {
+    (name: string, body: () => Promise<void>): unknown
+    /** Registers a test that the runner reports as skipped. */
+    skip(name: string, body: () => Promise<void>): unknown
+  }
+}
+
+/** Options of `describeStoreContract`. */
+export interface StoreContractOptions extends StoreUnderTest {
+  /** The name of the store, the first words of every test's name. */
+  readonly name: string
+  /** The runner: `{ describe, test }` of node:test, Vitest or Jest. A test takes up to 30 seconds on a slow machine. */
+  readonly runner: TestRunner
+  /** The parts of the contract that the store does not keep. The runner reports the tests as skipped. Default none. */
+  readonly without?: readonly StoreCapability[] | undefined
+}
+
+const PARTS = {
+  lists: testLists,
+  creations: testCreations,
+  idempotency: testIdempotency,
+  changes: testChanges,
+  'rules of changes': testRules,
+  'repeated changes': testRepeatedChanges,
+  'idempotency of changes': testChangesIdempotency,
+  payments: testPayments,
+  'overdue invoices': testOverdue,
+  numbers: testNumbers,
+  conversions: testConversions,
+  admission: testAdmission,
+  'API keys': testApiKeys,
+  'rotations of API keys': testRotations,
+  'insertions of keys and endpoints': testInsertions,
+  'tenant isolation': testIsolation,
+  endpoints: testEndpoints,
+  'signing secrets': testSigningSecrets,
+  'sealed credentials': testResealing,
+  publishing: testPublishing,
+  claims: testClaims,
+  'claims by bytes': testClaimBytes,
+  'the round robin of endpoints': testRoundRobin,
+  'repeated claims': testRepeats,
+  leases: testLeases,
+  attempts: testAttempts,
+  'health of endpoints': testHealth,
+  'new failures, reported once': testNews,
+  'notices of expiries': testNotices,
+  deliveries: testDeliveries,
+  recoveries: testRecoveries,
+  cancellations: testCancellations,
+  backlog: testBacklog,
+  retention: testPurge,
+  'tenant isolation of webhooks': testWebhookIsolation,
+  overview: testOverview,
+  audit: testAudit,
+  races: testRaces,
+} as const satisfies Readonly<Record<string, (harness: StoreHarness) => void>>
+
+/** A part of the contract; `one store for all`: `store` returns the same store for every organization. */
+export type StoreCapability = keyof typeof PARTS | typeof ONE_STORE
+
+const ONE_STORE = 'one store for all'
+
+/**
+ * Registers the tests of the store contract: atomicity, races, isolation of organizations, idempotency, leases, retries, audit
+ * and the rest of what `BusinessApiStore` promises. Both stores of the library pass the same suite.
+ *
+ * @throws `RangeError` for a part in `without` that the contract does not have
+ */
+export function describeStoreContract({ name, runner, without = [], ...store }: StoreContractOptions): void {
+  const known = [...Object.keys(PARTS), ONE_STORE]
+  const unknown = without.find((part) => !known.includes(part))
+  if (unknown !== undefined) {
+    throw new RangeError(
+      `Cannot leave '${unknown}' out of the contract as it is none of its parts: ${known.join(', ')}`,
+    )
+  }
+  runner.describe(`${name} store`, () => {
+    for (const [part, register] of Object.entries(PARTS)) {
+      runner.describe(part, () => register(harnessOf(store, runner, without, part as StoreCapability)))
+    }
+  })
+}
+
+function harnessOf(
+  store: StoreUnderTest,
+  runner: TestRunner,
+  without: readonly StoreCapability[],
+  part: StoreCapability,
+): StoreHarness {
+  type Body = (test: ContractTest) => unknown
+  const register = (isSkipped: boolean, name: string, body: Body): void => {
+    const run = isSkipped ? runner.test.skip : runner.test
+    run(name, () => runWithCleanUp(body))
+  }
+  return {
+    store: (organizationId) => store.store(organizationId),
+    secondStore: (organizationId) => store.secondStore(organizationId),
+    events: (organizationId) => store.events(organizationId),
+    letTimePass: (organizationId, ms) => store.letTimePass(organizationId, ms),
+    test: (name, body) => register(without.includes(part), name, body),
+    sharedTest: (name, body) => register(without.includes(part) || without.includes(ONE_STORE), name, body),
+  }
+}
+
+/** Runs a test, and then what the test has left for afterwards: runners differ in that. */
+async function runWithCleanUp(body: (test: ContractTest) => unknown): Promise<void> {
+  const cleanUps: (() => unknown)[] = []
+  try {
+    await body({ after: (cleanUp) => cleanUps.push(cleanUp) })
+  } finally {
+    for (const cleanUp of cleanUps) await cleanUp()
+  }
+}

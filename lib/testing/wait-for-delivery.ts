@@ -1,0 +1,76 @@
+import { readWhole } from '../base/options.ts'
+import { sleep } from '../base/time.ts'
+import type { Delivery, DeliveryStore } from '../webhooks/deliveries.ts'
+
+/** Options of `waitForDelivery`. */
+export interface WaitForDeliveryOptions {
+  /** The organization of the event. */
+  readonly organizationId: string
+  /** The id of the event: `publish` returns it, and a captured webhook has it. */
+  readonly eventId: string
+  /** The endpoint whose delivery is waited for. Default every endpoint that gets the event. */
+  readonly endpointId?: string | undefined
+  /** Milliseconds to wait. Default 5000. */
+  readonly timeoutMs?: number | undefined
+}
+
+const POLL_MS = 10
+const DELIVERIES_MAX = 1000
+
+/**
+ * Waits until an event is delivered: to one endpoint, or to all endpoints that have its type. A delivery loop must run, in this
+ * process or in another.
+ *
+ * @param store any store, or an object with the slice `deliveries`
+ * @returns the deliveries, newest first
+ * @throws Error that says the state of each delivery: as soon as one can no longer be delivered (dead-lettered, skipped, cancelled),
+ *   and at the deadline
+ */
+export async function waitForDelivery(
+  store: { readonly deliveries: Pick<DeliveryStore, 'list'> },
+  { organizationId, eventId, endpointId, timeoutMs }: WaitForDeliveryOptions,
+): Promise<readonly Delivery[]> {
+  const waitMs = readWhole('timeoutMs', timeoutMs, 5000)
+  const deadline = performance.now() + waitMs
+  const filter = endpointId === undefined ? { eventId } : { eventId, endpointId }
+  for (;;) {
+    const found = await store.deliveries.list(organizationId, filter, DELIVERIES_MAX, null)
+    if (found.length > 0 && found.every(({ state }) => state === 'delivered')) return found
+    const isLost = found.some(({ state }) => !MAY_BE_DELIVERED.has(state))
+    if (isLost) throw new Error(`Event ${eventId} was not delivered: ${describe(found)}`)
+    if (performance.now() >= deadline) {
+      throw new Error(`Event ${eventId} was not delivered within ${waitMs} ms: ${describe(found)}`)
+    }
+    await sleep(POLL_MS)
+  }
+}
+
+const MAY_BE_DELIVERED: ReadonlySet<string> = new Set(['pending', 'in_flight', 'delivered'])
+
+function describe(deliveries: readonly Delivery[]): string {
+  if (deliveries.length === 0) {
+    return 'there is no delivery of it. Was the event committed, and has an endpoint of the organization its type?'
+  }
+  const waits = deliveries.every(({ state, attempts }) => state === 'pending' && attempts === 0)
+  return `${deliveries.map(describeOne).join('; ')}${waits ? '. Does a delivery loop run?' : ''}`
+}
+
+function describeOne({
+  id,
+  endpointId,
+  state,
+  attempts,
+  reason,
+  lastStatus,
+  lastError,
+  dueAt,
+}: Delivery): string {
+  const last = lastStatus ?? lastError
+  return [
+    `${id} to ${endpointId} is ${state}`,
+    ...(reason === null ? [] : [`because of ${reason}`]),
+    `after ${attempts} attempts`,
+    ...(last === null ? [] : [`(the last one: ${last})`]),
+    ...(dueAt === null ? [] : [`due at ${dueAt}`]),
+  ].join(' ')
+}

@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { EventData } from '../../lib/index.ts'
+import { captureWebhooks, waitForDelivery } from '../../lib/testing.ts'
+import { signWebhook } from '../../lib/webhooks.ts'
+import { createHost, ORGANIZATION } from './_host.ts'
+
+test('captureWebhooks() registers itself, and next() gives typed events in the order of arrival', async (t) => {
+  const { platform, settings, loop } = createHost(t)
+  const captured = await captureWebhooks({ settings, organizationId: ORGANIZATION })
+  t.after(() => captured.close())
+  loop.start()
+  const invoice = await platform.invoices.create(ORGANIZATION, {
+    currency: 'TND',
+    total: '1250',
+    dueDate: new Date(Date.now() + 1e9),
+  })
+  await platform.invoices.issue(ORGANIZATION, { invoiceId: invoice.id })
+  const [paid] = await Promise.all([
+    captured.next('invoice.paid'),
+    platform.invoices.recordPayment(ORGANIZATION, { invoiceId: invoice.id, amount: '1250' }),
+  ])
+  const data: EventData<'invoice.paid'> = paid.data
+  assert.deepEqual(data, { invoiceId: invoice.id, number: invoice.number })
+  assert.equal((await captured.next('payment.received')).data.amount, '1250.000')
+  assert.equal(captured.events.length, 3)
+  assert.deepEqual(captured.refusals, [])
+})
+
+test('captureWebhooks() with types gets no other event', async (t) => {
+  const { store, platform, settings, loop } = createHost(t)
+  const organizationId = ORGANIZATION
+  const captured = await captureWebhooks({ settings, organizationId, types: ['client.created'] })
+  t.after(() => captured.close())
+  loop.start()
+  await platform.clients.create(organizationId, { name: 'Atlas' })
+  const { id: eventId } = await captured.next('client.created')
+  await waitForDelivery(store, { organizationId, eventId })
+  assert.deepEqual(
+    captured.events.map(({ type }) => type),
+    ['client.created'],
+  )
+})
+
+test('captureWebhooks() with an answer sees retries, and keeps an event once', async (t) => {
+  const { clock, store, platform, settings, loop } = createHost(t)
+  const organizationId = ORGANIZATION
+  let asked = 0
+  const answer = (): number => [500, 204][asked++] ?? 204
+  const captured = await captureWebhooks({ settings, organizationId, answer, clock })
+  t.after(() => captured.close())
+  const eventId = await platform.publish(organizationId, 'support.ticket_created', {
+    ticketId: 't',
+    subject: 'Help',
+    status: 'open',
+  })
+  await loop.runOnce()
+  assert.deepEqual([asked, captured.events.length], [1, 0])
+  clock.advance(30_000)
+  await loop.runOnce()
+  assert.equal((await captured.next('support.ticket_created')).id, eventId)
+  const [delivery] = await store.deliveries.list(organizationId, { eventId }, 1, null)
+  await settings.deliveries.redeliver(organizationId, delivery?.id ?? '')
+  await loop.runOnce()
+  assert.deepEqual([asked, captured.events.length], [3, 1])
+})
+
+test('captureWebhooks() refuses a webhook with another secret, and next() says so at the deadline', async (t) => {
+  const captured = await captureWebhooks()
+  t.after(() => captured.close())
+  captured.verifyWith('whsec_right')
+  const body = JSON.stringify({ id: 'evt_1', type: 'invoice.paid', createdAt: '', data: {} })
+  const post = (secret: string) =>
+    fetch(captured.url, {
+      method: 'POST',
+      body,
+      headers: { 'X-SERVICE-Signature': signWebhook(body, secret) },
+    })
+  assert.equal((await post('whsec_wrong')).status, 400)
+  await assert.rejects(captured.next('invoice.paid', { timeoutMs: 20 }), {
+    message: /^No invoice\.paid has come within 20 ms: come: nothing; refused: .*no signature matches/,
+  })
+  captured.verifyWith(['whsec_new', 'whsec_right'])
+  assert.equal((await post('whsec_right')).status, 204)
+  assert.equal((await captured.next('invoice.paid')).id, 'evt_1')
+  await assert.rejects(captured.next('invoice.paid', { timeoutMs: 20 }), /come: invoice\.paid; refused/)
+})
+
+test('next() names the loop when nothing has come, and rejects when the capture closes', async () => {
+  const captured = await captureWebhooks()
+  await assert.rejects(captured.next('lead.created', { timeoutMs: 20 }), {
+    message: 'No lead.created has come within 20 ms: nothing has come at all. Does a delivery loop run?',
+  })
+  const waiting = assert.rejects(captured.next('lead.created'), /as the capture is closed$/)
+  await captured.close()
+  await captured.close()
+  await waiting
+  await assert.rejects(fetch(captured.url))
+})
+
+test('captureWebhooks() refuses half of the options, and passes the refusal of an endpoint on', async (t) => {
+  const { settings } = createHost(t)
+  await assert.rejects(captureWebhooks({ settings }), TypeError)
+  await assert.rejects(captureWebhooks({ settings, organizationId: '' }), { code: 'invalid_input' })
+})
