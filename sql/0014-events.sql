@@ -109,10 +109,10 @@ begin
     returning id, type
   ), fanned_out as (
     insert into business_api.deliveries
-      (organization_id, id, event_id, endpoint_id, state, due_at, created_at, reason, finished_at)
+      (organization_id, id, event_id, type, endpoint_id, state, due_at, created_at, reason, finished_at)
     select $1,
            id_prefix || upper(substr(replace(gen_random_uuid()::text, '-', ''), 17)),
-           inserted.id, endpoint.id,
+           inserted.id, inserted.type, endpoint.id,
            case when endpoint.state = 'disabled' then 'skipped' else 'pending' end, at_time, at_time,
            case when endpoint.state = 'disabled' then 'endpoint_disabled' end,
            case when endpoint.state = 'disabled' then at_time end

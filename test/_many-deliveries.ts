@@ -101,8 +101,8 @@ async function makeEvents(
         select organization_id, 'evt_' || ulid, 'project.completed', at, repeat('x', 200) from made
       ), delivery as (
         insert into business_api.deliveries
-          (organization_id, id, event_id, endpoint_id, state, due_at, created_at, attempts, finished_at)
-        select organization_id, 'dlv_' || ulid, 'evt_' || ulid, endpoint_id, 'delivered', at, at, 1, at from made
+          (organization_id, id, event_id, type, endpoint_id, state, due_at, created_at, attempts, finished_at)
+        select organization_id, 'dlv_' || ulid, 'evt_' || ulid, 'project.completed', endpoint_id, 'delivered', at, at, 1, at from made
       )
       insert into business_api.delivery_attempts
         (organization_id, delivery_id, number, started_at, duration_ms, status, body_excerpt)

@@ -67,6 +67,7 @@ create table business_api.deliveries (
   organization_id text collate "C" not null,
   id text collate "C" not null,
   event_id text collate "C" not null,
+  type text not null,
   endpoint_id text collate "C" not null,
   state text not null,
   due_at timestamp with time zone not null,
@@ -306,6 +307,8 @@ CREATE INDEX deliveries_log_idx ON business_api.deliveries USING btree (organiza
 CREATE INDEX deliveries_pending_idx ON business_api.deliveries USING btree (organization_id, endpoint_id, is_retry, due_at) WHERE ((state = 'pending'::text) AND (NOT is_backing_off));
 
 CREATE INDEX deliveries_recoverable_idx ON business_api.deliveries USING btree (organization_id, state, endpoint_id, id) WHERE (state = ANY (ARRAY['dead_lettered'::text, 'skipped'::text]));
+
+CREATE INDEX deliveries_type_idx ON business_api.deliveries USING btree (organization_id, type, endpoint_id, id) WHERE (state = ANY (ARRAY['delivered'::text, 'dead_lettered'::text, 'skipped'::text, 'cancelled'::text]));
 
 CREATE INDEX events_created_at_idx ON business_api.events USING btree (created_at, organization_id, id);
 
@@ -802,10 +805,10 @@ begin
     returning id, type
   ), fanned_out as (
     insert into business_api.deliveries
-      (organization_id, id, event_id, endpoint_id, state, due_at, created_at, reason, finished_at)
+      (organization_id, id, event_id, type, endpoint_id, state, due_at, created_at, reason, finished_at)
     select $1,
            id_prefix || upper(substr(replace(gen_random_uuid()::text, '-', ''), 17)),
-           inserted.id, endpoint.id,
+           inserted.id, inserted.type, endpoint.id,
            case when endpoint.state = 'disabled' then 'skipped' else 'pending' end, at_time, at_time,
            case when endpoint.state = 'disabled' then 'endpoint_disabled' end,
            case when endpoint.state = 'disabled' then at_time end

@@ -4,13 +4,13 @@ import type {
   Delivery,
   DeliveryDetails,
   DeliveryFilter,
-  DeliveryState,
   RecoveryRequest,
 } from '../webhooks/deliveries.ts'
 import { countInEntry, isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './connection/database.ts'
 import type { Statement } from './connection/pool.ts'
 import {
+  FINAL_STATES,
   matchKeptEndpoint,
   matchPeriod,
   matchType,
@@ -179,17 +179,14 @@ export async function cancelDelivery(
 }
 
 /**
- * Makes PostgreSQL plan a statement with a condition on the type of event anew each time: a plan from a time when the tables
- * were empty may read all events for each delivery. The option is set on the pending query, because postgres.js documents no
+ * Makes PostgreSQL plan a statement with a condition on the type of event anew each time: a plan from a time when the table was
+ * empty may read all deliveries instead of the type's. The option is set on the pending query, because postgres.js documents no
  * option for a statement in a template.
  */
 function planned<Query extends Statement>({ type }: DeliveryFilter, statement: Query): Query {
   if (type !== undefined) Object.assign((statement as { options?: object }).options ?? {}, { prepare: false })
   return statement
 }
-
-/** The final states. A delivery in a final state can be sent again. */
-const FINAL_STATES: readonly DeliveryState[] = ['delivered', 'dead_lettered', 'skipped', 'cancelled']
 
 /** Builds an array of the ids of the oldest deliveries that a filter selects for recovery. */
 function oldestOf(sql: Sql, organizationId: string, filter: DeliveryFilter, limit: number): Fragment {
@@ -206,18 +203,18 @@ function oldestOf(sql: Sql, organizationId: string, filter: DeliveryFilter, limi
 
 /** Builds the conditions of a filter, for deliveries found by id. */
 function matchFilter(sql: Sql, filter: DeliveryFilter): Fragment {
-  const { endpointId, eventId, type, states } = filter
+  const { endpointId, eventId, states } = filter
   return sql`
     ${endpointId === undefined ? sql`` : sql`and delivery.endpoint_id = ${endpointId}::text`}
     ${eventId === undefined ? sql`` : sql`and delivery.event_id = ${eventId}::text`}
     ${states === undefined ? sql`` : sql`and delivery.state = any (${textArray(sql, states)})`}
     ${matchPeriod(sql, filter)}
-    ${type === undefined ? sql`` : matchType(sql, type)}`
+    ${matchType(sql, filter)}`
 }
 
 function columns(sql: Sql): Fragment {
   return sql`
-    delivery.id, delivery.event_id as "eventId", event.type, delivery.endpoint_id as "endpointId", delivery.state,
+    delivery.id, delivery.event_id as "eventId", delivery.type, delivery.endpoint_id as "endpointId", delivery.state,
     delivery.attempts,
     case when delivery.state = 'pending' then ${isoTimestamp(sql, 'delivery.due_at')} end as "dueAt",
     delivery.reason,

@@ -161,9 +161,9 @@ async function insertDelivered(sql: Sql, count: number): Promise<void> {
       from generate_series(1, ${count}::int) as number
     )
     insert into business_api.deliveries
-      (organization_id, id, event_id, endpoint_id, state, due_at, created_at, attempts, finished_at)
+      (organization_id, id, event_id, type, endpoint_id, state, due_at, created_at, attempts, finished_at)
     select
-      ${organizationOf(0)}, 'dlv_' || lpad(number::text, 26, '0'), 'evt_' || lpad(number::text, 26, '0'), 'we_1',
+      ${organizationOf(0)}, 'dlv_' || lpad(number::text, 26, '0'), 'evt_' || lpad(number::text, 26, '0'), 'project.completed', 'we_1',
       'delivered', now(), now(), 1, now()
     from generate_series(1, ${count}::int) as number`
 }

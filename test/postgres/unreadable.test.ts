@@ -174,8 +174,8 @@ describe('A delivery loop on PostgreSQL', () => {
       select ${large}, 'evt_large_' || number, 'project.completed', now(), repeat('x', 16 * 1024 * 1024)
       from generate_series(1, ${EVENTS}::int) as number`
     await sql`
-      insert into business_api.deliveries (organization_id, id, event_id, endpoint_id, state, due_at)
-      select ${large}, business_api.new_id('dlv'), event.id, endpoint.id, 'pending', now()
+      insert into business_api.deliveries (organization_id, id, event_id, type, endpoint_id, state, due_at)
+      select ${large}, business_api.new_id('dlv'), event.id, event.type, endpoint.id, 'pending', now()
       from business_api.events event
       join business_api.webhook_endpoints endpoint on endpoint.organization_id = ${large}
       where event.organization_id = ${large}`

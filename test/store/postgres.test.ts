@@ -46,6 +46,7 @@ const policed = createPolicedStores()
 describeStoreContract({
   name: 'PostgreSQL under row level security',
   runner: { describe, test },
+  without: ['one store for all'],
   store: (organizationId) => policed.store(organizationId),
   secondStore: (organizationId) => policed.secondStore(organizationId),
   events: (organizationId) => readEventsOf(sql, organizationId),

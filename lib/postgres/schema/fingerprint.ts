@@ -67,6 +67,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column deliveries.organization_id': '0415511659f8',
     'column deliveries.reason': 'd06b30f1f1ef',
     'column deliveries.state': 'cafe39a033bf',
+    'column deliveries.type': 'cafe39a033bf',
     'column delivery_attempts.body_excerpt': 'cafe39a033bf',
     'column delivery_attempts.connect_ms': '5d2bfca20d4d',
     'column delivery_attempts.delivery_id': '0415511659f8',
@@ -249,7 +250,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': '3b1ed283f019',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
       '75301e48f28b',
-    'function insert_events(organization_id text, events jsonb)': '6fdb5d73e14f',
+    'function insert_events(organization_id text, events jsonb)': '8acc40ce338c',
     'function invoice_representation(id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
       '66cd76e47dfd',
     'function is_change_made(organization_id text, subject_id text, change_id text)': '0ddb3e7754f0',
@@ -299,6 +300,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'index deliveries_log_idx': '5d987aa81f61',
     'index deliveries_pending_idx': 'b740cbd27571',
     'index deliveries_recoverable_idx': 'b34dcb561dda',
+    'index deliveries_type_idx': '1b767f1ccadd',
     'index events_created_at_idx': '9a66fffe2e72',
     'index idempotency_keys_expires_at_idx': 'de1891ae967b',
     'index invoices_due_date_idx': '367a9f5e7233',

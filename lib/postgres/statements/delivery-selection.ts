@@ -4,7 +4,7 @@ import type { DeliveryFilter, DeliveryState } from '../../webhooks/deliveries.ts
 import { textArray } from './fragments.ts'
 
 // Selects the deliveries that match a filter by the indexes of the delivery log. The cost of a selection depends on the
-// number of deliveries selected, not on the size of the table. A filter by the type of event is the exception.
+// number of deliveries selected, not on the size of the table.
 
 /** Deliveries of one organization, in the order of the ids. */
 export interface DeliverySelection {
@@ -35,6 +35,11 @@ const INDEXED_STATES: readonly { readonly states: readonly DeliveryState[]; read
 ]
 const STATES: readonly DeliveryState[] = [...INDEXED_STATES.flatMap(({ states }) => states), 'in_flight']
 
+/** The final states. A delivery in a final state can be sent again. */
+export const FINAL_STATES: readonly DeliveryState[] = ['delivered', 'dead_lettered', 'skipped', 'cancelled']
+/** The condition of the index of types, word by word. */
+const IS_FINAL = "delivery.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')"
+
 /** Builds a query of the ids of the selected deliveries, in order. The query may return more rows than the limit. */
 export function selectDeliveries(sql: Sql, selection: DeliverySelection): Fragment {
   return sql`
@@ -51,13 +56,15 @@ export function selectDeliveries(sql: Sql, selection: DeliverySelection): Fragme
 export function selectRanges(sql: Sql, selection: DeliverySelection): Fragment {
   const { filter } = selection
   if (filter.eventId !== undefined) return selectOfEvent(sql, selection, filter.eventId)
-  if (filter.states === undefined && filter.endpointId === undefined)
+  if (filter.states === undefined && filter.endpointId === undefined && filter.type === undefined)
     return selectRange(sql, selection, sql``)
   const wanted = new Set(filter.states ?? STATES)
+  const ofType = FINAL_STATES.filter((state) => filter.type !== undefined && wanted.delete(state))
   const parts = INDEXED_STATES.flatMap(({ states, condition }) => {
     const some = states.filter((state) => wanted.has(state))
     return some.length === 0 ? [] : [selectByState(sql, selection, some, sql.unsafe(condition))]
   })
+  if (ofType.length > 0) parts.push(selectByType(sql, selection, ofType))
   if (wanted.has('in_flight')) parts.push(selectInFlight(sql, selection))
   return parts.reduce(
     (all, part) => sql`${all} union all ${part}`,
@@ -96,6 +103,31 @@ function selectByState(
       from queue where queue.endpoint_id is not null
     )
     select found.id from queue, lateral (${range}) as found where queue.endpoint_id is not null
+  )`
+}
+
+/** Walks from endpoint to endpoint of the filter's type, unless the filter names an endpoint. */
+function selectByType(sql: Sql, selection: DeliverySelection, states: readonly DeliveryState[]): Fragment {
+  const { organizationId, filter } = selection
+  const isFinal = sql.unsafe(IS_FINAL)
+  const some =
+    states.length === FINAL_STATES.length ? sql`` : sql`and delivery.state = any (${textArray(sql, states)})`
+  const range = (endpointId: Fragment): Fragment =>
+    selectRange(sql, selection, sql`and ${isFinal} ${some} and delivery.endpoint_id = ${endpointId}`)
+  if (filter.endpointId !== undefined) return sql`(${range(sql`${filter.endpointId}::text`)})`
+  const following = (after: Fragment): Fragment => sql`(
+    select delivery.endpoint_id from business_api.deliveries delivery
+    where delivery.organization_id = ${organizationId}::text and ${isFinal} ${matchType(sql, filter)} ${after}
+    order by delivery.endpoint_id limit 1
+  )`
+  return sql`(
+    with recursive queue as (
+      select ${following(sql``)} as endpoint_id
+      union all
+      select ${following(sql`and delivery.endpoint_id > queue.endpoint_id`)}
+      from queue where queue.endpoint_id is not null
+    )
+    select found.id from queue, lateral (${range(sql`queue.endpoint_id`)}) as found where queue.endpoint_id is not null
   )`
 }
 
@@ -140,7 +172,7 @@ function selectRange(
       ${range}
       ${matchPeriod(sql, filter)}
       ${before === null ? sql`` : sql`and delivery.id < ${before}::text`}
-      ${filter.type === undefined ? sql`` : matchType(sql, filter.type)}
+      ${matchType(sql, filter)}
       ${isRecoverable ? matchKeptEndpoint(sql) : sql``}
     order by delivery.id ${direction(sql, selection)}
     limit ${literalLimit(sql, limit)}`
@@ -174,17 +206,9 @@ export function matchPeriod(sql: Sql, { since, until }: DeliveryFilter): Fragmen
     ${until === undefined ? sql`` : sql`and delivery.created_at < ${until}::text::timestamptz and delivery.id < ${idPrefixAt('dlv', Date.parse(until) + LATE_ID_MS)}::text`}`
 }
 
-/**
- * Builds the condition that a delivery's event has a type. A subquery reads the event of each delivery by primary key, because
- * without statistics a join might start from the events.
- */
-export function matchType(sql: Sql, type: string): Fragment {
-  return sql`
-    and (
-      select event.type from business_api.events event
-      where event.organization_id = delivery.organization_id and event.id = delivery.event_id
-      limit 1
-    ) = ${type}::text`
+/** Builds the condition of the filter's type. */
+export function matchType(sql: Sql, { type }: DeliveryFilter): Fragment {
+  return type === undefined ? sql`` : sql`and delivery.type = ${type}::text`
 }
 
 /** Builds the condition that a delivery's endpoint is not removed. */
