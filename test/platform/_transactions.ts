@@ -97,7 +97,7 @@ export function testTransactions(
       await Promise.all([invoiceIn(there, 'issued'), invoiceIn(there, 'issued')])
       const marked = await there.platform.invoices.markOverdue(host.organizationId, { limit: 1 })
       assert.deepEqual(
-        marked.map(({ status }) => status),
+        marked.map(({ invoice }) => invoice.status),
         ['overdue'],
       )
       assert.deepEqual(await host.events(), [], 'no other connection sees it yet')
@@ -147,7 +147,7 @@ export function testTransactions(
       const payments = Array.from({ length: 10 }, () =>
         there.platform.invoices.recordPayment(organizationId, { invoiceId, amount: '125' }),
       )
-      return (await Promise.all(payments)).map(({ status }) => status)
+      return (await Promise.all(payments)).map(({ invoice }) => invoice.status)
     })
     assert.equal(statuses.filter((status) => status === 'paid').length, 1)
   })
