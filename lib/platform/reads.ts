@@ -51,10 +51,12 @@ const GetSchema = v.object({ organizationId: OrganizationIdSchema, id: IdSchema 
 
 /** Values at most in a filter. */
 const VALUES_MAX = 20
-const statesRequirement = `must be an array of at most ${VALUES_MAX} statuses or stages`
+const statesRequirement = `must be an array of at most ${VALUES_MAX} texts, each of 1 to 64 characters`
+const StateSchema = field.text(1, 64)
 
 /** The statuses or stages of a filter. Every text is one, because a host may store values of its own. */
 export const StatesSchema: v.GenericSchema<readonly string[]> = v.pipe(
-  v.array(field.text(1, 64), statesRequirement),
+  v.array(v.string(statesRequirement), statesRequirement),
   v.maxLength(VALUES_MAX, statesRequirement),
+  v.check((states) => states.every((state) => v.is(StateSchema, state)), statesRequirement),
 )
