@@ -97,7 +97,7 @@ export function testTransactions(
       await Promise.all([invoiceIn(there, 'issued'), invoiceIn(there, 'issued')])
       const marked = await there.platform.invoices.markOverdue(host.organizationId, { limit: 1 })
       assert.deepEqual(
-        marked.map(({ invoice }) => invoice.status),
+        marked.map(({ status }) => status),
         ['overdue'],
       )
       assert.deepEqual(await host.events(), [], 'no other connection sees it yet')

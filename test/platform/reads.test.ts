@@ -87,7 +87,7 @@ function testGet(newHost: NewHost, read: ReadUnderTest): void {
       await assert.rejects(callByName(ours.platform, `${read.resource}.get`, ours.organizationId, wanted), {
         name: 'BusinessApiError',
         code: 'not_found',
-        message: `Cannot get the ${read.one} as the organization has none of that id`,
+        message: `Cannot get the ${read.one} because the organization has none of that id`,
       })
     }
     assert.deepEqual((await listOf(ours, read)).data, [])
@@ -123,7 +123,7 @@ function testWrong(newHost: NewHost, read: ReadUnderTest): void {
         assert.equal(Reflect.get(error, 'code'), 'invalid_input')
         assert.match(
           error.message,
-          new RegExp(`^Cannot list ${read.resource} as ${name} must (be|not) `),
+          new RegExp(`^Cannot list ${read.resource} because ${name} must (be|not) `),
           `${value}`,
         )
         assert.deepEqual(Reflect.get(error, 'fields'), [name])
@@ -194,7 +194,7 @@ function testFilters(newHost: NewHost): void {
     await assert.rejects(due({ dueBefore: OVERDUE_AT, statuses: ['issued', 'paid'] }), {
       code: 'invalid_input',
       message:
-        'Cannot list invoices as with dueAfter or dueBefore the statuses must be of issued, partially_paid, overdue',
+        'Cannot list invoices because with dueAfter or dueBefore the statuses must be of issued, partially_paid, overdue',
     })
     assert.deepEqual((await due({ number: later.number })).data, [later])
   })
@@ -232,7 +232,7 @@ function testPayments(newHost: NewHost): void {
     for (const wrong of ['inv_none', '\0']) {
       await assert.rejects(payments(organizationId, wrong), {
         code: 'not_found',
-        message: 'Cannot list the payments of the invoice as the organization has none of that id',
+        message: 'Cannot list the payments of the invoice because the organization has none of that id',
       })
     }
     await assert.rejects(payments(organizationId, invoiceId, { limit: 0 }), { code: 'invalid_input' })
