@@ -13,7 +13,7 @@ import { createTestDatabase, type TestDatabase } from '../_database.ts'
 
 // The host's reads cost as much in large tables as in small ones: no plan walks the records that a filter does not want. The
 // wanted records are the oldest of an organization in which they are rare, while the statistics of the table, made of a larger
-// organization, call them frequent.
+// organization, call them frequent. RECORDS=1000000 sets another number of records for each organization and table.
 
 const SIZE = Number(process.env.RECORDS ?? 100_000)
 const ORGANIZATION = 'org_rare'
