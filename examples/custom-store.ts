@@ -48,6 +48,8 @@ function createTrackerProjects(trackerUrl: string, apiKeys: ApiKeyStore): Projec
       return { admission, page: jsonText(projects) }
     },
     // The API has no operation that would call these.
+    list: () => Promise.reject(new TypeError('Cannot list projects here: the tracker does that')),
+    get: () => Promise.reject(new TypeError('Cannot get a project here: the tracker does that')),
     create: () => Promise.reject(new TypeError('Cannot create a project here: the tracker does that')),
     change: () => Promise.reject(new TypeError('Cannot change a project here: the tracker does that')),
   }

@@ -1,16 +1,18 @@
+export type { Page, PageQuery } from './base/page.ts'
 export type { RecordStore } from './business-store.ts'
 export type { BusinessCalls, NewBusiness } from './platform/businesses.ts'
 export type { CallOptions } from './platform/calls.ts'
-export type { ClientCalls, ClientRevenue, ClientStatus } from './platform/clients.ts'
+export type { ClientCalls, ClientQuery, ClientRevenue, ClientStatus } from './platform/clients.ts'
 export type {
   InvoiceCalls,
   InvoiceIssue,
+  InvoiceQuery,
   InvoiceRef,
   NewInvoice,
   NewPayment,
   OverdueOptions,
 } from './platform/invoices.ts'
-export type { LeadCalls, LeadStage, NewLead } from './platform/leads.ts'
+export type { LeadCalls, LeadQuery, LeadStage, NewLead } from './platform/leads.ts'
 export {
   createPlatform,
   type Platform,
@@ -19,18 +21,19 @@ export {
   type TransactionalPlatform,
   type TransactionalStore,
 } from './platform/platform.ts'
-export type { BillingType, NewProject, ProjectCalls, ProjectRef } from './platform/projects.ts'
+export type { BillingType, NewProject, ProjectCalls, ProjectQuery, ProjectRef } from './platform/projects.ts'
 export type {
   NewProposal,
   ProposalAcceptance,
   ProposalCalls,
+  ProposalQuery,
   ProposalRef,
   ProposalRevision,
 } from './platform/proposals.ts'
 export type { Business } from './resources/businesses.ts'
 export type { Client } from './resources/clients.ts'
 export type { EventData, EventType } from './resources/event-catalogue.ts'
-export type { Invoice } from './resources/invoices.ts'
-export type { ConvertedLead, Lead } from './resources/leads.ts'
+export type { Invoice, PaidInvoice, Payment } from './resources/invoices.ts'
+export type { ConvertedLead, Lead, StoredLead } from './resources/leads.ts'
 export type { Project } from './resources/projects.ts'
-export type { Proposal } from './resources/proposals.ts'
+export type { Proposal, ProposalSignature, StoredProposal } from './resources/proposals.ts'

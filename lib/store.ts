@@ -25,17 +25,20 @@ export { BusinessApiError, STORE_UNAVAILABLE, storeUnavailable } from './base/er
 export { type Clock, createIds, type IdKind, type Ids } from './base/ids.ts'
 export { type JsonText, jsonText } from './base/json-text.ts'
 export type { BusinessApiStore, RecordStore } from './business-store.ts'
-export type { Business, BusinessStore } from './resources/businesses.ts'
-export type { Client, ClientChanges, ClientStore } from './resources/clients.ts'
+export type { Business, BusinessFilter, BusinessStore } from './resources/businesses.ts'
+export type { Client, ClientChanges, ClientFilter, ClientStore } from './resources/clients.ts'
 export { formatNumber, type NewNumber, type NumberSeries } from './resources/document-numbers.ts'
-export type {
-  Invoice,
-  InvoiceChanges,
-  InvoiceRecord,
-  InvoiceStore,
-  OverdueRequest,
-  Payment,
-  Settlement,
+export {
+  DUE_STATUSES,
+  type Invoice,
+  type InvoiceChanges,
+  type InvoiceFilter,
+  type InvoiceRecord,
+  type InvoiceStore,
+  type OverdueRequest,
+  type PaidInvoice,
+  type Payment,
+  type Settlement,
 } from './resources/invoices.ts'
 export type {
   Conversion,
@@ -43,18 +46,23 @@ export type {
   Lead,
   LeadChanges,
   LeadFacts,
+  LeadFilter,
   LeadRecord,
   LeadStore,
+  StoredLead,
 } from './resources/leads.ts'
-export type { Project, ProjectChanges, ProjectStore } from './resources/projects.ts'
+export type { Project, ProjectChanges, ProjectFilter, ProjectStore } from './resources/projects.ts'
 export type {
   Proposal,
   ProposalChanges,
+  ProposalFilter,
   ProposalRecord,
   ProposalSignature,
   ProposalStore,
+  StoredProposal,
 } from './resources/proposals.ts'
 export type { EventStore } from './resources/publishing.ts'
+export type { RecordReads } from './resources/record-reads.ts'
 export type {
   AttemptResult,
   Backlog,

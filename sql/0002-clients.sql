@@ -43,3 +43,6 @@ create table business_api.clients (
   constraint clients_organization_id_business_id_fkey
     foreign key (organization_id, business_id) references business_api.businesses (organization_id, id)
 );
+
+-- The host's lists of one status, newest first. Every table of records has such an index.
+create index clients_organization_id_status_id_idx on business_api.clients (organization_id, status, id);

@@ -41,4 +41,5 @@ create table business_api.leads (
     foreign key (organization_id, business_id) references business_api.businesses (organization_id, id)
 );
 
-create index leads_organization_id_business_id_idx on business_api.leads (organization_id, business_id);
+create index leads_organization_id_business_id_id_idx on business_api.leads (organization_id, business_id, id);
+create index leads_organization_id_stage_id_idx on business_api.leads (organization_id, stage, id);

@@ -57,6 +57,11 @@ create table business_api.invoices (
 create index invoices_due_date_idx on business_api.invoices (due_date) where status in ('issued', 'partially_paid');
 create index invoices_organization_id_due_date_idx
   on business_api.invoices (organization_id, due_date) where status in ('issued', 'partially_paid');
+create index invoices_organization_id_status_id_idx on business_api.invoices (organization_id, status, id);
+-- The invoices that are still to be paid, by due date.
+create index invoices_organization_id_status_due_date_id_idx
+  on business_api.invoices (organization_id, status, due_date, id)
+  where status in ('issued', 'partially_paid', 'overdue');
 
 create table business_api.payments (
   organization_id text collate "C" not null,
@@ -70,4 +75,4 @@ create table business_api.payments (
     foreign key (organization_id, invoice_id) references business_api.invoices (organization_id, id)
 );
 
-create index payments_organization_id_invoice_id_idx on business_api.payments (organization_id, invoice_id);
+create index payments_organization_id_invoice_id_id_idx on business_api.payments (organization_id, invoice_id, id);

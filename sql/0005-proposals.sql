@@ -47,3 +47,5 @@ create table business_api.proposals (
   constraint proposals_minor_units_check check (minor_units between 0 and 4),
   constraint proposals_signed_at_check check ((signed_by is null) = (signed_at is null))
 );
+
+create index proposals_organization_id_status_id_idx on business_api.proposals (organization_id, status, id);

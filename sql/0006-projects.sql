@@ -31,3 +31,5 @@ create table business_api.projects (
   constraint projects_value_check check (value <> 'NaN'),
   constraint projects_pkey primary key (organization_id, id)
 );
+
+create index projects_organization_id_status_id_idx on business_api.projects (organization_id, status, id);

@@ -296,6 +296,8 @@ CREATE INDEX audit_entries_subject_idx ON business_api.audit_entries USING btree
 
 CREATE INDEX audit_entries_tests_idx ON business_api.audit_entries USING btree (organization_id, changed_at) WHERE (action = 'endpoint.test_sent'::text);
 
+CREATE INDEX clients_organization_id_status_id_idx ON business_api.clients USING btree (organization_id, status, id);
+
 CREATE INDEX deliveries_backing_off_idx ON business_api.deliveries USING btree (due_at) WHERE ((state = 'pending'::text) AND is_backing_off);
 
 CREATE INDEX deliveries_event_id_idx ON business_api.deliveries USING btree (event_id);
@@ -318,9 +320,19 @@ CREATE INDEX invoices_due_date_idx ON business_api.invoices USING btree (due_dat
 
 CREATE INDEX invoices_organization_id_due_date_idx ON business_api.invoices USING btree (organization_id, due_date) WHERE (status = ANY (ARRAY['issued'::text, 'partially_paid'::text]));
 
-CREATE INDEX leads_organization_id_business_id_idx ON business_api.leads USING btree (organization_id, business_id);
+CREATE INDEX invoices_organization_id_status_due_date_id_idx ON business_api.invoices USING btree (organization_id, status, due_date, id) WHERE (status = ANY (ARRAY['issued'::text, 'partially_paid'::text, 'overdue'::text]));
 
-CREATE INDEX payments_organization_id_invoice_id_idx ON business_api.payments USING btree (organization_id, invoice_id);
+CREATE INDEX invoices_organization_id_status_id_idx ON business_api.invoices USING btree (organization_id, status, id);
+
+CREATE INDEX leads_organization_id_business_id_id_idx ON business_api.leads USING btree (organization_id, business_id, id);
+
+CREATE INDEX leads_organization_id_stage_id_idx ON business_api.leads USING btree (organization_id, stage, id);
+
+CREATE INDEX payments_organization_id_invoice_id_id_idx ON business_api.payments USING btree (organization_id, invoice_id, id);
+
+CREATE INDEX projects_organization_id_status_id_idx ON business_api.projects USING btree (organization_id, status, id);
+
+CREATE INDEX proposals_organization_id_status_id_idx ON business_api.proposals USING btree (organization_id, status, id);
 
 CREATE INDEX webhook_endpoints_previous_secret_expires_at_idx ON business_api.webhook_endpoints USING btree (previous_secret_expires_at) WHERE (previous_secret_expires_at IS NOT NULL);
 

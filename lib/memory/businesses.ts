@@ -1,8 +1,9 @@
 import type { BusinessStore } from '../resources/businesses.ts'
 import { commit, draft, judgeKey, keepOnce } from './creation.ts'
+import { getRecord, listRecords } from './record-list.ts'
 import type { Memory } from './state.ts'
 
-/** Creates the slice of businesses without a client, in memory. */
+/** Creates the slice of businesses in memory. */
 export function createBusinessRecordStore(memory: Memory): BusinessStore {
   return {
     async create(creation) {
@@ -11,6 +12,15 @@ export function createBusinessRecordStore(memory: Memory): BusinessStore {
       return (
         judgeKey(business) ?? commit(business, () => keepOnce(organization.businesses, record.id, record))
       )
+    },
+
+    async list(organizationId, _filter, limit, before) {
+      const { businesses } = memory.organization(organizationId)
+      return listRecords(businesses.values(), { limit, before, isWanted: () => true })
+    },
+
+    async get(organizationId, id) {
+      return getRecord(memory.organization(organizationId).businesses.get(id))
     },
   }
 }

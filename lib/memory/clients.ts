@@ -2,6 +2,7 @@ import type { Client, ClientStore } from '../resources/clients.ts'
 import { admitToPage } from './admission.ts'
 import { applyChange } from './change.ts'
 import { commit, draft, judgeKey, keepOnce, refuseOddNumbers } from './creation.ts'
+import { getRecord, isOneOf, isValue, listRecords } from './record-list.ts'
 import type { Memory, Organization } from './state.ts'
 
 /** Creates the slice of clients with their businesses, in memory. */
@@ -38,6 +39,18 @@ export function createClientStore(memory: Memory): ClientStore {
           }
         },
       })
+    },
+
+    async list(organizationId, { statuses, businessId }, limit, before) {
+      return listRecords(memory.organization(organizationId).clients.values(), {
+        limit,
+        before,
+        isWanted: ({ status, business }) => isOneOf(statuses, status) && isValue(businessId, business.id),
+      })
+    },
+
+    async get(organizationId, id) {
+      return getRecord(memory.organization(organizationId).clients.get(id))
     },
   }
 }

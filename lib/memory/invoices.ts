@@ -1,12 +1,16 @@
 import { BusinessApiError, INVALID_INPUT } from '../base/errors.ts'
 import { minorUnits } from '../resources/currencies.ts'
-import type {
-  Invoice,
-  InvoiceRecord,
-  InvoiceRefusal,
-  InvoiceStore,
-  OverdueRequest,
-  Settlement,
+import {
+  DUE_STATUSES,
+  type Invoice,
+  type InvoiceFilter,
+  type InvoiceRecord,
+  type InvoiceRefusal,
+  type InvoiceStore,
+  type OverdueRequest,
+  type PaidInvoice,
+  type Payment,
+  type Settlement,
 } from '../resources/invoices.ts'
 import { decimalsOf, isZero, subtract, withDecimals } from '../resources/money.ts'
 import type { Change } from '../writes/change.ts'
@@ -17,6 +21,7 @@ import { applyChange, type Decision } from './change.ts'
 import { commit, draft, judgeKey, keepOnce } from './creation.ts'
 import { numberOf } from './document-numbers.ts'
 import { keepEvent } from './events.ts'
+import { getRecord, isOneOf, isValue, listRecords } from './record-list.ts'
 import type { Memory, Organization } from './state.ts'
 
 /** Creates the slice of invoices in memory. */
@@ -56,8 +61,13 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
     },
 
     async pay(change) {
-      return applyChange<Invoice, Invoice, 'too_fine' | 'overpaid'>(memory, change, {
+      const { payment } = change.set
+      return applyChange<Invoice, PaidInvoice, 'too_fine' | 'overpaid'>(memory, change, {
         ...theInvoice(change.recordId),
+        represent: (invoice, { payments }) => {
+          const { invoiceId: _, ...kept } = payments.get(payment.id) ?? { ...payment, invoiceId: invoice.id }
+          return { invoice, payment: kept }
+        },
         decide: (invoice, organization) => pay(invoice, organization, change),
       })
     },
@@ -74,7 +84,41 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
         .slice(0, request.limit)
         .map(({ organization, invoice }) => markOverdue(memory, organization, invoice, request))
     },
+
+    async list(organizationId, filter, limit, before) {
+      const isByDueDate = filter.dueAfter !== undefined || filter.dueBefore !== undefined
+      return listRecords(memory.organization(organizationId).invoices.values(), {
+        limit,
+        before,
+        isWanted: (invoice) => isSelected(invoice, filter) && (!isByDueDate || isDue(invoice, filter)),
+        ...(isByDueDate ? { keyOf: sortKeyOf } : {}),
+      })
+    },
+
+    async get(organizationId, id) {
+      return getRecord(memory.organization(organizationId).invoices.get(id))
+    },
+
+    async listPayments(organizationId, invoiceId, limit, before) {
+      const { invoices, payments } = memory.organization(organizationId)
+      if (!invoices.has(invoiceId)) return null
+      const ofInvoice = [...payments.values()].filter((payment) => payment.invoiceId === invoiceId)
+      const plain = ofInvoice.map(({ invoiceId: _, ...payment }): Payment => payment)
+      return listRecords(plain, { limit, before, isWanted: () => true })
+    },
   }
+}
+
+function isSelected({ status, number }: Invoice, filter: InvoiceFilter): boolean {
+  return isOneOf(filter.statuses, status) && isValue(filter.number, number)
+}
+
+function isDue({ status, dueDate }: Invoice, { dueAfter, dueBefore }: InvoiceFilter): boolean {
+  return (
+    isOneOf(DUE_STATUSES, status) &&
+    (dueAfter === undefined || dueDate >= dueAfter) &&
+    (dueBefore === undefined || dueDate < dueBefore)
+  )
 }
 
 function theInvoice(id: string) {
@@ -112,7 +156,7 @@ function pay(
   invoice: Invoice,
   { invoices, payments }: Organization,
   { set, events }: Change<Settlement>,
-): Decision<Invoice, 'too_fine' | 'overpaid'> {
+): Decision<PaidInvoice, 'too_fine' | 'overpaid'> {
   const decimals = decimalsOf(invoice.total)
   const amount = withDecimals(set.payment.amount, decimals)
   if (amount === null) return { refused: 'too_fine' }
@@ -122,14 +166,15 @@ function pay(
   const isSettled = isZero(amountDue)
   const status = isSettled ? set.settledStatus : (set.unsettledStatus[invoice.status] ?? invoice.status)
   const paid = { ...invoice, status, amountPaid, amountDue }
+  const payment = { ...set.payment, amount }
   return {
-    representation: paid,
+    representation: { invoice: paid, payment },
     write() {
       invoices.set(paid.id, paid)
-      payments.set(set.payment.id, { ...set.payment, amount, invoiceId: paid.id })
+      payments.set(payment.id, { ...payment, invoiceId: paid.id })
     },
     events: isSettled ? [...events, ...set.settledEvents] : events,
-    facts: { amount },
+    facts: { ...paid, amount },
   }
 }
 

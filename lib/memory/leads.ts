@@ -1,11 +1,19 @@
 import type { Client } from '../resources/clients.ts'
-import type { Conversion, ConvertedLead, Lead, LeadRecord, LeadStore } from '../resources/leads.ts'
+import type {
+  Conversion,
+  ConvertedLead,
+  Lead,
+  LeadRecord,
+  LeadStore,
+  StoredLead,
+} from '../resources/leads.ts'
 import type { Change } from '../writes/change.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
 import { admitToPage } from './admission.ts'
 import { applyChange, type Decision } from './change.ts'
 import { keepClient } from './clients.ts'
 import { commit, draft, judgeKey, keepOnce, refuseOddNumbers } from './creation.ts'
+import { getRecord, isOneOf, isValue, listRecords } from './record-list.ts'
 import type { Memory, Organization } from './state.ts'
 
 /** Creates the slice of leads in memory. */
@@ -53,7 +61,24 @@ export function createLeadStore(memory: Memory): LeadStore {
         decide: (kept, organization) => convert(kept, organization, change),
       })
     },
+
+    async list(organizationId, { stages, businessId }, limit, before) {
+      return listRecords([...memory.organization(organizationId).leads.values()].map(toStored), {
+        limit,
+        before,
+        isWanted: (lead) => isOneOf(stages, lead.stage) && isValue(businessId, lead.businessId),
+      })
+    },
+
+    async get(organizationId, id) {
+      const kept = memory.organization(organizationId).leads.get(id)
+      return getRecord(kept && toStored(kept))
+    },
   }
+}
+
+function toStored({ lead, businessId }: LeadRecord): StoredLead {
+  return { ...lead, businessId }
 }
 
 function leadRepresentations({ leads }: Organization): ReadonlyMap<string, Lead> {

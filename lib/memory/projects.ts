@@ -2,6 +2,7 @@ import type { ProjectStore } from '../resources/projects.ts'
 import { admitToPage } from './admission.ts'
 import { applyChange } from './change.ts'
 import { commit, draft, judgeKey, keepOnce } from './creation.ts'
+import { getRecord, isOneOf, listRecords } from './record-list.ts'
 import type { Memory } from './state.ts'
 
 /** Creates the slice of projects in memory. */
@@ -31,6 +32,18 @@ export function createProjectStore(memory: Memory): ProjectStore {
           }
         },
       })
+    },
+
+    async list(organizationId, { statuses }, limit, before) {
+      return listRecords(memory.organization(organizationId).projects.values(), {
+        limit,
+        before,
+        isWanted: ({ status }) => isOneOf(statuses, status),
+      })
+    },
+
+    async get(organizationId, id) {
+      return getRecord(memory.organization(organizationId).projects.get(id))
     },
   }
 }

@@ -1,10 +1,17 @@
 import { minorUnits } from '../resources/currencies.ts'
 import { isAsFineAs } from '../resources/money.ts'
-import type { Proposal, ProposalChanges, ProposalRecord, ProposalStore } from '../resources/proposals.ts'
+import type {
+  Proposal,
+  ProposalChanges,
+  ProposalRecord,
+  ProposalStore,
+  StoredProposal,
+} from '../resources/proposals.ts'
 import { admitToPage } from './admission.ts'
 import { applyChange } from './change.ts'
 import { commit, draft, judgeKey, keepOnce, refuseOddNumbers } from './creation.ts'
 import { numberOf } from './document-numbers.ts'
+import { getRecord, isOneOf, isValue, listRecords } from './record-list.ts'
 import type { KeptProposal, Memory, Organization } from './state.ts'
 
 /** Creates the slice of proposals in memory. */
@@ -39,7 +46,26 @@ export function createProposalStore(memory: Memory): ProposalStore {
         },
       })
     },
+
+    async list(organizationId, { statuses, number }, limit, before) {
+      const organization = memory.organization(organizationId)
+      return listRecords([...organization.proposals.values()].map(toStored(organization)), {
+        limit,
+        before,
+        isWanted: (proposal) => isOneOf(statuses, proposal.status) && isValue(number, proposal.number),
+      })
+    },
+
+    async get(organizationId, id) {
+      const organization = memory.organization(organizationId)
+      const kept = organization.proposals.get(id)
+      return getRecord(kept && toStored(organization)(kept))
+    },
   }
+}
+
+function toStored({ signatures }: Organization): (kept: KeptProposal) => StoredProposal {
+  return (kept) => ({ ...proposalRepresentation(kept), signature: signatures.get(kept.id) ?? null })
 }
 
 function withDecimals({

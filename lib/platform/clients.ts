@@ -1,7 +1,8 @@
 import * as v from 'valibot'
 import { IdSchema } from '../base/host-input.ts'
+import type { Page, PageQuery } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
-import type { Client, ClientChanges } from '../resources/clients.ts'
+import type { Client, ClientChanges, ClientFilter } from '../resources/clients.ts'
 import { CreateClientInputSchema, newClient } from '../resources/clients.ts'
 import type { NewBusiness } from './businesses.ts'
 import {
@@ -15,6 +16,7 @@ import {
   withReply,
 } from './calls.ts'
 import { SignedAmountSchema } from './inputs.ts'
+import { createReads, StatesSchema } from './reads.ts'
 
 // --- Types ---
 
@@ -30,6 +32,14 @@ export interface ClientRevenue extends CallOptions {
   readonly monthlyRevenue?: number | undefined
 }
 
+/** Selects the clients to list; an absent field selects all. */
+export interface ClientQuery extends PageQuery {
+  /** Any of these: `['active']`. */
+  readonly statuses?: readonly string[] | undefined
+  /** The business that became a client: the page has one client at most. */
+  readonly businessId?: string | undefined
+}
+
 /** The host's calls about clients. Every call with a client's id throws `not_found` for an id that the organization does not have. */
 export interface ClientCalls {
   /** Creates a client and the client's business, as the API does. Publishes `business.created`, then `client.created`. */
@@ -41,6 +51,10 @@ export interface ClientCalls {
   ): Promise<Client>
   /** Sets a revenue or both. Publishes nothing. */
   setRevenue(organizationId: string, revenue: ClientRevenue): Promise<Client>
+  /** Lists clients, newest first. */
+  list(organizationId: string, query?: ClientQuery): Promise<Page<Client>>
+  /** Gives a client. */
+  get(organizationId: string, clientId: string): Promise<Client>
 }
 
 // --- Inputs ---
@@ -54,6 +68,7 @@ const SetRevenueSchema = v.object({
   totalRevenue: v.exactOptional(SignedAmountSchema),
   monthlyRevenue: v.exactOptional(SignedAmountSchema),
 })
+const FILTER = { statuses: v.exactOptional(StatesSchema), businessId: v.exactOptional(IdSchema) }
 
 // --- Calls ---
 
@@ -84,6 +99,7 @@ export function createClientCalls(store: Pick<RecordStore, 'clients'>, tools: Ca
   }
 
   return {
+    ...createReads<Client, ClientQuery, ClientFilter>(['client', 'clients'], FILTER, () => store.clients),
     async create(organizationId, client) {
       const call = readCreate(organizationId, client)
       const { record, representation, events } = newClient(call.input, call.context)

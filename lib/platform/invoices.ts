@@ -1,13 +1,18 @@
 import * as v from 'valibot'
 import { BusinessApiError, INVALID_INPUT, INVALID_STATE, OVERPAYMENT } from '../base/errors.ts'
-import { IdSchema, MomentSchema, whole } from '../base/host-input.ts'
+import { found, IdSchema, MomentSchema, read, whole, withoutUndefined } from '../base/host-input.ts'
+import { type Page, type PageQuery, readPage } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
 import { seriesOf } from '../resources/document-numbers.ts'
 import {
+  DUE_STATUSES,
   type Invoice,
+  type InvoiceFilter,
   type InvoiceRecord,
   type InvoiceRefusal,
   invoiceEvents,
+  type PaidInvoice,
+  type Payment,
   type PaymentFacts,
 } from '../resources/invoices.ts'
 import { withDecimals } from '../resources/money.ts'
@@ -28,6 +33,7 @@ import {
   withReply,
 } from './calls.ts'
 import { CurrencySchema, MoneySchema, NumberSchema } from './inputs.ts'
+import { createReads, PageSchema, StatesSchema } from './reads.ts'
 
 // Longer than 250 lines: an invoice has more transitions than any other record, and each is documented for hosts.
 
@@ -68,6 +74,18 @@ export interface NewPayment extends InvoiceRef {
   readonly receivedAt?: Date | string | undefined
 }
 
+/** Selects the invoices to list; an absent field selects all. */
+export interface InvoiceQuery extends PageQuery {
+  /** Any of these: `['issued', 'partially_paid', 'overdue']`. */
+  readonly statuses?: readonly string[] | undefined
+  /** The number of the invoice: the page has one invoice at most. */
+  readonly number?: string | undefined
+  /** Due at this moment or later, and still to be paid. A `Date`, or ISO 8601 with a time zone. */
+  readonly dueAfter?: Date | string | undefined
+  /** Due before this moment, and still to be paid: as `dueAfter`. */
+  readonly dueBefore?: Date | string | undefined
+}
+
 /** Options of `markOverdue`. */
 export interface OverdueOptions {
   /** Invoices due before this moment. Default now, by the store's clock. */
@@ -95,14 +113,14 @@ export interface InvoiceCalls {
    */
   issue(organizationId: string, invoice: InvoiceIssue): Promise<Invoice>
   /**
-   * Adds a payment to an issued, partially paid or overdue invoice. The invoice becomes paid when nothing is left to pay, else
+   * Adds a payment to an issued, partially paid or overdue invoice, and gives the payment with the invoice afterwards. The invoice becomes paid when nothing is left to pay, else
    * partially paid, or stays overdue. Publishes `payment.received`, and then `invoice.paid` exactly when the invoice is settled
    * (specification, section 6, rule 2), for any number of payments, also at the same time.
    *
    * @throws `BusinessApiError` with code `overpayment` for more than the amount due, `invalid_input` for money finer than the
    *   currency
    */
-  recordPayment(organizationId: string, payment: NewPayment): Promise<Invoice>
+  recordPayment(organizationId: string, payment: NewPayment): Promise<PaidInvoice>
   /** Draft, issued or overdue → void, as long as nothing was paid. Void is final. Publishes nothing. */
   void(organizationId: string, invoice: InvoiceRef): Promise<Invoice>
   /**
@@ -113,6 +131,17 @@ export interface InvoiceCalls {
    * @returns the invoices that this call has marked
    */
   markOverdue(organizationId: string, options?: OverdueOptions): Promise<readonly Invoice[]>
+  /**
+   * Lists invoices, newest first. With `dueAfter` or `dueBefore` the list has issued, partially paid and overdue invoices only,
+   * the latest due date first.
+   *
+   * @throws `BusinessApiError` with code `invalid_input` for `dueAfter` or `dueBefore` with another status
+   */
+  list(organizationId: string, query?: InvoiceQuery): Promise<Page<Invoice>>
+  /** Gives an invoice. */
+  get(organizationId: string, invoiceId: string): Promise<Invoice>
+  /** Lists the payments of an invoice, newest first. */
+  payments(organizationId: string, invoiceId: string, query?: PageQuery): Promise<Page<Payment>>
 }
 
 // --- Transitions (decisions on section 3 of the specification) ---
@@ -149,6 +178,12 @@ const OverdueSchema = v.object({
   asOf: v.exactOptional(MomentSchema),
   limit: v.optional(whole(1, 1000), 100),
 })
+const FILTER = {
+  statuses: v.exactOptional(StatesSchema),
+  number: v.exactOptional(NumberSchema),
+  dueAfter: v.exactOptional(MomentSchema),
+  dueBefore: v.exactOptional(MomentSchema),
+}
 
 // --- Calls ---
 
@@ -161,7 +196,25 @@ export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: 
   const readVoid = defineCall('invoices.void', 'Cannot void the invoice', RefSchema, tools)
   const readOverdue = defineCall('invoices.markOverdue', 'Cannot mark invoices overdue', OverdueSchema, tools)
 
+  const reads = createReads<Invoice, InvoiceQuery, InvoiceFilter>(
+    ['invoice', 'invoices'],
+    FILTER,
+    () => store.invoices,
+    checkFilter,
+  )
+
   return {
+    ...reads,
+
+    async payments(organizationId, invoiceId, query) {
+      const action = 'Cannot list the payments of the invoice'
+      const given = { ...withoutUndefined(Object(query)), organizationId, invoiceId }
+      const { organizationId: owner, limit, before } = read(PageSchema, given, action)
+      const { invoiceId: wanted } = read(RefSchema, given, action)
+      const list = (count: number) => store.invoices.listPayments(owner, wanted, count, before)
+      return readPage(limit, async (count) => found(await list(count), action))
+    },
+
     async create(organizationId, invoice) {
       const call = readCreate(organizationId, invoice)
       const record = newInvoice(call, minorUnits(call.input.currency))
@@ -212,6 +265,15 @@ export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: 
       const { asOf = null, limit } = input
       return store.invoices.markOverdue(overdueRequest({ organizationId: owner, asOf, limit }, context))
     },
+  }
+}
+
+function checkFilter({ statuses = [], dueAfter, dueBefore }: InvoiceFilter, action: string): void {
+  const isByDueDate = dueAfter !== undefined || dueBefore !== undefined
+  const due: readonly string[] = DUE_STATUSES
+  if (isByDueDate && statuses.some((status) => !due.includes(status))) {
+    const text = `with dueAfter or dueBefore the statuses must be of ${due.join(', ')}`
+    throw new BusinessApiError(INVALID_INPUT, `${action} because ${text}`, { fields: ['statuses'] })
   }
 }
 

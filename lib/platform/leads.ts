@@ -1,6 +1,7 @@
 import * as v from 'valibot'
 import { BusinessApiError, NOT_FOUND } from '../base/errors.ts'
 import { IdSchema } from '../base/host-input.ts'
+import type { Page, PageQuery } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
 import { type Client, clientEvents } from '../resources/clients.ts'
 import {
@@ -9,8 +10,10 @@ import {
   CreateLeadInputSchema,
   type Lead,
   type LeadFacts,
+  type LeadFilter,
   leadEvents,
   newLead,
+  type StoredLead,
   scoreBand,
 } from '../resources/leads.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
@@ -28,6 +31,7 @@ import {
   withReply,
 } from './calls.ts'
 import { AmountSchema, amount } from './inputs.ts'
+import { createReads, StatesSchema } from './reads.ts'
 
 // --- Types ---
 
@@ -47,6 +51,14 @@ export interface NewLead extends CallOptions {
   readonly leadScore?: number | null | undefined
   /** The expected value of the deal, at most three decimals. Default null. */
   readonly expectedValue?: number | null | undefined
+}
+
+/** Selects the leads to list; an absent field selects all. */
+export interface LeadQuery extends PageQuery {
+  /** Any of these: `['new', 'contacted']`. */
+  readonly stages?: readonly string[] | undefined
+  /** The business of the leads. */
+  readonly businessId?: string | undefined
 }
 
 /** The host's calls about leads. Every call with a lead's id throws `not_found` for an id that the organization does not have. */
@@ -80,6 +92,10 @@ export interface LeadCalls {
    * @throws `BusinessApiError` with code `invalid_state` when the lead is lost
    */
   convert(organizationId: string, lead: { readonly leadId: string } & CallOptions): Promise<ConvertedLead>
+  /** Lists leads with their businesses' ids, newest first. */
+  list(organizationId: string, query?: LeadQuery): Promise<Page<StoredLead>>
+  /** Gives a lead with the business's id. */
+  get(organizationId: string, leadId: string): Promise<StoredLead>
 }
 
 // --- Inputs ---
@@ -97,6 +113,7 @@ const SetStageSchema = v.object({
 })
 const SetScoreSchema = v.object({ leadId: IdSchema, leadScore: ScoreSchema })
 const ConvertSchema = v.object({ leadId: IdSchema })
+const FILTER = { stages: v.exactOptional(StatesSchema), businessId: v.exactOptional(IdSchema) }
 
 // --- Calls ---
 
@@ -108,6 +125,8 @@ export function createLeadCalls(store: Pick<RecordStore, 'leads'>, tools: CallTo
   const readConvert = defineCall('leads.convert', 'Cannot convert the lead', ConvertSchema, tools)
 
   return {
+    ...createReads<StoredLead, LeadQuery, LeadFilter>(['lead', 'leads'], FILTER, () => store.leads),
+
     async create(organizationId, lead) {
       const call = readCreate(organizationId, lead)
       const { record, representation, events } = newLead(call.input, call.context)

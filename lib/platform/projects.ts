@@ -1,7 +1,8 @@
 import * as v from 'valibot'
 import { IdSchema } from '../base/host-input.ts'
+import type { Page, PageQuery } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
-import { type Project, projectEvents } from '../resources/projects.ts'
+import { type Project, type ProjectFilter, projectEvents } from '../resources/projects.ts'
 import { buildEventTemplate, type EventRecord } from '../writes/event-envelope.ts'
 import { placeholder } from '../writes/placeholders.ts'
 import type { WriteContext } from '../writes/write-context.ts'
@@ -15,6 +16,7 @@ import {
   withReply,
 } from './calls.ts'
 import { AmountSchema, TitleSchema } from './inputs.ts'
+import { createReads, StatesSchema } from './reads.ts'
 
 // --- Types ---
 
@@ -37,6 +39,12 @@ export interface ProjectRef extends CallOptions {
   readonly projectId: string
 }
 
+/** Selects the projects to list; an absent field selects all. */
+export interface ProjectQuery extends PageQuery {
+  /** Any of these: `['active', 'on_hold']`. */
+  readonly statuses?: readonly string[] | undefined
+}
+
 /**
  * The host's calls about projects. Every call with a project's id throws `not_found` for an id that the organization does
  * not have, and `invalid_state` when the status does not allow the call.
@@ -52,6 +60,10 @@ export interface ProjectCalls {
   complete(organizationId: string, project: ProjectRef): Promise<Project>
   /** Active or on hold → cancelled. Cancelled is final. Publishes nothing. */
   cancel(organizationId: string, project: ProjectRef): Promise<Project>
+  /** Lists projects, newest first. */
+  list(organizationId: string, query?: ProjectQuery): Promise<Page<Project>>
+  /** Gives a project. */
+  get(organizationId: string, projectId: string): Promise<Project>
 }
 
 // --- Transitions (decisions on section 3 of the specification) ---
@@ -88,6 +100,7 @@ const CreateSchema = v.object({
   value: AmountSchema,
 })
 const RefSchema = v.object({ projectId: IdSchema })
+const FILTER = { statuses: v.exactOptional(StatesSchema) }
 
 // --- Calls ---
 
@@ -112,6 +125,11 @@ export function createProjectCalls(store: Pick<RecordStore, 'projects'>, tools: 
   }
 
   return {
+    ...createReads<Project, ProjectQuery, ProjectFilter>(
+      ['project', 'projects'],
+      FILTER,
+      () => store.projects,
+    ),
     async create(organizationId, project) {
       const call = readCreate(organizationId, project)
       const { name, billingType, value } = call.input

@@ -1,14 +1,17 @@
 import * as v from 'valibot'
 import { BusinessApiError, INVALID_INPUT } from '../base/errors.ts'
 import { IdSchema, MomentSchema } from '../base/host-input.ts'
+import type { Page, PageQuery } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
 import { seriesOf } from '../resources/document-numbers.ts'
 import { isAsFineAs } from '../resources/money.ts'
 import {
   type Proposal,
   type ProposalChanges,
+  type ProposalFilter,
   type ProposalRecord,
   proposalEvents,
+  type StoredProposal,
 } from '../resources/proposals.ts'
 import { buildEventTemplate, type EventRecord } from '../writes/event-envelope.ts'
 import { placeholder, WHOLE_RECORD } from '../writes/placeholders.ts'
@@ -25,6 +28,7 @@ import {
   withReply,
 } from './calls.ts'
 import { AmountSchema, CurrencySchema, NumberSchema, TitleSchema } from './inputs.ts'
+import { createReads, StatesSchema } from './reads.ts'
 
 // --- Types ---
 
@@ -63,6 +67,14 @@ export interface ProposalAcceptance extends ProposalRef {
   readonly signedAt?: Date | string | undefined
 }
 
+/** Selects the proposals to list; an absent field selects all. */
+export interface ProposalQuery extends PageQuery {
+  /** Any of these: `['sent', 'accepted']`. */
+  readonly statuses?: readonly string[] | undefined
+  /** The number of the proposal: the page has one proposal at most. */
+  readonly number?: string | undefined
+}
+
 /**
  * The host's calls about proposals. Every call with a proposal's id throws `not_found` for an id that the organization does
  * not have, `invalid_state` when the status does not allow the call, and `invalid_input` for a price finer than the currency.
@@ -82,6 +94,10 @@ export interface ProposalCalls {
   accept(organizationId: string, acceptance: ProposalAcceptance): Promise<Proposal>
   /** Sent → rejected. Publishes `proposal.rejected`. */
   reject(organizationId: string, proposal: ProposalRef): Promise<Proposal>
+  /** Lists proposals with their signatures, newest first. */
+  list(organizationId: string, query?: ProposalQuery): Promise<Page<StoredProposal>>
+  /** Gives a proposal with the signature: the signatory and the time. */
+  get(organizationId: string, proposalId: string): Promise<StoredProposal>
 }
 
 // --- Transitions (decisions on section 3 of the specification) ---
@@ -115,6 +131,7 @@ const AcceptSchema = v.object({
   signedBy: TitleSchema,
   signedAt: v.exactOptional(MomentSchema),
 })
+const FILTER = { statuses: v.exactOptional(StatesSchema), number: v.exactOptional(NumberSchema) }
 
 // --- Calls ---
 
@@ -141,6 +158,11 @@ export function createProposalCalls(store: Pick<RecordStore, 'proposals'>, tools
   }
 
   return {
+    ...createReads<StoredProposal, ProposalQuery, ProposalFilter>(
+      ['proposal', 'proposals'],
+      FILTER,
+      () => store.proposals,
+    ),
     async create(organizationId, proposal) {
       const call = readCreate(organizationId, proposal)
       const { title, currency, total, monthlyTotal, number } = call.input

@@ -1,14 +1,17 @@
 import type { Business, BusinessStore } from '../resources/businesses.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { type CreationValues, creationValues, defineWrite, published } from './statements/key-reservation.ts'
+import { getRecord, listRecords, type RecordKind } from './statements/read.ts'
 import { writeCreation } from './statements/write.ts'
+
+const RECORD: RecordKind = { table: 'business_api.businesses', representation: 'record.representation' }
 
 const CREATE = defineWrite<CreationValues & BusinessValues>((reserve) => ({
   steps: [reserve(), insertBusiness(), published()],
   answer: {},
 }))
 
-/** Businesses without a client in PostgreSQL. */
+/** Businesses in PostgreSQL. */
 export function createBusinessRecordStore(database: RecordDatabase): BusinessStore {
   return {
     create(creation) {
@@ -16,6 +19,11 @@ export function createBusinessRecordStore(database: RecordDatabase): BusinessSto
       const values = { ...creationValues(creation, record.id), ...businessValues(record) }
       return writeCreation(database, creation, CREATE, values)
     },
+
+    list: (organizationId, _filter, limit, before) =>
+      listRecords(database, RECORD, organizationId, () => ({ limit, before })),
+
+    get: (organizationId, id) => getRecord(database, RECORD, organizationId, id),
   }
 }
 

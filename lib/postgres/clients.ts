@@ -15,6 +15,7 @@ import {
   type WriteParts,
 } from './statements/key-reservation.ts'
 import { defineList } from './statements/list.ts'
+import { getRecord, isOneOf, listRecords, type RecordKind } from './statements/read.ts'
 import { writeCreation } from './statements/write.ts'
 
 const COLUMNS = [
@@ -27,7 +28,12 @@ const COLUMNS = [
   'converted_at',
 ]
 
-const LIST = defineList('business_api.clients', withBusiness('record.representation', 'record'))
+const RECORD: RecordKind = {
+  table: 'business_api.clients',
+  representation: withBusiness('record.representation', 'record'),
+}
+
+const LIST = defineList(RECORD.table, RECORD.representation)
 
 type NewClientValues = CreationValues & ClientValues & BusinessValues
 
@@ -88,6 +94,20 @@ export function createClientStore(database: RecordDatabase, admissions: Admissio
     create,
     change: (given) =>
       writeChange(database, given, CHANGE, { set: setOf(given.set satisfies ClientChanges) }),
+
+    list: (organizationId, { statuses, businessId }, limit, before) =>
+      listRecords(database, RECORD, organizationId, (sql) => ({
+        limit,
+        before,
+        ...(businessId === undefined
+          ? { ranges: statuses && { column: 'status', values: statuses } }
+          : {
+              unique: { column: 'business_id', value: businessId },
+              conditions: isOneOf(sql, 'status', statuses),
+            }),
+      })),
+
+    get: (organizationId, id) => getRecord(database, RECORD, organizationId, id),
   }
 }
 

@@ -2,14 +2,18 @@ import { minorUnits } from '../resources/currencies.ts'
 import type { Invoice, InvoiceStore } from '../resources/invoices.ts'
 import type { Admissions } from './admission.ts'
 import type { RecordDatabase } from './connection/database.ts'
-import { INVOICE_REPRESENTATION, pay } from './payments.ts'
+import { listInvoices } from './invoice-list.ts'
+import { INVOICE_REPRESENTATION, listPayments, pay } from './payments.ts'
 import { defineChange, isAllowed, orBefore, setOf, writeChange } from './statements/change.ts'
 import { createNumbered, defineNumbered } from './statements/document-numbers.ts'
 import { defineList } from './statements/list.ts'
+import { getRecord, type RecordKind } from './statements/read.ts'
 
 const TABLE = 'business_api.invoices'
 
 const LIST = defineList(TABLE)
+
+const RECORD: RecordKind = { table: TABLE, representation: 'record.representation' }
 
 interface InvoiceValues {
   readonly status: string
@@ -87,6 +91,14 @@ export function createInvoiceStore(database: RecordDatabase, admissions: Admissi
     },
 
     pay: (given) => pay(database, given),
+
+    list: (organizationId, filter, limit, before) =>
+      listInvoices(database, RECORD, organizationId, filter, limit, before),
+
+    get: (organizationId, id) => getRecord(database, RECORD, organizationId, id),
+
+    listPayments: (organizationId, invoiceId, limit, before) =>
+      listPayments(database, organizationId, invoiceId, limit, before),
 
     async markOverdue({ organizationId, asOf, limit, event }) {
       const { type, createdAt, body } = event

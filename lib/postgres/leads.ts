@@ -22,11 +22,19 @@ import {
   type WriteParts,
 } from './statements/key-reservation.ts'
 import { defineList } from './statements/list.ts'
+import { getRecord, isOneOf, listRecords, type RecordKind } from './statements/read.ts'
 import { writeCreation } from './statements/write.ts'
 
 const TABLE = 'business_api.leads'
 
 const LIST = defineList(TABLE)
+
+const RECORD: RecordKind = {
+  table: TABLE,
+  representation: `
+    pg_catalog.left(record.representation, -1)
+    || ',"businessId":' || pg_catalog.to_json(record.business_id)::text || '}'`,
+}
 
 interface LeadValues {
   readonly leadId: string
@@ -154,6 +162,20 @@ export function createLeadStore(database: RecordDatabase, admissions: Admissions
     admitAndList: (request, asked) => admissions.admitToPage(request, LIST, asked),
     create,
     change: (given) => writeChange(database, given, CHANGE, { set: setOf({ ...given.set }) }),
+
+    list: (organizationId, { stages, businessId }, limit, before) =>
+      listRecords(database, RECORD, organizationId, (sql) => ({
+        limit,
+        before,
+        ...(businessId === undefined
+          ? { ranges: stages && { column: 'stage', values: stages } }
+          : {
+              ranges: { column: 'business_id', values: [businessId] },
+              conditions: isOneOf(sql, 'stage', stages),
+            }),
+      })),
+
+    get: (organizationId, id) => getRecord(database, RECORD, organizationId, id),
 
     convert(given) {
       const { stage, client, clientEvents } = given.set

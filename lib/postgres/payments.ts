@@ -1,7 +1,9 @@
-import type { Invoice, Settlement } from '../resources/invoices.ts'
+import type { PaidInvoice, Payment, Settlement } from '../resources/invoices.ts'
 import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { defineChange, isAllowed, writeChange } from './statements/change.ts'
+import { jsonTimestamp, literalLimit } from './statements/fragments.ts'
+import { atValue } from './statements/read.ts'
 
 /** The representation of an invoice after a change. */
 export const INVOICE_REPRESENTATION = `business_api.invoice_representation(
@@ -47,7 +49,12 @@ const PAY = defineChange<PaymentValues>({
         or (is_allowed and amount = pg_catalog.round(amount, minor_units) and amount_paid + amount <= total)
     )`,
   ],
-  representation: INVOICE_REPRESENTATION,
+  representation: `
+    '{"invoice":' || ${INVOICE_REPRESENTATION} || ',"payment":' || ${paymentRepresentation({
+      id: '@paymentId::text',
+      amount: 'pg_catalog.round(after.amount, after.minor_units)',
+      receivedAt: '@receivedAt::text::timestamptz',
+    })} || '}'`,
   set: 'status = after.status, amount_paid = after.amount_paid',
   isDone: 'after.is_there',
   more: [
@@ -66,7 +73,10 @@ const PAY = defineChange<PaymentValues>({
       when after.amount_paid = after.total then @events::text::jsonb || @settledEvents::text::jsonb
       else @events::text::jsonb
     end`,
-  facts: "pg_catalog.json_build_object('amount', pg_catalog.round(after.amount, after.minor_units)::text)",
+  facts: `(
+    (represented.representation::jsonb -> 'invoice')
+    || pg_catalog.jsonb_build_object('amount', pg_catalog.round(after.amount, after.minor_units)::text)
+  )::json`,
   reason: `(
     select case
       when not is_allowed then 'state'
@@ -84,7 +94,7 @@ const PAY = defineChange<PaymentValues>({
 export function pay(
   database: RecordDatabase,
   given: Change<Settlement>,
-): Promise<ChangeOutcome<Invoice, 'too_fine' | 'overpaid'>> {
+): Promise<ChangeOutcome<PaidInvoice, 'too_fine' | 'overpaid'>> {
   const { payment, settledStatus, unsettledStatus, settledEvents } = given.set
   return writeChange(database, given, PAY, {
     paymentId: payment.id,
@@ -94,4 +104,53 @@ export function pay(
     unsettledStatus: JSON.stringify(unsettledStatus),
     settledEvents: JSON.stringify(settledEvents),
   })
+}
+
+/** Lists the newest payments of an invoice: see `InvoiceStore.listPayments`. */
+export async function listPayments(
+  database: RecordDatabase,
+  organizationId: string,
+  invoiceId: string,
+  limit: number,
+  before: string | null,
+): Promise<readonly Payment[] | null> {
+  const [payments] = await database.rowFor(organizationId, (sql, answerTag) => {
+    const page = sql`
+      select payment.* from business_api.payments payment
+      where payment.organization_id = ${organizationId}::text ${atValue(sql, sql`payment.invoice_id`, invoiceId)}
+        ${before === null ? sql`` : sql`and (payment.invoice_id, payment.id) < (${invoiceId}::text, ${before}::text)`}
+      order by payment.invoice_id desc, payment.id desc
+      limit ${literalLimit(sql, limit)}`
+    return sql`
+      select
+        (
+          select (
+            select '[' || coalesce(pg_catalog.string_agg(listed.representation, ','), '') || ']'
+            from (
+              select ${sql.unsafe(
+                paymentRepresentation({
+                  id: 'payment.id',
+                  amount: 'pg_catalog.round(payment.amount, invoice.minor_units)',
+                  receivedAt: 'payment.received_at',
+                }),
+              )} as representation
+              from (${page}) as payment
+              order by payment.id desc
+              limit (select ${limit}::int)
+            ) as listed
+          )
+          from business_api.invoices invoice
+          where invoice.organization_id = ${organizationId}::text and invoice.id = ${invoiceId}::text
+        ),
+        ${answerTag}`
+  })
+  return JSON.parse(payments ?? 'null') as Payment[] | null
+}
+
+/** JSON text of a payment, of SQL expressions. */
+function paymentRepresentation({ id, amount, receivedAt }: Payment): string {
+  return `(
+    '{"id":' || pg_catalog.to_json(${id})::text || ',"amount":"' || ${amount}::text
+    || '","receivedAt":' || ${jsonTimestamp(receivedAt)} || '}'
+  )`
 }

@@ -4,11 +4,14 @@ import type { RecordDatabase } from './connection/database.ts'
 import { defineChange, isAllowed, orBefore, setOf, writeChange } from './statements/change.ts'
 import { type CreationValues, creationValues, defineWrite, published } from './statements/key-reservation.ts'
 import { defineList } from './statements/list.ts'
+import { getRecord, listRecords, type RecordKind } from './statements/read.ts'
 import { writeCreation } from './statements/write.ts'
 
 const TABLE = 'business_api.projects'
 
 const LIST = defineList(TABLE)
+
+const RECORD: RecordKind = { table: TABLE, representation: 'record.representation' }
 
 interface ProjectValues {
   readonly name: string
@@ -60,5 +63,14 @@ export function createProjectStore(database: RecordDatabase, admissions: Admissi
     },
 
     change: (given) => writeChange(database, given, CHANGE, { set: setOf({ ...given.set }) }),
+
+    list: (organizationId, { statuses }, limit, before) =>
+      listRecords(database, RECORD, organizationId, () => ({
+        limit,
+        before,
+        ranges: statuses && { column: 'status', values: statuses },
+      })),
+
+    get: (organizationId, id) => getRecord(database, RECORD, organizationId, id),
   }
 }

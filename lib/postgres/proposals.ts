@@ -4,11 +4,23 @@ import type { Admissions } from './admission.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { defineChange, isAllowed, orBefore, setOf, writeChange } from './statements/change.ts'
 import { createNumbered, defineNumbered } from './statements/document-numbers.ts'
+import { jsonTimestamp } from './statements/fragments.ts'
 import { defineList } from './statements/list.ts'
+import { getRecord, isOneOf, listRecords, type RecordKind } from './statements/read.ts'
 
 const TABLE = 'business_api.proposals'
 
 const LIST = defineList(TABLE)
+
+const RECORD: RecordKind = {
+  table: TABLE,
+  representation: `
+    pg_catalog.left(record.representation, -1) || ',"signature":' || case
+      when record.signed_by is null then 'null'
+      else '{"signedBy":' || pg_catalog.to_json(record.signed_by)::text
+        || ',"signedAt":' || ${jsonTimestamp('record.signed_at')} || '}'
+    end || '}'`,
+}
 
 interface ProposalValues {
   readonly title: string
@@ -84,6 +96,20 @@ export function createProposalStore(database: RecordDatabase, admissions: Admiss
         decimals: given ?? minorUnits(currency),
       })
     },
+
+    list: (organizationId, { statuses, number }, limit, before) =>
+      listRecords(database, RECORD, organizationId, (sql) => ({
+        limit,
+        before,
+        ...(number === undefined
+          ? { ranges: statuses && { column: 'status', values: statuses } }
+          : {
+              unique: { column: 'number', value: number },
+              conditions: isOneOf(sql, 'status', statuses),
+            }),
+      })),
+
+    get: (organizationId, id) => getRecord(database, RECORD, organizationId, id),
 
     change(given) {
       const { set } = given

@@ -3,6 +3,7 @@ import * as field from '../base/fields.ts'
 import type { Creation, CreationOutcome } from '../writes/creation.ts'
 import { buildEvent, type EventRecord, eventType } from '../writes/event-envelope.ts'
 import type { WriteContext } from '../writes/write-context.ts'
+import type { RecordReads } from './record-reads.ts'
 
 // --- Schemas (specification, section 2) ---
 
@@ -75,8 +76,11 @@ export const businessEvents = {
 
 // --- Store ---
 
-/** The slice of a store for businesses without a client. */
-export interface BusinessStore {
+/** Selects businesses: there is nothing to select by. */
+export type BusinessFilter = Readonly<Record<string, never>>
+
+/** The slice of a store for businesses: creating a client creates a business too. */
+export interface BusinessStore extends RecordReads<Business, BusinessFilter> {
   /** Writes the business, its events and the idempotency entry at once or not at all. */
   create(creation: Creation<Business>): Promise<CreationOutcome>
 }

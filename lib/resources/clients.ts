@@ -6,6 +6,7 @@ import type { Creation, CreationOutcome } from '../writes/creation.ts'
 import { buildEvent, type EventRecord, eventType } from '../writes/event-envelope.ts'
 import { toTimestamp, type WriteContext } from '../writes/write-context.ts'
 import { BusinessSchema, CreateBusinessInputSchema, newBusiness } from './businesses.ts'
+import type { RecordReads } from './record-reads.ts'
 import { createRoute, listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
@@ -49,8 +50,15 @@ export const clientEvents = {
 
 // --- Store ---
 
+/** Selects clients. */
+export interface ClientFilter {
+  readonly statuses?: readonly string[]
+  /** The business that became a client: at most one client. */
+  readonly businessId?: string
+}
+
 /** The slice of a store for clients. */
-export interface ClientStore {
+export interface ClientStore extends RecordReads<Client, ClientFilter> {
   /**
    * Judges the request and, if admitted, reads a page of the clients of the key's organization, newest id first. The page is
    * empty, not null, where there are no clients.

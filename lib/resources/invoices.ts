@@ -5,6 +5,7 @@ import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { Creation, NumberedOutcome } from '../writes/creation.ts'
 import { type EventRecord, eventType } from '../writes/event-envelope.ts'
 import type { NewNumber } from './document-numbers.ts'
+import type { RecordReads } from './record-reads.ts'
 import { listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
@@ -55,7 +56,7 @@ export type InvoiceRefusal = 'paid' | 'due_before_issue'
 export interface Payment {
   /** `pay_<ulid>`. */
   readonly id: string
-  /** Above zero, a decimal string. */
+  /** Above zero, a decimal string; of a recorded payment with exactly the currency's decimals. */
   readonly amount: string
   /** ISO 8601 in UTC with milliseconds. */
   readonly receivedAt: string
@@ -70,6 +71,12 @@ export interface Settlement {
   readonly unsettledStatus: Readonly<Record<string, string>>
   /** Published after the change's own events if the payment settles the invoice. */
   readonly settledEvents: readonly EventRecord[]
+}
+
+/** A recorded payment, and the invoice after the payment. */
+export interface PaidInvoice {
+  readonly invoice: Invoice
+  readonly payment: Payment
 }
 
 /** Values that a store puts into the events of a payment, beside the fields of the invoice. */
@@ -142,8 +149,25 @@ export const invoiceEvents = {
 
 // --- Store ---
 
-/** The slice of a store for invoices. */
-export interface InvoiceStore {
+/** The statuses of invoices that are still to be paid. */
+export const DUE_STATUSES = ['issued', 'partially_paid', 'overdue'] as const
+
+/** Selects invoices. */
+export interface InvoiceFilter {
+  readonly statuses?: readonly string[]
+  /** The number of the invoice: at most one invoice. */
+  readonly number?: string
+  /** Due at this timestamp or later, and still to be paid: see {@link DUE_STATUSES}. */
+  readonly dueAfter?: string
+  /** Due before this timestamp, and still to be paid: see {@link DUE_STATUSES}. */
+  readonly dueBefore?: string
+}
+
+/**
+ * The slice of a store for invoices. `list` with `dueAfter` or `dueBefore` gives invoices of {@link DUE_STATUSES} only, the latest
+ * due date first, and the newest id first among invoices of the same due date.
+ */
+export interface InvoiceStore extends RecordReads<Invoice, InvoiceFilter> {
   /** Does the same as `ClientStore.admitAndList`, for invoices. Money is text with exactly the currency's decimals. */
   admitAndList(request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<Invoice>>
 
@@ -166,9 +190,23 @@ export interface InvoiceStore {
 
   /**
    * Adds a payment to the amount paid. Refused with the reason `too_fine` if the payment is finer than the invoice's
-   * currency, and with `overpaid` if the payment is more than the amount due.
+   * currency, and with `overpaid` if the payment is more than the amount due. The events are rendered with the fields of the
+   * invoice and with {@link PaymentFacts}; a replay answers `{ invoice, payment }`.
    */
-  pay(change: Change<Settlement>): Promise<ChangeOutcome<Invoice, 'too_fine' | 'overpaid'>>
+  pay(change: Change<Settlement>): Promise<ChangeOutcome<PaidInvoice, 'too_fine' | 'overpaid'>>
+
+  /**
+   * Lists the newest payments of an invoice, newest id first.
+   *
+   * @param before the id of the last payment of the previous page; null: from the newest
+   * @returns null if the organization has no invoice of that id
+   */
+  listPayments(
+    organizationId: string,
+    invoiceId: string,
+    limit: number,
+    before: string | null,
+  ): Promise<readonly Payment[] | null>
 
   /**
    * Gives the status `overdue` to due invoices with status `issued` or `partially_paid`: at most `limit` in a call, each

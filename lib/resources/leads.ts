@@ -6,6 +6,7 @@ import type { Creation, CreationOutcome } from '../writes/creation.ts'
 import { buildEvent, type EventRecord, eventType } from '../writes/event-envelope.ts'
 import { toTimestamp, type WriteContext } from '../writes/write-context.ts'
 import type { Client } from './clients.ts'
+import type { RecordReads } from './record-reads.ts'
 import { createRoute, listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
@@ -82,6 +83,11 @@ export interface LeadRecord {
   readonly businessId: string
 }
 
+/** A lead as the host reads it, with the id of the business. */
+export interface StoredLead extends Lead {
+  readonly businessId: string
+}
+
 // --- Events (specification, section 6) ---
 
 /** The events of leads. */
@@ -105,8 +111,15 @@ export const leadEvents = {
 
 // --- Store ---
 
+/** Selects leads. */
+export interface LeadFilter {
+  readonly stages?: readonly string[]
+  /** The business of the leads. */
+  readonly businessId?: string
+}
+
 /** The slice of a store for leads. */
-export interface LeadStore {
+export interface LeadStore extends RecordReads<StoredLead, LeadFilter> {
   /** Does the same as `ClientStore.admitAndList`, for leads. */
   admitAndList(request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<Lead>>
 

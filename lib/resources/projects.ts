@@ -4,6 +4,7 @@ import * as field from '../base/fields.ts'
 import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { Creation, CreationOutcome } from '../writes/creation.ts'
 import { eventType } from '../writes/event-envelope.ts'
+import type { RecordReads } from './record-reads.ts'
 import { listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
@@ -36,8 +37,13 @@ export const projectEvents = {
 
 // --- Store ---
 
+/** Selects projects. */
+export interface ProjectFilter {
+  readonly statuses?: readonly string[]
+}
+
 /** The slice of a store for projects. */
-export interface ProjectStore {
+export interface ProjectStore extends RecordReads<Project, ProjectFilter> {
   /** Does the same as `ClientStore.admitAndList`, for projects. */
   admitAndList(request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<Project>>
 

@@ -5,6 +5,7 @@ import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { Creation, NumberedOutcome } from '../writes/creation.ts'
 import { eventType } from '../writes/event-envelope.ts'
 import type { NewNumber } from './document-numbers.ts'
+import type { RecordReads } from './record-reads.ts'
 import { listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
@@ -50,6 +51,12 @@ export interface ProposalSignature {
   readonly signedAt: string
 }
 
+/** A proposal as the host reads it, with the signature of an accepted proposal. */
+export interface StoredProposal extends Proposal {
+  /** Null until the client signs; a revision removes the signature. */
+  readonly signature: ProposalSignature | null
+}
+
 // --- Events (specification, section 6) ---
 
 /** Declares an event of proposals. All four events carry the proposal after the change. */
@@ -89,8 +96,15 @@ export const proposalEvents = {
 
 // --- Store ---
 
+/** Selects proposals. */
+export interface ProposalFilter {
+  readonly statuses?: readonly string[]
+  /** The number of the proposal: at most one proposal. */
+  readonly number?: string
+}
+
 /** The slice of a store for proposals. */
-export interface ProposalStore {
+export interface ProposalStore extends RecordReads<StoredProposal, ProposalFilter> {
   /** Does the same as `ClientStore.admitAndList`, for proposals. */
   admitAndList(request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<Proposal>>
 

@@ -30,6 +30,8 @@ import { testPayments } from './store-contract/payments.ts'
 import { testPublishing } from './store-contract/publishing.ts'
 import { testPurge } from './store-contract/purge.ts'
 import { testRaces } from './store-contract/races.ts'
+import { testReads } from './store-contract/reads.ts'
+import { testReadsFilters } from './store-contract/reads-filters.ts'
 import { testRecoveries } from './store-contract/recoveries.ts'
 import { testRepeats } from './store-contract/repeats.ts'
 import { testResealing } from './store-contract/resealing.ts'
@@ -65,6 +67,8 @@ export interface StoreContractOptions extends StoreUnderTest {
 
 const PARTS = {
   lists: testLists,
+  "the host's reads": testReads,
+  "filters of the host's reads": testReadsFilters,
   creations: testCreations,
   idempotency: testIdempotency,
   changes: testChanges,

@@ -51,9 +51,9 @@ export async function invoiceIn(
     case 'issued':
       return issued
     case 'paid':
-      return invoices.recordPayment(organizationId, { ...ref, amount: issued.total })
+      return (await invoices.recordPayment(organizationId, { ...ref, amount: issued.total })).invoice
     case 'partially_paid':
-      return invoices.recordPayment(organizationId, { ...ref, amount: '250' })
+      return (await invoices.recordPayment(organizationId, { ...ref, amount: '250' })).invoice
     case 'overdue':
       break
     default:

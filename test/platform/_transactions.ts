@@ -138,6 +138,34 @@ export function testTransactions(
     assert.equal((await host.list('invoices'))[0]?.id, made.id)
   })
 
+  test(`${name}: reads see the uncommitted writes of the transaction, by every kind of filter`, async () => {
+    const { within, ...host } = await newHost()
+    const { organizationId } = host
+    await rollBack(async (tx) => {
+      const there = within(tx)
+      const { businesses, clients, invoices, leads, proposals } = there.platform
+      const { lead, businessId } = await leadIn(there, 'new')
+      const [older, newer] = [await invoiceIn(there, 'issued'), await invoiceIn(there, 'partially_paid')]
+      const proposal = await proposalIn(there, 'sent')
+      const idsOf = ({ data }: { readonly data: readonly { readonly id: string }[] }) =>
+        data.map(({ id }) => id)
+      assert.deepEqual(idsOf(await businesses.list(organizationId)), [businessId])
+      assert.deepEqual(await clients.list(organizationId, { businessId }), { data: [], next: null })
+      assert.deepEqual(await leads.get(organizationId, lead.id), { ...lead, businessId })
+      assert.deepEqual(idsOf(await leads.list(organizationId, { businessId, stages: ['new'] })), [lead.id])
+      const due = { dueBefore: '2099-01-01T00:00:00Z', statuses: ['issued', 'partially_paid'], limit: 1 }
+      const page = await invoices.list(organizationId, due)
+      assert.deepEqual(page, { data: [newer], next: newer.id })
+      assert.deepEqual((await invoices.list(organizationId, { ...due, before: page.next })).data, [older])
+      assert.deepEqual(idsOf(await invoices.list(organizationId, { statuses: ['issued'] })), [older.id])
+      assert.equal((await invoices.payments(organizationId, newer.id)).data.length, 1)
+      const { data } = await proposals.list(organizationId, { number: proposal.number })
+      assert.deepEqual(data, [{ ...proposal, signature: null }])
+      await assert.rejects(invoices.get(organizationId, 'inv_none'), { code: 'not_found' })
+      assert.deepEqual(await host.platform.invoices.list(organizationId), { data: [], next: null })
+    })
+  })
+
   test(`${name}: calls at once take turns on the transaction's only connection`, async () => {
     const { within, ...host } = await newHost()
     const { organizationId } = host
@@ -147,7 +175,7 @@ export function testTransactions(
       const payments = Array.from({ length: 10 }, () =>
         there.platform.invoices.recordPayment(organizationId, { invoiceId, amount: '125' }),
       )
-      return (await Promise.all(payments)).map(({ status }) => status)
+      return (await Promise.all(payments)).map(({ invoice }) => invoice.status)
     })
     assert.equal(statuses.filter((status) => status === 'paid').length, 1)
   })

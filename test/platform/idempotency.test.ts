@@ -117,8 +117,8 @@ function testRefused(newHost: NewHost): void {
     await assert.rejects(recordPayment(organizationId, { ...payment, invoiceId: 'inv' }), {
       code: 'not_found',
     })
-    assert.equal((await recordPayment(organizationId, payment)).status, 'paid')
-    assert.equal((await recordPayment(organizationId, payment)).status, 'paid')
+    assert.equal((await recordPayment(organizationId, payment)).invoice.status, 'paid')
+    assert.equal((await recordPayment(organizationId, payment)).invoice.status, 'paid')
   })
 
   test('the key of a creation whose number was taken is free', async () => {

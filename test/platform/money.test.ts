@@ -22,7 +22,7 @@ describeOnEveryStore((newHost) => {
         invoiceId,
         amount: '0.2',
       })
-      const { status, amountPaid, amountDue } = settled
+      const { status, amountPaid, amountDue } = settled.invoice
       assert.deepEqual([status, amountPaid, amountDue], ['paid', paid, zero])
     }
   })
@@ -33,10 +33,10 @@ describeOnEveryStore((newHost) => {
     const { id: invoiceId } = await invoiceIn(host, 'issued', { currency: 'CLF', total })
     const pay = (amount: string) =>
       host.platform.invoices.recordPayment(host.organizationId, { invoiceId, amount })
-    assert.equal((await pay('0.0001')).amountDue, '999999999999998.9999')
-    assert.equal((await pay('999999999999998.9998')).amountDue, '0.0001')
+    assert.equal((await pay('0.0001')).invoice.amountDue, '999999999999998.9999')
+    assert.equal((await pay('999999999999998.9998')).invoice.amountDue, '0.0001')
     await assert.rejects(pay('0.0002'), { code: 'overpayment' })
-    assert.equal((await pay('0.00010000')).amountPaid, '999999999999999.0000')
+    assert.equal((await pay('0.00010000')).invoice.amountPaid, '999999999999999.0000')
   })
 })
 
@@ -100,10 +100,14 @@ async function follow(
   for (const payment of payments) {
     paid += payment
     const amount = write(payment, decimals, random)
-    const after = await invoices.recordPayment(organizationId, { ...ref, amount })
+    const { invoice: after, payment: recorded } = await invoices.recordPayment(organizationId, {
+      ...ref,
+      amount,
+    })
     const expected = [paid === total ? 'paid' : 'partially_paid', paid, total - paid]
     const shown = [after.status, unitsOf(after.amountPaid), unitsOf(after.amountDue)]
     assert.deepEqual(shown, expected)
+    assert.equal(unitsOf(recorded.amount), payment)
   }
 }
 

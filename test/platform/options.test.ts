@@ -33,8 +33,8 @@ describeOnEveryStore((newHost) => {
     const later = createPlatform(store)
     const pay = (amount: string) => later.invoices.recordPayment(organizationId, { invoiceId, amount })
     await assert.rejects(pay('0.50'), { code: 'invalid_input' })
-    assert.equal((await pay('9.00')).amountDue, '1')
-    assert.equal((await pay('1')).status, 'paid')
+    assert.equal((await pay('9.00')).invoice.amountDue, '1')
+    assert.equal((await pay('1')).invoice.status, 'paid')
   })
 
   test('currencyDecimals: prices of proposals are as fine as the host says, also when the currency is revised', async () => {

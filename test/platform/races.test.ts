@@ -72,7 +72,7 @@ for (const [currency, { decimals, total }] of Object.entries(PLANS)) {
       )
       const invoices = fulfilled(results)
       assert.equal(invoices.length, 50)
-      assert.equal(invoices.filter(({ status }) => status === 'paid').length, 1)
+      assert.equal(invoices.filter(({ invoice }) => invoice.status === 'paid').length, 1)
       await assertSettled(host, total, decimals, parts)
     })
   }

@@ -149,7 +149,7 @@ test('calls see the writes of the transaction, of other calls and of the host, a
       there.platform.invoices.recordPayment(organizationId, { invoiceId: made.id, amount: '125' }),
     )
     // At once, on the transaction's only connection.
-    const statuses = (await Promise.all(payments)).map(({ status }) => status)
+    const statuses = (await Promise.all(payments)).map(({ invoice }) => invoice.status)
     assert.equal(statuses.filter((status) => status === 'paid').length, 1)
     const rows = await tx`select status from business_api.invoices where id = ${made.id}`
     assert.equal(rows[0]?.status, 'paid')

@@ -89,8 +89,10 @@ function withoutPaymentId({ type, data: { paymentId, ...data } }: PublishedEvent
 function testInvoices(newHost: NewHost): void {
   type Call = 'issue' | 'part' | 'rest' | 'more' | 'void' | 'markOverdue'
   const pay = (amount: (invoice: Invoice) => string) => {
-    return ({ organizationId, platform }: Host, invoiceId: string, invoice: Invoice) =>
-      platform.invoices.recordPayment(organizationId, { invoiceId, amount: amount(invoice) })
+    return async ({ organizationId, platform }: Host, invoiceId: string, invoice: Invoice) => {
+      const payment = { invoiceId, amount: amount(invoice) }
+      return (await platform.invoices.recordPayment(organizationId, payment)).invoice
+    }
   }
   const settled = { status: 'paid', amountPaid: '1250.000', amountDue: '0.000' }
   const paidOne = { amountPaid: '1.000', amountDue: '1249.000' }

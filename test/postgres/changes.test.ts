@@ -151,7 +151,7 @@ test('a payment sent again before the commits of the first attempt and of anothe
     },
     () => store.invoices.pay(lost),
   )
-  assert.equal(answer.outcome === 'changed' && answer.representation.amountPaid, '401.000')
+  assert.equal(answer.outcome === 'changed' && answer.representation.invoice.amountPaid, '401.000')
 })
 
 test('a record keeps the ids of its last ten changes, the newest first', async () => {

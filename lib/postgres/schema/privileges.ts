@@ -91,7 +91,7 @@ const PLATFORM = merge(BASE, PUBLISHING, IDEMPOTENCY, {
       insert: true,
       update: ['status', 'issue_date', 'due_date', 'amount_paid', 'latest_changes'],
     },
-    payments: { select: ['organization_id', 'id'], insert: true },
+    payments: { select: true, insert: true },
     proposals: {
       select: true,
       insert: true,

@@ -1,7 +1,7 @@
 import type { Fragment, ISql as Sql } from 'postgres'
 import { idPrefixAt } from '../../base/ids.ts'
 import type { DeliveryFilter, DeliveryState } from '../../webhooks/deliveries.ts'
-import { textArray } from './fragments.ts'
+import { literalLimit, textArray } from './fragments.ts'
 
 // Selects the deliveries that match a filter by the indexes of the delivery log. The cost of a selection depends on the
 // number of deliveries selected, not on the size of the table.
@@ -176,16 +176,6 @@ function selectRange(
       ${isRecoverable ? matchKeptEndpoint(sql) : sql``}
     order by delivery.id ${direction(sql, selection)}
     limit ${literalLimit(sql, limit)}`
-}
-
-/**
- * Writes the limit into the statement's text: with a parameter, a generic plan would estimate a tenth of the table and scan the
- * whole table. The limit is rounded up so that few different texts exist.
- */
-function literalLimit(sql: Sql, limit: number): Fragment {
-  let rounded = 64
-  while (rounded < limit) rounded *= 4
-  return sql.unsafe(String(rounded))
 }
 
 function direction(sql: Sql, { order }: DeliverySelection): Fragment {

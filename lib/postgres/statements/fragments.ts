@@ -7,8 +7,23 @@ export function isoTimestamp(sql: Sql, column: string): Fragment {
   return sql`to_char(${sql.unsafe(column)} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
 }
 
+/** Builds the JSON text of a timestamp in the API's form. */
+export function jsonTimestamp(value: string): string {
+  return `'"' || pg_catalog.to_char(${value} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') || '"'`
+}
+
 /** Builds a `text[]` from a JSON parameter: the driver could send an array only after a query for the array types. */
 export function textArray(sql: Sql, texts: readonly string[] | null): Fragment {
   if (texts === null) return sql`null::text[]`
   return sql`array(select pg_catalog.jsonb_array_elements_text(${JSON.stringify(texts)}::text::jsonb))`
+}
+
+/**
+ * Writes a limit into the statement's text: with a parameter, a generic plan would estimate a tenth of the table and scan the
+ * whole table. The limit is rounded up so that few different texts exist.
+ */
+export function literalLimit(sql: Sql, limit: number): Fragment {
+  let rounded = 64
+  while (rounded < limit) rounded *= 4
+  return sql.unsafe(String(rounded))
 }

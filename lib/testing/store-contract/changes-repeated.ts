@@ -179,7 +179,7 @@ function testOthersBetween(harness: StoreHarness): void {
     await pay(changeId, set)
     for (let other = 0; other < 10; other++) await pay(ids('chg'), settlement('1'))
     const answer = await pay(changeId, set)
-    assert.equal(answer.outcome === 'changed' && answer.representation.amountPaid, '110.000')
+    assert.equal(answer.outcome === 'changed' && answer.representation.invoice.amountPaid, '110.000')
   })
 
   harness.test('a change sent again after the invoice was marked overdue does not happen again', async () => {

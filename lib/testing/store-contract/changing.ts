@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { BusinessApiStore } from '../../business-store.ts'
 import type { Client, ClientChanges } from '../../resources/clients.ts'
-import type { Invoice, InvoiceChanges, Settlement } from '../../resources/invoices.ts'
+import type { Invoice, InvoiceChanges, PaidInvoice, Settlement } from '../../resources/invoices.ts'
 import type { Conversion, ConvertedLead, Lead, LeadChanges } from '../../resources/leads.ts'
 import type { Project, ProjectChanges } from '../../resources/projects.ts'
 import type { Proposal, ProposalChanges } from '../../resources/proposals.ts'
@@ -232,6 +232,7 @@ export const verbs = {
       amountPaid: '250.500',
       amountDue: '999.500',
     }),
+    shown: (answer) => (answer as PaidInvoice).invoice,
   }),
   project: verb<Project, ProjectChanges>({
     name: 'projects.change()',

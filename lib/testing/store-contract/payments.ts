@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { BusinessApiStore } from '../../business-store.ts'
-import type { Invoice, InvoiceRecord, Settlement } from '../../resources/invoices.ts'
+import type { Invoice, InvoiceRecord, PaidInvoice, Settlement } from '../../resources/invoices.ts'
 import type { ChangeOutcome } from '../../writes/change.ts'
 import { type EventRecord, toEventRecord } from '../../writes/event-envelope.ts'
 import { placeholder } from '../../writes/placeholders.ts'
@@ -17,7 +17,7 @@ export function testPayments(harness: StoreHarness): void {
   testSettling(harness)
 }
 
-type PaymentOutcome = ChangeOutcome<Invoice, 'too_fine' | 'overpaid'>
+type PaymentOutcome = ChangeOutcome<PaidInvoice, 'too_fine' | 'overpaid'>
 
 const MOMENT = '2026-03-14T09:26:53.589Z'
 const PAYABLE = ['issued', 'partially_paid', 'overdue']
@@ -62,7 +62,7 @@ function event(type: string): EventRecord {
 /** Status, paid and due after a payment. */
 function money(outcome: PaymentOutcome): readonly string[] | PaymentOutcome {
   if (outcome.outcome !== 'changed') return outcome
-  const { status, amountPaid, amountDue } = outcome.representation
+  const { status, amountPaid, amountDue } = outcome.representation.invoice
   return [status, amountPaid, amountDue]
 }
 

@@ -1,8 +1,12 @@
 import * as v from 'valibot'
-import { whole } from '../base/host-input.ts'
-import { type IdKind, isIdOf } from '../base/ids.ts'
+import * as field from './fields.ts'
+import { whole } from './host-input.ts'
+import { type IdKind, isIdOf } from './ids.ts'
 
-/** Selects the part of a log to show. */
+// Keyset pagination: a page begins after an id, so that a page deep in a list costs the same as the first page, and records that
+// are added meanwhile move nothing.
+
+/** Selects the part of a list to show. */
 export interface PageQuery {
   /** 1 to 200. Default 50. */
   readonly limit?: number | undefined
@@ -10,31 +14,39 @@ export interface PageQuery {
   readonly before?: string | null | undefined
 }
 
-/** A part of a log. */
+/** A part of a list. */
 export interface Page<Item> {
-  /** Newest first. */
+  /** Newest first, unless the call says otherwise. */
   readonly data: readonly Item[]
   /** The `before` of the following page; null: this page is the last. */
   readonly next: string | null
 }
 
 /**
- * The fields of a {@link PageQuery}. A text that is not an id is refused, not looked for: any text sorts somewhere,
- * often after every id, so that a mistaken cursor would give the first page again and again.
+ * The fields of a {@link PageQuery} for a list of ids that the library makes. A text that is not an id is refused, not looked for:
+ * any text sorts somewhere, often after every id, so that a mistaken cursor would give the first page again and again.
  *
  * @param kind of the items
  */
 export function pageEntries(kind: IdKind) {
   const requirement = `must be null, or the next of a page before: ${kind}_ and 26 letters and digits`
+  return pageEntriesOf(
+    v.pipe(
+      v.string(requirement),
+      v.check((id) => isIdOf(kind, id), requirement),
+    ),
+  )
+}
+
+/** The fields of a {@link PageQuery} for a list of records, to which a host can give ids of its own. */
+export function recordPageEntries() {
+  return pageEntriesOf(field.text(1, 64))
+}
+
+function pageEntriesOf<Id extends v.GenericSchema<string, string>>(id: Id) {
   return {
     limit: v.optional(whole(1, 200), 50),
-    before: v.nullish(
-      v.pipe(
-        v.string(requirement),
-        v.check((id) => isIdOf(kind, id), requirement),
-      ),
-      null,
-    ),
+    before: v.nullish(id, null),
   }
 }
 

@@ -1,0 +1,62 @@
+import * as v from 'valibot'
+import * as field from '../base/fields.ts'
+import { found, IdSchema, OrganizationIdSchema, read, withoutUndefined } from '../base/host-input.ts'
+import { type Page, readPage, recordPageEntries } from '../base/page.ts'
+import type { RecordReads } from '../resources/record-reads.ts'
+
+// Every read has the same steps: check the input, ask one verb of the store, and make a page or a typed error.
+
+/** The two reads of a resource. */
+export interface Reads<Stored, Query> {
+  list(organizationId: string, query?: Query): Promise<Page<Stored>>
+  get(organizationId: string, id: string): Promise<Stored>
+}
+
+/**
+ * Builds the reads of a resource.
+ *
+ * @param names for error messages: `['client', 'clients']`
+ * @param entries of the schema of the filter, whose output is the filter of the store
+ * @param slice gives the slice of the store
+ * @param check refuses filters whose fields do not go together
+ */
+export function createReads<Stored extends { readonly id: string }, Query, Filter extends object>(
+  [one, many]: readonly [one: string, many: string],
+  entries: v.ObjectEntries,
+  slice: () => RecordReads<Stored, Filter>,
+  check: (filter: Filter, action: string) => void = () => {},
+): Reads<Stored, Query> {
+  const filterSchema = v.object(entries)
+  return {
+    async list(organizationId, query) {
+      const action = `Cannot list ${many}`
+      const given = { ...withoutUndefined(Object(query)), organizationId }
+      const { organizationId: owner, limit, before } = read(PageSchema, given, action)
+      const filter = read(filterSchema, given, action) as Filter
+      check(filter, action)
+      return readPage(limit, (count) => slice().list(owner, filter, count, before))
+    },
+    async get(organizationId, id) {
+      const action = `Cannot get the ${one}`
+      const { organizationId: owner, id: wanted } = read(GetSchema, { organizationId, id }, action)
+      return found(await slice().get(owner, wanted), action)
+    },
+  }
+}
+
+/** The organization and the page of every list. */
+export const PageSchema = v.object({ organizationId: OrganizationIdSchema, ...recordPageEntries() })
+
+const GetSchema = v.object({ organizationId: OrganizationIdSchema, id: IdSchema })
+
+/** Values at most in a filter. */
+const VALUES_MAX = 20
+const statesRequirement = `must be an array of at most ${VALUES_MAX} texts, each of 1 to 64 characters`
+const StateSchema = field.text(1, 64)
+
+/** The statuses or stages of a filter. Every text is one, because a host may store values of its own. */
+export const StatesSchema: v.GenericSchema<readonly string[]> = v.pipe(
+  v.array(v.string(statesRequirement), statesRequirement),
+  v.maxLength(VALUES_MAX, statesRequirement),
+  v.check((states) => states.every((state) => v.is(StateSchema, state)), statesRequirement),
+)

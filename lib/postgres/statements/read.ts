@@ -1,0 +1,154 @@
+import type { Fragment, ISql as Sql } from 'postgres'
+import type { RecordDatabase } from '../connection/database.ts'
+import { literalLimit, textArray } from './fragments.ts'
+
+// Reads of records on behalf of the host's own code. Every list is a walk along one index, or along one range of an index for each
+// value of a filter; the cost depends on the number of records listed, not on the size of the table.
+
+/** A kind of records. */
+export interface RecordKind {
+  readonly table: string
+  /** JSON text, made of a row of the table named `record`. */
+  readonly representation: string
+}
+
+/** A list of records, newest first. */
+export interface Selection {
+  readonly organizationId: string
+  readonly limit: number
+  /** The id of the last record of the previous page; null: from the newest. */
+  readonly before: string | null
+  /** The ranges to walk, of an index `(organization_id, column, id)`. Absent: the primary key. */
+  readonly ranges?: Ranges | undefined
+  /** The value of a unique index `(organization_id, column)`, in place of ranges: at most one record. */
+  readonly unique?: Unique | undefined
+  /** Further conditions on `record`, which begin with `and`. */
+  readonly conditions?: Fragment | undefined
+}
+
+/** Ranges of an index, one for each value. */
+interface Ranges {
+  readonly column: 'status' | 'stage' | 'business_id'
+  readonly values: readonly string[]
+}
+
+/** A value of a unique index. */
+interface Unique {
+  readonly column: 'number' | 'business_id'
+  readonly value: string
+}
+
+/** Reads a record as JSON text; null if the organization has none of that id. */
+export async function getRecord<Stored>(
+  database: RecordDatabase,
+  { table, representation }: RecordKind,
+  organizationId: string,
+  id: string,
+): Promise<Stored | null> {
+  const [found] = await database.rowFor(
+    organizationId,
+    (sql, answerTag) => sql`
+      select
+        (
+          select ${sql.unsafe(representation)} from ${sql.unsafe(table)} record
+          where record.organization_id = ${organizationId}::text and record.id = ${id}::text
+        ),
+        ${answerTag}`,
+  )
+  return JSON.parse(found ?? 'null') as Stored | null
+}
+
+/** Lists records. */
+export function listRecords<Stored>(
+  database: RecordDatabase,
+  kind: RecordKind,
+  organizationId: string,
+  select: (sql: Sql) => Omit<Selection, 'organizationId'>,
+): Promise<readonly Stored[]> {
+  return listRows(database, kind, organizationId, (sql) => {
+    const selection = { ...select(sql), organizationId }
+    return { rows: selectRows(sql, kind, selection), order: sql`record.id desc`, limit: selection.limit }
+  })
+}
+
+/**
+ * Lists the rows of a query named `record`, in an order.
+ *
+ * @param select gives a query of rows of the kind's table, which may give more than the limit
+ */
+export async function listRows<Stored>(
+  database: RecordDatabase,
+  { representation }: Pick<RecordKind, 'representation'>,
+  organizationId: string,
+  select: (sql: Sql) => { readonly rows: Fragment; readonly order: Fragment; readonly limit: number },
+): Promise<readonly Stored[]> {
+  const [list] = await database.rowFor(organizationId, (sql, answerTag) => {
+    const { rows, order, limit } = select(sql)
+    return sql`
+      select '[' || coalesce(pg_catalog.string_agg(listed.representation, ','), '') || ']', ${answerTag}
+      from (
+        select ${sql.unsafe(representation)} as representation
+        from (${rows}) as record
+        order by ${order}
+        limit (select ${limit}::int)
+      ) as listed`
+  })
+  return JSON.parse(list ?? '[]') as Stored[]
+}
+
+/** Joins the queries of several ranges. */
+export function unionAll(sql: Sql, { table }: RecordKind, parts: readonly Fragment[]): Fragment {
+  const [first, ...more] = parts
+  if (first === undefined) return sql`select * from ${sql.unsafe(table)} where false`
+  return more.reduce((all, part) => sql`${all} union all (${part})`, sql`(${first})`)
+}
+
+function selectRows(sql: Sql, kind: RecordKind, selection: Selection): Fragment {
+  const { organizationId, limit, before, ranges, unique, conditions = sql`` } = selection
+  const table = sql.unsafe(kind.table)
+  if (ranges !== undefined) {
+    const { column, values } = ranges
+    const range = sql.unsafe(`record.${column}`)
+    const parts = [...new Set(values)].map(
+      (value) => sql`
+        select record.* from ${table} record
+        where record.organization_id = ${organizationId}::text ${atValue(sql, range, value)} ${conditions}
+          ${before === null ? sql`` : sql`and (${range}, record.id) < (${value}::text, ${before}::text)`}
+        order by ${range} desc, record.id desc
+        limit ${literalLimit(sql, limit)}`,
+    )
+    return unionAll(sql, kind, parts)
+  }
+  const afterPage = before === null ? sql`` : sql`and record.id < ${before}::text`
+  if (unique !== undefined) {
+    // The offset hides the order: without statistics PostgreSQL would walk the primary key for the value.
+    return sql`
+      select record.* from ${table} record
+      where record.organization_id = ${organizationId}::text
+        and ${sql.unsafe(`record.${unique.column}`)} = ${unique.value}::text ${conditions} ${afterPage}
+      offset 0`
+  }
+  return sql`
+    select record.* from ${table} record
+    where record.organization_id = ${organizationId}::text ${conditions} ${afterPage}
+    order by record.id desc
+    limit ${literalLimit(sql, limit)}`
+}
+
+/**
+ * Builds the condition that a column has a value, as a range. With an equality PostgreSQL may take the column for a constant, walk
+ * the primary key and throw away what has another value: the whole table, if the value is rarer than the statistics say.
+ */
+export function atValue(sql: Sql, column: Fragment, value: string): Fragment {
+  return sql`and ${column} >= ${value}::text and ${column} <= ${value}::text`
+}
+
+/** Builds the condition that a column has one of some values, beside a range of another column; absent values: no condition. */
+export function isOneOf(
+  sql: Sql,
+  column: 'status' | 'stage',
+  values: readonly string[] | undefined,
+): Fragment {
+  if (values === undefined) return sql``
+  return sql`and ${sql.unsafe(`record.${column}`)} = any (${textArray(sql, values)})`
+}

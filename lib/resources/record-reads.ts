@@ -1,0 +1,19 @@
+/** The verbs of a slice for reading records on behalf of the host's own code, without an API key. */
+export interface RecordReads<Stored, Filter> {
+  /**
+   * Lists the newest records that the filter selects, newest id first. Every field of a filter narrows the list.
+   *
+   * @param filter an absent field selects all; an empty array selects none
+   * @param limit records at most
+   * @param before the id of the last record of the previous page; null: from the newest
+   */
+  list(
+    organizationId: string,
+    filter: Filter,
+    limit: number,
+    before: string | null,
+  ): Promise<readonly Stored[]>
+
+  /** Reads a record; null if the organization has none of that id. */
+  get(organizationId: string, id: string): Promise<Stored | null>
+}
