@@ -132,7 +132,7 @@ async function openStore(databaseUrl: string): Promise<BusinessApiStore> {
   try {
     await migrate(databaseUrl)
   } catch (error) {
-    throw new Mishap(`Cannot use the database: ${messageOf(error)}`)
+    throw new Mishap(messageOf(error))
   }
   const store = createPostgresStore(databaseUrl)
   ending.add(() => store.close())

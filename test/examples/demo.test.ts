@@ -281,7 +281,10 @@ describe('the command line of the demo', () => {
   test('a database that cannot be reached is reported in words', async () => {
     const program = startSource([DEMO], { DATABASE_URL: 'postgres://nobody:secret@127.0.0.1:1/none' })
     assert.equal(await program.exit, 1)
-    assert.match(program.stderr(), /Cannot use the database: connect ECONNREFUSED/)
+    assert.match(
+      program.stderr(),
+      /^Cannot migrate because PostgreSQL \(127\.0\.0\.1:1, .*\) cannot be used: the connection was refused/m,
+    )
     assert.doesNotMatch(program.stderr(), /secret|^ +at /m)
   })
 })
