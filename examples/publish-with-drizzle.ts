@@ -64,9 +64,7 @@ async function main(): Promise<void> {
   if (!DATABASE_URL || !organizationId || !subject) {
     fail('Usage: DATABASE_URL=… npx tsx examples/publish-with-drizzle.ts ORGANIZATION_ID SUBJECT')
   }
-  await migrate(DATABASE_URL).catch((error) =>
-    fail(`Cannot use the database: ${error.message || error.code}`, 1),
-  )
+  await migrate(DATABASE_URL).catch((error) => fail(error.message, 1))
   const pool = createPool(DATABASE_URL)
   const db = drizzle(pool)
   // A host makes tables with drizzle-kit; this example makes its table here.

@@ -93,9 +93,7 @@ async function main(): Promise<void> {
   if (!DATABASE_URL || !organizationId || !subject) {
     fail('Usage: DATABASE_URL=… npx tsx examples/publish-with-pg.ts ORGANIZATION_ID SUBJECT')
   }
-  await migrate(DATABASE_URL).catch((error) =>
-    fail(`Cannot use the database: ${error.message || error.code}`, 1),
-  )
+  await migrate(DATABASE_URL).catch((error) => fail(error.message, 1))
   const pool = createPool(DATABASE_URL)
   await pool.query(TICKETS_TABLE)
   const ticket: Ticket = { id: `tic_${randomUUID()}`, organizationId, subject }

@@ -137,7 +137,10 @@ export function testPublishing(name: string, { createPool, open }: Publishing): 
     const run = (url: string) => startSource([`examples/${name}.ts`, 'org_1', 'Hello'], { DATABASE_URL: url })
     for (const program of [nobody.href, nowhere, 'open-sesame'].map(run)) {
       assert.equal(await program.exit, 1)
-      assert.match(program.stderr(), /^Cannot use the database: .+\n$/)
+      assert.match(
+        program.stderr(),
+        /^Cannot (migrate because PostgreSQL|use the connection string because) .+\n$/,
+      )
       assert.ok(!program.stderr().includes('open-sesame'))
     }
   })

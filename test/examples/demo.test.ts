@@ -283,7 +283,7 @@ describe('the command line of the demo', () => {
     assert.equal(await program.exit, 1)
     assert.match(
       program.stderr(),
-      /Cannot migrate because PostgreSQL .* cannot be used: the connection was refused/,
+      /^Cannot migrate because PostgreSQL \(127\.0\.0\.1:1, .*\) cannot be used: the connection was refused/m,
     )
     assert.doesNotMatch(program.stderr(), /secret|^ +at /m)
   })

@@ -139,7 +139,7 @@ interface Program {
   stderr(): string
 }
 
-const START_TIMEOUT_MS = 20_000
+const START_TIMEOUT_MS = 60_000
 
 /** Resolves with the first line of the program. */
 async function startProgram(file: string, config: object): Promise<Program> {

@@ -15,7 +15,7 @@ export interface Host {
 }
 
 const PROGRAM = join(import.meta.dirname, '_server.ts')
-const START_TIMEOUT_MS = 20_000
+const START_TIMEOUT_MS = 60_000
 
 /** Starts `_server.ts`. */
 export async function startHost(config: HostConfig): Promise<Host> {

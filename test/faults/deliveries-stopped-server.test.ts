@@ -29,7 +29,7 @@ for (const mode of ['fast', 'immediate'] as const) {
     const ids = await publishBurst(scene.sql, ORGANIZATION, 200)
     for (const id of ids) published.committed.add(id)
     await publishSome()
-    await until('attempts are in flight', async () => (await scene.receiver.counts()).open > 0, 10_000)
+    await until('attempts are in flight', async () => (await scene.receiver.counts()).open > 0, 30_000)
 
     await server.stopServer(mode)
     // Answered now, while no result can be written.
@@ -39,7 +39,7 @@ for (const mode of ['fast', 'immediate'] as const) {
     const startedAt = performance.now()
 
     await publishing
-    await untilDelivered(scene, 15_000)
+    await untilDelivered(scene, 60_000)
     const backMs = performance.now() - startedAt
     assert.equal(deliverer.exit, null, 'the deliverer has ended')
     deliverer.assertUnharmed()

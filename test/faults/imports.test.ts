@@ -50,6 +50,8 @@ test('a delivery loop reports missing undici at the start, and claims nothing', 
 
 test('no other door loads the settings page', async () => {
   const directory = await install('without-page')
+  await rm(join(directory, 'dist'))
+  await cp(join(built, 'dist'), join(directory, 'dist'), { recursive: true })
   await rm(join(directory, 'dist', 'settings-page'), { recursive: true })
   assert.deepEqual(await probe(directory, 'index', 'postgres', 'memory', 'settings'), NOTHING)
   await assert.rejects(probe(directory, 'settings-page'), /Cannot find module .*settings-page/)
@@ -78,13 +80,14 @@ async function build(directory: string): Promise<void> {
   await run(process.execPath, [compiler, '-p', join(ROOT, 'lib'), ...options])
 }
 
-/** A copy of the built package with the dependencies that pass the filter. */
+/** The built package under another path, with the dependencies that pass the filter. */
 async function install(
   name: string,
   isInstalled: (dependency: string) => boolean = () => true,
 ): Promise<string> {
   const directory = join(built, name)
-  await cp(join(built, 'dist'), join(directory, 'dist'), { recursive: true })
+  await mkdir(directory)
+  await symlink(join(built, 'dist'), join(directory, 'dist'))
   await cp(join(ROOT, 'package.json'), join(directory, 'package.json'))
   const { dependencies } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'))
   for (const dependency of Object.keys(dependencies)) {

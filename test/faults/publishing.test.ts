@@ -40,7 +40,7 @@ test('an event is not sent when the transaction or the savepoint is lost with th
 test('of all events of many transactions at once only committed events are sent, once each', async () => {
   const publisher = await createPublisher(scene, ORGANIZATION, published)
   await Promise.all(Array.from({ length: 100 }, (_, index) => publisher.transact(index % 2 === 0)))
-  await untilDelivered(scene, 10_000)
+  await untilDelivered(scene, 60_000)
 
   assert.ok(published.rolledBack.size >= 50)
   const tally = await assertDelivered(scene, published)
@@ -85,7 +85,7 @@ async function publishAndAwait(): Promise<void> {
 }
 
 function untilArrived(eventId: string): Promise<number> {
-  return until(`${eventId} has arrived`, async () => (await countArrivals(eventId)) > 0, 10_000)
+  return until(`${eventId} has arrived`, async () => (await countArrivals(eventId)) > 0, 30_000)
 }
 
 async function countArrivals(eventId: string): Promise<number> {

@@ -46,7 +46,7 @@ test('a deliverer stopped while a subscriber is silent ends in time; the attempt
   await scene.subscribe(ORGANIZATION, 'silent')
   const stopped = await scene.startDeliverer({ stopTimeoutMs: 200 })
   await publishMany(scene, 4, createPublished())
-  await until('attempts are in flight', async () => (await scene.receiver.counts()).open === 4, 10_000)
+  await until('attempts are in flight', async () => (await scene.receiver.counts()).open === 4, 30_000)
 
   const stopMs = await stop(stopped)
   t.diagnostic(`stopped in ${Math.round(stopMs)} ms`)
@@ -71,7 +71,7 @@ test('a deliverer frozen until its leases have ended changes nothing and sends n
   // The answers wait in the sockets of the frozen deliverer.
   await scene.receiver.release()
   await scene.startDeliverer({ loop })
-  await untilDelivered(scene, 10_000)
+  await untilDelivered(scene, 60_000)
   const settled = await readDeliveries(scene)
   frozen.signal('SIGCONT')
   // After the end the deliverer writes nothing more.
@@ -93,13 +93,13 @@ async function publishAhead(scene: Scene, published: Published): Promise<void> {
   await scene.subscribe(ORGANIZATION, 'gated')
   for (const events of WARM_UPS) {
     await publishMany(scene, events, published)
-    await untilDelivered(scene, 10_000)
+    await untilDelivered(scene, 60_000)
   }
   await scene.receiver.hold()
   await publishMany(scene, BURST, published)
   const isAhead = async (): Promise<boolean> =>
     (await scene.receiver.counts()).open === IN_FLIGHT_MAX && (await countClaimed(scene)) > IN_FLIGHT_MAX + 8
-  await until('a deliverer has claimed ahead', isAhead, 10_000)
+  await until('a deliverer has claimed ahead', isAhead, 30_000)
 }
 
 async function publishMany({ sql }: Scene, events: number, published: Published): Promise<void> {

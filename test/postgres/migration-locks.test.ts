@@ -5,7 +5,6 @@ import type { Sql } from 'postgres'
 import { BusinessApiError, STORE_UNAVAILABLE } from '../../lib/base/errors.ts'
 import { mutedLogger } from '../../lib/base/log.ts'
 import { migrateFrom } from '../../lib/postgres/schema/migrate.ts'
-import { readMigrationTexts } from '../../lib/postgres/schema/migration-texts.ts'
 import { createEmptyDatabase, type TestDatabase } from '../_database.ts'
 
 // Migrations beside traffic: waits for locks, and indexes built without a lock.
@@ -210,28 +209,6 @@ describe('a migration with the mark concurrent', () => {
         migrateFrom(sql, { ...TABLE, '0002-index.sql': `--! concurrent\n${text};\n` }),
         /Cannot migrate: '0002-index\.sql' is concurrent, and may only hold 'create index concurrently NAME on/,
       )
-    })
-  }
-})
-
-describe('the migrations of the package', () => {
-  const texts = Object.entries(readMigrationTexts())
-
-  for (const [name, text] of texts) {
-    test(`${name} states its locks`, () => {
-      const [, locks = ''] = /^-- Locks: (.+)$/m.exec(text) ?? []
-      assert.notEqual(locks, '', 'a line "-- Locks: …" is missing')
-      const made = [...text.matchAll(/^create (?:unlogged )?table (business_api\.\w+)/gm)].map(
-        ([, table]) => table,
-      )
-      const used = [
-        ...text.matchAll(
-          /\b(?:references|alter table|index (?:concurrently )?\w+\s+on) (business_api\.\w+)/g,
-        ),
-      ].map(([, table = '']) => table)
-      for (const table of used.filter((table) => !made.includes(table))) {
-        assert.ok(locks.includes(table), `the line does not name ${table}`)
-      }
     })
   }
 })
