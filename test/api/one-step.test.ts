@@ -70,8 +70,8 @@ async function startCounted(
     return connection.answer()
   }
 
-  /** Uses a key for so long that tokens are at hand. */
-  async function useSteadily({ id, key }: Organization): Promise<void> {
+  /** Uses a key for so long that tokens are at hand. Returns the number of uses. */
+  async function useSteadily({ id, key }: Organization): Promise<number> {
     const keyDigest = digestApiKey(key)
     const request = {
       keyDigest,
@@ -80,10 +80,12 @@ async function startCounted(
       organizationHint: id,
     } as const
     const until = performance.now() + 600
+    let uses = 0
     const callers = Array.from({ length: 16 }, async () => {
-      while (performance.now() < until) await store.apiKeys.admit(request)
+      for (; performance.now() < until; uses++) await store.apiKeys.admit(request)
     })
     await Promise.all(callers)
+    return uses
   }
 
   /** Returns the number of statements of a create. What else the store sends meanwhile can only add to it. */
@@ -120,6 +122,17 @@ describe('A create is one statement', () => {
     const count = await countStatements((index) =>
       post(key, body, { path: '/api/v1/leads', headers: [`Idempotency-Key: lead-${index}`] }),
     )
+    assert.equal(count, 1)
+  })
+
+  test('with rate limits too, while a token is at hand', async (t) => {
+    const organization = await platform.organization()
+    const { post, useSteadily, countStatements } = await startCounted(t, { rateLimit: ROOMY_LIMITS })
+    const count = await countStatements(async (index) => {
+      // With the first one the process gets to know the key.
+      if (index === 1) await useSteadily(organization)
+      return post(organization.key, BODY, { headers: [`Idempotency-Key: limited-${index}`] })
+    })
     assert.equal(count, 1)
   })
 
@@ -168,14 +181,22 @@ describe('A create in one statement', () => {
     const started = await startCounted(t, { rateLimit: ROOMY_LIMITS })
     // The process gets to know the key.
     assertError(await started.post(organization.key, '{}'), 422)
-    await started.useSteadily(organization)
-    return started
+    const uses = 1 + (await started.useSteadily(organization))
+    return { ...started, uses }
   }
 
   async function countClients({ id }: Organization): Promise<number> {
     const [row] = await platform.sql`
       select count(*)::int as count from business_api.clients where organization_id = ${id}`
     return row?.count
+  }
+
+  /** The tokens that have left the bucket of the organization. */
+  async function spentTokens({ id }: Organization): Promise<number> {
+    const [row] = await platform.sql`
+      select (full_at - extract(epoch from clock_timestamp())) * ${ROOMY.perSecond}::float8 as spent
+      from business_api.rate_buckets where organization_id = ${id} and bucket = 'organization'`
+    return Math.round(row?.spent)
   }
 
   test('writes nothing for a key revoked a moment ago, and does not judge the body', async (t) => {
@@ -199,6 +220,37 @@ describe('A create in one statement', () => {
       entry: newEntry(),
     })
     assertError(await post(key, BODY, { headers: ['Idempotency-Key: lowered'] }), 429)
+    assert.equal(await countClients(organization), 0)
+  })
+
+  test('writes once when the organization gets a limit of its own with the values of the default', async (t) => {
+    const organization = await platform.organization()
+    const { post } = await startUsed(t, organization)
+    await platform.store.apiKeys.limitOrganization({
+      organizationId: organization.id,
+      rateLimit: ROOMY,
+      entry: newEntry(),
+    })
+    recordOf(await post(organization.key, BODY, { headers: ['Idempotency-Key: own'] }))
+    assert.equal(await countClients(organization), 1)
+  })
+
+  test('gives its token back while another request holds the idempotency key', async (t) => {
+    const organization = await platform.organization()
+    const { id, key } = organization
+    const { post, uses } = await startUsed(t, organization)
+    const holder = await platform.sql.reserve()
+    t.after(() => holder.release())
+    await holder`begin`
+    await holder`
+      insert into business_api.idempotency_keys
+        (organization_id, operation, key, fingerprint, record_id, reply, expires_at)
+      values (${id}, 'POST /api/v1/clients', 'held', 'other', 'other', '{}', now() + interval '1 day')`
+    assertError(await post(key, BODY, { headers: ['Idempotency-Key: held'] }), 409)
+    await holder`rollback`
+    // Tokens at hand come back within a quarter of a second.
+    await sleep(500)
+    assert.equal(await spentTokens(organization), uses + 1)
     assert.equal(await countClients(organization), 0)
   })
 
