@@ -73,7 +73,7 @@ export async function captureWebhooks(options: CaptureWebhooksOptions = {}): Pro
   const { settings, organizationId, types, answer = () => 204, headerPrefix, clock = Date.now } = options
   if ((settings === undefined) !== (organizationId === undefined)) {
     throw new TypeError(
-      "Cannot register the capture as 'settings' and 'organizationId' must be given together",
+      "Cannot register the capture because 'settings' and 'organizationId' must be given together",
     )
   }
   const inbox = createInbox()

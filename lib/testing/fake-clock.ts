@@ -26,7 +26,7 @@ export function createFakeClock(start: Date | string | number = Date.now()): Fak
     advance(ms: number): void {
       if (!(Number.isFinite(ms) && ms >= 0)) {
         throw new RangeError(
-          `Cannot advance the clock as the time must be 0 ms or more: current value is ${ms}`,
+          `Cannot advance the clock because the time must be 0 ms or more: current value is ${ms}`,
         )
       }
       now += ms
@@ -40,5 +40,5 @@ export function createFakeClock(start: Date | string | number = Date.now()): Fak
 function readTime(time: Date | string | number): number {
   const ms = new Date(time).getTime()
   if (Number.isFinite(ms)) return ms
-  throw new RangeError(`Cannot set the clock as the time must be a moment: current value is ${time}`)
+  throw new RangeError(`Cannot set the clock because the time must be a moment: current value is ${time}`)
 }

@@ -124,7 +124,7 @@ export function describeStoreContract({ name, runner, without = [], ...store }: 
   const unknown = without.find((part) => !known.includes(part))
   if (unknown !== undefined) {
     throw new RangeError(
-      `Cannot leave '${unknown}' out of the contract as it is none of its parts: ${known.join(', ')}`,
+      `Cannot leave '${unknown}' out of the contract because it is none of its parts: ${known.join(', ')}`,
     )
   }
   runner.describe(`${name} store`, () => {

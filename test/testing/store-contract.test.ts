@@ -66,7 +66,7 @@ test('describeStoreContract() runs with any runner: every test of a part passes 
   assert.deepEqual(await failuresOf(registered, 'creations'), [])
 })
 
-test('describeStoreContract() fails a store that writes a record without its events', async () => {
+test('describeStoreContract() fails a store that writes a record without the events', async () => {
   const registered = register((store) => ({
     ...store,
     clients: { ...store.clients, create: (creation) => store.clients.create({ ...creation, events: [] }) },
@@ -96,6 +96,6 @@ test('describeStoreContract() skips the tests of a part that the store lacks, wi
 test('describeStoreContract() refuses a part that the contract does not have', () => {
   assert.throws(() => register((store) => store, ['no such part' as StoreCapability]), {
     name: 'RangeError',
-    message: /^Cannot leave 'no such part' out of the contract as it is none of its parts: lists, /,
+    message: /^Cannot leave 'no such part' out of the contract because it is none of its parts: lists, /,
   })
 })
