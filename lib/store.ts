@@ -1,4 +1,11 @@
-export type { Admission, AdmissionRequest, AdmittedPage, Caller, PageRequest } from './access/admission.ts'
+export type {
+  Admission,
+  AdmissionRequest,
+  AdmittedPage,
+  Caller,
+  PageRequest,
+  Since,
+} from './access/admission.ts'
 export type {
   ApiKeyChange,
   ApiKeyRecord,
@@ -25,7 +32,7 @@ export { BusinessApiError, STORE_UNAVAILABLE, storeUnavailable } from './base/er
 export { type Clock, createIds, type IdKind, type Ids } from './base/ids.ts'
 export { type JsonText, jsonText } from './base/json-text.ts'
 export type { BusinessApiStore, RecordStore } from './business-store.ts'
-export type { Business, BusinessFilter, BusinessStore } from './resources/businesses.ts'
+export type { Business, BusinessChanges, BusinessFilter, BusinessStore } from './resources/businesses.ts'
 export type { Client, ClientChanges, ClientFilter, ClientStore } from './resources/clients.ts'
 export { formatNumber, type NewNumber, type NumberSeries } from './resources/document-numbers.ts'
 export {

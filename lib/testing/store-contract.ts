@@ -38,6 +38,7 @@ import { testResealing } from './store-contract/resealing.ts'
 import { testRotations } from './store-contract/rotations.ts'
 import { testRoundRobin } from './store-contract/round-robin.ts'
 import { testSigningSecrets } from './store-contract/signing-secrets.ts'
+import { testSync } from './store-contract/sync.ts'
 import { testWebhookIsolation } from './store-contract/webhook-isolation.ts'
 
 // The contract of BusinessApiStore as one suite, run by every store: lib/business-store.ts and the resources' files in tests.
@@ -67,6 +68,7 @@ export interface StoreContractOptions extends StoreUnderTest {
 
 const PARTS = {
   lists: testLists,
+  'lists of changes': testSync,
   "the host's reads": testReads,
   "filters of the host's reads": testReadsFilters,
   creations: testCreations,

@@ -77,19 +77,26 @@ const API = merge(BASE, PUBLISHING, IDEMPOTENCY, {
   functions: ['business_representation', 'client_representation', 'lead_representation'],
 })
 
+/** The columns that every change of a listed record sets. */
+const CHANGE_COLUMNS = ['latest_changes', 'changed_xid', 'updated_at'] as const
+
 const PLATFORM = merge(BASE, PUBLISHING, IDEMPOTENCY, {
   tables: {
-    businesses: { select: true, insert: true },
+    businesses: {
+      select: true,
+      insert: true,
+      update: ['name', 'category', 'city', 'email', 'phone', 'latest_changes'],
+    },
     clients: {
       select: true,
       insert: true,
-      update: ['status', 'total_revenue', 'monthly_revenue', 'latest_changes'],
+      update: ['status', 'total_revenue', 'monthly_revenue', ...CHANGE_COLUMNS],
     },
-    leads: { select: true, insert: true, update: ['stage', 'lead_score', 'score_band', 'latest_changes'] },
+    leads: { select: true, insert: true, update: ['stage', 'lead_score', 'score_band', ...CHANGE_COLUMNS] },
     invoices: {
       select: true,
       insert: true,
-      update: ['status', 'issue_date', 'due_date', 'amount_paid', 'latest_changes'],
+      update: ['status', 'issue_date', 'due_date', 'amount_paid', ...CHANGE_COLUMNS],
     },
     payments: { select: true, insert: true },
     proposals: {
@@ -105,10 +112,10 @@ const PLATFORM = merge(BASE, PUBLISHING, IDEMPOTENCY, {
         'version',
         'signed_by',
         'signed_at',
-        'latest_changes',
+        ...CHANGE_COLUMNS,
       ],
     },
-    projects: { select: true, insert: true, update: ['status', 'latest_changes'] },
+    projects: { select: true, insert: true, update: ['status', ...CHANGE_COLUMNS] },
     number_series: { select: true, insert: true, update: ['last'] },
   },
   functions: [
@@ -118,6 +125,7 @@ const PLATFORM = merge(BASE, PUBLISHING, IDEMPOTENCY, {
     'next_number',
     'first_free_number',
     'new_id',
+    'touch_client_of',
     'business_representation',
     'client_representation',
     'lead_representation',
@@ -223,7 +231,7 @@ const WORKER = merge(BASE, PUBLISHING, {
       ],
       update: ['expiry_noticed', 'expiry_noticed_by'],
     },
-    invoices: { select: true, update: ['status'] },
+    invoices: { select: true, update: ['status', 'changed_xid', 'updated_at'] },
     purge_progress: {
       select: true,
       update: ['retention_ms', 'walk', 'revisit', 'revisited_at', 'purged_at', 'rests_until'],
