@@ -186,15 +186,14 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
     since: Since,
   ): Promise<AdmittedPage<never>> {
     const judged = await judgeFrom(request, list, limit, readBeginning(since))
-    if (judged.admission.outcome !== 'admitted' || judged.position !== null) return judged
+    const { admission } = judged
+    if (admission.outcome !== 'admitted') return judged
     // The request has taken its token.
-    const { page, next, position } = await judgeFrom(
-      { ...request, rateLimits: null },
-      list,
-      limit,
-      EVERYTHING,
-    )
-    return { admission: judged.admission, page, next, position }
+    const isForeign = judged.position === null
+    const { page, next, position } = isForeign
+      ? await judgeFrom({ ...request, rateLimits: null }, list, limit, EVERYTHING)
+      : judged
+    return { admission, page, next, position: next ?? position }
   }
 
   function judgeFrom(

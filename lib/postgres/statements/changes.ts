@@ -31,7 +31,10 @@ export interface TimesValues {
   readonly floor: string | null
 }
 
-/** The statements of a list of changes. Without a position in the answer, the given position is of another database. */
+/**
+ * The statements of a list of changes. In their answers `next` is the position behind the page, null for the last page, and
+ * `position` the beginning of the next pass, null if the given position is of another database.
+ */
 export interface ChangesStatements {
   readonly changes: AdmissionStatements<ChangesValues>
   readonly times: AdmissionStatements<TimesValues>
@@ -103,40 +106,38 @@ interface PageParts {
 function pageOf(parts: PageParts): string {
   const { table, representation, snapshot, isOurs, key, after, below, continued, isAdmitted } = parts
   return `
-    select paged.page, case when paged.has_more then paged.continued end as next,
-      case when paged.is_ours then case when paged.has_more then paged.continued else paged.rest end end as position
-    from (
-      select
-        joined.page, ${isOurs} as is_ours, ${continued} as continued,
-        'c ' || snapshot.database || ' ' || snapshot.floor || ' - - ' as rest,
-        joined.count = (select @limit::int) and (
+    select
+      joined.page,
+      case
+        when joined.count = (select @limit::int) and (
           select further.id from ${table} further
           where further.organization_id = @organizationId::text
             and (further.${key}, further.id) > (joined.last_key, joined.last_id) and ${below('further.')}
           order by further.${key}, further.id
           limit 1
-        ) is not null as has_more
-      from (select ${databaseOf(table)} as database, ${snapshot}) as snapshot
-      cross join lateral (
-        select
-          '[' || coalesce(pg_catalog.string_agg(changed.representation, ','), '') || ']' as page,
-          pg_catalog.count(*) as count,
-          (pg_catalog.array_agg(changed.key))[pg_catalog.count(*)::int] as last_key,
-          (pg_catalog.array_agg(changed.id))[pg_catalog.count(*)::int] as last_id
+        ) is not null then ${continued}
+      end as next,
+      case when ${isOurs} then 'c ' || snapshot.database || ' ' || snapshot.floor || ' - - ' end as position
+    from (select ${databaseOf(table)} as database, ${snapshot}) as snapshot
+    cross join lateral (
+      select
+        '[' || coalesce(pg_catalog.string_agg(changed.representation, ','), '') || ']' as page,
+        pg_catalog.count(*) as count,
+        (pg_catalog.array_agg(changed.key))[pg_catalog.count(*)::int] as last_key,
+        (pg_catalog.array_agg(changed.id))[pg_catalog.count(*)::int] as last_id
+      from (
+        select ${representation} as representation, record.${key} as key, record.id
         from (
-          select ${representation} as representation, record.${key} as key, record.id
-          from (
-            select * from ${table}
-            where organization_id = @organizationId::text and (${key}, id) > (${after}, (select @id::text))
-              and ${below('')} and ${isOurs} and ${isAdmitted}
-            order by ${key}, id
-            limit 200
-          ) as record
-          order by record.${key}, record.id
-          limit (select @limit::int)
-        ) as changed
-      ) as joined
-    ) as paged`
+          select * from ${table}
+          where organization_id = @organizationId::text and (${key}, id) > (${after}, (select @id::text))
+            and ${below('')} and ${isOurs} and ${isAdmitted}
+          order by ${key}, id
+          limit 200
+        ) as record
+        order by record.${key}, record.id
+        limit (select @limit::int)
+      ) as changed
+    ) as joined`
 }
 
 /**
