@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
+import { after, before, describe, type TestContext, test } from 'node:test'
 import type { Sql } from 'postgres'
 import { createIds } from '../../lib/base/ids.ts'
 import type { RecordStore } from '../../lib/business-store.ts'
@@ -179,10 +179,8 @@ describe('a sync', () => {
     assert.deepEqual(mirror.records, await clientsOf(sql, org))
   })
 
-  test('the token of another database, of a table that was filled anew, and of another server means everything', async () => {
-    const own = await createTestDatabase()
-    const pool = own.sql()
-    const first = createPostgresStore(own.url)
+  test('the token of another database, of a table that was filled anew, and of another server means everything', async (t) => {
+    const { pool, store: first } = await openAnother(t)
     const org = newOrganization()
     const mirror = await createMirror(store, org)
     const other = await createMirror(first, org)
@@ -199,14 +197,10 @@ describe('a sync', () => {
     assert.equal((await other.sync()).length <= 1, true)
     assert.deepEqual(mirror.records.size, 2)
     assert.deepEqual([...mirror.records.keys()], [one, two])
-    await first.close()
-    await own.drop()
   })
 
-  test('a restored database, with transactions that are still to come, lists its records once and their changes after that', async () => {
-    const own = await createTestDatabase()
-    const pool = own.sql()
-    const restored = createPostgresStore(own.url)
+  test('a restored database, with transactions that are still to come, lists its records once and their changes after that', async (t) => {
+    const { pool, store: restored } = await openAnother(t)
     const org = newOrganization()
     const mirror = await createMirror(restored, org)
     const created = [await create(org, restored), await create(org, restored), await create(org, restored)]
@@ -216,8 +210,6 @@ describe('a sync', () => {
     await change(org, created[1] ?? '', 5, restored)
     assert.deepEqual((await mirror.sync(2)).slice(-1), [created[1]])
     assert.deepEqual(mirror.records, await clientsOf(pool, org))
-    await restored.close()
-    await own.drop()
   })
 
   test('businesses.update() marks a client that is being made at the same time', async () => {
@@ -262,6 +254,17 @@ describe('a sync', () => {
     )
     assert.deepEqual(mirror.records, await clientsOf(sql, org))
   })
+
+  /** Opens a store on another database. */
+  async function openAnother(t: TestContext): Promise<{ pool: Sql; store: PostgresStore }> {
+    const own = await createTestDatabase()
+    const opened = createPostgresStore(own.url)
+    t.after(async () => {
+      await opened.close()
+      await own.drop()
+    })
+    return { pool: own.sql(), store: opened }
+  }
 
   /** Waits until a statement waits for a lock. */
   async function waitForLock(): Promise<void> {
