@@ -42,6 +42,7 @@ create table business_api.businesses (
   city text,
   email text,
   phone text,
+  latest_changes text[] collate "C" default '{}'::text[] not null,
   representation text generated always as (business_api.business_representation(id, name, category, city, email, phone)) stored not null,
   constraint businesses_pkey PRIMARY KEY (organization_id, id)
 );
@@ -55,6 +56,8 @@ create table business_api.clients (
   monthly_revenue numeric(15,3) not null,
   converted_at timestamp with time zone not null,
   latest_changes text[] collate "C" default '{}'::text[] not null,
+  changed_xid xid8 default pg_current_xact_id() not null,
+  updated_at timestamp with time zone default now() not null,
   representation text generated always as (business_api.client_representation(id, status, total_revenue, monthly_revenue, converted_at)) stored not null,
   constraint clients_pkey PRIMARY KEY (organization_id, id),
   constraint clients_organization_id_business_id_key UNIQUE (organization_id, business_id),
@@ -141,6 +144,8 @@ create table business_api.invoices (
   total numeric not null,
   amount_paid numeric not null,
   latest_changes text[] collate "C" default '{}'::text[] not null,
+  changed_xid xid8 default pg_current_xact_id() not null,
+  updated_at timestamp with time zone default now() not null,
   representation text generated always as (business_api.invoice_representation(id, number, status, currency, (minor_units)::integer, issue_date, due_date, total, amount_paid)) stored not null,
   constraint invoices_pkey PRIMARY KEY (organization_id, id),
   constraint invoices_organization_id_number_key UNIQUE (organization_id, number),
@@ -159,6 +164,8 @@ create table business_api.leads (
   expected_value numeric(15,3),
   created_at timestamp with time zone not null,
   latest_changes text[] collate "C" default '{}'::text[] not null,
+  changed_xid xid8 default pg_current_xact_id() not null,
+  updated_at timestamp with time zone default now() not null,
   representation text generated always as (business_api.lead_representation(id, stage, lead_score, score_band, expected_value, created_at)) stored not null,
   constraint leads_pkey PRIMARY KEY (organization_id, id),
   constraint leads_organization_id_business_id_fkey FOREIGN KEY (organization_id, business_id) REFERENCES business_api.businesses(organization_id, id),
@@ -208,6 +215,8 @@ create table business_api.projects (
   billing_type text not null,
   value numeric(15,3) not null,
   latest_changes text[] collate "C" default '{}'::text[] not null,
+  changed_xid xid8 default pg_current_xact_id() not null,
+  updated_at timestamp with time zone default now() not null,
   representation text generated always as (business_api.project_representation(id, name, status, billing_type, value)) stored not null,
   constraint projects_pkey PRIMARY KEY (organization_id, id),
   constraint projects_value_check CHECK ((value <> 'NaN'::numeric))
@@ -227,6 +236,8 @@ create table business_api.proposals (
   signed_by text,
   minor_units smallint default 3 not null,
   signed_at timestamp with time zone,
+  changed_xid xid8 default pg_current_xact_id() not null,
+  updated_at timestamp with time zone default now() not null,
   representation text generated always as (business_api.proposal_representation(id, number, title, status, version, total, monthly_total, currency)) stored not null,
   constraint proposals_pkey PRIMARY KEY (organization_id, id),
   constraint proposals_organization_id_number_key UNIQUE (organization_id, number),
@@ -296,7 +307,11 @@ CREATE INDEX audit_entries_subject_idx ON business_api.audit_entries USING btree
 
 CREATE INDEX audit_entries_tests_idx ON business_api.audit_entries USING btree (organization_id, changed_at) WHERE (action = 'endpoint.test_sent'::text);
 
+CREATE INDEX clients_organization_id_changed_xid_id_idx ON business_api.clients USING btree (organization_id, changed_xid, id);
+
 CREATE INDEX clients_organization_id_status_id_idx ON business_api.clients USING btree (organization_id, status, id);
+
+CREATE INDEX clients_organization_id_updated_at_id_idx ON business_api.clients USING btree (organization_id, updated_at, id);
 
 CREATE INDEX deliveries_backing_off_idx ON business_api.deliveries USING btree (due_at) WHERE ((state = 'pending'::text) AND is_backing_off);
 
@@ -318,21 +333,37 @@ CREATE INDEX idempotency_keys_expires_at_idx ON business_api.idempotency_keys US
 
 CREATE INDEX invoices_due_date_idx ON business_api.invoices USING btree (due_date) WHERE (status = ANY (ARRAY['issued'::text, 'partially_paid'::text]));
 
+CREATE INDEX invoices_organization_id_changed_xid_id_idx ON business_api.invoices USING btree (organization_id, changed_xid, id);
+
 CREATE INDEX invoices_organization_id_due_date_idx ON business_api.invoices USING btree (organization_id, due_date) WHERE (status = ANY (ARRAY['issued'::text, 'partially_paid'::text]));
 
 CREATE INDEX invoices_organization_id_status_due_date_id_idx ON business_api.invoices USING btree (organization_id, status, due_date, id) WHERE (status = ANY (ARRAY['issued'::text, 'partially_paid'::text, 'overdue'::text]));
 
 CREATE INDEX invoices_organization_id_status_id_idx ON business_api.invoices USING btree (organization_id, status, id);
 
+CREATE INDEX invoices_organization_id_updated_at_id_idx ON business_api.invoices USING btree (organization_id, updated_at, id);
+
 CREATE INDEX leads_organization_id_business_id_id_idx ON business_api.leads USING btree (organization_id, business_id, id);
+
+CREATE INDEX leads_organization_id_changed_xid_id_idx ON business_api.leads USING btree (organization_id, changed_xid, id);
 
 CREATE INDEX leads_organization_id_stage_id_idx ON business_api.leads USING btree (organization_id, stage, id);
 
+CREATE INDEX leads_organization_id_updated_at_id_idx ON business_api.leads USING btree (organization_id, updated_at, id);
+
 CREATE INDEX payments_organization_id_invoice_id_id_idx ON business_api.payments USING btree (organization_id, invoice_id, id);
+
+CREATE INDEX projects_organization_id_changed_xid_id_idx ON business_api.projects USING btree (organization_id, changed_xid, id);
 
 CREATE INDEX projects_organization_id_status_id_idx ON business_api.projects USING btree (organization_id, status, id);
 
+CREATE INDEX projects_organization_id_updated_at_id_idx ON business_api.projects USING btree (organization_id, updated_at, id);
+
+CREATE INDEX proposals_organization_id_changed_xid_id_idx ON business_api.proposals USING btree (organization_id, changed_xid, id);
+
 CREATE INDEX proposals_organization_id_status_id_idx ON business_api.proposals USING btree (organization_id, status, id);
+
+CREATE INDEX proposals_organization_id_updated_at_id_idx ON business_api.proposals USING btree (organization_id, updated_at, id);
 
 CREATE INDEX webhook_endpoints_previous_secret_expires_at_idx ON business_api.webhook_endpoints USING btree (previous_secret_expires_at) WHERE (previous_secret_expires_at IS NOT NULL);
 
@@ -1633,6 +1664,19 @@ AS $function$
 begin
   insert into business_api.settings_turns as present (organization_id, turn) values ($1, 1)
   on conflict (organization_id) do update set turn = present.turn + 1;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.touch_client_of(organization_id text, business_id text)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+#variable_conflict use_column
+begin
+  update business_api.clients c set changed_xid = default, updated_at = default
+   where c.organization_id = $1 and c.business_id = $2;
+  return 1;
 end
 $function$;
 
