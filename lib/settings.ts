@@ -3,6 +3,7 @@ export { AUDIT_ACTIONS, type AuditAction, type AuditEntry } from './access/audit
 export type { RateLimit } from './access/rate-limit.ts'
 export type { Scope } from './access/scopes.ts'
 export type { Page, PageQuery } from './base/page.ts'
+export type { BackfillType } from './resources/backfill.ts'
 export type { EventType } from './resources/event-catalogue.ts'
 export type {
   ApiKeySettings,
@@ -14,6 +15,14 @@ export type {
 } from './settings/api-keys.ts'
 export type { AuditPage, AuditQuery, AuditSettings } from './settings/audit.ts'
 export type { Acting } from './settings/audit-entry.ts'
+export type {
+  BackfillCalls,
+  BackfillOptions,
+  BackfillPart,
+  BackfillPartOptions,
+  BackfillPreview,
+  BackfillSelection,
+} from './settings/backfill.ts'
 export type {
   DeliveryPage,
   DeliveryQuery,

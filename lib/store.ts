@@ -34,6 +34,7 @@ export { type JsonText, jsonText } from './base/json-text.ts'
 export type { BusinessApiStore, RecordStore } from './business-store.ts'
 export type { Business, BusinessChanges, BusinessFilter, BusinessStore } from './resources/businesses.ts'
 export type { Client, ClientChanges, ClientFilter, ClientStore } from './resources/clients.ts'
+export type { BackfillFacts, BackfillType } from './resources/backfill.ts'
 export { formatNumber, type NewNumber, type NumberSeries } from './resources/document-numbers.ts'
 export {
   DUE_STATUSES,
@@ -70,6 +71,7 @@ export type {
 } from './resources/proposals.ts'
 export type { EventStore } from './resources/publishing.ts'
 export type { RecordReads } from './resources/record-reads.ts'
+export type { BackfillOutcome, BackfillRequest, BackfillStore } from './webhooks/backfill.ts'
 export type {
   AttemptResult,
   Backlog,

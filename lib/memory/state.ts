@@ -65,6 +65,8 @@ export interface KeptEndpoint {
 export interface KeptEvent {
   readonly record: EventRecord
   readonly deliveries: readonly KeptDelivery[]
+  /** The only endpoint of an event of a backfill; null for every other event. */
+  readonly onlyEndpointId: string | null
 }
 
 /** A delivery with the log of attempts. */
@@ -74,6 +76,8 @@ export interface KeptDelivery extends Readonly<DeliveryProgress> {
   readonly endpoint: KeptEndpoint
   readonly createdAt: number
   readonly attemptLog: DeliveryAttempt[]
+  /** True for a delivery of a backfill, which stands behind all other deliveries of the organization. */
+  readonly isBackfill: boolean
 }
 
 /** The fields of a delivery that change: see {@link Memory.move}. */

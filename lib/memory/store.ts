@@ -3,6 +3,7 @@ import type { BusinessApiStore } from '../business-store.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
 import { createApiKeyStore } from './api-keys.ts'
 import { createAuditStore } from './audit.ts'
+import { createBackfillStore } from './backfills.ts'
 import { createBusinessRecordStore } from './businesses.ts'
 import { createClientStore } from './clients.ts'
 import { createDeliveryStore } from './deliveries.ts'
@@ -54,6 +55,7 @@ export function createMemoryStore({
     notices: createNoticeStore(memory),
     audit: createAuditStore(memory),
     overview: createOverviewStore(memory),
+    backfills: createBackfillStore(memory),
     recordedEvents: (organizationId) =>
       [...memory.organization(organizationId).events.values()].map(({ record }) => record),
   }

@@ -3,6 +3,7 @@ import type { BusinessApiStore, RecordStore } from '../business-store.ts'
 import { type Admissions, createAdmissions } from './admission.ts'
 import { createApiKeyStore } from './api-keys.ts'
 import { createAuditStore } from './audit.ts'
+import { createBackfillStore } from './backfills.ts'
 import { createBusinessRecordStore } from './businesses.ts'
 import { createClientStore } from './clients.ts'
 import {
@@ -71,6 +72,7 @@ export function createPostgresStore(source: Sql | string, options: DatabaseOptio
     notices: createNoticeStore(database),
     audit: createAuditStore(database),
     overview: createOverviewStore(database),
+    backfills: createBackfillStore(database),
     using(transaction) {
       const inTransaction = createTransactionDatabase(transaction, database.explain)
       return createRecordStores(inTransaction, createAdmissions(inTransaction, false))

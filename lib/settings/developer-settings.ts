@@ -93,7 +93,7 @@ const LIMIT_MAX = 1_000_000
  * @throws `TypeError` naming the option that cannot be used
  */
 export function createDeveloperSettings(
-  store: Pick<BusinessApiStore, 'apiKeys' | 'endpoints' | 'deliveries' | 'audit' | 'overview'>,
+  store: Pick<BusinessApiStore, 'apiKeys' | 'endpoints' | 'deliveries' | 'audit' | 'overview' | 'backfills'>,
   options: DeveloperSettingsOptions = {},
 ): DeveloperSettings {
   const { clock = Date.now, ids = createIds(clock) } = options

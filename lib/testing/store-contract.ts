@@ -2,6 +2,7 @@ import { testAdmission } from './store-contract/admission.ts'
 import { testApiKeys } from './store-contract/api-keys.ts'
 import { testAttempts } from './store-contract/attempts.ts'
 import { testAudit } from './store-contract/audit.ts'
+import { testBackfills } from './store-contract/backfills.ts'
 import { testBacklog } from './store-contract/backlog.ts'
 import { testCancellations } from './store-contract/cancellations.ts'
 import { testChanges } from './store-contract/changes.ts'
@@ -102,6 +103,7 @@ const PARTS = {
   deliveries: testDeliveries,
   recoveries: testRecoveries,
   cancellations: testCancellations,
+  backfills: testBackfills,
   backlog: testBacklog,
   retention: testPurge,
   'tenant isolation of webhooks': testWebhookIsolation,

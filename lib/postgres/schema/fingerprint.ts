@@ -9,7 +9,7 @@ export interface SchemaFingerprint {
 
 /** Written by test/postgres/fingerprint.test.ts with UPDATE_SCHEMA=1; without the variable, the test compares. */
 export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
-  migration: 19,
+  migration: 20,
   objects: {
     'column api_keys.burst': 'bec111850cf2',
     'column api_keys.created_at': '60019a7f1daa',
@@ -64,6 +64,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column deliveries.event_id': '0415511659f8',
     'column deliveries.finished_at': 'b93ebeb571bf',
     'column deliveries.id': '0415511659f8',
+    'column deliveries.is_backfill': 'ba9b67b2048e',
     'column deliveries.is_backing_off': 'ba9b67b2048e',
     'column deliveries.is_retry': '2b340ac35701',
     'column deliveries.lease_until': 'b93ebeb571bf',
@@ -88,6 +89,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column events.body': 'cafe39a033bf',
     'column events.created_at': '60019a7f1daa',
     'column events.id': '0415511659f8',
+    'column events.only_endpoint_id': '9299932d5f23',
     'column events.organization_id': '0415511659f8',
     'column events.type': 'cafe39a033bf',
     'column idempotency_keys.expires_at': '60019a7f1daa',
@@ -244,10 +246,14 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint settings_turns.settings_turns_pkey': 'b56cabea1aae',
     'constraint webhook_endpoints.webhook_endpoints_pkey': '1a29056265b9',
     'constraint webhook_endpoints.webhook_endpoints_state_check': '389e2a25dc5d',
+    'function backfill_part(organization_id text, endpoint_id text, type text, template text, after_id text, record_limit integer, entry jsonb)':
+      '17db3e50066e',
+    'function backfill_records(organization_id text, type text, after_id text, record_limit integer)':
+      '692e8523e9b4',
     'function business_representation(id text, name text, category text, city text, email text, phone text)':
       '31c7049527e9',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
-      '8e4e6dacb5f0',
+      '20fc68d88099',
     'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)':
       '4297de468f75',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
@@ -258,6 +264,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function first_free_number(organization_id text, series text, table_name text, taken bigint)':
       '11b410ba7df7',
     'function format_number(series text, count bigint)': '7c1f0e0b3abc',
+    'function id_time(id text)': '07a5443d6cd2',
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': '3b1ed283f019',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
       '75301e48f28b',
@@ -271,6 +278,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function new_id(kind text)': '89f87babd4e2',
     'function next_number(organization_id text, series text, table_name text, record_id text)':
       'a5458f4069e8',
+    'function pick_backfills(at_time timestamp with time zone, is_rest boolean, pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)':
+      '98ae88fec41f',
     'function project_representation(id text, name text, status text, billing_type text, value numeric)':
       '4233ebe63504',
     'function promote_due_retries(at_time timestamp with time zone)': 'befa57c3486c',
@@ -296,7 +305,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function render_template(template text, record json, more json)': '04b732df3378',
     'function rotate_api_key(organization_id text, key_id text, successor jsonb, overlap_ms double precision, key_limit integer)':
       'bab22d0b962d',
-    'function skip_pending(organization_id text, endpoint_id text)': 'd7886aece3b8',
+    'function skip_pending(organization_id text, endpoint_id text)': 'f5fb207e15dd',
     'function take_settings_turn(organization_id text)': '179d60bb18af',
     'function touch_client_of(organization_id text, business_id text)': 'e8f356def7ce',
     'function write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)':
@@ -313,10 +322,11 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'index deliveries_event_id_idx': '4bb86cc10703',
     'index deliveries_lease_until_idx': 'f175c024e390',
     'index deliveries_log_idx': '5d987aa81f61',
-    'index deliveries_pending_idx': 'b740cbd27571',
+    'index deliveries_pending_idx': 'f83c72c84061',
     'index deliveries_recoverable_idx': 'b34dcb561dda',
     'index deliveries_type_idx': '1b767f1ccadd',
     'index events_created_at_idx': '9a66fffe2e72',
+    'index events_log_idx': 'eac06e727bb9',
     'index idempotency_keys_expires_at_idx': 'de1891ae967b',
     'index invoices_due_date_idx': '367a9f5e7233',
     'index invoices_organization_id_changed_xid_id_idx': 'b7ffa7442508',

@@ -162,12 +162,23 @@ const SETTINGS = merge(BASE, {
     },
     deliveries: {
       select: true,
+      insert: true,
       update: ['state', 'reason', 'due_at', 'finished_at', 'attempts_before', 'is_backing_off'],
     },
-    events: { select: true },
+    events: { select: true, insert: true },
     delivery_attempts: { select: true },
+    // The records of a backfill.
+    businesses: { select: ['organization_id', 'id', 'representation'] },
+    clients: { select: ['organization_id', 'id', 'business_id', 'representation'] },
+    leads: { select: ['organization_id', 'id', 'business_id', 'representation'] },
+    proposals: { select: ['organization_id', 'id', 'representation'] },
   },
   functions: [
+    'backfill_part',
+    'backfill_records',
+    'id_time',
+    'new_id',
+    'render_template',
     'take_settings_turn',
     'count_api_keys_in_force',
     'insert_api_key',
@@ -239,6 +250,7 @@ const WORKER = merge(BASE, PUBLISHING, {
   },
   functions: [
     'claim_deliveries',
+    'pick_backfills',
     'reclaim_expired_leases',
     'promote_due_retries',
     'skip_pending',
