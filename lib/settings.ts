@@ -41,6 +41,7 @@ export {
 export type { HeaderPatch, HeaderValues } from './settings/endpoint-headers.ts'
 export type { EndpointUpdate } from './settings/endpoint-update.ts'
 export type { EndpointSettings, NewEndpoint } from './settings/endpoints.ts'
+export type { EventDetails, EventPage, EventQuery, EventSettings, FollowOptions } from './settings/events.ts'
 export type { OverviewSettings } from './settings/overview.ts'
 export type { RateLimitSettings } from './settings/rate-limits.ts'
 export type { ResealOptions, ResealReport, SecretSettings } from './settings/resealing.ts'
@@ -48,4 +49,5 @@ export type { EndpointWithSecret, RotateSecretOptions } from './settings/secret-
 export type { SendTestOptions, TestResult } from './settings/test-delivery.ts'
 export type { Delivery, DeliveryAttempt, DeliveryDetails, DeliveryState } from './webhooks/deliveries.ts'
 export type { EndpointState, WebhookEndpoint } from './webhooks/endpoints.ts'
+export type { LoggedEvent, LoggedEventBody } from './webhooks/event-log.ts'
 export type { Overview } from './webhooks/overview.ts'

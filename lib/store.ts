@@ -118,6 +118,16 @@ export type {
   SecretRotation,
   WebhookEndpoint,
 } from './webhooks/endpoints.ts'
+export type {
+  EventFilter,
+  EventLogStore,
+  EventNote,
+  EventPlace,
+  LoggedEvent,
+  LoggedEventBody,
+  LoggedEvents,
+  WriteMark,
+} from './webhooks/event-log.ts'
 export type { ExpiryNotice, ExpiryRequest, NoticeStore } from './webhooks/notices.ts'
 export type { Change, ChangeKeyReservation, ChangeOutcome } from './writes/change.ts'
 export type { Creation, CreationOutcome, KeyReservation, NumberedOutcome } from './writes/creation.ts'

@@ -8,6 +8,7 @@ import { createBusinessRecordStore } from './businesses.ts'
 import { createClientStore } from './clients.ts'
 import { createDeliveryStore } from './deliveries.ts'
 import { createEndpointStore } from './endpoints.ts'
+import { createEventLogStore } from './event-log.ts'
 import { createEventStore } from './events.ts'
 import { createInvoiceStore } from './invoices.ts'
 import { createLeadStore } from './leads.ts'
@@ -56,6 +57,7 @@ export function createMemoryStore({
     audit: createAuditStore(memory),
     overview: createOverviewStore(memory),
     backfills: createBackfillStore(memory),
+    eventLog: createEventLogStore(memory),
     recordedEvents: (organizationId) =>
       [...memory.organization(organizationId).events.values()].map(({ record }) => record),
   }

@@ -16,6 +16,7 @@ import { createTransactionDatabase, type PostgresTransaction } from './connectio
 import { createDeliveryStore } from './deliveries.ts'
 import type { SqlTransaction } from './drivers/sql-transaction.ts'
 import { createEndpointStore } from './endpoints.ts'
+import { createEventLogStore } from './event-log.ts'
 import { createEventStore } from './events.ts'
 import { createInvoiceStore } from './invoices.ts'
 import { createLeadStore } from './leads.ts'
@@ -73,6 +74,7 @@ export function createPostgresStore(source: Sql | string, options: DatabaseOptio
     audit: createAuditStore(database),
     overview: createOverviewStore(database),
     backfills: createBackfillStore(database),
+    eventLog: createEventLogStore(database),
     using(transaction) {
       const inTransaction = createTransactionDatabase(transaction, database.explain)
       return createRecordStores(inTransaction, createAdmissions(inTransaction, false))

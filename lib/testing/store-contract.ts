@@ -15,6 +15,7 @@ import { testConversions } from './store-contract/conversions.ts'
 import { testCreations } from './store-contract/creations.ts'
 import { testDeliveries } from './store-contract/deliveries.ts'
 import { testEndpoints } from './store-contract/endpoints.ts'
+import { testEventLog } from './store-contract/event-log.ts'
 import type { ContractTest, StoreHarness, StoreUnderTest } from './store-contract/harness.ts'
 import { testHealth } from './store-contract/health.ts'
 import { testIdempotency } from './store-contract/idempotency.ts'
@@ -104,6 +105,7 @@ const PARTS = {
   recoveries: testRecoveries,
   cancellations: testCancellations,
   backfills: testBackfills,
+  'event log': testEventLog,
   backlog: testBacklog,
   retention: testPurge,
   'tenant isolation of webhooks': testWebhookIsolation,

@@ -367,7 +367,7 @@ describe('createDeveloperSettings()', () => {
     const before = process.getActiveResourcesInfo()
     const untouchable = <Slice extends object>(slice: Slice) =>
       new Proxy(slice, { get: (_, verb) => assert.fail(`calls ${String(verb)}`) })
-    const { apiKeys, endpoints, deliveries, audit, overview, backfills } = createMemoryStore()
+    const { apiKeys, endpoints, deliveries, audit, overview, backfills, eventLog } = createMemoryStore()
     createDeveloperSettings({
       apiKeys: untouchable(apiKeys),
       endpoints: untouchable(endpoints),
@@ -375,6 +375,7 @@ describe('createDeveloperSettings()', () => {
       audit: untouchable(audit),
       overview: untouchable(overview),
       backfills: untouchable(backfills),
+      eventLog: untouchable(eventLog),
     })
     assert.deepEqual(process.getActiveResourcesInfo(), before)
   })

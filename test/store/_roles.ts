@@ -102,5 +102,6 @@ function share(store: (part: Part) => PostgresStore): BusinessApiStore {
     audit: settings.audit,
     overview: settings.overview,
     backfills: settings.backfills,
+    eventLog: settings.eventLog,
   }
 }
