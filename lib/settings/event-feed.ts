@@ -24,6 +24,7 @@ export interface FeedOptions {
   readonly intervalMs: number
   readonly signal: AbortSignal | undefined
   readonly isWanted: (note: EventNote) => boolean
+  readonly onBegin: (() => void | Promise<void>) | undefined
   /** Receives `store_unavailable`; the feed goes on. Absent: the feed throws. */
   readonly onError: ((error: unknown) => void) | undefined
 }
@@ -32,10 +33,11 @@ export interface FeedOptions {
 export async function* followEvents(
   log: EventLogStore,
   organizationId: string,
-  { intervalMs, signal, isWanted, onError }: FeedOptions,
+  { intervalMs, signal, isWanted, onBegin, onError }: FeedOptions,
 ): AsyncGenerator<EventRecord, void, undefined> {
   const window = createWindow(await log.mark(organizationId))
   for (const note of await readWindow()) window.add(note)
+  await onBegin?.()
 
   async function readWindow(): Promise<readonly EventNote[]> {
     const notes: EventNote[] = []

@@ -43,6 +43,8 @@ export interface FollowOptions {
   readonly types?: readonly EventType[] | undefined
   /** Milliseconds between two looks at the event log, 100 to 60,000. Default 1000. */
   readonly intervalMs?: number | undefined
+  /** Called once the feed has begun: every event that is committed from now on is given. */
+  readonly onBegin?: (() => void | Promise<void>) | undefined
   /** Ends the feed. */
   readonly signal?: AbortSignal | undefined
   /**
@@ -131,12 +133,13 @@ export function createEventSettings({
       return { ...event, deliveryLog }
     },
 
-    follow(organizationId, { signal, onError, ...options } = {}) {
+    follow(organizationId, { signal, onBegin, onError, ...options } = {}) {
       const { organizationId: owner, input } = readFollow(organizationId, options)
       const { types, intervalMs } = input
       return followEvents(eventLog, owner, {
         intervalMs,
         signal,
+        onBegin,
         onError,
         isWanted: ({ type, onlyEndpointId }) =>
           onlyEndpointId === null && (types === undefined || types.some((wanted) => wanted === type)),
