@@ -106,7 +106,7 @@ describe('endpoints backfill', () => {
     assertFailed(
       await run('endpoints', 'backfill', id, '-o', org, '--yes'),
       1,
-      /as the endpoint is paused: enable/,
+      /because the endpoint is paused: enable/,
     )
     const unknown = await run('endpoints', 'backfill', 'we_unknown', '-o', org, '--dry-run')
     assertFailed(unknown, 1, /none of that id/)
