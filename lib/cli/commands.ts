@@ -5,6 +5,7 @@ import { deliveries } from './commands/deliveries.ts'
 import { doctor } from './commands/doctor.ts'
 import { endpoints } from './commands/endpoints.ts'
 import { events } from './commands/events.ts'
+import { exportCommand } from './commands/export.ts'
 import { grants } from './commands/grants.ts'
 import { keys } from './commands/keys.ts'
 import { limits } from './commands/limits.ts'
@@ -29,5 +30,6 @@ export const COMMANDS: readonly (Command | Group)[] = [
   deliver,
   listen,
   trigger,
+  exportCommand,
   purge,
 ]

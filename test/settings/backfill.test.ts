@@ -80,12 +80,16 @@ describeOnEveryStore((open) => {
         const selection = { types: types as readonly BackfillType[] }
         await assert.rejects(call(organizationId, id, selection), {
           code: INVALID_INPUT,
-          message: /^Cannot backfill a webhook endpoint because types must be one or more of business\.created, /,
+          message:
+            /^Cannot backfill a webhook endpoint because types must be one or more of business\.created, /,
         })
       }
     }
     for (const after of ['cli_01', 'invoice.paid inv_1', 'client.created a b']) {
-      const refusal = { code: INVALID_INPUT, message: /because after must be null, or the next of a part before$/ }
+      const refusal = {
+        code: INVALID_INPUT,
+        message: /because after must be null, or the next of a part before$/,
+      }
       await assert.rejects(endpoints.backfillPart(organizationId, id, { after }), refusal)
     }
     await endpoints.pause(organizationId, id)

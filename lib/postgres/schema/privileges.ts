@@ -271,6 +271,20 @@ const WORKER = merge(BASE, PUBLISHING, {
   ],
 })
 
+/** For the export of an organization's records. */
+const EXPORTING: Lists = {
+  tables: {
+    businesses: { select: true },
+    clients: { select: true },
+    leads: { select: true },
+    proposals: { select: true },
+    invoices: { select: true },
+    payments: { select: true },
+    projects: { select: true },
+  },
+  functions: [],
+}
+
 /** The privileges of each part. */
 export const PRIVILEGES: Readonly<Record<Part, Privileges>> = {
   api: { purpose: 'createBusinessApi: serves the REST API, and reads no sealed secret', ...API },
@@ -286,7 +300,7 @@ export const PRIVILEGES: Readonly<Record<Part, Privileges>> = {
   },
   administrator: {
     purpose: 'every command of business-api-kit except migrate',
-    ...merge(SETTINGS, WORKER),
+    ...merge(SETTINGS, WORKER, EXPORTING),
   },
 }
 
