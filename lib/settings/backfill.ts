@@ -21,7 +21,7 @@ export interface BackfillSelection {
 
 /** Options of `endpoints.backfillPart`. */
 export interface BackfillPartOptions extends BackfillSelection, Acting {
-  /** Records to read at most, 1 to 1000. Default 500. */
+  /** Records to read at most, 1 to 500. Default 250. */
   readonly limit?: number | undefined
   /** The `next` of the previous part. Default null: from the first type and the oldest record. */
   readonly after?: string | null | undefined
@@ -60,7 +60,7 @@ export interface BackfillCalls {
    * endpoint repeats nothing while the events are kept (the retention of the delivery loop), also after the first was
    * interrupted at any point. A record whose creation the endpoint was told, or is still to be told, is left out too.
    *
-   * The work is done in parts of 500 records, a statement each, and rests between two parts for as long as the part took. A whole
+   * The work is done in parts of 250 records, a statement each, and rests between two parts for as long as the part took. A whole
    * backfill leaves a single audit entry, unless no event was made.
    *
    * @throws `BusinessApiError` with code `invalid_state` when the endpoint is not enabled, or is no longer enabled halfway: the
@@ -97,8 +97,8 @@ export interface BackfillPreview {
 // --- Inputs ---
 
 /** Records of a part: a few tens of milliseconds of work. */
-const PART_SIZE = 500
-const PART_MAX = 1000
+const PART_SIZE = 250
+const PART_MAX = 500
 const COUNT_MAX = 10_000
 const LIMIT_MAX = 100_000_000
 
