@@ -32,9 +32,9 @@ export { BusinessApiError, STORE_UNAVAILABLE, storeUnavailable } from './base/er
 export { type Clock, createIds, type IdKind, type Ids } from './base/ids.ts'
 export { type JsonText, jsonText } from './base/json-text.ts'
 export type { BusinessApiStore, RecordStore } from './business-store.ts'
+export type { BackfillFacts, BackfillType } from './resources/backfill.ts'
 export type { Business, BusinessChanges, BusinessFilter, BusinessStore } from './resources/businesses.ts'
 export type { Client, ClientChanges, ClientFilter, ClientStore } from './resources/clients.ts'
-export type { BackfillFacts, BackfillType } from './resources/backfill.ts'
 export { formatNumber, type NewNumber, type NumberSeries } from './resources/document-numbers.ts'
 export {
   DUE_STATUSES,

@@ -130,8 +130,8 @@ begin
     returning id
   ), queued as (
     insert into business_api.deliveries
-      (organization_id, id, event_id, endpoint_id, state, due_at, created_at, is_backfill)
-    select $1, id_prefix || upper(substr(replace(gen_random_uuid()::text, '-', ''), 17)), made.id, $2, 'pending', at_time,
+      (organization_id, id, event_id, type, endpoint_id, state, due_at, created_at, is_backfill)
+    select $1, id_prefix || upper(substr(replace(gen_random_uuid()::text, '-', ''), 17)), made.id, $3, $2, 'pending', at_time,
            at_time, true
       from made
     returning 1

@@ -315,6 +315,8 @@ CREATE INDEX clients_organization_id_status_id_idx ON business_api.clients USING
 
 CREATE INDEX clients_organization_id_updated_at_id_idx ON business_api.clients USING btree (organization_id, updated_at, id);
 
+CREATE INDEX deliveries_backfill_idx ON business_api.deliveries USING btree (organization_id, endpoint_id, is_retry, due_at) WHERE ((state = 'pending'::text) AND (NOT is_backing_off) AND is_backfill);
+
 CREATE INDEX deliveries_backing_off_idx ON business_api.deliveries USING btree (due_at) WHERE ((state = 'pending'::text) AND is_backing_off);
 
 CREATE INDEX deliveries_event_id_idx ON business_api.deliveries USING btree (event_id);
@@ -444,8 +446,8 @@ begin
     returning id
   ), queued as (
     insert into business_api.deliveries
-      (organization_id, id, event_id, endpoint_id, state, due_at, created_at, is_backfill)
-    select $1, id_prefix || upper(substr(replace(gen_random_uuid()::text, '-', ''), 17)), made.id, $2, 'pending', at_time,
+      (organization_id, id, event_id, type, endpoint_id, state, due_at, created_at, is_backfill)
+    select $1, id_prefix || upper(substr(replace(gen_random_uuid()::text, '-', ''), 17)), made.id, $3, $2, 'pending', at_time,
            at_time, true
       from made
     returning 1

@@ -8,6 +8,7 @@ import {
   whole,
   withoutUndefined,
 } from '../base/host-input.ts'
+import type { Page, PageQuery } from '../base/page.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { EVENT_TYPES, type EventType } from '../resources/event-catalogue.ts'
 import type { Delivery } from '../webhooks/deliveries.ts'
@@ -15,7 +16,6 @@ import type { LoggedEvent, LoggedEventBody } from '../webhooks/event-log.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
 import { defineCall } from './calls.ts'
 import { followEvents } from './event-feed.ts'
-import type { Page, PageQuery } from './page.ts'
 
 // --- Types ---
 

@@ -247,7 +247,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint webhook_endpoints.webhook_endpoints_pkey': '1a29056265b9',
     'constraint webhook_endpoints.webhook_endpoints_state_check': '389e2a25dc5d',
     'function backfill_part(organization_id text, endpoint_id text, type text, template text, after_id text, record_limit integer, entry jsonb)':
-      '17db3e50066e',
+      '57af12ed6df1',
     'function backfill_records(organization_id text, type text, after_id text, record_limit integer)':
       '692e8523e9b4',
     'function business_representation(id text, name text, category text, city text, email text, phone text)':
@@ -318,6 +318,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'index clients_organization_id_changed_xid_id_idx': 'c81c0cafda95',
     'index clients_organization_id_status_id_idx': 'e1bc5ac64963',
     'index clients_organization_id_updated_at_id_idx': 'c670bfab749b',
+    'index deliveries_backfill_idx': '4a720bcdf630',
     'index deliveries_backing_off_idx': '8116ad9fa729',
     'index deliveries_event_id_idx': '4bb86cc10703',
     'index deliveries_lease_until_idx': 'f175c024e390',
