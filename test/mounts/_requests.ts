@@ -20,23 +20,38 @@ export interface Answer {
 
 const HEADERS = { 'content-type': 'application/json' }
 
-/** Sends a request; a POST with a body. */
-export async function send(target: Target, path: string, body?: string): Promise<Answer> {
-  return target.isHttp2 ? sendHttp2(target, path, body) : sendHttp1(target, path, body)
+/**
+ * Sends a request; a POST with a body.
+ *
+ * @param isSized false for a body without a declared length
+ */
+export async function send(target: Target, path: string, body?: string, isSized = true): Promise<Answer> {
+  return target.isHttp2 ? sendHttp2(target, path, body, isSized) : sendHttp1(target, path, body, isSized)
 }
 
-async function sendHttp1({ port, key }: Target, path: string, body?: string): Promise<Answer> {
+async function sendHttp1(
+  { port, key }: Target,
+  path: string,
+  body: string | undefined,
+  isSized: boolean,
+): Promise<Answer> {
+  const sent = body === undefined || isSized ? body : new Blob([body]).stream()
   const response = await fetch(`http://127.0.0.1:${port}${path}`, {
     method: body === undefined ? 'GET' : 'POST',
     headers: { ...HEADERS, authorization: `Bearer ${key}`, connection: 'close' },
-    ...(body !== undefined && { body }),
+    ...(sent !== undefined && { body: sent, duplex: 'half' as const }),
     signal: AbortSignal.timeout(20_000),
   })
   const requestId = response.headers.get('x-request-id') ?? undefined
   return { status: response.status, requestId, text: await response.text() }
 }
 
-function sendHttp2({ port, key }: Target, path: string, body?: string): Promise<Answer> {
+function sendHttp2(
+  { port, key }: Target,
+  path: string,
+  body: string | undefined,
+  isSized: boolean,
+): Promise<Answer> {
   const session = connectHttp2(`http://127.0.0.1:${port}`)
   const sent = new Promise<Answer>((resolve, reject) => {
     session.on('error', reject)
@@ -45,7 +60,7 @@ function sendHttp2({ port, key }: Target, path: string, body?: string): Promise<
       ':path': path,
       authorization: `Bearer ${key}`,
       ...HEADERS,
-      ...(body !== undefined && { 'content-length': Buffer.byteLength(body) }),
+      ...(body !== undefined && isSized && { 'content-length': Buffer.byteLength(body) }),
     })
     let status = 0
     let requestId: string | undefined
