@@ -7,8 +7,10 @@ import type { LeadStore } from './resources/leads.ts'
 import type { ProjectStore } from './resources/projects.ts'
 import type { ProposalStore } from './resources/proposals.ts'
 import type { EventStore } from './resources/publishing.ts'
+import type { BackfillStore } from './webhooks/backfill.ts'
 import type { DeliveryStore } from './webhooks/deliveries.ts'
 import type { EndpointStore } from './webhooks/endpoints.ts'
+import type { EventLogStore } from './webhooks/event-log.ts'
 import type { NoticeStore } from './webhooks/notices.ts'
 import type { OverviewStore } from './webhooks/overview.ts'
 
@@ -43,6 +45,8 @@ export interface BusinessApiStore extends RecordStore {
   readonly notices: NoticeStore
   readonly audit: AuditStore
   readonly overview: OverviewStore
+  readonly backfills: BackfillStore
+  readonly eventLog: EventLogStore
   /**
    * Begins a request of the API. Optional: a store that can be closed waits for the requests under way.
    *

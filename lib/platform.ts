@@ -1,6 +1,6 @@
 export type { Page, PageQuery } from './base/page.ts'
 export type { RecordStore } from './business-store.ts'
-export type { BusinessCalls, NewBusiness } from './platform/businesses.ts'
+export type { BusinessCalls, BusinessUpdate, NewBusiness } from './platform/businesses.ts'
 export type { CallOptions } from './platform/calls.ts'
 export type { ClientCalls, ClientQuery, ClientRevenue, ClientStatus } from './platform/clients.ts'
 export type {

@@ -3,6 +3,7 @@ export { AUDIT_ACTIONS, type AuditAction, type AuditEntry } from './access/audit
 export type { RateLimit } from './access/rate-limit.ts'
 export type { Scope } from './access/scopes.ts'
 export type { Page, PageQuery } from './base/page.ts'
+export type { BackfillType } from './resources/backfill.ts'
 export type { EventType } from './resources/event-catalogue.ts'
 export type {
   ApiKeySettings,
@@ -14,6 +15,14 @@ export type {
 } from './settings/api-keys.ts'
 export type { AuditPage, AuditQuery, AuditSettings } from './settings/audit.ts'
 export type { Acting } from './settings/audit-entry.ts'
+export type {
+  BackfillCalls,
+  BackfillOptions,
+  BackfillPart,
+  BackfillPartOptions,
+  BackfillPreview,
+  BackfillSelection,
+} from './settings/backfill.ts'
 export type {
   DeliveryPage,
   DeliveryQuery,
@@ -32,6 +41,7 @@ export {
 export type { HeaderPatch, HeaderValues } from './settings/endpoint-headers.ts'
 export type { EndpointUpdate } from './settings/endpoint-update.ts'
 export type { EndpointSettings, NewEndpoint } from './settings/endpoints.ts'
+export type { EventDetails, EventPage, EventQuery, EventSettings, FollowOptions } from './settings/events.ts'
 export type { OverviewSettings } from './settings/overview.ts'
 export type { RateLimitSettings } from './settings/rate-limits.ts'
 export type { ResealOptions, ResealReport, SecretSettings } from './settings/resealing.ts'
@@ -39,4 +49,5 @@ export type { EndpointWithSecret, RotateSecretOptions } from './settings/secret-
 export type { SendTestOptions, TestResult } from './settings/test-delivery.ts'
 export type { Delivery, DeliveryAttempt, DeliveryDetails, DeliveryState } from './webhooks/deliveries.ts'
 export type { EndpointState, WebhookEndpoint } from './webhooks/endpoints.ts'
+export type { LoggedEvent, LoggedEventBody } from './webhooks/event-log.ts'
 export type { Overview } from './webhooks/overview.ts'

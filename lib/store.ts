@@ -1,4 +1,11 @@
-export type { Admission, AdmissionRequest, AdmittedPage, Caller, PageRequest } from './access/admission.ts'
+export type {
+  Admission,
+  AdmissionRequest,
+  AdmittedPage,
+  Caller,
+  PageRequest,
+  Since,
+} from './access/admission.ts'
 export type {
   ApiKeyChange,
   ApiKeyRecord,
@@ -25,7 +32,8 @@ export { BusinessApiError, STORE_UNAVAILABLE, storeUnavailable } from './base/er
 export { type Clock, createIds, type IdKind, type Ids } from './base/ids.ts'
 export { type JsonText, jsonText } from './base/json-text.ts'
 export type { BusinessApiStore, RecordStore } from './business-store.ts'
-export type { Business, BusinessFilter, BusinessStore } from './resources/businesses.ts'
+export type { BackfillFacts, BackfillType } from './resources/backfill.ts'
+export type { Business, BusinessChanges, BusinessFilter, BusinessStore } from './resources/businesses.ts'
 export type { Client, ClientChanges, ClientFilter, ClientStore } from './resources/clients.ts'
 export { formatNumber, type NewNumber, type NumberSeries } from './resources/document-numbers.ts'
 export {
@@ -63,6 +71,7 @@ export type {
 } from './resources/proposals.ts'
 export type { EventStore } from './resources/publishing.ts'
 export type { RecordReads } from './resources/record-reads.ts'
+export type { BackfillOutcome, BackfillRequest, BackfillStore } from './webhooks/backfill.ts'
 export type {
   AttemptResult,
   Backlog,
@@ -109,6 +118,16 @@ export type {
   SecretRotation,
   WebhookEndpoint,
 } from './webhooks/endpoints.ts'
+export type {
+  EventFilter,
+  EventLogStore,
+  EventNote,
+  EventPlace,
+  LoggedEvent,
+  LoggedEventBody,
+  LoggedEvents,
+  WriteMark,
+} from './webhooks/event-log.ts'
 export type { ExpiryNotice, ExpiryRequest, NoticeStore } from './webhooks/notices.ts'
 export type { Change, ChangeKeyReservation, ChangeOutcome } from './writes/change.ts'
 export type { Creation, CreationOutcome, KeyReservation, NumberedOutcome } from './writes/creation.ts'

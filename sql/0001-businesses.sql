@@ -34,6 +34,9 @@ create table business_api.businesses (
   city text,
   email text,
   phone text,
+  -- The ids of the record's latest changes, newest first. A change that is sent again because the answer was lost finds its id
+  -- here, also after a few other changes. Other tables have the same column for the same purpose.
+  latest_changes text[] collate "C" not null default '{}',
   representation text not null
     generated always as (business_api.business_representation(id, name, category, city, email, phone)) stored,
   constraint businesses_pkey primary key (organization_id, id)

@@ -30,9 +30,11 @@ create table business_api.clients (
   total_revenue numeric(15, 3) not null,
   monthly_revenue numeric(15, 3) not null,
   converted_at timestamptz not null,
-  -- The ids of the record's latest changes, newest first. A change that is sent again because the answer was lost finds its id
-  -- here, also after a few other changes. Other tables have the same column for the same purpose.
   latest_changes text[] collate "C" not null default '{}',
+  -- The transaction that wrote the record last, and its beginning. A client that syncs reads records in the order of transactions,
+  -- up to those that may still be running. Every update of the library sets both anew. The following tables have the same columns.
+  changed_xid xid8 not null default pg_current_xact_id(),
+  updated_at timestamptz not null default now(),
   representation text not null generated always as (
     business_api.client_representation(id, status, total_revenue, monthly_revenue, converted_at)
   ) stored,
@@ -46,3 +48,22 @@ create table business_api.clients (
 
 -- The host's lists of one status, newest first. Every table of records has such an index.
 create index clients_organization_id_status_id_idx on business_api.clients (organization_id, status, id);
+
+-- The records that changed since a transaction, and since a time.
+create index clients_organization_id_changed_xid_id_idx on business_api.clients (organization_id, changed_xid, id);
+create index clients_organization_id_updated_at_id_idx on business_api.clients (organization_id, updated_at, id);
+
+-- Marks the client of a changed business as changed, because the client is shown with the business. The query sees
+-- more than the statement that calls: also a client that was committed while the statement waited for the business. The caller
+-- holds the business locked `for update`, so that a new client waits, by its foreign key, until the change is committed.
+create function business_api.touch_client_of(organization_id text, business_id text) returns integer
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  update business_api.clients c set changed_xid = default, updated_at = default
+   where c.organization_id = $1 and c.business_id = $2;
+  return 1;
+end
+$$;

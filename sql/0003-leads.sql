@@ -31,6 +31,8 @@ create table business_api.leads (
   expected_value numeric(15, 3),
   created_at timestamptz not null,
   latest_changes text[] collate "C" not null default '{}',
+  changed_xid xid8 not null default pg_current_xact_id(),
+  updated_at timestamptz not null default now(),
   representation text not null generated always as (
     business_api.lead_representation(id, stage, lead_score, score_band, expected_value, created_at)
   ) stored,
@@ -43,3 +45,7 @@ create table business_api.leads (
 
 create index leads_organization_id_business_id_id_idx on business_api.leads (organization_id, business_id, id);
 create index leads_organization_id_stage_id_idx on business_api.leads (organization_id, stage, id);
+
+-- The records that changed since a transaction, and since a time.
+create index leads_organization_id_changed_xid_id_idx on business_api.leads (organization_id, changed_xid, id);
+create index leads_organization_id_updated_at_id_idx on business_api.leads (organization_id, updated_at, id);

@@ -40,6 +40,8 @@ create table business_api.invoices (
   total numeric not null,
   amount_paid numeric not null,
   latest_changes text[] collate "C" not null default '{}',
+  changed_xid xid8 not null default pg_current_xact_id(),
+  updated_at timestamptz not null default now(),
   representation text not null generated always as (
     business_api.invoice_representation(
       id, number, status, currency, minor_units, issue_date, due_date, total, amount_paid
@@ -52,6 +54,10 @@ create table business_api.invoices (
   constraint invoices_amount_paid_check
     check (amount_paid between 0 and total and amount_paid = round(amount_paid, minor_units))
 );
+
+-- The records that changed since a transaction, and since a time.
+create index invoices_organization_id_changed_xid_id_idx on business_api.invoices (organization_id, changed_xid, id);
+create index invoices_organization_id_updated_at_id_idx on business_api.invoices (organization_id, updated_at, id);
 
 -- The invoices that may become overdue (open and not marked yet): of all organizations, and of one.
 create index invoices_due_date_idx on business_api.invoices (due_date) where status in ('issued', 'partially_paid');

@@ -36,6 +36,8 @@ create table business_api.proposals (
   -- Decimals of the currency.
   minor_units smallint not null default 3,
   signed_at timestamptz,
+  changed_xid xid8 not null default pg_current_xact_id(),
+  updated_at timestamptz not null default now(),
   representation text not null generated always as (
     business_api.proposal_representation(id, number, title, status, version, total, monthly_total, currency)
   ) stored,
@@ -49,3 +51,7 @@ create table business_api.proposals (
 );
 
 create index proposals_organization_id_status_id_idx on business_api.proposals (organization_id, status, id);
+
+-- The records that changed since a transaction, and since a time.
+create index proposals_organization_id_changed_xid_id_idx on business_api.proposals (organization_id, changed_xid, id);
+create index proposals_organization_id_updated_at_id_idx on business_api.proposals (organization_id, updated_at, id);

@@ -26,6 +26,8 @@ create table business_api.projects (
   billing_type text not null,
   value numeric(15, 3) not null,
   latest_changes text[] collate "C" not null default '{}',
+  changed_xid xid8 not null default pg_current_xact_id(),
+  updated_at timestamptz not null default now(),
   representation text not null
     generated always as (business_api.project_representation(id, name, status, billing_type, value)) stored,
   constraint projects_value_check check (value <> 'NaN'),
@@ -33,3 +35,7 @@ create table business_api.projects (
 );
 
 create index projects_organization_id_status_id_idx on business_api.projects (organization_id, status, id);
+
+-- The records that changed since a transaction, and since a time.
+create index projects_organization_id_changed_xid_id_idx on business_api.projects (organization_id, changed_xid, id);
+create index projects_organization_id_updated_at_id_idx on business_api.projects (organization_id, updated_at, id);

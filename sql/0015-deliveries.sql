@@ -22,6 +22,8 @@ create table business_api.deliveries (
   is_retry boolean not null generated always as (attempts > attempts_before) stored,
   -- True for a retry that is not due: the claims' index leaves the delivery out until promote_due_retries.
   is_backing_off boolean not null default false,
+  -- True for a delivery of a backfill, which stands behind all other deliveries of the organization.
+  is_backfill boolean not null default false,
   claim_token text,
   claimed_at timestamptz,
   lease_until timestamptz,
@@ -41,7 +43,11 @@ create table business_api.deliveries (
 -- Claims walk along this index: endpoint by endpoint, first attempts before retries, the longest due first.
 create index deliveries_pending_idx
   on business_api.deliveries (organization_id, endpoint_id, is_retry, due_at)
-  where state = 'pending' and not is_backing_off;
+  where state = 'pending' and not is_backing_off and not is_backfill;
+-- The same for backfills, which claims look at last. Every other delivery leaves this index alone.
+create index deliveries_backfill_idx
+  on business_api.deliveries (organization_id, endpoint_id, is_retry, due_at)
+  where state = 'pending' and not is_backing_off and is_backfill;
 create index deliveries_backing_off_idx on business_api.deliveries (due_at) where state = 'pending' and is_backing_off;
 create index deliveries_lease_until_idx on business_api.deliveries (lease_until) where state = 'in_flight';
 -- The two indexes of the delivery log by state and endpoint, newest first: the recoverable deliveries, and the other

@@ -5,7 +5,7 @@
 -- Claims deliveries: see DeliveryStore.claim in lib/webhooks/deliveries.ts. A claim walks over the pending deliveries from
 -- endpoint to endpoint (round robin). Each step is one descent of the index, so that a claim costs the same with a thousand
 -- pending deliveries and with a million. PostgreSQL knows the sizes of bodies without reading the bodies. Claims do not wait for
--- the disk: a claim that a crash undoes is made again.
+-- the disk: a claim that a crash undoes is made again. Deliveries of backfills come last: see pick_backfills.
 create function business_api.claim_deliveries(
   token text,
   is_repeat boolean,
@@ -56,6 +56,7 @@ declare
   endpoints_read integer := 0;
   has_wrapped boolean := after_organization is null;
   is_complete boolean := false;
+  backfill record;
   dead_letters json := '[]';
 begin
   perform set_config('synchronous_commit', 'off', true);
@@ -83,7 +84,7 @@ begin
   while claimed < claim_limit and endpoints_read < endpoint_limit loop
     select d.organization_id, d.endpoint_id into next_organization, next_endpoint
       from business_api.deliveries d
-     where d.state = 'pending' and not d.is_backing_off
+     where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
        and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
      order by d.organization_id, d.endpoint_id
      limit 1;
@@ -125,7 +126,7 @@ begin
       select coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.event_id), '{}') into found_ids, found_events
         from (
           select d.id, d.event_id from business_api.deliveries d
-           where d.state = 'pending' and not d.is_backing_off
+           where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
              and d.organization_id = here_organization and d.endpoint_id = here_endpoint
              and not d.is_retry and d.due_at <= at_time
            order by d.due_at limit budget for update skip locked
@@ -135,7 +136,7 @@ begin
         select coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.event_id), '{}') into more_ids, more_events
           from (
             select d.id, d.event_id from business_api.deliveries d
-             where d.state = 'pending' and not d.is_backing_off
+             where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
                and d.organization_id = here_organization and d.endpoint_id = here_endpoint
                and d.is_retry and d.due_at <= at_time
              order by d.due_at limit budget for update skip locked
@@ -150,6 +151,25 @@ begin
       claimed := cardinality(ids);
     end if;
   end loop;
+
+  if claimed < claim_limit and exists (
+    select 1 from business_api.deliveries d where d.state = 'pending' and not d.is_backing_off and d.is_backfill
+  ) then
+    select * into backfill from business_api.pick_backfills(
+      at_time, is_complete, claim_limit - claimed, endpoint_limit, after_organization, after_endpoint,
+      endpoint_budget, organization_budget, endpoint_budgets, organization_budgets, organizations, endpoints
+    );
+    ids := ids || backfill.ids;
+    events := events || backfill.events;
+    organizations := organizations || backfill.organizations;
+    endpoints := endpoints || backfill.endpoints;
+    claimed := cardinality(ids);
+    if is_complete and not backfill.is_complete then
+      is_complete := false;
+      here_organization := backfill.here_organization;
+      here_endpoint := backfill.here_endpoint;
+    end if;
+  end if;
 
   if claimed > 0 and byte_budget <= 0 then
     -- Neither bodies nor sizes of bodies are read, because an unreadable row must not hold up a claim.
@@ -215,6 +235,127 @@ begin
 end
 $$;
 
+-- Picks due deliveries of backfills for a claim, after all other deliveries, by the same round robin and within the capacity that
+-- the claim has left. If the claim has not inspected every endpoint (`is_rest` is false), an organization with another delivery to
+-- be sent is left out: the next claim may take that delivery. The picked deliveries are locked; the claim changes them.
+create function business_api.pick_backfills(
+  at_time timestamptz,
+  is_rest boolean,
+  pick_limit integer,
+  endpoint_limit integer,
+  after_organization text,
+  after_endpoint text,
+  endpoint_budget integer,
+  organization_budget integer,
+  endpoint_budgets jsonb,
+  organization_budgets jsonb,
+  claimed_organizations text[],
+  claimed_endpoints text[],
+  out organizations text[],
+  out ids text[],
+  out endpoints text[],
+  out events text[],
+  out here_organization text,
+  out here_endpoint text,
+  out is_complete boolean
+)
+language plpgsql volatile
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_bitmapscan = off
+set enable_sort = off
+as $$
+declare
+  next_organization text;
+  next_endpoint text;
+  endpoint_state text;
+  budget integer;
+  found_ids text[];
+  found_events text[];
+  wanted_retry boolean;
+  endpoints_read integer := 0;
+  has_wrapped boolean := after_organization is null;
+begin
+  organizations := '{}';
+  ids := '{}';
+  endpoints := '{}';
+  events := '{}';
+  here_organization := coalesce(after_organization, '');
+  here_endpoint := coalesce(after_endpoint, '');
+  is_complete := false;
+  while cardinality(ids) < pick_limit and endpoints_read < endpoint_limit loop
+    select d.organization_id, d.endpoint_id into next_organization, next_endpoint
+      from business_api.deliveries d
+     where d.state = 'pending' and not d.is_backing_off and d.is_backfill
+       and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
+     order by d.organization_id, d.endpoint_id
+     limit 1;
+    if not found then
+      is_complete := has_wrapped;
+      exit when has_wrapped;
+      has_wrapped := true;
+      here_organization := '';
+      here_endpoint := '';
+      continue;
+    end if;
+    if has_wrapped and after_organization is not null
+       and (next_organization, next_endpoint) > (after_organization, after_endpoint) then
+      is_complete := true;
+      exit;
+    end if;
+    here_organization := next_organization;
+    here_endpoint := next_endpoint;
+    endpoints_read := endpoints_read + 1;
+
+    select e.state into endpoint_state from business_api.webhook_endpoints e
+     where e.organization_id = here_organization and e.id = here_endpoint;
+    if endpoint_state = 'paused' then
+      continue;
+    elsif endpoint_state is distinct from 'enabled' then
+      perform business_api.skip_pending(here_organization, here_endpoint);
+      continue;
+    end if;
+    if not is_rest and exists (
+      select 1 from business_api.webhook_endpoints e
+       where e.organization_id = here_organization and e.state = 'enabled' and exists (
+         select 1 from business_api.deliveries d
+          where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
+            and d.organization_id = e.organization_id and d.endpoint_id = e.id
+       )
+    ) then
+      continue;
+    end if;
+
+    budget := least(
+      pick_limit - cardinality(ids),
+      coalesce((endpoint_budgets ->> here_endpoint)::integer, endpoint_budget)
+        - coalesce(cardinality(array_positions(claimed_endpoints, here_endpoint)), 0),
+      coalesce((organization_budgets ->> here_organization)::integer, organization_budget)
+        - coalesce(cardinality(array_positions(claimed_organizations || organizations, here_organization)), 0)
+    );
+    foreach wanted_retry in array array[false, true] loop
+      exit when budget <= 0;
+      select coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.event_id), '{}') into found_ids, found_events
+        from (
+          select d.id, d.event_id from business_api.deliveries d
+           where d.state = 'pending' and not d.is_backing_off and d.is_backfill
+             and d.organization_id = here_organization and d.endpoint_id = here_endpoint
+             and d.is_retry = wanted_retry and d.due_at <= at_time
+           order by d.due_at limit budget for update skip locked
+        ) as f;
+      budget := budget - cardinality(found_ids);
+      ids := ids || found_ids;
+      events := events || found_events;
+      organizations := organizations || array_fill(here_organization, array[cardinality(found_ids)]);
+      endpoints := endpoints || array_fill(here_endpoint, array[cardinality(found_ids)]);
+    end loop;
+  end loop;
+end
+$$;
+
 -- Reads the content of deliveries for attempts, as a JSON array in the order of the arguments. Deliveries of removed endpoints
 -- are left out, because a removed endpoint no longer has a signing secret.
 create function business_api.read_deliveries(organizations text[], ids text[]) returns json
@@ -277,23 +418,36 @@ begin
 end
 $$;
 
--- Skips up to 500 pending deliveries of a disabled or removed endpoint; later claims skip the rest.
+-- Skips up to 500 pending deliveries of a disabled or removed endpoint, and up to 500 of backfills; later claims skip the rest.
+-- Two statements, because each kind has an index of its own.
 create function business_api.skip_pending(organization_id text, endpoint_id text) returns void
-language sql volatile
+language plpgsql volatile
 set search_path = ''
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 as $$
+begin
   update business_api.deliveries d
      set state = 'skipped', reason = 'endpoint_disabled', finished_at = clock_timestamp()
    where d.organization_id = $1
      and d.id in (
        select pending.id from business_api.deliveries pending
         where pending.organization_id = $1 and pending.endpoint_id = $2
-          and pending.state = 'pending' and not pending.is_backing_off
+          and pending.state = 'pending' and not pending.is_backing_off and not pending.is_backfill
         limit 500
           for update skip locked
-     )
+     );
+  update business_api.deliveries d
+     set state = 'skipped', reason = 'endpoint_disabled', finished_at = clock_timestamp()
+   where d.organization_id = $1
+     and d.id in (
+       select pending.id from business_api.deliveries pending
+        where pending.organization_id = $1 and pending.endpoint_id = $2
+          and pending.state = 'pending' and not pending.is_backing_off and pending.is_backfill
+        limit 500
+          for update skip locked
+     );
+end
 $$;
 
 -- Gives claims back: the deliveries are due as before, and the attempts are not counted.

@@ -42,6 +42,7 @@ create table business_api.businesses (
   city text,
   email text,
   phone text,
+  latest_changes text[] collate "C" default '{}'::text[] not null,
   representation text generated always as (business_api.business_representation(id, name, category, city, email, phone)) stored not null,
   constraint businesses_pkey PRIMARY KEY (organization_id, id)
 );
@@ -55,6 +56,8 @@ create table business_api.clients (
   monthly_revenue numeric(15,3) not null,
   converted_at timestamp with time zone not null,
   latest_changes text[] collate "C" default '{}'::text[] not null,
+  changed_xid xid8 default pg_current_xact_id() not null,
+  updated_at timestamp with time zone default now() not null,
   representation text generated always as (business_api.client_representation(id, status, total_revenue, monthly_revenue, converted_at)) stored not null,
   constraint clients_pkey PRIMARY KEY (organization_id, id),
   constraint clients_organization_id_business_id_key UNIQUE (organization_id, business_id),
@@ -76,6 +79,7 @@ create table business_api.deliveries (
   attempts_before integer default 0 not null,
   is_retry boolean generated always as ((attempts > attempts_before)) stored not null,
   is_backing_off boolean default false not null,
+  is_backfill boolean default false not null,
   claim_token text,
   claimed_at timestamp with time zone,
   lease_until timestamp with time zone,
@@ -115,6 +119,7 @@ create table business_api.events (
   type text not null,
   created_at timestamp with time zone not null,
   body text not null,
+  only_endpoint_id text collate "C",
   constraint events_pkey PRIMARY KEY (organization_id, id)
 ) with (autovacuum_vacuum_scale_factor=0.02, autovacuum_analyze_scale_factor=0.02);
 
@@ -141,6 +146,8 @@ create table business_api.invoices (
   total numeric not null,
   amount_paid numeric not null,
   latest_changes text[] collate "C" default '{}'::text[] not null,
+  changed_xid xid8 default pg_current_xact_id() not null,
+  updated_at timestamp with time zone default now() not null,
   representation text generated always as (business_api.invoice_representation(id, number, status, currency, (minor_units)::integer, issue_date, due_date, total, amount_paid)) stored not null,
   constraint invoices_pkey PRIMARY KEY (organization_id, id),
   constraint invoices_organization_id_number_key UNIQUE (organization_id, number),
@@ -159,6 +166,8 @@ create table business_api.leads (
   expected_value numeric(15,3),
   created_at timestamp with time zone not null,
   latest_changes text[] collate "C" default '{}'::text[] not null,
+  changed_xid xid8 default pg_current_xact_id() not null,
+  updated_at timestamp with time zone default now() not null,
   representation text generated always as (business_api.lead_representation(id, stage, lead_score, score_band, expected_value, created_at)) stored not null,
   constraint leads_pkey PRIMARY KEY (organization_id, id),
   constraint leads_organization_id_business_id_fkey FOREIGN KEY (organization_id, business_id) REFERENCES business_api.businesses(organization_id, id),
@@ -208,6 +217,8 @@ create table business_api.projects (
   billing_type text not null,
   value numeric(15,3) not null,
   latest_changes text[] collate "C" default '{}'::text[] not null,
+  changed_xid xid8 default pg_current_xact_id() not null,
+  updated_at timestamp with time zone default now() not null,
   representation text generated always as (business_api.project_representation(id, name, status, billing_type, value)) stored not null,
   constraint projects_pkey PRIMARY KEY (organization_id, id),
   constraint projects_value_check CHECK ((value <> 'NaN'::numeric))
@@ -227,6 +238,8 @@ create table business_api.proposals (
   signed_by text,
   minor_units smallint default 3 not null,
   signed_at timestamp with time zone,
+  changed_xid xid8 default pg_current_xact_id() not null,
+  updated_at timestamp with time zone default now() not null,
   representation text generated always as (business_api.proposal_representation(id, number, title, status, version, total, monthly_total, currency)) stored not null,
   constraint proposals_pkey PRIMARY KEY (organization_id, id),
   constraint proposals_organization_id_number_key UNIQUE (organization_id, number),
@@ -296,7 +309,13 @@ CREATE INDEX audit_entries_subject_idx ON business_api.audit_entries USING btree
 
 CREATE INDEX audit_entries_tests_idx ON business_api.audit_entries USING btree (organization_id, changed_at) WHERE (action = 'endpoint.test_sent'::text);
 
+CREATE INDEX clients_organization_id_changed_xid_id_idx ON business_api.clients USING btree (organization_id, changed_xid, id);
+
 CREATE INDEX clients_organization_id_status_id_idx ON business_api.clients USING btree (organization_id, status, id);
+
+CREATE INDEX clients_organization_id_updated_at_id_idx ON business_api.clients USING btree (organization_id, updated_at, id);
+
+CREATE INDEX deliveries_backfill_idx ON business_api.deliveries USING btree (organization_id, endpoint_id, is_retry, due_at) WHERE ((state = 'pending'::text) AND (NOT is_backing_off) AND is_backfill);
 
 CREATE INDEX deliveries_backing_off_idx ON business_api.deliveries USING btree (due_at) WHERE ((state = 'pending'::text) AND is_backing_off);
 
@@ -306,7 +325,7 @@ CREATE INDEX deliveries_lease_until_idx ON business_api.deliveries USING btree (
 
 CREATE INDEX deliveries_log_idx ON business_api.deliveries USING btree (organization_id, state, endpoint_id, id) WHERE (state = ANY (ARRAY['pending'::text, 'delivered'::text, 'cancelled'::text]));
 
-CREATE INDEX deliveries_pending_idx ON business_api.deliveries USING btree (organization_id, endpoint_id, is_retry, due_at) WHERE ((state = 'pending'::text) AND (NOT is_backing_off));
+CREATE INDEX deliveries_pending_idx ON business_api.deliveries USING btree (organization_id, endpoint_id, is_retry, due_at) WHERE ((state = 'pending'::text) AND (NOT is_backing_off) AND (NOT is_backfill));
 
 CREATE INDEX deliveries_recoverable_idx ON business_api.deliveries USING btree (organization_id, state, endpoint_id, id) WHERE (state = ANY (ARRAY['dead_lettered'::text, 'skipped'::text]));
 
@@ -314,9 +333,13 @@ CREATE INDEX deliveries_type_idx ON business_api.deliveries USING btree (organiz
 
 CREATE INDEX events_created_at_idx ON business_api.events USING btree (created_at, organization_id, id);
 
+CREATE INDEX events_log_idx ON business_api.events USING btree (organization_id, created_at, id);
+
 CREATE INDEX idempotency_keys_expires_at_idx ON business_api.idempotency_keys USING btree (expires_at);
 
 CREATE INDEX invoices_due_date_idx ON business_api.invoices USING btree (due_date) WHERE (status = ANY (ARRAY['issued'::text, 'partially_paid'::text]));
+
+CREATE INDEX invoices_organization_id_changed_xid_id_idx ON business_api.invoices USING btree (organization_id, changed_xid, id);
 
 CREATE INDEX invoices_organization_id_due_date_idx ON business_api.invoices USING btree (organization_id, due_date) WHERE (status = ANY (ARRAY['issued'::text, 'partially_paid'::text]));
 
@@ -324,19 +347,171 @@ CREATE INDEX invoices_organization_id_status_due_date_id_idx ON business_api.inv
 
 CREATE INDEX invoices_organization_id_status_id_idx ON business_api.invoices USING btree (organization_id, status, id);
 
+CREATE INDEX invoices_organization_id_updated_at_id_idx ON business_api.invoices USING btree (organization_id, updated_at, id);
+
 CREATE INDEX leads_organization_id_business_id_id_idx ON business_api.leads USING btree (organization_id, business_id, id);
+
+CREATE INDEX leads_organization_id_changed_xid_id_idx ON business_api.leads USING btree (organization_id, changed_xid, id);
 
 CREATE INDEX leads_organization_id_stage_id_idx ON business_api.leads USING btree (organization_id, stage, id);
 
+CREATE INDEX leads_organization_id_updated_at_id_idx ON business_api.leads USING btree (organization_id, updated_at, id);
+
 CREATE INDEX payments_organization_id_invoice_id_id_idx ON business_api.payments USING btree (organization_id, invoice_id, id);
+
+CREATE INDEX projects_organization_id_changed_xid_id_idx ON business_api.projects USING btree (organization_id, changed_xid, id);
 
 CREATE INDEX projects_organization_id_status_id_idx ON business_api.projects USING btree (organization_id, status, id);
 
+CREATE INDEX projects_organization_id_updated_at_id_idx ON business_api.projects USING btree (organization_id, updated_at, id);
+
+CREATE INDEX proposals_organization_id_changed_xid_id_idx ON business_api.proposals USING btree (organization_id, changed_xid, id);
+
 CREATE INDEX proposals_organization_id_status_id_idx ON business_api.proposals USING btree (organization_id, status, id);
+
+CREATE INDEX proposals_organization_id_updated_at_id_idx ON business_api.proposals USING btree (organization_id, updated_at, id);
 
 CREATE INDEX webhook_endpoints_previous_secret_expires_at_idx ON business_api.webhook_endpoints USING btree (previous_secret_expires_at) WHERE (previous_secret_expires_at IS NOT NULL);
 
 CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USING btree (organization_id, id) WHERE (state = 'removed'::text);
+
+CREATE OR REPLACE FUNCTION business_api.backfill_part(organization_id text, endpoint_id text, type text, template text, after_id text, record_limit integer, entry jsonb)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO ''
+ SET plan_cache_mode TO 'force_custom_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+  at_time timestamptz := date_trunc('milliseconds', clock_timestamp());
+  created_text text := to_char(at_time at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
+  id_prefix text := left(business_api.new_id('dlv'), 14);
+  endpoint record;
+  examined integer;
+  last_id text;
+  made integer;
+begin
+  select e.state, e.types, e.created_at into endpoint from business_api.webhook_endpoints e
+   where e.organization_id = $1 and e.id = $2 and e.state <> 'removed';
+  if not found then
+    return null;
+  end if;
+  if endpoint.state <> 'enabled' then
+    return json_build_object('outcome', 'not_enabled')::text;
+  end if;
+  if $3 <> all (endpoint.types) then
+    return json_build_object('outcome', 'not_wanted')::text;
+  end if;
+
+  with batch as materialized (
+    select r.id, r.business_id, r.representation,
+           floor(extract(epoch from business_api.id_time(r.id)))::bigint as second,
+           'evt_backfill_' || left(encode(sha256(convert_to($2 || ' ' || $3 || ' ' || r.id, 'UTF8')), 'hex'), 32) as event_id
+      from business_api.backfill_records($1, $3, $5, $6) as r
+  ), second as materialized (
+    -- A second before and after, because the clock of a process may step back between the id and the event.
+    select distinct b.second + near.seconds as begins
+      from batch b, generate_series(-1, 1) as near (seconds)
+     where b.second >= extract(epoch from endpoint.created_at) - 60
+  ), announced as materialized (
+    -- A publisher in SQL writes a space behind the colon.
+    select distinct substring(event.body from '"' || split_part($3, '.', 1) || 'Id": ?"([^"]+)"') as record_id
+      from second
+      join lateral (
+        select e.id, e.body from business_api.events e
+         where e.organization_id = $1 and e.created_at >= to_timestamp(second.begins)
+           and e.created_at < to_timestamp(second.begins + 1)
+           and e.type = $3 and e.only_endpoint_id is null
+      ) as event on true
+      join lateral (
+        select 1 from business_api.deliveries d
+         where d.event_id = event.id and d.organization_id = $1 and d.endpoint_id = $2
+           and d.state in ('pending', 'in_flight', 'delivered')
+         limit 1
+      ) as delivery on true
+  ), made as (
+    insert into business_api.events (organization_id, id, type, created_at, body, only_endpoint_id)
+    select $1, b.event_id, $3, at_time,
+           business_api.render_template($4, b.representation::json, json_build_object(
+             'eventId', b.event_id, 'eventCreatedAt', created_text, 'businessId', b.business_id
+           )),
+           $2
+      from batch b
+      left join announced a on a.record_id = b.id
+     where a.record_id is null
+     order by b.id
+    on conflict do nothing
+    returning id
+  ), queued as (
+    insert into business_api.deliveries
+      (organization_id, id, event_id, type, endpoint_id, state, due_at, created_at, is_backfill)
+    select $1, id_prefix || upper(substr(replace(gen_random_uuid()::text, '-', ''), 17)), made.id, $3, $2, 'pending', at_time,
+           at_time, true
+      from made
+    returning 1
+  )
+  select (select count(*) from batch), (select max(b.id) from batch b), (select count(*) from queued)
+    into examined, last_id, made;
+
+  if made > 0 then
+    insert into business_api.audit_entries as audit
+      (organization_id, id, changed_at, actor, action, subject_id, details)
+    values (
+      $1, entry ->> 'id', clock_timestamp(), entry ->> 'actor', entry ->> 'action', entry ->> 'subjectId',
+      (entry -> 'details') || jsonb_build_object('events', made)
+    )
+    on conflict (organization_id, id) do update set
+      details = audit.details || jsonb_build_object(
+        'events', (audit.details ->> 'events')::bigint + (excluded.details ->> 'events')::bigint
+      );
+  end if;
+  return json_build_object(
+    'outcome', 'done', 'examined', examined, 'events', made,
+    'next', case when examined = record_limit then last_id end
+  )::text;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.backfill_records(organization_id text, type text, after_id text, record_limit integer)
+ RETURNS TABLE(id text, business_id text, representation text)
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO ''
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+#variable_conflict use_column
+begin
+  if $2 = 'business.created' then
+    return query
+      select r.id, r.id, r.representation from business_api.businesses r
+       where r.organization_id = $1 and r.id > $3 order by r.id limit $4;
+  elsif $2 = 'client.created' then
+    return query
+      select r.id, r.business_id, left(r.representation, -1) || ',"business":' || b.representation || '}'
+        from (
+          select c.organization_id, c.id, c.business_id, c.representation from business_api.clients c
+           where c.organization_id = $1 and c.id > $3 order by c.id limit $4
+        ) as r
+        join business_api.businesses b on b.organization_id = r.organization_id and b.id = r.business_id;
+  elsif $2 = 'lead.created' then
+    return query
+      select r.id, r.business_id, r.representation from business_api.leads r
+       where r.organization_id = $1 and r.id > $3 order by r.id limit $4;
+  elsif $2 = 'proposal.created' then
+    return query
+      select r.id, null::text, r.representation from business_api.proposals r
+       where r.organization_id = $1 and r.id > $3 order by r.id limit $4;
+  else
+    raise exception 'Cannot backfill % because no record has such an event', $2 using errcode = 'invalid_parameter_value';
+  end if;
+end
+$function$;
 
 CREATE OR REPLACE FUNCTION business_api.business_representation(id text, name text, category text, city text, email text, phone text)
  RETURNS text
@@ -392,6 +567,7 @@ declare
   endpoints_read integer := 0;
   has_wrapped boolean := after_organization is null;
   is_complete boolean := false;
+  backfill record;
   dead_letters json := '[]';
 begin
   perform set_config('synchronous_commit', 'off', true);
@@ -419,7 +595,7 @@ begin
   while claimed < claim_limit and endpoints_read < endpoint_limit loop
     select d.organization_id, d.endpoint_id into next_organization, next_endpoint
       from business_api.deliveries d
-     where d.state = 'pending' and not d.is_backing_off
+     where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
        and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
      order by d.organization_id, d.endpoint_id
      limit 1;
@@ -461,7 +637,7 @@ begin
       select coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.event_id), '{}') into found_ids, found_events
         from (
           select d.id, d.event_id from business_api.deliveries d
-           where d.state = 'pending' and not d.is_backing_off
+           where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
              and d.organization_id = here_organization and d.endpoint_id = here_endpoint
              and not d.is_retry and d.due_at <= at_time
            order by d.due_at limit budget for update skip locked
@@ -471,7 +647,7 @@ begin
         select coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.event_id), '{}') into more_ids, more_events
           from (
             select d.id, d.event_id from business_api.deliveries d
-             where d.state = 'pending' and not d.is_backing_off
+             where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
                and d.organization_id = here_organization and d.endpoint_id = here_endpoint
                and d.is_retry and d.due_at <= at_time
              order by d.due_at limit budget for update skip locked
@@ -486,6 +662,25 @@ begin
       claimed := cardinality(ids);
     end if;
   end loop;
+
+  if claimed < claim_limit and exists (
+    select 1 from business_api.deliveries d where d.state = 'pending' and not d.is_backing_off and d.is_backfill
+  ) then
+    select * into backfill from business_api.pick_backfills(
+      at_time, is_complete, claim_limit - claimed, endpoint_limit, after_organization, after_endpoint,
+      endpoint_budget, organization_budget, endpoint_budgets, organization_budgets, organizations, endpoints
+    );
+    ids := ids || backfill.ids;
+    events := events || backfill.events;
+    organizations := organizations || backfill.organizations;
+    endpoints := endpoints || backfill.endpoints;
+    claimed := cardinality(ids);
+    if is_complete and not backfill.is_complete then
+      is_complete := false;
+      here_organization := backfill.here_organization;
+      here_endpoint := backfill.here_endpoint;
+    end if;
+  end if;
 
   if claimed > 0 and byte_budget <= 0 then
     -- Neither bodies nor sizes of bodies are read, because an unreadable row must not hold up a claim.
@@ -701,6 +896,19 @@ CREATE OR REPLACE FUNCTION business_api.format_number(series text, count bigint)
  IMMUTABLE
  SET search_path TO ''
 AS $function$ select series || '-' || lpad(count::text, greatest(4, length(count::text)), '0') $function$;
+
+CREATE OR REPLACE FUNCTION business_api.id_time(id text)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ IMMUTABLE
+ SET search_path TO ''
+AS $function$
+  select case when id ~ '_[0-7][0-9A-HJKMNP-TV-Z]{25}$' then to_timestamp((
+    select sum(
+      (strpos('0123456789ABCDEFGHJKMNPQRSTVWXYZ', substr(right(id, 26), place, 1)) - 1)::bigint << (5 * (10 - place))
+    ) from generate_series(1, 10) as place
+  ) / 1000.0) end
+$function$;
 
 CREATE OR REPLACE FUNCTION business_api.insert_api_key(organization_id text, new_key jsonb, key_limit integer)
  RETURNS TABLE(is_new boolean, key business_api.api_keys)
@@ -956,6 +1164,105 @@ begin
   end if;
   update business_api.number_series s set last = counted where s.organization_id = $1 and s.series = $2;
   return business_api.format_number($2, counted);
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.pick_backfills(at_time timestamp with time zone, is_rest boolean, pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+ SET search_path TO ''
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_sort TO 'off'
+AS $function$
+declare
+  next_organization text;
+  next_endpoint text;
+  endpoint_state text;
+  budget integer;
+  found_ids text[];
+  found_events text[];
+  wanted_retry boolean;
+  endpoints_read integer := 0;
+  has_wrapped boolean := after_organization is null;
+begin
+  organizations := '{}';
+  ids := '{}';
+  endpoints := '{}';
+  events := '{}';
+  here_organization := coalesce(after_organization, '');
+  here_endpoint := coalesce(after_endpoint, '');
+  is_complete := false;
+  while cardinality(ids) < pick_limit and endpoints_read < endpoint_limit loop
+    select d.organization_id, d.endpoint_id into next_organization, next_endpoint
+      from business_api.deliveries d
+     where d.state = 'pending' and not d.is_backing_off and d.is_backfill
+       and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
+     order by d.organization_id, d.endpoint_id
+     limit 1;
+    if not found then
+      is_complete := has_wrapped;
+      exit when has_wrapped;
+      has_wrapped := true;
+      here_organization := '';
+      here_endpoint := '';
+      continue;
+    end if;
+    if has_wrapped and after_organization is not null
+       and (next_organization, next_endpoint) > (after_organization, after_endpoint) then
+      is_complete := true;
+      exit;
+    end if;
+    here_organization := next_organization;
+    here_endpoint := next_endpoint;
+    endpoints_read := endpoints_read + 1;
+
+    select e.state into endpoint_state from business_api.webhook_endpoints e
+     where e.organization_id = here_organization and e.id = here_endpoint;
+    if endpoint_state = 'paused' then
+      continue;
+    elsif endpoint_state is distinct from 'enabled' then
+      perform business_api.skip_pending(here_organization, here_endpoint);
+      continue;
+    end if;
+    if not is_rest and exists (
+      select 1 from business_api.webhook_endpoints e
+       where e.organization_id = here_organization and e.state = 'enabled' and exists (
+         select 1 from business_api.deliveries d
+          where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
+            and d.organization_id = e.organization_id and d.endpoint_id = e.id
+       )
+    ) then
+      continue;
+    end if;
+
+    budget := least(
+      pick_limit - cardinality(ids),
+      coalesce((endpoint_budgets ->> here_endpoint)::integer, endpoint_budget)
+        - coalesce(cardinality(array_positions(claimed_endpoints, here_endpoint)), 0),
+      coalesce((organization_budgets ->> here_organization)::integer, organization_budget)
+        - coalesce(cardinality(array_positions(claimed_organizations || organizations, here_organization)), 0)
+    );
+    foreach wanted_retry in array array[false, true] loop
+      exit when budget <= 0;
+      select coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.event_id), '{}') into found_ids, found_events
+        from (
+          select d.id, d.event_id from business_api.deliveries d
+           where d.state = 'pending' and not d.is_backing_off and d.is_backfill
+             and d.organization_id = here_organization and d.endpoint_id = here_endpoint
+             and d.is_retry = wanted_retry and d.due_at <= at_time
+           order by d.due_at limit budget for update skip locked
+        ) as f;
+      budget := budget - cardinality(found_ids);
+      ids := ids || found_ids;
+      events := events || found_events;
+      organizations := organizations || array_fill(here_organization, array[cardinality(found_ids)]);
+      endpoints := endpoints || array_fill(here_endpoint, array[cardinality(found_ids)]);
+    end loop;
+  end loop;
 end
 $function$;
 
@@ -1607,21 +1914,33 @@ $function$;
 
 CREATE OR REPLACE FUNCTION business_api.skip_pending(organization_id text, endpoint_id text)
  RETURNS void
- LANGUAGE sql
+ LANGUAGE plpgsql
  SET search_path TO ''
  SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
 AS $function$
+begin
   update business_api.deliveries d
      set state = 'skipped', reason = 'endpoint_disabled', finished_at = clock_timestamp()
    where d.organization_id = $1
      and d.id in (
        select pending.id from business_api.deliveries pending
         where pending.organization_id = $1 and pending.endpoint_id = $2
-          and pending.state = 'pending' and not pending.is_backing_off
+          and pending.state = 'pending' and not pending.is_backing_off and not pending.is_backfill
         limit 500
           for update skip locked
-     )
+     );
+  update business_api.deliveries d
+     set state = 'skipped', reason = 'endpoint_disabled', finished_at = clock_timestamp()
+   where d.organization_id = $1
+     and d.id in (
+       select pending.id from business_api.deliveries pending
+        where pending.organization_id = $1 and pending.endpoint_id = $2
+          and pending.state = 'pending' and not pending.is_backing_off and pending.is_backfill
+        limit 500
+          for update skip locked
+     );
+end
 $function$;
 
 CREATE OR REPLACE FUNCTION business_api.take_settings_turn(organization_id text)
@@ -1633,6 +1952,19 @@ AS $function$
 begin
   insert into business_api.settings_turns as present (organization_id, turn) values ($1, 1)
   on conflict (organization_id) do update set turn = present.turn + 1;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.touch_client_of(organization_id text, business_id text)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+#variable_conflict use_column
+begin
+  update business_api.clients c set changed_xid = default, updated_at = default
+   where c.organization_id = $1 and c.business_id = $2;
+  return 1;
 end
 $function$;
 

@@ -48,16 +48,30 @@ export interface PageRequest {
   readonly limit: number
   /** Reads the records with smaller ids than this id, which no record need have. Absent: the newest records. */
   readonly before?: string | undefined
+  /** Reads the records that were created or changed since, oldest change first. Never together with `before`. */
+  readonly since?: Since | undefined
 }
+
+/**
+ * The beginning of a list of changes: a time (ISO 8601 in UTC with milliseconds), or the `position` of an earlier page. A position
+ * that the store cannot use, because it is of another database or of another version, means all records.
+ */
+export type Since = { readonly time: string } | { readonly position: string }
 
 /** An admission together with the page for an admitted caller: one round trip instead of two. */
 export interface AdmittedPage<Representation> {
   readonly admission: Admission
-  /** The records of the caller's organization, newest first, as a JSON array; null unless admitted. */
+  /** The records of the caller's organization, in the order that the request asks for, as a JSON array; null unless admitted. */
   readonly page: JsonText<Representation[]> | null
   /**
-   * The `before` of the next page: the id of the last record, if there are older records. Null or absent: there are none, or the
-   * store does not page.
+   * The `before` of the next page: the id of the last record, if there are older records. Of a list of changes, the `position` if
+   * there are further records. Null or absent: there are none, or the store does not page.
    */
   readonly next?: string | null | undefined
+  /**
+   * For a list of changes: the position to ask with next. Asking on and on gives every record at least once after each of its
+   * changes, however late the change was committed and wherever the asking was broken off; records may come more often. Absent:
+   * the store cannot list changes.
+   */
+  readonly position?: string | null | undefined
 }

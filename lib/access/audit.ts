@@ -14,6 +14,7 @@
  * - `endpoint.paused`, `endpoint.resumed`, `endpoint.disabled`, `endpoint.enabled`, `endpoint.removed`: nothing
  * - `endpoint.secret_rotated`: `overlapMs`, and `changeId`, the id of the rotation
  * - `endpoint.test_sent`: `type`, `eventId`
+ * - `endpoint.backfilled`: `types`, and `events`, the number of events
  * - `delivery.redelivered`: `recovered`, which is 1
  * - `deliveries.recovered`, of the filter's endpoint or else of the organization: `filter`, and `recovered`, the number
  *   of deliveries
@@ -35,6 +36,7 @@ export const AUDIT_ACTIONS = [
   'endpoint.removed',
   'endpoint.secret_rotated',
   'endpoint.test_sent',
+  'endpoint.backfilled',
   'delivery.redelivered',
   'deliveries.recovered',
   'delivery.cancelled',

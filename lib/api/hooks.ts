@@ -102,7 +102,7 @@ function toHostRefusal({ status, error, retryAfterSeconds }: CallRefusal): Refus
   )
 }
 
-/** Tells the host and the trace of an answer. */
+/** Reports an answer to the host's hook and to the trace. */
 export type NoteAnswer = (
   exchange: DescribedExchange,
   reply: ApiReply,
@@ -110,7 +110,7 @@ export type NoteAnswer = (
 ) => void
 
 /**
- * Creates the part that tells of answers. The hook runs in a later turn of the event loop, when the answer is on the way: a
+ * Creates the report of answers. The hook runs in a later turn of the event loop, when the answer is on the way: a
  * slow hook delays no answer, and a failing hook costs only a report.
  */
 export function createNoteAnswer(onResponse: OnResponse | undefined, report: Report): NoteAnswer {

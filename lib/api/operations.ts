@@ -2,7 +2,7 @@ import type { Admission, AdmissionRequest } from '../access/admission.ts'
 import type { Scope } from '../access/scopes.ts'
 import { channels } from '../base/tracing.ts'
 import type { BusinessApiStore } from '../business-store.ts'
-import { nextLink, readListQuery } from '../http/list-query.ts'
+import { nextLink, readListQuery, syncToken } from '../http/list-query.ts'
 import type { ApiReply } from '../http/message.ts'
 import { rateLimitHeaders } from '../http/rate-limit-headers.ts'
 import { Refusal, refusals } from '../http/refusal.ts'
@@ -108,11 +108,16 @@ export function createOperations(
       const admission = await exchange.inTime(store.apiKeys.admit(request))
       return enter(admission, request, exchange, () => Promise.reject(asked))
     }
-    const { admission, page, next } = await exchange.inTime(route.admitAndList(request, asked))
+    const { admission, page, next, position } = await exchange.inTime(route.admitAndList(request, asked))
     return enter(admission, request, exchange, (admitted) => {
       if (page === null)
         throw new TypeError(`Cannot answer ${route.operationId} because the store gave no page`)
-      return jsonReply(200, pageBody(page), admitted, pageHeaders(exchange.query, next))
+      if (asked.since === undefined) {
+        const link = next == null ? {} : { Link: nextLink(exchange.query, { before: next }) }
+        return jsonReply(200, pageBody(page), admitted, link)
+      }
+      if (position == null) throw refusals.notSynced()
+      return jsonReply(200, pageBody(page), admitted, syncHeaders(exchange.query, position, next != null))
     })
   }
 
@@ -176,11 +181,14 @@ function pageBody(page: string | Uint8Array): string | Uint8Array {
   return typeof page === 'string' ? `{"data":${page}}` : Buffer.concat([PAGE_START, page, PAGE_END])
 }
 
-function pageHeaders(query: string, next: string | null = null): Readonly<Record<string, string>> {
-  return next === null ? NO_HEADERS : { Link: nextLink(query, { before: next }) }
+/** The token of each page is the one to go on with, so that a client can be killed at any page. */
+function syncHeaders(query: string, position: string, hasMore: boolean): Readonly<Record<string, string>> {
+  const token = syncToken(position)
+  return {
+    'Sync-Token': token,
+    ...(hasMore ? { Link: nextLink(query, { updatedSince: token }) } : {}),
+  }
 }
-
-const NO_HEADERS = {}
 
 function creationReply(created: ApiCreationOutcome | null, reply: string, admitted: Admitted): ApiReply {
   switch (created?.outcome) {

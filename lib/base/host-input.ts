@@ -57,7 +57,8 @@ export const MomentSchema: v.GenericSchema<Date | string, string> = v.pipe(
   v.transform((time) => time.toISOString()),
 )
 
-function isIsoMoment(text: string): boolean {
+/** Returns whether a text is ISO 8601 with a time zone, and a day of the calendar. */
+export function isIsoMoment(text: string): boolean {
   const match = ISO_MOMENT.exec(text)
   if (!match || Number.isNaN(Date.parse(text))) return false
   const [, year, month, day] = match

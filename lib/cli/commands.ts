@@ -4,12 +4,16 @@ import { deliver } from './commands/deliver.ts'
 import { deliveries } from './commands/deliveries.ts'
 import { doctor } from './commands/doctor.ts'
 import { endpoints } from './commands/endpoints.ts'
+import { events } from './commands/events.ts'
+import { exportCommand } from './commands/export.ts'
 import { grants } from './commands/grants.ts'
 import { keys } from './commands/keys.ts'
 import { limits } from './commands/limits.ts'
+import { listen } from './commands/listen.ts'
 import { migrateCommand } from './commands/migrate.ts'
 import { purge } from './commands/purge.ts'
 import { status } from './commands/status.ts'
+import { trigger } from './commands/trigger.ts'
 
 /** All commands, in the order of a newcomer's needs. */
 export const COMMANDS: readonly (Command | Group)[] = [
@@ -20,8 +24,12 @@ export const COMMANDS: readonly (Command | Group)[] = [
   keys,
   limits,
   endpoints,
+  events,
   deliveries,
   audit,
   deliver,
+  listen,
+  trigger,
+  exportCommand,
   purge,
 ]

@@ -104,6 +104,6 @@ function seeHelp(path: readonly string[]): string {
   return ` (see: ${['business-api-kit', ...path, '--help'].join(' ')})`
 }
 
-function print({ stdout }: Terminal, text: string): Promise<void> {
-  return writeResult(stdout, text)
+async function print({ stdout }: Terminal, text: string): Promise<void> {
+  await writeResult(stdout, text)
 }

@@ -4,11 +4,13 @@ import type { Output } from './terminal.ts'
 /**
  * Writes a result. A reader that has seen enough, `| head`, is no failure, because the work is done.
  *
+ * @returns false when the reader has gone
  * @throws {@link Failure} for any other reason, such as a full disk
  */
-export async function writeResult(stdout: Output, text: string): Promise<void> {
+export async function writeResult(stdout: Output, text: string): Promise<boolean> {
   const error = await write(stdout, text)
   if (error !== null && !isReaderGone(error)) throw new Failure(`Cannot write the result: ${error.message}`)
+  return error === null
 }
 
 /**

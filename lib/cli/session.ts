@@ -23,8 +23,12 @@ export interface Session {
   explain(error: unknown): unknown
   /** True where a flag or variable names a database. */
   readonly hasDatabase: boolean
-  /** Prints the result: a JSON value, or text for people, which ends with a line break. */
-  print(value: object, toText: () => string): Promise<void>
+  /**
+   * Prints the result: a JSON value, or text for people, which ends with a line break.
+   *
+   * @returns false when the reader has gone
+   */
+  print(value: object, toText: () => string): Promise<boolean>
   /**
    * Prints a secret that cannot be shown again.
    *

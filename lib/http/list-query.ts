@@ -1,4 +1,5 @@
-import type { PageRequest } from '../access/admission.ts'
+import type { PageRequest, Since } from '../access/admission.ts'
+import { isIsoMoment } from '../base/host-input.ts'
 import type { IdKind } from '../base/ids.ts'
 import { type Refusal, refusals } from './refusal.ts'
 
@@ -25,7 +26,7 @@ const DEFAULT_PAGE: PageRequest = { limit: LIMIT_DEFAULT }
 const AFTER_PREFIX = /^[\w-]{1,59}$/
 
 /**
- * Reads the query of a list (specification, section 4): `limit`, and beside it `before`. Parameters with names of other kinds are
+ * Reads the query of a list (specification, section 4): `limit`, and beside it `before` or `updatedSince`. Parameters with names of other kinds are
  * ignored.
  *
  * @param query the text after the `?`; may be empty
@@ -41,6 +42,11 @@ export function readListQuery(query: string, idKind: IdKind): PageRequest | Refu
   }
   const limit = readLimit(given.getAll('limit'))
   if (limit === null) return refusals.invalidLimit(LIMIT_MAX)
+  if (given.has('updatedSince')) {
+    if (given.has('before')) return refusals.beforeAndSince()
+    const since = readSince(given.getAll('updatedSince'))
+    return since === null ? refusals.invalidSince() : { limit, since }
+  }
   const ids = given.getAll('before')
   const [before] = ids
   if (before === undefined) return { limit }
@@ -57,6 +63,35 @@ function readLimit(values: readonly string[]): number | null {
 
 function isIdLike(text: string, kind: IdKind): boolean {
   return text.startsWith(`${kind}_`) && AFTER_PREFIX.test(text.slice(kind.length + 1))
+}
+
+/** Reads where a list of changes begins: a time, or a token of {@link syncToken}. Null for any other value, and for two values. */
+function readSince([value, ...more]: readonly string[]): Since | null {
+  if (value === undefined || more.length > 0) return null
+  // A plus sign that came unencoded is a space.
+  const time = value.replace(/ (?=\d\d:\d\d$)/, '+')
+  if (isIsoMoment(time)) {
+    const ms = Math.min(Math.max(Date.parse(time), 0), TIME_MAX)
+    return { time: new Date(ms).toISOString() }
+  }
+  if (!TOKEN.test(value)) return null
+  const text = Buffer.from(value, 'base64url').toString('utf8')
+  const [, version, position = ''] = VERSIONED.exec(text) ?? []
+  if (version === undefined) return null
+  // The token of another version means everything, as a position that the store cannot use does.
+  return { position: version === TOKEN_VERSION ? position : '' }
+}
+
+/** The last moment of a year of four digits. */
+const TIME_MAX = Date.UTC(10_000) - 1
+
+const TOKEN = /^[\w-]{1,1024}$/
+const VERSIONED = /^v(\d{1,4}) (.*)$/s
+const TOKEN_VERSION = '1'
+
+/** Makes the token for the position of a store: opaque, and of the characters that a URL takes unchanged. */
+export function syncToken(position: string): string {
+  return Buffer.from(`v${TOKEN_VERSION} ${position}`).toString('base64url')
 }
 
 /**

@@ -52,6 +52,19 @@ export const refusals = {
       422,
       `Validation failed: before must be one id of this list, ${idKind}_ and up to 59 letters, digits, - or _`,
     ),
+  invalidSince: (): Refusal =>
+    new Refusal(
+      422,
+      'Validation failed: updatedSince must be one Sync-Token of an earlier answer, or one time in ISO 8601 with a time zone, ' +
+        'as 2026-03-14T09:26:53.589Z',
+    ),
+  beforeAndSince: (): Refusal =>
+    new Refusal(
+      422,
+      'Validation failed: before and updatedSince cannot be used together; follow the Link header of each answer',
+    ),
+  notSynced: (): Refusal =>
+    new Refusal(422, 'Validation failed: this list has no updatedSince; use limit and before'),
   foreignParameter: (name: string, ours: string): Refusal =>
     new Refusal(
       422,

@@ -1,7 +1,8 @@
-import type { Admission, AdmissionRequest, AdmittedPage, PageRequest } from '../access/admission.ts'
+import type { Admission, AdmissionRequest, AdmittedPage, PageRequest, Since } from '../access/admission.ts'
 import { type RateLimitState, type RateLimits, takeToken } from '../access/rate-limit.ts'
 import { jsonText } from '../base/json-text.ts'
 import type { KeptApiKey, Memory, Organization } from './state.ts'
+import type { SyncedRecords } from './synced-records.ts'
 
 /** Precision of a key's last use, in milliseconds. */
 const LAST_USE_MS = 60_000
@@ -26,27 +27,62 @@ export function admit(memory: Memory, { keyDigest, scope, rateLimits }: Admissio
 /**
  * Judges a request and, if the request is admitted, reads the page of the caller's organization.
  *
- * @param representations of the records of the page, by id
+ * @param recordsOf the records of the list
+ * @param represent gives the representation of a record
  */
-export function admitToPage<Representation>(
+export function admitToPage<T, Representation>(
   memory: Memory,
   request: AdmissionRequest,
-  { limit, before }: PageRequest,
-  representations: (organization: Organization) => ReadonlyMap<string, Representation>,
+  { limit, before, since }: PageRequest,
+  recordsOf: (organization: Organization) => SyncedRecords<T>,
+  represent: (record: T) => Representation,
 ): AdmittedPage<Representation> {
   const admission = admit(memory, request)
   if (admission.outcome !== 'admitted') return { admission, page: null }
-  const organization = memory.organization(admission.caller.organizationId)
+  const records = recordsOf(memory.organization(admission.caller.organizationId))
+  const { ids, next, position } = since
+    ? changedIds(memory, records, limit, since)
+    : newestIds(records, limit, before)
+  const page = ids.flatMap((id) => {
+    const record = records.get(id)
+    return record === undefined ? [] : [represent(record)]
+  })
+  return { admission, page: jsonText(page), next, position }
+}
+
+/** The ids of a page. */
+interface Ids {
+  readonly ids: readonly string[]
+  readonly next: string | null
+  readonly position?: string
+}
+
+function newestIds(records: SyncedRecords<unknown>, limit: number, before: string | undefined): Ids {
   // Ids are ULIDs: the reverse of the id order is newest first.
-  const newest = [...representations(organization)]
-    .filter(([id]) => before === undefined || id < before)
-    .sort(([one], [other]) => (one < other ? 1 : -1))
-  const page = newest.slice(0, limit)
-  return {
-    admission,
-    page: jsonText(page.map(([, representation]) => representation)),
-    next: newest.length > limit ? page.at(-1)?.[0] : null,
-  }
+  const newest = [...records.keys()]
+    .filter((id) => before === undefined || id < before)
+    .sort((one, other) => (one < other ? 1 : -1))
+  const ids = newest.slice(0, limit)
+  return { ids, next: newest.length > limit ? (ids.at(-1) ?? null) : null }
+}
+
+/** Every verb runs to the end before the next verb begins, so that no change comes late: a position is the number of a change. */
+function changedIds(
+  { changes: { storeId, last } }: Memory,
+  { changes }: SyncedRecords<unknown>,
+  limit: number,
+  since: Since,
+): Ids {
+  const [owner, number] = 'position' in since ? since.position.split(' ') : []
+  const after = owner === storeId ? Number(number) : 0
+  const from = 'time' in since ? Date.parse(since.time) : Number.NEGATIVE_INFINITY
+  const changed = [...changes]
+    .filter(([, change]) => change.number > after && change.at >= from)
+    .sort(([, one], [, other]) => one.number - other.number)
+  const page = changed.slice(0, limit)
+  const hasMore = changed.length > limit
+  const position = `${storeId} ${hasMore ? page.at(-1)?.[1].number : last}`
+  return { ids: page.map(([id]) => id), next: hasMore ? position : null, position }
 }
 
 /** True if the last use of a key was recorded more than a minute ago, or never. */

@@ -1,4 +1,5 @@
 import type { BusinessStore } from '../resources/businesses.ts'
+import { applyChange } from './change.ts'
 import { commit, draft, judgeKey, keepOnce } from './creation.ts'
 import { getRecord, listRecords } from './record-list.ts'
 import type { Memory } from './state.ts'
@@ -21,6 +22,26 @@ export function createBusinessRecordStore(memory: Memory): BusinessStore {
 
     async get(organizationId, id) {
       return getRecord(memory.organization(organizationId).businesses.get(id))
+    },
+
+    async change(change) {
+      return applyChange(memory, change, {
+        find: ({ businesses }) => businesses.get(change.recordId),
+        stateOf: () => '',
+        represent: (business) => business,
+        decide(kept, { businesses, clients, clientsOfBusinesses }) {
+          const business = { ...kept, ...change.set }
+          const client = clients.get(clientsOfBusinesses.get(business.id) ?? '')
+          return {
+            representation: business,
+            write() {
+              businesses.set(business.id, business)
+              if (client) clients.set(client.id, { ...client, business })
+            },
+            events: change.events,
+          }
+        },
+      })
     },
   }
 }

@@ -9,7 +9,13 @@ import type { Memory, Organization } from './state.ts'
 export function createClientStore(memory: Memory): ClientStore {
   return {
     async admitAndList(request, asked) {
-      return admitToPage(memory, request, asked, (organization) => organization.clients)
+      return admitToPage(
+        memory,
+        request,
+        asked,
+        ({ clients }) => clients,
+        (client) => client,
+      )
     },
 
     async create(creation) {

@@ -71,15 +71,17 @@ const DUE_COUNTED = 100_000
 
 function measure(memory: Memory): Backlog {
   const now = memory.clock()
-  const dueAt = [...memory.organizations()]
+  const due = [...memory.organizations()]
     .flatMap(({ endpoints }) => [...endpoints.values()])
     .filter(({ state, isRemoved }) => state === 'enabled' && !isRemoved)
-    .flatMap(({ pending }) => [...pending].map((delivery) => delivery.dueAt))
-    .filter((time) => time <= now)
+    .flatMap(({ pending }) => [...pending])
+    .filter(({ dueAt: time }) => time <= now)
   return {
-    due: Math.min(dueAt.length, DUE_COUNTED),
-    // reduce instead of Math.min(...dueAt): a call cannot take so many arguments.
-    oldestDueMs: now - dueAt.reduce((oldest, time) => Math.min(oldest, time), now),
+    due: Math.min(due.length, DUE_COUNTED),
+    // reduce instead of Math.min(…): a call cannot take so many arguments.
+    oldestDueMs:
+      now -
+      due.filter(({ isBackfill }) => !isBackfill).reduce((oldest, { dueAt }) => Math.min(oldest, dueAt), now),
     inFlight: memory.inFlight.size,
   }
 }

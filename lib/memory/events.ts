@@ -40,7 +40,7 @@ export function keepEvent(memory: Memory, organization: Organization, event: Eve
   const deliveries = [...organization.endpoints.values()]
     .filter((endpoint) => isWanted(endpoint, record))
     .map((endpoint) => fanOut(memory, organization, record, endpoint))
-  organization.events.set(record.id, { record, deliveries })
+  organization.events.set(record.id, { record, deliveries, onlyEndpointId: null })
   if (deliveries.some(({ state }) => state === 'pending')) memory.wakeUp.signal()
 }
 
@@ -48,16 +48,26 @@ function isWanted({ isRemoved, record: { types } }: KeptEndpoint, { type }: Even
   return !isRemoved && (types === null || types.some((wanted) => wanted === type))
 }
 
-function fanOut(
+/** Stores the delivery of an event to an endpoint. */
+export function fanOut(
   memory: Memory,
   organization: Organization,
   event: EventRecord,
   endpoint: KeptEndpoint,
+  isBackfill = false,
 ): KeptDelivery {
   const now = memory.clock()
   const id = memory.ids('dlv')
   const progress = startingAt(endpoint, now)
-  const delivery: KeptDelivery = { id, event, endpoint, createdAt: now, attemptLog: [], ...progress }
+  const delivery: KeptDelivery = {
+    id,
+    event,
+    endpoint,
+    createdAt: now,
+    attemptLog: [],
+    isBackfill,
+    ...progress,
+  }
   organization.deliveries.set(id, delivery)
   // Without changes, `move` puts the delivery into the collection of its state.
   memory.move(delivery, {})

@@ -28,7 +28,13 @@ import type { Memory, Organization } from './state.ts'
 export function createInvoiceStore(memory: Memory): InvoiceStore {
   return {
     async admitAndList(request, asked) {
-      return admitToPage(memory, request, asked, (organization) => organization.invoices)
+      return admitToPage(
+        memory,
+        request,
+        asked,
+        ({ invoices }) => invoices,
+        (invoice) => invoice,
+      )
     },
 
     async create(creation) {

@@ -1,12 +1,5 @@
 import type { Client } from '../resources/clients.ts'
-import type {
-  Conversion,
-  ConvertedLead,
-  Lead,
-  LeadRecord,
-  LeadStore,
-  StoredLead,
-} from '../resources/leads.ts'
+import type { Conversion, ConvertedLead, LeadRecord, LeadStore, StoredLead } from '../resources/leads.ts'
 import type { Change } from '../writes/change.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
 import { admitToPage } from './admission.ts'
@@ -20,7 +13,13 @@ import type { Memory, Organization } from './state.ts'
 export function createLeadStore(memory: Memory): LeadStore {
   return {
     async admitAndList(request, asked) {
-      return admitToPage(memory, request, asked, leadRepresentations)
+      return admitToPage(
+        memory,
+        request,
+        asked,
+        ({ leads }) => leads,
+        ({ lead }) => lead,
+      )
     },
 
     async create(creation) {
@@ -79,10 +78,6 @@ export function createLeadStore(memory: Memory): LeadStore {
 
 function toStored({ lead, businessId }: LeadRecord): StoredLead {
   return { ...lead, businessId }
-}
-
-function leadRepresentations({ leads }: Organization): ReadonlyMap<string, Lead> {
-  return new Map([...leads].map(([id, { lead }]) => [id, lead] as const))
 }
 
 function convert(

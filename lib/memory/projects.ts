@@ -9,7 +9,13 @@ import type { Memory } from './state.ts'
 export function createProjectStore(memory: Memory): ProjectStore {
   return {
     async admitAndList(request, asked) {
-      return admitToPage(memory, request, asked, (organization) => organization.projects)
+      return admitToPage(
+        memory,
+        request,
+        asked,
+        ({ projects }) => projects,
+        (project) => project,
+      )
     },
 
     async create(creation) {

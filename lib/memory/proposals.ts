@@ -18,7 +18,7 @@ import type { KeptProposal, Memory, Organization } from './state.ts'
 export function createProposalStore(memory: Memory): ProposalStore {
   return {
     async admitAndList(request, asked) {
-      return admitToPage(memory, request, asked, proposalRepresentations)
+      return admitToPage(memory, request, asked, ({ proposals }) => proposals, proposalRepresentation)
     },
 
     async create(creation) {
@@ -73,10 +73,6 @@ function withDecimals({
   ...proposal
 }: ProposalRecord & { readonly number: string }): KeptProposal {
   return { ...proposal, decimals: given ?? minorUnits(proposal.currency) }
-}
-
-function proposalRepresentations({ proposals }: Organization): ReadonlyMap<string, Proposal> {
-  return new Map([...proposals].map(([id, kept]) => [id, proposalRepresentation(kept)] as const))
 }
 
 function proposalRepresentation({ decimals: _, ...proposal }: KeptProposal): Proposal {

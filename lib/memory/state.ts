@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import type { ApiKeyRecord } from '../access/api-keys.ts'
 import type { AuditEntry } from '../access/audit.ts'
 import type { RateLimit } from '../access/rate-limit.ts'
@@ -11,6 +12,7 @@ import type { Proposal, ProposalSignature } from '../resources/proposals.ts'
 import type { DeliveryAttempt, DeliveryState } from '../webhooks/deliveries.ts'
 import type { EndpointRecord, EndpointState } from '../webhooks/endpoints.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
+import { type ChangeCount, createSyncedRecords, type SyncedRecords } from './synced-records.ts'
 import { createWakeUpSignal, type WakeUpSignal } from './wake-up-signal.ts'
 
 // Moments are in milliseconds of the store's clock; timestamps of records are strings.
@@ -63,6 +65,8 @@ export interface KeptEndpoint {
 export interface KeptEvent {
   readonly record: EventRecord
   readonly deliveries: readonly KeptDelivery[]
+  /** The only endpoint of an event of a backfill; null for every other event. */
+  readonly onlyEndpointId: string | null
 }
 
 /** A delivery with the log of attempts. */
@@ -72,6 +76,8 @@ export interface KeptDelivery extends Readonly<DeliveryProgress> {
   readonly endpoint: KeptEndpoint
   readonly createdAt: number
   readonly attemptLog: DeliveryAttempt[]
+  /** True for a delivery of a backfill, which stands behind all other deliveries of the organization. */
+  readonly isBackfill: boolean
 }
 
 /** The fields of a delivery that change: see {@link Memory.move}. */
@@ -93,10 +99,10 @@ export interface Organization {
   readonly id: string
   readonly apiKeys: Map<string, KeptApiKey>
   readonly businesses: Map<string, Business>
-  readonly clients: Map<string, Client>
-  readonly leads: Map<string, LeadRecord>
-  readonly invoices: Map<string, Invoice>
-  readonly proposals: Map<string, KeptProposal>
+  readonly clients: SyncedRecords<Client>
+  readonly leads: SyncedRecords<LeadRecord>
+  readonly invoices: SyncedRecords<Invoice>
+  readonly proposals: SyncedRecords<KeptProposal>
   readonly signatures: Map<string, ProposalSignature>
   readonly payments: Map<string, Payment & { readonly invoiceId: string }>
   /** The client of each business that became a client. */
@@ -105,7 +111,7 @@ export interface Organization {
   readonly numbers: Map<string, number>
   /** The ids of each record's changes, for calls that are repeated after a lost answer. */
   readonly changes: Map<string, Set<string>>
-  readonly projects: Map<string, Project>
+  readonly projects: SyncedRecords<Project>
   /** By operation and key: see `creation.ts`. */
   readonly idempotency: Map<string, IdempotencyEntry>
   /** Entries in the order of recording. */
@@ -122,6 +128,7 @@ export interface Organization {
 /** The state that all slices of a store share. */
 export interface Memory {
   readonly clock: Clock
+  readonly changes: ChangeCount
   /** Makes the ids of records that the store itself adds. */
   readonly ids: Ids
   /** The greatest size of an event's body. */
@@ -142,12 +149,14 @@ export interface Memory {
 export function createMemory(clock: Clock, maxEventBytes: number): Memory {
   const organizations = new Map<string, Organization>()
   const inFlight = new Set<KeptDelivery>()
+  const changes: ChangeCount = { storeId: randomUUID(), last: 0 }
   return {
     clock,
+    changes,
     ids: createIds(clock),
     maxEventBytes,
     organization(id) {
-      const organization = organizations.get(id) ?? createOrganization(id)
+      const organization = organizations.get(id) ?? createOrganization(id, changes, clock)
       organizations.set(id, organization)
       return organization
     },
@@ -168,21 +177,21 @@ function keepWhen<T>(isKept: boolean, kept: Set<T>, item: T): void {
   else kept.delete(item)
 }
 
-function createOrganization(id: string): Organization {
+function createOrganization(id: string, changes: ChangeCount, clock: Clock): Organization {
   return {
     id,
     apiKeys: new Map(),
     businesses: new Map(),
-    clients: new Map(),
-    leads: new Map(),
-    invoices: new Map(),
-    proposals: new Map(),
+    clients: createSyncedRecords(changes, clock),
+    leads: createSyncedRecords(changes, clock),
+    invoices: createSyncedRecords(changes, clock),
+    proposals: createSyncedRecords(changes, clock),
     signatures: new Map(),
     payments: new Map(),
     clientsOfBusinesses: new Map(),
     numbers: new Map(),
     changes: new Map(),
-    projects: new Map(),
+    projects: createSyncedRecords(changes, clock),
     idempotency: new Map(),
     events: new Map(),
     endpoints: new Map(),

@@ -3,10 +3,12 @@ import type { BusinessApiStore } from '../business-store.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
 import { createApiKeyStore } from './api-keys.ts'
 import { createAuditStore } from './audit.ts'
+import { createBackfillStore } from './backfills.ts'
 import { createBusinessRecordStore } from './businesses.ts'
 import { createClientStore } from './clients.ts'
 import { createDeliveryStore } from './deliveries.ts'
 import { createEndpointStore } from './endpoints.ts'
+import { createEventLogStore } from './event-log.ts'
 import { createEventStore } from './events.ts'
 import { createInvoiceStore } from './invoices.ts'
 import { createLeadStore } from './leads.ts'
@@ -54,6 +56,8 @@ export function createMemoryStore({
     notices: createNoticeStore(memory),
     audit: createAuditStore(memory),
     overview: createOverviewStore(memory),
+    backfills: createBackfillStore(memory),
+    eventLog: createEventLogStore(memory),
     recordedEvents: (organizationId) =>
       [...memory.organization(organizationId).events.values()].map(({ record }) => record),
   }

@@ -1,5 +1,5 @@
 import { type RateLimits, takeToken } from '../access/rate-limit.ts'
-import { nextLink } from '../http/list-query.ts'
+import { nextLink, syncToken } from '../http/list-query.ts'
 import { rateLimitHeaders } from '../http/rate-limit-headers.ts'
 import { refusals } from '../http/refusal.ts'
 import type { Route } from '../resources/route.ts'
@@ -8,7 +8,7 @@ import type { Route } from '../resources/route.ts'
 
 /** Lists the headers of a success. */
 export function successHeaders(method: Route['method'], rateLimits: RateLimits | null): object {
-  const own = method === 'POST' ? ['Idempotent-Replayed'] : ['Link']
+  const own = method === 'POST' ? ['Idempotent-Replayed'] : ['Link', 'Sync-Token']
   return headerRefs(['X-Request-Id', ...rateLimitNames(rateLimits), ...own])
 }
 
@@ -53,6 +53,11 @@ export function buildHeaders(rateLimits: RateLimits | null): Record<string, obje
         'until there is none.',
       schema: { type: 'string', maxLength: 2048 },
       example: nextLink('limit=200', { before: 'cli_01JD8Z6M3Q4T5V6W7X8Y9Z0ABC' }),
+    },
+    'Sync-Token': {
+      description: 'Present with `updatedSince`: the `updatedSince` to ask with next time. Opaque.',
+      schema: { type: 'string', maxLength: 1024, pattern: '^[\\w-]+$' },
+      example: syncToken('example'),
     },
     'Idempotent-Replayed': {
       description: 'Present when the answer is that of an earlier request with the same Idempotency-Key.',

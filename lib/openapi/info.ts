@@ -100,7 +100,7 @@ function describeAuthentication({ keyPrefix, routes }: InfoOptions): string[] {
 }
 
 const LISTS = [
-  '## Lists and paging',
+  '## Paging and sync',
   'A list holds the newest records first. An answer with older records behind it names the next page: ' +
     '`Link: <?limit=200&before=…>; rel="next"`, relative to the URL of the request. Follow it until an answer has none: ' +
     'each record comes once, also while others are added.',
@@ -110,11 +110,20 @@ const LISTS = [
       ['`limit`', 'records on a page: 1 to 200, default 50'],
       ['`before`', 'an id: the records older than it'],
       [
+        '`updatedSince`',
+        'a time, or a `Sync-Token`: the records created or changed since, oldest change first; not with `before`',
+      ],
+      [
         '`page`, `page_size`, `per_page`, `offset`, `cursor`, `after`, `starting_after`, `ending_before`',
         'names of other APIs: 422. All further names are ignored',
       ],
     ],
   ),
+  'To keep a copy of a list, ask with `updatedSince=1970-01-01T00:00:00Z` once, follow `Link` to the last page, and upsert ' +
+    'each record by `id`. Every answer carries a `Sync-Token`: keep the latest, and ask with `updatedSince=<Sync-Token>` ' +
+    'next time, also after a program that ended between two pages. No change is missed, however late it was committed; a ' +
+    'record may come more than once. A token that the service cannot use any more, after a restore for example, means ' +
+    'everything: no error, all records once more. A time is a record’s time of writing, so begin a little earlier than needed.',
 ]
 
 const ERRORS = [

@@ -10,7 +10,7 @@ export const operationParameters = {
   Limit: {
     name: 'limit',
     in: 'query',
-    description: 'How many items at most, newest first.',
+    description: 'How many items at most.',
     schema: { type: 'integer', format: 'int32', minimum: 1, maximum: LIMIT_MAX, default: LIMIT_DEFAULT },
     example: LIMIT_DEFAULT,
   },
@@ -22,6 +22,15 @@ export const operationParameters = {
       'answer, which names the next page.',
     schema: { type: 'string', minLength: 1, maxLength: 64, pattern: '^[a-z]+_[\\w-]{1,59}$' },
     example: 'cli_01JD8Z6M3Q4T5V6W7X8Y9Z0ABC',
+  },
+  UpdatedSince: {
+    name: 'updatedSince',
+    in: 'query',
+    description:
+      'Gives the records that were created or changed since, oldest change first: a `Sync-Token` of an earlier answer of the ' +
+      'same list, or a time in ISO 8601 with a time zone. Not together with `before`.',
+    schema: { type: 'string', minLength: 1, maxLength: 1024 },
+    example: '2026-03-14T09:26:53.589Z',
   },
   IdempotencyKey: {
     name: 'Idempotency-Key',
@@ -54,7 +63,9 @@ function buildOperation(route: Route, schemas: Schemas, headers: object): object
     summary: route.summary,
     description: `${route.description}\n\nRequired scope: \`${route.scope}\`.`,
     'x-required-scope': route.scope,
-    parameters: parameterRefs(route.method === 'GET' ? ['Limit', 'Before'] : ['IdempotencyKey']),
+    parameters: parameterRefs(
+      route.method === 'GET' ? ['Limit', 'Before', 'UpdatedSince'] : ['IdempotencyKey'],
+    ),
     ...(route.method === 'POST' ? { requestBody: buildRequestBody(route, schemas) } : {}),
     responses: {
       200: { ...buildSuccess(route, schemas), headers },
@@ -82,7 +93,7 @@ function buildSuccess(route: Route, { exampleOf }: Schemas): object {
   return {
     description:
       route.method === 'GET'
-        ? 'At most `limit` items, newest first; none is an empty list.'
+        ? 'At most `limit` items, newest first, or with `updatedSince` oldest change first; none is an empty list.'
         : 'The record that was created, now or by the first request with this Idempotency-Key.',
     content: { 'application/json': { schema, example: exampleOf(schema) } },
   }

@@ -92,6 +92,8 @@ function commonRefusals({ routes, rateLimits }: ResponseOptions): Record<string,
       {
         LimitInvalid: refusals.invalidLimit(LIMIT_MAX),
         BeforeInvalid: refusals.invalidBefore('cli'),
+        UpdatedSinceInvalid: refusals.invalidSince(),
+        BeforeWithUpdatedSince: refusals.beforeAndSince(),
         ParameterUnknown: refusals.foreignParameter('page', 'before'),
       },
       'Validation failed: a parameter breaks its rule, or has the name that other APIs give to it.',

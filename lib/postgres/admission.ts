@@ -1,7 +1,8 @@
-import type { Admission, AdmissionRequest, AdmittedPage, PageRequest } from '../access/admission.ts'
+import type { Admission, AdmissionRequest, AdmittedPage, PageRequest, Since } from '../access/admission.ts'
 import type { RateLimits } from '../access/rate-limit.ts'
 import { type Allotment, createAllotments, HOLD_MS } from './allotments.ts'
 import type { RecordDatabase } from './connection/database.ts'
+import { type Beginning, EVERYTHING, readBeginning } from './position.ts'
 import {
   type AdmissionStatements,
   defineAdmission,
@@ -177,6 +178,35 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
     return (lateToken && (await admitWith(lateToken, owned, statements, page))) ?? taken
   }
 
+  /** Judges a request and gives a page of changes, from the beginning if the position is of another database. */
+  async function judgeChanges(
+    request: AdmissionRequest,
+    list: ListStatements,
+    limit: number,
+    since: Since,
+  ): Promise<AdmittedPage<never>> {
+    const judged = await judgeFrom(request, list, limit, readBeginning(since))
+    const { admission } = judged
+    if (admission.outcome !== 'admitted') return judged
+    // The request has taken its token.
+    const isForeign = judged.position === null
+    const { page, next, position } = isForeign
+      ? await judgeFrom({ ...request, rateLimits: null }, list, limit, EVERYTHING)
+      : judged
+    return { admission, page, next, position: next ?? position }
+  }
+
+  function judgeFrom(
+    request: AdmissionRequest,
+    { changes, times }: ListStatements,
+    limit: number,
+    { order, values }: Beginning,
+  ): Promise<AdmittedPage<never>> {
+    return order === 'changes'
+      ? judge(request, changes, { ...values, limit })
+      : judge(request, times, { ...values, limit })
+  }
+
   async function admitAndWrite<Outcome>(
     request: AdmissionRequest,
     write: AdmittedWrite<Outcome>,
@@ -226,8 +256,11 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
     admitAndWrite,
     isReady: ({ rateLimits, keyDigest }) => rateLimits === null || allotments.has(keyDigest),
     admit: async (request) => (await judge(request, ADMIT, {})).admission,
-    admitToPage: (request, { newest, older }, { limit, before }) =>
-      before === undefined ? judge(request, newest, { limit }) : judge(request, older, { limit, before }),
+    admitToPage(request, list, { limit, before, since }) {
+      if (since !== undefined) return judgeChanges(request, list, limit, since)
+      if (before !== undefined) return judge(request, list.older, { limit, before })
+      return judge(request, list.newest, { limit })
+    },
     close: allotments.close,
   }
 }

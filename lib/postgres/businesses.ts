@@ -1,5 +1,6 @@
 import type { Business, BusinessStore } from '../resources/businesses.ts'
 import type { RecordDatabase } from './connection/database.ts'
+import { defineChange, isAllowed, orBefore, setOf, writeChange } from './statements/change.ts'
 import { type CreationValues, creationValues, defineWrite, published } from './statements/key-reservation.ts'
 import { getRecord, listRecords, type RecordKind } from './statements/read.ts'
 import { writeCreation } from './statements/write.ts'
@@ -10,6 +11,29 @@ const CREATE = defineWrite<CreationValues & BusinessValues>((reserve) => ({
   steps: [reserve(), insertBusiness(), published()],
   answer: {},
 }))
+
+const CHANGE = defineChange<{ readonly set: string }>({
+  table: 'business_api.businesses',
+  // A business has no state; the answer needs a column that is never null.
+  state: 'id',
+  isSynced: false,
+  after: [
+    `after as (
+      select
+        before.organization_id, before.id, ${orBefore('name')}, ${orBefore('category')}, ${orBefore('city')},
+        ${orBefore('email')}, ${orBefore('phone')}
+      from before
+      where ${isAllowed('id')}
+    )`,
+  ],
+  representation:
+    'business_api.business_representation(after.id, after.name, after.category, after.city, after.email, after.phone)',
+  set: 'name = after.name, category = after.category, city = after.city, email = after.email, phone = after.phone',
+  alongside: {
+    name: 'touched',
+    step: 'select business_api.touch_client_of(after.organization_id, after.id) from after, reserved',
+  },
+})
 
 /** Businesses in PostgreSQL. */
 export function createBusinessRecordStore(database: RecordDatabase): BusinessStore {
@@ -24,6 +48,7 @@ export function createBusinessRecordStore(database: RecordDatabase): BusinessSto
       listRecords(database, RECORD, organizationId, () => ({ limit, before })),
 
     get: (organizationId, id) => getRecord(database, RECORD, organizationId, id),
+    change: (given) => writeChange(database, given, CHANGE, { set: setOf({ ...given.set }) }),
   }
 }
 

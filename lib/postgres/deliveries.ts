@@ -79,12 +79,12 @@ export function createDeliveryStore(database: Database): DeliveryStore {
           with recursive queue as (
             (
               select organization_id, endpoint_id from business_api.deliveries
-              where state = 'pending' and not is_backing_off order by organization_id, endpoint_id limit 1
+              where state = 'pending' and not is_backing_off and not is_backfill order by organization_id, endpoint_id limit 1
             )
             union all
             select following.organization_id, following.endpoint_id from queue, lateral (
               select d.organization_id, d.endpoint_id from business_api.deliveries d
-              where d.state = 'pending' and not d.is_backing_off
+              where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
                 and (d.organization_id, d.endpoint_id) > (queue.organization_id, queue.endpoint_id)
               order by d.organization_id, d.endpoint_id limit 1
             ) as following
@@ -94,7 +94,8 @@ export function createDeliveryStore(database: Database): DeliveryStore {
               on e.organization_id = queue.organization_id and e.id = queue.endpoint_id and e.state = 'enabled',
             (values (false), (true)) as kind (is_retry), lateral (
               select d.due_at from business_api.deliveries d
-              where d.state = 'pending' and not d.is_backing_off and d.organization_id = queue.organization_id
+              where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
+                and d.organization_id = queue.organization_id
                 and d.endpoint_id = queue.endpoint_id and d.is_retry = kind.is_retry
               order by d.due_at limit 1
             ) as first

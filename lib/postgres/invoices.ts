@@ -116,7 +116,7 @@ export function createInvoiceStore(database: RecordDatabase, admissions: Admissi
           ),
           marked as (
             update business_api.invoices invoice
-               set status = 'overdue'
+               set status = 'overdue', changed_xid = default, updated_at = default
               from due
              where invoice.organization_id = due.organization_id and invoice.id = due.id
             returning invoice.*

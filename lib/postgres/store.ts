@@ -3,6 +3,7 @@ import type { BusinessApiStore, RecordStore } from '../business-store.ts'
 import { type Admissions, createAdmissions } from './admission.ts'
 import { createApiKeyStore } from './api-keys.ts'
 import { createAuditStore } from './audit.ts'
+import { createBackfillStore } from './backfills.ts'
 import { createBusinessRecordStore } from './businesses.ts'
 import { createClientStore } from './clients.ts'
 import {
@@ -15,6 +16,7 @@ import { createTransactionDatabase, type PostgresTransaction } from './connectio
 import { createDeliveryStore } from './deliveries.ts'
 import type { SqlTransaction } from './drivers/sql-transaction.ts'
 import { createEndpointStore } from './endpoints.ts'
+import { createEventLogStore } from './event-log.ts'
 import { createEventStore } from './events.ts'
 import { createInvoiceStore } from './invoices.ts'
 import { createLeadStore } from './leads.ts'
@@ -71,6 +73,8 @@ export function createPostgresStore(source: Sql | string, options: DatabaseOptio
     notices: createNoticeStore(database),
     audit: createAuditStore(database),
     overview: createOverviewStore(database),
+    backfills: createBackfillStore(database),
+    eventLog: createEventLogStore(database),
     using(transaction) {
       const inTransaction = createTransactionDatabase(transaction, database.explain)
       return createRecordStores(inTransaction, createAdmissions(inTransaction, false))

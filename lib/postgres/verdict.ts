@@ -17,6 +17,7 @@ export type Judged = Answer<JudgedColumn, never>
 interface JudgedPage extends Judged {
   readonly page: Buffer | null
   readonly next: string | null
+  readonly position: string | null
 }
 
 /** A request whose key was found. */
@@ -32,7 +33,7 @@ export function pageFor(
 ): AdmittedPage<never> {
   const admission = verdict(judged, request, rateLimit)
   return admission.outcome === 'admitted'
-    ? { admission, page: judged.page, next: judged.next }
+    ? { admission, page: judged.page, next: judged.next, position: judged.position }
     : { admission, page: null }
 }
 

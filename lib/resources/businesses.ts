@@ -1,5 +1,6 @@
 import * as v from 'valibot'
 import * as field from '../base/fields.ts'
+import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { Creation, CreationOutcome } from '../writes/creation.ts'
 import { buildEvent, type EventRecord, eventType } from '../writes/event-envelope.ts'
 import type { WriteContext } from '../writes/write-context.ts'
@@ -53,10 +54,21 @@ export const CreateBusinessInputSchema = v.object({
   ),
 })
 
+/** The schema of a change of a business: absent fields stay, null removes a value. */
+export const UpdateBusinessInputSchema = v.object({
+  name: v.exactOptional(field.text(2, 150)),
+  category: v.exactOptional(v.nullable(field.text(0, 80))),
+  city: v.exactOptional(v.nullable(field.text(0, 80))),
+  email: v.exactOptional(v.nullable(field.email())),
+  phone: v.exactOptional(v.nullable(field.text(0, 30))),
+})
+
 // --- Types ---
 
 /** A business: `{ id, name, category, city, email, phone }`, all but `id` and `name` nullable. */
 export type Business = v.InferOutput<typeof BusinessSchema>
+/** The fields of a business that a change can set; null removes a value. */
+export type BusinessChanges = Partial<Omit<Business, 'id'>>
 /** The validated input of a new business: `name`, and any of `category`, `city`, `email`, `phone`. */
 export type CreateBusinessInput = v.InferOutput<typeof CreateBusinessInputSchema>
 
@@ -83,6 +95,12 @@ export type BusinessFilter = Readonly<Record<string, never>>
 export interface BusinessStore extends RecordReads<Business, BusinessFilter> {
   /** Writes the business, its events and the idempotency entry at once or not at all. */
   create(creation: Creation<Business>): Promise<CreationOutcome>
+
+  /**
+   * Changes a business, and with the business the client that it has become: the client is shown with the new fields, also by
+   * lists of changes. The business has no state, so that `from` is null.
+   */
+  change(change: Change<BusinessChanges>): Promise<ChangeOutcome<Business>>
 }
 
 /** Builds a business from validated input, with the event `business.created`. */

@@ -16,6 +16,7 @@ import { type AuditSettings, createAuditSettings } from './audit.ts'
 import { createMakeEntry } from './audit-entry.ts'
 import { createDeliverySettings, type DeliverySettings } from './deliveries.ts'
 import { createEndpointSettings, type EndpointSettings } from './endpoints.ts'
+import { createEventSettings, type EventSettings } from './events.ts'
 import { createOverviewSettings, type OverviewSettings } from './overview.ts'
 import { createRateLimitSettings, type RateLimitSettings } from './rate-limits.ts'
 import { createSecretSettings, type SecretSettings } from './resealing.ts'
@@ -67,6 +68,7 @@ export interface DeveloperSettings {
   readonly rateLimits: RateLimitSettings
   readonly endpoints: EndpointSettings
   readonly deliveries: DeliverySettings
+  readonly events: EventSettings
   readonly secrets: SecretSettings
   readonly audit: AuditSettings
   readonly overview: OverviewSettings
@@ -93,7 +95,10 @@ const LIMIT_MAX = 1_000_000
  * @throws `TypeError` naming the option that cannot be used
  */
 export function createDeveloperSettings(
-  store: Pick<BusinessApiStore, 'apiKeys' | 'endpoints' | 'deliveries' | 'audit' | 'overview'>,
+  store: Pick<
+    BusinessApiStore,
+    'apiKeys' | 'endpoints' | 'deliveries' | 'audit' | 'overview' | 'backfills' | 'eventLog'
+  >,
   options: DeveloperSettingsOptions = {},
 ): DeveloperSettings {
   const { clock = Date.now, ids = createIds(clock) } = options
@@ -117,6 +122,7 @@ export function createDeveloperSettings(
       sender,
     }),
     deliveries: createDeliverySettings(store, context.makeEntry),
+    events: createEventSettings(store),
     secrets: createSecretSettings(store, sealer),
     audit: createAuditSettings(store),
     overview: createOverviewSettings(store),

@@ -6,6 +6,7 @@ import type { EndpointState, WebhookEndpoint } from '../webhooks/endpoints.ts'
 import { generateSigningSecret } from '../webhooks/secret-sealing.ts'
 import { toTimestamp } from '../writes/write-context.ts'
 import type { Acting } from './audit-entry.ts'
+import { type BackfillCalls, createBackfillCalls } from './backfill.ts'
 import { audited, insertedItem } from './calls.ts'
 import { checkHeaderBounds, type HeaderValues } from './endpoint-headers.ts'
 import { checkUrl, defineEndpointCalls, defineRef, readGet, readList } from './endpoint-inputs.ts'
@@ -36,7 +37,7 @@ export interface NewEndpoint extends Omit<EndpointUpdate, 'headers'> {
  * The webhook endpoints of organizations. Every call about an endpoint throws `BusinessApiError` with code `not_found`
  * when the organization has no endpoint of that id.
  */
-export interface EndpointSettings {
+export interface EndpointSettings extends BackfillCalls {
   /**
    * Registers an endpoint, enabled. Two calls make two endpoints, each with its own secret, unless the calls have the
    * same `id`.
@@ -136,7 +137,7 @@ interface Move {
 
 /** Creates the calls about webhook endpoints. */
 export function createEndpointSettings(
-  store: Pick<BusinessApiStore, 'endpoints' | 'audit'>,
+  store: Pick<BusinessApiStore, 'endpoints' | 'audit' | 'backfills'>,
   tools: EndpointTools,
 ): EndpointSettings {
   const { endpoints } = store
@@ -219,6 +220,7 @@ export function createEndpointSettings(
 
     rotateSecret: createSecretRotation(store, tools),
     sendTest: createTestDelivery(store, tools),
+    ...createBackfillCalls(store, makeEntry),
   }
 }
 

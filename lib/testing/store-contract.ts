@@ -2,6 +2,7 @@ import { testAdmission } from './store-contract/admission.ts'
 import { testApiKeys } from './store-contract/api-keys.ts'
 import { testAttempts } from './store-contract/attempts.ts'
 import { testAudit } from './store-contract/audit.ts'
+import { testBackfills } from './store-contract/backfills.ts'
 import { testBacklog } from './store-contract/backlog.ts'
 import { testCancellations } from './store-contract/cancellations.ts'
 import { testChanges } from './store-contract/changes.ts'
@@ -14,6 +15,7 @@ import { testConversions } from './store-contract/conversions.ts'
 import { testCreations } from './store-contract/creations.ts'
 import { testDeliveries } from './store-contract/deliveries.ts'
 import { testEndpoints } from './store-contract/endpoints.ts'
+import { testEventLog } from './store-contract/event-log.ts'
 import type { ContractTest, StoreHarness, StoreUnderTest } from './store-contract/harness.ts'
 import { testHealth } from './store-contract/health.ts'
 import { testIdempotency } from './store-contract/idempotency.ts'
@@ -38,6 +40,7 @@ import { testResealing } from './store-contract/resealing.ts'
 import { testRotations } from './store-contract/rotations.ts'
 import { testRoundRobin } from './store-contract/round-robin.ts'
 import { testSigningSecrets } from './store-contract/signing-secrets.ts'
+import { testSync } from './store-contract/sync.ts'
 import { testWebhookIsolation } from './store-contract/webhook-isolation.ts'
 
 // The contract of BusinessApiStore as one suite, run by every store: lib/business-store.ts and the resources' files in tests.
@@ -67,6 +70,7 @@ export interface StoreContractOptions extends StoreUnderTest {
 
 const PARTS = {
   lists: testLists,
+  'lists of changes': testSync,
   "the host's reads": testReads,
   "filters of the host's reads": testReadsFilters,
   creations: testCreations,
@@ -100,6 +104,8 @@ const PARTS = {
   deliveries: testDeliveries,
   recoveries: testRecoveries,
   cancellations: testCancellations,
+  backfills: testBackfills,
+  'event log': testEventLog,
   backlog: testBacklog,
   retention: testPurge,
   'tenant isolation of webhooks': testWebhookIsolation,

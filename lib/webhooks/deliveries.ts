@@ -239,7 +239,10 @@ export interface ResultReport {
 export interface Backlog {
   /** Deliveries of enabled endpoints that are due, counted to at most 100,000. */
   readonly due: number
-  /** Milliseconds for which the oldest due delivery has been due; 0 without due deliveries. */
+  /**
+   * Milliseconds for which the oldest due delivery has been due; 0 without due deliveries. Deliveries of backfills, which wait
+   * for all others of the organization, do not count here.
+   */
   readonly oldestDueMs: number
   /** Claimed by any process. */
   readonly inFlight: number
@@ -325,7 +328,9 @@ export interface DeliveryStore {
   /**
    * Claims due deliveries of enabled endpoints, each for one process only: a claimed delivery is in flight, and the
    * attempt is counted. Of one endpoint, first attempts come before retries, then deliveries that have been due for
-   * longer.
+   * longer. Deliveries of backfills come last, after all other deliveries of the claim, and within the capacity that
+   * these leave; a claim that has not inspected every endpoint gives none of an organization with another delivery
+   * that is pending for an enabled endpoint.
    *
    * Endpoints are taken by round robin in the order of (organization id, endpoint id), beginning after the cursor, each
    * up to the endpoint's capacity. Pending deliveries of disabled and removed endpoints become skipped, some with each

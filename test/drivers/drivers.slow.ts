@@ -13,7 +13,9 @@ const run = promisify(execFile)
 const cwd = import.meta.dirname
 
 // A part of Prisma's own tools, which nothing here runs, wants Node 22.
-await run('npm', ['ci', '--no-audit', '--no-fund', '--ignore-scripts', '--engine-strict=false'], { cwd })
+const install = ['ci', '--no-audit', '--no-fund', '--ignore-scripts', '--engine-strict=false']
+// A second run finds the drivers installed.
+await run('npm', ['ls'], { cwd }).catch(() => run('npm', install, { cwd }))
 // Prisma's client needs no engine. The generator asks for the engine of migrations and does not run it: any program will do.
 const environment = { PRISMA_SCHEMA_ENGINE_BINARY: process.execPath, CHECKPOINT_DISABLE: '1' }
 await run('npx', ['prisma', 'generate'], { cwd, env: { ...process.env, ...environment } })

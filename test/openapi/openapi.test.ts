@@ -56,7 +56,7 @@ describe('openapi operations (specification, section 4)', () => {
         'X-Request-Id',
         'RateLimit',
         'RateLimit-Policy',
-        method === 'post' ? 'Idempotent-Replayed' : 'Link',
+        ...(method === 'post' ? ['Idempotent-Replayed'] : ['Link', 'Sync-Token']),
       ])
     })
   }
@@ -169,7 +169,7 @@ describe('openapi document', () => {
     )
     for (const topic of [
       'Authentication',
-      'Lists and paging',
+      'Paging and sync',
       'Errors',
       'Idempotency',
       'Rate limits',

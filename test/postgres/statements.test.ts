@@ -110,7 +110,11 @@ describe('the statements', () => {
     )
   })
 
-  const pages = { 'the newest records': {}, 'older records': { before: 'cli_01' } }
+  const pages = {
+    'the newest records': {},
+    'older records': { before: 'cli_01' },
+    'changes since a time': { since: { time: '2026-03-14T09:26:53.589Z' } },
+  }
   for (const [limits, [what, position]] of [null, rateLimits].flatMap((one) =>
     Object.entries(pages).map((page) => [one, page] as const),
   )) {

@@ -367,13 +367,15 @@ describe('createDeveloperSettings()', () => {
     const before = process.getActiveResourcesInfo()
     const untouchable = <Slice extends object>(slice: Slice) =>
       new Proxy(slice, { get: (_, verb) => assert.fail(`calls ${String(verb)}`) })
-    const { apiKeys, endpoints, deliveries, audit, overview } = createMemoryStore()
+    const { apiKeys, endpoints, deliveries, audit, overview, backfills, eventLog } = createMemoryStore()
     createDeveloperSettings({
       apiKeys: untouchable(apiKeys),
       endpoints: untouchable(endpoints),
       deliveries: untouchable(deliveries),
       audit: untouchable(audit),
       overview: untouchable(overview),
+      backfills: untouchable(backfills),
+      eventLog: untouchable(eventLog),
     })
     assert.deepEqual(process.getActiveResourcesInfo(), before)
   })

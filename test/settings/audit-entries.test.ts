@@ -3,6 +3,7 @@ import { describe, test } from 'node:test'
 import { AUDIT_ACTIONS, type AuditAction, type AuditEntry } from '../../lib/access/audit.ts'
 import { INVALID_INPUT, INVALID_STATE, NOT_FOUND } from '../../lib/base/errors.ts'
 import { createIds } from '../../lib/base/ids.ts'
+import { createPlatform } from '../../lib/platform.ts'
 import type { Acting } from '../../lib/settings.ts'
 import { newEntry } from '../../lib/testing/store-contract/audit-entry.ts'
 import { createSetUp, entriesOf, type Given, URL } from './_audit.ts'
@@ -88,6 +89,15 @@ const CALLS: Readonly<Record<AuditAction, (given: Given, acting: Acting) => Prom
     const options = { type: 'invoice.paid', ...acting } as const
     const { eventId } = await settings.endpoints.sendTest(organizationId, endpointId, options)
     return { subjectId: endpointId, details: { type: 'invoice.paid', eventId } }
+  },
+  async 'endpoint.backfilled'({ store, settings, organizationId }, acting) {
+    await createPlatform(store).businesses.create(organizationId, { name: 'Atlas' })
+    const { id: other } = await settings.endpoints.register(organizationId, {
+      url: URL,
+      types: ['business.created'],
+    })
+    await settings.endpoints.backfill(organizationId, other, acting)
+    return { subjectId: other, details: { types: ['business.created'], events: 1 } }
   },
   async 'delivery.redelivered'(given, acting) {
     const id = await makeDeadLetter(given)

@@ -101,5 +101,7 @@ function share(store: (part: Part) => PostgresStore): BusinessApiStore {
     notices: worker.notices,
     audit: settings.audit,
     overview: settings.overview,
+    backfills: settings.backfills,
+    eventLog: settings.eventLog,
   }
 }

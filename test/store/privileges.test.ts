@@ -65,7 +65,12 @@ describe('Least privileges', () => {
       'select 1 from business_api.audit_entries',
     ],
     settings: [
-      'select 1 from business_api.clients',
+      // A backfill reads the representations of clients, leads and proposals, and nothing else of them.
+      'select latest_changes from business_api.clients',
+      'select signed_by from business_api.proposals',
+      'select 1 from business_api.invoices',
+      'update business_api.leads set stage = stage',
+      'delete from business_api.clients',
       'select 1 from business_api.idempotency_keys',
       'delete from business_api.audit_entries',
       'delete from business_api.api_keys',
@@ -93,7 +98,8 @@ describe('Least privileges', () => {
       "select business_api.read_deliveries('{}', '{}')",
     ],
     administrator: [
-      'select 1 from business_api.clients',
+      'delete from business_api.clients',
+      'update business_api.clients set status = status',
       'delete from business_api.audit_entries',
       'create table business_api.more ()',
       'insert into business_api.migrations values (9999, null, null)',

@@ -4,6 +4,7 @@ import { organization, TABLE_FLAGS } from '../common-flags.ts'
 import { withSettings } from '../database.ts'
 import { formatDuration } from '../durations.ts'
 import { type Column, formatTable } from '../table.ts'
+import { backfill } from './endpoint-backfill.ts'
 import { reseal } from './endpoint-reseal.ts'
 import { add, rotate } from './endpoint-secrets.ts'
 import { disable, enable, pause, remove, resume } from './endpoint-states.ts'
@@ -52,5 +53,18 @@ function describeFailures({ failures, failingSince }: WebhookEndpoint): string {
 export const endpoints: Group = {
   name: 'endpoints',
   summary: 'the destinations of the events of an organization',
-  commands: [add, listEndpoints, update, test, rotate, pause, resume, enable, disable, remove, reseal],
+  commands: [
+    add,
+    listEndpoints,
+    update,
+    test,
+    backfill,
+    rotate,
+    pause,
+    resume,
+    enable,
+    disable,
+    remove,
+    reseal,
+  ],
 }

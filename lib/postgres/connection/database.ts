@@ -57,6 +57,8 @@ export type ByteRow = readonly (Buffer | null)[]
  * Builds a statement with `answerTag` as the last column. The tag proves that an answer belongs to the statement: a driver that
  * mixed up two answers would otherwise give the data of one organization to another.
  *
+ * The columns before the tag have names that differ, because many drivers of hosts give a row by name. Each is text.
+ *
  * @param answerTag the tag as a fragment, for a statement built with the template
  * @param tag the same tag as text, for a statement with a fixed text
  */

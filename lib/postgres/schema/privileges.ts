@@ -77,19 +77,26 @@ const API = merge(BASE, PUBLISHING, IDEMPOTENCY, {
   functions: ['business_representation', 'client_representation', 'lead_representation'],
 })
 
+/** The columns that every change of a listed record sets. */
+const CHANGE_COLUMNS = ['latest_changes', 'changed_xid', 'updated_at'] as const
+
 const PLATFORM = merge(BASE, PUBLISHING, IDEMPOTENCY, {
   tables: {
-    businesses: { select: true, insert: true },
+    businesses: {
+      select: true,
+      insert: true,
+      update: ['name', 'category', 'city', 'email', 'phone', 'latest_changes'],
+    },
     clients: {
       select: true,
       insert: true,
-      update: ['status', 'total_revenue', 'monthly_revenue', 'latest_changes'],
+      update: ['status', 'total_revenue', 'monthly_revenue', ...CHANGE_COLUMNS],
     },
-    leads: { select: true, insert: true, update: ['stage', 'lead_score', 'score_band', 'latest_changes'] },
+    leads: { select: true, insert: true, update: ['stage', 'lead_score', 'score_band', ...CHANGE_COLUMNS] },
     invoices: {
       select: true,
       insert: true,
-      update: ['status', 'issue_date', 'due_date', 'amount_paid', 'latest_changes'],
+      update: ['status', 'issue_date', 'due_date', 'amount_paid', ...CHANGE_COLUMNS],
     },
     payments: { select: true, insert: true },
     proposals: {
@@ -105,10 +112,10 @@ const PLATFORM = merge(BASE, PUBLISHING, IDEMPOTENCY, {
         'version',
         'signed_by',
         'signed_at',
-        'latest_changes',
+        ...CHANGE_COLUMNS,
       ],
     },
-    projects: { select: true, insert: true, update: ['status', 'latest_changes'] },
+    projects: { select: true, insert: true, update: ['status', ...CHANGE_COLUMNS] },
     number_series: { select: true, insert: true, update: ['last'] },
   },
   functions: [
@@ -118,6 +125,7 @@ const PLATFORM = merge(BASE, PUBLISHING, IDEMPOTENCY, {
     'next_number',
     'first_free_number',
     'new_id',
+    'touch_client_of',
     'business_representation',
     'client_representation',
     'lead_representation',
@@ -154,12 +162,23 @@ const SETTINGS = merge(BASE, {
     },
     deliveries: {
       select: true,
+      insert: true,
       update: ['state', 'reason', 'due_at', 'finished_at', 'attempts_before', 'is_backing_off'],
     },
-    events: { select: true },
+    events: { select: true, insert: true },
     delivery_attempts: { select: true },
+    // The records of a backfill.
+    businesses: { select: ['organization_id', 'id', 'representation'] },
+    clients: { select: ['organization_id', 'id', 'business_id', 'representation'] },
+    leads: { select: ['organization_id', 'id', 'business_id', 'representation'] },
+    proposals: { select: ['organization_id', 'id', 'representation'] },
   },
   functions: [
+    'backfill_part',
+    'backfill_records',
+    'id_time',
+    'new_id',
+    'render_template',
     'take_settings_turn',
     'count_api_keys_in_force',
     'insert_api_key',
@@ -223,7 +242,7 @@ const WORKER = merge(BASE, PUBLISHING, {
       ],
       update: ['expiry_noticed', 'expiry_noticed_by'],
     },
-    invoices: { select: true, update: ['status'] },
+    invoices: { select: true, update: ['status', 'changed_xid', 'updated_at'] },
     purge_progress: {
       select: true,
       update: ['retention_ms', 'walk', 'revisit', 'revisited_at', 'purged_at', 'rests_until'],
@@ -231,6 +250,7 @@ const WORKER = merge(BASE, PUBLISHING, {
   },
   functions: [
     'claim_deliveries',
+    'pick_backfills',
     'reclaim_expired_leases',
     'promote_due_retries',
     'skip_pending',
@@ -251,6 +271,20 @@ const WORKER = merge(BASE, PUBLISHING, {
   ],
 })
 
+/** For the export of an organization's records. */
+const EXPORTING: Lists = {
+  tables: {
+    businesses: { select: true },
+    clients: { select: true },
+    leads: { select: true },
+    proposals: { select: true },
+    invoices: { select: true },
+    payments: { select: true },
+    projects: { select: true },
+  },
+  functions: [],
+}
+
 /** The privileges of each part. */
 export const PRIVILEGES: Readonly<Record<Part, Privileges>> = {
   api: { purpose: 'createBusinessApi: serves the REST API, and reads no sealed secret', ...API },
@@ -266,7 +300,7 @@ export const PRIVILEGES: Readonly<Record<Part, Privileges>> = {
   },
   administrator: {
     purpose: 'every command of business-api-kit except migrate',
-    ...merge(SETTINGS, WORKER),
+    ...merge(SETTINGS, WORKER, EXPORTING),
   },
 }
 

@@ -35,8 +35,8 @@ export type JudgedColumn =
 /** The limits of the key and of its organization; null for the limits of the API. */
 export type OwnLimitColumn = 'keyPerSecond' | 'keyBurst' | 'organizationPerSecond' | 'organizationBurst'
 
-/** The columns of a page, null unless the request is admitted: the records as JSON, and the id before which the next page begins. */
-export type PageColumn = 'page' | 'next'
+/** The columns of a page, null unless the request is admitted: see {@link AdmittedPage}. */
+export type PageColumn = 'page' | 'next' | 'position'
 
 /** The statements that judge a request. @typeParam PageValues the values of the page */
 export interface AdmissionStatements<PageValues = object> {
@@ -193,11 +193,12 @@ const TAKING_STEPS = [
 /**
  * Builds the statements that judge a request.
  *
- * @param listed builds a subquery of one row with the columns `page` and `next`. The given condition must keep the subquery from
+ * @param listed builds a subquery of one row with the columns of a page. The given condition must keep the subquery from
  *   reading records for a request that is not admitted
  */
 export function defineAdmission<PageValues = object>(
-  listed: (condition: string) => string = () => 'select null::text as page, null::text as next',
+  listed: (condition: string) => string = () =>
+    'select null::text as page, null::text as next, null::text as position',
 ): AdmissionStatements<PageValues> {
   const isAdmitted = 'key.has_scope'
   const isAdmittedAndTaken = 'key.has_scope and after.tokens > 0'
@@ -231,7 +232,11 @@ export function defineAdmission<PageValues = object>(
 }
 
 function pageColumns(isAdmitted: string): Record<PageColumn, string> {
-  return { page: `case when ${isAdmitted} then listed.page end`, next: 'listed.next' }
+  return {
+    page: `case when ${isAdmitted} then listed.page end`,
+    next: 'listed.next',
+    position: 'listed.position',
+  }
 }
 
 /** Limits of a key and of its organization as the database has them; null for the limits of the API. */

@@ -44,8 +44,12 @@ export interface ChangeParts {
   readonly set: string
   /** Of a row that is as it is to be already. Default that of a repeat. */
   readonly isDone?: string
+  /** False for a table without {@link CHANGED_NOW}. Default true. */
+  readonly isSynced?: boolean
   /** Further steps that write. */
   readonly more?: readonly string[]
+  /** A step of one row that calls a function with the change: PostgreSQL runs only the selects that are read. Default none. */
+  readonly alongside?: { readonly name: string; readonly step: string }
   /** The events, as `jsonb`; may use `before` and `after`. Default those of the change. */
   readonly events?: string
   /** The values of placeholders besides the representation, as `json`. */
@@ -63,7 +67,9 @@ export function defineChange<Values = unknown>({
   from = 'after',
   set,
   isDone = 'before.is_repeat',
+  isSynced = true,
   more = [],
+  alongside,
   events = '@events::text::jsonb',
   facts = "'{}'::json",
   reason = 'null::text',
@@ -85,12 +91,17 @@ export function defineChange<Values = unknown>({
       reserve(reservation),
       `written as (
         update ${table} record
-           set ${set}, ${WITH_THIS_CHANGE}
+           set ${set}, ${isSynced ? `${CHANGED_NOW}, ` : ''}${WITH_THIS_CHANGE}
           from before, after, reserved
          where record.organization_id = after.organization_id and record.id = after.id and not ${isDone}
       )`,
       ...more,
-      published(filled, 'reserved, represented, before, after where not before.is_repeat'),
+      ...(alongside ? [`${alongside.name} as (${alongside.step})`] : []),
+      published(
+        filled,
+        `${['reserved, represented, before, after', ...(alongside ? [alongside.name] : [])].join(', ')}
+          where not before.is_repeat`,
+      ),
     ],
     answer: {
       representation: '(select representation from represented)',
@@ -99,6 +110,9 @@ export function defineChange<Values = unknown>({
     },
   }))
 }
+
+/** The assignments by which clients that sync learn of a change: every update of a listed record makes them. */
+export const CHANGED_NOW = 'changed_xid = default, updated_at = default'
 
 /** So many changes of one record may come between an attempt and the next one of the same change. */
 const LATEST_CHANGES = 10

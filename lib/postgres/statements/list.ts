@@ -1,7 +1,8 @@
 import { type AdmissionStatements, defineAdmission } from './admission.ts'
+import { type ChangesStatements, defineChanges } from './changes.ts'
 
 /** The statements of a list: the judgement of the request, and the stored representations of a page joined to one text. */
-export interface ListStatements {
+export interface ListStatements extends ChangesStatements {
   /** The newest records. */
   readonly newest: AdmissionStatements<{ readonly limit: number }>
   /** The newest of the records with smaller ids. */
@@ -18,6 +19,7 @@ export function defineList(table: string, representation = 'record.representatio
     newest: defineAdmission(pageOf(table, representation)),
     // In a subquery, because the id must not change the estimate either.
     older: defineAdmission(pageOf(table, representation, 'id < (select @before::text)')),
+    ...defineChanges(table, representation),
   }
 }
 
@@ -28,7 +30,7 @@ function pageOf(table: string, representation: string, where = 'true'): (conditi
   // Only a full page is followed by a look for a further record, a single descent of the primary key. Not with `exists`, which
   // drops the order, and with the order the certainty that the descent is of the primary key.
   return (isAdmitted) => `
-    select joined.page, case
+    select joined.page, null::text as position, case
       when joined.count = (select @limit::int) and (
         select further.id from ${table} further
         where further.organization_id = @organizationId::text and further.id < joined.last_id

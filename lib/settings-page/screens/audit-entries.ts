@@ -55,6 +55,7 @@ const VERBS: Readonly<Record<AuditAction, (t: Texts) => string>> = {
   'endpoint.removed': (t) => t`removed the endpoint`,
   'endpoint.secret_rotated': (t) => t`rotated the signing secret`,
   'endpoint.test_sent': (t) => t`sent a test`,
+  'endpoint.backfilled': (t) => t`sent existing records`,
   'delivery.redelivered': (t) => t`sent the delivery again`,
   'deliveries.recovered': (t) => t`sent failed deliveries again`,
   'delivery.cancelled': (t) => t`cancelled the delivery`,
@@ -76,6 +77,8 @@ function detailText(t: Texts, action: AuditAction, details: AuditEntry['details'
   if (action === 'deliveries.recovered' && typeof recovered === 'number') {
     return t.count(recovered, 'one delivery', '{0} deliveries')
   }
+  if (action === 'endpoint.backfilled' && typeof events === 'number')
+    return t.count(events, 'one event', '{0} events')
   if (action === 'events.purged' && typeof events === 'number')
     return t.count(events, 'one event', '{0} events')
   if (overlapMs === 0) return t`without overlap`

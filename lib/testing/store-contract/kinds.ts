@@ -1,4 +1,4 @@
-import type { AdmissionRequest, AdmittedPage, PageRequest } from '../../access/admission.ts'
+import type { AdmissionRequest, AdmittedPage, PageRequest, Since } from '../../access/admission.ts'
 import type { Scope } from '../../access/scopes.ts'
 import type { IdKind } from '../../base/ids.ts'
 import type { BusinessApiStore } from '../../business-store.ts'
@@ -255,7 +255,7 @@ export async function itemsOf(kind: Kind, tenant: Tenant, limit = 200): Promise<
   return JSON.parse(String(page)) as { id: string }[]
 }
 
-/** The ids and the `next` of a page, read without taking a token. */
+/** The ids of a page, with `next`, read without taking a token. */
 export async function pageOf(
   kind: Kind,
   tenant: Tenant,
@@ -264,6 +264,25 @@ export async function pageOf(
   const request = { keyDigest: tenant.key.digest, scope: kind.scope, rateLimits: null }
   const { page, next } = await kind.admitAndList(tenant.store, request, asked)
   return { ids: (JSON.parse(String(page)) as { id: string }[]).map(({ id }) => id), next }
+}
+
+/** A pass over a list of changes: the ids page by page, and the position after the last page. */
+export async function changesOf(
+  kind: Kind,
+  tenant: Tenant,
+  since: Since,
+  limit = 200,
+): Promise<{ pages: string[][]; position: string }> {
+  const request = { keyDigest: tenant.key.digest, scope: kind.scope, rateLimits: null }
+  const pages: string[][] = []
+  for (let from = since; ; ) {
+    const { page, next, position } = await kind.admitAndList(tenant.store, request, { limit, since: from })
+    if (typeof position !== 'string') throw new Error('The store gave no position')
+    pages.push((JSON.parse(String(page)) as { id: string }[]).map(({ id }) => id))
+    if (next == null) return { pages, position }
+    if (next !== position) throw new Error('A page goes on from another position than it names')
+    from = { position }
+  }
 }
 
 /** The ids of a kind's newest items. */

@@ -1,0 +1,102 @@
+import { BACKFILL_TYPES } from '../../resources/backfill.ts'
+import type { BackfillPart, BackfillPreview } from '../../settings/backfill.ts'
+import type { DeveloperSettings } from '../../settings/developer-settings.ts'
+import { type Command, defineCommand } from '../command.ts'
+import { actor, EXAMPLE_ULID, organization } from '../common-flags.ts'
+import { CONFIRMATION_FLAGS, COUNTED_MAX, type Consequence, confirm, countOf } from '../confirmation.ts'
+import { withSettings } from '../database.ts'
+import { Failure } from '../failure.ts'
+import { choices, parsed, parseWhole } from '../flags.ts'
+import { formatCount } from '../progress.ts'
+import type { Session } from '../session.ts'
+import { listenForSignals } from '../stop-signals.ts'
+
+/** Sends an endpoint what existed before the endpoint did. */
+export const backfill: Command = defineCommand({
+  name: 'backfill',
+  summary: 'sends an endpoint an event for each record that exists already',
+  about: `One event for each business, client, lead and proposal of the organization, to this endpoint only, as the record is now. A running business-api-kit deliver sends the events after everything else of the organization. The same command again sends nothing twice, and goes on after an interruption, also one by Ctrl-C.`,
+  argument: 'ID',
+  flags: {
+    organization,
+    types: choices('t,…', 'the types to send; default: all of these that the endpoint wants', BACKFILL_TYPES),
+    limit: parsed('N', 'records to read at most; default: all', parseWhole),
+    ...CONFIRMATION_FLAGS,
+    actor,
+  },
+  examples: [
+    {
+      purpose: 'how many events would be sent?',
+      line: `business-api-kit endpoints backfill we_${EXAMPLE_ULID} --organization org_42 --dry-run`,
+    },
+    {
+      purpose: 'all clients, without a question',
+      line: `business-api-kit endpoints backfill we_${EXAMPLE_ULID} --organization org_42 --types client.created --yes`,
+    },
+  ],
+  async run({ organization: owner, types, limit, actor: who, ...asking }, session) {
+    const selection = types === undefined ? {} : { types }
+    const done = await withSettings(session, async (settings) => {
+      const preview = () => settings.endpoints.previewBackfill(owner, session.argument, selection)
+      if (!(await confirm(session, asking, async () => ofBackfilling(await preview())))) return null
+      const options = { ...selection, limit, actor: who }
+      return backfillAll(settings, owner, options, session)
+    })
+    if (done === null) return
+    await session.print(done, () => `${describe(done)}\n`)
+    if (done.next !== null && limit === undefined) {
+      throw new Failure('The backfill was stopped before its end: the same command does the rest')
+    }
+  },
+})
+
+function describe({ events, examined }: BackfillPart): string {
+  const others = examined - events
+  const left = others === 0 ? '' : `; ${formatCount(others)} had an event for the endpoint already`
+  return `Made ${countOf(events, 'event', 'events', false)} of ${countOf(examined, 'record', 'records', false)}${left}`
+}
+
+/** A backfill is made. */
+function ofBackfilling({ endpoint, records }: BackfillPreview): Consequence {
+  const counts = Object.entries(records)
+  const parts = counts.map(([type, count]) => `${countOf(count, 'event', 'events')} ${type}`)
+  const text =
+    parts.length === 0 ? 'no event, because the endpoint wants none of the types' : parts.join(', ')
+  return {
+    text: `Sends to ${endpoint.id} (${endpoint.url}) at most ${text}; records with an event for the endpoint are left out.`,
+    facts: { id: endpoint.id, url: endpoint.url, records },
+  }
+}
+
+async function backfillAll(
+  { endpoints }: DeveloperSettings,
+  owner: string,
+  options: Pick<
+    Parameters<DeveloperSettings['endpoints']['backfill']>[2] & object,
+    'types' | 'limit' | 'actor'
+  >,
+  session: Session,
+): Promise<BackfillPart> {
+  const progress = session.progress('Backfilling')
+  const { types } = options
+  const preview = progress.isShown
+    ? await endpoints.previewBackfill(owner, session.argument, { types })
+    : null
+  const counts = Object.values(preview?.records ?? {})
+  const total = counts.reduce((sum, count) => sum + count, 0)
+  // A bar that ends at a number that is not the end would mislead.
+  const isWhole = counts.every((count) => count < COUNTED_MAX)
+  const signals = listenForSignals(session.terminal)
+  const stopping = new AbortController()
+  void signals.first.then(() => stopping.abort())
+  try {
+    return await endpoints.backfill(owner, session.argument, {
+      ...options,
+      signal: stopping.signal,
+      onProgress: ({ examined }) => progress.show(examined, isWhole ? total : Math.max(total, examined * 2)),
+    })
+  } finally {
+    progress.clear()
+    signals.end()
+  }
+}

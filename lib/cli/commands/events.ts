@@ -1,0 +1,110 @@
+import type { EventDetails } from '../../settings/events.ts'
+import type { Delivery } from '../../webhooks/deliveries.ts'
+import type { LoggedEvent } from '../../webhooks/event-log.ts'
+import { type Command, defineCommand, type Group } from '../command.ts'
+import { EXAMPLE_ULID, eventTypeFlag, organization, PAGE_FLAGS, TABLE_FLAGS } from '../common-flags.ts'
+import { withSettings } from '../database.ts'
+import { formatMoment, parsePast } from '../durations.ts'
+import { parsed } from '../flags.ts'
+import { type Column, formatDetails, formatTable } from '../table.ts'
+import { visibleLines } from '../text.ts'
+
+const EXAMPLE_ID = `evt_${EXAMPLE_ULID}`
+
+// --- List ---
+
+const listEvents: Command = defineCommand({
+  name: 'list',
+  summary: 'shows the events of an organization, newest first',
+  about:
+    'Also events that no endpoint wanted, without deliveries. With --type a page inspects 5000 events at most, and may be short although there are more.',
+  flags: {
+    organization,
+    type: eventTypeFlag('of this type only'),
+    since: parsed('WHEN', 'created since: 24h ago, 2026-01-31, or 2026-01-31T09:00:00Z', parsePast),
+    until: parsed('WHEN', 'created before', parsePast),
+    ...PAGE_FLAGS,
+    ...TABLE_FLAGS,
+  },
+  examples: [
+    { purpose: 'the newest events', line: 'business-api-kit events list --organization org_42' },
+    {
+      purpose: 'the payments of the last day, for a program',
+      line: 'business-api-kit events list --organization org_42 --type invoice.paid --since 24h --json',
+    },
+  ],
+  async run({ organization: owner, wide, ...query }, session) {
+    const page = await withSettings(session, ({ events: log }) => log.list(owner, query))
+    await session.print(page, () => formatTable(COLUMNS, page.data, session.width(wide)))
+    if (page.next !== null) session.note(`More: --before ${page.next}`)
+  },
+})
+
+const COLUMNS: readonly Column<LoggedEvent>[] = [
+  { title: 'ID', value: ({ id }) => id },
+  { title: 'TYPE', value: ({ type }) => type },
+  { title: 'CREATED', value: ({ createdAt }) => formatMoment(createdAt) },
+  { title: 'DELIVERIES', value: describeDeliveries },
+]
+
+/** `2 delivered, 1 pending` */
+function describeDeliveries({ deliveries }: LoggedEvent): string {
+  const counts = Object.entries(deliveries).map(([state, count]) => `${count} ${state}`)
+  return counts.length === 0 ? 'none' : counts.join(', ')
+}
+
+// --- Show ---
+
+const show: Command = defineCommand({
+  name: 'show',
+  summary: 'shows an event with its deliveries and its body',
+  argument: 'ID',
+  flags: { organization, ...TABLE_FLAGS },
+  examples: [
+    {
+      purpose: 'with an id of events list',
+      line: `business-api-kit events show ${EXAMPLE_ID} --organization org_42`,
+    },
+    {
+      purpose: 'the body, byte for byte',
+      line: `business-api-kit events show ${EXAMPLE_ID} --organization org_42 --json | jq -rj .body`,
+    },
+  ],
+  async run({ organization: owner, wide }, session) {
+    const event = await withSettings(session, ({ events: log }) => log.get(owner, session.argument))
+    await session.print(event, () => describeEvent(event, session.width(wide)))
+  },
+})
+
+function describeEvent(
+  { id, type, createdAt, onlyEndpointId, deliveryLog, body }: EventDetails,
+  width: number,
+): string {
+  const details = [
+    ['Event', id],
+    ['Type', type],
+    ['Created', formatMoment(createdAt)],
+    ['Only for', onlyEndpointId && `${onlyEndpointId} (a backfill)`],
+  ] as const
+  const deliveries =
+    deliveryLog.length === 0
+      ? 'No deliveries: no endpoint wanted it.\n'
+      : formatTable(DELIVERY_COLUMNS, deliveryLog, width)
+  return `${formatDetails(details, width)}\n${deliveries}\n${visibleLines(body)}\n`
+}
+
+const DELIVERY_COLUMNS: readonly Column<Delivery>[] = [
+  { title: 'DELIVERY', value: ({ id }) => id },
+  { title: 'ENDPOINT', value: ({ endpointId }) => endpointId },
+  { title: 'STATE', value: ({ state }) => state },
+  { title: 'ATTEMPTS', value: ({ attempts }) => String(attempts) },
+  { title: 'LAST ANSWER', value: ({ lastStatus, lastError }) => String(lastStatus ?? lastError ?? '') },
+  { title: 'REASON', value: ({ reason }) => reason ?? '' },
+]
+
+/** The events of organizations. */
+export const events: Group = {
+  name: 'events',
+  summary: 'the events of an organization, also without an endpoint',
+  commands: [listEvents, show],
+}

@@ -1,0 +1,145 @@
+import { EVENT_TYPES } from '../../resources/event-catalogue.ts'
+import { createWebhookSender } from '../../sender/sender.ts'
+import {
+  attempt,
+  createInterruption,
+  type Interruption,
+  isSuccess,
+  makeRequest,
+} from '../../webhooks/attempt.ts'
+import {
+  createSecretSealer,
+  generateSigningSecret,
+  type SecretSealer,
+} from '../../webhooks/secret-sealing.ts'
+import type { WebhookAnswer, WebhookSender } from '../../webhooks/webhook-sender.ts'
+import type { EventRecord } from '../../writes/event-envelope.ts'
+import { type Command, defineCommand } from '../command.ts'
+import { headerPrefix, organization } from '../common-flags.ts'
+import { withSettings } from '../database.ts'
+import { formatDuration } from '../durations.ts'
+import { UsageError } from '../failure.ts'
+import { choices, required, text, toggle } from '../flags.ts'
+import { formatCount } from '../progress.ts'
+import { formatNow, type Watch, watchUntilStopped } from '../watching.ts'
+
+/** Forwards the events of an organization to a program on this machine. */
+export const listen: Command = defineCommand({
+  name: 'listen',
+  summary: 'forwards the events of an organization to a URL on this machine, as they happen',
+  about: `For development: needs no endpoint, and changes neither endpoints nor deliveries. Prints a signing secret of its own at the start; the forwarded events are signed with it, as every delivery is. One attempt for each event, one after another, and no retries. An event of a transaction that commits late is forwarded too; events of backfills are not.`,
+  flags: {
+    organization,
+    forwardTo: required(text('URL', 'where to send the events: http://localhost:4000/hooks')),
+    types: choices('t,…', 'of these types only; default: every type', EVENT_TYPES),
+    headerPrefix,
+    standardWebhooks: toggle('send the headers of Standard Webhooks too'),
+  },
+  examples: [
+    {
+      purpose: 'to a receiver under development',
+      line: 'business-api-kit listen --organization org_42 --forward-to http://localhost:4000/hooks',
+    },
+  ],
+  async run({ organization: owner, forwardTo, types, headerPrefix: prefix, standardWebhooks }, session) {
+    const url = readUrl(forwardTo)
+    const secret = generateSigningSecret()
+    const sender = createWebhookSender({ allowHttp: true, allowPrivateNetworks: true })
+    const forwarder = createForwarder(sender, { owner, url, secret, prefix, standardWebhooks })
+    const counts = { forwarded: 0, failed: 0 }
+    try {
+      await withSettings(session, (settings) =>
+        watchUntilStopped(session, async (watch) => {
+          const feed = settings.events.follow(owner, {
+            types,
+            intervalMs: INTERVAL_MS,
+            signal: watch.signal,
+            onError: watch.onUnavailable,
+            onBegin: () =>
+              watch.print(
+                { event: 'started', secret, forwardTo: url },
+                () => `Forwarding to ${url}. Ctrl-C or SIGTERM stops. Signing secret: ${secret}`,
+              ),
+          })
+          for await (const event of feed) {
+            const answer = await forwarder.forward(event, watch.signal)
+            if (answer === null) break
+            counts[isSuccess(answer) ? 'forwarded' : 'failed']++
+            await printForwarded(watch, event, answer)
+          }
+        }),
+      )
+    } finally {
+      await sender.close({ timeoutMs: 0 })
+    }
+    await session.print(
+      { event: 'stopped', ...counts },
+      () => `Stopped: ${formatCount(counts.forwarded)} forwarded, ${formatCount(counts.failed)} failed\n`,
+    )
+  },
+})
+
+/** Between two looks for new events. */
+const INTERVAL_MS = 500
+
+/** @throws `UsageError` */
+function readUrl(given: string): string {
+  const url = URL.canParse(given) ? new URL(given) : null
+  if (url !== null && ['http:', 'https:'].includes(url.protocol) && url.username === '') return url.href
+  throw new UsageError('Cannot use --forward-to because it must be a URL like http://localhost:4000/hooks')
+}
+
+interface Forwarder {
+  /** @returns null when the attempt was interrupted by a signal */
+  forward(event: EventRecord, signal: AbortSignal): Promise<WebhookAnswer | null>
+}
+
+function createForwarder(
+  sender: WebhookSender,
+  given: {
+    readonly owner: string
+    readonly url: string
+    readonly secret: string
+    readonly prefix: string | undefined
+    readonly standardWebhooks: boolean
+  },
+): Forwarder {
+  const { owner: organizationId, url, secret, prefix: headerPrefix = 'X-SERVICE', standardWebhooks } = given
+  // The secret never leaves this process, so nothing is sealed.
+  const sealer: SecretSealer = createSecretSealer({ allowPlaintextSecrets: true })
+  const ref = { organizationId, endpointId: 'listen' }
+  const sealedSecrets = [sealer.seal(secret, ref)]
+  const interruption: Interruption = createInterruption()
+  return {
+    async forward({ id: eventId, type, body }, signal) {
+      if (signal.aborted) return null
+      const now = Math.floor(Date.now() / 1000)
+      const request = makeRequest(
+        { ...ref, eventId, type, body, url, headerNames: [], sealedHeaders: null, sealedSecrets },
+        sealer,
+        { headerPrefix, standardWebhooks },
+        now,
+      )
+      const interrupt = (): void => interruption.interrupt()
+      signal.addEventListener('abort', interrupt, { once: true })
+      try {
+        const answer = await attempt(sender, request, interruption, () => {})
+        return signal.aborted && answer.status === null ? null : answer
+      } finally {
+        signal.removeEventListener('abort', interrupt)
+      }
+    },
+  }
+}
+
+/** `09:00:01Z  failed: 503  34 ms  invoice.paid  evt_01K…` */
+function printForwarded(watch: Watch, { id, type }: EventRecord, answer: WebhookAnswer): Promise<void> {
+  const { status, error, durationMs } = answer
+  const word = String(status ?? error ?? 'no answer')
+  const isForwarded = isSuccess(answer)
+  return watch.print(
+    { event: isForwarded ? 'forwarded' : 'failed', id, type, status, error, durationMs },
+    () =>
+      [formatNow(), isForwarded ? word : `failed: ${word}`, formatDuration(durationMs), type, id].join('  '),
+  )
+}

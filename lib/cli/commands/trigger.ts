@@ -1,0 +1,71 @@
+import { createIds } from '../../base/ids.ts'
+import { createPlatform } from '../../platform/platform.ts'
+import { EVENT_TYPES, type EventData, type EventType } from '../../resources/event-catalogue.ts'
+import { exampleData } from '../../resources/example-data.ts'
+import { createDeveloperSettings } from '../../settings/developer-settings.ts'
+import type { WebhookEndpoint } from '../../webhooks/endpoints.ts'
+import { type Command, defineCommand } from '../command.ts'
+import { organization } from '../common-flags.ts'
+import { CONFIRMATION_FLAGS, type Consequence, confirm, countOf } from '../confirmation.ts'
+import { withStore } from '../database.ts'
+import { UsageError } from '../failure.ts'
+import { suggest } from '../names.ts'
+
+/** Publishes an example of an event. */
+export const trigger: Command = defineCommand({
+  name: 'trigger',
+  summary: 'publishes an event with example data, as the host would',
+  about: `A real event: it goes to every endpoint of the organization that wants the type, with retries, and is in the log of events and deliveries. Its id begins with evt_test_, so that subscribers know a test. Asks first if there is such an endpoint. For one endpoint alone, without an event: business-api-kit endpoints test.`,
+  argument: 'TYPE',
+  flags: { organization, ...CONFIRMATION_FLAGS },
+  examples: [
+    {
+      purpose: 'beside business-api-kit listen',
+      line: 'business-api-kit trigger invoice.paid --organization org_42',
+    },
+    {
+      purpose: 'who would get it?',
+      line: 'business-api-kit trigger client.created --organization org_42 --dry-run',
+    },
+  ],
+  async run({ organization: owner, yes, dryRun }, session) {
+    const type = readType(session.argument)
+    const published = await withStore(session, async (store) => {
+      const { endpoints } = createDeveloperSettings(store)
+      const wanting = (await endpoints.list(owner)).filter(({ types, state }) => {
+        return state !== 'disabled' && (types === null || types.includes(type))
+      })
+      const asking = { yes: yes || wanting.length === 0, dryRun }
+      if (!(await confirm(session, asking, async () => ofTriggering(type, wanting)))) return null
+      const id = createIds()('evt_test')
+      // The example of a type is checked against the type's schema by publish.
+      await createPlatform(store).publish(owner, type, exampleData(type) as EventData<EventType>, { id })
+      return { id, type, endpoints: wanting.length }
+    })
+    if (published === null) return
+    const recipients = countOf(published.endpoints, 'endpoint', 'endpoints', false)
+    await session.print(published, () => `Published ${published.id} (${type}) for ${recipients}\n`)
+  },
+})
+
+/** @throws `UsageError` */
+function readType(given: string): EventType {
+  const type = EVENT_TYPES.find((name) => name === given)
+  if (type !== undefined) return type
+  const suggestion = suggest(given, EVENT_TYPES)
+  throw new UsageError(
+    suggestion === ''
+      ? `Cannot use TYPE because it must be one of ${EVENT_TYPES.join(', ')}`
+      : `Cannot use TYPE because '${given}' is unknown${suggestion}`,
+  )
+}
+
+/** An event is published. */
+function ofTriggering(type: EventType, endpoints: readonly WebhookEndpoint[]): Consequence {
+  const names = endpoints.map(({ id, url }) => `${id} (${url})`)
+  const recipients = names.length === 0 ? 'no endpoint: none wants the type' : names.join(', ')
+  return {
+    text: `Publishes an example of ${type}, which goes to ${recipients}.`,
+    facts: { type, endpoints: endpoints.map(({ id, url }) => ({ id, url })) },
+  }
+}

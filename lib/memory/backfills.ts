@@ -1,0 +1,116 @@
+import { createHash } from 'node:crypto'
+import type { BackfillFacts, BackfillType } from '../resources/backfill.ts'
+import type { BackfillOutcome, BackfillRequest, BackfillStore } from '../webhooks/backfill.ts'
+import { render } from '../writes/placeholders.ts'
+import { toTimestamp } from '../writes/write-context.ts'
+import { countInEntry } from './audit.ts'
+import { fanOut } from './events.ts'
+import type { KeptEndpoint, Memory, Organization } from './state.ts'
+
+/** A record with an event. */
+interface BackfillRecord {
+  readonly id: string
+  readonly businessId: string | null
+  readonly representation: object
+}
+
+/** Creates the slice of backfills in memory. */
+export function createBackfillStore(memory: Memory): BackfillStore {
+  return {
+    async backfill(request) {
+      return backfill(memory, request)
+    },
+
+    async count(organizationId, type, max) {
+      return Math.min(recordsOf(memory.organization(organizationId), type).length, max)
+    },
+  }
+}
+
+function backfill(memory: Memory, request: BackfillRequest): BackfillOutcome | null {
+  const { organizationId, endpointId, type, after, limit, entry } = request
+  const organization = memory.organization(organizationId)
+  const endpoint = organization.endpoints.get(endpointId)
+  if (!endpoint || endpoint.isRemoved) return null
+  if (endpoint.state !== 'enabled') return { outcome: 'not_enabled' }
+  if (endpoint.record.types !== null && !endpoint.record.types.includes(type))
+    return { outcome: 'not_wanted' }
+  const batch = recordsOf(organization, type)
+    .filter(({ id }) => id > (after ?? ''))
+    .sort((one, other) => (one.id < other.id ? -1 : 1))
+    .slice(0, limit)
+  const announced = announcedTo(organization, endpoint, type)
+  const made = batch.filter(
+    (record) => !announced.has(record.id) && make(memory, organization, endpoint, request, record),
+  )
+  if (made.length > 0) {
+    countInEntry(memory, organization, entry, { events: made.length })
+    memory.wakeUp.signal()
+  }
+  const next = batch.length === limit ? (batch.at(-1)?.id ?? null) : null
+  return { outcome: 'done', examined: batch.length, events: made.length, next }
+}
+
+/** Makes the event of a record with its delivery. @returns false if the event exists */
+function make(
+  memory: Memory,
+  organization: Organization,
+  endpoint: KeptEndpoint,
+  { type, template }: BackfillRequest,
+  { id, businessId, representation }: BackfillRecord,
+): boolean {
+  const digest = createHash('sha256').update(`${endpoint.record.id} ${type} ${id}`).digest('hex')
+  const facts: BackfillFacts = {
+    eventId: `evt_backfill_${digest.slice(0, 32)}`,
+    eventCreatedAt: toTimestamp(memory.clock()),
+    businessId,
+  }
+  const { eventId, eventCreatedAt: createdAt } = facts
+  if (organization.events.has(eventId)) return false
+  const body = render(template, { ...representation }, { ...facts })
+  const record = Object.freeze({ id: eventId, type, createdAt, body })
+  const delivery = fanOut(memory, organization, record, endpoint, true)
+  organization.events.set(eventId, { record, deliveries: [delivery], onlyEndpointId: endpoint.record.id })
+  return true
+}
+
+function recordsOf(organization: Organization, type: BackfillType): BackfillRecord[] {
+  const { businesses, clients, leads, proposals } = organization
+  switch (type) {
+    case 'business.created':
+      return [...businesses.values()].map((business) => {
+        return { id: business.id, businessId: business.id, representation: business }
+      })
+    case 'client.created':
+      return [...clients.values()].map((client) => {
+        return { id: client.id, businessId: client.business.id, representation: client }
+      })
+    case 'lead.created':
+      return [...leads.values()].map(({ lead, businessId }) => {
+        return { id: lead.id, businessId, representation: lead }
+      })
+    case 'proposal.created':
+      return [...proposals.values()].map(({ decimals: _, ...proposal }) => {
+        return { id: proposal.id, businessId: null, representation: proposal }
+      })
+  }
+}
+
+/** Finds the records whose own event the endpoint has got, or is still to get. */
+function announcedTo(
+  organization: Organization,
+  endpoint: KeptEndpoint,
+  type: BackfillType,
+): ReadonlySet<string> {
+  const [kind] = type.split('.')
+  const ids = [...organization.events.values()]
+    .filter(({ record, onlyEndpointId, deliveries }) => {
+      const isSent = deliveries.some(
+        (delivery) =>
+          delivery.endpoint === endpoint && ['pending', 'in_flight', 'delivered'].includes(delivery.state),
+      )
+      return record.type === type && onlyEndpointId === null && isSent
+    })
+    .flatMap(({ record }) => new RegExp(`"${kind}Id": ?"([^"]+)"`).exec(record.body)?.[1] ?? [])
+  return new Set(ids)
+}

@@ -1,0 +1,39 @@
+import type { Since } from '../access/admission.ts'
+import { isIsoMoment } from '../base/host-input.ts'
+import type { ChangesValues, TimesValues } from './statements/changes.ts'
+
+/** The beginning of a page of changes, in one of two orders. */
+export type Beginning =
+  | { readonly order: 'changes'; readonly values: Omit<ChangesValues, 'limit'> }
+  | { readonly order: 'times'; readonly values: Omit<TimesValues, 'limit'> }
+
+// Positions as the statements write them. 19 digits always fit into an id of a transaction.
+const IN_CHANGES = /^c (-?\d{1,19}) (\d{1,19}) (\d{1,19}|-) (\d{1,19}|-) ([^\0]{0,256})$/s
+const IN_TIMES = /^t (-?\d{1,19}) ([1-9]\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z) (\d{1,19}) ([^\0]{0,256})$/s
+
+/** A pass of all records. */
+export const EVERYTHING: Beginning = fromTime('-infinity')
+
+/** Reads where a list of changes begins: everything, for a position in another form. */
+export function readBeginning(since: Since): Beginning {
+  return 'time' in since ? fromTime(since.time) : (readPosition(since.position) ?? EVERYTHING)
+}
+
+function fromTime(time: string): Beginning {
+  return { order: 'times', values: { time, id: '', database: null, floor: null } }
+}
+
+function readPosition(position: string): Beginning | undefined {
+  const [, database = '', xid = '', floor = '-', ceiling = '-', id = ''] = IN_CHANGES.exec(position) ?? []
+  if (database !== '') {
+    const values = { database, xid, id, floor: orNull(floor), ceiling: orNull(ceiling) }
+    return { order: 'changes', values }
+  }
+  const [, owner, time = '', from = '', lastId = ''] = IN_TIMES.exec(position) ?? []
+  if (owner === undefined || !isIsoMoment(time)) return undefined
+  return { order: 'times', values: { database: owner, time, floor: from, id: lastId } }
+}
+
+function orNull(text: string): string | null {
+  return text === '-' ? null : text
+}

@@ -1,0 +1,158 @@
+import { type AdmissionStatements, defineAdmission } from './admission.ts'
+
+// Lists of changes. A transaction gets its id with its first write and may commit much later, so that the order of commits is no
+// order of the ids. But every transaction below the oldest id that is running (`floor`, the xmin of the snapshot) has ended, and
+// what it wrote is visible. So a pass notes the floor with its first page, goes on by (changed_xid, id), and the next pass begins
+// at the floor: whatever was invisible at the first page has an id from the floor on. Records of a transaction that stays open
+// are not shown before its commit; records that changed meanwhile come again with every pass.
+//
+// A pass from a time goes by (updated_at, id) instead, and is also the pass of everything.
+
+/** The values of a page of changes in the order of transactions. Ids of transactions are decimal numbers. */
+export interface ChangesValues {
+  readonly limit: number
+  readonly database: string
+  /** The record after which the page begins; with the empty id: the first record of the transaction. */
+  readonly xid: string
+  readonly id: string
+  /** Null for the first page of a pass. */
+  readonly floor: string | null
+  /** The first transaction that the pass does not show; null for the first page of a pass. */
+  readonly ceiling: string | null
+}
+
+/** The values of a page of changes in the order of time. */
+export interface TimesValues {
+  readonly limit: number
+  readonly time: string
+  readonly id: string
+  /** Null for the first page of a pass. */
+  readonly database: string | null
+  readonly floor: string | null
+}
+
+/**
+ * The statements of a list of changes. In their answers `next` is the position behind the page, null for the last page, and
+ * `position` the beginning of the next pass, null if the given position is of another database.
+ */
+export interface ChangesStatements {
+  readonly changes: AdmissionStatements<ChangesValues>
+  readonly times: AdmissionStatements<TimesValues>
+}
+
+/**
+ * Builds the statements of a list of changes.
+ *
+ * @param representation JSON text, made of a row of the table named `record`
+ */
+export function defineChanges(table: string, representation: string): ChangesStatements {
+  return {
+    changes: defineAdmission((isAdmitted) =>
+      pageOf({
+        table,
+        representation,
+        snapshot: `
+          coalesce((select @floor::text::xid8), pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())) as floor,
+          coalesce((select @ceiling::text::xid8), pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())) as ceiling`,
+        isOurs: 'snapshot.database = @database::text',
+        key: 'changed_xid',
+        after: '(select @xid::text::xid8)',
+        // In a restored database records may have ids of transactions that are still to come.
+        below: (row) => `${row}changed_xid < snapshot.ceiling`,
+        continued: `
+          'c ' || snapshot.database || ' ' || joined.last_key || ' ' || snapshot.floor || ' ' || snapshot.ceiling
+            || ' ' || joined.last_id`,
+        isAdmitted,
+      }),
+    ),
+    times: defineAdmission((isAdmitted) =>
+      pageOf({
+        table,
+        representation,
+        snapshot: `
+          coalesce((select @floor::text::xid8), pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())) as floor`,
+        isOurs: '(@database::text is null or snapshot.database = @database::text)',
+        key: 'updated_at',
+        after: '(select @time::text::timestamptz)',
+        below: () => 'true',
+        continued: `
+          't ' || snapshot.database
+            || ' ' || pg_catalog.to_char(joined.last_key at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+            || ' ' || snapshot.floor || ' ' || joined.last_id`,
+        isAdmitted,
+      }),
+    ),
+  }
+}
+
+interface PageParts {
+  readonly table: string
+  readonly representation: string
+  /** Further columns of the row `snapshot`. */
+  readonly snapshot: string
+  /** A condition: the position is of this database. */
+  readonly isOurs: string
+  /** The column before the id in the order of the pass. */
+  readonly key: string
+  /** The value after which the page begins. Hidden in a subquery, so that no value promises a cheaper plan. */
+  readonly after: string
+  /** A condition on a row by its name with a dot: it belongs to the pass. */
+  readonly below: (row: string) => string
+  /** The position behind the last record. */
+  readonly continued: string
+  readonly isAdmitted: string
+}
+
+function pageOf(parts: PageParts): string {
+  const { table, representation, snapshot, isOurs, key, after, below, continued, isAdmitted } = parts
+  return `
+    select
+      joined.page,
+      case
+        when joined.count = (select @limit::int) and (
+          select further.id from ${table} further
+          where further.organization_id = @organizationId::text
+            and (further.${key}, further.id) > (joined.last_key, joined.last_id) and ${below('further.')}
+          order by further.${key}, further.id
+          limit 1
+        ) is not null then ${continued}
+      end as next,
+      case when ${isOurs} then 'c ' || snapshot.database || ' ' || snapshot.floor || ' - - ' end as position
+    from (select ${databaseOf(table)} as database, ${snapshot}) as snapshot
+    cross join lateral (
+      select
+        '[' || coalesce(pg_catalog.string_agg(changed.representation, ','), '') || ']' as page,
+        pg_catalog.count(*) as count,
+        (pg_catalog.array_agg(changed.key))[pg_catalog.count(*)::int] as last_key,
+        (pg_catalog.array_agg(changed.id))[pg_catalog.count(*)::int] as last_id
+      from (
+        select ${representation} as representation, record.${key} as key, record.id
+        from (
+          select * from ${table}
+          where organization_id = @organizationId::text and (${key}, id) > (${after}, (select @id::text))
+            and ${below('')} and ${isOurs} and ${isAdmitted}
+          order by ${key}, id
+          limit 200
+        ) as record
+        order by record.${key}, record.id
+        limit (select @limit::int)
+      ) as changed
+    ) as joined`
+}
+
+/**
+ * Names the life of a table: another server (by the identifier that a cluster gets when it is made), another timeline (a copy of
+ * an earlier moment, or a standby that took over), another database, and a table that was made or filled anew, by a restore for
+ * example, have other ids of transactions for other changes. A hash, because nothing of the server reaches a caller.
+ */
+function databaseOf(table: string): string {
+  return `(
+    select pg_catalog.hashtextextended(
+      pg_catalog.concat_ws(' ', server.system_identifier, latest.timeline_id, own.oid,
+        pg_catalog.pg_relation_filenode('${table}'::pg_catalog.regclass)), 0
+    )::text
+    from pg_catalog.pg_control_system() as server, pg_catalog.pg_control_checkpoint() as latest,
+      pg_catalog.pg_database as own
+    where own.datname = pg_catalog.current_database()
+  )`
+}

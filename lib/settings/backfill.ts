@@ -1,0 +1,251 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import * as v from 'valibot'
+import { BusinessApiError, INVALID_STATE } from '../base/errors.ts'
+import { found, IdSchema, whole } from '../base/host-input.ts'
+import type { BusinessApiStore } from '../business-store.ts'
+import { BACKFILL_TYPES, type BackfillType, backfillTemplate } from '../resources/backfill.ts'
+import type { WebhookEndpoint } from '../webhooks/endpoints.ts'
+import type { Acting, MakeEntry } from './audit-entry.ts'
+import { audited, type Call, defineAuditedCall, defineCall } from './calls.ts'
+
+// --- Types ---
+
+/** Selects the events of a backfill. */
+export interface BackfillSelection {
+  /**
+   * The types to send: one or more of `business.created`, `client.created`, `lead.created`, `proposal.created`. Types that
+   * the endpoint does not want are left out. Default: all that the endpoint wants.
+   */
+  readonly types?: readonly BackfillType[] | undefined
+}
+
+/** Options of `endpoints.backfillPart`. */
+export interface BackfillPartOptions extends BackfillSelection, Acting {
+  /** Records to read at most, 1 to 500. Default 250. */
+  readonly limit?: number | undefined
+  /** The `next` of the previous part. Default null: from the first type and the oldest record. */
+  readonly after?: string | null | undefined
+}
+
+/** Options of `endpoints.backfill`. */
+export interface BackfillOptions extends BackfillSelection, Acting {
+  /** Records to read at most, 1 to 100,000,000. Default: all. */
+  readonly limit?: number | undefined
+  /** The `next` of an earlier call. Default null: from the first type and the oldest record. */
+  readonly after?: string | null | undefined
+  /** Receives the numbers so far, after each part of the work. */
+  readonly onProgress?: ((progress: BackfillPart) => void) | undefined
+  /** Ends the work after the part under way. */
+  readonly signal?: AbortSignal | undefined
+}
+
+/** A part of a backfill, or the sum of several parts. */
+export interface BackfillPart {
+  /** Records that were read. */
+  readonly examined: number
+  /** Events that were made. The other records had an event for the endpoint already. */
+  readonly events: number
+  /** The `after` of the next part; null: every record has an event for the endpoint. */
+  readonly next: string | null
+}
+
+/** The calls that send what existed before an endpoint did. */
+export interface BackfillCalls {
+  /**
+   * Sends one event for each existing record to one endpoint: the event of the record's creation, with the present record as its
+   * data, and with the time of the call as `createdAt`, because the data is as of now. No other endpoint gets the events, and
+   * their deliveries stand behind all others of the organization.
+   *
+   * The id of an event, `evt_backfill_…`, follows from the endpoint, the type and the record: a second backfill of the same
+   * endpoint repeats nothing while the events are kept (the retention of the delivery loop), also after the first was
+   * interrupted at any point. A record whose creation the endpoint was told, or is still to be told, is left out too.
+   *
+   * The work is done in parts of 250 records, a statement each, and rests between two parts for as long as the part took. A whole
+   * backfill leaves a single audit entry, unless no event was made.
+   *
+   * @throws `BusinessApiError` with code `invalid_state` when the endpoint is not enabled, or is no longer enabled halfway: the
+   *   events so far stay, and another call makes the rest
+   */
+  backfill(organizationId: string, endpointId: string, options?: BackfillOptions): Promise<BackfillPart>
+
+  /** Does one part as `backfill` does, for callers that must answer soon. Each part leaves an audit entry. */
+  backfillPart(
+    organizationId: string,
+    endpointId: string,
+    options?: BackfillPartOptions,
+  ): Promise<BackfillPart>
+
+  /**
+   * Counts the records that a backfill would read, each type to at most 10,000. Records with an event for the endpoint count too.
+   *
+   * @throws `BusinessApiError` with code `invalid_state` when the endpoint is not enabled
+   */
+  previewBackfill(
+    organizationId: string,
+    endpointId: string,
+    selection?: BackfillSelection,
+  ): Promise<BackfillPreview>
+}
+
+/** The number of records of each type that a backfill would read. */
+export interface BackfillPreview {
+  readonly endpoint: WebhookEndpoint
+  /** 10,000 for 10,000 or more; types that the endpoint does not want are absent. */
+  readonly records: Readonly<Partial<Record<BackfillType, number>>>
+}
+
+// --- Inputs ---
+
+/** Records of a part: a few tens of milliseconds of work. */
+const PART_SIZE = 250
+const PART_MAX = 500
+const COUNT_MAX = 10_000
+const LIMIT_MAX = 100_000_000
+
+const typesRequirement = `must be one or more of ${BACKFILL_TYPES.join(', ')}`
+const afterRequirement = 'must be null, or the next of a part before'
+
+const SELECTION = {
+  endpointId: IdSchema,
+  types: v.optional(
+    v.pipe(
+      v.array(v.picklist(BACKFILL_TYPES, typesRequirement), typesRequirement),
+      v.minLength(1, typesRequirement),
+    ),
+    [...BACKFILL_TYPES],
+  ),
+}
+const AFTER = {
+  after: v.nullish(
+    v.pipe(
+      v.string(afterRequirement),
+      v.check((after) => readPosition(after) !== null, afterRequirement),
+    ),
+    null,
+  ),
+}
+
+const ACTION = 'Cannot backfill a webhook endpoint'
+const readPreview = defineCall(ACTION, SELECTION)
+const readPart = defineAuditedCall(ACTION, {
+  ...SELECTION,
+  ...AFTER,
+  limit: v.optional(whole(1, PART_MAX), PART_SIZE),
+})
+const readWhole = defineAuditedCall(ACTION, {
+  ...SELECTION,
+  ...AFTER,
+  limit: v.optional(whole(1, LIMIT_MAX), LIMIT_MAX),
+})
+
+/** The place of a backfill: a type, and the last record of it that was read; an empty id at the beginning of the type. */
+interface Position {
+  readonly type: BackfillType
+  readonly recordId: string
+}
+
+/** Reads a position: `client.created cli_01K…`. */
+function readPosition(text: string): Position | null {
+  const [first = '', recordId = '', ...rest] = text.split(' ')
+  const type = BACKFILL_TYPES.find((name) => name === first)
+  return type === undefined || rest.length > 0 || recordId.includes('\0') ? null : { type, recordId }
+}
+
+// --- Calls ---
+
+/** Creates the calls of backfills. */
+export function createBackfillCalls(
+  { endpoints, backfills }: Pick<BusinessApiStore, 'endpoints' | 'backfills'>,
+  makeEntry: MakeEntry,
+): BackfillCalls {
+  /** Reads the endpoint, and the types that it wants, in the order of a backfill. */
+  async function readEndpoint({
+    organizationId,
+    action,
+    input,
+  }: Call<{ readonly endpointId: string; readonly types: readonly BackfillType[] }>) {
+    const endpoint = found(await endpoints.get(organizationId, input.endpointId), action)
+    if (endpoint.state !== 'enabled') throw notEnabled(action, endpoint.state)
+    const types = BACKFILL_TYPES.filter((type) => {
+      return input.types.includes(type) && (endpoint.types?.includes(type) ?? true)
+    })
+    return { endpoint, types }
+  }
+
+  type Part = ReturnType<typeof readPart>
+
+  async function run(
+    call: Part,
+    partSize: number,
+    { onProgress = () => {}, signal }: Pick<BackfillOptions, 'onProgress' | 'signal'> = {},
+  ): Promise<BackfillPart> {
+    const { organizationId, input, action } = call
+    const { types } = await readEndpoint(call)
+    const { endpointId, limit } = input
+    const { entry } = audited(makeEntry, call, 'endpoint.backfilled', endpointId, { types })
+    const sum = { examined: 0, events: 0 }
+    let place = startAt(types, input.after)
+    while (place !== null && sum.examined < limit && !signal?.aborted) {
+      const begunAt = performance.now()
+      const { type, recordId } = place
+      const size = Math.min(partSize, limit - sum.examined)
+      const template = backfillTemplate(type)
+      const after = recordId === '' ? null : recordId
+      const request = { organizationId, endpointId, type, template, after, limit: size, entry }
+      const part = found(await backfills.backfill(request), action)
+      if (part.outcome === 'not_enabled') throw notEnabled(action, 'no longer enabled')
+      if (part.outcome === 'done') {
+        sum.examined += part.examined
+        sum.events += part.events
+      }
+      const next = part.outcome === 'done' ? part.next : null
+      place = next === null ? startAfter(types, type) : { type, recordId: next }
+      onProgress({ ...sum, next: describe(place) })
+      if (place !== null && sum.examined < limit) await sleep(performance.now() - begunAt)
+    }
+    return { ...sum, next: describe(place) }
+  }
+
+  return {
+    async backfill(organizationId, endpointId, { onProgress, signal, ...options } = {}) {
+      return run(readWhole(organizationId, { ...options, endpointId }), PART_SIZE, { onProgress, signal })
+    },
+
+    async backfillPart(organizationId, endpointId, options) {
+      return run(readPart(organizationId, { ...options, endpointId }), PART_MAX)
+    },
+
+    async previewBackfill(organizationId, endpointId, selection) {
+      const call = readPreview(organizationId, { ...selection, endpointId })
+      const { endpoint, types } = await readEndpoint(call)
+      const records: Partial<Record<BackfillType, number>> = {}
+      for (const type of types) records[type] = await backfills.count(call.organizationId, type, COUNT_MAX)
+      return { endpoint, records }
+    },
+  }
+}
+
+function notEnabled(action: string, state: string): BusinessApiError {
+  return new BusinessApiError(
+    INVALID_STATE,
+    `${action} because the endpoint is ${state}: enable the endpoint, and make the same call again`,
+  )
+}
+
+function startAt(types: readonly BackfillType[], after: string | null): Position | null {
+  const place = after === null ? null : readPosition(after)
+  const first = types.find((type) => {
+    return place === null || BACKFILL_TYPES.indexOf(type) >= BACKFILL_TYPES.indexOf(place.type)
+  })
+  if (first === undefined) return null
+  return { type: first, recordId: place?.type === first ? place.recordId : '' }
+}
+
+function startAfter(types: readonly BackfillType[], type: BackfillType): Position | null {
+  const following = types[types.indexOf(type) + 1]
+  return following === undefined ? null : { type: following, recordId: '' }
+}
+
+function describe(place: Position | null): string | null {
+  return place === null ? null : `${place.type} ${place.recordId}`.trim()
+}

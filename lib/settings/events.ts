@@ -1,0 +1,149 @@
+import * as v from 'valibot'
+import {
+  found,
+  IdSchema,
+  MomentSchema,
+  OrganizationIdSchema,
+  read,
+  whole,
+  withoutUndefined,
+} from '../base/host-input.ts'
+import type { Page, PageQuery } from '../base/page.ts'
+import type { BusinessApiStore } from '../business-store.ts'
+import { EVENT_TYPES, type EventType } from '../resources/event-catalogue.ts'
+import type { Delivery } from '../webhooks/deliveries.ts'
+import type { LoggedEvent, LoggedEventBody } from '../webhooks/event-log.ts'
+import type { EventRecord } from '../writes/event-envelope.ts'
+import { defineCall } from './calls.ts'
+import { followEvents } from './event-feed.ts'
+
+// --- Types ---
+
+/** Selects the events to show; an absent field selects all. */
+export interface EventQuery extends PageQuery {
+  readonly type?: EventType | undefined
+  /** Created at this moment or later: a `Date`, or ISO 8601 with a time zone. */
+  readonly since?: Date | string | undefined
+  /** Created before this moment: as `since`. */
+  readonly until?: Date | string | undefined
+}
+
+/** A page of the event log. */
+export type EventPage = Page<LoggedEvent>
+
+/** An event with its body and its deliveries. */
+export interface EventDetails extends LoggedEventBody {
+  /** At most 200, newest first. */
+  readonly deliveryLog: readonly Delivery[]
+}
+
+/** Options of `events.follow`. */
+export interface FollowOptions {
+  /** Of these types only, one or more. Default: every type. */
+  readonly types?: readonly EventType[] | undefined
+  /** Milliseconds between two looks at the event log, 100 to 60,000. Default 1000. */
+  readonly intervalMs?: number | undefined
+  /** Called once the feed has begun: every event that is committed from now on is given. */
+  readonly onBegin?: (() => void | Promise<void>) | undefined
+  /** Ends the feed. */
+  readonly signal?: AbortSignal | undefined
+  /**
+   * Receives each `store_unavailable`; the feed goes on, and loses no event. Default: the feed ends with the error.
+   */
+  readonly onError?: ((error: unknown) => void) | undefined
+}
+
+/** The events of organizations, also events that no endpoint wanted. */
+export interface EventSettings {
+  /**
+   * The newest events that the query selects, by creation time. With a `type`, a page may have fewer events than `limit` although
+   * `next` is not null, because a page inspects 5000 events at most.
+   */
+  list(organizationId: string, query?: EventQuery): Promise<EventPage>
+
+  /**
+   * Gives an event with the body and the deliveries.
+   *
+   * @throws `BusinessApiError` with code `not_found` when the organization has no event of that id
+   */
+  get(organizationId: string, eventId: string): Promise<EventDetails>
+
+  /**
+   * Gives the events that are committed from the first call of `next` on, each once, also an event whose transaction commits
+   * after newer events were given. Events of backfills, which are for one endpoint only, are left out. The feed needs no endpoint
+   * and changes nothing.
+   *
+   * An event is given if it was created less than a minute before its first statement, by the store's clock: a process that
+   * publishes with a clock that is a minute late is not followed.
+   */
+  follow(organizationId: string, options?: FollowOptions): AsyncIterable<EventRecord>
+}
+
+// --- Inputs ---
+
+const typeRequirement = `must be one of ${EVENT_TYPES.join(', ')}`
+const typesRequirement = `must be one or more of ${EVENT_TYPES.join(', ')}`
+
+const ListSchema = v.object({
+  organizationId: OrganizationIdSchema,
+  type: v.exactOptional(v.picklist(EVENT_TYPES, typeRequirement)),
+  since: v.exactOptional(MomentSchema),
+  until: v.exactOptional(MomentSchema),
+  limit: v.optional(whole(1, 200), 50),
+  // A host may give an event any id, so the form of a cursor cannot be judged.
+  before: v.nullish(IdSchema, null),
+})
+const readGet = defineCall('Cannot show an event', { eventId: IdSchema })
+const readFollow = defineCall('Cannot follow the events', {
+  types: v.exactOptional(
+    v.pipe(
+      v.array(v.picklist(EVENT_TYPES, typesRequirement), typesRequirement),
+      v.minLength(1, typesRequirement),
+    ),
+  ),
+  intervalMs: v.optional(whole(100, 60_000), 1000),
+})
+
+// --- Calls ---
+
+const DELIVERIES_MAX = 200
+
+/** Creates the calls that show events to administrators. */
+export function createEventSettings({
+  eventLog,
+  deliveries,
+}: Pick<BusinessApiStore, 'eventLog' | 'deliveries'>): EventSettings {
+  return {
+    async list(organizationId, query = {}) {
+      const given = { ...withoutUndefined(query), organizationId }
+      const {
+        organizationId: owner,
+        limit,
+        before,
+        ...filter
+      } = read(ListSchema, given, 'Cannot list events')
+      const { events, next } = await eventLog.list(owner, filter, limit, before)
+      return { data: events, next }
+    },
+
+    async get(organizationId, eventId) {
+      const { organizationId: owner, input, action } = readGet(organizationId, { eventId })
+      const event = found(await eventLog.get(owner, input.eventId), action)
+      const deliveryLog = await deliveries.list(owner, { eventId: event.id }, DELIVERIES_MAX, null)
+      return { ...event, deliveryLog }
+    },
+
+    follow(organizationId, { signal, onBegin, onError, ...options } = {}) {
+      const { organizationId: owner, input } = readFollow(organizationId, options)
+      const { types, intervalMs } = input
+      return followEvents(eventLog, owner, {
+        intervalMs,
+        signal,
+        onBegin,
+        onError,
+        isWanted: ({ type, onlyEndpointId }) =>
+          onlyEndpointId === null && (types === undefined || types.some((wanted) => wanted === type)),
+      })
+    },
+  }
+}

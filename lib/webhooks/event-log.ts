@@ -1,0 +1,98 @@
+import type { EventRecord } from '../writes/event-envelope.ts'
+import type { DeliveryState } from './deliveries.ts'
+
+/** An event as the event log shows it, also one that no endpoint wanted. */
+export interface LoggedEvent {
+  readonly id: string
+  readonly type: string
+  readonly createdAt: string
+  /** The endpoint of an event of a backfill, which no other endpoint got; null for every other event. */
+  readonly onlyEndpointId: string | null
+  /** The number of deliveries in each state; empty when no endpoint wanted the event. */
+  readonly deliveries: Readonly<Partial<Record<DeliveryState, number>>>
+}
+
+/** An event with its body. */
+export interface LoggedEventBody extends LoggedEvent {
+  /** The envelope as it is sent, byte for byte. */
+  readonly body: string
+}
+
+/** Selects events; an absent property selects all. */
+export interface EventFilter {
+  readonly type?: string
+  /** Created at this moment or later, ISO 8601. */
+  readonly since?: string
+  /** Created before this moment, ISO 8601. */
+  readonly until?: string
+}
+
+/** A page of the event log. */
+export interface LoggedEvents {
+  /** Newest first. With a type, fewer than the limit although more are left, because a page inspects some thousand events at most. */
+  readonly events: readonly LoggedEvent[]
+  /** The `before` of the following page; null: no event is left. */
+  readonly next: string | null
+}
+
+/** The place of an event in the event log: `at` as precise as the store keeps times. */
+export interface EventPlace {
+  readonly at: string
+  readonly id: string
+}
+
+/** An event without its content, in the order of the event log. */
+export interface EventNote extends EventPlace {
+  readonly type: string
+  readonly onlyEndpointId: string | null
+}
+
+/**
+ * A moment in the life of a store, to tell which writes have ended. If `begun` of one mark is not greater than `ended` of a later
+ * mark, then every write that had begun at the first mark has ended at the second.
+ */
+export interface WriteMark {
+  /** The store's clock, in milliseconds since 1970. */
+  readonly at: number
+  /** A whole number in decimal digits: the writes that have begun have smaller numbers. */
+  readonly begun: string
+  /** A whole number in decimal digits: all writes with smaller numbers have ended. */
+  readonly ended: string
+}
+
+/** The slice of a store for reading the events of an organization. */
+export interface EventLogStore {
+  /**
+   * Lists the newest events that the filter selects, by creation time and then by id.
+   *
+   * @param before the id of the last event of the previous page; null: from the newest. After an unknown id the page is empty
+   */
+  list(
+    organizationId: string,
+    filter: EventFilter,
+    limit: number,
+    before: string | null,
+  ): Promise<LoggedEvents>
+
+  /** Reads an event; `null` if there is no such event. */
+  get(organizationId: string, eventId: string): Promise<LoggedEventBody | null>
+
+  /**
+   * Notes the events from a moment on, oldest first.
+   *
+   * @param since ISO 8601
+   * @param after the last event of the previous page; null: from `since` on
+   */
+  listSince(
+    organizationId: string,
+    since: string,
+    limit: number,
+    after: EventPlace | null,
+  ): Promise<readonly EventNote[]>
+
+  /** Reads events, in no certain order. Unknown events are left out. */
+  read(organizationId: string, eventIds: readonly string[]): Promise<readonly EventRecord[]>
+
+  /** Marks the present moment. */
+  mark(organizationId: string): Promise<WriteMark>
+}

@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import type { Sql } from 'postgres'
+import { createPlatform } from '../../lib/platform.ts'
+import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { assertFailed, cliOn, type Result } from './_cli.ts'
+import { newOrganization } from './_settings.ts'
+
+// The records of an organization as lines of JSON.
+
+let database: TestDatabase
+let sql: Sql
+let store: PostgresStore
+let run: (...args: readonly string[]) => Promise<Result>
+
+before(async () => {
+  database = await createTestDatabase()
+  sql = database.sql({ max: 1 })
+  store = createPostgresStore(database.url, { maxConnections: 2 })
+  run = cliOn(database.url)
+})
+
+after(async () => {
+  await store.close()
+  await database.drop()
+})
+
+async function exported(
+  ...args: readonly string[]
+): Promise<{ kind: string; record: Record<string, unknown> }[]> {
+  const { exitCode, stdout, stderr } = await run('export', ...args)
+  assert.equal(exitCode, 0, stderr)
+  return stdout
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line))
+}
+
+test('export prints every record as the API shows it, and beside it what an import needs', async () => {
+  const org = newOrganization()
+  const platform = createPlatform(store)
+  const client = await platform.clients.create(org, { name: 'Atlas "&" Söhne \\ 🏺\nzwei', city: 'Tunis' })
+  const lead = await platform.leads.create(org, { businessId: client.business.id, leadScore: 61.5 })
+  const draft = await platform.proposals.create(org, { title: 'Website', total: 4800.5, currency: 'TND' })
+  await platform.proposals.send(org, { proposalId: draft.id })
+  const proposal = await platform.proposals.accept(org, { proposalId: draft.id, signedBy: 'Olga' })
+  const invoice = await platform.invoices.create(org, {
+    currency: 'JPY',
+    total: '900',
+    dueDate: '2099-01-31T00:00:00.000Z',
+  })
+  await platform.invoices.issue(org, { invoiceId: invoice.id })
+  await platform.invoices.recordPayment(org, { invoiceId: invoice.id, amount: '300' })
+  const project = await platform.projects.create(org, { name: 'Site', billingType: 'fixed', value: 12.5 })
+  await platform.clients.create(newOrganization(), { name: 'Stranger' })
+
+  const lines = await exported('-o', org)
+  assert.deepEqual(
+    lines.map(({ kind }) => kind),
+    ['business', 'client', 'lead', 'proposal', 'invoice', 'payment', 'project'],
+  )
+  const [first, second, third, fourth, fifth, payment, last] = lines
+  assert.deepEqual(first, { kind: 'business', record: client.business })
+  assert.deepEqual(second, { kind: 'client', record: client })
+  assert.deepEqual(third, { kind: 'lead', record: lead, businessId: client.business.id })
+  const { signedAt, ...signed } = fourth as unknown as { signedAt: string }
+  assert.deepEqual(signed, { kind: 'proposal', record: proposal, minorUnits: 3, signedBy: 'Olga' })
+  assert.match(signedAt, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+  assert.deepEqual([fifth?.record.amountDue, fifth?.record.status], ['600', 'partially_paid'])
+  assert.deepEqual([payment?.record.invoiceId, payment?.record.amount], [invoice.id, '300'])
+  assert.deepEqual(last, { kind: 'project', record: project })
+})
+
+test('export reads page after page, each record once, and of the wanted kinds only', async () => {
+  const org = newOrganization()
+  await sql`
+    insert into business_api.businesses (organization_id, id, name)
+    select ${org}, 'biz_' || lpad(n::text, 26, '0'), 'Business ' || n from generate_series(1, 1501) as n`
+  const { stdout, stderr } = await run('export', '-o', org, '--kinds', 'project,business')
+  const lines = stdout.split('\n').filter(Boolean)
+  assert.equal(new Set(lines.map((line) => JSON.parse(line).record.id)).size, 1501)
+  assert.equal(lines.length, 1501)
+  assert.equal(stderr, 'Exported 1,501 businesses, 0 projects\n')
+  assert.deepEqual(await exported('-o', newOrganization()), [])
+  assertFailed(
+    await run('export', '-o', org, '--kinds', 'house'),
+    2,
+    /--kinds because it must be one or more of business/,
+  )
+})

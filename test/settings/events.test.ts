@@ -1,0 +1,229 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Sql } from 'postgres'
+import { INVALID_INPUT, NOT_FOUND, STORE_UNAVAILABLE, storeUnavailable } from '../../lib/base/errors.ts'
+import { createPlatform } from '../../lib/platform.ts'
+import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import { createDeveloperSettings } from '../../lib/settings.ts'
+import type { EventRecord } from '../../lib/store.ts'
+import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { createSetUp, URL } from './_endpoints.ts'
+import { describeOnEveryStore, newOrganization, publish } from './_stores.ts'
+
+/** Collects what a feed gives, from the moment that it has begun. */
+function collect(feed: AsyncIterable<EventRecord>): {
+  readonly ids: string[]
+  readonly ended: Promise<void>
+} {
+  const ids: string[] = []
+  const ended = (async () => {
+    for await (const { id } of feed) ids.push(id)
+  })()
+  return { ids, ended }
+}
+
+async function until(isDone: () => boolean, what: string): Promise<void> {
+  const deadline = Date.now() + 20_000
+  while (!isDone()) {
+    assert.ok(Date.now() < deadline, what)
+    await sleep(20)
+  }
+}
+
+describeOnEveryStore((open) => {
+  const setUp = createSetUp(open)
+
+  test('events.list() and events.get() show an event that no endpoint wanted, and the deliveries of others', async () => {
+    const { store, settings, organizationId } = setUp()
+    const alone = await publish(store, organizationId)
+    await sleep(2)
+    const { id: endpointId } = await settings.endpoints.register(organizationId, { url: URL })
+    const sent = await publish(store, organizationId, 'invoice.paid')
+    const page = await settings.events.list(organizationId, { limit: 1 })
+    assert.deepEqual([page.data.map(({ id }) => id), page.next], [[sent], sent])
+    const rest = await settings.events.list(organizationId, { limit: 1, before: page.next })
+    assert.deepEqual([rest.data.map(({ id }) => id), rest.next], [[alone], null])
+    const { data } = await settings.events.list(organizationId, { type: 'invoice.paid' })
+    assert.deepEqual(data[0]?.deliveries, { pending: 1 })
+    const { body, deliveryLog } = await settings.events.get(organizationId, sent)
+    assert.equal(JSON.parse(body).id, sent)
+    assert.deepEqual(
+      deliveryLog.map((delivery) => delivery.endpointId),
+      [endpointId],
+    )
+    assert.deepEqual((await settings.events.get(organizationId, alone)).deliveryLog, [])
+  })
+
+  test('the calls on events refuse unknown events and unusable input', async () => {
+    const { settings, organizationId } = setUp()
+    await assert.rejects(settings.events.get(organizationId, 'evt_unknown'), { code: NOT_FOUND })
+    await assert.rejects(settings.events.list(organizationId, { limit: 201 }), { code: INVALID_INPUT })
+    await assert.rejects(settings.events.list(organizationId, { type: 'x' as never }), {
+      code: INVALID_INPUT,
+    })
+    assert.throws(() => settings.events.follow(organizationId, { intervalMs: 1 }), { code: INVALID_INPUT })
+    assert.throws(() => settings.events.follow(organizationId, { types: [] }), { code: INVALID_INPUT })
+  })
+
+  test('events.follow() gives each event from now on once, of the wanted types, and none of a backfill', async () => {
+    const { store, settings, organizationId } = setUp()
+    await publish(store, organizationId)
+    const stopping = new AbortController()
+    const all = collect(settings.events.follow(organizationId, { intervalMs: 100, signal: stopping.signal }))
+    const paid = collect(
+      settings.events.follow(organizationId, {
+        types: ['invoice.paid'],
+        intervalMs: 100,
+        signal: stopping.signal,
+      }),
+    )
+    await sleep(150)
+    const { id: endpointId } = await settings.endpoints.register(organizationId, { url: URL })
+    const first = await publish(store, organizationId)
+    await until(() => all.ids.length === 1, 'the first event')
+    await createPlatform(store).businesses.create(organizationId, { name: 'Atlas' })
+    await settings.endpoints.update(organizationId, endpointId, { types: ['proposal.created'] })
+    const second = await publish(store, organizationId, 'invoice.paid')
+    await settings.endpoints.update(organizationId, endpointId, { types: null })
+    await settings.endpoints.backfill(organizationId, endpointId)
+    await until(() => all.ids.length === 3 && paid.ids.length === 1, 'the other events')
+    await sleep(300)
+    stopping.abort()
+    await Promise.all([all.ended, paid.ended])
+    assert.deepEqual([all.ids[0], all.ids.includes(second), all.ids.length], [first, true, 3])
+    assert.deepEqual(paid.ids, [second])
+  })
+
+  test('events.follow() goes on after a store that could not be reached, and loses nothing', async () => {
+    const { store, organizationId } = setUp()
+    let isDown = false
+    const eventLog = {
+      ...store.eventLog,
+      mark: async (owner: string) => {
+        if (isDown) throw storeUnavailable('down')
+        return store.eventLog.mark(owner)
+      },
+    }
+    const settings = createDeveloperSettings({ ...store, eventLog })
+    const stopping = new AbortController()
+    const errors: unknown[] = []
+    const followed = collect(
+      settings.events.follow(organizationId, {
+        intervalMs: 100,
+        signal: stopping.signal,
+        onError: (error) => errors.push((error as { code: string }).code),
+      }),
+    )
+    await sleep(150)
+    isDown = true
+    const id = await publish(store, organizationId)
+    await until(() => errors.length > 1, 'errors')
+    isDown = false
+    await until(() => followed.ids.length === 1, 'the event')
+    stopping.abort()
+    await followed.ended
+    assert.deepEqual([followed.ids, new Set(errors)], [[id], new Set([STORE_UNAVAILABLE])])
+    isDown = true
+    await assert.rejects(collect(settings.events.follow(organizationId)).ended, { code: STORE_UNAVAILABLE })
+  })
+})
+
+describe('events.follow() beside open transactions', () => {
+  let database: TestDatabase
+  let store: PostgresStore
+  let sql: Sql
+  before(async () => {
+    database = await createTestDatabase()
+    store = createPostgresStore(database.url)
+    sql = database.sql({ max: 4 })
+  })
+  after(async () => {
+    await store.close()
+    await database.drop()
+  })
+
+  /** Publishes an event, created so many milliseconds ago. */
+  const publishAged = (connection: Sql, org: string, id: string, ageMs: number) => connection`
+    select business_api.insert_events(${org}, ${JSON.stringify([
+      {
+        id,
+        type: 'client.created',
+        createdAt: new Date(Date.now() - ageMs).toISOString(),
+        body: JSON.stringify({ id }),
+      },
+    ])}::text::jsonb)`
+
+  test('gives an event whose transaction commits minutes after newer events were given', async (t) => {
+    const org = newOrganization()
+    const settings = createDeveloperSettings(store)
+    const stopping = new AbortController()
+    t.after(() => stopping.abort())
+    // Makes the clock of the feed go faster: each mark is a minute after the mark before.
+    let minutes = 0
+    const eventLog = {
+      ...store.eventLog,
+      mark: async (owner: string) => {
+        const mark = await store.eventLog.mark(owner)
+        return { ...mark, at: mark.at + minutes++ * 60_000 }
+      },
+    }
+    const followed = collect(
+      createDeveloperSettings({ ...store, eventLog }).events.follow(org, {
+        intervalMs: 100,
+        signal: stopping.signal,
+      }),
+    )
+    await until(() => minutes > 0, 'the feed has begun')
+    const held = await sql.reserve()
+    await held`begin`
+    await publishAged(held as unknown as Sql, org, 'held', -minutes * 60_000)
+    const rolledBack = await sql.reserve()
+    await rolledBack`begin`
+    await publishAged(rolledBack as unknown as Sql, org, 'rolled-back', -minutes * 60_000)
+    await publishAged(sql, org, 'newer', -minutes * 60_000)
+    await until(() => followed.ids.length === 1, 'the newer event')
+    const seenAt = minutes
+    await until(() => minutes > seenAt + 5, 'five minutes of the feed')
+    await publishAged(sql, org, 'newest', -minutes * 60_000)
+    await until(() => followed.ids.length === 2, 'the newest event')
+    assert.equal(followed.ids.includes('held'), false)
+    await rolledBack`rollback`
+    await held`commit`
+    held.release()
+    rolledBack.release()
+    await until(() => followed.ids.includes('held'), 'the event that was held')
+    await sleep(400)
+    assert.deepEqual(followed.ids, ['newer', 'newest', 'held'])
+    assert.equal((await settings.events.list(org)).data.length, 3)
+  })
+
+  test('gives every event of 200 transactions that commit in any order, once', async (t) => {
+    const org = newOrganization()
+    const stopping = new AbortController()
+    t.after(() => stopping.abort())
+    const { events } = createDeveloperSettings(store)
+    const followed = collect(events.follow(org, { intervalMs: 100, signal: stopping.signal }))
+    await sleep(200)
+    const expected: string[] = []
+    await Promise.all(
+      Array.from({ length: 4 }, async (_, worker) => {
+        for (let round = 0; round < 50; round++) {
+          const id = `w${worker}-${round}`
+          const isKept = round % 7 !== 3
+          if (isKept) expected.push(id)
+          await sql
+            .begin(async (transaction) => {
+              await publishAged(transaction as unknown as Sql, org, id, 0)
+              await sleep(Math.random() * 60)
+              if (!isKept) throw new Error('rolled back')
+            })
+            .catch((error) => assert.equal(error.message, 'rolled back'))
+        }
+      }),
+    )
+    await until(() => followed.ids.length >= expected.length, `${followed.ids.length} events`)
+    await sleep(300)
+    assert.deepEqual(followed.ids.toSorted(), expected.toSorted())
+  })
+})
