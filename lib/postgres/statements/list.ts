@@ -25,8 +25,9 @@ export function defineList(table: string, representation = 'record.representatio
 
 function pageOf(table: string, representation: string, where = 'true'): (condition: string) => string {
   // PostgreSQL plans a statement anew for every request as long as the bound values promise a cheaper plan, and planning takes
-  // longer than the list. The subquery hides the limit from the estimate. The constant is the longest page; without the
-  // constant, the estimate would be a tenth of the table.
+  // longer than the list. The subquery hides the limit from the estimate, and each hidden limit counts as a tenth: with two
+  // limits the organization's number of records hardly counts either. The constant is the longest page; without the constant,
+  // the estimate would begin with all records of the organization.
   // Only a full page is followed by a look for a further record, a single descent of the primary key. Not with `exists`, which
   // drops the order, and with the order the certainty that the descent is of the primary key.
   return (isAdmitted) => `
@@ -45,10 +46,14 @@ function pageOf(table: string, representation: string, where = 'true'): (conditi
       from (
         select ${representation} as representation, record.id
         from (
-          select * from ${table}
-          where organization_id = @organizationId::text and ${where} and ${isAdmitted}
-          order by id desc
-          limit 200
+          select * from (
+            select * from ${table}
+            where organization_id = @organizationId::text and ${where} and ${isAdmitted}
+            order by id desc
+            limit 200
+          ) as longest
+          order by longest.id desc
+          limit (select @limit::int)
         ) as record
         order by record.id desc
         limit (select @limit::int)
