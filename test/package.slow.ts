@@ -207,7 +207,8 @@ describe('the package, packed and installed into an empty project', () => {
     assert.deepEqual((await readdir(installed)).sort(), top)
     assert.deepEqual((await readdir(join(installed, 'test'))).sort(), ['README.md', 'schema.sql'])
     const sources = await readdir(join(ROOT, 'lib'), { recursive: true })
-    const read = sources.filter((file) => /\.(ts|md)$/.test(file)).sort()
+    // The pictures are those of the README files.
+    const read = sources.filter((file) => /\.(ts|md|png)$/.test(file)).sort()
     const shipped = await readdir(join(installed, 'lib'), { recursive: true })
     assert.deepEqual(shipped.filter((file) => /\.[a-z]+$/.test(file)).sort(), read)
   })

@@ -3,8 +3,9 @@ import type { DeveloperSettings } from '../settings/developer-settings.ts'
 import { createHandler } from './handler.ts'
 import { readOptions, type SettingsPageOptions } from './options.ts'
 
+// An interface, so that the type of the result has a name in the declarations of a host.
 /** The page as a request handler, in every form that hosts call handlers in. */
-export type SettingsPage = Mounted
+export interface SettingsPage extends Mounted {}
 
 /**
  * Serves the developer settings of an organization as HTML: API keys, webhook endpoints, the delivery log, the audit log and
