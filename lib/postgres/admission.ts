@@ -27,6 +27,8 @@ import {
   verdict,
 } from './verdict.ts'
 
+// Longer than 250 lines: the three ways to judge a request (read, take tokens, write) share the life of a token.
+
 /** The admission of requests by API keys. */
 export interface Admissions {
   admit(request: AdmissionRequest): Promise<Admission>

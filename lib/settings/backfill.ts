@@ -8,6 +8,8 @@ import type { WebhookEndpoint } from '../webhooks/endpoints.ts'
 import type { Acting, MakeEntry } from './audit-entry.ts'
 import { audited, type Call, defineAuditedCall, defineCall } from './calls.ts'
 
+// Longer than 250 lines: half are the documentation of the calls and their types, which hosts read as a whole.
+
 // --- Types ---
 
 /** Selects the events of a backfill. */

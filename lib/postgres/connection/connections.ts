@@ -5,7 +5,7 @@ import { createDialBackoff } from './dial-backoff.ts'
 import { isConnectionLost, isReadOnlyServer, openFailure } from './driver-faults.ts'
 import type { Servers } from './servers.ts'
 
-// createConnections() is longer than 60 lines: one closure holds the state that taking, opening and closing read and change.
+// The file and createConnections() are long: one closure holds the state that taking, opening and closing read and change.
 
 /** The open connections of a store, each taken by one statement at a time. */
 export interface Connections {

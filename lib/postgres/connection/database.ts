@@ -17,6 +17,8 @@ import { readSource } from './source.ts'
 import { createTurns, type Share } from './turns.ts'
 import { createWakeUpSignal, type WakeUpSignal } from './wake-up-signal.ts'
 
+// Longer than 250 lines: the way of a statement, with its turn, deadline and retries, is read as a whole.
+
 /** Options of a store for connections and statements. */
 export interface DatabaseOptions {
   /**

@@ -2,6 +2,7 @@ import { defineStatement, type Statement } from './statement.ts'
 
 // A request is judged by one statement. With a token at hand (lib/postgres/allotments.ts) the statement only reads; without
 // one, the statement also takes tokens from both buckets, and waits for other statements that take from the same buckets.
+// Longer than 250 lines: the steps of that statement are one text.
 
 /** The values that every such statement binds. */
 export interface JudgedValues {
