@@ -1,3 +1,4 @@
+import { exampleId } from '../base/fields.ts'
 import { LIMIT_DEFAULT, LIMIT_MAX } from '../http/list-query.ts'
 import type { CreateRoute, Route } from '../resources/route.ts'
 import { IDEMPOTENCY_KEY_MAX } from '../writes/idempotency.ts'
@@ -21,7 +22,7 @@ export const operationParameters = {
       'Gives the records that are older than the record with this id, which need not exist. Best left to the `Link` of each ' +
       'answer, which names the next page.',
     schema: { type: 'string', minLength: 1, maxLength: 64, pattern: '^[a-z]+_[\\w-]{1,59}$' },
-    example: 'cli_01JD8Z6M3Q4T5V6W7X8Y9Z0ABC',
+    example: exampleId('cli'),
   },
   UpdatedSince: {
     name: 'updatedSince',
@@ -79,8 +80,8 @@ function parameterRefs(names: readonly (keyof typeof operationParameters)[]): ob
 }
 
 function buildRequestBody({ inputName }: CreateRoute, { exampleOf }: Schemas): object {
-  const schema = schemaRef(inputName)
-  return { required: true, content: { 'application/json': { schema, example: exampleOf(schema) } } }
+  const content = { schema: schemaRef(inputName), example: exampleOf(inputName) }
+  return { required: true, content: { 'application/json': content } }
 }
 
 /** Names the schema of a success: `ClientList` and `ClientResponse`. */
@@ -89,12 +90,12 @@ export function answerName({ method, representationName }: Route): string {
 }
 
 function buildSuccess(route: Route, { exampleOf }: Schemas): object {
-  const schema = schemaRef(answerName(route))
+  const name = answerName(route)
   return {
     description:
       route.method === 'GET'
         ? 'At most `limit` items, newest first, or with `updatedSince` oldest change first; none is an empty list.'
         : 'The record that was created, now or by the first request with this Idempotency-Key.',
-    content: { 'application/json': { schema, example: exampleOf(schema) } },
+    content: { 'application/json': { schema: schemaRef(name), example: exampleOf(name) } },
   }
 }
