@@ -43,13 +43,13 @@ export function buildInfo(options: InfoOptions): object {
   }
 }
 
-/** `tags`: first the tags of the routes, then the tag of the webhooks. */
+/** `tags`, in alphabetical order, which linters ask for. */
 export const tags: readonly { readonly name: string; readonly description: string }[] = [
   { name: 'Clients', description: 'Businesses that the organization works for.' },
-  { name: 'Leads', description: 'Businesses that may become clients.' },
   { name: 'Invoices', description: 'What clients owe; money in decimal strings.' },
-  { name: 'Proposals', description: 'What the organization offers to do.' },
+  { name: 'Leads', description: 'Businesses that may become clients.' },
   { name: 'Projects', description: 'What the organization does.' },
+  { name: 'Proposals', description: 'What the organization offers to do.' },
   {
     name: WEBHOOK_TAG,
     description: 'Events that the service POSTs to the endpoints registered in the developer settings.',

@@ -119,9 +119,9 @@ function convertCheck(jsonSchema: JsonSchema, requirement: unknown): JsonSchema 
 
 function convertSchema({ valibotSchema, jsonSchema }: OverrideSchemaContext): JsonSchema | undefined {
   if (valibotSchema.type === 'nullable') return widenByNull(jsonSchema)
-  // Without a type, generators make `unknown` or an object.
+  // Without a type, generators make `unknown` or an object; without the list of one value, some make any string.
   return typeof jsonSchema.const === 'string'
-    ? { type: 'string', maxLength: jsonSchema.const.length, ...jsonSchema }
+    ? { type: 'string', maxLength: jsonSchema.const.length, enum: [jsonSchema.const], ...jsonSchema }
     : undefined
 }
 

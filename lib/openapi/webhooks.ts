@@ -142,7 +142,7 @@ function eventTypeParameter(type: EventType, headerPrefix: string): object {
   return {
     ...requiredHeader(`${headerPrefix}-Event-Type`),
     description: 'The `type` of the event.',
-    schema: { type: 'string', maxLength: type.length, const: type },
+    schema: { type: 'string', maxLength: type.length, enum: [type], const: type },
     example: type,
   }
 }
