@@ -29,7 +29,7 @@ export function buildOpenApiDocument(options: OpenApiOptions): object {
   return {
     // 3.1.1 only has better words; every tool knows 3.1.0.
     openapi: '3.1.0',
-    info: buildInfo(options),
+    info: buildInfo(options, schemas),
     servers: [{ url: options.baseUrl ?? (options.basePath || '/') }],
     security: [{ bearer: [] }],
     tags,

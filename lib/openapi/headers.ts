@@ -57,7 +57,7 @@ export function buildHeaders(rateLimits: RateLimits | null): Record<string, obje
     },
     'Sync-Token': {
       description: 'Present with `updatedSince`: the `updatedSince` to ask with next time. Opaque.',
-      schema: { type: 'string', maxLength: 1024, pattern: '^[\\w-]+$' },
+      schema: { type: 'string', maxLength: 1024, pattern: '^[0-9A-Za-z_-]+$' },
       example: syncToken('example'),
     },
     'Idempotent-Replayed': {

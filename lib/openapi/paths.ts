@@ -1,6 +1,6 @@
-import { exampleId } from '../base/fields.ts'
+import { EXAMPLE_TIME, exampleId } from '../base/fields.ts'
 import { LIMIT_DEFAULT, LIMIT_MAX } from '../http/list-query.ts'
-import type { CreateRoute, Route } from '../resources/route.ts'
+import type { CreateRoute, ListRoute, Route } from '../resources/route.ts'
 import { IDEMPOTENCY_KEY_MAX } from '../writes/idempotency.ts'
 import { successHeaders } from './headers.ts'
 import { type ResponseOptions, refusalRefs } from './responses.ts'
@@ -15,23 +15,14 @@ export const operationParameters = {
     schema: { type: 'integer', format: 'int32', minimum: 1, maximum: LIMIT_MAX, default: LIMIT_DEFAULT },
     example: LIMIT_DEFAULT,
   },
-  Before: {
-    name: 'before',
-    in: 'query',
-    description:
-      'Gives the records that are older than the record with this id, which need not exist. Best left to the `Link` of each ' +
-      'answer, which names the next page.',
-    schema: { type: 'string', minLength: 1, maxLength: 64, pattern: '^[a-z]+_[\\w-]{1,59}$' },
-    example: exampleId('cli'),
-  },
   UpdatedSince: {
     name: 'updatedSince',
     in: 'query',
     description:
       'Gives the records that were created or changed since, oldest change first: a `Sync-Token` of an earlier answer of the ' +
       'same list, or a time in ISO 8601 with a time zone. Not together with `before`.',
-    schema: { type: 'string', minLength: 1, maxLength: 1024 },
-    example: '2026-03-14T09:26:53.589Z',
+    schema: { type: 'string', minLength: 1, maxLength: 1024, pattern: '^[0-9A-Za-z_:.+ -]+$' },
+    example: EXAMPLE_TIME,
   },
   IdempotencyKey: {
     name: 'Idempotency-Key',
@@ -64,9 +55,10 @@ function buildOperation(route: Route, schemas: Schemas, headers: object): object
     summary: route.summary,
     description: `${route.description}\n\nRequired scope: \`${route.scope}\`.`,
     'x-required-scope': route.scope,
-    parameters: parameterRefs(
-      route.method === 'GET' ? ['Limit', 'Before', 'UpdatedSince'] : ['IdempotencyKey'],
-    ),
+    parameters:
+      route.method === 'GET'
+        ? [parameterRef('Limit'), beforeParameter(route), parameterRef('UpdatedSince')]
+        : [parameterRef('IdempotencyKey')],
     ...(route.method === 'POST' ? { requestBody: buildRequestBody(route, schemas) } : {}),
     responses: {
       200: { ...buildSuccess(route, schemas), headers },
@@ -75,8 +67,22 @@ function buildOperation(route: Route, schemas: Schemas, headers: object): object
   }
 }
 
-function parameterRefs(names: readonly (keyof typeof operationParameters)[]): object[] {
-  return names.map((name) => ({ $ref: `#/components/parameters/${name}` }))
+function parameterRef(name: keyof typeof operationParameters): object {
+  return { $ref: `#/components/parameters/${name}` }
+}
+
+/** The parameter `before`, whose ids are those of the list. */
+function beforeParameter({ idKind }: ListRoute): object {
+  return {
+    name: 'before',
+    in: 'query',
+    description:
+      'Gives the records that are older than the record with this id, which need not exist. Best left to the `Link` of each ' +
+      'answer, which names the next page. Not together with `updatedSince`.',
+    // As readListQuery reads an id; without \w, which is more than ASCII in some languages.
+    schema: { type: 'string', maxLength: 64, pattern: `^${idKind}_[0-9A-Za-z_-]{1,59}$` },
+    example: exampleId(idKind),
+  }
 }
 
 function buildRequestBody({ inputName }: CreateRoute, { exampleOf }: Schemas): object {
