@@ -65,18 +65,21 @@ export function isEmail(text: string): boolean {
   return EMAIL_PATTERN.test(text)
 }
 
+/** The moment of all examples. */
+export const EXAMPLE_TIME = '2026-03-14T09:26:53.589Z'
+
+/** Returns the example of an id: the same everywhere, so that ids which belong together agree. */
+export function exampleId(kind: string): string {
+  return `${kind}_01JD8Z6M3Q4T5V6W7X8Y9Z0ABC`
+}
+
 /**
  * Makes the schema of a record's id.
  *
  * @param kind the prefix of the example: `cli`
  */
 export function id(kind: string, description: string) {
-  return v.pipe(
-    v.string(),
-    v.maxLength(ID_MAX),
-    v.description(description),
-    v.examples([`${kind}_01JD8Z6M3Q4T5V6W7X8Y9Z0ABC`]),
-  )
+  return v.pipe(v.string(), v.maxLength(ID_MAX), v.description(description), v.examples([exampleId(kind)]))
 }
 
 /**
@@ -109,13 +112,13 @@ export function prose(max: number, description: string, example: string) {
 }
 
 /** Makes the schema of a timestamp: ISO 8601 in UTC with milliseconds. */
-export function timestamp(description: string) {
+export function timestamp(description: string, example: string = EXAMPLE_TIME) {
   return v.pipe(
     v.string(),
     v.isoTimestamp(),
     v.maxLength(24),
     v.description(description),
-    v.examples(['2026-03-14T09:26:53.589Z']),
+    v.examples([example]),
   )
 }
 

@@ -1,12 +1,13 @@
 import * as v from 'valibot'
 import { LIMIT_MAX } from '../http/list-query.ts'
 import { BusinessSchema } from '../resources/businesses.ts'
+import { EXAMPLE_CONTEXT, exampleOf } from '../resources/example-data.ts'
 import type { Route } from '../resources/route.ts'
 import { buildHeaders } from './headers.ts'
 import { buildBearerScheme, buildInfo, type InfoOptions, tags } from './info.ts'
 import { answerName, buildPaths, operationParameters } from './paths.ts'
 import { buildRefusals, ERROR_NAME, ErrorSchema, type ResponseOptions } from './responses.ts'
-import { boundByBody, createSchemas, type Schemas } from './schemas.ts'
+import { boundByBody, createSchemas, type NamedSchema, type Schemas } from './schemas.ts'
 import { buildWebhooks, envelopeSchemas, webhookParameters, webhookResponses } from './webhooks.ts'
 
 /** Everything that the document depends on. */
@@ -28,7 +29,7 @@ export function buildOpenApiDocument(options: OpenApiOptions): object {
   return {
     // 3.1.1 only has better words; every tool knows 3.1.0.
     openapi: '3.1.0',
-    info: buildInfo(options),
+    info: buildInfo(options, schemas),
     servers: [{ url: options.baseUrl ?? (options.basePath || '/') }],
     security: [{ bearer: [] }],
     tags,
@@ -49,25 +50,36 @@ function nameSchemas({ routes, maxBodyBytes }: OpenApiOptions): Schemas {
   const inputs = routes.flatMap(inputOf)
   const schemas = createSchemas({
     ...Object.fromEntries(
-      routes.map(({ representationName, representation }) => [representationName, representation]),
+      routes.map(({ representationName, representation }) => [
+        representationName,
+        { schema: representation },
+      ]),
     ),
-    Business: BusinessSchema,
+    Business: { schema: BusinessSchema },
     ...Object.fromEntries([...routes.map(answerOf), ...inputs]),
     ...envelopeSchemas,
-    [ERROR_NAME]: ErrorSchema,
+    [ERROR_NAME]: { schema: ErrorSchema },
   })
   for (const [name] of inputs) boundByBody(schemas.components[name] ?? {}, maxBodyBytes)
   return schemas
 }
 
-type NamedSchema = readonly [string, v.GenericSchema]
+type NameAndSchema = readonly [string, NamedSchema]
 
-function answerOf(route: Route): NamedSchema {
+function answerOf(route: Route): NameAndSchema {
   const { method, representation } = route
-  const data = method === 'GET' ? v.pipe(v.array(representation), v.maxLength(LIMIT_MAX)) : representation
-  return [answerName(route), v.object({ data })]
+  if (method === 'GET') {
+    const data = v.pipe(v.array(representation), v.maxLength(LIMIT_MAX))
+    return [answerName(route), { schema: v.object({ data }) }]
+  }
+  // What the operation itself answers to the example of its input.
+  const created = route.prepare(v.parse(route.input, exampleOf(route.input)), EXAMPLE_CONTEXT)
+  return [
+    answerName(route),
+    { schema: v.object({ data: representation }), example: { data: created.representation } },
+  ]
 }
 
-function inputOf(route: Route): readonly NamedSchema[] {
-  return route.method === 'POST' ? [[route.inputName, route.input]] : []
+function inputOf(route: Route): readonly NameAndSchema[] {
+  return route.method === 'POST' ? [[route.inputName, { schema: route.input }]] : []
 }

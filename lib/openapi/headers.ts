@@ -1,4 +1,5 @@
 import { type RateLimits, takeToken } from '../access/rate-limit.ts'
+import { exampleId } from '../base/fields.ts'
 import { nextLink, syncToken } from '../http/list-query.ts'
 import { rateLimitHeaders } from '../http/rate-limit-headers.ts'
 import { refusals } from '../http/refusal.ts'
@@ -32,7 +33,7 @@ export function buildHeaders(rateLimits: RateLimits | null): Record<string, obje
       description: 'Names this request; a replay has an id of its own.',
       required: true,
       schema: { type: 'string', maxLength: 64 },
-      example: 'req_01JD8Z6M3Q4T5V6W7X8Y9Z0ABC',
+      example: exampleId('req'),
     },
     ...(rateLimits ? buildRateLimitHeaders(rateLimits) : {}),
     'Retry-After': {
@@ -52,11 +53,11 @@ export function buildHeaders(rateLimits: RateLimits | null): Record<string, obje
         'The next page (RFC 8288), relative to the URL of the request. Absent on the last page, so that a client goes on ' +
         'until there is none.',
       schema: { type: 'string', maxLength: 2048 },
-      example: nextLink('limit=200', { before: 'cli_01JD8Z6M3Q4T5V6W7X8Y9Z0ABC' }),
+      example: nextLink('limit=200', { before: exampleId('cli') }),
     },
     'Sync-Token': {
       description: 'Present with `updatedSince`: the `updatedSince` to ask with next time. Opaque.',
-      schema: { type: 'string', maxLength: 1024, pattern: '^[\\w-]+$' },
+      schema: { type: 'string', maxLength: 1024, pattern: '^[0-9A-Za-z_-]+$' },
       example: syncToken('example'),
     },
     'Idempotent-Replayed': {

@@ -1,5 +1,8 @@
 import type { RateLimit, RateLimits } from '../access/rate-limit.ts'
-import type { Route } from '../resources/route.ts'
+import { LIMIT_DEFAULT, LIMIT_MAX } from '../http/list-query.ts'
+import type { CreateRoute, Route } from '../resources/route.ts'
+import { IDEMPOTENCY_KEY_MAX, IDEMPOTENCY_WINDOW_MS } from '../writes/idempotency.ts'
+import type { Schemas } from './schemas.ts'
 import { WEBHOOK_TAG } from './webhooks.ts'
 
 /** The words of the OpenAPI document about the host's platform. */
@@ -25,16 +28,17 @@ export interface InfoOptions {
   readonly keyPrefix: string
   readonly headerPrefix: string
   readonly rateLimits: RateLimits | null
+  readonly maxBodyBytes: number
 }
 
 /** `info` (specification, sections 1 and 9). */
-export function buildInfo(options: InfoOptions): object {
+export function buildInfo(options: InfoOptions, schemas: Schemas): object {
   const { title = 'Business API', version = '1.0.0', contact, license, termsOfService } = options.info
   return {
     title,
     version,
     summary: 'Clients, leads, invoices, proposals and projects of one organization, and signed webhooks.',
-    description: describeService(options),
+    description: describeService(options, schemas),
     // Linters ask for a contact, but only the host knows the platform's address: a name alone.
     contact: contact ?? { name: 'Platform support' },
     // The terms of the platform's API, which are not the licence of this library.
@@ -43,13 +47,13 @@ export function buildInfo(options: InfoOptions): object {
   }
 }
 
-/** `tags`: first the tags of the routes, then the tag of the webhooks. */
+/** `tags`, in alphabetical order, which linters ask for. */
 export const tags: readonly { readonly name: string; readonly description: string }[] = [
   { name: 'Clients', description: 'Businesses that the organization works for.' },
-  { name: 'Leads', description: 'Businesses that may become clients.' },
   { name: 'Invoices', description: 'What clients owe; money in decimal strings.' },
-  { name: 'Proposals', description: 'What the organization offers to do.' },
+  { name: 'Leads', description: 'Businesses that may become clients.' },
   { name: 'Projects', description: 'What the organization does.' },
+  { name: 'Proposals', description: 'What the organization offers to do.' },
   {
     name: WEBHOOK_TAG,
     description: 'Events that the service POSTs to the endpoints registered in the developer settings.',
@@ -67,7 +71,7 @@ export function buildBearerScheme({ keyPrefix }: InfoOptions): object {
   }
 }
 
-function describeService(options: InfoOptions): string {
+function describeService(options: InfoOptions, schemas: Schemas): string {
   return [
     'A caller sees and creates only the data of the organization that its API key belongs to. All timestamps are ISO ' +
       '8601 in UTC.',
@@ -78,7 +82,7 @@ function describeService(options: InfoOptions): string {
     'Send an `Idempotency-Key` with a POST and it can be repeated safely for 7 days: the first reply is answered again ' +
       'with `Idempotent-Replayed: true` and nothing is created twice. The same key with another content is refused ' +
       'with 422. Errors are not recorded: after one the request is judged anew.',
-    ...describeRateLimits(options.rateLimits),
+    ...describeLimits(options, schemas),
     ...describeWebhooks(options),
   ].join('\n\n')
 }
@@ -92,7 +96,7 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
 function describeAuthentication({ keyPrefix, routes }: InfoOptions): string[] {
   const scopes = routes.map(({ scope, method, path }) => [`\`${scope}\``, `\`${method} ${path}\``])
   return [
-    '## Authentication',
+    '## Authentication and scopes',
     `Send \`Authorization: Bearer ${keyPrefix}_live_…\`. A key that is invalid, revoked or expired gets 401, a key ` +
       'without the scope of the operation 403.',
     table(['scope', 'admits to'], scopes),
@@ -163,6 +167,10 @@ function describeWebhooks({ headerPrefix }: InfoOptions): string[] {
           `\`${headerPrefix}-Signature\``,
           '`t=<Unix seconds>,v1=<hex>`; two `v1` while the secret is being rotated',
         ],
+        [
+          '`webhook-id`, `webhook-timestamp`, `webhook-signature`',
+          'the same by Standard Webhooks, for endpoints that have chosen these headers as well',
+        ],
       ],
     ),
     'Verify every webhook before trusting it. Take `t` and all `v1`; compute HMAC-SHA256 of `<t>.<raw request body>`, ' +
@@ -172,14 +180,51 @@ function describeWebhooks({ headerPrefix }: InfoOptions): string[] {
   ]
 }
 
-function describeRateLimits(rateLimits: RateLimits | null): string[] {
-  if (rateLimits === null) return []
+function describeLimits({ routes, rateLimits, maxBodyBytes }: InfoOptions, schemas: Schemas): string[] {
   return [
-    '## Rate limits',
-    `Each key may send ${describeLimit(rateLimits.key)}, each organization ${describeLimit(rateLimits.organization)}, ` +
-      'unless other limits were agreed. Every authenticated answer tells what is left in `RateLimit` and ' +
-      '`RateLimit-Policy`; beyond it the answer is 429, and waiting `Retry-After` seconds admits the next request.',
+    '## Limits',
+    'Lengths count Unicode characters.',
+    table(
+      ['limit', 'value'],
+      [
+        ['`limit` of a list', `1 to ${LIMIT_MAX}, default ${LIMIT_DEFAULT}`],
+        [
+          '`Idempotency-Key`',
+          `1 to ${IDEMPOTENCY_KEY_MAX} visible ASCII characters; replayed for ${REPLAY_DAYS} days`,
+        ],
+        ['body of a request', `${maxBodyBytes} bytes`],
+        ...routes.flatMap((route) => (route.method === 'POST' ? fieldLimits(route, schemas) : [])),
+        ...(rateLimits
+          ? [
+              ['requests of a key', describeLimit(rateLimits.key)],
+              ['requests of an organization', describeLimit(rateLimits.organization)],
+            ]
+          : []),
+        ['attempt of a webhook', '10 seconds'],
+        ['attempts of a webhook', '5; the waits between are 30, 60, 120 and 240 seconds'],
+        ['age of a webhook’s signature', '300 seconds'],
+      ],
+    ),
+    ...(rateLimits
+      ? [
+          'Other rates may have been agreed. Every authenticated answer tells what is left in `RateLimit` and ' +
+            '`RateLimit-Policy`; beyond it the answer is 429, and waiting `Retry-After` seconds admits the next request.',
+        ]
+      : []),
   ]
+}
+
+const REPLAY_DAYS = IDEMPOTENCY_WINDOW_MS / (24 * 60 * 60 * 1000)
+
+/** Lists the bounds of an input's fields, as the schema has them. */
+function fieldLimits({ inputName }: CreateRoute, { components }: Schemas): string[][] {
+  const fields = Object.entries(components[inputName]?.properties ?? {})
+  return fields.flatMap(([name, field]) => {
+    if (typeof field !== 'object') return []
+    const { minLength, maxLength } = field
+    const value = minLength === undefined ? `at most ${maxLength}` : `${minLength} to ${maxLength}`
+    return [[`\`${name}\` of ${inputName}`, `${value} characters`]]
+  })
 }
 
 function describeLimit({ perSecond, burst }: RateLimit): string {

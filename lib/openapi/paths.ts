@@ -1,5 +1,6 @@
+import { EXAMPLE_TIME, exampleId } from '../base/fields.ts'
 import { LIMIT_DEFAULT, LIMIT_MAX } from '../http/list-query.ts'
-import type { CreateRoute, Route } from '../resources/route.ts'
+import type { CreateRoute, ListRoute, Route } from '../resources/route.ts'
 import { IDEMPOTENCY_KEY_MAX } from '../writes/idempotency.ts'
 import { successHeaders } from './headers.ts'
 import { type ResponseOptions, refusalRefs } from './responses.ts'
@@ -14,23 +15,14 @@ export const operationParameters = {
     schema: { type: 'integer', format: 'int32', minimum: 1, maximum: LIMIT_MAX, default: LIMIT_DEFAULT },
     example: LIMIT_DEFAULT,
   },
-  Before: {
-    name: 'before',
-    in: 'query',
-    description:
-      'Gives the records that are older than the record with this id, which need not exist. Best left to the `Link` of each ' +
-      'answer, which names the next page.',
-    schema: { type: 'string', minLength: 1, maxLength: 64, pattern: '^[a-z]+_[\\w-]{1,59}$' },
-    example: 'cli_01JD8Z6M3Q4T5V6W7X8Y9Z0ABC',
-  },
   UpdatedSince: {
     name: 'updatedSince',
     in: 'query',
     description:
       'Gives the records that were created or changed since, oldest change first: a `Sync-Token` of an earlier answer of the ' +
       'same list, or a time in ISO 8601 with a time zone. Not together with `before`.',
-    schema: { type: 'string', minLength: 1, maxLength: 1024 },
-    example: '2026-03-14T09:26:53.589Z',
+    schema: { type: 'string', minLength: 1, maxLength: 1024, pattern: '^[0-9A-Za-z_:.+ -]+$' },
+    example: EXAMPLE_TIME,
   },
   IdempotencyKey: {
     name: 'Idempotency-Key',
@@ -63,9 +55,10 @@ function buildOperation(route: Route, schemas: Schemas, headers: object): object
     summary: route.summary,
     description: `${route.description}\n\nRequired scope: \`${route.scope}\`.`,
     'x-required-scope': route.scope,
-    parameters: parameterRefs(
-      route.method === 'GET' ? ['Limit', 'Before', 'UpdatedSince'] : ['IdempotencyKey'],
-    ),
+    parameters:
+      route.method === 'GET'
+        ? [parameterRef('Limit'), beforeParameter(route), parameterRef('UpdatedSince')]
+        : [parameterRef('IdempotencyKey')],
     ...(route.method === 'POST' ? { requestBody: buildRequestBody(route, schemas) } : {}),
     responses: {
       200: { ...buildSuccess(route, schemas), headers },
@@ -74,13 +67,27 @@ function buildOperation(route: Route, schemas: Schemas, headers: object): object
   }
 }
 
-function parameterRefs(names: readonly (keyof typeof operationParameters)[]): object[] {
-  return names.map((name) => ({ $ref: `#/components/parameters/${name}` }))
+function parameterRef(name: keyof typeof operationParameters): object {
+  return { $ref: `#/components/parameters/${name}` }
+}
+
+/** The parameter `before`, whose ids are those of the list. */
+function beforeParameter({ idKind }: ListRoute): object {
+  return {
+    name: 'before',
+    in: 'query',
+    description:
+      'Gives the records that are older than the record with this id, which need not exist. Best left to the `Link` of each ' +
+      'answer, which names the next page. Not together with `updatedSince`.',
+    // As readListQuery reads an id; without \w, which is more than ASCII in some languages.
+    schema: { type: 'string', maxLength: 64, pattern: `^${idKind}_[0-9A-Za-z_-]{1,59}$` },
+    example: exampleId(idKind),
+  }
 }
 
 function buildRequestBody({ inputName }: CreateRoute, { exampleOf }: Schemas): object {
-  const schema = schemaRef(inputName)
-  return { required: true, content: { 'application/json': { schema, example: exampleOf(schema) } } }
+  const content = { schema: schemaRef(inputName), example: exampleOf(inputName) }
+  return { required: true, content: { 'application/json': content } }
 }
 
 /** Names the schema of a success: `ClientList` and `ClientResponse`. */
@@ -89,12 +96,12 @@ export function answerName({ method, representationName }: Route): string {
 }
 
 function buildSuccess(route: Route, { exampleOf }: Schemas): object {
-  const schema = schemaRef(answerName(route))
+  const name = answerName(route)
   return {
     description:
       route.method === 'GET'
         ? 'At most `limit` items, newest first, or with `updatedSince` oldest change first; none is an empty list.'
         : 'The record that was created, now or by the first request with this Idempotency-Key.',
-    content: { 'application/json': { schema, example: exampleOf(schema) } },
+    content: { 'application/json': { schema: schemaRef(name), example: exampleOf(name) } },
   }
 }

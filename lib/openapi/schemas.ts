@@ -7,6 +7,7 @@ import {
 } from '@valibot/to-json-schema'
 import type * as v from 'valibot'
 import { EMAIL_PATTERN, isEmail, isStorable } from '../base/fields.ts'
+import { exampleOf } from '../resources/example-data.ts'
 
 /** A value of JSON. */
 export type JsonValue = NonNullable<JsonSchema['examples']>[number]
@@ -15,8 +16,15 @@ export type JsonValue = NonNullable<JsonSchema['examples']>[number]
 export interface Schemas {
   /** The contents of `components.schemas`, by name; each with a whole example. */
   readonly components: Readonly<Record<string, JsonSchema>>
-  /** Returns a value that fits a schema: the first example of each part, put together. */
-  exampleOf(schema: JsonSchema): JsonValue
+  /** Returns the example of a named schema. */
+  exampleOf(name: string): JsonValue
+}
+
+/** A schema for `components.schemas`. */
+export interface NamedSchema {
+  readonly schema: v.GenericSchema
+  /** A whole value. Default: made of the examples of the schema's parts. */
+  readonly example?: unknown
 }
 
 /**
@@ -27,10 +35,25 @@ export interface Schemas {
  * @param named schemas for `components.schemas`
  * @throws `Error` for an action without a counterpart
  */
-export function createSchemas(named: Readonly<Record<string, v.GenericSchema>>): Schemas {
-  const components = toJsonSchemaDefs(named, CONVERSION)
-  for (const schema of Object.values(components)) schema.examples = [exampleOf(schema, components)]
-  return { components, exampleOf: (schema) => exampleOf(schema, components) }
+export function createSchemas(named: Readonly<Record<string, NamedSchema>>): Schemas {
+  const entries = Object.entries(named)
+  const components = toJsonSchemaDefs(
+    Object.fromEntries(entries.map(([name, { schema }]) => [name, schema])),
+    CONVERSION,
+  )
+  const examples = new Map(
+    // The values of schemas that say JSON are JSON.
+    entries.map(([name, { schema, example }]) => [name, (example ?? exampleOf(schema)) as JsonValue]),
+  )
+  for (const [name, schema] of Object.entries(components)) schema.examples = [found(examples, name)]
+  return { components, exampleOf: (name) => found(examples, name) }
+}
+
+function found(examples: ReadonlyMap<string, JsonValue>, name: string): JsonValue {
+  const example = examples.get(name)
+  if (example === undefined)
+    throw new TypeError(`Cannot give an example because no schema is named '${name}'`)
+  return example
 }
 
 const REF_PREFIX = '#/components/schemas/'
@@ -96,9 +119,9 @@ function convertCheck(jsonSchema: JsonSchema, requirement: unknown): JsonSchema 
 
 function convertSchema({ valibotSchema, jsonSchema }: OverrideSchemaContext): JsonSchema | undefined {
   if (valibotSchema.type === 'nullable') return widenByNull(jsonSchema)
-  // Without a type, generators make `unknown` or an object.
+  // Without a type, generators make `unknown` or an object; without the list of one value, some make any string.
   return typeof jsonSchema.const === 'string'
-    ? { type: 'string', maxLength: jsonSchema.const.length, ...jsonSchema }
+    ? { type: 'string', maxLength: jsonSchema.const.length, enum: [jsonSchema.const], ...jsonSchema }
     : undefined
 }
 
@@ -107,22 +130,4 @@ function widenByNull(jsonSchema: JsonSchema): JsonSchema | undefined {
   const [wrapped] = jsonSchema.anyOf ?? []
   if (typeof wrapped !== 'object' || typeof wrapped.type !== 'string') return undefined
   return { ...wrapped, type: [wrapped.type, 'null'] }
-}
-
-// --- Examples ---
-
-function exampleOf(schema: JsonSchema, components: Readonly<Record<string, JsonSchema>>): JsonValue {
-  if (schema.$ref) return exampleOf(components[schema.$ref.slice(REF_PREFIX.length)] ?? {}, components)
-  if (schema.const !== undefined) return schema.const
-  const [example] = schema.examples ?? []
-  if (example !== undefined) return example
-  if (typeof schema.items === 'object' && !Array.isArray(schema.items))
-    return [exampleOf(schema.items, components)]
-  const properties = Object.entries(schema.properties ?? {})
-  return Object.fromEntries(
-    properties.map(([name, property]) => [
-      name,
-      typeof property === 'object' ? exampleOf(property, components) : null,
-    ]),
-  )
 }

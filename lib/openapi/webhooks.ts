@@ -1,9 +1,10 @@
 import * as v from 'valibot'
 import * as field from '../base/fields.ts'
 import { EVENT_TYPES, type EventType, eventSchemas } from '../resources/event-catalogue.ts'
-import { eventText } from '../writes/event-envelope.ts'
+import { EXAMPLE_CONTEXT, exampleData } from '../resources/example-data.ts'
+import { eventText, toEventRecord } from '../writes/event-envelope.ts'
 import { responseRef } from './responses.ts'
-import { type Schemas, schemaRef } from './schemas.ts'
+import { type NamedSchema, type Schemas, schemaRef } from './schemas.ts'
 
 /** The tag of all webhooks. */
 export const WEBHOOK_TAG = 'Webhooks'
@@ -11,17 +12,19 @@ export const WEBHOOK_TAG = 'Webhooks'
 const envelopeId = field.id('evt', 'The event: the same on every attempt. Deduplicate on it.')
 
 /** The body of every webhook (specification, section 6), by the name in the document: `ClientCreatedEvent`. */
-export const envelopeSchemas: Readonly<Record<string, v.GenericSchema>> = Object.fromEntries(
+export const envelopeSchemas: Readonly<Record<string, NamedSchema>> = Object.fromEntries(
   EVENT_TYPES.map((type) => [envelopeName(type), envelopeSchema(type)]),
 )
 
-function envelopeSchema(type: EventType): v.GenericSchema {
-  return v.object({
+function envelopeSchema(type: EventType): NamedSchema {
+  const schema = v.object({
     id: envelopeId,
     type: v.literal(type),
     createdAt: field.timestamp('When it happened.'),
     data: eventSchemas[type],
   })
+  const { body } = toEventRecord(EXAMPLE_CONTEXT.ids('evt'), type, exampleData(type), EXAMPLE_CONTEXT.now)
+  return { schema, example: JSON.parse(body) }
 }
 
 /** Builds `webhooks`: an entry for each event type that the service sends (specification, section 6). */
@@ -32,7 +35,7 @@ export function buildWebhooks(headerPrefix: string, schemas: Schemas): Record<st
 }
 
 function buildWebhook(type: EventType, headerPrefix: string, schemas: Schemas): object {
-  const schema = schemaRef(envelopeName(type))
+  const name = envelopeName(type)
   return {
     operationId: handlerName(type),
     tags: [WEBHOOK_TAG],
@@ -49,7 +52,7 @@ function buildWebhook(type: EventType, headerPrefix: string, schemas: Schemas): 
     ],
     requestBody: {
       required: true,
-      content: { 'application/json': { schema, example: schemas.exampleOf(schema) } },
+      content: { 'application/json': { schema: schemaRef(name), example: schemas.exampleOf(name) } },
     },
     responses: {
       '2XX': responseRef('WebhookReceived'),
@@ -139,7 +142,7 @@ function eventTypeParameter(type: EventType, headerPrefix: string): object {
   return {
     ...requiredHeader(`${headerPrefix}-Event-Type`),
     description: 'The `type` of the event.',
-    schema: { type: 'string', maxLength: type.length, const: type },
+    schema: { type: 'string', maxLength: type.length, enum: [type], const: type },
     example: type,
   }
 }

@@ -1,23 +1,78 @@
 import * as v from 'valibot'
+import { EXAMPLE_TIME, exampleId } from '../base/fields.ts'
+import type { WriteContext } from '../writes/write-context.ts'
+import { CreateClientInputSchema, newClient } from './clients.ts'
 import { type EventType, eventSchemas } from './event-catalogue.ts'
+import { CreateLeadInputSchema, newLead } from './leads.ts'
 
-/** Builds the example `data` of an event type from the examples of the schema. */
+/** The ids and the moment of all examples, so that ids and times agree between one example and another. */
+export const EXAMPLE_CONTEXT: WriteContext = { ids: exampleId, now: Date.parse(EXAMPLE_TIME) }
+
+/**
+ * Builds the example `data` of an event type. The data of a creation by the API is what the creation itself builds from the
+ * example of its input; all other data is made of the examples of the fields.
+ */
 export function exampleData(type: EventType): unknown {
-  return exampleOf(eventSchemas[type])
+  return created().get(type) ?? agreeing(exampleOf(eventSchemas[type]))
 }
 
-/** Takes the first example of a schema; without an example, joins the examples of the schema's fields. */
-function exampleOf(schema: v.GenericSchema): unknown {
+/** Builds the events of the creations in the API, and returns the data by event type. */
+function created(): ReadonlyMap<string, unknown> {
+  const events = [
+    ...newClient(v.parse(CreateClientInputSchema, exampleOf(CreateClientInputSchema)), EXAMPLE_CONTEXT)
+      .events,
+    ...newLead(v.parse(CreateLeadInputSchema, exampleOf(CreateLeadInputSchema)), EXAMPLE_CONTEXT).events,
+  ]
+  return new Map(events.map(({ type, body }) => [type, JSON.parse(body).data]))
+}
+
+/** Gives a record inside of an event's data the values of the data's own fields: the status after the change, for example. */
+function agreeing(data: unknown): unknown {
+  if (!isRecord(data)) return data
+  const entries = Object.entries(data).map(([name, value]) => [
+    name,
+    isRecord(value) ? withValuesOf(data, value) : value,
+  ])
+  return Object.fromEntries(entries)
+}
+
+function withValuesOf(data: Fields, record: Fields): Fields {
+  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, data[name] ?? value]))
+}
+
+type Fields = Readonly<Record<string, unknown>>
+
+function isRecord(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/**
+ * Takes the first example of a schema; without an example, joins the examples of the schema's parts. Optional and nullable fields
+ * have their values.
+ *
+ * @throws `TypeError` for a schema without an example and without parts
+ */
+export function exampleOf(schema: v.GenericSchema): unknown {
   const [example]: readonly unknown[] = v.getExamples(schema)
   if (example !== undefined) return example
-  if (isNullable(schema)) return exampleOf(schema.wrapped)
+  if (isWrapper(schema)) return exampleOf(schema.wrapped)
+  if (isLiteral(schema)) return schema.literal
+  if (isArray(schema)) return [exampleOf(schema.item)]
   if (!isObject(schema))
     throw new TypeError(`Cannot make an example because a schema of type '${schema.type}' has none`)
   return Object.fromEntries(Object.entries(schema.entries).map(([name, entry]) => [name, exampleOf(entry)]))
 }
 
-function isNullable(schema: v.GenericSchema): schema is v.NullableSchema<v.GenericSchema, undefined> {
-  return schema.type === 'nullable'
+function isWrapper(schema: v.GenericSchema): schema is v.NullableSchema<v.GenericSchema, undefined> {
+  return schema.type === 'nullable' || schema.type === 'exact_optional'
+}
+
+function isLiteral(schema: v.GenericSchema): schema is v.LiteralSchema<v.Literal, undefined> {
+  return schema.type === 'literal'
+}
+
+function isArray(schema: v.GenericSchema): schema is v.ArraySchema<v.GenericSchema, undefined> {
+  return schema.type === 'array'
 }
 
 function isObject(

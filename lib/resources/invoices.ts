@@ -10,6 +10,9 @@ import { listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
 
+/** The due date of an invoice that was issued at the moment of the examples. */
+const DUE_DATE = '2026-04-13T00:00:00.000Z'
+
 /** The schema of an invoice in the API. */
 export const InvoiceSchema = v.object({
   id: field.id('inv', 'The invoice.'),
@@ -24,8 +27,8 @@ export const InvoiceSchema = v.object({
     'void',
   ),
   currency: field.currency(),
-  issueDate: field.timestamp('The date of issue, past or future.'),
-  dueDate: field.timestamp('The due date.'),
+  issueDate: field.timestamp('The date of issue, past or future.', '2026-03-14T00:00:00.000Z'),
+  dueDate: field.timestamp('The due date.', DUE_DATE),
   total: field.money('The whole amount of the invoice.', '1250.000'),
   amountPaid: field.money('The amount paid so far.', '250.000'),
   amountDue: field.money('The amount still to be paid: total less amountPaid.', '1000.000'),
@@ -114,7 +117,7 @@ export const invoiceEvents = {
     number,
     currency: field.currency(),
     total: field.money('The whole amount of the invoice.', '1250.000'),
-    dueDate: field.timestamp('The due date.'),
+    dueDate: field.timestamp('The due date.', DUE_DATE),
   }),
   'invoice.paid': eventType(
     'An invoice was fully settled',
@@ -129,7 +132,7 @@ export const invoiceEvents = {
       number,
       currency: field.currency(),
       amountDue: field.money('The amount still to be paid.', '1000.000'),
-      dueDate: field.timestamp('The due date.'),
+      dueDate: field.timestamp('The due date, which has passed.', '2026-03-13T00:00:00.000Z'),
     },
   ),
   'payment.received': eventType(

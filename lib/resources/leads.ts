@@ -38,7 +38,7 @@ export const CreateLeadInputSchema = v.object({
     // In the document only, and not checked: a longer id is an unknown id, and the answer is 404, not 422.
     v.metadata({ maxLength: 64 }),
     v.description('The id of an existing business of the organization.'),
-    v.examples(['biz_01JD8Z6M3Q4T5V6W7X8Y9Z0ABC']),
+    v.examples([field.exampleId('biz')]),
   ),
 })
 

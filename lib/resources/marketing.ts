@@ -78,7 +78,7 @@ export const marketingEvents = {
     {
       syncId: field.prose(64, "The host's run.", 'syn_204'),
       provider,
-      startedAt: field.timestamp('The start of the synchronization.'),
+      startedAt: field.timestamp('The start of the synchronization.', '2026-03-14T09:26:11.204Z'),
       completedAt: field.timestamp('The end of the synchronization.'),
       records: field.count(0, 'The number of records read.', 318),
     },

@@ -16,7 +16,7 @@ export const ProposalSchema = v.object({
   number: field.prose(64, 'The number of the proposal, unique in the organization.', 'PROP-2026-0007'),
   title: field.prose(200, 'The title of the proposal.', 'Website and hosting'),
   status: field.word('The state of the proposal.', 'sent', 'draft', 'accepted', 'rejected'),
-  version: field.count(1, 'The version of the proposal, from 1; a revision adds 1.', 2),
+  version: field.count(1, 'The version of the proposal, from 1; a revision adds 1.', 1),
   total: field.amount('The one-time price.', 4800),
   monthlyTotal: field.amount('The price of a month.', 150),
   currency: field.currency(),
@@ -64,7 +64,7 @@ function proposalEvent(status: string, summary: string, description: string) {
   return eventType(summary, description, {
     proposalId: field.id('prop', 'The proposal.'),
     number: field.prose(64, 'The number of the proposal.', 'PROP-2026-0007'),
-    version: field.count(1, 'The version of the proposal that the event is about.', 2),
+    version: field.count(1, 'The version of the proposal that the event is about.', 1),
     status: field.word('The new state of the proposal.', status),
     proposal: ProposalSchema,
   })

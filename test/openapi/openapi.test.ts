@@ -11,6 +11,7 @@ import {
   openapi,
   operation,
   operationsOf,
+  type Parameter,
   parameter,
   resolve,
   response,
@@ -69,6 +70,20 @@ describe('openapi operations (specification, section 4)', () => {
       assert.deepEqual(limit, { type: 'integer', format: 'int32', minimum: 1, maximum: 200, default: 50 })
     })
   }
+
+  test('before is an id of the list', () => {
+    const kinds = reads.map(([method, path]) => {
+      const { schema: id, example } = parameter(operation(method, path), 'before') as Parameter & Node
+      const accepts = compile(id)
+      assert.ok(accepts(example))
+      assert.deepEqual(
+        ['', 'evt_1', `${example} `, 'cli_1', 'inv_1'].filter((text) => accepts(text)).length,
+        Number(['clients', 'invoices'].some((list) => path.endsWith(list))),
+      )
+      return String(example).split('_')[0]
+    })
+    assert.deepEqual(kinds, ['cli', 'lead', 'inv', 'prop', 'proj'])
+  })
 
   for (const [method, path] of writes) {
     test(`${method} ${path} takes a JSON body and an optional Idempotency-Key of at most 200 characters`, () => {
@@ -140,7 +155,21 @@ describe('openapi statuses (specification, section 7)', () => {
   })
 })
 
-describe('openapi rate limits (specification, section 8)', () => {
+describe('openapi limits (specification, section 8)', () => {
+  test('the table of limits has every limit of the specification, those of fields from their schemas', () => {
+    const rows = [
+      ...['| `limit` of a list | 1 to 200, default 50 |', '| body of a request | 65536 bytes |'],
+      '| `Idempotency-Key` | 1 to 200 visible ASCII characters; replayed for 7 days |',
+      ...['name', 'category', 'city', 'email', 'phone'].map((name, index) => {
+        const lengths = ['2 to 150', 'at most 80', 'at most 80', 'at most 254', 'at most 30']
+        return `| \`${name}\` of CreateClientInput | ${lengths[index]} characters |`
+      }),
+      ...['| attempt of a webhook | 10 seconds |', '| age of a webhook’s signature | 300 seconds |'],
+      '| attempts of a webhook | 5; the waits between are 30, 60, 120 and 240 seconds |',
+    ]
+    for (const row of rows) assert.ok(openapi.info.description.split('\n').includes(row), row)
+  })
+
   test('the headers show the limits of the API', () => {
     const limits = { key: { perSecond: 5, burst: 10 }, organization: { perSecond: 50, burst: 100 } }
     const { headers } = build({ rateLimit: limits }).components
@@ -150,7 +179,7 @@ describe('openapi rate limits (specification, section 8)', () => {
     )
     assert.match(
       build({ rateLimit: limits }).info.description,
-      /5 requests per second with bursts of 10.*50 requests per second with bursts of 100/,
+      /5 requests per second with bursts of 10 .*50 requests per second with bursts of 100 /s,
     )
   })
 
@@ -168,11 +197,11 @@ describe('openapi document', () => {
       ['3.1.0', 'Business API', '1.0.0'],
     )
     for (const topic of [
-      'Authentication',
+      'Authentication and scopes',
       'Paging and sync',
       'Errors',
       'Idempotency',
-      'Rate limits',
+      'Limits',
       'Webhooks',
     ]) {
       assert.match(openapi.info.description, new RegExp(`^## ${topic}$`, 'm'))

@@ -124,7 +124,10 @@ describe('openapi schemas (specification, sections 2 and 8)', () => {
       v.number(),
       v.check((value) => value % 2 === 1),
     )
-    assert.throws(() => createSchemas({ Odd: v.object({ odd }) }), /"check" action cannot be converted/)
+    assert.throws(
+      () => createSchemas({ Odd: { schema: v.object({ odd }) } }),
+      /"check" action cannot be converted/,
+    )
   })
 })
 

@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, describe, test } from 'node:test'
+import { formatAnswers, readAnswers, recordAnswers } from './_answers.ts'
+import { startPlatform } from './_api.ts'
+
+// A client that knows the specification and nothing else gets the same bytes as ever. recorded-answers.txt holds the answers of
+// the API before lists had pages; what a client has not asked for may add a header to them, named here, and change nothing else.
+
+/** The headers that came later, by what was asked. */
+const ADDED: Readonly<Record<string, RegExp>> = {
+  Link: /^GET .*: limit=2 of 3$/,
+}
+
+const platform = await startPlatform()
+after(() => platform.close())
+
+const recorded = readAnswers(readFileSync(join(import.meta.dirname, 'recorded-answers.txt'), 'utf8'))
+const today = readAnswers(formatAnswers(await recordAnswers(platform)))
+
+test('the recording has an answer for each operation and each status of the specification', () => {
+  assert.deepEqual([...today.keys()], [...recorded.keys()])
+  const statuses = new Map<string, Set<string>>()
+  for (const [name, [statusLine = '']] of recorded) {
+    const operation = name.split(':')[0] ?? ''
+    statuses.set(operation, (statuses.get(operation) ?? new Set()).add(statusLine.slice(-3)))
+  }
+  for (const list of ['clients', 'leads', 'invoices', 'proposals', 'projects']) {
+    assert.deepEqual([...(statuses.get(`GET /api/v1/${list}`) ?? [])].toSorted(), LIST_STATUSES, list)
+  }
+  assert.deepEqual([...(statuses.get('POST /api/v1/clients') ?? [])].toSorted(), CREATE_STATUSES)
+  assert.deepEqual(
+    [...(statuses.get('POST /api/v1/leads') ?? [])].toSorted(),
+    [...CREATE_STATUSES, '404'].toSorted(),
+  )
+})
+
+const LIST_STATUSES = ['200', '401', '403', '422', '429']
+const CREATE_STATUSES = ['200', '400', '401', '403', '413', '415', '422', '429']
+
+describe('answers as recorded', () => {
+  for (const [name, lines] of recorded) {
+    test(name, () => {
+      const isAdded = (line: string) => {
+        const [, header = ''] = /^([\w-]+): /.exec(line) ?? []
+        return ADDED[header]?.test(name) ?? false
+      }
+      const now = today.get(name) ?? []
+      assert.deepEqual(
+        now.filter((line) => !isAdded(line)),
+        lines,
+      )
+      const added = Object.entries(ADDED).filter(([, where]) => where.test(name))
+      assert.equal(now.length, lines.length + added.length)
+    })
+  }
+})
