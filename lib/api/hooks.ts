@@ -88,7 +88,7 @@ export async function askHost(onRequest: OnRequest, exchange: Exchange, scope: S
 function toHostRefusal({ status, error, retryAfterSeconds }: CallRefusal): Refusal {
   const isStatus = Number.isInteger(status) && status >= 400 && status <= 599
   const isWait =
-    retryAfterSeconds === undefined || (Number.isInteger(retryAfterSeconds) && retryAfterSeconds >= 0)
+    retryAfterSeconds === undefined || (Number.isSafeInteger(retryAfterSeconds) && retryAfterSeconds >= 0)
   if (!isStatus || typeof error !== 'string' || error === '' || !isWait) {
     throw new TypeError(
       "Cannot use the result of option 'onRequest' because it must be nothing, or a status from 400 to 599 with an error text " +

@@ -237,6 +237,7 @@ describe('onRequest', () => {
       { status: 402, error: '' },
       { status: 402, error: 7 },
       { status: 402, error: 'no', retryAfterSeconds: -1 },
+      { status: 402, error: 'no', retryAfterSeconds: 1e21 },
       { status: 402, error: 'no', retryAfterSeconds: '1\r\nX-Evil: 1' },
       true,
       'no',
