@@ -2,6 +2,7 @@ import type { ApiKeyStore } from './access/api-keys.ts'
 import type { AuditStore } from './access/audit.ts'
 import type { BusinessStore } from './resources/businesses.ts'
 import type { ClientStore } from './resources/clients.ts'
+import type { ImportStore } from './resources/imports.ts'
 import type { InvoiceStore } from './resources/invoices.ts'
 import type { LeadStore } from './resources/leads.ts'
 import type { ProjectStore } from './resources/projects.ts'
@@ -23,6 +24,7 @@ export interface RecordStore {
   readonly proposals: ProposalStore
   readonly projects: ProjectStore
   readonly events: EventStore
+  readonly imports: ImportStore
 }
 
 /**

@@ -3,6 +3,19 @@ export type { RecordStore } from './business-store.ts'
 export type { BusinessCalls, BusinessUpdate, NewBusiness } from './platform/businesses.ts'
 export type { CallOptions } from './platform/calls.ts'
 export type { ClientCalls, ClientQuery, ClientRevenue, ClientStatus } from './platform/clients.ts'
+export {
+  IMPORT_MAX,
+  type ImportCall,
+  type ImportedBusiness,
+  type ImportedClient,
+  type ImportedInvoice,
+  type ImportedLead,
+  type ImportedPayment,
+  type ImportedProject,
+  type ImportedProposal,
+  type ImportRecord,
+  type ImportReport,
+} from './platform/imports.ts'
 export type {
   InvoiceCalls,
   InvoiceIssue,
@@ -33,6 +46,7 @@ export type {
 export type { Business } from './resources/businesses.ts'
 export type { Client } from './resources/clients.ts'
 export type { EventData, EventType } from './resources/event-catalogue.ts'
+export type { ImportKind } from './resources/imports.ts'
 export type { Invoice, PaidInvoice, Payment } from './resources/invoices.ts'
 export type { ConvertedLead, Lead, StoredLead } from './resources/leads.ts'
 export type { Project } from './resources/projects.ts'

@@ -36,6 +36,15 @@ export type { BackfillFacts, BackfillType } from './resources/backfill.ts'
 export type { Business, BusinessChanges, BusinessFilter, BusinessStore } from './resources/businesses.ts'
 export type { Client, ClientChanges, ClientFilter, ClientStore } from './resources/clients.ts'
 export { formatNumber, type NewNumber, type NumberSeries } from './resources/document-numbers.ts'
+export type {
+  ImportedRecord,
+  ImportKind,
+  ImportOutcome,
+  ImportRefusal,
+  ImportState,
+  ImportStore,
+  SeriesPlace,
+} from './resources/imports.ts'
 export {
   DUE_STATUSES,
   type Invoice,

@@ -7,6 +7,7 @@ import { endpoints } from './commands/endpoints.ts'
 import { events } from './commands/events.ts'
 import { exportCommand } from './commands/export.ts'
 import { grants } from './commands/grants.ts'
+import { importCommand } from './commands/import.ts'
 import { keys } from './commands/keys.ts'
 import { limits } from './commands/limits.ts'
 import { listen } from './commands/listen.ts'
@@ -32,4 +33,5 @@ export const COMMANDS: readonly (Command | Group)[] = [
   trigger,
   exportCommand,
   purge,
+  importCommand,
 ]

@@ -5,6 +5,7 @@ import type { Input } from './terminal.ts'
 export function createInput(stream: NodeJS.ReadStream): Input {
   return {
     isTTY: stream.isTTY,
+    stream: () => stream,
     readLine() {
       const lines = createInterface({ input: stream })
       const answer = new Promise<string | null>((resolve) => {

@@ -1,3 +1,5 @@
+import type { Readable } from 'node:stream'
+
 /** A place for text: a stream of the process, or its replacement in a test. */
 export interface Output {
   /** @param done called once the text is written, or with the error that prevented it */
@@ -9,6 +11,8 @@ export interface Output {
 /** The source of answers to questions. */
 export interface Input {
   readonly isTTY?: boolean | undefined
+  /** The whole input, for a command that reads records. */
+  stream(): Readable
   /** Reads the next line without its line break; null at the end of the input. */
   readLine(): Promise<string | null>
 }

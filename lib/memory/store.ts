@@ -10,6 +10,7 @@ import { createDeliveryStore } from './deliveries.ts'
 import { createEndpointStore } from './endpoints.ts'
 import { createEventLogStore } from './event-log.ts'
 import { createEventStore } from './events.ts'
+import { createImportStore } from './imports.ts'
 import { createInvoiceStore } from './invoices.ts'
 import { createLeadStore } from './leads.ts'
 import { createNoticeStore } from './notices.ts'
@@ -51,6 +52,7 @@ export function createMemoryStore({
     proposals: createProposalStore(memory),
     projects: createProjectStore(memory),
     events: createEventStore(memory),
+    imports: createImportStore(memory),
     endpoints: createEndpointStore(memory),
     deliveries: createDeliveryStore(memory),
     notices: createNoticeStore(memory),

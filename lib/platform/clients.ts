@@ -20,7 +20,8 @@ import { createReads, StatesSchema } from './reads.ts'
 
 // --- Types ---
 
-const STATUSES = ['active', 'inactive'] as const
+/** The states of the relationship with a client. */
+export const STATUSES = ['active', 'inactive'] as const
 
 /** State of the relationship with a client. */
 export type ClientStatus = (typeof STATUSES)[number]

@@ -37,8 +37,8 @@ import { createReads, StatesSchema } from './reads.ts'
 
 /** The open stages: from here a lead can move to any stage. */
 const OPEN_STAGES = ['new', 'contacted', 'qualified', 'proposal'] as const
-/** Won and lost are final. */
-const STAGES = [...OPEN_STAGES, 'won', 'lost'] as const
+/** All stages; won and lost are final. */
+export const STAGES = [...OPEN_STAGES, 'won', 'lost'] as const
 
 /** The stage of a lead. */
 export type LeadStage = (typeof STAGES)[number]

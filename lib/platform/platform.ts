@@ -9,6 +9,7 @@ import { checkEvent } from '../resources/publishing.ts'
 import { type BusinessCalls, createBusinessCalls } from './businesses.ts'
 import type { CallTools } from './calls.ts'
 import { type ClientCalls, createClientCalls } from './clients.ts'
+import { createImportCall, type ImportCall } from './imports.ts'
 import { createInvoiceCalls, type InvoiceCalls } from './invoices.ts'
 import { createLeadCalls, type LeadCalls } from './leads.ts'
 import { createProjectCalls, type ProjectCalls } from './projects.ts'
@@ -44,6 +45,18 @@ export interface Platform {
   readonly proposals: ProposalCalls
   readonly invoices: InvoiceCalls
   readonly projects: ProjectCalls
+
+  /**
+   * Imports records that exist already, with the host's own ids, dates, numbers and statuses, final ones included: at most 500
+   * in a call, all or none. Publishes nothing. A record of the same id and with the same values is counted as known, so that an
+   * import can be run again; a record of the same id with other values is reported and not overwritten. A business comes in the
+   * same call as its clients and leads, or in an earlier call. The series of document numbers go on after the imported numbers.
+   *
+   * @throws `BusinessApiError` with code `invalid_input`, naming the first record and the fields that cannot be used; with code
+   *   `not_found` for an unknown business or invoice; with code `already_exists` for a number or the business of a client that
+   *   another record has
+   */
+  readonly import: ImportCall
 
   /**
    * Publishes an event of the host, mostly about support tickets and marketing campaigns, to every endpoint of the
@@ -130,6 +143,7 @@ function createCalls(store: RecordStore, tools: CallTools): Platform {
     proposals: createProposalCalls(store, tools),
     invoices: createInvoiceCalls(store, tools),
     projects: createProjectCalls(store, tools),
+    import: createImportCall(store, tools),
 
     async publish(organizationId, type, data, { id } = {}) {
       const input = read(PublishSchema, { organizationId }, 'Cannot publish the event')

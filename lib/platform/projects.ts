@@ -20,7 +20,8 @@ import { createReads, StatesSchema } from './reads.ts'
 
 // --- Types ---
 
-const BILLING_TYPES = ['fixed', 'hourly', 'retainer'] as const
+/** The ways of billing a project. */
+export const BILLING_TYPES = ['fixed', 'hourly', 'retainer'] as const
 
 /** The billing of a project. */
 export type BillingType = (typeof BILLING_TYPES)[number]

@@ -18,6 +18,7 @@ import type { SqlTransaction } from './drivers/sql-transaction.ts'
 import { createEndpointStore } from './endpoints.ts'
 import { createEventLogStore } from './event-log.ts'
 import { createEventStore } from './events.ts'
+import { createImportStore } from './imports.ts'
 import { createInvoiceStore } from './invoices.ts'
 import { createLeadStore } from './leads.ts'
 import { createNoticeStore } from './notices.ts'
@@ -94,5 +95,6 @@ function createRecordStores(database: RecordDatabase, admissions: Admissions): R
     proposals: createProposalStore(database, admissions),
     projects: createProjectStore(database, admissions),
     events: createEventStore(database),
+    imports: createImportStore(database),
   }
 }

@@ -19,6 +19,7 @@ import { testEventLog } from './store-contract/event-log.ts'
 import type { ContractTest, StoreHarness, StoreUnderTest } from './store-contract/harness.ts'
 import { testHealth } from './store-contract/health.ts'
 import { testIdempotency } from './store-contract/idempotency.ts'
+import { testImports } from './store-contract/imports.ts'
 import { testInsertions } from './store-contract/insertions.ts'
 import { testIsolation } from './store-contract/isolation.ts'
 import { testLeases } from './store-contract/leases.ts'
@@ -82,6 +83,7 @@ const PARTS = {
   payments: testPayments,
   'overdue invoices': testOverdue,
   numbers: testNumbers,
+  imports: testImports,
   conversions: testConversions,
   admission: testAdmission,
   'API keys': testApiKeys,

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { EventEmitter } from 'node:events'
+import { Readable } from 'node:stream'
 import { main } from '../../lib/cli/main.ts'
 import type { Output } from '../../lib/cli/terminal.ts'
 
@@ -27,12 +28,14 @@ export interface Surroundings {
   readonly columns?: number
   /** The answer to a question, typed on a terminal; null for the end of the input. */
   readonly answer?: string | null
+  /** The text that is piped into the command. */
+  readonly input?: string
   readonly signals?: EventEmitter
 }
 
 /** Carries out a command line. */
 export async function cli(args: readonly string[], surroundings: Surroundings = {}): Promise<Result> {
-  const { env = {}, columns, answer, signals = new EventEmitter() } = surroundings
+  const { env = {}, columns, answer, input = '', signals = new EventEmitter() } = surroundings
   const written = { stdout: '', stderr: '' }
   const output = (name: 'stdout' | 'stderr'): Output => ({
     isTTY: columns !== undefined,
@@ -44,7 +47,11 @@ export async function cli(args: readonly string[], surroundings: Surroundings = 
   })
   const exitCode = await main(args, {
     env,
-    stdin: { isTTY: answer !== undefined, readLine: async () => answer ?? null },
+    stdin: {
+      isTTY: answer !== undefined,
+      stream: () => Readable.from([input]),
+      readLine: async () => answer ?? null,
+    },
     stdout: output('stdout'),
     stderr: output('stderr'),
     signals,

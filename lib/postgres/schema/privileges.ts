@@ -124,6 +124,7 @@ const PLATFORM = merge(BASE, PUBLISHING, IDEMPOTENCY, {
     'format_number',
     'next_number',
     'first_free_number',
+    'import_records',
     'new_id',
     'touch_client_of',
     'business_representation',

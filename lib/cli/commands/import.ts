@@ -1,0 +1,161 @@
+import { createReadStream } from 'node:fs'
+import { createInterface } from 'node:readline'
+import type { Readable } from 'node:stream'
+import { BusinessApiError, STORE_UNAVAILABLE } from '../../base/errors.ts'
+import type { RecordStore } from '../../business-store.ts'
+import {
+  type GivenRecord,
+  IMPORT_MAX,
+  IMPORTED_ROWS_MAX,
+  type ImportReport,
+  importRecords,
+  readGivenRecord,
+} from '../../platform/imports.ts'
+import { rehearse } from '../../postgres/rehearsal.ts'
+import { minorUnits } from '../../resources/currencies.ts'
+import { type Command, defineCommand } from '../command.ts'
+import { organization } from '../common-flags.ts'
+import { withStore } from '../database.ts'
+import { codeOf, Failure } from '../failure.ts'
+import { toggle } from '../flags.ts'
+import { formatCount } from '../progress.ts'
+import type { Session } from '../session.ts'
+
+/** Lines in a message at most. */
+const SHOWN_MAX = 10
+
+/** Imports the records of an NDJSON file. */
+export const importCommand: Command = defineCommand({
+  name: 'import',
+  summary: 'writes records that exist already into an organization, from NDJSON, without events',
+  about: `A line is {"kind":"client","record":{…}}, as export prints it; FILE is - for stdin. Businesses come before their clients and leads, invoices before their payments. The lines are written in batches of ${IMPORT_MAX}, each all or nothing. A record that is there already changes nothing, so that an interrupted import is started again from the beginning; a record that differs from the one with the same id is named and not overwritten.
+--check writes in a transaction that is rolled back at the end: the answer is exact, and meanwhile the numbers of new invoices and proposals of the organization wait.`,
+  argument: 'FILE',
+  flags: { organization, check: toggle('check every line against the database, and write nothing') },
+  examples: [
+    { purpose: 'first look', line: 'business-api-kit import clients.ndjson --organization org_42 --check' },
+    {
+      purpose: 'from one organization into another',
+      line: 'business-api-kit export --organization org_42 | business-api-kit import - --organization org_43',
+    },
+  ],
+  async run({ organization: owner, check }, session) {
+    const total = await withStore(session, (store) => {
+      const work = (records: RecordStore): Promise<Total> => importAll(records, owner, session)
+      return check ? rehearse(session.databaseUrl(), store, work) : work(store)
+    })
+    const { lines, added, known, different } = total
+    for (const name of different.shown) session.note(`Different, and left as it was: ${name}`)
+    const result = { check, lines, added, known, different: different.count }
+    await session.print(result, () => {
+      const verb = check ? 'Would add' : 'Added'
+      return `${verb} ${formatCount(added)} of ${formatCount(lines)} records; ${formatCount(known)} were there already, ${formatCount(different.count)} differ\n`
+    })
+    if (different.count > 0) {
+      throw new Failure(
+        `${formatCount(different.count)} records differ from those of the same ids, which stay`,
+      )
+    }
+  },
+})
+
+interface Total {
+  lines: number
+  added: number
+  known: number
+  readonly different: { count: number; readonly shown: string[] }
+}
+
+async function importAll(store: RecordStore, owner: string, session: Session): Promise<Total> {
+  const total: Total = { lines: 0, added: 0, known: 0, different: { count: 0, shown: [] } }
+  const progress = session.progress('Importing')
+  const tools = { minorUnits }
+  let batch: GivenRecord[] = []
+  let rows = 0
+
+  async function write(): Promise<void> {
+    if (batch.length === 0) return
+    add(total, batch, await importRecords(store, owner, batch).catch(explainAfter(total)))
+    if (progress.isShown) session.terminal.stderr.write(`\r\x1b[K${formatCount(total.lines)} records …`)
+    batch = []
+    rows = 0
+  }
+
+  let number = 0
+  for await (const line of linesOf(session)) {
+    number++
+    if (line.trim() === '') continue
+    const given = readLine(line, `line ${number}`, tools, total)
+    if (batch.length === IMPORT_MAX || rows + given.rows.length > IMPORTED_ROWS_MAX) await write()
+    batch.push(given)
+    rows += given.rows.length
+  }
+  await write()
+  progress.clear()
+  return total
+}
+
+function add(total: Total, batch: readonly GivenRecord[], { added, known, different }: ImportReport): void {
+  total.lines += batch.length
+  total.added += added
+  total.known += known
+  total.different.count += different.length
+  const names = different.map(({ index }) => batch[index]?.name ?? '')
+  total.different.shown.push(...names.slice(0, SHOWN_MAX - total.different.shown.length))
+}
+
+function readLine(
+  line: string,
+  place: string,
+  tools: Parameters<typeof readGivenRecord>[2],
+  total: Total,
+): GivenRecord {
+  let parsed: unknown
+  try {
+    parsed = JSON.parse(line)
+  } catch {
+    throw after(total, `Cannot import ${place} because it is not JSON`)
+  }
+  try {
+    return readGivenRecord(fromExport(parsed), place, tools)
+  } catch (error) {
+    return explainAfter(total)(error)
+  }
+}
+
+/** Fields that an export prints beside the record, because the API does not show them. */
+function fromExport(line: unknown): unknown {
+  const { kind, record, ...beside } = Object(line)
+  if (typeof record !== 'object' || record === null) return { kind, record }
+  const { signedBy, signedAt, ...more } = beside
+  const signature =
+    signedBy === undefined && signedAt === undefined ? {} : { signature: { signedBy, signedAt } }
+  return { kind, record: { ...record, ...more, ...signature } }
+}
+
+/** Says what was written before a failure. */
+function explainAfter(total: Total): (error: unknown) => never {
+  return (error) => {
+    if (!(error instanceof BusinessApiError) || error.code === STORE_UNAVAILABLE) throw error
+    throw after(total, error.message)
+  }
+}
+
+function after({ lines }: Total, message: string): Failure {
+  const before =
+    lines === 0 ? 'nothing was written' : `the ${formatCount(lines)} records before its batch are done`
+  return new Failure(`${message}; ${before}`)
+}
+
+async function* linesOf({ argument, terminal }: Session): AsyncIterable<string> {
+  const input: Readable = argument === '-' ? terminal.stdin.stream() : createReadStream(argument)
+  try {
+    yield* createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })
+  } catch (error) {
+    if (codeOf(error) !== '' && !(error instanceof BusinessApiError))
+      throw new Failure(`Cannot read ${argument}: ${codeOf(error)}`)
+    throw error
+  } finally {
+    input.destroy()
+  }
+}

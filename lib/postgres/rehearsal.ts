@@ -1,0 +1,29 @@
+import type { RecordStore } from '../business-store.ts'
+import { openPlainPool } from './connection/plain-pool.ts'
+import type { PostgresStore } from './store.ts'
+
+/**
+ * Does work on records in a transaction that is rolled back in any case: the result is exact, and nothing is changed.
+ *
+ * @param url the connection string of the store's database
+ */
+export async function rehearse<Result>(
+  url: string,
+  store: PostgresStore,
+  work: (records: RecordStore) => Promise<Result>,
+): Promise<Result> {
+  const sql = await openPlainPool(url)
+  const rollback = new Error('The rehearsal is over')
+  const done: Result[] = []
+  try {
+    await sql.begin(async (tx) => {
+      done.push(await work(store.using(tx)))
+      throw rollback
+    })
+  } catch (error) {
+    if (error !== rollback) throw error
+  } finally {
+    await sql.end({ timeout: 1 })
+  }
+  return done[0] as Result
+}

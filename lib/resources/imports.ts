@@ -1,0 +1,104 @@
+import type { Business } from './businesses.ts'
+import type { Client } from './clients.ts'
+import type { Invoice, Payment } from './invoices.ts'
+import type { StoredLead } from './leads.ts'
+import type { Project } from './projects.ts'
+import type { StoredProposal } from './proposals.ts'
+
+/** The kinds of records that an import takes, in the order in which a batch is written. */
+export const IMPORT_KINDS = [
+  'business',
+  'client',
+  'lead',
+  'proposal',
+  'invoice',
+  'payment',
+  'project',
+] as const
+
+/** The kind of an imported record. */
+export type ImportKind = (typeof IMPORT_KINDS)[number]
+
+/** A number of a series, `{ series: 'INV-2026', count: 42 }`, for the counter of the series. */
+export interface SeriesPlace {
+  readonly series: string
+  readonly count: number
+}
+
+/** The fields that an imported invoice or proposal has beside its own. */
+interface Numbered {
+  /** Decimals of the currency. */
+  readonly minorUnits: number
+  /** The place of the number in a series of the library; null for a number of another form. */
+  readonly place: SeriesPlace | null
+}
+
+/** An imported record, checked, with the fields that the store keeps. */
+export type ImportedRecord =
+  | { readonly kind: 'business'; readonly record: Business }
+  | {
+      readonly kind: 'client'
+      readonly record: Omit<Client, 'business'> & { readonly businessId: string }
+    }
+  | { readonly kind: 'lead'; readonly record: StoredLead }
+  | { readonly kind: 'proposal'; readonly record: StoredProposal & Numbered }
+  | {
+      readonly kind: 'invoice'
+      readonly record: Invoice & Numbered
+    }
+  | { readonly kind: 'payment'; readonly record: Payment & { readonly invoiceId: string } }
+  | { readonly kind: 'project'; readonly record: Project }
+
+/**
+ * The state of a record after an import.
+ *
+ * - `added`: the import has written the record.
+ * - `known`: the organization had the same record before, with the same values.
+ * - `different`: the organization had another record of that id, which stays as it was.
+ */
+export type ImportState = 'added' | 'known' | 'different'
+
+/**
+ * The reason for refusing a batch.
+ *
+ * - `no_business`: neither the organization nor the batch has the business of a client or a lead.
+ * - `business_taken`: the business of a client has become another client.
+ * - `number_taken`: another invoice, or another proposal, has the number.
+ * - `no_invoice`: neither the organization nor the batch has the invoice of a payment.
+ * - `too_fine`: a payment is finer than the currency of the invoice.
+ * - `overpaid`: the payments of an invoice are more than the invoice's `amountPaid`.
+ */
+export type ImportRefusal =
+  | 'no_business'
+  | 'business_taken'
+  | 'number_taken'
+  | 'no_invoice'
+  | 'too_fine'
+  | 'overpaid'
+
+/** The outcome of an import; after `refused` nothing was written. */
+export type ImportOutcome =
+  | { readonly outcome: 'imported'; readonly states: readonly ImportState[] }
+  | {
+      readonly outcome: 'refused'
+      /** The refused records, by their place in the batch, from 0. */
+      readonly refusals: readonly { readonly index: number; readonly reason: ImportRefusal }[]
+    }
+
+/** The slice of a store for records that exist already. */
+export interface ImportStore {
+  /**
+   * Writes the records that the organization does not have, without events, all of them or none. A record that the organization
+   * has is compared and left as it is. Businesses and invoices are written before the records that refer to them, so that a batch
+   * may have its records in any order.
+   *
+   * A payment is part of the invoice's `amountPaid`, and changes no invoice. A new payment of an invoice that the batch has too,
+   * and that is different, is different.
+   *
+   * The counter of each series moves on to the greatest number of the added records, so that later records of the series get
+   * later numbers.
+   *
+   * @param records with different ids, numbers and businesses of clients: the caller has compared them
+   */
+  write(organizationId: string, records: readonly ImportedRecord[]): Promise<ImportOutcome>
+}

@@ -1,0 +1,174 @@
+import assert from 'node:assert/strict'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { createPlatform, type Platform } from '../../lib/platform.ts'
+import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { assertFailed, cliOn, jsonOf, type Result, textOf } from './_cli.ts'
+import { newOrganization } from './_settings.ts'
+
+// The import of records from lines of JSON.
+
+let database: TestDatabase
+let store: PostgresStore
+let platform: Platform
+let directory: string
+
+before(async () => {
+  database = await createTestDatabase()
+  store = createPostgresStore(database.url, { maxConnections: 2 })
+  platform = createPlatform(store)
+  directory = await mkdtemp(join(tmpdir(), 'import-'))
+})
+
+after(async () => {
+  await store.close()
+  await database.drop()
+  await rm(directory, { recursive: true })
+})
+
+const MOMENT = '2019-03-14T09:26:53.589Z'
+
+function importing(input: string, ...args: readonly string[]): Promise<Result> {
+  return cliOn(database.url, { input })('import', '-', ...args)
+}
+
+function ndjson(...lines: readonly object[]): string {
+  return lines.map((line) => `${JSON.stringify(line)}\n`).join('')
+}
+
+function project(id: string, name = 'Site'): object {
+  return { kind: 'project', record: { id, name, status: 'active', billingType: 'fixed', value: 1 } }
+}
+
+/** Lines in the form of an export, with fields beside the record. */
+const EXPORTED = [
+  {
+    kind: 'business',
+    record: { id: 'biz_1', name: 'Atlas "&" 🏺', category: null, city: null, email: null, phone: null },
+  },
+  {
+    kind: 'lead',
+    record: {
+      id: 'lead_1',
+      stage: 'won',
+      leadScore: 62,
+      scoreBand: 'warm',
+      expectedValue: null,
+      createdAt: MOMENT,
+    },
+    businessId: 'biz_1',
+  },
+  {
+    kind: 'proposal',
+    record: {
+      id: 'prop_1',
+      number: 'P-1',
+      title: 'Site',
+      status: 'accepted',
+      version: 2,
+      total: 10.5,
+      monthlyTotal: 0,
+      currency: 'TND',
+    },
+    minorUnits: 3,
+    signedBy: 'Olga',
+    signedAt: MOMENT,
+  },
+  {
+    kind: 'invoice',
+    record: {
+      id: 'inv_1',
+      number: 'INV-2019-0007',
+      status: 'partially_paid',
+      currency: 'JPY',
+      issueDate: MOMENT,
+      dueDate: MOMENT,
+      total: '900',
+      amountPaid: '300',
+      amountDue: '600',
+    },
+    minorUnits: 0,
+  },
+  { kind: 'payment', record: { id: 'pay_1', invoiceId: 'inv_1', amount: '300', receivedAt: MOMENT } },
+  project('proj_1'),
+]
+
+test('import writes the lines of an export, and the same lines again change nothing', async () => {
+  const org = newOrganization()
+  const first = await importing(ndjson(...EXPORTED), '-o', org)
+  assert.equal(textOf(first), 'Added 6 of 6 records; 0 were there already, 0 differ\n')
+  assert.deepEqual((await platform.proposals.get(org, 'prop_1')).signature, {
+    signedBy: 'Olga',
+    signedAt: MOMENT,
+  })
+  assert.equal((await platform.leads.get(org, 'lead_1')).businessId, 'biz_1')
+  assert.equal((await platform.invoices.payments(org, 'inv_1')).data.length, 1)
+  const again = jsonOf(await importing(ndjson(...EXPORTED), '-o', org, '--json'))
+  assert.deepEqual(again, { check: false, lines: 6, added: 0, known: 6, different: 0 })
+})
+
+test('import reads a file of more lines than a batch has, with empty lines', async () => {
+  const org = newOrganization()
+  const file = join(directory, 'projects.ndjson')
+  await writeFile(
+    file,
+    ndjson(...Array.from({ length: 1201 }, (_, index) => project(`proj_${index}`))).replace('\n', '\n\n\r\n'),
+  )
+  const result = jsonOf(await cliOn(database.url)('import', file, '-o', org, '--json'))
+  assert.deepEqual(result, { check: false, lines: 1201, added: 1201, known: 0, different: 0 })
+})
+
+test('import --check answers as the import would, and writes nothing', async () => {
+  const org = newOrganization()
+  const result = jsonOf(
+    await importing(ndjson(...EXPORTED, project('proj_1')), '-o', org, '--json', '--check'),
+  )
+  assert.deepEqual(result, { check: true, lines: 7, added: 6, known: 1, different: 0 })
+  assert.deepEqual((await platform.businesses.list(org)).data, [])
+  const bad = ndjson(...EXPORTED, {
+    kind: 'lead',
+    record: { id: 'lead_2', stage: 'new', createdAt: MOMENT, businessId: 'biz_2' },
+  })
+  assertFailed(
+    await importing(bad, '-o', org, '--check'),
+    1,
+    /line 7 \(lead lead_2\) because the organization has no business/,
+  )
+})
+
+test('import names the line and the field that cannot be used, and the records that are done', async () => {
+  const org = newOrganization()
+  assertFailed(
+    await importing('{"kind"', '-o', org),
+    1,
+    /Cannot import line 1 because it is not JSON; nothing was written/,
+  )
+  const projects = Array.from({ length: 600 }, (_, index) => project(`proj_${index}`))
+  assertFailed(
+    await importing(ndjson(...projects, { kind: 'project', record: { id: 'proj_x' } }), '-o', org),
+    1,
+    /Cannot import line 601 \(project proj_x\) because name must be given.*; the 500 records before its batch are done/,
+  )
+})
+
+test('import names the records that differ, leaves them, and ends with 1', async () => {
+  const org = newOrganization()
+  await importing(ndjson(project('proj_1'), project('proj_2')), '-o', org)
+  const result = await importing(
+    ndjson(project('proj_1'), project('proj_2', 'Other'), project('proj_3')),
+    '-o',
+    org,
+  )
+  assert.equal(result.exitCode, 1)
+  assert.equal(result.stdout, 'Added 1 of 3 records; 1 were there already, 1 differ\n')
+  assert.match(result.stderr, /Different, and left as it was: line 2 \(project proj_2\)/)
+  assert.equal((await platform.projects.get(org, 'proj_2')).name, 'Site')
+})
+
+test('import of a file that cannot be read fails', async () => {
+  const missing = await cliOn(database.url)('import', join(directory, 'none'), '-o', newOrganization())
+  assertFailed(missing, 1, /Cannot read .*none: ENOENT/)
+})
