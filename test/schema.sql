@@ -910,6 +910,312 @@ AS $function$
   ) / 1000.0) end
 $function$;
 
+CREATE OR REPLACE FUNCTION business_api.import_records(organization_id text, records jsonb)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ SET search_path TO ''
+ SET plan_cache_mode TO 'force_custom_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+  known jsonb;
+  businesses jsonb := (
+    select coalesce(jsonb_object_agg(g ->> 'id', g), '{}') from jsonb_array_elements(records -> 'business') as g
+  );
+  invoices jsonb := (
+    select coalesce(jsonb_object_agg(g ->> 'id', g), '{}') from jsonb_array_elements(records -> 'invoice') as g
+  );
+  payment_ids text[] := array(select g ->> 'id' from jsonb_array_elements(records -> 'payment') as g);
+  refused jsonb;
+  expected bigint;
+  inserted bigint;
+  written bigint := 0;
+  moved record;
+begin
+  -- Locked in the order of the names, before anything is read: a number that another transaction is giving out is then visible.
+  insert into business_api.number_series as s (organization_id, series, last)
+  select $1, g.series, 0
+    from jsonb_to_recordset((records -> 'invoice') || (records -> 'proposal')) as g (series text)
+   where g.series is not null
+   group by g.series
+   order by g.series
+  on conflict (organization_id, series) do update set last = s.last;
+
+  select coalesce(jsonb_object_agg(k.row, k.is_same), '{}') into known from (
+    select g.row, kept.is_same
+      from jsonb_to_recordset(records -> 'business')
+             as g (row integer, id text, name text, category text, city text, email text, phone text)
+      cross join lateral (
+        select b.representation = business_api.business_representation(
+                 g.id, g.name, g.category, g.city, g.email, g.phone
+               ) as is_same
+          from business_api.businesses b where b.organization_id = $1 and b.id = g.id
+         limit 1
+      ) as kept
+    union all
+    select g.row, kept.is_same
+      from jsonb_to_recordset(records -> 'client')
+             as g (
+               row integer, id text, "businessId" text, status text, "totalRevenue" numeric, "monthlyRevenue" numeric,
+               "convertedAt" timestamptz
+             )
+      cross join lateral (
+        select c.business_id = g."businessId" and c.representation = business_api.client_representation(
+                 g.id, g.status, g."totalRevenue", g."monthlyRevenue", g."convertedAt"
+               ) as is_same
+          from business_api.clients c where c.organization_id = $1 and c.id = g.id
+         limit 1
+      ) as kept
+    union all
+    select g.row, kept.is_same
+      from jsonb_to_recordset(records -> 'lead')
+             as g (
+               row integer, id text, "businessId" text, stage text, "leadScore" numeric, "scoreBand" text,
+               "expectedValue" numeric, "createdAt" timestamptz
+             )
+      cross join lateral (
+        select l.business_id = g."businessId" and l.representation = business_api.lead_representation(
+                 g.id, g.stage, g."leadScore", g."scoreBand", g."expectedValue", g."createdAt"
+               ) as is_same
+          from business_api.leads l where l.organization_id = $1 and l.id = g.id
+         limit 1
+      ) as kept
+    union all
+    select g.row, kept.is_same
+      from jsonb_to_recordset(records -> 'proposal')
+             as g (
+               row integer, id text, number text, title text, status text, version integer, total numeric,
+               "monthlyTotal" numeric, currency text, "signedBy" text, "signedAt" timestamptz
+             )
+      cross join lateral (
+        select p.signed_by is not distinct from g."signedBy" and p.signed_at is not distinct from g."signedAt"
+               and p.representation = business_api.proposal_representation(
+                 g.id, g.number, g.title, g.status, g.version, g.total, g."monthlyTotal", g.currency
+               ) as is_same
+          from business_api.proposals p where p.organization_id = $1 and p.id = g.id
+         limit 1
+      ) as kept
+    union all
+    select g.row, kept.is_same
+      from jsonb_to_recordset(records -> 'invoice')
+             as g (
+               row integer, id text, number text, status text, currency text, "minorUnits" integer,
+               "issueDate" timestamptz, "dueDate" timestamptz, total numeric, "amountPaid" numeric
+             )
+      cross join lateral (
+        select i.representation = business_api.invoice_representation(
+                 g.id, g.number, g.status, g.currency, g."minorUnits", g."issueDate", g."dueDate", g.total, g."amountPaid"
+               ) as is_same
+          from business_api.invoices i where i.organization_id = $1 and i.id = g.id
+         limit 1
+      ) as kept
+    union all
+    select g.row, kept.is_same
+      from jsonb_to_recordset(records -> 'payment')
+             as g (row integer, id text, "invoiceId" text, amount numeric, "receivedAt" timestamptz)
+      cross join lateral (
+        select p.invoice_id = g."invoiceId" and p.amount = g.amount and p.received_at = g."receivedAt" as is_same
+          from business_api.payments p where p.organization_id = $1 and p.id = g.id
+         limit 1
+      ) as kept
+    union all
+    select g.row, kept.is_same
+      from jsonb_to_recordset(records -> 'project')
+             as g (row integer, id text, name text, status text, "billingType" text, value numeric)
+      cross join lateral (
+        select p.representation = business_api.project_representation(
+                 g.id, g.name, g.status, g."billingType", g.value
+               ) as is_same
+          from business_api.projects p where p.organization_id = $1 and p.id = g.id
+         limit 1
+      ) as kept
+  ) as k;
+
+  -- A new payment of an invoice that differs is left out with the invoice.
+  select known || coalesce(jsonb_object_agg(g.row, false), '{}') into known
+    from jsonb_to_recordset(records -> 'payment') as g (row integer, "invoiceId" text)
+   where not known ? g.row::text and known ->> (invoices #>> array[g."invoiceId", 'row']) = 'false';
+
+  -- Another transaction may have written the same records since: each condition leaves the ids of the batch out.
+  select jsonb_agg(jsonb_build_object('row', r.row, 'reason', r.reason) order by r.row) into refused from (
+    select all_reasons.row, min(all_reasons.reason) as reason from (
+      select g.row, 'no_business' as reason
+        from jsonb_to_recordset((records -> 'client') || (records -> 'lead')) as g (row integer, "businessId" text)
+        left join lateral (
+          select true as is_kept
+            from business_api.businesses b where b.organization_id = $1 and b.id = g."businessId"
+           limit 1
+        ) as business on true
+       where not known ? g.row::text and business.is_kept is null and not businesses ? g."businessId"
+      union all
+      select g.row, 'business_taken'
+        from jsonb_to_recordset(records -> 'client') as g (row integer, id text, "businessId" text)
+        cross join lateral (
+          select c.id from business_api.clients c where c.organization_id = $1 and c.business_id = g."businessId"
+           limit 1
+        ) as kept
+       where not known ? g.row::text and kept.id <> g.id
+      union all
+      select g.row, 'number_taken'
+        from jsonb_to_recordset(records -> 'proposal') as g (row integer, id text, number text)
+        cross join lateral (
+          select p.id from business_api.proposals p where p.organization_id = $1 and p.number = g.number
+           limit 1
+        ) as kept
+       where not known ? g.row::text and kept.id <> g.id
+      union all
+      select g.row, 'number_taken'
+        from jsonb_to_recordset(records -> 'invoice') as g (row integer, id text, number text)
+        cross join lateral (
+          select i.id from business_api.invoices i where i.organization_id = $1 and i.number = g.number
+           limit 1
+        ) as kept
+       where not known ? g.row::text and kept.id <> g.id
+      union all
+      select p.row, case
+               when p.minor_units is null then 'no_invoice'
+               when p.amount <> round(p.amount, p.minor_units) then 'too_fine'
+               else 'overpaid'
+             end
+        from (
+          select g.row, g.amount,
+                 coalesce(kept.minor_units, (invoices #>> array[g."invoiceId", 'minorUnits'])::integer) as minor_units,
+                 coalesce(kept.amount_paid, (invoices #>> array[g."invoiceId", 'amountPaid'])::numeric) as amount_paid,
+                 coalesce(kept.paid, 0) + sum(g.amount) filter (where coalesce((known ->> g.row::text)::boolean, true))
+                   over (partition by g."invoiceId") as paid
+            from jsonb_to_recordset(records -> 'payment') as g (row integer, "invoiceId" text, amount numeric)
+            left join lateral (
+              select i.minor_units, i.amount_paid, (
+                       select sum(other.amount) from business_api.payments other
+                        where other.organization_id = i.organization_id and other.invoice_id = i.id
+                          and not other.id = any (payment_ids)
+                     ) as paid
+                from business_api.invoices i where i.organization_id = $1 and i.id = g."invoiceId"
+               limit 1
+            ) as kept on true
+        ) as p
+       where not known ? p.row::text
+         and (p.minor_units is null or p.amount <> round(p.amount, p.minor_units) or p.paid > p.amount_paid)
+    ) as all_reasons
+    group by all_reasons.row
+  ) as r;
+  if refused is not null then
+    return jsonb_build_object('refused', refused);
+  end if;
+
+  insert into business_api.businesses (organization_id, id, name, category, city, email, phone)
+  select $1, g.id, g.name, g.category, g.city, g.email, g.phone
+    from jsonb_to_recordset(records -> 'business')
+           as g (row integer, id text, name text, category text, city text, email text, phone text)
+   where not known ? g.row::text
+  on conflict do nothing;
+  get diagnostics inserted = row_count;
+  written := written + inserted;
+
+  insert into business_api.clients (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at)
+  select $1, g.id, g."businessId", g.status, g."totalRevenue", g."monthlyRevenue", g."convertedAt"
+    from jsonb_to_recordset(records -> 'client')
+           as g (
+             row integer, id text, "businessId" text, status text, "totalRevenue" numeric, "monthlyRevenue" numeric,
+             "convertedAt" timestamptz
+           )
+   where not known ? g.row::text
+  on conflict do nothing;
+  get diagnostics inserted = row_count;
+  written := written + inserted;
+
+  insert into business_api.leads
+    (organization_id, id, business_id, stage, lead_score, score_band, expected_value, created_at)
+  select $1, g.id, g."businessId", g.stage, g."leadScore", g."scoreBand", g."expectedValue", g."createdAt"
+    from jsonb_to_recordset(records -> 'lead')
+           as g (
+             row integer, id text, "businessId" text, stage text, "leadScore" numeric, "scoreBand" text,
+             "expectedValue" numeric, "createdAt" timestamptz
+           )
+   where not known ? g.row::text
+  on conflict do nothing;
+  get diagnostics inserted = row_count;
+  written := written + inserted;
+
+  insert into business_api.proposals
+    (
+      organization_id, id, number, title, status, version, total, monthly_total, currency, minor_units, signed_by, signed_at
+    )
+  select $1, g.id, g.number, g.title, g.status, g.version, g.total, g."monthlyTotal", g.currency, g."minorUnits",
+         g."signedBy", g."signedAt"
+    from jsonb_to_recordset(records -> 'proposal')
+           as g (
+             row integer, id text, number text, title text, status text, version integer, total numeric,
+             "monthlyTotal" numeric, currency text, "minorUnits" integer, "signedBy" text, "signedAt" timestamptz
+           )
+   where not known ? g.row::text
+  on conflict do nothing;
+  get diagnostics inserted = row_count;
+  written := written + inserted;
+
+  insert into business_api.invoices
+    (organization_id, id, number, status, currency, minor_units, issue_date, due_date, total, amount_paid)
+  select $1, g.id, g.number, g.status, g.currency, g."minorUnits", g."issueDate", g."dueDate", g.total, g."amountPaid"
+    from jsonb_to_recordset(records -> 'invoice')
+           as g (
+             row integer, id text, number text, status text, currency text, "minorUnits" integer,
+             "issueDate" timestamptz, "dueDate" timestamptz, total numeric, "amountPaid" numeric
+           )
+   where not known ? g.row::text
+  on conflict do nothing;
+  get diagnostics inserted = row_count;
+  written := written + inserted;
+
+  insert into business_api.payments (organization_id, id, invoice_id, amount, received_at)
+  select $1, g.id, i.id, round(g.amount, i.minor_units), g."receivedAt"
+    from jsonb_to_recordset(records -> 'payment')
+           as g (row integer, id text, "invoiceId" text, amount numeric, "receivedAt" timestamptz)
+    cross join lateral (
+      select i.id, i.minor_units from business_api.invoices i where i.organization_id = $1 and i.id = g."invoiceId"
+       limit 1
+    ) as i
+   where not known ? g.row::text
+  on conflict do nothing;
+  get diagnostics inserted = row_count;
+  written := written + inserted;
+
+  insert into business_api.projects (organization_id, id, name, status, billing_type, value)
+  select $1, g.id, g.name, g.status, g."billingType", g.value
+    from jsonb_to_recordset(records -> 'project')
+           as g (row integer, id text, name text, status text, "billingType" text, value numeric)
+   where not known ? g.row::text
+  on conflict do nothing;
+  get diagnostics inserted = row_count;
+  written := written + inserted;
+
+  select count(*) into expected
+    from jsonb_each(records) as kind, jsonb_array_elements(kind.value) as g
+   where not known ? (g ->> 'row');
+  if written <> expected then
+    -- Another transaction wrote one of the ids or numbers first: the batch is sent again, and then sees the record.
+    raise exception 'Cannot import the records because another transaction wrote one of them first'
+      using errcode = 'serialization_failure';
+  end if;
+
+  -- One series a statement: a distributed database refuses the join of an update to a set of records.
+  for moved in
+    select g.series, max(g.count) as count
+      from jsonb_to_recordset((records -> 'invoice') || (records -> 'proposal'))
+             as g (row integer, series text, count bigint)
+     where g.series is not null and not known ? g.row::text
+     group by g.series
+  loop
+    update business_api.number_series s set last = greatest(s.last, moved.count)
+     where s.organization_id = $1 and s.series = moved.series;
+  end loop;
+  return jsonb_build_object('known', known);
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION business_api.insert_api_key(organization_id text, new_key jsonb, key_limit integer)
  RETURNS TABLE(is_new boolean, key business_api.api_keys)
  LANGUAGE plpgsql

@@ -9,7 +9,7 @@ export interface SchemaFingerprint {
 
 /** Written by test/postgres/fingerprint.test.ts with UPDATE_SCHEMA=1; without the variable, the test compares. */
 export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
-  migration: 20,
+  migration: 21,
   objects: {
     'column api_keys.burst': 'bec111850cf2',
     'column api_keys.created_at': '60019a7f1daa',
@@ -265,6 +265,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '11b410ba7df7',
     'function format_number(series text, count bigint)': '7c1f0e0b3abc',
     'function id_time(id text)': '07a5443d6cd2',
+    'function import_records(organization_id text, records jsonb)': '887f41560a6e',
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': '3b1ed283f019',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
       '75301e48f28b',
