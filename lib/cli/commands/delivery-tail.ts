@@ -14,7 +14,7 @@ import { formatNow, type Watch, watchUntilStopped } from '../watching.ts'
 export const tail: Command = defineCommand({
   name: 'tail',
   summary: 'prints the deliveries and attempts of an organization as these are recorded',
-  about: `A line for each new delivery that waits, for each attempt, and for each delivery that ends without an attempt. Follows the newest 1000 deliveries that are still to be sent, and all that are made from now on. At most 50 deliveries a second are printed; others are counted.`,
+  about: `A line for each new delivery that waits, for each attempt, and for each delivery that ends without an attempt. Follows the newest 1000 deliveries that are still to be sent, and all that are made from now on; of those behind the newest 1000 at most 10,000, and 50 a second. At most 50 deliveries a second are printed; others are counted.`,
   flags: { organization, endpoint: text('ID', 'to this endpoint only') },
   examples: [
     { purpose: 'beside a running deliver', line: 'business-api-kit deliveries tail --organization org_42' },
@@ -50,6 +50,10 @@ const PRINTED_MAX = 50
 const PAGE_SIZE = 200
 /** Pages of a look at the newest deliveries, and at those that are still to be sent. */
 const PAGES_MAX = 5
+/** Deliveries behind the newest that are read in a look, one by one. */
+const READ_MAX = 50
+/** Deliveries behind the newest that are followed: an organization may have millions that wait. */
+const BEHIND_MAX = 10_000
 /** A delivery is committed at most so long after it was made; one that comes later is seen while it is still to be sent. */
 const LATE_MS = 60_000
 
@@ -116,7 +120,7 @@ function printState(watch: Watch, delivery: Delivery): Promise<void> {
 }
 
 /** Finds the deliveries that have changed since the previous look. */
-interface Follower {
+export interface Follower {
   /** The first look changes nothing and finds nothing. */
   look(): Promise<readonly Change[]>
   read: (id: string) => ReturnType<DeliverySettings['get']>
@@ -131,7 +135,8 @@ interface Change {
   readonly attemptsBefore: number
 }
 
-function createFollower(log: DeliverySettings, owner: string, query: DeliveryQuery): Follower {
+/** Creates the follower of an organization's deliveries. */
+export function createFollower(log: DeliverySettings, owner: string, query: DeliveryQuery): Follower {
   const known = new Map<string, Delivery>()
   let isFirst = true
 
@@ -157,11 +162,16 @@ function createFollower(log: DeliverySettings, owner: string, query: DeliveryQue
       const recent = await listAll({ since: new Date(Date.now() - LATE_MS) })
       const open = await listAll({ states: ['pending', 'in_flight'] })
       const present = new Map([...recent, ...open].map((delivery) => [delivery.id, delivery] as const))
-      // Those that were to be sent, and have ended too long after they were made to be among the newest.
-      for (const { id } of [...known.values()].filter(isOpen)) {
-        const ended = present.has(id) ? null : await log.get(owner, id).catch(ignoreUnknown)
-        if (ended) present.set(id, ended)
+      // Those that were to be sent and are no longer among the newest, the longest unread first.
+      const behind = [...known.values()].filter((delivery) => isOpen(delivery) && !present.has(delivery.id))
+      for (const delivery of behind.slice(0, READ_MAX)) {
+        const { id } = delivery
+        const now = await log.get(owner, id).catch(ignoreUnknown)
+        known.delete(id)
+        known.set(id, delivery)
+        if (now) present.set(id, now)
       }
+      for (const delivery of behind.slice(READ_MAX).slice(-BEHIND_MAX)) present.set(delivery.id, delivery)
       for (const id of known.keys()) if (!present.has(id)) known.delete(id)
       const changed = [...present.values()]
         .filter((delivery) => isNews(delivery, known.get(delivery.id)))
