@@ -182,7 +182,7 @@ function createInbox(): Inbox {
           returned.add(found.id)
           settle(() => resolve(found as EventOf<Type>))
         } else if (isClosed) {
-          settle(() => reject(new Error(`Cannot wait for ${type} as the capture is closed`)))
+          settle(() => reject(new Error(`Cannot wait for ${type} because the capture is closed`)))
         }
       }
       const timer = setTimeout(() => {

@@ -91,7 +91,7 @@ test('next() names the loop when nothing has come, and rejects when the capture 
   await assert.rejects(captured.next('lead.created', { timeoutMs: 20 }), {
     message: 'No lead.created has come within 20 ms: nothing has come at all. Does a delivery loop run?',
   })
-  const waiting = assert.rejects(captured.next('lead.created'), /as the capture is closed$/)
+  const waiting = assert.rejects(captured.next('lead.created'), /because the capture is closed$/)
   await captured.close()
   await captured.close()
   await waiting
