@@ -62,22 +62,35 @@ export interface BucketTimes {
   readonly organization: number
 }
 
+/** The buckets that only one limit fills: a time further ahead than empty is then the trace of a lower limit or another clock. */
+export interface OwnBuckets {
+  readonly key: boolean
+  readonly organization: boolean
+}
+
+const BOTH: OwnBuckets = { key: true, organization: true }
+
 /**
  * Judges a request by both buckets with GCRA: a bucket is a number, the time at which the bucket is full again. A
  * request moves that time one interval on, and is refused when the time would be more than a burst ahead of now. Both
- * buckets give a token, or neither does. A bucket is never more than empty: a time that is further ahead, because the limit was
- * raised or the clock went back, is the time of an empty bucket from this request on, so that the bucket refills at its rate.
+ * buckets give a token, or neither does.
  *
+ * @param own the buckets that are never more than empty: a time that is further ahead, because the limit was raised or the clock
+ *   went back, is the time of an empty bucket from this request on. Not for a bucket that another API with lower limits fills
+ *   too: the bucket would be refilled for that API. Default both
  * @returns the new times (when refused, those of the buckets as they were) and the state of both buckets for the caller
  */
 export function takeToken(
   times: BucketTimes,
   limits: RateLimits,
   now: number,
+  own: OwnBuckets = BOTH,
 ): { times: BucketTimes; state: RateLimitState } {
   const before = {
-    key: atMostEmpty(times.key, limits.key, now),
-    organization: atMostEmpty(times.organization, limits.organization, now),
+    key: own.key ? atMostEmpty(times.key, limits.key, now) : times.key,
+    organization: own.organization
+      ? atMostEmpty(times.organization, limits.organization, now)
+      : times.organization,
   }
   const key = spend(before.key, limits.key, now)
   const organization = spend(before.organization, limits.organization, now)

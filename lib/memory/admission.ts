@@ -105,6 +105,7 @@ function takeTokens(
     { key: key.bucketFullAt, organization: organization.bucketFullAt },
     { key: key.record.rateLimit ?? limits.key, organization: organization.rateLimit ?? limits.organization },
     now,
+    { key: key.record.rateLimit !== null, organization: organization.rateLimit !== null },
   )
   key.bucketFullAt = times.key
   organization.bucketFullAt = times.organization

@@ -109,9 +109,13 @@ export function stateOf(judged: Judged, limits: RateLimits, atHand: number): Rat
 }
 
 /** Both buckets at the refusal of a request, with the wait until a request will be let through. */
-export function refusalOf({ keyFullIn, organizationFullIn }: Judged, limits: RateLimits): RateLimitState {
-  const fullIn = { key: 1000 * Number(keyFullIn), organization: 1000 * Number(organizationFullIn) }
-  const { state } = takeToken(fullIn, limits, 0)
+export function refusalOf(judged: Judged, limits: RateLimits): RateLimitState {
+  const fullIn = {
+    key: 1000 * Number(judged.keyFullIn),
+    organization: 1000 * Number(judged.organizationFullIn),
+  }
+  const own = { key: judged.keyPerSecond !== null, organization: judged.organizationPerSecond !== null }
+  const { state } = takeToken(fullIn, limits, 0, own)
   // The statement has refused: a rounding must not turn the refusal into an admission.
   return { ...state, retryAfterMs: Math.max(state.retryAfterMs, 1) }
 }

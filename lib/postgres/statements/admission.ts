@@ -88,11 +88,12 @@ function hasToken(fullIn: string, rate: string, burst: string): string {
 }
 
 /**
- * True for a bucket that is more than empty, because its limit was raised or the clock went back. A hundredth of a second is
- * more than the errors of floating point.
+ * True for a bucket with a limit of its own that is more than empty, because the limit was raised or the clock went back. Not for
+ * a bucket under the limits of an API: another API on the store may have lower limits, and must not find its bucket refilled. A
+ * hundredth of a second is more than the errors of floating point.
  */
-function isMoreThanEmpty(fullIn: string, rate: string, burst: string): string {
-  return `coalesce(${fullIn} > ${burst} / ${rate} + 0.01, false)`
+function isMoreThanEmpty(isOwn: string, fullIn: string, rate: string, burst: string): string {
+  return `coalesce(${isOwn} and ${fullIn} > ${burst} / ${rate} + 0.01, false)`
 }
 
 /**
@@ -114,6 +115,7 @@ const TAKING_STEPS = [
   `limited as (
     select
       id, key_full_in, organization_full_in,
+      per_second is not null as is_own, organization_per_second is not null as is_organization_own,
       coalesce(per_second, @keyPerSecond::float8) as key_rate,
       coalesce(burst, @keyBurst::int)::float8 as key_burst,
       coalesce(organization_per_second, @organizationPerSecond::float8) as organization_rate,
@@ -129,8 +131,8 @@ const TAKING_STEPS = [
       and (
         ${hasToken('limited.key_full_in', 'key_rate', 'key_burst')}
         and ${hasToken('limited.organization_full_in', 'organization_rate', 'organization_burst')}
-        or ${isMoreThanEmpty('limited.key_full_in', 'key_rate', 'key_burst')}
-        or ${isMoreThanEmpty('limited.organization_full_in', 'organization_rate', 'organization_burst')}
+        or ${isMoreThanEmpty('is_own', 'limited.key_full_in', 'key_rate', 'key_burst')}
+        or ${isMoreThanEmpty('is_organization_own', 'limited.organization_full_in', 'organization_rate', 'organization_burst')}
       )
     order by bucket.bucket
     for no key update of bucket
@@ -143,15 +145,18 @@ const TAKING_STEPS = [
       pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) as at
     from locked
   )`,
-  // A bucket is never more than empty, so that it refills at the rate of a limit that was raised.
   `present as (
     select
       id, key_rate, key_burst, organization_rate, organization_burst, at,
-      ${isMoreThanEmpty('(key_full_at - at)', 'key_rate', 'key_burst')}
-        or ${isMoreThanEmpty('(organization_full_at - at)', 'organization_rate', 'organization_burst')}
+      ${isMoreThanEmpty('is_own', '(key_full_at - at)', 'key_rate', 'key_burst')}
+        or ${isMoreThanEmpty('is_organization_own', '(organization_full_at - at)', 'organization_rate', 'organization_burst')}
         as becomes_empty,
-      greatest(0, least(key_full_at - at, key_burst / key_rate)) as key_full_in,
-      greatest(0, least(organization_full_at - at, organization_burst / organization_rate)) as organization_full_in
+      greatest(0, case when is_own then least(key_full_at - at, key_burst / key_rate) else key_full_at - at end)
+        as key_full_in,
+      greatest(0, case
+        when is_organization_own then least(organization_full_at - at, organization_burst / organization_rate)
+        else organization_full_at - at
+      end) as organization_full_in
     from limited, found
     where key_full_at is not null and organization_full_at is not null
   )`,

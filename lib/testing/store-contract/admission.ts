@@ -200,24 +200,39 @@ function testBuckets(harness: StoreHarness): void {
     },
   )
 
-  for (const raised of ['key', 'organization'] as const) {
-    harness.test(`admit() tells a wait that is true when the rate of the ${raised} was raised`, async () => {
-      const tenant = await createTenant(harness)
-      const low = { perSecond: 0.01, burst: 5 }
-      const roomy = { perSecond: 1000, burst: 1000 }
-      const withLimit = (limit: typeof low): RateLimits => ({
-        key: roomy,
-        organization: roomy,
-        [raised]: limit,
+  harness.test("admit() tells a wait that is true when an organization's own limit was raised", async () => {
+    const tenant = await createTenant(harness)
+    const roomy = { perSecond: 1000, burst: 1000 }
+    const limitTo = (perSecond: number) =>
+      tenant.store.apiKeys.limitOrganization({
+        organizationId: tenant.id,
+        rateLimit: { perSecond, burst: 5 },
+        entry: newEntry(),
       })
-      for (let request = 0; request < 5; request++) await spend(tenant, withLimit(low))
-      const first = await spend(tenant, withLimit({ perSecond: 1, burst: 5 }))
-      assert.equal(first.outcome, 'limited')
-      assert.ok(first.retryAfterMs > 0 && first.retryAfterMs <= 1000, `${first.retryAfterMs}`)
-      await tenant.letTimePass(first.retryAfterMs)
-      assert.equal((await spend(tenant, withLimit({ perSecond: 1, burst: 5 }))).outcome, 'admitted')
-    })
-  }
+    await limitTo(0.01)
+    for (let request = 0; request < 5; request++) await spend(tenant, { key: roomy, organization: roomy })
+    await limitTo(1)
+    const first = await spend(tenant, { key: roomy, organization: roomy })
+    assert.equal(first.outcome, 'limited')
+    assert.ok(first.retryAfterMs > 0 && first.retryAfterMs <= 1000, `${first.retryAfterMs}`)
+    await tenant.letTimePass(first.retryAfterMs)
+    assert.equal((await spend(tenant, { key: roomy, organization: roomy })).outcome, 'admitted')
+  })
+
+  harness.test(
+    'admit() for an API with higher limits refills no bucket for an API with lower limits',
+    async () => {
+      const tenant = await createTenant(harness)
+      const high = { key: { perSecond: 10, burst: 10 }, organization: { perSecond: 10, burst: 10 } }
+      for (let request = 0; request < 5; request++) await spend(tenant, limits(5, 5))
+      for (let round = 0; round < 2; round++) {
+        assert.equal((await spend(tenant, limits(5, 5))).outcome, 'limited')
+        const { outcome, retryAfterMs } = await spend(tenant, high)
+        assert.equal(outcome, 'limited')
+        assert.ok(retryAfterMs > 490_000 && retryAfterMs <= 500_000, `${retryAfterMs}`)
+      }
+    },
+  )
 
   harness.test('admit() refills a bucket to its burst and no further', async () => {
     const tenant = await createTenant(harness)
