@@ -1,0 +1,42 @@
+import {
+  type ClientCreatedEvent,
+  createClient,
+  createLead,
+  type InvoicePaidEvent,
+  listClients,
+  listInvoices,
+  listLeads,
+  listProjects,
+  listProposals,
+} from '../generated/kubb/index.ts'
+import { IDEMPOTENCY_KEY, type Integration, NEW_CLIENT, SHORT_NAME } from './_integration.ts'
+
+export function describe(event: ClientCreatedEvent | InvoicePaidEvent): string {
+  return event.type === 'invoice.paid' ? event.data.number : event.data.client.business.name
+}
+
+/** The address of the server is that of the document. */
+export async function integrate(_baseUrl: string, key: string): Promise<Integration> {
+  const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' }
+  const create = () => createClient(NEW_CLIENT, { 'Idempotency-Key': IDEMPOTENCY_KEY }, { headers })
+  const client = await create()
+  const again = await create()
+  const lead = await createLead({ businessId: client.data.business.id }, undefined, { headers })
+  // The client of Kubb hands an error's body on as if it were the success.
+  const refused: object = await createClient(SHORT_NAME, undefined, { headers })
+  const query = { limit: 200 }
+  const lists = await Promise.all([
+    listClients(query, { headers }),
+    listLeads(query, { headers }),
+    listInvoices(query, { headers }),
+    listProposals(query, { headers }),
+    listProjects(query, { headers }),
+  ])
+  return {
+    clientName: client.data.business.name,
+    isSameClient: client.data.id === again.data.id,
+    leadStage: lead.data.stage,
+    listed: lists.map(({ data }) => data.length),
+    refusal: 'error' in refused ? String(refused.error) : '',
+  }
+}

@@ -1,0 +1,44 @@
+import type { z } from 'zod'
+import { createApiClient, schemas } from '../generated/openapi-zod-client.ts'
+import { IDEMPOTENCY_KEY, type Integration, NEW_CLIENT, SHORT_NAME } from './_integration.ts'
+
+type Event = z.infer<typeof schemas.ClientCreatedEvent> | z.infer<typeof schemas.InvoicePaidEvent>
+
+export function describe(event: Event): string {
+  return event.type === 'invoice.paid' ? event.data.number : event.data.client.business.name
+}
+
+/** Checks every answer with the schemas that were generated. */
+export async function integrate(baseUrl: string, key: string): Promise<Integration> {
+  const api = createApiClient(baseUrl, { axiosConfig: { headers: { Authorization: `Bearer ${key}` } } })
+  const create = async () => {
+    const { data } = await api.post('/api/v1/clients', NEW_CLIENT, {
+      headers: { 'Idempotency-Key': IDEMPOTENCY_KEY },
+    })
+    return data
+  }
+  const client = await create()
+  const again = await create()
+  const lead = await api.post('/api/v1/leads', { businessId: client.business.id })
+  const refused = await fetch(`${baseUrl}/api/v1/clients`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify(SHORT_NAME),
+  })
+  const queries = { limit: 200 }
+  const lists = await Promise.all([
+    api.get('/api/v1/clients', { queries }),
+    api.get('/api/v1/leads', { queries }),
+    api.get('/api/v1/invoices', { queries }),
+    api.get('/api/v1/proposals', { queries }),
+    api.get('/api/v1/projects', { queries }),
+  ])
+  return {
+    clientName: client.business.name,
+    isSameClient: client.id === again.id,
+    leadStage: lead.data.stage,
+    listed: lists.map(({ data }) => data.length),
+    // The client itself refuses what breaks the schema of the input, so that the server is asked without it.
+    refusal: schemas.ErrorResponse.parse(await refused.json()).error,
+  }
+}
