@@ -44,12 +44,12 @@ const api = createBusinessApi(store, {
 
 /** Adds the counts to the table: one statement for many calls, so that no call waits for the meter. */
 async function writeUsage(): Promise<void> {
-  const counted = [...calls]
-  calls.clear()
-  for (const [organizationId, count] of counted) {
+  for (const [organizationId, count] of [...calls]) {
     await sql`
       insert into api_usage values (${organizationId}, ${count})
       on conflict (organization_id) do update set calls = api_usage.calls + excluded.calls`
+    // Only what is written is taken off: a failed statement loses no call, and calls may have come meanwhile.
+    calls.set(organizationId, (calls.get(organizationId) ?? 0) - count)
   }
 }
 

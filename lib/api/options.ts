@@ -67,7 +67,10 @@ export interface BusinessApiOptions {
   onResponse?: OnResponse | undefined
   /** Milliseconds since 1970 in UTC, for ids and timestamps of records; expiry is judged by the clock of the store. Default `Date.now`. */
   clock?: Clock | undefined
-  /** Makes the ids of records, events and requests. Default monotonic ULIDs. */
+  /**
+   * Makes the ids of records, events and requests. An id begins with its kind and `_`, because the pages of a list continue after
+   * such ids only. Default monotonic ULIDs.
+   */
   ids?: Ids | undefined
 }
 

@@ -188,14 +188,14 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
     since: Since,
   ): Promise<AdmittedPage<never>> {
     const judged = await judgeFrom(request, list, limit, readBeginning(since))
-    const { admission } = judged
-    if (admission.outcome !== 'admitted') return judged
-    // The request has taken its token.
+    if (judged.admission.outcome !== 'admitted') return judged
     const isForeign = judged.position === null
-    const { page, next, position } = isForeign
+    // The request has taken its token. The key may have been revoked since.
+    const read = isForeign
       ? await judgeFrom({ ...request, rateLimits: null }, list, limit, EVERYTHING)
       : judged
-    return { admission, page, next, position: next ?? position }
+    if (read.admission.outcome !== 'admitted') return read
+    return { ...read, admission: judged.admission, position: read.next ?? read.position }
   }
 
   function judgeFrom(

@@ -241,6 +241,9 @@ describe('trigger', () => {
       /^Published evt_test_\w+ \(invoice\.paid\) for 1 endpoint\n$/,
     )
     assert.deepEqual(await deliveryStates(org), ['pending'])
+    // The delivery to a disabled endpoint is recorded as skipped, and can be sent later.
+    await sql`update business_api.webhook_endpoints set state = 'disabled' where id = ${id}`
+    assertFailed(await run(...trigger), 2, /4000\/hook, disabled\)/)
     assertFailed(await run('trigger', 'invoice.payd', '-o', org), 2, /did you mean 'invoice\.paid'\?/)
     assertFailed(
       await run('trigger', 'x', '-o', org),

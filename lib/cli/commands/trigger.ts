@@ -32,9 +32,10 @@ export const trigger: Command = defineCommand({
     const type = readType(session.argument)
     const published = await withStore(session, async (store) => {
       const { endpoints } = createDeveloperSettings(store)
-      const wanting = (await endpoints.list(owner)).filter(({ types, state }) => {
-        return state !== 'disabled' && (types === null || types.includes(type))
-      })
+      // Disabled ones too: their deliveries are recorded as skipped, and can be sent later.
+      const wanting = (await endpoints.list(owner)).filter(
+        ({ types }) => types === null || types.includes(type),
+      )
       const asking = { yes: yes || wanting.length === 0, dryRun }
       if (!(await confirm(session, asking, async () => ofTriggering(type, wanting)))) return null
       const id = createIds()('evt_test')
@@ -62,7 +63,9 @@ function readType(given: string): EventType {
 
 /** An event is published. */
 function ofTriggering(type: EventType, endpoints: readonly WebhookEndpoint[]): Consequence {
-  const names = endpoints.map(({ id, url }) => `${id} (${url})`)
+  const names = endpoints.map(
+    ({ id, url, state }) => `${id} (${url}${state === 'enabled' ? '' : `, ${state}`})`,
+  )
   const recipients = names.length === 0 ? 'no endpoint: none wants the type' : names.join(', ')
   return {
     text: `Publishes an example of ${type}, which goes to ${recipients}.`,
