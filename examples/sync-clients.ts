@@ -1,5 +1,6 @@
-// Keeps a copy of the platform's clients by polling: gets the newest clients, upserts each by its id, waits, and begins
-// again. A program with a public address need not poll: see the push twin, examples/sync-clients-by-webhook.ts.
+// Keeps a copy of all clients of the platform by polling: gets the clients that were created or changed since the last poll, upserts
+// each by its id, keeps the Sync-Token with them, waits, and begins again. The program may end at any point, and loses nothing. A
+// program with a public address need not poll: see the push twin, examples/sync-clients-by-webhook.ts.
 //
 //   API_URL=https://app.example API_KEY=bapi_live_… npx tsx examples/sync-clients.ts clients.json
 
@@ -8,9 +9,6 @@ import { readFile, rename, writeFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { ApiError, type Client, createApiClient } from 'business-api-kit/client'
-
-/** The longest page. No page follows: a client with 200 newer clients is no longer listed. */
-const PAGE_MAX = 200
 
 /** The API's address and key. The key goes into a single header and nowhere else. */
 export interface Api {
@@ -21,8 +19,13 @@ export interface Api {
 /** The known clients, by id. With a database: a table with `id` as its primary key. */
 export interface Copy {
   readonly clients: ReadonlyMap<string, Client>
-  /** Inserts clients with a new id and updates the rest. Returns the number of clients that are new or changed. */
-  upsert(clients: readonly Client[]): Promise<number>
+  /** The token of the last page; null: no page was read. */
+  readonly syncToken: string | null
+  /**
+   * Inserts clients with a new id, updates the rest, and keeps the token of their page: both at once, or the token last. Returns the
+   * number of clients that are new or differ.
+   */
+  upsert(clients: readonly Client[], syncToken: string | null): Promise<number>
 }
 
 /**
@@ -49,39 +52,50 @@ export async function syncClients(
   }
 }
 
+/** The next poll is the retry of a failed attempt, and goes on after the last page that is in the copy. */
 async function syncOnce(api: Api, copy: Copy): Promise<string> {
-  const page = await listClients(api)
-  const isGap = page.length === PAGE_MAX && !page.some(({ id }) => copy.clients.has(id))
-  const changed = await copy.upsert(page)
-  const gap = isGap ? '; there may be older clients that are no longer listed' : ''
-  return `${changed} of the ${page.length} newest clients are new or have changed, ${copy.clients.size} in the copy${gap}`
+  const { clients } = createApiClient({ ...api, maxRetries: 0 })
+  // Without a token: everything. A token that the API no longer knows gives everything once more.
+  const changes = clients.list({ updatedSince: copy.syncToken ?? new Date(0) })
+  let listed = 0
+  let changed = 0
+  for await (const { data, syncToken } of changes.pages()) {
+    listed += data.length
+    changed += await copy.upsert(data, syncToken)
+  }
+  return `${changed} of the ${listed} listed clients are new or have changed, ${copy.clients.size} in the copy`
 }
 
-/** A single attempt: the next poll is the retry. */
-async function listClients(api: Api): Promise<readonly Client[]> {
-  const { clients } = createApiClient({ ...api, maxRetries: 0 })
-  for await (const { data } of clients.list({ pageSize: PAGE_MAX }).pages()) return data
-  return []
+/** The file of a copy. */
+interface Kept {
+  readonly syncToken: string | null
+  readonly clients: readonly Client[]
 }
 
 /** Opens a copy in one JSON file. */
 export async function openCopy(path: string): Promise<Copy> {
-  const kept: Client[] = JSON.parse(await readText(path, '[]'))
-  let clients = new Map(kept.map((client) => [client.id, client]))
+  const kept: Kept = JSON.parse(await readText(path, '{"syncToken":null,"clients":[]}'))
+  let clients = new Map(kept.clients.map((client) => [client.id, client]))
+  let { syncToken } = kept
   return {
     get clients() {
       return clients
     },
-    async upsert(newest) {
-      const changed = newest.filter((client) => !isDeepStrictEqual(clients.get(client.id), client))
-      if (changed.length === 0) return 0
+    get syncToken() {
+      return syncToken
+    },
+    async upsert(listed, token) {
+      const changed = listed.filter((client) => !isDeepStrictEqual(clients.get(client.id), client))
+      if (changed.length === 0 && token === syncToken) return 0
       const next = new Map(clients)
       for (const client of changed) next.set(client.id, client)
       // Written to another file first: the copy is whole for every reader, and whenever this process ends.
-      await writeFile(`${path}.new`, JSON.stringify([...next.values()], null, 2))
+      const text: Kept = { syncToken: token, clients: [...next.values()] }
+      await writeFile(`${path}.new`, JSON.stringify(text, null, 2))
       await rename(`${path}.new`, path)
-      // Set after the write, so that clients that could not be written count as changed in the next poll too.
+      // Set after the write, so that clients that could not be written are listed again by the next poll.
       clients = next
+      syncToken = token
       return changed.length
     },
   }

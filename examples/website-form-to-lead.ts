@@ -8,21 +8,20 @@
 
 import { createHash } from 'node:crypto'
 import { readFileSync, realpathSync } from 'node:fs'
-import { setTimeout as sleep } from 'node:timers/promises'
-import type { Client, CreateClientInput, Lead } from 'business-api-kit'
-
-const TIMEOUT_MS = 10_000
-/** The shortest pauses between attempts. After the last pause and attempt the job fails, to be run again later. */
-const PAUSES_MS: readonly number[] = [500, 1000, 2000, 4000, 8000]
-/** If the API asks for a longer wait, the job fails, to be run again later. */
-const WAIT_MAX_MS = 60_000
+import {
+  ApiError,
+  type Client,
+  type CreateClientInput,
+  createApiClient,
+  type Lead,
+} from 'business-api-kit/client'
 
 /** The API's address and key. The key needs the scopes clients:write and leads:write. */
 export interface Api {
   readonly url: string
   readonly key: string
   /** Waits so many milliseconds; tests do not. */
-  readonly wait?: (ms: number) => Promise<unknown>
+  readonly wait?: (ms: number) => Promise<void>
 }
 
 /** The fields of the form. The id was made with the form, so every click of the visitor sends the same id. */
@@ -35,33 +34,30 @@ export interface Submission {
   readonly phone?: string
 }
 
-/** Why a submission could not be pushed. */
-export class PushError extends Error {
-  override readonly name = 'PushError'
-  /** True if another attempt may succeed later: for every failure but a refusal of the content or of the key. */
-  readonly isTransient: boolean
-  readonly retryAfterMs: number
+/** Why a submission cannot be pushed, however often it is tried. */
+export class SubmissionError extends Error {
+  override readonly name = 'SubmissionError'
 
-  constructor(reason: string, options: { isTransient: boolean; retryAfterMs?: number; cause?: unknown }) {
-    super(`Cannot push the submission because ${reason}`, { cause: options.cause })
-    this.isTransient = options.isTransient
-    this.retryAfterMs = options.retryAfterMs ?? 0
+  constructor(reason: string) {
+    super(`Cannot push the submission because ${reason}`)
   }
 }
 
 const REQUIRED = ['id', 'name'] as const
 const OPTIONAL = ['category', 'city', 'email', 'phone'] as const
 
-/** Reads a submission from a file. Throws a `PushError` that names the missing field. */
+/** Reads a submission from a file. Throws a `SubmissionError` that names the missing field. */
 export function readSubmission(path: string): Submission {
   const submission = parse(readText(path)) as Submission | null | undefined
-  if (typeof submission !== 'object' || submission === null) throw refusal(`${path} is no JSON object`)
+  if (typeof submission !== 'object' || submission === null)
+    throw new SubmissionError(`${path} is no JSON object`)
   for (const field of [...REQUIRED, ...OPTIONAL]) {
     const value: unknown = submission[field] ?? ''
-    if (typeof value !== 'string') throw refusal(`its field ${field} is no text`)
+    if (typeof value !== 'string') throw new SubmissionError(`its field ${field} is no text`)
   }
   // A submission without an id could not be run twice.
-  for (const field of REQUIRED) if (!submission[field]?.trim()) throw refusal(`its field ${field} is missing`)
+  for (const field of REQUIRED)
+    if (!submission[field]?.trim()) throw new SubmissionError(`its field ${field} is missing`)
   return submission
 }
 
@@ -69,23 +65,23 @@ function readText(path: string): string {
   try {
     return readFileSync(path, 'utf8')
   } catch (error) {
-    throw refusal(`its file cannot be read: ${(error as Error).message}`)
+    throw new SubmissionError(`its file cannot be read: ${(error as Error).message}`)
   }
 }
 
-function refusal(reason: string): PushError {
-  return new PushError(reason, { isTransient: false })
-}
-
-/** Makes the client and the lead, or gets the existing client and lead. */
+/**
+ * Makes the client and the lead, or gets the existing client and lead. The client of the API tries again for a minute; after that
+ * the job fails with an `ApiError`, to be run again later if `isTransient`.
+ */
 export async function pushLead(api: Api, submission: Submission): Promise<{ client: Client; lead: Lead }> {
+  const { clients, leads } = createApiClient(api)
   // An idempotency key belongs to a route, so the same key serves both routes. Hashed, because a key is at most 200
   // visible ASCII characters.
   const idempotencyKey = createHash('sha256').update(`website-form:${submission.id}`).digest('hex')
-  const client = await post<Client>(api, '/api/v1/clients', idempotencyKey, toClientInput(submission))
+  const client = await clients.create(toClientInput(submission), { idempotencyKey })
   // A crash between the two requests does no harm: in the next run the first request answers again with the same
   // business.
-  const lead = await post<Lead>(api, '/api/v1/leads', idempotencyKey, { businessId: client.business.id })
+  const lead = await leads.create({ businessId: client.business.id }, { idempotencyKey })
   return { client, lead }
 }
 
@@ -94,63 +90,6 @@ function toClientInput({ name, category, city, email, phone }: Submission): Crea
   const optional = Object.entries({ category, city, email, phone })
   const filled = optional.flatMap(([field, value]) => (value?.trim() ? [[field, value.trim()] as const] : []))
   return { name: name.trim(), ...Object.fromEntries(filled) }
-}
-
-async function post<Item>(api: Api, path: string, idempotencyKey: string, input: object): Promise<Item> {
-  const { wait = sleep } = api
-  for (const pauseMs of PAUSES_MS) {
-    try {
-      return await attempt(api, path, idempotencyKey, input)
-    } catch (error) {
-      if (!(error instanceof PushError && error.isTransient && error.retryAfterMs <= WAIT_MAX_MS)) throw error
-      await wait(Math.max(pauseMs, error.retryAfterMs))
-    }
-  }
-  return attempt(api, path, idempotencyKey, input)
-}
-
-async function attempt<Item>(api: Api, path: string, idempotencyKey: string, input: object): Promise<Item> {
-  const { response, text } = await send(api, path, idempotencyKey, input)
-  const body = parse(text) as { data?: Item & object; error?: string; requestId?: string } | undefined
-  if (response.ok && body?.data) return body.data
-  const { status, headers } = response
-  // A 200 that cannot be read counts as a lost answer.
-  const isTransient = status >= 500 || [200, 408, 409, 425, 429].includes(status)
-  const retryAfterMs = Number(headers.get('retry-after')) * 1000 || 0
-  const reason = `${path} answered ${status}: ${body?.error ?? 'not what the API says'} (${body?.requestId ?? 'no request id'})`
-  throw new PushError(reason, { isTransient, retryAfterMs })
-}
-
-async function send(
-  { url, key }: Api,
-  path: string,
-  idempotencyKey: string,
-  input: object,
-): Promise<{ response: Response; text: string }> {
-  try {
-    const response = await fetch(url + path, {
-      method: 'POST',
-      headers: {
-        Authorization: `Bearer ${key}`,
-        'Content-Type': 'application/json',
-        'Idempotency-Key': idempotencyKey,
-      },
-      body: JSON.stringify(input),
-      // A followed redirect would turn the POST into a GET.
-      redirect: 'manual',
-      signal: AbortSignal.timeout(TIMEOUT_MS),
-    })
-    return { response, text: await response.text() }
-  } catch (cause) {
-    // The request or the answer was lost, so the record may exist. The next attempt finds out.
-    throw new PushError(`${path} has not answered (${describe(cause)})`, { isTransient: true, cause })
-  }
-}
-
-/** The reason behind "fetch failed" is in the error's cause. */
-function describe(error: unknown): string {
-  const { cause } = error as { cause?: { code?: string } }
-  return cause?.code ?? String(error)
 }
 
 function parse(json: string): unknown {
@@ -178,7 +117,8 @@ async function main(): Promise<void> {
     const { client, lead } = await pushLead({ url: API_URL, key: API_KEY }, readSubmission(path))
     console.log(`${lead.id} of ${client.id}, ${client.business.name}`)
   } catch (error) {
-    if (error instanceof PushError) fail(error.message, error.isTransient ? 1 : 2)
+    if (error instanceof ApiError) fail(error.message, error.isTransient ? 1 : 2)
+    if (error instanceof SubmissionError) fail(error.message)
     throw error
   }
 }

@@ -34,7 +34,7 @@ export { type JsonText, jsonText } from './base/json-text.ts'
 export type { BusinessApiStore, RecordStore } from './business-store.ts'
 export type { BackfillFacts, BackfillType } from './resources/backfill.ts'
 export type { Business, BusinessChanges, BusinessFilter, BusinessStore } from './resources/businesses.ts'
-export type { Client, ClientChanges, ClientFilter, ClientStore } from './resources/clients.ts'
+export type { Client, ClientChanges, ClientFilter, ClientStore, StoredClient } from './resources/clients.ts'
 export { formatNumber, type NewNumber, type NumberSeries } from './resources/document-numbers.ts'
 export type {
   ImportedRecord,
@@ -56,6 +56,7 @@ export {
   type PaidInvoice,
   type Payment,
   type Settlement,
+  type StoredInvoice,
 } from './resources/invoices.ts'
 export type {
   Conversion,
@@ -68,7 +69,13 @@ export type {
   LeadStore,
   StoredLead,
 } from './resources/leads.ts'
-export type { Project, ProjectChanges, ProjectFilter, ProjectStore } from './resources/projects.ts'
+export type {
+  Project,
+  ProjectChanges,
+  ProjectFilter,
+  ProjectStore,
+  StoredProject,
+} from './resources/projects.ts'
 export type {
   Proposal,
   ProposalChanges,
@@ -79,7 +86,7 @@ export type {
   StoredProposal,
 } from './resources/proposals.ts'
 export type { EventStore } from './resources/publishing.ts'
-export type { RecordReads } from './resources/record-reads.ts'
+export type { RecordReads, Updated } from './resources/record-reads.ts'
 export type { BackfillOutcome, BackfillRequest, BackfillStore } from './webhooks/backfill.ts'
 export type {
   AttemptResult,

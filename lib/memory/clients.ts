@@ -2,7 +2,7 @@ import type { Client, ClientStore } from '../resources/clients.ts'
 import { admitToPage } from './admission.ts'
 import { applyChange } from './change.ts'
 import { commit, draft, judgeKey, keepOnce, refuseOddNumbers } from './creation.ts'
-import { getRecord, isOneOf, isValue, listRecords } from './record-list.ts'
+import { getRecord, isOneOf, isValue, listRecords, withUpdatedAt } from './record-list.ts'
 import type { Memory, Organization } from './state.ts'
 
 /** Creates the slice of clients with their businesses, in memory. */
@@ -48,7 +48,8 @@ export function createClientStore(memory: Memory): ClientStore {
     },
 
     async list(organizationId, { statuses, businessId }, limit, before) {
-      return listRecords(memory.organization(organizationId).clients.values(), {
+      const { clients } = memory.organization(organizationId)
+      return listRecords([...clients.values()].map(withUpdatedAt(clients)), {
         limit,
         before,
         isWanted: ({ status, business }) => isOneOf(statuses, status) && isValue(businessId, business.id),
@@ -56,7 +57,9 @@ export function createClientStore(memory: Memory): ClientStore {
     },
 
     async get(organizationId, id) {
-      return getRecord(memory.organization(organizationId).clients.get(id))
+      const { clients } = memory.organization(organizationId)
+      const kept = clients.get(id)
+      return getRecord(kept && withUpdatedAt(clients)(kept))
     },
   }
 }

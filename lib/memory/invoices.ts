@@ -11,6 +11,7 @@ import {
   type PaidInvoice,
   type Payment,
   type Settlement,
+  type StoredInvoice,
 } from '../resources/invoices.ts'
 import { decimalsOf, isZero, subtract, withDecimals } from '../resources/money.ts'
 import type { Change } from '../writes/change.ts'
@@ -21,7 +22,7 @@ import { applyChange, type Decision } from './change.ts'
 import { commit, draft, judgeKey, keepOnce } from './creation.ts'
 import { numberOf } from './document-numbers.ts'
 import { keepEvent } from './events.ts'
-import { getRecord, isOneOf, isValue, listRecords } from './record-list.ts'
+import { getRecord, isOneOf, isValue, listRecords, withUpdatedAt } from './record-list.ts'
 import type { Memory, Organization } from './state.ts'
 
 /** Creates the slice of invoices in memory. */
@@ -93,7 +94,8 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
 
     async list(organizationId, filter, limit, before) {
       const isByDueDate = filter.dueAfter !== undefined || filter.dueBefore !== undefined
-      return listRecords(memory.organization(organizationId).invoices.values(), {
+      const { invoices } = memory.organization(organizationId)
+      return listRecords<StoredInvoice>([...invoices.values()].map(withUpdatedAt(invoices)), {
         limit,
         before,
         isWanted: (invoice) => isSelected(invoice, filter) && (!isByDueDate || isDue(invoice, filter)),
@@ -102,7 +104,9 @@ export function createInvoiceStore(memory: Memory): InvoiceStore {
     },
 
     async get(organizationId, id) {
-      return getRecord(memory.organization(organizationId).invoices.get(id))
+      const { invoices } = memory.organization(organizationId)
+      const kept = invoices.get(id)
+      return getRecord(kept && withUpdatedAt(invoices)(kept))
     },
 
     async listPayments(organizationId, invoiceId, limit, before) {

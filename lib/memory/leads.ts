@@ -6,7 +6,7 @@ import { admitToPage } from './admission.ts'
 import { applyChange, type Decision } from './change.ts'
 import { keepClient } from './clients.ts'
 import { commit, draft, judgeKey, keepOnce, refuseOddNumbers } from './creation.ts'
-import { getRecord, isOneOf, isValue, listRecords } from './record-list.ts'
+import { getRecord, isOneOf, isValue, listRecords, withUpdatedAt } from './record-list.ts'
 import type { Memory, Organization } from './state.ts'
 
 /** Creates the slice of leads in memory. */
@@ -62,7 +62,8 @@ export function createLeadStore(memory: Memory): LeadStore {
     },
 
     async list(organizationId, { stages, businessId }, limit, before) {
-      return listRecords([...memory.organization(organizationId).leads.values()].map(toStored), {
+      const { leads } = memory.organization(organizationId)
+      return listRecords([...leads.values()].map(toStored(leads)), {
         limit,
         before,
         isWanted: (lead) => isOneOf(stages, lead.stage) && isValue(businessId, lead.businessId),
@@ -70,14 +71,16 @@ export function createLeadStore(memory: Memory): LeadStore {
     },
 
     async get(organizationId, id) {
-      const kept = memory.organization(organizationId).leads.get(id)
-      return getRecord(kept && toStored(kept))
+      const { leads } = memory.organization(organizationId)
+      const kept = leads.get(id)
+      return getRecord(kept && toStored(leads)(kept))
     },
   }
 }
 
-function toStored({ lead, businessId }: LeadRecord): StoredLead {
-  return { ...lead, businessId }
+function toStored(leads: Organization['leads']): (kept: LeadRecord) => StoredLead {
+  const stored = withUpdatedAt(leads)
+  return ({ lead, businessId }) => stored({ ...lead, businessId })
 }
 
 function convert(

@@ -2,7 +2,7 @@ import type { ProjectStore } from '../resources/projects.ts'
 import { admitToPage } from './admission.ts'
 import { applyChange } from './change.ts'
 import { commit, draft, judgeKey, keepOnce } from './creation.ts'
-import { getRecord, isOneOf, listRecords } from './record-list.ts'
+import { getRecord, isOneOf, listRecords, withUpdatedAt } from './record-list.ts'
 import type { Memory } from './state.ts'
 
 /** Creates the slice of projects in memory. */
@@ -41,7 +41,8 @@ export function createProjectStore(memory: Memory): ProjectStore {
     },
 
     async list(organizationId, { statuses }, limit, before) {
-      return listRecords(memory.organization(organizationId).projects.values(), {
+      const { projects } = memory.organization(organizationId)
+      return listRecords([...projects.values()].map(withUpdatedAt(projects)), {
         limit,
         before,
         isWanted: ({ status }) => isOneOf(statuses, status),
@@ -49,7 +50,9 @@ export function createProjectStore(memory: Memory): ProjectStore {
     },
 
     async get(organizationId, id) {
-      return getRecord(memory.organization(organizationId).projects.get(id))
+      const { projects } = memory.organization(organizationId)
+      const kept = projects.get(id)
+      return getRecord(kept && withUpdatedAt(projects)(kept))
     },
   }
 }

@@ -11,7 +11,7 @@ import { admitToPage } from './admission.ts'
 import { applyChange } from './change.ts'
 import { commit, draft, judgeKey, keepOnce, refuseOddNumbers } from './creation.ts'
 import { numberOf } from './document-numbers.ts'
-import { getRecord, isOneOf, isValue, listRecords } from './record-list.ts'
+import { getRecord, isOneOf, isValue, listRecords, withUpdatedAt } from './record-list.ts'
 import type { KeptProposal, Memory, Organization } from './state.ts'
 
 /** Creates the slice of proposals in memory. */
@@ -64,8 +64,9 @@ export function createProposalStore(memory: Memory): ProposalStore {
   }
 }
 
-function toStored({ signatures }: Organization): (kept: KeptProposal) => StoredProposal {
-  return (kept) => ({ ...proposalRepresentation(kept), signature: signatures.get(kept.id) ?? null })
+function toStored({ proposals, signatures }: Organization): (kept: KeptProposal) => StoredProposal {
+  const stored = withUpdatedAt(proposals)
+  return (kept) => stored({ ...proposalRepresentation(kept), signature: signatures.get(kept.id) ?? null })
 }
 
 function withDecimals({

@@ -1,3 +1,7 @@
+import type { Updated } from '../resources/record-reads.ts'
+import { toTimestamp } from '../writes/write-context.ts'
+import type { SyncedRecords } from './synced-records.ts'
+
 /** Selects the records to list. */
 export interface ListOf<Stored> {
   readonly limit: number
@@ -26,6 +30,15 @@ export function listRecords<Stored extends { readonly id: string }>(
 /** Reads a record, as a copy. */
 export function getRecord<Stored>(record: Stored | undefined): Stored | null {
   return structuredClone(record) ?? null
+}
+
+/** Returns a function that adds the time of the latest change to a representation of a record of the collection. */
+export function withUpdatedAt({
+  changes,
+}: Pick<SyncedRecords<unknown>, 'changes'>): <Shown extends { readonly id: string }>(
+  record: Shown,
+) => Shown & Updated {
+  return (record) => ({ ...record, updatedAt: toTimestamp(changes.get(record.id)?.at ?? 0) })
 }
 
 /** Tells whether a filter lets a value through; an absent filter lets everything through. */

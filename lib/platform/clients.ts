@@ -2,7 +2,7 @@ import * as v from 'valibot'
 import { IdSchema } from '../base/host-input.ts'
 import type { Page, PageQuery } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
-import type { Client, ClientChanges, ClientFilter } from '../resources/clients.ts'
+import type { Client, ClientChanges, ClientFilter, StoredClient } from '../resources/clients.ts'
 import { CreateClientInputSchema, newClient } from '../resources/clients.ts'
 import type { NewBusiness } from './businesses.ts'
 import {
@@ -53,9 +53,9 @@ export interface ClientCalls {
   /** Sets a revenue or both. Publishes nothing. */
   setRevenue(organizationId: string, revenue: ClientRevenue): Promise<Client>
   /** Lists clients, newest first. */
-  list(organizationId: string, query?: ClientQuery): Promise<Page<Client>>
+  list(organizationId: string, query?: ClientQuery): Promise<Page<StoredClient>>
   /** Gives a client. */
-  get(organizationId: string, clientId: string): Promise<Client>
+  get(organizationId: string, clientId: string): Promise<StoredClient>
 }
 
 // --- Inputs ---
@@ -100,7 +100,11 @@ export function createClientCalls(store: Pick<RecordStore, 'clients'>, tools: Ca
   }
 
   return {
-    ...createReads<Client, ClientQuery, ClientFilter>(['client', 'clients'], FILTER, () => store.clients),
+    ...createReads<StoredClient, ClientQuery, ClientFilter>(
+      ['client', 'clients'],
+      FILTER,
+      () => store.clients,
+    ),
     async create(organizationId, client) {
       const call = readCreate(organizationId, client)
       const { record, representation, events } = newClient(call.input, call.context)

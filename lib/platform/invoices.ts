@@ -14,6 +14,7 @@ import {
   type PaidInvoice,
   type Payment,
   type PaymentFacts,
+  type StoredInvoice,
 } from '../resources/invoices.ts'
 import { withDecimals } from '../resources/money.ts'
 import { overdueRequest } from '../resources/overdue.ts'
@@ -137,9 +138,9 @@ export interface InvoiceCalls {
    *
    * @throws `BusinessApiError` with code `invalid_input` for `dueAfter` or `dueBefore` with another status
    */
-  list(organizationId: string, query?: InvoiceQuery): Promise<Page<Invoice>>
+  list(organizationId: string, query?: InvoiceQuery): Promise<Page<StoredInvoice>>
   /** Gives an invoice. */
-  get(organizationId: string, invoiceId: string): Promise<Invoice>
+  get(organizationId: string, invoiceId: string): Promise<StoredInvoice>
   /** Lists the payments of an invoice, newest first. */
   payments(organizationId: string, invoiceId: string, query?: PageQuery): Promise<Page<Payment>>
 }
@@ -196,7 +197,7 @@ export function createInvoiceCalls(store: Pick<RecordStore, 'invoices'>, tools: 
   const readVoid = defineCall('invoices.void', 'Cannot void the invoice', RefSchema, tools)
   const readOverdue = defineCall('invoices.markOverdue', 'Cannot mark invoices overdue', OverdueSchema, tools)
 
-  const reads = createReads<Invoice, InvoiceQuery, InvoiceFilter>(
+  const reads = createReads<StoredInvoice, InvoiceQuery, InvoiceFilter>(
     ['invoice', 'invoices'],
     FILTER,
     () => store.invoices,

@@ -2,7 +2,7 @@ import * as v from 'valibot'
 import { IdSchema } from '../base/host-input.ts'
 import type { Page, PageQuery } from '../base/page.ts'
 import type { RecordStore } from '../business-store.ts'
-import { type Project, type ProjectFilter, projectEvents } from '../resources/projects.ts'
+import { type Project, type ProjectFilter, projectEvents, type StoredProject } from '../resources/projects.ts'
 import { buildEventTemplate, type EventRecord } from '../writes/event-envelope.ts'
 import { placeholder } from '../writes/placeholders.ts'
 import type { WriteContext } from '../writes/write-context.ts'
@@ -62,9 +62,9 @@ export interface ProjectCalls {
   /** Active or on hold → cancelled. Cancelled is final. Publishes nothing. */
   cancel(organizationId: string, project: ProjectRef): Promise<Project>
   /** Lists projects, newest first. */
-  list(organizationId: string, query?: ProjectQuery): Promise<Page<Project>>
+  list(organizationId: string, query?: ProjectQuery): Promise<Page<StoredProject>>
   /** Gives a project. */
-  get(organizationId: string, projectId: string): Promise<Project>
+  get(organizationId: string, projectId: string): Promise<StoredProject>
 }
 
 // --- Transitions (decisions on section 3 of the specification) ---
@@ -126,7 +126,7 @@ export function createProjectCalls(store: Pick<RecordStore, 'projects'>, tools: 
   }
 
   return {
-    ...createReads<Project, ProjectQuery, ProjectFilter>(
+    ...createReads<StoredProject, ProjectQuery, ProjectFilter>(
       ['project', 'projects'],
       FILTER,
       () => store.projects,

@@ -15,7 +15,7 @@ import {
   type WriteParts,
 } from './statements/key-reservation.ts'
 import { defineList } from './statements/list.ts'
-import { getRecord, isOneOf, listRecords, type RecordKind } from './statements/read.ts'
+import { getRecord, isOneOf, listRecords, type RecordKind, withUpdatedAt } from './statements/read.ts'
 import { writeCreation } from './statements/write.ts'
 
 const COLUMNS = [
@@ -28,12 +28,12 @@ const COLUMNS = [
   'converted_at',
 ]
 
-const RECORD: RecordKind = {
-  table: 'business_api.clients',
-  representation: withBusiness('record.representation', 'record'),
-}
+const TABLE = 'business_api.clients'
+const REPRESENTATION = withBusiness('record.representation', 'record')
 
-const LIST = defineList(RECORD.table, RECORD.representation)
+const LIST = defineList(TABLE, REPRESENTATION)
+
+const RECORD: RecordKind = { table: TABLE, representation: withUpdatedAt(REPRESENTATION) }
 
 type NewClientValues = CreationValues & ClientValues & BusinessValues
 
@@ -55,7 +55,7 @@ const CREATE = defineWrite<NewClientValues>(CREATE_PARTS)
 const ADMIT_AND_CREATE = defineAdmittedWrite<NewClientValues>(CREATE_PARTS)
 
 const CHANGE = defineChange<{ readonly set: string }>({
-  table: 'business_api.clients',
+  table: TABLE,
   state: 'status',
   after: [
     `after as (

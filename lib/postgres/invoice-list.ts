@@ -1,5 +1,5 @@
 import type { Fragment, ISql as Sql } from 'postgres'
-import { DUE_STATUSES, type Invoice, type InvoiceFilter } from '../resources/invoices.ts'
+import { DUE_STATUSES, type InvoiceFilter, type StoredInvoice } from '../resources/invoices.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { literalLimit } from './statements/fragments.ts'
 import { atValue, isOneOf, listRecords, listRows, type RecordKind, unionAll } from './statements/read.ts'
@@ -12,7 +12,7 @@ export function listInvoices(
   filter: InvoiceFilter,
   limit: number,
   before: string | null,
-): Promise<readonly Invoice[]> {
+): Promise<readonly StoredInvoice[]> {
   const { statuses, number, dueAfter, dueBefore } = filter
   if (number !== undefined) {
     return listRecords(database, kind, organizationId, (sql) => ({

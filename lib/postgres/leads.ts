@@ -22,7 +22,7 @@ import {
   type WriteParts,
 } from './statements/key-reservation.ts'
 import { defineList } from './statements/list.ts'
-import { getRecord, isOneOf, listRecords, type RecordKind } from './statements/read.ts'
+import { getRecord, isOneOf, listRecords, type RecordKind, withUpdatedAt } from './statements/read.ts'
 import { writeCreation } from './statements/write.ts'
 
 const TABLE = 'business_api.leads'
@@ -31,9 +31,9 @@ const LIST = defineList(TABLE)
 
 const RECORD: RecordKind = {
   table: TABLE,
-  representation: `
+  representation: withUpdatedAt(`
     pg_catalog.left(record.representation, -1)
-    || ',"businessId":' || pg_catalog.to_json(record.business_id)::text || '}'`,
+    || ',"businessId":' || pg_catalog.to_json(record.business_id)::text || '}'`),
 }
 
 interface LeadValues {

@@ -6,7 +6,7 @@ import { defineChange, isAllowed, orBefore, setOf, writeChange } from './stateme
 import { createNumbered, defineNumbered } from './statements/document-numbers.ts'
 import { jsonTimestamp } from './statements/fragments.ts'
 import { defineList } from './statements/list.ts'
-import { getRecord, isOneOf, listRecords, type RecordKind } from './statements/read.ts'
+import { getRecord, isOneOf, listRecords, type RecordKind, withUpdatedAt } from './statements/read.ts'
 
 const TABLE = 'business_api.proposals'
 
@@ -14,12 +14,12 @@ const LIST = defineList(TABLE)
 
 const RECORD: RecordKind = {
   table: TABLE,
-  representation: `
+  representation: withUpdatedAt(`
     pg_catalog.left(record.representation, -1) || ',"signature":' || case
       when record.signed_by is null then 'null'
       else '{"signedBy":' || pg_catalog.to_json(record.signed_by)::text
         || ',"signedAt":' || ${jsonTimestamp('record.signed_at')} || '}'
-    end || '}'`,
+    end || '}'`),
 }
 
 interface ProposalValues {

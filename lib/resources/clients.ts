@@ -6,7 +6,7 @@ import type { Creation, CreationOutcome } from '../writes/creation.ts'
 import { buildEvent, type EventRecord, eventType } from '../writes/event-envelope.ts'
 import { toTimestamp, type WriteContext } from '../writes/write-context.ts'
 import { BusinessSchema, CreateBusinessInputSchema, newBusiness } from './businesses.ts'
-import type { RecordReads } from './record-reads.ts'
+import type { RecordReads, Updated } from './record-reads.ts'
 import { createRoute, listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
@@ -28,6 +28,8 @@ export const CreateClientInputSchema = CreateBusinessInputSchema
 
 /** A client with the nested business. Revenues are numbers with at most three decimals. */
 export type Client = v.InferOutput<typeof ClientSchema>
+/** A client as the host reads it. */
+export interface StoredClient extends Client, Updated {}
 /** A validated CreateClientInput: `name`, and any of `category`, `city`, `email`, `phone`. */
 export type CreateClientInput = v.InferOutput<typeof CreateClientInputSchema>
 /** The fields of a client that a change can set. */
@@ -58,7 +60,7 @@ export interface ClientFilter {
 }
 
 /** The slice of a store for clients. */
-export interface ClientStore extends RecordReads<Client, ClientFilter> {
+export interface ClientStore extends RecordReads<StoredClient, ClientFilter> {
   /**
    * Judges the request and, if admitted, reads a page of the clients of the key's organization, newest id first. The page is
    * empty, not null, where there are no clients.

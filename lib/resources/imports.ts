@@ -40,8 +40,8 @@ export type ImportedRecord =
       readonly kind: 'client'
       readonly record: Omit<Client, 'business'> & { readonly businessId: string }
     }
-  | { readonly kind: 'lead'; readonly record: StoredLead }
-  | { readonly kind: 'proposal'; readonly record: StoredProposal & Numbered }
+  | { readonly kind: 'lead'; readonly record: Omit<StoredLead, 'updatedAt'> }
+  | { readonly kind: 'proposal'; readonly record: Omit<StoredProposal, 'updatedAt'> & Numbered }
   | {
       readonly kind: 'invoice'
       readonly record: Invoice & Numbered

@@ -5,7 +5,7 @@ import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { Creation, NumberedOutcome } from '../writes/creation.ts'
 import { type EventRecord, eventType } from '../writes/event-envelope.ts'
 import type { NewNumber } from './document-numbers.ts'
-import type { RecordReads } from './record-reads.ts'
+import type { RecordReads, Updated } from './record-reads.ts'
 import { listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
@@ -38,6 +38,8 @@ export const InvoiceSchema = v.object({
 
 /** An invoice. Money is in decimal strings with exactly the currency's decimals; `total = amountPaid + amountDue`. */
 export type Invoice = v.InferOutput<typeof InvoiceSchema>
+/** An invoice as the host reads it. */
+export interface StoredInvoice extends Invoice, Updated {}
 
 /** An invoice to be created. For a series the store finds the number. */
 export type InvoiceRecord = Omit<Invoice, 'number'> & {
@@ -170,7 +172,7 @@ export interface InvoiceFilter {
  * The slice of a store for invoices. `list` with `dueAfter` or `dueBefore` gives invoices of {@link DUE_STATUSES} only, the latest
  * due date first, and the newest id first among invoices of the same due date.
  */
-export interface InvoiceStore extends RecordReads<Invoice, InvoiceFilter> {
+export interface InvoiceStore extends RecordReads<StoredInvoice, InvoiceFilter> {
   /** Does the same as `ClientStore.admitAndList`, for invoices. Money is text with exactly the currency's decimals. */
   admitAndList(request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<Invoice>>
 

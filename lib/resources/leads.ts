@@ -6,7 +6,7 @@ import type { Creation, CreationOutcome } from '../writes/creation.ts'
 import { buildEvent, type EventRecord, eventType } from '../writes/event-envelope.ts'
 import { toTimestamp, type WriteContext } from '../writes/write-context.ts'
 import type { Client } from './clients.ts'
-import type { RecordReads } from './record-reads.ts'
+import type { RecordReads, Updated } from './record-reads.ts'
 import { createRoute, listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
@@ -84,7 +84,7 @@ export interface LeadRecord {
 }
 
 /** A lead as the host reads it, with the id of the business. */
-export interface StoredLead extends Lead {
+export interface StoredLead extends Lead, Updated {
   readonly businessId: string
 }
 

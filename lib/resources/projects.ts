@@ -4,7 +4,7 @@ import * as field from '../base/fields.ts'
 import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { Creation, CreationOutcome } from '../writes/creation.ts'
 import { eventType } from '../writes/event-envelope.ts'
-import type { RecordReads } from './record-reads.ts'
+import type { RecordReads, Updated } from './record-reads.ts'
 import { listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
@@ -22,6 +22,8 @@ export const ProjectSchema = v.object({
 
 /** A project. `value` is a number with at most three decimals. */
 export type Project = v.InferOutput<typeof ProjectSchema>
+/** A project as the host reads it. */
+export interface StoredProject extends Project, Updated {}
 /** The fields of a project that a change can set. */
 export type ProjectChanges = Pick<Project, 'status'>
 
@@ -43,7 +45,7 @@ export interface ProjectFilter {
 }
 
 /** The slice of a store for projects. */
-export interface ProjectStore extends RecordReads<Project, ProjectFilter> {
+export interface ProjectStore extends RecordReads<StoredProject, ProjectFilter> {
   /** Does the same as `ClientStore.admitAndList`, for projects. */
   admitAndList(request: AdmissionRequest, asked: PageRequest): Promise<AdmittedPage<Project>>
 

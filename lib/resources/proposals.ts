@@ -5,7 +5,7 @@ import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { Creation, NumberedOutcome } from '../writes/creation.ts'
 import { eventType } from '../writes/event-envelope.ts'
 import type { NewNumber } from './document-numbers.ts'
-import type { RecordReads } from './record-reads.ts'
+import type { RecordReads, Updated } from './record-reads.ts'
 import { listRoute, type Route } from './route.ts'
 
 // --- Schemas (specification, section 2) ---
@@ -52,7 +52,7 @@ export interface ProposalSignature {
 }
 
 /** A proposal as the host reads it, with the signature of an accepted proposal. */
-export interface StoredProposal extends Proposal {
+export interface StoredProposal extends Proposal, Updated {
   /** Null until the client signs; a revision removes the signature. */
   readonly signature: ProposalSignature | null
 }

@@ -1,3 +1,12 @@
+/** The time that the host's reads show beside the API's fields. */
+export interface Updated {
+  /**
+   * The latest change of the record, ISO 8601 in UTC with milliseconds: the beginning of the transaction that wrote the record. The
+   * change of a business is a change of its client too.
+   */
+  readonly updatedAt: string
+}
+
 /** The verbs of a slice for reading records on behalf of the host's own code, without an API key. */
 export interface RecordReads<Stored, Filter> {
   /**

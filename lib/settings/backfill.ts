@@ -62,6 +62,9 @@ export interface BackfillCalls {
    * endpoint repeats nothing while the events are kept (the retention of the delivery loop), also after the first was
    * interrupted at any point. A record whose creation the endpoint was told, or is still to be told, is left out too.
    *
+   * A transaction that has published before the endpoint was registered, and is committed after the backfill, is told by neither:
+   * another backfill after its end sends the missing events, and only these.
+   *
    * The work is done in parts of 250 records, a statement each, and rests between two parts for as long as the part took. A whole
    * backfill leaves a single audit entry, unless no event was made.
    *

@@ -6,16 +6,27 @@ import {
   type Server,
   type ServerResponse,
 } from 'node:http'
-import { type AddressInfo, connect } from 'node:net'
+import {
+  type AddressInfo,
+  connect,
+  createServer as createSocketServer,
+  type Socket,
+  type Server as SocketServer,
+} from 'node:net'
 import { buffer } from 'node:stream/consumers'
+import { setTimeout as sleep } from 'node:timers/promises'
 
 /** What becomes of an attempt between the client and the API. */
 export type Step =
   | 'passes'
   | 'refused'
   | 'cut before the request was read'
+  | 'reset after half of the request went through'
+  | 'reset before the last byte of the request went through'
   | 'cut after the request was read'
   | 'carried out, and the answer lost'
+  | 'carried out, and reset before the answer'
+  | 'carried out, and reset in the middle of the answer'
   | 'carried out, and the head of the answer cut'
   | 'carried out, and the body of the answer cut'
   | 'carried out, and the body of the answer cut without a length'
@@ -23,14 +34,20 @@ export type Step =
   | 'carried out, and answered 500'
   | '502 of a proxy'
   | '503'
+  | '503 for some seconds'
   | '429'
+  | '429 until a time'
 
 /** Every step that fails. */
 export const FAILURES: readonly Exclude<Step, 'passes'>[] = [
   'refused',
   'cut before the request was read',
+  'reset after half of the request went through',
+  'reset before the last byte of the request went through',
   'cut after the request was read',
   'carried out, and the answer lost',
+  'carried out, and reset before the answer',
+  'carried out, and reset in the middle of the answer',
   'carried out, and the head of the answer cut',
   'carried out, and the body of the answer cut',
   'carried out, and the body of the answer cut without a length',
@@ -38,7 +55,9 @@ export const FAILURES: readonly Exclude<Step, 'passes'>[] = [
   'carried out, and answered 500',
   '502 of a proxy',
   '503',
+  '503 for some seconds',
   '429',
+  '429 until a time',
 ]
 
 /** A network in front of the API, over real sockets. */
@@ -64,6 +83,16 @@ export async function startFailingNetwork(apiUrl: string): Promise<FailingNetwor
   const closing = createServer()
   closing.on('connection', (socket) => socket.destroy())
   const closingUrl = await listen(closing)
+  // Forwards the bytes as they are, up to the place of the step, and then resets both connections.
+  const resetting = createSocketServer((near) => {
+    let request = Buffer.alloc(0)
+    near.on('error', () => {})
+    near.on('data', (chunk: Buffer) => {
+      request = Buffer.concat([request, chunk])
+      if (isWhole(request)) void forwardAndReset(apiUrl, request, near)
+    })
+  })
+  const resettingUrl = await listen(resetting)
   const refusedUrl = await freeUrl()
   const network: FailingNetwork = {
     url,
@@ -72,8 +101,11 @@ export async function startFailingNetwork(apiUrl: string): Promise<FailingNetwor
     fetch(target, init) {
       const step = network.next()
       network.counts.set(step, (network.counts.get(step) ?? 0) + 1)
-      const origin =
-        step === 'refused' ? refusedUrl : step === 'cut before the request was read' ? closingUrl : url
+      const origins: Partial<Record<Step, string>> = {
+        refused: refusedUrl,
+        'cut before the request was read': closingUrl,
+      }
+      const origin = origins[step] ?? (/\breset\b/.test(step) ? resettingUrl : url)
       const headers = { ...(init.headers as Record<string, string>), 'x-step': step }
       return fetch(target.replace(url, origin), { ...init, headers })
     },
@@ -81,6 +113,7 @@ export async function startFailingNetwork(apiUrl: string): Promise<FailingNetwor
       server.close()
       server.closeAllConnections()
       closing.close()
+      resetting.close()
     },
   }
 
@@ -88,8 +121,10 @@ export async function startFailingNetwork(apiUrl: string): Promise<FailingNetwor
     const step = request.headers['x-step'] as Step
     const body = await buffer(request)
     if (step === 'cut after the request was read') return void request.socket.destroy()
-    if (step === '503' || step === '429' || step === '502 of a proxy') {
-      response.writeHead(Number(step.slice(0, 3)), { 'Retry-After': '0' }).end('<html>')
+    if (/^\d/.test(step)) {
+      const soon = new Date(Date.now() + 5000).toUTCString()
+      const retryAfter = step === '429 until a time' ? soon : step === '503 for some seconds' ? '5' : '0'
+      response.writeHead(Number(step.slice(0, 3)), { 'Retry-After': retryAfter }).end('<html>')
       return
     }
     const answer = await pass(apiUrl, request, body)
@@ -116,6 +151,40 @@ export async function startFailingNetwork(apiUrl: string): Promise<FailingNetwor
   return network
 }
 
+/** True when the bytes of a request have all come. */
+function isWhole(request: Buffer): boolean {
+  const head = request.indexOf('\r\n\r\n')
+  const length = Number(
+    /content-length: *(\d+)/i.exec(request.toString('latin1', 0, Math.max(head, 0)))?.[1] ?? 0,
+  )
+  return head >= 0 && request.length >= head + 4 + length
+}
+
+/** Long enough for the bytes before a reset to be read. */
+const READING_MS = 30
+
+async function forwardAndReset(apiUrl: string, request: Buffer, near: Socket): Promise<void> {
+  const step = /^x-step: *(.*)$/im.exec(request.toString('latin1'))?.[1]?.trim() as Step
+  const far = connect(Number(new URL(apiUrl).port), '127.0.0.1').on('error', () => {})
+  if (step === 'reset after half of the request went through') {
+    far.write(request.subarray(0, request.length / 2))
+    await sleep(READING_MS)
+  } else if (step === 'reset before the last byte of the request went through') {
+    far.write(request.subarray(0, -1))
+    await sleep(READING_MS)
+  } else {
+    const answered = once(far, 'data') as Promise<[Buffer]>
+    far.write(request)
+    const [answer] = await answered
+    if (step === 'carried out, and reset in the middle of the answer') {
+      near.write(answer.subarray(0, answer.length / 2))
+      await sleep(READING_MS)
+    }
+  }
+  far.resetAndDestroy()
+  near.resetAndDestroy()
+}
+
 async function pass(apiUrl: string, request: IncomingMessage, body: Buffer) {
   const headers = { ...request.headers, host: new URL(apiUrl).host }
   const passed = forward(`${apiUrl}${request.url}`, { method: request.method ?? 'GET', headers })
@@ -125,7 +194,7 @@ async function pass(apiUrl: string, request: IncomingMessage, body: Buffer) {
   return { status: answer.statusCode ?? 0, headers: answer.headers, body: await buffer(answer) }
 }
 
-async function listen(server: Server): Promise<string> {
+async function listen(server: Server | SocketServer): Promise<string> {
   await once(server.listen(0, '127.0.0.1'), 'listening')
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }

@@ -72,6 +72,31 @@ describe('the client on a network that fails at every step', () => {
     assert.deepEqual(await clientsCalled('Later'), [client])
   })
 
+  for (const retryAfter of ['99999999999', 'Fri, 31 Dec 2100 23:59:59 GMT']) {
+    test(`a create that is asked to wait until ${retryAfter} ends at once, and a later call makes the record once`, async () => {
+      const name = `Far ${retryAfter}`
+      const waits: number[] = []
+      const api = createApiClient({
+        ...{ url: platform.url, key: platform.key },
+        // The request is carried out, and a proxy answers instead.
+        async fetch(url, init) {
+          await (await fetch(url, init)).text()
+          return new Response('<html>', { status: 503, headers: { 'Retry-After': retryAfter } })
+        },
+        wait: async (ms) => void waits.push(ms),
+      })
+      const error = await api.clients.create({ name }).then(
+        () => assert.fail('succeeded'),
+        (reason: unknown) => reason,
+      )
+      assert.ok(error instanceof ApiError && error.isTransient && error.idempotencyKey !== null)
+      assert.deepEqual([error.attempts, error.retryAfterMs, waits], [1, 86_400_000, []])
+      const { idempotencyKey } = error
+      const client = await connect([]).clients.create({ name }, { idempotencyKey })
+      assert.deepEqual(await clientsCalled(name), [client])
+    })
+  }
+
   test('forty clients made at once, while four of five attempts fail at random, are made once each', async () => {
     const api = connect([])
     const quick = FAILURES.filter((step) => !step.includes('too long'))

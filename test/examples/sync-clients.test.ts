@@ -39,7 +39,7 @@ async function poll(
 }
 
 async function readCopy(path: string): Promise<Client[]> {
-  return JSON.parse(await readFile(path, 'utf8'))
+  return JSON.parse(await readFile(path, 'utf8')).clients
 }
 
 describe('examples/sync-clients with the real API', () => {
@@ -53,7 +53,7 @@ describe('examples/sync-clients with the real API', () => {
   const list = async () =>
     (await (await call(`${platform.url}/api/v1/clients`, platform.key)).json()) as { data: Client[] }
 
-  test('examples/sync-clients has the listed clients, poll by poll, each once', async () => {
+  test('examples/sync-clients has all clients, poll by poll, and goes on with the token of the file', async () => {
     const path = temporaryPath('clients.json')
     const copy = await openCopy(path)
     await create('Atlas Ceramics')
@@ -65,7 +65,10 @@ describe('examples/sync-clients with the real API', () => {
     const { data } = await list()
     assert.equal(data.length, 2)
     assert.deepEqual(new Map(data.map((client) => [client.id, client])), copy.clients)
-    assert.deepEqual((await openCopy(path)).clients, copy.clients)
+    const { clients, syncToken } = await openCopy(path)
+    assert.deepEqual(clients, copy.clients)
+    const again = await poll(platform, { ...copy, clients, syncToken })
+    assert.match(again.lines[0] ?? '', /^0 of the 0 listed clients/)
   })
 
   test('examples/sync-clients runs as a program, and prints no line with the key', {
@@ -74,9 +77,9 @@ describe('examples/sync-clients with the real API', () => {
     const path = temporaryPath('clients.json')
     const env = { API_URL: platform.url, API_KEY: platform.key }
     const program = startSource(['examples/sync-clients.ts', path, '20'], env)
-    await program.prints(/of the 2 newest clients are new or have changed, 2 in the copy/)
+    await program.prints(/2 of the 2 listed clients are new or have changed, 2 in the copy/)
     await create('Cap Blanc')
-    await program.prints(/1 of the 3 newest clients are new or have changed, 3 in the copy/)
+    await program.prints(/1 of the 1 listed clients are new or have changed, 3 in the copy/)
     program.signal('SIGTERM')
     assert.equal(await program.exit, 0)
     assert.equal((await readCopy(path)).length, 3)
@@ -115,19 +118,30 @@ describe('examples/sync-clients by itself', () => {
   before(() => server.listen({ onUnhandledRequest: 'error' }))
   after(() => server.close())
 
-  /** Answers the polls in turn. */
+  /** The queries of the requests since the last call of `answer`. */
+  let asked: string[] = []
+
+  /** Answers the requests in turn. */
   function answer(...answers: readonly (() => Response)[]): void {
     const remaining = [...answers]
+    asked = []
     server.use(
       http.get('https://app.example/api/v1/clients', ({ request }) => {
         assert.equal(request.headers.get('authorization'), `Bearer ${api.key}`)
-        assert.equal(new URL(request.url).search, '?limit=200')
+        asked.push(new URL(request.url).search)
         return remaining.shift()?.() ?? HttpResponse.error()
       }),
     )
   }
 
   const page = (...data: Client[]) => HttpResponse.json({ data })
+
+  /** A page with a token, and with the link to the next page if there is one. */
+  const pageWith = (syncToken: string, next: string | null, ...data: Client[]) =>
+    HttpResponse.json(
+      { data },
+      { headers: { 'Sync-Token': syncToken, ...(next === null ? {} : { Link: `<${next}>; rel="next"` }) } },
+    )
 
   const failures: readonly [name: string, () => Response, waitMs: number][] = [
     ['429', () => refusal(429, '90'), 90_000],
@@ -204,13 +218,13 @@ describe('examples/sync-clients by itself', () => {
     )
     const { lines } = await poll(api, copy, [() => mkdir(dirname(path))])
     assert.match(lines[0] ?? '', /ENOENT/)
-    assert.match(lines[1] ?? '', /^1 of the 1 newest/)
+    assert.match(lines[1] ?? '', /^1 of the 1 listed/)
     assert.deepEqual(await readCopy(path), [clientOf('cli_1')])
   })
 
   test('examples/sync-clients takes the previous copy when a write was cut short', async () => {
     const path = temporaryPath('clients.json')
-    await writeFile(path, JSON.stringify([clientOf('cli_1')]))
+    await writeFile(path, JSON.stringify({ syncToken: 't1', clients: [clientOf('cli_1')] }))
     await writeFile(`${path}.new`, '[{"id":"cli_')
     const copy = await openCopy(path)
     answer(() => page(clientOf('cli_2')))
@@ -218,20 +232,23 @@ describe('examples/sync-clients by itself', () => {
     assert.deepEqual(await readCopy(path), [clientOf('cli_1'), clientOf('cli_2')])
   })
 
-  test('examples/sync-clients warns when a page may not reach back to a known client', async () => {
-    const copy = await openCopy(temporaryPath('clients.json'))
-    const pageOf = (first: number) =>
-      page(...Array.from({ length: 200 }, (_, index) => clientOf(`cli_${first + index}`)))
+  test('examples/sync-clients goes on after the last page that was written, and asks for what has changed since', async () => {
+    const path = temporaryPath('clients.json')
+    const next = '?limit=200&updatedSince=t1'
     answer(
-      () => page(clientOf('cli_0')),
-      () => pageOf(100),
-      () => pageOf(150),
+      () => pageWith('t1', next, clientOf('cli_1')),
+      () => refusal(503),
+      () => pageWith('t2', null, clientOf('cli_2')),
+      () => pageWith('t3', null),
     )
-    const { lines } = await poll(api, copy, [() => {}, () => {}])
-    assert.deepEqual(
-      lines.map((line) => /no longer listed/.test(line)),
-      [false, true, false],
-    )
+    await poll(api, await openCopy(path), [() => {}])
+    const { syncToken } = await openCopy(path)
+    assert.equal(syncToken, 't2')
+    await poll(api, await openCopy(path))
+    const beginning = `?limit=200&updatedSince=${encodeURIComponent(new Date(0).toISOString())}`
+    assert.deepEqual(asked, [beginning, next, next, '?limit=200&updatedSince=t2'])
+    assert.deepEqual(await readCopy(path), [clientOf('cli_1'), clientOf('cli_2')])
+    assert.equal((await openCopy(path)).syncToken, 't3')
   })
 })
 

@@ -45,6 +45,11 @@ function listOf({ platform, organizationId }: Host, { resource }: ReadUnderTest,
   return callByName(platform, `${resource}.list`, organizationId, query) as Promise<Page<Item>>
 }
 
+/** A record without the time that only the host's reads show. */
+function undated<Stored extends { readonly updatedAt: string }>({ updatedAt: _, ...shown }: Stored) {
+  return shown
+}
+
 function testPages(newHost: NewHost, read: ReadUnderTest): void {
   test(`${read.resource}.list gives pages, newest first, each with the begin of the next, and null at the end`, async () => {
     const host = await newHost()
@@ -164,7 +169,7 @@ function testFilters(newHost: NewHost): void {
     await leads.setStage(organizationId, { leadId: lead.id, stage: 'contacted' })
     assert.deepEqual(await idsOf(leads.list(organizationId, { stages: ['new'] })), [])
     const open = await leads.list(organizationId, { stages: ['new', 'contacted'] })
-    assert.deepEqual(open.data, [{ ...lead, stage: 'contacted', businessId }])
+    assert.deepEqual(open.data.map(undated), [{ ...lead, stage: 'contacted', businessId }])
 
     const project = await projectIn(host, 'on_hold')
     assert.deepEqual(await idsOf(platform.projects.list(organizationId, { statuses: ['active'] })), [])
@@ -179,7 +184,10 @@ function testFilters(newHost: NewHost): void {
     const overdue = await invoiceIn(host, 'overdue')
     const later = await invoiceIn(host, 'issued', { dueDate: '2020-03-01T00:00:00Z' })
     for (const state of ['draft', 'void', 'paid'] as const) await invoiceIn(host, state)
-    const due = (query: object) => platform.invoices.list(organizationId, query)
+    const due = async (query: object) => {
+      const page = await platform.invoices.list(organizationId, query)
+      return { ...page, data: page.data.map(undated) }
+    }
     assert.deepEqual((await due({ dueAfter: '2019-01-01T00:00:00Z' })).data, [later, overdue])
     assert.deepEqual((await due({ dueBefore: OVERDUE_AT })).data, [overdue])
     assert.deepEqual((await due({ dueAfter: new Date(OVERDUE_AT), limit: 1 })).data, [later])
@@ -213,7 +221,7 @@ function testPayments(newHost: NewHost): void {
     })
     assert.deepEqual(first.payment, { id: first.payment.id, amount: '250.000', receivedAt })
     assert.match(first.payment.id, /^pay_/)
-    assert.deepEqual(first.invoice, await platform.invoices.get(organizationId, invoiceId))
+    assert.deepEqual(first.invoice, undated(await platform.invoices.get(organizationId, invoiceId)))
     const rest = { invoiceId, amount: '1000', idempotencyKey: 'transfer-1' }
     const second = await platform.invoices.recordPayment(organizationId, rest)
     assert.deepEqual(await platform.invoices.recordPayment(organizationId, rest), second)
@@ -245,12 +253,13 @@ function testSigned(newHost: NewHost): void {
     const { organizationId, platform } = host
     const sent = await proposalIn(host, 'sent')
     const ref = { proposalId: sent.id }
-    assert.deepEqual(await platform.proposals.get(organizationId, sent.id), { ...sent, signature: null })
+    const get = async () => undated(await platform.proposals.get(organizationId, sent.id))
+    assert.deepEqual(await get(), { ...sent, signature: null })
     const signature = { signedBy: 'Amina Ben Salah', signedAt: '2026-03-14T09:26:53.589Z' }
     const accepted = await platform.proposals.accept(organizationId, { ...ref, ...signature })
-    assert.deepEqual(await platform.proposals.get(organizationId, sent.id), { ...accepted, signature })
+    assert.deepEqual(await get(), { ...accepted, signature })
     const { data } = await platform.proposals.list(organizationId, { number: sent.number })
-    assert.deepEqual(data, [{ ...accepted, signature }])
+    assert.deepEqual(data.map(undated), [{ ...accepted, signature }])
   })
 }
 

@@ -6,6 +6,7 @@ import type { RecordStore } from '../../lib/business-store.ts'
 import { createPlatform } from '../../lib/platform.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { newClient } from '../../lib/resources/clients.ts'
+import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { begin, clientsOf, createMirror, type OpenTransaction, randomOf } from './_sync.ts'
 
@@ -230,6 +231,28 @@ describe('a sync', () => {
         (select min(changed_xid::text::bigint) as created from business_api.leads where organization_id = ${org}) xmin_of
       where client.organization_id = ${org}`
     assert.equal(client?.is_marked, true)
+  })
+
+  test('endpoints.backfill() again sends what a transaction from before the endpoint has committed after the first backfill, and repeats nothing', async () => {
+    const org = newOrganization()
+    await create(org)
+    const late = await begin(sql, store)
+    const platform = createPlatform({ ...store, ...late.store })
+    const { id } = await platform.clients.create(org, { name: 'Late' })
+    const { endpoints } = createDeveloperSettings(store, { allowPlaintextSecrets: true })
+    const types = ['client.created'] as const
+    const endpoint = await endpoints.register(org, { url: 'https://203.0.114.1/hooks', types })
+    assert.equal((await endpoints.backfill(org, endpoint.id)).events, 1)
+    await late.commit()
+    // The event of the creation knows no endpoint, because the transaction published before the endpoint was there.
+    assert.equal((await endpoints.backfill(org, endpoint.id)).events, 1)
+    assert.equal((await endpoints.backfill(org, endpoint.id)).events, 0)
+    const sent = await sql<{ body: string }[]>`
+      select event.body from business_api.deliveries delivery
+      join business_api.events event on event.organization_id = delivery.organization_id and event.id = delivery.event_id
+      where delivery.organization_id = ${org} and delivery.endpoint_id = ${endpoint.id}`
+    assert.equal(sent.length, 2)
+    assert.equal(sent.filter(({ body }) => JSON.parse(body).data.clientId === id).length, 1)
   })
 
   test('businesses.update() in a transaction of the host that is rolled back changes nothing', async () => {

@@ -1,6 +1,6 @@
 import type { Fragment, ISql as Sql } from 'postgres'
 import type { RecordDatabase } from '../connection/database.ts'
-import { literalLimit, textArray } from './fragments.ts'
+import { jsonTimestamp, literalLimit, textArray } from './fragments.ts'
 
 // Reads of records on behalf of the host's own code. Every list is a walk along one index, or along one range of an index for each
 // value of a filter; the cost depends on the number of records listed, not on the size of the table.
@@ -36,6 +36,15 @@ interface Ranges {
 interface Unique {
   readonly column: 'number' | 'business_id'
   readonly value: string
+}
+
+/**
+ * Builds the representation with `updatedAt` as its last field, for the kinds that a client can sync.
+ *
+ * @param representation JSON text, made of a row of the table named `record`
+ */
+export function withUpdatedAt(representation: string): string {
+  return `pg_catalog.left(${representation}, -1) || ',"updatedAt":' || ${jsonTimestamp('record.updated_at')} || '}'`
 }
 
 /** Reads a record as JSON text; null if the organization has none of that id. */

@@ -84,13 +84,15 @@ function imported(...states: readonly ImportState[]): ImportOutcome {
   return { outcome: 'imported', states }
 }
 
-/** Everything that the host's reads show of the records. */
+/** Everything that the host's reads show of the records, but the time of the writing. */
 async function shown({ id: organizationId, store }: Tenant): Promise<object> {
   const { businesses, clients, leads, proposals, invoices, projects } = store
   const slices = { businesses, clients, leads, proposals, invoices, projects }
   const lists = Object.entries(slices).map(async ([name, slice]) => [
     name,
-    await slice.list(organizationId, {}, 200, null),
+    (await slice.list(organizationId, {}, 200, null)).map((record) => {
+      return Object.fromEntries(Object.entries(record).filter(([field]) => field !== 'updatedAt'))
+    }),
   ])
   return Object.fromEntries(await Promise.all(lists))
 }

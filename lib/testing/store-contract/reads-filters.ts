@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { Invoice, InvoiceFilter } from '../../resources/invoices.ts'
-import type { Lead } from '../../resources/leads.ts'
+import type { Lead, LeadFilter } from '../../resources/leads.ts'
 import { changeClaim, createItem, invoiceItem, settlement, verbs } from './changing.ts'
 import type { StoreHarness } from './harness.ts'
 import { kinds } from './kinds.ts'
@@ -40,23 +40,23 @@ function testBusinessIds(harness: StoreHarness): void {
         await tenant.store.leads.create({ organizationId: tenant.id, record, events: [], idempotency: null })
         created.unshift({ lead, businessId })
       }
-      const { leads } = tenant.store
+      const list = async (filter: LeadFilter, limit = 10, before: string | null = null) => {
+        const page = await tenant.store.leads.list(tenant.id, filter, limit, before)
+        return page.map(({ updatedAt: _, ...lead }) => lead)
+      }
       const select = (wanted: (one: (typeof created)[number]) => boolean) =>
         created.filter(wanted).map(({ lead, businessId }) => ({ ...lead, businessId }))
       const ofBusiness = select(({ businessId }) => businessId === business)
-      assert.deepEqual(await leads.list(tenant.id, { businessId: business }, 10, null), ofBusiness)
-      const page = await leads.list(tenant.id, { businessId: business }, 2, null)
+      assert.deepEqual(await list({ businessId: business }), ofBusiness)
+      const page = await list({ businessId: business }, 2)
       assert.deepEqual(page, ofBusiness.slice(0, 2))
+      assert.deepEqual(await list({ businessId: business }, 2, page[1]?.id), ofBusiness.slice(2))
       assert.deepEqual(
-        await leads.list(tenant.id, { businessId: business }, 2, page[1]?.id ?? null),
-        ofBusiness.slice(2),
-      )
-      assert.deepEqual(
-        await leads.list(tenant.id, { businessId: business, stages: ['new', 'won'] }, 10, null),
+        await list({ businessId: business, stages: ['new', 'won'] }),
         select(({ lead, businessId }) => businessId === business && lead.stage !== 'lost'),
       )
-      assert.deepEqual(await leads.list(tenant.id, { businessId: 'biz_none' }, 10, null), [])
-      assert.deepEqual(await leads.list(tenant.id, { businessId: business, stages: [] }, 10, null), [])
+      assert.deepEqual(await list({ businessId: 'biz_none' }), [])
+      assert.deepEqual(await list({ businessId: business, stages: [] }), [])
     },
   )
 

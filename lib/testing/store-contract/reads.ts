@@ -21,11 +21,16 @@ interface Readable {
 }
 
 const readables: readonly Readable[] = [
-  { verb: verbs.client, states: 'statuses', reads: ({ clients }) => clients, ownFields: [] },
-  { verb: verbs.lead, states: 'stages', reads: ({ leads }) => leads, ownFields: ['businessId'] },
-  { verb: verbs.invoice, states: 'statuses', reads: ({ invoices }) => invoices, ownFields: [] },
-  { verb: verbs.proposal, states: 'statuses', reads: ({ proposals }) => proposals, ownFields: ['signature'] },
-  { verb: verbs.project, states: 'statuses', reads: ({ projects }) => projects, ownFields: [] },
+  { verb: verbs.client, states: 'statuses', reads: ({ clients }) => clients, ownFields: ['updatedAt'] },
+  { verb: verbs.lead, states: 'stages', reads: ({ leads }) => leads, ownFields: ['businessId', 'updatedAt'] },
+  { verb: verbs.invoice, states: 'statuses', reads: ({ invoices }) => invoices, ownFields: ['updatedAt'] },
+  {
+    verb: verbs.proposal,
+    states: 'statuses',
+    reads: ({ proposals }) => proposals,
+    ownFields: ['signature', 'updatedAt'],
+  },
+  { verb: verbs.project, states: 'statuses', reads: ({ projects }) => projects, ownFields: ['updatedAt'] },
 ]
 
 /** Registers the tests of the common rules. */
@@ -35,8 +40,10 @@ export function testReads(harness: StoreHarness): void {
     testPages(harness, readable)
     testStates(harness, readable)
     testGet(harness, readable)
+    testUpdatedAt(harness, readable)
   }
   testBusinesses(harness)
+  testClientOfBusiness(harness)
 }
 
 /** A record without the fields that only the host sees. */
@@ -208,6 +215,52 @@ function testGet(harness: StoreHarness, { verb, reads, states }: Readable): void
       assert.deepEqual(await walk(reads(ours.store), ours, { [states]: [state] }, 100), [])
     },
   )
+}
+
+/** Longer than the precision of `updatedAt`. */
+const MOMENT_MS = 5
+
+const moment = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, MOMENT_MS))
+
+async function updatedAtOf(reads: RecordReads<object, object>, tenant: Tenant, id: string): Promise<string> {
+  const record = await reads.get(tenant.id, id)
+  assert.ok(record && 'updatedAt' in record && typeof record.updatedAt === 'string')
+  assert.equal(new Date(record.updatedAt).toISOString(), record.updatedAt)
+  return record.updatedAt
+}
+
+function testUpdatedAt(harness: StoreHarness, { verb, reads }: Readable): void {
+  const { kind } = verb
+  harness.test(`${kind.name}.get() and list() give the time of the latest change`, async () => {
+    const tenant = await createTenant(harness)
+    const [changed, other] = [await createItem(tenant, verb), await createItem(tenant, verb)]
+    const slice = reads(tenant.store)
+    const [before, ofOther] = [
+      await updatedAtOf(slice, tenant, changed.id),
+      await updatedAtOf(slice, tenant, other.id),
+    ]
+    await moment()
+    await verb.prepare(tenant, changed.id).send()
+    const after = await updatedAtOf(slice, tenant, changed.id)
+    assert.ok(after > before, `${after} is later than ${before}`)
+    assert.equal(await updatedAtOf(slice, tenant, other.id), ofOther)
+    const listed = (await slice.list(tenant.id, {}, 200, null)).find(({ id }) => id === changed.id)
+    assert.equal(listed && Reflect.get(listed, 'updatedAt'), after)
+  })
+}
+
+function testClientOfBusiness(harness: StoreHarness): void {
+  harness.test('clients.get() gives a later time after a change of the business', async () => {
+    const tenant = await createTenant(harness)
+    const client = await createItem(tenant, verbs.client)
+    const before = await updatedAtOf(tenant.store.clients, tenant, client.id)
+    const businessId = (await tenant.store.clients.get(tenant.id, client.id))?.business.id ?? ''
+    await moment()
+    const change = { id: ids('chg'), recordId: businessId, from: null, set: { city: 'Sfax' }, events: [] }
+    await tenant.store.businesses.change({ organizationId: tenant.id, ...change, idempotency: null })
+    const after = await updatedAtOf(tenant.store.clients, tenant, client.id)
+    assert.ok(after > before, `${after} is later than ${before}`)
+  })
 }
 
 function testBusinesses(harness: StoreHarness): void {
