@@ -85,7 +85,10 @@ function share(store: (part: Part) => PostgresStore): BusinessApiStore {
     proposals: { ...platform.proposals, admitAndList: api.proposals.admitAndList },
     projects: { ...platform.projects, admitAndList: api.projects.admitAndList },
     events: platform.events,
-    imports: platform.imports,
+    imports: {
+      write: (organizationId, records) =>
+        eitherOf(platform, administrator).imports.write(organizationId, records),
+    },
     apiKeys: { ...settings.apiKeys, admit: api.apiKeys.admit, markUsed: api.apiKeys.markUsed },
     endpoints: settings.endpoints,
     deliveries: {

@@ -191,6 +191,29 @@ const SETTINGS = merge(BASE, {
   ],
 })
 
+/** For the import of records. */
+const IMPORTING: Lists = {
+  tables: {
+    businesses: { select: true, insert: true },
+    clients: { select: true, insert: true },
+    leads: { select: true, insert: true },
+    proposals: { select: true, insert: true },
+    invoices: { select: true, insert: true },
+    payments: { select: true, insert: true },
+    projects: { select: true, insert: true },
+    number_series: { select: true, insert: true, update: ['last'] },
+  },
+  functions: [
+    'import_records',
+    'business_representation',
+    'client_representation',
+    'lead_representation',
+    'invoice_representation',
+    'proposal_representation',
+    'project_representation',
+  ],
+}
+
 const WORKER = merge(BASE, PUBLISHING, {
   tables: {
     deliveries: {
@@ -301,7 +324,7 @@ export const PRIVILEGES: Readonly<Record<Part, Privileges>> = {
   },
   administrator: {
     purpose: 'every command of business-api-kit except migrate',
-    ...merge(SETTINGS, WORKER, EXPORTING),
+    ...merge(SETTINGS, WORKER, EXPORTING, IMPORTING),
   },
 }
 
