@@ -1,5 +1,6 @@
 import type { ApiKeyStore } from './access/api-keys.ts'
 import type { AuditStore } from './access/audit.ts'
+import type { OrganizationStore } from './access/organizations.ts'
 import type { BusinessStore } from './resources/businesses.ts'
 import type { ClientStore } from './resources/clients.ts'
 import type { ImportStore } from './resources/imports.ts'
@@ -47,6 +48,7 @@ export interface BusinessApiStore extends RecordStore {
   readonly notices: NoticeStore
   readonly audit: AuditStore
   readonly overview: OverviewStore
+  readonly organizations: OrganizationStore
   readonly backfills: BackfillStore
   readonly eventLog: EventLogStore
   /**

@@ -844,6 +844,73 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION business_api.delete_organization_part(organization_id text, part_limit integer)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ SET search_path TO ''
+ SET plan_cache_mode TO 'force_custom_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+  -- Referring tables come before the tables that they refer to.
+  target text[];
+  deleted bigint;
+  remaining bigint := part_limit;
+  counts jsonb := '{}';
+  at_time timestamptz := clock_timestamp();
+begin
+  update business_api.api_keys k set revoked_at = at_time
+   where k.organization_id = $1 and (k.revoked_at is null or k.revoked_at > at_time);
+  update business_api.webhook_endpoints e
+     set state = 'removed', sealed_secret = null, previous_sealed_secret = null, previous_secret_expires_at = null,
+         sealed_headers = null
+   where e.organization_id = $1 and e.state <> 'removed';
+
+  foreach target slice 1 in array array[
+    ['delivery_attempts', 'delivery_id, number'],
+    ['deliveries', 'id'],
+    ['events', 'id'],
+    ['idempotency_keys', 'operation, key'],
+    ['payments', 'id'],
+    ['invoices', 'id'],
+    ['leads', 'id'],
+    ['clients', 'id'],
+    ['businesses', 'id'],
+    ['proposals', 'id'],
+    ['projects', 'id'],
+    ['number_series', 'series'],
+    ['audit_entries', 'id'],
+    ['webhook_endpoints', 'id'],
+    ['organization_limits', 'organization_id'],
+    ['rate_buckets', 'bucket'],
+    ['settings_turns', 'organization_id'],
+    ['api_keys', 'id']
+  ] loop
+    exit when remaining <= 0;
+    execute format(
+      'with gone as (
+         delete from business_api.%1$I
+          where organization_id = $1 and (organization_id, %2$s) in (
+            select organization_id, %2$s from business_api.%1$I where organization_id = $1 order by %2$s limit $2
+          )
+         returning 1
+       )
+       select count(*) from gone',
+      target[1], target[2]
+    ) using $1, remaining into deleted;
+    remaining := remaining - deleted;
+    if deleted > 0 then
+      counts := counts || jsonb_build_object(target[1], deleted);
+    end if;
+  end loop;
+  return counts;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION business_api.event_types()
  RETURNS text[]
  LANGUAGE sql

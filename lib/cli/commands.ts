@@ -12,6 +12,7 @@ import { keys } from './commands/keys.ts'
 import { limits } from './commands/limits.ts'
 import { listen } from './commands/listen.ts'
 import { migrateCommand } from './commands/migrate.ts'
+import { organizations } from './commands/organizations.ts'
 import { purge } from './commands/purge.ts'
 import { status } from './commands/status.ts'
 import { trigger } from './commands/trigger.ts'
@@ -34,4 +35,5 @@ export const COMMANDS: readonly (Command | Group)[] = [
   exportCommand,
   purge,
   importCommand,
+  organizations,
 ]

@@ -136,6 +136,8 @@ export interface Memory {
   /** The organization with an id; empty before the first write. */
   organization(id: string): Organization
   organizations(): Iterable<Organization>
+  /** Removes an organization with everything that it keeps. */
+  remove(id: string): void
   /** The owner of each key's digest: the only look-up that cannot begin with the organization. */
   readonly digests: Map<string, { readonly organization: Organization; readonly key: KeptApiKey }>
   /** Deliveries in flight of all organizations, in the order of claiming. */
@@ -161,6 +163,7 @@ export function createMemory(clock: Clock, maxEventBytes: number): Memory {
       return organization
     },
     organizations: () => organizations.values(),
+    remove: (id) => void organizations.delete(id),
     digests: new Map(),
     inFlight,
     move(delivery, changes) {

@@ -14,6 +14,7 @@ import { createImportStore } from './imports.ts'
 import { createInvoiceStore } from './invoices.ts'
 import { createLeadStore } from './leads.ts'
 import { createNoticeStore } from './notices.ts'
+import { createOrganizationStore } from './organizations.ts'
 import { createOverviewStore } from './overview.ts'
 import { createProjectStore } from './projects.ts'
 import { createProposalStore } from './proposals.ts'
@@ -58,6 +59,7 @@ export function createMemoryStore({
     notices: createNoticeStore(memory),
     audit: createAuditStore(memory),
     overview: createOverviewStore(memory),
+    organizations: createOrganizationStore(memory),
     backfills: createBackfillStore(memory),
     eventLog: createEventLogStore(memory),
     recordedEvents: (organizationId) =>

@@ -22,6 +22,7 @@ import { createImportStore } from './imports.ts'
 import { createInvoiceStore } from './invoices.ts'
 import { createLeadStore } from './leads.ts'
 import { createNoticeStore } from './notices.ts'
+import { createOrganizationStore } from './organizations.ts'
 import { createOverviewStore } from './overview.ts'
 import { createProjectStore } from './projects.ts'
 import { createProposalStore } from './proposals.ts'
@@ -74,6 +75,7 @@ export function createPostgresStore(source: Sql | string, options: DatabaseOptio
     notices: createNoticeStore(database),
     audit: createAuditStore(database),
     overview: createOverviewStore(database),
+    organizations: createOrganizationStore(database),
     backfills: createBackfillStore(database),
     eventLog: createEventLogStore(database),
     using(transaction) {

@@ -17,6 +17,7 @@ import { createMakeEntry } from './audit-entry.ts'
 import { createDeliverySettings, type DeliverySettings } from './deliveries.ts'
 import { createEndpointSettings, type EndpointSettings } from './endpoints.ts'
 import { createEventSettings, type EventSettings } from './events.ts'
+import { createOrganizationSettings, type OrganizationSettings } from './organizations.ts'
 import { createOverviewSettings, type OverviewSettings } from './overview.ts'
 import { createRateLimitSettings, type RateLimitSettings } from './rate-limits.ts'
 import { createSecretSettings, type SecretSettings } from './resealing.ts'
@@ -72,6 +73,7 @@ export interface DeveloperSettings {
   readonly secrets: SecretSettings
   readonly audit: AuditSettings
   readonly overview: OverviewSettings
+  readonly organizations: OrganizationSettings
   /** The calls that the options make possible, for pages that offer these calls. */
   readonly capabilities: Capabilities
 }
@@ -97,7 +99,7 @@ const LIMIT_MAX = 1_000_000
 export function createDeveloperSettings(
   store: Pick<
     BusinessApiStore,
-    'apiKeys' | 'endpoints' | 'deliveries' | 'audit' | 'overview' | 'backfills' | 'eventLog'
+    'apiKeys' | 'endpoints' | 'deliveries' | 'audit' | 'overview' | 'backfills' | 'eventLog' | 'organizations'
   >,
   options: DeveloperSettingsOptions = {},
 ): DeveloperSettings {
@@ -126,6 +128,7 @@ export function createDeveloperSettings(
     secrets: createSecretSettings(store, sealer),
     audit: createAuditSettings(store),
     overview: createOverviewSettings(store),
+    organizations: createOrganizationSettings(store),
     capabilities: {
       tests: sender !== undefined,
       signing: sealer.hasKeys || options.allowPlaintextSecrets === true,

@@ -27,6 +27,7 @@ import { testLists } from './store-contract/lists.ts'
 import { testNews } from './store-contract/news.ts'
 import { testNotices } from './store-contract/notices.ts'
 import { testNumbers } from './store-contract/numbers.ts'
+import { testOrganizations } from './store-contract/organizations.ts'
 import { testOverdue } from './store-contract/overdue.ts'
 import { testOverview } from './store-contract/overview.ts'
 import { testPayments } from './store-contract/payments.ts'
@@ -112,6 +113,7 @@ const PARTS = {
   retention: testPurge,
   'tenant isolation of webhooks': testWebhookIsolation,
   overview: testOverview,
+  'deletion of organizations': testOrganizations,
   audit: testAudit,
   races: testRaces,
 } as const satisfies Readonly<Record<string, (harness: StoreHarness) => void>>

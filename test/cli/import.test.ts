@@ -172,3 +172,32 @@ test('import of a file that cannot be read fails', async () => {
   const missing = await cliOn(database.url)('import', join(directory, 'none'), '-o', newOrganization())
   assertFailed(missing, 1, /Cannot read .*none: ENOENT/)
 })
+
+test('import reads what export prints: the export of the copy is the same', async () => {
+  const [from, to] = [newOrganization(), newOrganization()]
+  const { business } = await platform.clients.create(from, {
+    name: 'Atlas "&" Söhne \\ 🏺\nzwei',
+    city: 'Tunis',
+  })
+  await platform.leads.create(from, { businessId: business.id, leadScore: 61.5, expectedValue: 0.001 })
+  const { id: proposalId } = await platform.proposals.create(from, {
+    title: 'Site',
+    total: 4800.5,
+    currency: 'TND',
+  })
+  await platform.proposals.send(from, { proposalId })
+  await platform.proposals.accept(from, { proposalId, signedBy: 'Olga' })
+  const dueDate = '2099-01-31T00:00:00.000Z'
+  const { id: invoiceId } = await platform.invoices.create(from, { currency: 'JPY', total: '900', dueDate })
+  await platform.invoices.issue(from, { invoiceId })
+  await platform.invoices.recordPayment(from, { invoiceId, amount: '300' })
+  await platform.invoices.recordPayment(from, { invoiceId, amount: '600' })
+  await platform.projects.create(from, { name: 'Site', billingType: 'fixed', value: 12.5 })
+
+  const { stdout } = await cliOn(database.url)('export', '-o', from)
+  assert.equal(stdout.split('\n').length, 9)
+  const result = jsonOf(await importing(stdout, '-o', to, '--json'))
+  assert.deepEqual(result, { check: false, lines: 8, added: 8, known: 0, different: 0 })
+  assert.equal((await cliOn(database.url)('export', '-o', to)).stdout, stdout)
+  assert.equal(jsonOf(await importing(stdout, '-o', from, '--json')).known, 8)
+})

@@ -367,7 +367,8 @@ describe('createDeveloperSettings()', () => {
     const before = process.getActiveResourcesInfo()
     const untouchable = <Slice extends object>(slice: Slice) =>
       new Proxy(slice, { get: (_, verb) => assert.fail(`calls ${String(verb)}`) })
-    const { apiKeys, endpoints, deliveries, audit, overview, backfills, eventLog } = createMemoryStore()
+    const { apiKeys, endpoints, deliveries, audit, overview, backfills, eventLog, organizations } =
+      createMemoryStore()
     createDeveloperSettings({
       apiKeys: untouchable(apiKeys),
       endpoints: untouchable(endpoints),
@@ -376,6 +377,7 @@ describe('createDeveloperSettings()', () => {
       overview: untouchable(overview),
       backfills: untouchable(backfills),
       eventLog: untouchable(eventLog),
+      organizations: untouchable(organizations),
     })
     assert.deepEqual(process.getActiveResourcesInfo(), before)
   })

@@ -85,7 +85,10 @@ function share(store: (part: Part) => PostgresStore): BusinessApiStore {
     proposals: { ...platform.proposals, admitAndList: api.proposals.admitAndList },
     projects: { ...platform.projects, admitAndList: api.projects.admitAndList },
     events: platform.events,
-    imports: platform.imports,
+    imports: {
+      write: (organizationId, records) =>
+        eitherOf(platform, administrator).imports.write(organizationId, records),
+    },
     apiKeys: { ...settings.apiKeys, admit: api.apiKeys.admit, markUsed: api.apiKeys.markUsed },
     endpoints: settings.endpoints,
     deliveries: {
@@ -102,6 +105,7 @@ function share(store: (part: Part) => PostgresStore): BusinessApiStore {
     notices: worker.notices,
     audit: settings.audit,
     overview: settings.overview,
+    organizations: store('eraser').organizations,
     backfills: settings.backfills,
     eventLog: settings.eventLog,
   }

@@ -104,6 +104,13 @@ describe('Least privileges', () => {
       'create table business_api.more ()',
       'insert into business_api.migrations values (9999, null, null)',
     ],
+    eraser: [
+      'insert into business_api.clients (organization_id) values (1)',
+      'update business_api.clients set status = status',
+      "update business_api.api_keys set scopes = '{}'",
+      'update business_api.webhook_endpoints set url = null',
+      "update business_api.events set body = ''",
+    ],
   }
   for (const part of PARTS) {
     for (const statement of refused[part]) {

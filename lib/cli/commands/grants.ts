@@ -20,6 +20,7 @@ export const grants: Command = defineCommand({
     worker: roleOf('worker'),
     publisher: roleOf('publisher'),
     administrator: roleOf('administrator'),
+    eraser: roleOf('eraser'),
   },
   examples: [
     {

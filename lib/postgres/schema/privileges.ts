@@ -2,7 +2,7 @@
 // every verb of the store with these roles, and fails for a table or function of the schema that no role's list mentions.
 
 /** A part of an application. Each part can have a database role of its own; several parts may share a role. */
-export type Part = 'api' | 'platform' | 'settings' | 'worker' | 'publisher' | 'administrator'
+export type Part = 'api' | 'platform' | 'settings' | 'worker' | 'publisher' | 'administrator' | 'eraser'
 
 /** Privileges on a table: `true` for the whole table, else the columns. */
 export interface TablePrivileges {
@@ -191,6 +191,29 @@ const SETTINGS = merge(BASE, {
   ],
 })
 
+/** For the import of records. */
+const IMPORTING: Lists = {
+  tables: {
+    businesses: { select: true, insert: true },
+    clients: { select: true, insert: true },
+    leads: { select: true, insert: true },
+    proposals: { select: true, insert: true },
+    invoices: { select: true, insert: true },
+    payments: { select: true, insert: true },
+    projects: { select: true, insert: true },
+    number_series: { select: true, insert: true, update: ['last'] },
+  },
+  functions: [
+    'import_records',
+    'business_representation',
+    'client_representation',
+    'lead_representation',
+    'invoice_representation',
+    'proposal_representation',
+    'project_representation',
+  ],
+}
+
 const WORKER = merge(BASE, PUBLISHING, {
   tables: {
     deliveries: {
@@ -286,6 +309,41 @@ const EXPORTING: Lists = {
   functions: [],
 }
 
+/** For the deletion of organizations. */
+const ERASING: Lists = {
+  tables: {
+    api_keys: { select: true, update: ['revoked_at'], delete: true },
+    webhook_endpoints: {
+      select: true,
+      update: [
+        'state',
+        'sealed_secret',
+        'previous_sealed_secret',
+        'previous_secret_expires_at',
+        'sealed_headers',
+      ],
+      delete: true,
+    },
+    delivery_attempts: { select: true, delete: true },
+    deliveries: { select: true, delete: true },
+    events: { select: true, delete: true },
+    idempotency_keys: { select: true, delete: true },
+    payments: { select: true, delete: true },
+    invoices: { select: true, delete: true },
+    leads: { select: true, delete: true },
+    clients: { select: true, delete: true },
+    businesses: { select: true, delete: true },
+    proposals: { select: true, delete: true },
+    projects: { select: true, delete: true },
+    number_series: { select: true, delete: true },
+    audit_entries: { select: true, delete: true },
+    organization_limits: { select: true, delete: true },
+    rate_buckets: { select: true, delete: true },
+    settings_turns: { select: true, delete: true },
+  },
+  functions: ['delete_organization_part'],
+}
+
 /** The privileges of each part. */
 export const PRIVILEGES: Readonly<Record<Part, Privileges>> = {
   api: { purpose: 'createBusinessApi: serves the REST API, and reads no sealed secret', ...API },
@@ -300,8 +358,12 @@ export const PRIVILEGES: Readonly<Record<Part, Privileges>> = {
     ...merge(PUBLISHING, { tables: {}, functions: ['publish_event', 'event_types', 'new_id'] }),
   },
   administrator: {
-    purpose: 'every command of business-api-kit except migrate',
-    ...merge(SETTINGS, WORKER, EXPORTING),
+    purpose: 'every command of business-api-kit except migrate and organizations',
+    ...merge(SETTINGS, WORKER, EXPORTING, IMPORTING),
+  },
+  eraser: {
+    purpose: 'the deletion of organizations, with the calls of createDeveloperSettings',
+    ...merge(BASE, ERASING),
   },
 }
 

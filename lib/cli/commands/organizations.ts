@@ -1,0 +1,75 @@
+import { type Command, defineCommand, type Group } from '../command.ts'
+import { countOf } from '../confirmation.ts'
+import { withSettings } from '../database.ts'
+import { Failure, UsageError } from '../failure.ts'
+import { text, toggle } from '../flags.ts'
+import { formatCount } from '../progress.ts'
+import type { Session } from '../session.ts'
+import { visible } from '../text.ts'
+
+const deleteOrganization: Command = defineCommand({
+  name: 'delete',
+  summary: 'deletes an organization for good, with everything that belongs to it',
+  about:
+    'Records, events, deliveries, idempotency entries, document numbers, the audit, endpoints and API keys. Keys are revoked and endpoints removed first. The work is done in small parts; after an interruption the same command does the rest. What subscribers have received, and backups of the database, are beyond the command. On a terminal the command asks for the id once more.',
+  argument: 'ORGANIZATION',
+  flags: {
+    confirm: text('ORGANIZATION', "the organization's id once more; required without a terminal"),
+    dryRun: toggle('only say what would happen, and change nothing'),
+  },
+  examples: [
+    { purpose: 'asks first', line: 'business-api-kit organizations delete org_42' },
+    { purpose: 'from a script', line: 'business-api-kit organizations delete org_42 --confirm org_42' },
+  ],
+  async run({ confirm, dryRun }, session) {
+    const { argument: organizationId } = session
+    const counts = await withSettings(session, async ({ apiKeys, endpoints, organizations }) => {
+      const keys = (await apiKeys.list(organizationId)).length
+      const receivers = (await endpoints.list(organizationId)).length
+      const sentence = `Deletes ${organizationId} for good: all records, events and deliveries, the audit, ${countOf(keys, 'API key')} and ${countOf(receivers, 'endpoint')}.`
+      if (dryRun) {
+        await session.print(
+          { dryRun, keys, endpoints: receivers },
+          () => `${visible(sentence)} Nothing was changed.\n`,
+        )
+        return null
+      }
+      await askForId(session, sentence, confirm)
+      const progress = session.progress('Deleting')
+      const onProgress = (deleted: number): void => {
+        if (progress.isShown) session.terminal.stderr.write(`\r\x1b[KDeleting … ${formatCount(deleted)} rows`)
+      }
+      return organizations.delete(organizationId, { onProgress }).finally(progress.clear)
+    })
+    if (counts === null) return
+    const sum = Object.values(counts).reduce((all, count) => all + count, 0)
+    await session.print({ deleted: counts }, () => `Deleted ${countOf(sum, 'row', 'rows', false)}\n`)
+  },
+})
+
+/** @throws {@link Failure} for any answer but the id, `UsageError` without a terminal to ask on */
+async function askForId(
+  { argument, terminal: { stdin, stderr } }: Session,
+  sentence: string,
+  confirm: string | undefined,
+): Promise<void> {
+  if (confirm === argument) return
+  if (confirm !== undefined)
+    throw new UsageError('Nothing was changed: --confirm is not the id of the organization')
+  if (!stdin.isTTY || !stderr.isTTY) {
+    throw new UsageError(
+      `Nothing was done because there is no terminal to ask in: ${sentence} Pass --confirm with the id, or --dry-run to change nothing`,
+    )
+  }
+  stderr.write(`${visible(sentence)}\nType the id of the organization to go on: `)
+  const answer = await stdin.readLine()
+  if (answer === null) stderr.write('\n')
+  if (answer?.trim() !== argument) throw new Failure('Nothing was changed: the answer was not the id')
+}
+
+/** Commands about organizations as a whole. */
+export const organizations: Group = {
+  name: 'organizations',
+  summary: 'organizations as a whole',
+  commands: [deleteOrganization],
+}
