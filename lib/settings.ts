@@ -42,7 +42,12 @@ export type { HeaderPatch, HeaderValues } from './settings/endpoint-headers.ts'
 export type { EndpointUpdate } from './settings/endpoint-update.ts'
 export type { EndpointSettings, NewEndpoint } from './settings/endpoints.ts'
 export type { EventDetails, EventPage, EventQuery, EventSettings, FollowOptions } from './settings/events.ts'
-export type { OrganizationDeletion, OrganizationSettings } from './settings/organizations.ts'
+export type {
+  BusinessForgetting,
+  ForgottenBusiness,
+  OrganizationDeletion,
+  OrganizationSettings,
+} from './settings/organizations.ts'
 export type { OverviewSettings } from './settings/overview.ts'
 export type { RateLimitSettings } from './settings/rate-limits.ts'
 export type { ResealOptions, ResealReport, SecretSettings } from './settings/resealing.ts'

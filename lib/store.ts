@@ -20,7 +20,7 @@ export {
   type AuditStore,
   type TestLimit,
 } from './access/audit.ts'
-export type { OrganizationStore } from './access/organizations.ts'
+export type { ForgetRequest, ForgottenPart, OrganizationStore } from './access/organizations.ts'
 export {
   type BucketState,
   type BucketTimes,

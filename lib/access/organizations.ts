@@ -10,4 +10,34 @@ export interface OrganizationStore {
    * @returns the number of deleted rows by the name of the collection; empty: nothing of the organization is left
    */
   deletePart(organizationId: string, limit: number): Promise<Readonly<Record<string, number>>>
+
+  /**
+   * Removes personal values of a business, part by part. The first part changes the business, whose client then counts as changed,
+   * and the signatures of the given proposals. The following parts walk the events `business.created` and `client.created` with
+   * the excerpts of the answers to their deliveries, then the replies under idempotency keys. Publishes no event. A pending
+   * delivery is sent with the new body, and a replay answers the new reply. A repeated walk changes nothing more.
+   *
+   * @returns null if the organization has no business of that id
+   */
+  forgetPart(request: ForgetRequest): Promise<ForgottenPart | null>
+}
+
+/** A part of the removal of a business's personal values. */
+export interface ForgetRequest {
+  readonly organizationId: string
+  readonly businessId: string
+  /** Proposals with a signature that goes too; an unknown id is passed over. */
+  readonly proposalIds: readonly string[]
+  /** Rows to inspect at most, so that no part takes long. */
+  readonly limit: number
+  /** The `next` of the part before; null for the first part. */
+  readonly after: string | null
+}
+
+/** The result of a part. */
+export interface ForgottenPart {
+  /** The number of changed rows by the name of the collection. */
+  readonly counts: Readonly<Record<string, number>>
+  /** The place of the next part, in a form of the store's own; null after the last part. */
+  readonly next: string | null
 }

@@ -1,7 +1,8 @@
 import type { OrganizationStore } from '../access/organizations.ts'
-import type { Memory } from './state.ts'
+import { type Business, FORGOTTEN_NAME, forgottenBusiness } from '../resources/businesses.ts'
+import type { Memory, Organization } from './state.ts'
 
-/** Creates the slice of organizations in memory: one part deletes everything. */
+/** Creates the slice of organizations in memory: one part does everything. */
 export function createOrganizationStore(memory: Memory): OrganizationStore {
   return {
     async deletePart(organizationId) {
@@ -16,5 +17,96 @@ export function createOrganizationStore(memory: Memory): OrganizationStore {
       memory.remove(organizationId)
       return Object.fromEntries(counts)
     },
+
+    async forgetPart({ organizationId, businessId, proposalIds }) {
+      const organization = memory.organization(organizationId)
+      const business = organization.businesses.get(businessId)
+      if (!business) return null
+      const counts = {
+        businesses: forgetRecord(organization, business),
+        proposals: forgetSignatures(organization, proposalIds),
+        ...forgetEvents(organization, businessId),
+        idempotency: forgetReplies(organization, businessId),
+      }
+      return { counts, next: null }
+    },
   }
+}
+
+function forgetRecord({ businesses, clients, clientsOfBusinesses }: Organization, before: Business): number {
+  const business = forgottenBusiness(before.id)
+  if (JSON.stringify({ ...before, ...business }) === JSON.stringify(before)) return 0
+  businesses.set(business.id, business)
+  const client = clients.get(clientsOfBusinesses.get(business.id) ?? '')
+  if (client) clients.set(client.id, { ...client, business })
+  return 1
+}
+
+function forgetSignatures({ proposals, signatures }: Organization, ids: readonly string[]): number {
+  let changed = 0
+  for (const id of new Set(ids)) {
+    const [proposal, signature] = [proposals.get(id), signatures.get(id)]
+    if (!proposal || !signature || signature.signedBy === FORGOTTEN_NAME) continue
+    signatures.set(id, { ...signature, signedBy: FORGOTTEN_NAME })
+    proposals.set(id, proposal)
+    changed++
+  }
+  return changed
+}
+
+const TYPES_WITH_BUSINESS = ['business.created', 'client.created']
+
+function forgetEvents(
+  { events }: Organization,
+  businessId: string,
+): { readonly events: number; readonly attempts: number } {
+  let [changed, attempts] = [0, 0]
+  for (const [id, event] of events) {
+    const { record, deliveries } = event
+    if (!TYPES_WITH_BUSINESS.includes(record.type) || !mentions(record.body, businessId)) continue
+    const body = forgetIn(record.body, businessId)
+    if (body !== record.body) {
+      const forgotten = Object.freeze({ ...record, body })
+      events.set(id, { ...event, record: forgotten })
+      for (const delivery of deliveries) delivery.event = forgotten
+      changed++
+    }
+    for (const { attemptLog } of deliveries) {
+      for (const [index, attempt] of attemptLog.entries()) {
+        if (attempt.bodyExcerpt === '') continue
+        attemptLog[index] = { ...attempt, bodyExcerpt: '' }
+        attempts++
+      }
+    }
+  }
+  return { events: changed, attempts }
+}
+
+function forgetReplies({ idempotency }: Organization, businessId: string): number {
+  let changed = 0
+  for (const [name, entry] of idempotency) {
+    const reply = forgetIn(entry.reply, businessId)
+    if (reply === entry.reply) continue
+    idempotency.set(name, { ...entry, reply })
+    changed++
+  }
+  return changed
+}
+
+function mentions(text: string, businessId: string): boolean {
+  return text.includes(JSON.stringify(businessId))
+}
+
+/** Replaces a business in a JSON text. A text that shows no such business stays as it is. */
+function forgetIn(text: string, businessId: string): string {
+  if (!mentions(text, businessId)) return text
+  let isShown = false
+  const forgotten = JSON.stringify(
+    JSON.parse(text, (_, value) => {
+      if (value?.id !== businessId || typeof value.name !== 'string') return value
+      isShown = true
+      return forgottenBusiness(businessId)
+    }),
+  )
+  return isShown ? forgotten : text
 }

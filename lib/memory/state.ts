@@ -72,7 +72,8 @@ export interface KeptEvent {
 /** A delivery with the log of attempts. */
 export interface KeptDelivery extends Readonly<DeliveryProgress> {
   readonly id: string
-  readonly event: EventRecord
+  /** Replaced as a whole when the business of the event is forgotten. */
+  event: EventRecord
   readonly endpoint: KeptEndpoint
   readonly createdAt: number
   readonly attemptLog: DeliveryAttempt[]

@@ -14,5 +14,20 @@ export function createOrganizationStore(database: Database): OrganizationStore {
       )
       return JSON.parse(counts ?? '{}')
     },
+
+    async forgetPart({ organizationId, businessId, proposalIds, limit, after }) {
+      const [answer] = await database.rowFor(
+        organizationId,
+        (sql, answerTag) => sql`
+          select
+            business_api.forget_business_part(
+              ${organizationId}::text, ${businessId}::text, ${JSON.stringify(proposalIds)}::text::jsonb, ${limit}::int,
+              ${after}::text::jsonb
+            )::text,
+            ${answerTag}`,
+      )
+      const part = JSON.parse(answer ?? 'null')
+      return part && { counts: part.counts, next: part.next && JSON.stringify(part.next) }
+    },
   }
 }

@@ -72,6 +72,14 @@ export type BusinessChanges = Partial<Omit<Business, 'id'>>
 /** The validated input of a new business: `name`, and any of `category`, `city`, `email`, `phone`. */
 export type CreateBusinessInput = v.InferOutput<typeof CreateBusinessInputSchema>
 
+/** The name of a business, and of a signatory, whose personal values were removed. */
+export const FORGOTTEN_NAME = 'Deleted'
+
+/** Gives a business as it is without personal values. */
+export function forgottenBusiness(id: string): Business {
+  return { id, name: FORGOTTEN_NAME, category: null, city: null, email: null, phone: null }
+}
+
 // --- Events (specification, section 6) ---
 
 /** The events of businesses. */

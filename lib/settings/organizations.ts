@@ -1,3 +1,6 @@
+import * as v from 'valibot'
+import { BusinessApiError, NOT_FOUND } from '../base/errors.ts'
+import { IdSchema } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import { defineCall } from './calls.ts'
 
@@ -5,6 +8,22 @@ import { defineCall } from './calls.ts'
 export interface OrganizationDeletion {
   /** Called after each part with the number of rows deleted so far. */
   readonly onProgress?: ((deleted: number) => void) | undefined
+}
+
+/** Options of `organizations.forgetBusiness`. */
+export interface BusinessForgetting {
+  /** Proposals whose signatory goes too, at most 1000: the library does not know whose a proposal is. Default none. */
+  readonly proposalIds?: readonly string[] | undefined
+  /** Called after each part with the number of rows changed so far. */
+  readonly onProgress?: ((changed: number) => void) | undefined
+}
+
+/** The result of `organizations.forgetBusiness`. */
+export interface ForgottenBusiness {
+  /** The number of changed rows, by the name of the store's collection. */
+  readonly changed: Readonly<Record<string, number>>
+  /** Sentences about what the call cannot reach. */
+  readonly left: readonly string[]
 }
 
 /** The calls about organizations as a whole. */
@@ -20,12 +39,46 @@ export interface OrganizationSettings {
    * @returns the number of deleted rows, by the name of the store's collection
    */
   delete(organizationId: string, options?: OrganizationDeletion): Promise<Readonly<Record<string, number>>>
+
+  /**
+   * Removes the personal values of one business for good. The name becomes `Deleted`; category, city, email and phone become
+   * null. The same happens to the business in stored events, which pending deliveries then send, and in stored replies, which
+   * replays then answer; excerpts of what subscribers answered to these events become empty. The signatory of the named proposals
+   * becomes `Deleted`. The client of the business counts as changed for clients that sync. Publishes nothing.
+   *
+   * The work is done in parts of 1000 rows; after an interruption the same call does the rest, and a repeated call changes
+   * nothing more.
+   *
+   * @throws `BusinessApiError` with code `not_found` when the organization has no business of that id
+   */
+  forgetBusiness(
+    organizationId: string,
+    businessId: string,
+    options?: BusinessForgetting,
+  ): Promise<ForgottenBusiness>
 }
 
 /** Rows of a part, which is one statement. */
 const PART_LIMIT = 1000
 
 const readDelete = defineCall('Cannot delete the organization', {})
+
+const readForget = defineCall('Cannot forget the business', {
+  businessId: IdSchema,
+  proposalIds: v.optional(
+    v.pipe(v.array(IdSchema, 'must be a list of ids'), v.maxLength(1000, 'must have at most 1000 ids')),
+    [],
+  ),
+})
+
+/** What {@link OrganizationSettings.forgetBusiness} cannot reach. */
+const LEFT: readonly string[] = [
+  'Subscribers and callers of the API keep what they have received, also by a delivery that was in flight.',
+  'Backups and the write-ahead log of the database keep earlier values, and dead rows do until the next vacuum.',
+  "Logs of the host's own code are not read.",
+  'Signatures of proposals that were not named stay.',
+  'Titles, names and texts of other records, and events that the host has published, stay.',
+]
 
 /** Creates the calls about organizations as a whole. */
 export function createOrganizationSettings({
@@ -36,11 +89,38 @@ export function createOrganizationSettings({
       const { organizationId: owner } = readDelete(organizationId)
       const sums: Record<string, number> = {}
       for (;;) {
-        const part = Object.entries(await organizations.deletePart(owner, PART_LIMIT))
-        if (part.length === 0) return sums
-        for (const [name, count] of part) sums[name] = (sums[name] ?? 0) + count
-        onProgress?.(Object.values(sums).reduce((sum, count) => sum + count, 0))
+        const counts = await organizations.deletePart(owner, PART_LIMIT)
+        if (Object.keys(counts).length === 0) return sums
+        addTo(sums, counts)
+        onProgress?.(totalOf(sums))
       }
     },
+
+    async forgetBusiness(organizationId, businessId, { proposalIds, onProgress } = {}) {
+      const { action, input, ...owner } = readForget(organizationId, { businessId, proposalIds })
+      const sums: Record<string, number> = {}
+      let after: string | null = null
+      do {
+        const part = await organizations.forgetPart({ ...owner, ...input, limit: PART_LIMIT, after })
+        if (part === null) {
+          throw new BusinessApiError(
+            NOT_FOUND,
+            `${action} because the organization has no business of that id`,
+          )
+        }
+        addTo(sums, part.counts)
+        onProgress?.(totalOf(sums))
+        after = part.next
+      } while (after !== null)
+      return { changed: sums, left: LEFT }
+    },
   }
+}
+
+function addTo(sums: Record<string, number>, counts: Readonly<Record<string, number>>): void {
+  for (const [name, count] of Object.entries(counts)) sums[name] = (sums[name] ?? 0) + count
+}
+
+function totalOf(sums: Readonly<Record<string, number>>): number {
+  return Object.values(sums).reduce((sum, count) => sum + count, 0)
 }

@@ -6,7 +6,7 @@ import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { assertFailed, cliOn, jsonOf, textOf } from './_cli.ts'
 import { newOrganization } from './_settings.ts'
 
-// The deletion of an organization from the command line.
+// The deletion of an organization, and of the personal values of a business, from the command line.
 
 let database: TestDatabase
 let store: PostgresStore
@@ -59,4 +59,53 @@ test('organizations delete without a terminal needs the id twice; a dry run chan
   assert.equal(await clientsOf(org), 1)
   const { deleted } = jsonOf(await run('organizations', 'delete', org, '--confirm', org, '--json'))
   assert.deepEqual(deleted, { businesses: 1, clients: 1, events: 2 })
+})
+
+test('organizations forget asks for the id, and removes the personal values after it', async () => {
+  const org = newOrganization()
+  const { business, id } = await platform.clients.create(org, { name: 'Zoe', email: 'zoe@q.example' })
+  const command = ['organizations', 'forget', business.id, '-o', org]
+  const run = cliOn(database.url)
+  assertFailed(await run(...command), 2, /no terminal to ask in.*--confirm/)
+  assertFailed(await run(...command, '--confirm', org), 2, /--confirm is not the id of the business/)
+  const refused = await cliOn(database.url, { columns: 80, answer: 'yes' })(...command)
+  assert.equal(refused.exitCode, 1)
+  assert.equal((await platform.clients.get(org, id)).business.name, 'Zoe')
+
+  const result = await cliOn(database.url, { columns: 80, answer: business.id })(...command)
+  assert.match(textOf(result), /^Changed 3 rows\. Beyond the command:\n- Subscribers/)
+  const { name, email } = (await platform.clients.get(org, id)).business
+  assert.deepEqual([name, email], ['Deleted', null])
+})
+
+test('organizations forget removes the signatories of named proposals; an unknown business fails', async () => {
+  const org = newOrganization()
+  const { business } = await platform.clients.create(org, { name: 'Zoe' })
+  const signed = async (): Promise<string> => {
+    const { id: proposalId } = await platform.proposals.create(org, {
+      title: 'Site',
+      total: 1,
+      currency: 'EUR',
+    })
+    await platform.proposals.send(org, { proposalId })
+    await platform.proposals.accept(org, { proposalId, signedBy: 'Zoe' })
+    return proposalId
+  }
+  const [one, two, other] = [await signed(), await signed(), await signed()]
+  const run = cliOn(database.url)
+  const command = ['organizations', 'forget', business.id, '-o', org, '--confirm', business.id, '--json']
+  const { changed } = jsonOf(await run(...command, '--proposals', `${one},${two}`))
+  assert.deepEqual(changed, {
+    businesses: 1,
+    proposals: 2,
+    events: 2,
+    delivery_attempts: 0,
+    idempotency_keys: 0,
+  })
+  const names = await Promise.all(
+    [one, two, other].map(async (id) => (await platform.proposals.get(org, id)).signature?.signedBy),
+  )
+  assert.deepEqual(names, ['Deleted', 'Deleted', 'Zoe'])
+  const unknown = ['organizations', 'forget', 'biz_x', '-o', org, '--confirm', 'biz_x']
+  assertFailed(await run(...unknown), 1, /no business of that id/)
 })

@@ -6,7 +6,7 @@ import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 
-// The deletion of an organization, seen in the tables.
+// The deletion of an organization, and of personal values, seen in the tables.
 
 let database: TestDatabase
 let sql: Sql
@@ -93,4 +93,85 @@ test('organizations.delete() leaves no row of the organization in any table of t
   )
   assert.deepEqual(await rowsOf('org_stays'), stays)
   assert.deepEqual(await settings().organizations.delete('org_gone'), {})
+})
+
+/** The columns of the schema whose text contains a value. */
+async function placesOf(value: string): Promise<readonly string[]> {
+  const columns = await sql<{ table: string; column: string }[]>`
+    select relation.relname as table, attribute.attname as column from pg_attribute attribute
+    join pg_class relation on relation.oid = attribute.attrelid
+    where relation.relnamespace = 'business_api'::regnamespace and relation.relkind = 'r'
+      and attribute.attnum > 0 and not attribute.attisdropped
+    order by 1, 2`
+  const places: string[] = []
+  for (const { table, column } of columns) {
+    const rows = await sql`
+      select 1 from ${sql(`business_api.${table}`)} where strpos(${sql(column)}::text, ${value}) > 0 limit 1`
+    if (rows.length > 0) places.push(`${table}.${column}`)
+  }
+  return places
+}
+
+test('organizations.forgetBusiness() leaves a personal value in no column of any table', async () => {
+  const org = 'org_forgets'
+  const platform = createPlatform(store)
+  await settings().endpoints.register(org, { url: 'http://127.0.0.1:9999/' })
+  const person = {
+    name: 'Name "Quist"',
+    category: 'Category-Quist',
+    city: 'City-Quist',
+    email: 'email@quist.example',
+    phone: 'Phone-Quist',
+  }
+  const given = ['Quist', 'quist.example']
+  // Every call that keeps a business in a reply: a client, a business, a change of it, a lead that is won.
+  const { business, id: clientId } = await platform.clients.create(org, {
+    ...person,
+    idempotencyKey: 'client',
+  })
+  const lead = await platform.businesses.create(org, { ...person, idempotencyKey: 'business' })
+  await platform.businesses.update(org, { businessId: lead.id, city: 'Quist', idempotencyKey: 'update' })
+  const { id: leadId } = await platform.leads.create(org, { businessId: lead.id, idempotencyKey: 'lead' })
+  await platform.leads.convert(org, { leadId, idempotencyKey: 'convert' })
+  await platform.clients.setRevenue(org, { clientId, totalRevenue: 5, idempotencyKey: 'revenue' })
+  const proposal = { title: 'Site', total: 1, currency: 'EUR', idempotencyKey: 'proposal' }
+  const { id: proposalId } = await platform.proposals.create(org, proposal)
+  await platform.proposals.send(org, { proposalId })
+  await platform.proposals.accept(org, { proposalId, signedBy: 'Z. Quist', idempotencyKey: 'accept' })
+  await sql`
+    insert into business_api.delivery_attempts (organization_id, delivery_id, number, started_at, duration_ms, body_excerpt)
+    select organization_id, id, 1, now(), 1, ${`no ${person.email}`} from business_api.deliveries
+    where organization_id = ${org} and type in ('business.created', 'client.created')`
+  assert.deepEqual(await placesOf('Quist'), [
+    'businesses.category',
+    'businesses.city',
+    'businesses.name',
+    'businesses.phone',
+    'businesses.representation',
+    'events.body',
+    'idempotency_keys.reply',
+    'proposals.signed_by',
+  ])
+
+  const progress: number[] = []
+  const onProgress = (changed: number): void => void progress.push(changed)
+  const proposalIds = [proposalId]
+  const first = await settings().organizations.forgetBusiness(org, business.id, { proposalIds, onProgress })
+  const second = await settings().organizations.forgetBusiness(org, lead.id)
+  for (const value of given) assert.deepEqual(await placesOf(value), [], value)
+  const one = { businesses: 1, events: 2, delivery_attempts: 2 }
+  assert.deepEqual(first.changed, { ...one, proposals: 1, idempotency_keys: 2 })
+  assert.deepEqual(second.changed, { ...one, proposals: 0, idempotency_keys: 3 })
+  assert.equal(progress.at(-1), 8)
+  assert.ok(first.left.length > 0)
+
+  const shown = { id: business.id, name: 'Deleted', category: null, city: null, email: null, phone: null }
+  assert.deepEqual((await platform.clients.get(org, clientId)).business, shown)
+})
+
+test('organizations.forgetBusiness() of an unknown business is not_found', async () => {
+  await assert.rejects(settings().organizations.forgetBusiness('org_forgets', 'biz_unknown'), {
+    code: 'not_found',
+    message: 'Cannot forget the business because the organization has no business of that id',
+  })
 })

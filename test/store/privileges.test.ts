@@ -109,7 +109,9 @@ describe('Least privileges', () => {
       'update business_api.clients set status = status',
       "update business_api.api_keys set scopes = '{}'",
       'update business_api.webhook_endpoints set url = null',
-      "update business_api.events set body = ''",
+      "update business_api.events set type = ''",
+      "update business_api.events set organization_id = ''",
+      "update business_api.idempotency_keys set fingerprint = ''",
     ],
   }
   for (const part of PARTS) {

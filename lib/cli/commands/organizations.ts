@@ -1,4 +1,5 @@
 import { type Command, defineCommand, type Group } from '../command.ts'
+import { organization } from '../common-flags.ts'
 import { countOf } from '../confirmation.ts'
 import { withSettings } from '../database.ts'
 import { Failure, UsageError } from '../failure.ts'
@@ -34,7 +35,7 @@ const deleteOrganization: Command = defineCommand({
         )
         return null
       }
-      await askForId(session, sentence, confirm)
+      await askForId(session, 'organization', sentence, confirm)
       const progress = session.progress('Deleting')
       const onProgress = (deleted: number): void => {
         if (progress.isShown) session.terminal.stderr.write(`\r\x1b[KDeleting … ${formatCount(deleted)} rows`)
@@ -47,21 +48,61 @@ const deleteOrganization: Command = defineCommand({
   },
 })
 
+const forget: Command = defineCommand({
+  name: 'forget',
+  summary: 'removes the personal values of one business for good',
+  about:
+    "The business is then named 'Deleted', without category, city, email and phone, also in stored events and replies. Nothing is published. The work is done in small parts; after an interruption the same command does the rest. The result says what is beyond the command. On a terminal the command asks for the id once more.",
+  argument: 'BUSINESS',
+  flags: {
+    organization,
+    proposals: text('IDS', 'proposals whose signatory goes too, separated by commas'),
+    confirm: text('BUSINESS', "the business's id once more; required without a terminal"),
+  },
+  examples: [
+    { purpose: 'asks first', line: 'business-api-kit organizations forget biz_… -o org_42' },
+    {
+      purpose: 'from a script, with two signatures',
+      line: 'business-api-kit organizations forget biz_… -o org_42 --proposals prop_…,prop_… --confirm biz_…',
+    },
+  ],
+  async run({ organization: owner, proposals, confirm }, session) {
+    const { argument: businessId } = session
+    const proposalIds = proposals?.split(',').map((id) => id.trim()) ?? []
+    const sentence = `Removes the personal values of ${businessId} for good, and the signatories of ${countOf(proposalIds.length, 'proposal')}.`
+    await askForId(session, 'business', sentence, confirm)
+    const { changed, left } = await withSettings(session, ({ organizations }) => {
+      const progress = session.progress('Removing')
+      const onProgress = (rows: number): void => {
+        if (progress.isShown) session.terminal.stderr.write(`\r\x1b[KRemoving … ${formatCount(rows)} rows`)
+      }
+      return organizations
+        .forgetBusiness(owner, businessId, { proposalIds, onProgress })
+        .finally(progress.clear)
+    })
+    const sum = Object.values(changed).reduce((all, count) => all + count, 0)
+    await session.print({ changed, left }, () => {
+      return `Changed ${countOf(sum, 'row', 'rows', false)}. Beyond the command:\n${left.map((line) => `- ${line}\n`).join('')}`
+    })
+  },
+})
+
 /** @throws {@link Failure} for any answer but the id, `UsageError` without a terminal to ask on */
 async function askForId(
   { argument, terminal: { stdin, stderr } }: Session,
+  kind: 'organization' | 'business',
   sentence: string,
   confirm: string | undefined,
 ): Promise<void> {
   if (confirm === argument) return
   if (confirm !== undefined)
-    throw new UsageError('Nothing was changed: --confirm is not the id of the organization')
+    throw new UsageError(`Nothing was changed: --confirm is not the id of the ${kind}`)
   if (!stdin.isTTY || !stderr.isTTY) {
     throw new UsageError(
-      `Nothing was done because there is no terminal to ask in: ${sentence} Pass --confirm with the id, or --dry-run to change nothing`,
+      `Nothing was done because there is no terminal to ask in: ${sentence} Pass --confirm with the id${kind === 'organization' ? ', or --dry-run to change nothing' : ''}`,
     )
   }
-  stderr.write(`${visible(sentence)}\nType the id of the organization to go on: `)
+  stderr.write(`${visible(sentence)}\nType the id of the ${kind} to go on: `)
   const answer = await stdin.readLine()
   if (answer === null) stderr.write('\n')
   if (answer?.trim() !== argument) throw new Failure('Nothing was changed: the answer was not the id')
@@ -71,5 +112,5 @@ async function askForId(
 export const organizations: Group = {
   name: 'organizations',
   summary: 'organizations as a whole',
-  commands: [deleteOrganization],
+  commands: [deleteOrganization, forget],
 }

@@ -309,7 +309,7 @@ const EXPORTING: Lists = {
   functions: [],
 }
 
-/** For the deletion of organizations. */
+/** For the deletion of organizations, and of personal values of a business. */
 const ERASING: Lists = {
   tables: {
     api_keys: { select: true, update: ['revoked_at'], delete: true },
@@ -324,16 +324,16 @@ const ERASING: Lists = {
       ],
       delete: true,
     },
-    delivery_attempts: { select: true, delete: true },
+    delivery_attempts: { select: true, update: ['body_excerpt'], delete: true },
     deliveries: { select: true, delete: true },
-    events: { select: true, delete: true },
-    idempotency_keys: { select: true, delete: true },
+    events: { select: true, update: ['body'], delete: true },
+    idempotency_keys: { select: true, update: ['reply'], delete: true },
     payments: { select: true, delete: true },
     invoices: { select: true, delete: true },
     leads: { select: true, delete: true },
-    clients: { select: true, delete: true },
-    businesses: { select: true, delete: true },
-    proposals: { select: true, delete: true },
+    clients: { select: true, update: ['changed_xid', 'updated_at'], delete: true },
+    businesses: { select: true, update: ['name', 'category', 'city', 'email', 'phone'], delete: true },
+    proposals: { select: true, update: ['signed_by', 'changed_xid', 'updated_at'], delete: true },
     projects: { select: true, delete: true },
     number_series: { select: true, delete: true },
     audit_entries: { select: true, delete: true },
@@ -341,7 +341,15 @@ const ERASING: Lists = {
     rate_buckets: { select: true, delete: true },
     settings_turns: { select: true, delete: true },
   },
-  functions: ['delete_organization_part'],
+  functions: [
+    'delete_organization_part',
+    'forget_business_part',
+    'forget_business_in',
+    'touch_client_of',
+    'business_representation',
+    'client_representation',
+    'proposal_representation',
+  ],
 }
 
 /** The privileges of each part. */
@@ -362,7 +370,8 @@ export const PRIVILEGES: Readonly<Record<Part, Privileges>> = {
     ...merge(SETTINGS, WORKER, EXPORTING, IMPORTING),
   },
   eraser: {
-    purpose: 'the deletion of organizations, with the calls of createDeveloperSettings',
+    purpose:
+      'the deletion of organizations and of personal values, with the calls of createDeveloperSettings',
     ...merge(BASE, ERASING),
   },
 }

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
-import { claim, claimOne, createPublisher, success, writeResults } from './delivering.ts'
+import { type Client, newClient } from '../../resources/clients.ts'
+import type { Creation } from '../../writes/creation.ts'
+import { claim, claimOne, createPublisher, failure, success, writeResults } from './delivering.ts'
 import type { ContractTest, StoreHarness } from './harness.ts'
 import { kinds } from './kinds.ts'
 import { ids, claim as reservation, type Tenant } from './tenant.ts'
@@ -53,7 +55,7 @@ async function left({ store, id }: Tenant): Promise<readonly unknown[]> {
   return [...lists, ...others].flat()
 }
 
-/** Registers the tests of the deletion of organizations. */
+/** Registers the tests of the deletion of organizations and of personal values. */
 export function testOrganizations(harness: StoreHarness): void {
   for (const limit of [1, 7, 1000]) {
     harness.test(
@@ -93,5 +95,170 @@ export function testOrganizations(harness: StoreHarness): void {
     await deleteAll(tenant, 1000)
     await kinds.clients.create(tenant)
     assert.equal((await tenant.store.clients.list(tenant.id, {}, 200, null)).length, 1)
+  })
+
+  testForgetting(harness)
+}
+
+const NAMES = {
+  name: 'Zoë Quist',
+  category: 'Dowser',
+  city: 'Ystad',
+  email: 'zoe@q.example',
+  phone: '+46 99',
+}
+const FORGOTTEN = { name: 'Deleted', category: null, city: null, email: null, phone: null }
+
+/** Creates a client with the events of a request and a reply under a key, and lets each delivery fail once. */
+async function createPerson(tenant: Tenant): Promise<Person> {
+  const { store, id: organizationId } = tenant
+  await tenant.insertEndpoint()
+  const { record, events } = newClient(NAMES, { ids, now: Date.now() })
+  const idempotency = reservation({ reply: JSON.stringify({ data: record }) })
+  const creation = { organizationId, record, events, idempotency }
+  await store.clients.create(creation)
+  const { deliveries } = await claim(tenant)
+  assert.equal(deliveries.length, 2)
+  await writeResults(
+    tenant,
+    deliveries.map((delivery) => failure(delivery, { bodyExcerpt: `no ${NAMES.name}` })),
+  )
+  const proposal = await createSigned(tenant)
+  return { client: record, creation, proposalIds: [proposal] }
+}
+
+interface Person {
+  readonly client: Client
+  readonly creation: Creation<Client>
+  readonly proposalIds: readonly string[]
+}
+
+/** @returns the id of a proposal that the person has signed */
+async function createSigned(tenant: Tenant): Promise<string> {
+  const { store, id: organizationId } = tenant
+  const { id: recordId } = await kinds.proposals.create(tenant)
+  const signature = { signedBy: NAMES.name, signedAt: '2026-03-14T09:26:53.589Z' }
+  const change = { organizationId, id: ids('chg'), recordId, from: null, events: [], idempotency: null }
+  const { outcome } = await store.proposals.change({ ...change, set: { status: 'accepted', signature } })
+  assert.equal(outcome, 'changed')
+  return recordId
+}
+
+/** Removes part by part. @returns the sums of the counts */
+async function forget(
+  tenant: Tenant,
+  person: Person,
+  limit: number,
+): Promise<Readonly<Record<string, number>>> {
+  const { store, id: organizationId } = tenant
+  const { client, proposalIds } = person
+  const request = { organizationId, businessId: client.business.id, proposalIds, limit }
+  const sums: Record<string, number> = {}
+  let after: string | null = null
+  do {
+    const part = await store.organizations.forgetPart({ ...request, after })
+    assert.ok(part)
+    for (const [name, count] of Object.entries(part.counts)) sums[name] = (sums[name] ?? 0) + count
+    after = part.next
+  } while (after !== null)
+  return sums
+}
+
+/** All that the store shows of an organization, with the replays of a creation, as JSON. */
+async function shown(tenant: Tenant, { creation }: Person): Promise<string> {
+  const { store, id } = tenant
+  const deliveries = await store.deliveries.list(id, {}, 200, null)
+  const details = await Promise.all(deliveries.map((delivery) => store.deliveries.get(id, delivery.id)))
+  const record = { ...creation.record, id: ids('cli') }
+  const replay = await store.clients.create({ ...creation, record })
+  assert.equal(replay.outcome, 'replayed')
+  return JSON.stringify([await left(tenant), await tenant.events(), details, replay])
+}
+
+function testForgetting(harness: StoreHarness): void {
+  for (const limit of [1, 1000]) {
+    harness.test(
+      `organizations.forgetPart() by parts of ${limit} leaves no personal value, and others untouched`,
+      async (test) => {
+        const [ours, theirs] = [await createPublisher(harness, test), await createPublisher(harness, test)]
+        const [person, stranger] = [await createPerson(ours), await createPerson(theirs)]
+        const neighbour = newClient({ name: 'Neighbour' }, { ids, now: Date.now() })
+        const { record, events } = neighbour
+        await ours.store.clients.create({ organizationId: ours.id, record, events, idempotency: null })
+        const others = await shown(theirs, stranger)
+        const before = await ours.events()
+
+        const counts = await forget(ours, person, limit)
+        assert.ok(Object.values(counts).every((count) => count > 0))
+        const text = await shown(ours, person)
+        for (const value of Object.values(NAMES)) assert.ok(!text.includes(value), value)
+
+        const { business } = person.client
+        const forgotten = { id: business.id, ...FORGOTTEN }
+        assert.deepEqual(await ours.store.businesses.get(ours.id, business.id), forgotten)
+        const replaced = [JSON.stringify(business), JSON.stringify(forgotten)] as const
+        // Every other byte of an event stays.
+        assert.deepEqual(
+          await ours.events(),
+          before.map((event) => ({ ...event, body: event.body.replaceAll(...replaced) })),
+        )
+        assert.deepEqual(await ours.store.businesses.get(ours.id, record.business.id), record.business)
+        assert.equal(await shown(theirs, stranger), others)
+
+        const again = await forget(ours, person, limit)
+        assert.deepEqual(new Set(Object.values(again)), new Set([0]))
+        assert.equal(await shown(ours, person), text)
+      },
+    )
+  }
+
+  harness.test('organizations.forgetPart() changes pending deliveries and replays', async (test) => {
+    const tenant = await createPublisher(harness, test)
+    const person = await createPerson(tenant)
+    await forget(tenant, person, 1000)
+    const { business, ...client } = person.client
+    const forgotten = { ...client, business: { id: business.id, ...FORGOTTEN } }
+
+    const record = { ...person.client, id: ids('cli') }
+    const replay = await tenant.store.clients.create({ ...person.creation, record })
+    assert.ok(replay.outcome === 'replayed')
+    assert.deepEqual(JSON.parse(replay.reply), { data: forgotten })
+
+    const { deliveries } = await claim(tenant)
+    const data = deliveries.map(({ body }) => JSON.parse(body).data)
+    assert.deepEqual(data, [
+      { businessId: business.id, business: forgotten.business },
+      { clientId: client.id, businessId: business.id, client: forgotten },
+    ])
+  })
+
+  harness.test(
+    'organizations.forgetPart() makes the client and the proposals count as changed',
+    async (test) => {
+      const tenant = await createPublisher(harness, test)
+      const person = await createPerson(tenant)
+      const { store, id } = tenant
+      const [proposalId = ''] = person.proposalIds
+      const read = async () => {
+        const client = await store.clients.get(id, person.client.id)
+        const proposal = await store.proposals.get(id, proposalId)
+        assert.ok(client && proposal)
+        return [client, proposal] as const
+      }
+      const before = await read()
+      await new Promise((resolve) => setTimeout(resolve, 5))
+      await forget(tenant, person, 1000)
+      const after = await read()
+      assert.ok(after[0].updatedAt > before[0].updatedAt)
+      assert.ok(after[1].updatedAt > before[1].updatedAt)
+      assert.deepEqual(after[1].signature, { ...before[1].signature, signedBy: 'Deleted' })
+    },
+  )
+
+  harness.test('organizations.forgetPart() knows no business of another organization', async (test) => {
+    const [ours, theirs] = [await createPublisher(harness, test), await createPublisher(harness, test)]
+    const { client, proposalIds } = await createPerson(theirs)
+    const request = { organizationId: ours.id, businessId: client.business.id, proposalIds, limit: 1000 }
+    assert.equal(await ours.store.organizations.forgetPart({ ...request, after: null }), null)
   })
 }
