@@ -189,7 +189,7 @@ function testForgetting(harness: StoreHarness): void {
         const before = await ours.events()
 
         const counts = await forget(ours, person, limit)
-        assert.ok(Object.values(counts).every((count) => count > 0))
+        assert.ok(!Object.values(counts).includes(0), JSON.stringify(counts))
         const text = await shown(ours, person)
         for (const value of Object.values(NAMES)) assert.ok(!text.includes(value), value)
 
