@@ -5,7 +5,7 @@ import { visible } from './text.ts'
 
 /** Prints the lines of a command that watches until a signal stops it. */
 export interface Watch {
-  /** Aborted by the first signal, and when nobody reads the lines any longer. */
+  /** Aborted by the first signal, and when the reader of the lines has closed the pipe. */
   readonly signal: AbortSignal
   /** Prints a line: a JSON value, or text for people. */
   print(value: object, toText: () => string): Promise<void>

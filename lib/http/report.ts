@@ -5,7 +5,7 @@ export function isRequestId(text: string): boolean {
   return /^[\w-]{1,64}$/.test(text)
 }
 
-/** Where and to whom an unexpected failure happened. */
+/** The request, the operation and the caller of an unexpected failure. */
 export interface ErrorContext {
   readonly requestId: string
   readonly method: string

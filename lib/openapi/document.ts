@@ -72,7 +72,7 @@ function answerOf(route: Route): NameAndSchema {
     const data = v.pipe(v.array(representation), v.maxLength(LIMIT_MAX))
     return [answerName(route), { schema: v.object({ data }) }]
   }
-  // What the operation itself answers to the example of its input.
+  // The operation builds the answer to the example of its input, so that example and answer cannot differ.
   const created = route.prepare(v.parse(route.input, exampleOf(route.input)), EXAMPLE_CONTEXT)
   return [
     answerName(route),

@@ -113,7 +113,7 @@ function withoutEventText(jsonSchema: JsonSchema & { summary?: unknown }): JsonS
 /** Converts the known checks; a check is a function, so an unknown check has no counterpart and throws. */
 function convertCheck(jsonSchema: JsonSchema, requirement: unknown): JsonSchema | undefined {
   if (requirement === isStorable) return { ...jsonSchema, pattern: STORABLE_PATTERN }
-  // Not `format: email`: validators do not agree on the format, and none of them on what the API accepts.
+  // Not `format: email`, because validators disagree on the format, and some refuse addresses that the API accepts.
   return requirement === isEmail ? { ...jsonSchema, pattern: EMAIL_PATTERN.source } : undefined
 }
 

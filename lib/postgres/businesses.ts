@@ -67,7 +67,7 @@ export function businessValues({ id, name, category, city, email, phone }: Busin
   return { businessId: id, name, category, city, email, phone }
 }
 
-/** The step `business`, which writes one. */
+/** The step `business`, which inserts a business. */
 export function insertBusiness(): string {
   return `business as (
     insert into business_api.businesses (organization_id, id, name, category, city, email, phone)

@@ -48,7 +48,7 @@ import { testWebhookIsolation } from './store-contract/webhook-isolation.ts'
 // The contract of BusinessApiStore as one suite, run by every store: lib/business-store.ts and the resources' files in tests.
 // The suite knows no store and no runner of tests, and asserts with node:assert.
 
-/** The functions of a runner of tests: of node:test, Vitest or Jest. */
+/** The functions of a runner of tests: of node:test, Vitest, or another runner of the same form. */
 export interface TestRunner {
   /** Groups the tests that `body` registers. */
   describe(name: string, body: () => void): unknown
@@ -64,7 +64,7 @@ export interface TestRunner {
 export interface StoreContractOptions extends StoreUnderTest {
   /** The name of the store, the first words of every test's name. */
   readonly name: string
-  /** The runner: `{ describe, test }` of node:test, Vitest or Jest. A test takes up to 30 seconds on a slow machine. */
+  /** The runner: `{ describe, test }` of node:test or Vitest. A test takes up to 30 seconds on a slow machine. */
   readonly runner: TestRunner
   /** The parts of the contract that the store does not keep. The runner reports the tests as skipped. Default none. */
   readonly without?: readonly StoreCapability[] | undefined

@@ -9,7 +9,7 @@ import { writeResult } from '../output.ts'
 import { formatCount } from '../progress.ts'
 import type { Session } from '../session.ts'
 
-/** Records of a page, which is one statement and one write. */
+/** The number of records that a statement reads and a write prints. */
 const PAGE_SIZE = 500
 
 /** Prints the records of an organization. */
