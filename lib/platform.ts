@@ -15,7 +15,7 @@ export {
   type ImportedProposal,
   type ImportRecord,
   type ImportReport,
-} from './platform/imports.ts'
+} from './platform/import-records.ts'
 export type {
   InvoiceCalls,
   InvoiceIssue,

@@ -3,14 +3,9 @@ import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import { BusinessApiError, STORE_UNAVAILABLE } from '../../base/errors.ts'
 import type { RecordStore } from '../../business-store.ts'
-import {
-  type GivenRecord,
-  IMPORT_MAX,
-  IMPORTED_ROWS_MAX,
-  type ImportReport,
-  importRecords,
-  readGivenRecord,
-} from '../../platform/imports.ts'
+import { type GivenRecord, readGivenRecord } from '../../platform/import-reading.ts'
+import { IMPORT_MAX, IMPORTED_ROWS_MAX, type ImportReport } from '../../platform/import-records.ts'
+import { importRecords } from '../../platform/imports.ts'
 import { rehearse } from '../../postgres/rehearsal.ts'
 import { minorUnits } from '../../resources/currencies.ts'
 import { type Command, defineCommand } from '../command.ts'

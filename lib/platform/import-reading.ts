@@ -1,0 +1,294 @@
+import * as v from 'valibot'
+import { BusinessApiError, INVALID_INPUT } from '../base/errors.ts'
+import * as field from '../base/fields.ts'
+import { MomentSchema, read, whole, withoutUndefined } from '../base/host-input.ts'
+import type { IdKind } from '../base/ids.ts'
+import type { Business } from '../resources/businesses.ts'
+import { formatNumber } from '../resources/document-numbers.ts'
+import { IMPORT_KINDS, type ImportedRecord, type ImportKind, type SeriesPlace } from '../resources/imports.ts'
+import type { Payment } from '../resources/invoices.ts'
+import { scoreBand } from '../resources/leads.ts'
+import { isAsFineAs, isZero, subtract, withDecimals } from '../resources/money.ts'
+import type { CallTools } from './calls.ts'
+import { STATUSES } from './clients.ts'
+import { INVOICE_STATUSES, PROJECT_STATUSES, PROPOSAL_STATUSES } from './import-records.ts'
+import {
+  AmountSchema,
+  amount,
+  CurrencySchema,
+  MoneySchema,
+  NumberSchema,
+  SignedAmountSchema,
+  TitleSchema,
+} from './inputs.ts'
+import { STAGES } from './leads.ts'
+import { BILLING_TYPES } from './projects.ts'
+
+// Reads given records. Longer than 250 lines: the fields and the rules of six kinds of records stand side by side.
+
+// --- Inputs ---
+
+const moneyRequirement =
+  'must be a decimal string such as "1250.000", with at most 15 digits before the point'
+/** Money that may be zero. */
+const WholeMoneySchema = v.pipe(
+  v.string(moneyRequirement),
+  v.check((text) => /^\d{1,15}(\.\d{1,20})?$/.test(text), moneyRequirement),
+)
+
+/** An id that lists of the API can continue after. */
+function ownId(kind: IdKind) {
+  const requirement = `must be ${kind}_ and 1 to 59 letters, digits, hyphens and underscores`
+  const pattern = new RegExp(`^${kind}_[A-Za-z0-9_-]{1,59}$`)
+  return v.pipe(
+    v.string(requirement),
+    v.check((id) => pattern.test(id), requirement),
+  )
+}
+
+function oneOf<const Words extends readonly [string, ...string[]]>(words: Words) {
+  return v.picklist(words, `must be one of ${words.join(', ')}`)
+}
+
+function orNull<Schema extends v.GenericSchema>(schema: Schema) {
+  return v.optional(v.nullable(schema), null)
+}
+
+const BusinessFields = v.object({
+  id: ownId('biz'),
+  name: field.text(1, 150),
+  category: orNull(field.text(0, 80)),
+  city: orNull(field.text(0, 80)),
+  email: orNull(field.email()),
+  phone: orNull(field.text(0, 30)),
+})
+const ClientFields = v.object({
+  id: ownId('cli'),
+  status: oneOf(STATUSES),
+  totalRevenue: v.optional(SignedAmountSchema, 0),
+  monthlyRevenue: v.optional(SignedAmountSchema, 0),
+  convertedAt: MomentSchema,
+  business: v.exactOptional(v.record(v.string(), v.unknown())),
+  businessId: v.exactOptional(ownId('biz')),
+})
+const LeadFields = v.object({
+  id: ownId('lead'),
+  stage: oneOf(STAGES),
+  leadScore: orNull(amount(0, 100)),
+  expectedValue: orNull(AmountSchema),
+  createdAt: MomentSchema,
+  businessId: ownId('biz'),
+})
+const SignatureFields = v.object({ signedBy: TitleSchema, signedAt: MomentSchema })
+const MinorUnitsSchema = v.exactOptional(whole(0, 4))
+const ProposalFields = v.object({
+  id: ownId('prop'),
+  number: NumberSchema,
+  title: TitleSchema,
+  status: oneOf(PROPOSAL_STATUSES),
+  version: v.optional(whole(1, 2_147_483_647), 1),
+  total: AmountSchema,
+  monthlyTotal: v.optional(AmountSchema, 0),
+  currency: CurrencySchema,
+  minorUnits: MinorUnitsSchema,
+  signature: orNull(v.record(v.string(), v.unknown())),
+})
+const PartFields = v.object({ id: ownId('pay'), amount: MoneySchema, receivedAt: MomentSchema })
+const PaymentFields = v.object({ ...PartFields.entries, invoiceId: ownId('inv') })
+const InvoiceFields = v.object({
+  id: ownId('inv'),
+  number: NumberSchema,
+  status: oneOf(INVOICE_STATUSES),
+  currency: CurrencySchema,
+  issueDate: MomentSchema,
+  dueDate: MomentSchema,
+  total: WholeMoneySchema,
+  amountPaid: v.exactOptional(WholeMoneySchema),
+  minorUnits: MinorUnitsSchema,
+  payments: v.exactOptional(
+    v.pipe(v.array(v.unknown(), 'must be an array'), v.maxLength(1000, 'must be at most 1000 payments')),
+  ),
+})
+const ProjectFields = v.object({
+  id: ownId('proj'),
+  name: TitleSchema,
+  status: oneOf(PROJECT_STATUSES),
+  billingType: oneOf(BILLING_TYPES),
+  value: AmountSchema,
+})
+
+/** Fields that follow from others, and the time of the latest change: ignored, because reads and exports show them. */
+const DERIVED_FIELDS: readonly string[] = ['scoreBand', 'amountDue', 'updatedAt']
+
+// --- Reading ---
+
+/** A checked record with the rows of the store: a client may bring its business. */
+export interface GivenRecord {
+  /** Names the record in messages: `record 17 (client cli_42)`. */
+  readonly name: string
+  readonly kind: ImportKind
+  readonly id: string
+  readonly rows: readonly ImportedRecord[]
+}
+
+const EnvelopeSchema = v.object({
+  kind: oneOf(IMPORT_KINDS),
+  record: v.record(v.string(), v.unknown(), 'must be an object'),
+})
+
+/**
+ * Checks a record of an import.
+ *
+ * @param place of the record, for messages: `record 17`
+ * @throws `BusinessApiError` with code `invalid_input`; the message names the place, the fields and the rules
+ */
+export function readGivenRecord(
+  given: unknown,
+  place: string,
+  { minorUnits }: Pick<CallTools, 'minorUnits'>,
+): GivenRecord {
+  const { kind, record } = read(EnvelopeSchema, Object(given), `Cannot import ${place}`)
+  const name =
+    typeof record.id === 'string' && field.isStorable(record.id)
+      ? nameOf(place, kind, record.id)
+      : `${place} (${kind})`
+  const fault = (text: string, fields: readonly string[]): BusinessApiError =>
+    new BusinessApiError(INVALID_INPUT, `Cannot import ${name} because ${text}`, { fields })
+  const readFields: ReadFields = (schema, fields, part = '') => {
+    const present = withoutUndefined(Object(fields))
+    const unknown = Object.keys(present).filter(
+      (key) => !Object.hasOwn(schema.entries, key) && !DERIVED_FIELDS.includes(key),
+    )
+    if (unknown.length > 0) throw fault(`it has unknown fields: ${unknown.slice(0, 5).join(', ')}`, unknown)
+    return read(schema, present, `Cannot import ${name}${part}`)
+  }
+  const rows = READERS[kind](record, { readFields, fault, minorUnits })
+  return { name, kind, id: String(record.id), rows }
+}
+
+function nameOf(place: string, kind: ImportKind, id: string): string {
+  return `${place} (${kind} ${id.slice(0, 64)})`
+}
+
+type ReadFields = <Entries extends v.ObjectEntries>(
+  schema: v.ObjectSchema<Entries, undefined>,
+  fields: unknown,
+  part?: string,
+) => v.InferOutput<v.ObjectSchema<Entries, undefined>>
+
+interface Reading {
+  readonly readFields: ReadFields
+  readonly fault: (text: string, fields: readonly string[]) => BusinessApiError
+  readonly minorUnits: (currency: string) => number
+}
+
+type Reader = (record: object, reading: Reading) => readonly ImportedRecord[]
+
+const READERS: Readonly<Record<ImportKind, Reader>> = {
+  business: (record, { readFields }) => [{ kind: 'business', record: readFields(BusinessFields, record) }],
+  client: readClient,
+  lead(record, { readFields }) {
+    const { stage, leadScore, businessId, ...rest } = readFields(LeadFields, record)
+    const { id, expectedValue, createdAt } = rest
+    const band = scoreBand(leadScore)
+    const lead = { id, stage, leadScore, scoreBand: band, expectedValue, createdAt, businessId }
+    return [{ kind: 'lead', record: lead }]
+  },
+  proposal: readProposal,
+  invoice: readInvoice,
+  payment: (record, { readFields }) => [{ kind: 'payment', record: readFields(PaymentFields, record) }],
+  project: (record, { readFields }) => [{ kind: 'project', record: readFields(ProjectFields, record) }],
+}
+
+function readClient(given: object, { readFields, fault }: Reading): readonly ImportedRecord[] {
+  const { business, businessId, ...client } = readFields(ClientFields, given)
+  if (business === undefined) {
+    if (businessId !== undefined) return [{ kind: 'client', record: { ...client, businessId } }]
+    throw fault('it must have the business, or the businessId', ['business', 'businessId'])
+  }
+  const own: Business = readFields(BusinessFields, business, ', its business,')
+  if (businessId !== undefined && businessId !== own.id) {
+    throw fault('its businessId must be the id of its business', ['businessId'])
+  }
+  return [
+    { kind: 'business', record: own },
+    { kind: 'client', record: { ...client, businessId: own.id } },
+  ]
+}
+
+function readProposal(given: object, { readFields, fault, minorUnits }: Reading): readonly ImportedRecord[] {
+  const { signature: signed, ...proposal } = readFields(ProposalFields, given)
+  const decimals = proposal.minorUnits ?? minorUnits(proposal.currency)
+  if (!isAsFineAs(proposal.total, decimals) || !isAsFineAs(proposal.monthlyTotal, decimals)) {
+    throw fault('its price must be no finer than its currency', ['total', 'monthlyTotal'])
+  }
+  if (signed !== null && proposal.status !== 'accepted') {
+    throw fault('only an accepted proposal has a signature', ['signature'])
+  }
+  const signature = signed && readFields(SignatureFields, signed, ', its signature,')
+  const place = placeOf('PROP', proposal.number)
+  return [{ kind: 'proposal', record: { ...proposal, signature, minorUnits: decimals, place } }]
+}
+
+function readInvoice(given: object, { readFields, fault, minorUnits }: Reading): readonly ImportedRecord[] {
+  const { payments: list, amountPaid: paidText, ...invoice } = readFields(InvoiceFields, given)
+  const decimals = invoice.minorUnits ?? minorUnits(invoice.currency)
+  const money = (text: string, name: string): string => {
+    const exact = withDecimals(text, decimals)
+    if (exact === null) throw fault(`its ${name} must be no finer than its currency`, [name])
+    return exact
+  }
+  const payments = list?.map((payment, index): Payment => {
+    const fields = readFields(PartFields, payment, `, its payment ${index + 1},`)
+    return { ...fields, amount: money(fields.amount, 'payments') }
+  })
+  const total = money(invoice.total, 'total')
+  const sum = payments && sumOf(payments, decimals)
+  const amountPaid = money(paidText ?? sum ?? '0', 'amountPaid')
+  if (sum !== undefined && sum !== amountPaid) {
+    throw fault('its amountPaid must be the sum of its payments', ['amountPaid', 'payments'])
+  }
+  const amountDue = subtract(total, amountPaid, decimals)
+  if (amountDue === null) throw fault('its amountPaid must not be more than its total', ['amountPaid'])
+  const misfit = misfitOf(invoice.status, isZero(amountPaid), isZero(amountDue))
+  if (misfit) throw fault(`its status is ${invoice.status}, and ${misfit}`, ['status', 'amountPaid'])
+  if (invoice.dueDate < invoice.issueDate) {
+    throw fault('its dueDate must not be before its issueDate', ['dueDate'])
+  }
+  const { id, number, status, currency, issueDate, dueDate } = invoice
+  const record = { id, number, status, currency, issueDate, dueDate, total, amountPaid, amountDue }
+  const place = placeOf('INV', number)
+  return [
+    { kind: 'invoice', record: { ...record, minorUnits: decimals, place } },
+    ...(payments ?? []).map((payment) => ({
+      kind: 'payment' as const,
+      record: { ...payment, invoiceId: id },
+    })),
+  ]
+}
+
+function sumOf(payments: readonly Payment[], decimals: number): string {
+  const sum = payments.reduce((all, payment) => all + BigInt(payment.amount.replace('.', '')), 0n)
+  const digits = String(sum).padStart(decimals + 1, '0')
+  return decimals === 0 ? digits : `${digits.slice(0, -decimals)}.${digits.slice(-decimals)}`
+}
+
+/** Tells the rule that the money of an invoice breaks; null if the money fits the status. */
+function misfitOf(status: string, isUnpaid: boolean, isSettled: boolean): string | null {
+  if (status === 'paid') return isSettled ? null : 'something is due'
+  if (status === 'partially_paid') {
+    if (isUnpaid) return 'nothing is paid'
+    return isSettled ? 'nothing is due' : null
+  }
+  if (status === 'overdue') return isSettled ? 'nothing is due' : null
+  return isUnpaid ? null : 'something is paid'
+}
+
+/** Finds the place of a number in a series of the library; null for a number of another form. */
+function placeOf(kind: 'INV' | 'PROP', number: string): SeriesPlace | null {
+  const [, series = '', digits = ''] = /^([A-Z]+-\d{4})-(\d{4,15})$/.exec(number) ?? []
+  const count = Number(digits)
+  return series.startsWith(`${kind}-`) && formatNumber({ series }, count) === number
+    ? { series, count }
+    : null
+}
