@@ -226,7 +226,7 @@ function readCalls(endpointIds: readonly string[]): CallsOf {
       store.deliveries.list(ORGANIZATION, { type: 'project.completed' }, 50, null),
     'audit.list()': () => store.audit.list(ORGANIZATION, {}, 50, null),
     'audit.list() of an action': () =>
-      store.audit.list(ORGANIZATION, { action: 'endpoint.created' }, 50, null),
+      store.audit.list(ORGANIZATION, { action: 'endpoint.registered' }, 50, null),
     'overview.read()': () =>
       store.overview.read(ORGANIZATION, { keysWithinMs: 1e8, deadLettersWithinMs: 1e8, limit: 20 }),
     'the backlog of doctor': () => inspector.backlog(),
@@ -259,6 +259,6 @@ async function fillLogs(from: number, to: number): Promise<void> {
   await sql`
     insert into business_api.audit_entries (organization_id, id, changed_at, actor, action, subject_id, details)
     select ${ORGANIZATION}, 'aud_00' || lpad(upper(to_hex(number)), 24, '0'), now() - interval '1 day', 'user_' || number % 50,
-           case when number % 10 = 0 then 'endpoint.created' else 'api_key.created' end, 'key_' || number, '{}'
+           case when number % 10 = 0 then 'endpoint.registered' else 'api_key.created' end, 'key_' || number, '{}'
     from ${numbers}`
 }
