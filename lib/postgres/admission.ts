@@ -170,7 +170,10 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
     if (organizationId === null) return UNAUTHENTICATED
     const owned = { ...request, organizationId }
     if (rateLimits === null) return (await admitWith(null, owned, statements, page)) ?? UNAUTHENTICATED
-    const token = allotments.spend(keyDigest)
+    // Not beside another taking: both would wait for the same buckets, and one brings tokens for both. Without a taking there is
+    // no pause either, in which several requests could begin to take.
+    const taking = allotments.has(keyDigest) ? null : allotments.spendLate(keyDigest)
+    const token = taking ? await taking : allotments.spend(keyDigest)
     const atHand = token && (await admitWith(token, owned, statements, page))
     if (atHand) return atHand
     const taken = await admitAndTake(owned, rateLimits, statements, page)

@@ -27,8 +27,8 @@ export interface Allotments {
    * The number of tokens to take now. A number above 1 is for one caller at a time, who then calls {@link Allotments.keep}.
    */
   wanted(keyDigest: string): number
-  /** Waits for the tokens that another caller is taking, and spends one. Null when none is at hand. */
-  spendLate(keyDigest: string): Promise<Allotment | null>
+  /** Waits for the tokens that another caller is taking, and spends one. Null when nobody takes any, or none is left. */
+  spendLate(keyDigest: string): Promise<Allotment | null> | null
   /** Keeps what was taken for requests to come; null: nothing. */
   keep(keyDigest: string, allotment: Allotment | null): void
   /** Gives back a spent token and those that are left with it. */
@@ -136,19 +136,20 @@ export function createAllotments(giveBack: (allotment: Allotment, tokens: number
   return {
     has: (keyDigest) => (usages.get(keyDigest)?.allotment ?? null) !== null,
     spend,
-    async spendLate(keyDigest) {
-      await usages.get(keyDigest)?.taking
-      return spend(keyDigest)
+    spendLate(keyDigest) {
+      const taking = usages.get(keyDigest)?.taking
+      return taking ? taking.then(() => spend(keyDigest)) : null
     },
     wanted(keyDigest) {
       const now = performance.now()
       const usage = usageOf(keyDigest, now)
       count(usage, now)
-      if (isClosed || usage.taking || usage.allotment || usage.requestsBefore < BUSY_FROM) return 1
+      const recent = Math.max(usage.requestsBefore, usage.requests)
+      if (isClosed || usage.taking || usage.allotment || recent < BUSY_FROM) return 1
       usage.taking = new Promise((resolve) => {
         usage.endTaking = resolve
       })
-      return usage.requestsBefore
+      return recent
     },
     keep(keyDigest, allotment) {
       const usage = usages.get(keyDigest)

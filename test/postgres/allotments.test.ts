@@ -126,6 +126,37 @@ describe('Tokens at hand', () => {
     })
   })
 
+  test('are taken by one of the requests that need tokens at the same time', async (t) => {
+    const store = createPostgresStore(database.url, { maxConnections: 12 })
+    t.after(() => store.close())
+    const { request, organizationId } = await makeRequest(store, rateLimits)
+    await useSteadily(store, request)
+    const admissions: Promise<Admission>[] = []
+    const admit = (count: number): void => {
+      for (let index = 0; index < count; index++) admissions.push(store.apiKeys.admit(request))
+    }
+    const waiting = await sql.begin(async (tx) => {
+      await tx`select 1 from business_api.rate_buckets where organization_id = ${organizationId} for update`
+      const countWaiting = async (): Promise<number> => {
+        const [row] = await sql`
+          select count(*)::int as count from pg_stat_activity
+          where datname = current_database() and wait_event_type = 'Lock'`
+        return row?.count
+      }
+      // The tokens at hand are spent, until a request has to take tokens and waits.
+      while ((await countWaiting()) === 0) {
+        admit(8)
+        await sleep(5)
+      }
+      admit(20)
+      await sleep(100)
+      return await countWaiting()
+    })
+    // One takes; another statement may be giving tokens back.
+    assert.ok(waiting <= 2, `${waiting} statements wait for the buckets`)
+    for (const { outcome } of await Promise.all(admissions)) assert.equal(outcome, 'admitted')
+  })
+
   test('are given back unspent', async (t) => {
     const store = openStore(t)
     const { request, organizationId } = await makeRequest(store, rateLimits)
