@@ -131,8 +131,8 @@ function spend(fullAt: number, limit: RateLimit, now: number): { fullAtAfter: nu
   return { fullAtAfter, waitMs: waitMs > 0.01 ? waitMs : 0 }
 }
 
-function describe(fullAt: number, limit: RateLimit, now: number): BucketState {
+function describe(fullAt: number, { perSecond, burst }: RateLimit, now: number): BucketState {
   const resetMs = Math.max(0, fullAt - now)
-  const spent = Math.ceil((resetMs * limit.perSecond) / 1000 - 0.001)
-  return { ...limit, remaining: Math.max(0, limit.burst - spent), resetMs }
+  const spent = Math.ceil((resetMs * perSecond) / 1000 - 0.001)
+  return { perSecond, burst, remaining: Math.max(0, burst - spent), resetMs }
 }

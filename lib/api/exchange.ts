@@ -51,15 +51,34 @@ export interface Exchange {
  * @param deadlineMs milliseconds until the answer is due
  */
 export function beginExchange(
-  about: Omit<Exchange, 'beganAt' | 'deadlineAt' | 'facts' | 'inTime'>,
+  {
+    request,
+    query,
+    requestId,
+    publicPath,
+    credentials,
+    address,
+    peer,
+    hold,
+    release,
+  }: Omit<Exchange, 'beganAt' | 'deadlineAt' | 'facts' | 'inTime'>,
   deadlineMs: number,
 ): Exchange {
   const beganAt = performance.now()
   const deadlineAt = beganAt + deadlineMs
   const late = (): unknown =>
     storeUnavailable(`Cannot answer the request because ${deadlineMs} ms have passed`)
+  // A literal costs a tenth of a spread.
   return {
-    ...about,
+    request,
+    query,
+    requestId,
+    publicPath,
+    credentials,
+    address,
+    peer,
+    hold,
+    release,
     beganAt,
     deadlineAt,
     facts: { operationId: null, organizationId: null, keyId: null },

@@ -24,8 +24,9 @@ export interface Operations {
   create(route: CreateRoute, exchange: Exchange): Promise<ApiReply>
 }
 
-/** An exchange with an admitted caller. */
-interface Admitted extends Exchange {
+/** An admitted caller, with the facts about the request that an answer repeats. */
+interface Admitted {
+  readonly requestId: string
   readonly organizationId: string
   /** The headers of every answer to the caller: the rate limits. */
   readonly headers: Readonly<Record<string, string>>
@@ -57,8 +58,8 @@ export function createOperations(
   const lastUse = createLastUse(store.apiKeys, resolved.logger)
 
   async function admissionRequest(scope: Scope, exchange: Exchange): Promise<AdmissionRequest> {
-    const key = await presentedKey(exchange)
-    return { ...key, scope, rateLimits: rateLimitScope === 'shared' ? rateLimits : null }
+    const { keyDigest, organizationHint } = await presentedKey(exchange)
+    return { keyDigest, organizationHint, scope, rateLimits: rateLimitScope === 'shared' ? rateLimits : null }
   }
 
   async function presentedKey({ credentials, peer, inTime, release }: Exchange): Promise<PresentedKey> {
@@ -86,13 +87,14 @@ export function createOperations(
     if (admission.outcome === 'unauthenticated') throw authentication.refuse(keyDigest)
     if (admission.lastUseIsStale) lastUse.record(admission.caller)
     const { organizationId, keyId } = admission.caller
-    Object.assign(exchange.facts, { organizationId, keyId })
+    exchange.facts.organizationId = organizationId
+    exchange.facts.keyId = keyId
     const headers = admission.rateLimit ? rateLimitHeaders(admission.rateLimit) : {}
     try {
       if (admission.outcome === 'limited') throw refusals.limited(admission.rateLimit?.retryAfterMs ?? 0)
       if (admission.outcome === 'forbidden') throw refusals.forbidden(scope)
       if (onRequest) await askHost(onRequest, exchange, scope)
-      return await answer({ ...exchange, organizationId, headers })
+      return await answer({ requestId: exchange.requestId, organizationId, headers })
     } catch (error) {
       return fail(error, exchange, headers)
     }

@@ -54,11 +54,11 @@ async function read(filter: AuditFilter, before: string | null, mode: PlanMode) 
       const rowFor: Database['rowFor'] = async (_, build) => {
         // Twice, as the first also reads what planning needs.
         for (let turn = 0; turn < 2; turn++) {
-          const [plan] = await tx`explain (analyze, buffers, format json) ${build(tx, tx`'x'::text`, 'x')}`
+          const [plan] = await tx`explain (analyze, buffers, format json) ${build(tx, tx`'x'::text`)}`
           const [{ Plan: top }] = plan?.['QUERY PLAN'] ?? []
           pages = top['Shared Hit Blocks'] + top['Shared Read Blocks']
         }
-        const [answer] = await tx`${build(tx, tx`'x'::text`, 'x')}`.values()
+        const [answer] = await tx`${build(tx, tx`'x'::text`)}`.values()
         return answer as string[]
       }
       rows = (await createAuditStore({ rowFor } as Database).list(ORGANIZATION, filter, 51, before)).length
@@ -112,7 +112,7 @@ describe(`with ${ENTRIES} entries of an organization`, () => {
 
   test('audit.recordTest() reads few pages, whatever was tested before', async (t) => {
     const rowFor: Database['rowFor'] = async (_, build) => {
-      const [plan] = await sql`explain (analyze, buffers, format json) ${build(sql, sql`'x'::text`, 'x')}`
+      const [plan] = await sql`explain (analyze, buffers, format json) ${build(sql, sql`'x'::text`)}`
       const [{ Plan: top }] = plan?.['QUERY PLAN'] ?? []
       const pages = top['Shared Hit Blocks'] + top['Shared Read Blocks']
       t.diagnostic(`${pages} pages`)

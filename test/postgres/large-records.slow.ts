@@ -111,7 +111,7 @@ async function measure(read: Read, mode: string): Promise<Reading & { readonly f
     await tx`select set_config('plan_cache_mode', ${mode}, true)`
     const store = storeOf({
       async rowFor(_share, build) {
-        return (await tx`${build(tx, tx`'x'::text`, 'x')}`.values())[0] as string[]
+        return (await tx`${build(tx, tx`'x'::text`)}`.values())[0] as string[]
       },
       bytesFor: () => assert.fail(),
       wakeUp: { signal() {} },

@@ -54,12 +54,12 @@ async function measure(sql: Sql, work: Work, mode: PlanMode = 'force_custom_plan
     const row: Database['row'] = async (build) => {
       const [plan] = await tx
         .unsafe('savepoint before_explain')
-        .then(() => tx`explain (analyze, buffers, format json) ${build(tx, tx`'x'::text`, 'x')}`)
+        .then(() => tx`explain (analyze, buffers, format json) ${build(tx, tx`'x'::text`)}`)
       await tx.unsafe('rollback to savepoint before_explain')
       const [{ Plan: top }] = plan?.['QUERY PLAN'] ?? []
       pages += top['Shared Hit Blocks'] + top['Shared Read Blocks']
       const before = await readCounters(tx)
-      const [answer] = await tx`${build(tx, tx`'x'::text`, 'x')}`.values()
+      const [answer] = await tx`${build(tx, tx`'x'::text`)}`.values()
       const done = await readCounters(tx)
       reading = {
         pages,

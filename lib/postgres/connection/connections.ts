@@ -9,6 +9,8 @@ import type { Servers } from './servers.ts'
 
 /** The open connections of a store, each taken by one statement at a time. */
 export interface Connections {
+  /** Takes an idle connection; undefined when there is none. */
+  takeIdle(): Connection | undefined
   /**
    * Takes an idle connection, or waits until one is free or opened.
    *
@@ -203,10 +205,19 @@ export function createConnections(servers: Servers, maxConnections: number): Con
     }
   }
 
+  function takeIdle(): Connection | undefined {
+    const connection = closing.signal.aborted ? undefined : idle.pop()
+    connection?.setActive(true)
+    return connection
+  }
+
   return {
+    takeIdle,
     async take(timeoutMs) {
       if (closing.signal.aborted) throw closed()
-      const connection = idle.pop() ?? (await wait(timeoutMs))
+      const unused = takeIdle()
+      if (unused) return unused
+      const connection = await wait(timeoutMs)
       connection?.setActive(true)
       return connection
     },

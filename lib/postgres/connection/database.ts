@@ -56,15 +56,23 @@ export type TextRow = readonly (string | null)[]
 export type ByteRow = readonly (Buffer | null)[]
 
 /**
- * Builds a statement with `answerTag` as the last column. The tag proves that an answer belongs to the statement: a driver that
- * mixed up two answers would otherwise give the data of one organization to another.
+ * Builds a statement with the answer tag as the last column. The tag proves that an answer belongs to the statement: a driver
+ * that mixed up two answers would otherwise give the data of one organization to another.
  *
  * The columns before the tag have names that differ, because many drivers of hosts give a row by name. Each is text.
  *
- * @param answerTag the tag as a fragment, for a statement built with the template
- * @param tag the same tag as text, for a statement with a fixed text
+ * @param answerTag the tag as text
  */
-export type BuildStatement = (sql: ISql, answerTag: Fragment, tag: string) => Statement
+export type BuildTagged = (sql: ISql, answerTag: string) => Statement
+
+/** Does the same as {@link BuildTagged} with the template. @param answerTag the last column as a fragment */
+export type BuildStatement = (sql: ISql, answerTag: Fragment) => Statement
+
+/** Puts the answer tag into a statement that is built with the template. */
+export function withTagColumn(build: BuildStatement): BuildTagged {
+  // A name of its own, because many drivers of hosts give a row by name.
+  return (sql, answerTag) => build(sql, sql`${answerTag}::text as answer_tag`)
+}
 
 /** The time of a statement, in milliseconds. */
 export interface StatementWait {
@@ -90,8 +98,8 @@ export interface RecordDatabase {
    *   time, or too many statements are waiting
    */
   rowFor(share: Share | null, build: BuildStatement, wait?: StatementWait): Promise<TextRow>
-  /** Does the same as {@link RecordDatabase.rowFor}, and returns the columns as bytes. */
-  bytesFor(share: Share | null, build: BuildStatement, wait?: StatementWait): Promise<ByteRow>
+  /** Does the same as {@link RecordDatabase.rowFor} with a statement of a fixed text, and returns the columns as bytes. */
+  bytesFor(share: Share | null, build: BuildTagged, wait?: StatementWait): Promise<ByteRow>
   /** Wakes the delivery loops after a statement that made deliveries due. */
   readonly wakeUp: Pick<WakeUpSignal, 'signal'>
 }
@@ -134,12 +142,12 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
   let closing: Promise<void> | undefined
   let tags = 0
 
-  async function send(share: Share, build: BuildStatement, timeoutMs: number): Promise<ByteRow> {
+  async function send(share: Share, build: BuildTagged, timeoutMs: number): Promise<ByteRow> {
     const answerTag = String(++tags)
     // The tag is checked before the connection is used again: a connection with mixed-up answers is closed.
     return await pool.run(
       share,
-      (sql) => build(sql, sql`${answerTag}::text`, answerTag),
+      (sql) => build(sql, answerTag),
       timeoutMs,
       (rows) => readAnswer(rows, answerTag),
     )
@@ -147,7 +155,7 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
 
   async function sendUntil(
     share: Share,
-    build: BuildStatement,
+    build: BuildTagged,
     timeoutMs: number,
     mayRepeat: boolean,
     attempt = 1,
@@ -165,11 +173,13 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
     }
   }
 
-  const explain = createSchemaFaults(async (build) => toText(await send(OWN_WORK, build, statementTimeoutMs)))
+  const explain = createSchemaFaults(async (build) =>
+    toText(await send(OWN_WORK, withTagColumn(build), statementTimeoutMs)),
+  )
 
   async function bytesFor(
     share: Share | null,
-    build: BuildStatement,
+    build: BuildTagged,
     { lockMs = 0, atMostMs = Number.POSITIVE_INFINITY, isOnce = false }: StatementWait = {},
   ): Promise<ByteRow> {
     const end = drain.beginStatement()
@@ -188,7 +198,7 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
   }
 
   async function rowFor(share: Share | null, build: BuildStatement, wait?: StatementWait): Promise<TextRow> {
-    return toText(await bytesFor(share, build, wait))
+    return toText(await bytesFor(share, withTagColumn(build), wait))
   }
 
   const row = (build: BuildStatement): Promise<TextRow> => rowFor(null, build)

@@ -80,7 +80,7 @@ export function createPool(connections: Connections, turns: Turns): Pool {
     read: (rows: RawRows) => T,
   ): Promise<T> {
     const begunAt = performance.now()
-    const connection = await take(timeoutMs)
+    const connection = connections.takeIdle() ?? (await take(timeoutMs))
     if (connection === null) throw TIMED_OUT
     try {
       return await send(connection, build, timeoutMs - (performance.now() - begunAt), wholeMs, read)
@@ -94,7 +94,7 @@ export function createPool(connections: Connections, turns: Turns): Pool {
   return {
     async run(share, build, timeoutMs, read) {
       const begunAt = performance.now()
-      if (!(await turns.take(share, timeoutMs))) throw unanswered(timeoutMs)
+      if (!turns.takeNow(share) && !(await turns.take(share, timeoutMs))) throw unanswered(timeoutMs)
       try {
         return await runInTurn(build, timeoutMs - (performance.now() - begunAt), timeoutMs, read)
       } catch (error) {

@@ -2,7 +2,14 @@ import type { TransactionSql } from 'postgres'
 import { storeUnavailable } from '../../base/errors.ts'
 import { isSqlTransaction, type SqlRow, type SqlTransaction } from '../drivers/sql-transaction.ts'
 import type { ExplainError } from '../schema/schema-fault.ts'
-import { type BuildStatement, type ByteRow, type RecordDatabase, readAnswer, toText } from './database.ts'
+import {
+  type BuildTagged,
+  type ByteRow,
+  type RecordDatabase,
+  readAnswer,
+  toText,
+  withTagColumn,
+} from './database.ts'
 import { driverError, isConflict, isUnavailable } from './driver-faults.ts'
 import { renderStatement, textTemplate } from './statement-text.ts'
 
@@ -31,7 +38,7 @@ export function createTransactionDatabase(
   const send = isSqlTransaction(given) ? throughDriver(given) : throughPostgresJs(checkTransaction(given))
   let tags = 0
 
-  async function bytes(build: BuildStatement): Promise<ByteRow> {
+  async function bytes(build: BuildTagged): Promise<ByteRow> {
     try {
       return await send(build, String(++tags))
     } catch (thrown) {
@@ -42,18 +49,17 @@ export function createTransactionDatabase(
   }
 
   return {
-    rowFor: async (_share, build) => toText(await bytes(build)),
+    rowFor: async (_share, build) => toText(await bytes(withTagColumn(build))),
     bytesFor: (_share, build) => bytes(build),
     wakeUp: { signal() {} },
   }
 }
 
 /** Sends a statement and reads the row of its answer. */
-type Send = (build: BuildStatement, answerTag: string) => Promise<ByteRow>
+type Send = (build: BuildTagged, answerTag: string) => Promise<ByteRow>
 
 function throughPostgresJs(transaction: TransactionSql): Send {
-  return async (build, answerTag) =>
-    readAnswer(await build(transaction, transaction`${answerTag}::text`, answerTag).raw(), answerTag)
+  return async (build, answerTag) => readAnswer(await build(transaction, answerTag).raw(), answerTag)
 }
 
 function throughDriver(transaction: SqlTransaction): Send {
@@ -61,10 +67,7 @@ function throughDriver(transaction: SqlTransaction): Send {
   let previous: Promise<unknown> = Promise.resolve()
 
   return (build, answerTag) => {
-    const sql = textTemplate
-    // A name of its own: a row by name holds one column of each name.
-    const statement = build(sql, sql`${answerTag}::text as answer_tag`, answerTag)
-    const { text, parameters } = renderStatement(statement)
+    const { text, parameters } = renderStatement(build(textTemplate, answerTag))
     const sent = previous.then(() => transaction.query(text, parameters))
     previous = sent.catch(() => {})
     return sent.then((rows) => readAnswer(toRawRows(rows), answerTag))

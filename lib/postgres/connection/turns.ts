@@ -6,6 +6,8 @@ export type Share = string | symbol
 
 /** The turns of statements at the connections of a store. */
 export interface Turns {
+  /** Begins the turn of a statement of `share`, which ends with {@link Turns.end}, if it need not wait. */
+  takeNow(share: Share): boolean
   /**
    * Waits for the turn of a statement of `share`, which ends with {@link Turns.end}.
    *
@@ -86,13 +88,18 @@ export function createTurns(connections: number, maxPending: number): Turns {
     })
   }
 
+  function takeNow(share: Share): boolean {
+    // No waiting statement is overtaken that may begin: `end` has begun all such statements.
+    if (busy + waiting.size >= maxPending || !mayBegin(share)) return false
+    begin(share)
+    return true
+  }
+
   return {
+    takeNow,
     async take(share, timeoutMs) {
       makeRoom(share)
-      // No waiting statement is overtaken that may begin: `end` has begun all such statements.
-      if (!mayBegin(share)) return wait(share, timeoutMs)
-      begin(share)
-      return true
+      return takeNow(share) || wait(share, timeoutMs)
     },
     end(share) {
       busy--

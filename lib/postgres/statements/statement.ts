@@ -77,7 +77,7 @@ export async function ask<Values extends object, Column extends string, Bytes ex
   const bound = parameters.map((name) => values[name] as Value)
   const row = await database.bytesFor(
     share,
-    (sql, _, answerTag) => sql.unsafe(text, [...bound, answerTag], { prepare: true }),
+    (sql, answerTag) => sql.unsafe(text, [...bound, answerTag], { prepare: true }),
     wait,
   )
   const answer: Record<string, string | Buffer | null> = {}
