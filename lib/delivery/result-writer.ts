@@ -185,5 +185,6 @@ function nameOf({ organizationId, deliveryId, token }: ClaimRef): string {
 /** Relative times, so that the store's clock alone decides. */
 function toResult({ result, times }: Ended): AttemptResult {
   const now = performance.now()
-  return { ...result, startedAgoMs: now - times.startedAt, endedAgoMs: now - times.endedAt }
+  // Into the result itself, because a copy of so many fields costs as much as the signature.
+  return Object.assign(result, { startedAgoMs: now - times.startedAt, endedAgoMs: now - times.endedAt })
 }

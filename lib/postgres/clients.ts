@@ -79,13 +79,9 @@ export function createClientStore(database: RecordDatabase, admissions: Admissio
 
   declareOneStep<Client>(admissions, create, (request, creation) =>
     admissions.admitAndWrite(request, (values, judge) =>
-      writeCreation(
-        database,
-        creation,
-        ADMIT_AND_CREATE,
-        { ...newClientValues(creation), ...values },
-        { judge },
-      ),
+      writeCreation(database, creation, ADMIT_AND_CREATE, Object.assign(newClientValues(creation), values), {
+        judge,
+      }),
     ),
   )
 
@@ -113,11 +109,12 @@ export function createClientStore(database: RecordDatabase, admissions: Admissio
 
 function newClientValues(creation: Creation<Client>): NewClientValues {
   const { record } = creation
-  return {
-    ...creationValues(creation, record.id),
-    ...clientValues(record),
-    ...businessValues(record.business),
-  }
+  // Not with spreads, which cost a create six times as much for so many fields.
+  return Object.assign(
+    creationValues(creation, record.id),
+    clientValues(record),
+    businessValues(record.business),
+  )
 }
 
 /** The stored columns of a client in the order of {@link newClientRow}. @param of the name of a row, with its dot */

@@ -148,13 +148,10 @@ export function createLeadStore(database: RecordDatabase, admissions: Admissions
 
   declareOneStep<LeadRecord>(admissions, create, (request, creation) =>
     admissions.admitAndWrite(request, (values, judge) =>
-      writeCreation(
-        database,
-        creation,
-        ADMIT_AND_CREATE,
-        { ...newLeadValues(creation), ...values },
-        { judge, refused: refuseUnknownBusiness },
-      ),
+      writeCreation(database, creation, ADMIT_AND_CREATE, Object.assign(newLeadValues(creation), values), {
+        judge,
+        refused: refuseUnknownBusiness,
+      }),
     ),
   )
 
@@ -190,8 +187,7 @@ export function createLeadStore(database: RecordDatabase, admissions: Admissions
 
 function newLeadValues(creation: Creation<LeadRecord>): NewLeadValues {
   const { lead, businessId } = creation.record
-  return {
-    ...creationValues(creation, lead.id),
+  return Object.assign(creationValues(creation, lead.id), {
     leadId: lead.id,
     businessId,
     stage: lead.stage,
@@ -199,7 +195,7 @@ function newLeadValues(creation: Creation<LeadRecord>): NewLeadValues {
     scoreBand: lead.scoreBand,
     expectedValue: nullableNumber(lead.expectedValue),
     createdAt: lead.createdAt,
-  }
+  })
 }
 
 function refuseUnknownBusiness({ hasBusiness }: { readonly hasBusiness: string | null }) {

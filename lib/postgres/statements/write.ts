@@ -106,7 +106,7 @@ async function send<Values extends object, Column extends string, Done, Refusal,
   for (let attempt = 0; attempt < RESERVE_ATTEMPTS; attempt++) {
     const wait = { lockMs: idempotency?.waitMs ?? 0, atMostMs: leftOf(atMostMs, begunAt) }
     const sent = idempotency
-      ? ask(database, organizationId, keyed, { ...values, ...keyValuesOf(idempotency) }, wait)
+      ? ask(database, organizationId, keyed, Object.assign({}, values, keyValuesOf(idempotency)), wait)
       : ask(database, organizationId, keyless, values, wait)
     const answer = await sent.catch((error) => {
       // With no time to wait for, it was the host's own lock_timeout, and its transaction has failed.
