@@ -71,8 +71,8 @@ begin
 end
 $$;
 
--- Replaces a business in a JSON text by the business without personal values. Every other byte of the text stays, because the part
--- of a json value is its very text. The paths are those of the bodies of events and of the replies under idempotency keys.
+-- Replaces a business in a JSON text by the business without personal values, at each of the paths. Every other byte of the text
+-- stays, because the part of a json value is its very text. The paths are those of the bodies of events and of the replies under idempotency keys.
 create function business_api.forget_business_in(body text, business_id text) returns text
 language plpgsql immutable
 set search_path = ''
@@ -89,7 +89,7 @@ begin
   ] loop
     shown := body::json #> path::text[];
     if json_typeof(shown) = 'object' and shown ->> 'id' = business_id and shown ->> 'name' is not null then
-      return replace(body, shown::text, business_api.business_representation(business_id, 'Deleted', null, null, null, null));
+      body := replace(body, shown::text, business_api.business_representation(business_id, 'Deleted', null, null, null, null));
     end if;
   end loop;
   return body;
@@ -108,6 +108,7 @@ set plan_cache_mode = force_custom_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
+set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -146,8 +147,10 @@ begin
     loop
       inspected := inspected + 1;
       next := jsonb_build_array('events', entry.id);
-      -- Two conditions, because only the second one reads the body.
-      if entry.type in ('business.created', 'client.created') then
+      -- The types that name a business; the first two show it too. Two conditions, because only the second one reads the body.
+      if entry.type in (
+        'business.created', 'client.created', 'lead.created', 'lead.stage_changed', 'marketing.lead_captured'
+      ) then
         if strpos(entry.body, to_json($2)::text) > 0 then
           matching := matching || entry.id;
         end if;
@@ -158,7 +161,7 @@ begin
     get diagnostics changed = row_count;
     counts := counts || jsonb_build_object('events', changed);
     update business_api.delivery_attempts a set body_excerpt = ''
-     where a.organization_id = $1 and a.body_excerpt <> '' and a.delivery_id = any (array(
+     where matching <> '{}' and a.organization_id = $1 and a.body_excerpt <> '' and a.delivery_id = any (array(
        select d.id from business_api.deliveries d where d.organization_id = $1 and d.event_id = any (matching)
      ));
     get diagnostics changed = row_count;

@@ -975,7 +975,7 @@ begin
   ] loop
     shown := body::json #> path::text[];
     if json_typeof(shown) = 'object' and shown ->> 'id' = business_id and shown ->> 'name' is not null then
-      return replace(body, shown::text, business_api.business_representation(business_id, 'Deleted', null, null, null, null));
+      body := replace(body, shown::text, business_api.business_representation(business_id, 'Deleted', null, null, null, null));
     end if;
   end loop;
   return body;
@@ -990,6 +990,7 @@ CREATE OR REPLACE FUNCTION business_api.forget_business_part(organization_id tex
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET enable_bitmapscan TO 'off'
 AS $function$
 #variable_conflict use_column
 declare
@@ -1028,8 +1029,10 @@ begin
     loop
       inspected := inspected + 1;
       next := jsonb_build_array('events', entry.id);
-      -- Two conditions, because only the second one reads the body.
-      if entry.type in ('business.created', 'client.created') then
+      -- The types that name a business; the first two show it too. Two conditions, because only the second one reads the body.
+      if entry.type in (
+        'business.created', 'client.created', 'lead.created', 'lead.stage_changed', 'marketing.lead_captured'
+      ) then
         if strpos(entry.body, to_json($2)::text) > 0 then
           matching := matching || entry.id;
         end if;
@@ -1040,7 +1043,7 @@ begin
     get diagnostics changed = row_count;
     counts := counts || jsonb_build_object('events', changed);
     update business_api.delivery_attempts a set body_excerpt = ''
-     where a.organization_id = $1 and a.body_excerpt <> '' and a.delivery_id = any (array(
+     where matching <> '{}' and a.organization_id = $1 and a.body_excerpt <> '' and a.delivery_id = any (array(
        select d.id from business_api.deliveries d where d.organization_id = $1 and d.event_id = any (matching)
      ));
     get diagnostics changed = row_count;

@@ -13,9 +13,10 @@ export interface OrganizationStore {
 
   /**
    * Removes personal values of a business, part by part. The first part changes the business, whose client then counts as changed,
-   * and the signatures of the given proposals. The following parts walk the events `business.created` and `client.created` with
-   * the excerpts of the answers to their deliveries, then the replies under idempotency keys. Publishes no event. A pending
-   * delivery is sent with the new body, and a replay answers the new reply. A repeated walk changes nothing more.
+   * and the signatures of the given proposals. The following parts walk the events that name the business: `business.created` and
+   * `client.created` with their bodies, these and the events of leads with the excerpts of the answers to their deliveries. Then come
+   * the replies under idempotency keys. Publishes no event. A pending delivery is sent with the new body, and a replay answers the
+   * new reply. A repeated walk changes nothing more.
    *
    * @returns null if the organization has no business of that id
    */

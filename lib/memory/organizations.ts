@@ -54,7 +54,14 @@ function forgetSignatures({ proposals, signatures }: Organization, ids: readonly
   return changed
 }
 
-const TYPES_WITH_BUSINESS = ['business.created', 'client.created']
+/** The types whose events name a business; the first two show it too. */
+const TYPES_WITH_BUSINESS: readonly string[] = [
+  'business.created',
+  'client.created',
+  'lead.created',
+  'lead.stage_changed',
+  'marketing.lead_captured',
+]
 
 function forgetEvents(
   { events }: Organization,

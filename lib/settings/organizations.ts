@@ -43,8 +43,9 @@ export interface OrganizationSettings {
   /**
    * Removes the personal values of one business for good. The name becomes `Deleted`; category, city, email and phone become
    * null. The same happens to the business in stored events, which pending deliveries then send, and in stored replies, which
-   * replays then answer; excerpts of what subscribers answered to these events become empty. The signatory of the named proposals
-   * becomes `Deleted`. The client of the business counts as changed for clients that sync. Publishes nothing.
+   * replays then answer; excerpts of what subscribers answered to these events, and to events of the leads of the business, become
+   * empty. The signatory of the named proposals becomes `Deleted`. The client of the business counts as changed for clients that
+   * sync. Publishes nothing.
    *
    * The work is done in parts of 1000 rows; after an interruption the same call does the rest, and a repeated call changes
    * nothing more.
@@ -74,10 +75,12 @@ const readForget = defineCall('Cannot forget the business', {
 /** What {@link OrganizationSettings.forgetBusiness} cannot reach. */
 const LEFT: readonly string[] = [
   'Subscribers and callers of the API keep what they have received, also by a delivery that was in flight.',
+  'A delivery that was in flight may log an excerpt of its answer afterwards: a repeated call empties it.',
+  'The id of the business stays; idempotency keys, with the SHA-256 of the inputs, stay until they are purged.',
   'Backups and the write-ahead log of the database keep earlier values, and dead rows do until the next vacuum.',
   "Logs of the host's own code are not read.",
   'Signatures of proposals that were not named stay.',
-  'Titles, names and texts of other records, and events that the host has published, stay.',
+  'Titles, names and texts of other records, other events that the host has published, and answers to them stay.',
 ]
 
 /** Creates the calls about organizations as a whole. */

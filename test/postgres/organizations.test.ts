@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import type { Sql } from 'postgres'
+import type { Sql, TransactionSql } from 'postgres'
 import { createPlatform } from '../../lib/platform.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
@@ -175,3 +175,49 @@ test('organizations.forgetBusiness() of an unknown business is not_found', async
     message: 'Cannot forget the business because the organization has no business of that id',
   })
 })
+
+test('organizations.forgetPart() reads the rows of its part only, also before the tables are analyzed', async () => {
+  const org = 'org_many'
+  const { business } = await createPlatform(store).clients.create(org, { name: 'Zoe' })
+  for (const table of ['events', 'deliveries', 'idempotency_keys']) {
+    await sql`alter table ${sql(`business_api.${table}`)} set (autovacuum_enabled = false)`
+  }
+  await sql`
+    insert into business_api.events (organization_id, id, type, created_at, body)
+    select ${org}, 'evt_m' || number, 'client.created', now(), '{}' from generate_series(10000, 29999) as number`
+  await sql`
+    insert into business_api.deliveries (organization_id, id, event_id, type, endpoint_id, state, due_at)
+    select ${org}, 'dlv_m' || number, 'evt_m' || number, 'client.created', 'we_m', 'delivered', now()
+    from generate_series(10000, 29999) as number`
+  await sql`
+    insert into business_api.idempotency_keys (organization_id, operation, key, fingerprint, record_id, reply, expires_at)
+    select ${org}, 'POST /clients', 'm' || number, '', '', '{}', now() from generate_series(10000, 29999) as number`
+  const walks = [
+    ['events', 'evt_m12000'],
+    ['idempotency_keys', 'POST /clients', 'm12000'],
+  ] as const
+  for (const after of walks) {
+    const read = await rowsReadBy(async (tx) => {
+      await tx`
+        select business_api.forget_business_part(
+          ${org}, ${business.id}, '[]', 100, ${JSON.stringify(after)}::text::jsonb
+        )`
+    })
+    assert.deepEqual(read, { [after[0]]: 100 })
+  }
+})
+
+/** The number of rows that work reads of each table of the schema. */
+async function rowsReadBy(
+  work: (tx: TransactionSql) => Promise<void>,
+): Promise<Readonly<Record<string, number>>> {
+  return sql.begin(async (tx) => {
+    const read = () => tx<{ name: string; rows: number }[]>`
+      select relname as name, (seq_tup_read + coalesce(idx_tup_fetch, 0))::int as rows
+      from pg_stat_xact_user_tables where schemaname = 'business_api'`
+    const before = new Map((await read()).map(({ name, rows }) => [name, rows]))
+    await work(tx)
+    const counts = (await read()).map(({ name, rows }) => [name, rows - (before.get(name) ?? 0)] as const)
+    return Object.fromEntries(counts.filter(([, rows]) => rows > 0))
+  })
+}

@@ -264,9 +264,9 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function event_types()': '25f5c8d1a501',
     'function first_free_number(organization_id text, series text, table_name text, taken bigint)':
       '11b410ba7df7',
-    'function forget_business_in(body text, business_id text)': 'efb192a7450f',
+    'function forget_business_in(body text, business_id text)': '2ccae84ad34d',
     'function forget_business_part(organization_id text, business_id text, proposal_ids jsonb, part_limit integer, after jsonb)':
-      'd8ae4175ab1d',
+      '4afbe0d5b88b',
     'function format_number(series text, count bigint)': '7c1f0e0b3abc',
     'function id_time(id text)': '07a5443d6cd2',
     'function import_records(organization_id text, records jsonb)': '887f41560a6e',

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { type Client, newClient } from '../../resources/clients.ts'
+import { newLead } from '../../resources/leads.ts'
 import type { Creation } from '../../writes/creation.ts'
 import { claim, claimOne, createPublisher, failure, success, writeResults } from './delivering.ts'
 import type { ContractTest, StoreHarness } from './harness.ts'
@@ -109,7 +110,7 @@ const NAMES = {
 }
 const FORGOTTEN = { name: 'Deleted', category: null, city: null, email: null, phone: null }
 
-/** Creates a client with the events of a request and a reply under a key, and lets each delivery fail once. */
+/** Creates a client with the events of a request and a reply under a key, and a lead, and lets each delivery fail once. */
 async function createPerson(tenant: Tenant): Promise<Person> {
   const { store, id: organizationId } = tenant
   await tenant.insertEndpoint()
@@ -117,8 +118,10 @@ async function createPerson(tenant: Tenant): Promise<Person> {
   const idempotency = reservation({ reply: JSON.stringify({ data: record }) })
   const creation = { organizationId, record, events, idempotency }
   await store.clients.create(creation)
+  const lead = newLead({ businessId: record.business.id }, { ids, now: Date.now() })
+  await store.leads.create({ organizationId, record: lead.record, events: lead.events, idempotency: null })
   const { deliveries } = await claim(tenant)
-  assert.equal(deliveries.length, 2)
+  assert.equal(deliveries.length, 3)
   await writeResults(
     tenant,
     deliveries.map((delivery) => failure(delivery, { bodyExcerpt: `no ${NAMES.name}` })),
@@ -229,6 +232,8 @@ function testForgetting(harness: StoreHarness): void {
     const bodies = deliveries.map(({ body }) => JSON.parse(body))
     const ordered = bodies.sort((one, other) => (one.id < other.id ? -1 : 1))
     const data = ordered.map((body) => body.data)
+    const { lead, leadId } = data.pop()
+    assert.equal(lead.id, leadId)
     assert.deepEqual(data, [
       { businessId: business.id, business: forgotten.business },
       { clientId: client.id, businessId: business.id, client: forgotten },
