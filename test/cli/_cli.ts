@@ -28,8 +28,8 @@ export interface Surroundings {
   readonly columns?: number
   /** The answer to a question, typed on a terminal; null for the end of the input. */
   readonly answer?: string | null
-  /** The text that is piped into the command. */
-  readonly input?: string
+  /** The text or the bytes that are piped into the command. */
+  readonly input?: string | Uint8Array | Readable
   readonly signals?: EventEmitter
 }
 
@@ -49,7 +49,7 @@ export async function cli(args: readonly string[], surroundings: Surroundings = 
     env,
     stdin: {
       isTTY: answer !== undefined,
-      stream: () => Readable.from([input]),
+      stream: () => (input instanceof Readable ? input : Readable.from([input])),
       readLine: async () => answer ?? null,
     },
     stdout: output('stdout'),

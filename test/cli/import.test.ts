@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import { after, before, test } from 'node:test'
 import { createPlatform, type Platform } from '../../lib/platform.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
@@ -31,7 +32,7 @@ after(async () => {
 
 const MOMENT = '2019-03-14T09:26:53.589Z'
 
-function importing(input: string, ...args: readonly string[]): Promise<Result> {
+function importing(input: string | Uint8Array, ...args: readonly string[]): Promise<Result> {
   return cliOn(database.url, { input })('import', '-', ...args)
 }
 
@@ -166,6 +167,48 @@ test('import names the records that differ, leaves them, and ends with 1', async
   assert.equal(result.stdout, 'Added 1 of 3 records; 1 were there already, 1 differ\n')
   assert.match(result.stderr, /Different, and left as it was: line 2 \(project proj_2\)/)
   assert.equal((await platform.projects.get(org, 'proj_2')).name, 'Site')
+})
+
+test('import refuses text that is not UTF-8, and writes none of it', async () => {
+  const org = newOrganization()
+  const text = ndjson(project('proj_1'), project('proj_2', 'Müller'))
+  for (const [encoding, line] of [
+    ['latin1', 2],
+    ['utf16le', 1],
+  ] as const) {
+    const bytes = Buffer.from(encoding === 'utf16le' ? `\ufeff${text}` : text, encoding)
+    assertFailed(
+      await importing(bytes, '-o', org),
+      1,
+      new RegExp(`Cannot import line ${line} because it is not UTF-8; nothing was written`),
+    )
+  }
+  assert.deepEqual((await platform.projects.list(org)).data, [])
+})
+
+test('import reads a byte order mark, line breaks of Windows, and separators of lines inside a text', async () => {
+  const org = newOrganization()
+  const name = 'one\u2028two\u2029three'
+  const text = ndjson(project('proj_1', name), project('proj_2')).replaceAll('\n', '\r\n')
+  assert.equal(jsonOf(await importing(`\ufeff${text}`, '-o', org, '--json')).added, 2)
+  assert.equal((await platform.projects.get(org, 'proj_1')).name, name)
+  const unended = ndjson(project('proj_3')).trimEnd()
+  assert.equal(jsonOf(await importing(unended, '-o', org, '--json')).added, 1)
+})
+
+test('import refuses a line that is longer than a record can be, without reading all of it', async () => {
+  let read = 0
+  async function* endless(): AsyncIterable<Buffer> {
+    yield Buffer.from(ndjson(project('proj_1')))
+    for (; read < 100; read++) yield Buffer.alloc(2 ** 16, ' ')
+  }
+  const input = Readable.from(endless())
+  assertFailed(
+    await cliOn(database.url, { input })('import', '-', '-o', newOrganization()),
+    1,
+    /Cannot import line 2 because it is longer than 1 MiB; nothing was written/,
+  )
+  assert.ok(read < 20, String(read))
 })
 
 test('import of a file that cannot be read fails', async () => {

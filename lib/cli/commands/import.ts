@@ -1,5 +1,4 @@
 import { createReadStream } from 'node:fs'
-import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import { BusinessApiError, STORE_UNAVAILABLE } from '../../base/errors.ts'
 import type { RecordStore } from '../../business-store.ts'
@@ -18,6 +17,8 @@ import type { Session } from '../session.ts'
 
 /** Lines in a message at most. */
 const SHOWN_MAX = 10
+/** Bytes of a line at most: more than a record of the longest texts and 1000 payments has. */
+const LINE_MAX = 1_048_576
 
 /** Imports the records of an NDJSON file. */
 export const importCommand: Command = defineCommand({
@@ -79,8 +80,9 @@ async function importAll(store: RecordStore, owner: string, session: Session): P
   let number = 0
   for await (const line of linesOf(session)) {
     number++
-    if (line.trim() === '') continue
-    const given = readLine(line, `line ${number}`, tools, total)
+    const text = decode(line, `line ${number}`, total)
+    if (text.trim() === '') continue
+    const given = readLine(text, `line ${number}`, tools, total)
     if (batch.length === IMPORT_MAX || rows + given.rows.length > IMPORTED_ROWS_MAX) await write()
     batch.push(given)
     rows += given.rows.length
@@ -97,6 +99,16 @@ function add(total: Total, batch: readonly GivenRecord[], { added, known, differ
   total.different.count += different.length
   const names = different.map(({ index }) => batch[index]?.name ?? '')
   total.different.shown.push(...names.slice(0, SHOWN_MAX - total.different.shown.length))
+}
+
+/** Reads the text of a line, without the byte order mark that a file may begin with. */
+function decode(line: Uint8Array, place: string, total: Total): string {
+  if (line.length > LINE_MAX) throw after(total, `Cannot import ${place} because it is longer than 1 MiB`)
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(line)
+  } catch {
+    throw after(total, `Cannot import ${place} because it is not UTF-8`)
+  }
 }
 
 function readLine(
@@ -142,10 +154,10 @@ function after({ lines }: Total, message: string): Failure {
   return new Failure(`${message}; ${before}`)
 }
 
-async function* linesOf({ argument, terminal }: Session): AsyncIterable<string> {
+async function* linesOf({ argument, terminal }: Session): AsyncIterable<Uint8Array> {
   const input: Readable = argument === '-' ? terminal.stdin.stream() : createReadStream(argument)
   try {
-    yield* createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })
+    yield* splitLines(input)
   } catch (error) {
     if (codeOf(error) !== '' && !(error instanceof BusinessApiError))
       throw new Failure(`Cannot read ${argument}: ${codeOf(error)}`)
@@ -153,4 +165,21 @@ async function* linesOf({ argument, terminal }: Session): AsyncIterable<string> 
   } finally {
     input.destroy()
   }
+}
+
+/** Splits a stream at line feeds. Ends with the first line that is too long, once this much of the line was read. */
+async function* splitLines(input: Readable): AsyncIterable<Uint8Array> {
+  const LINE_FEED = 10
+  let rest = Buffer.alloc(0)
+  for await (const chunk of input) {
+    const bytes = Buffer.concat([rest, Buffer.from(chunk)])
+    let start = 0
+    for (let end = bytes.indexOf(LINE_FEED); end >= 0; end = bytes.indexOf(LINE_FEED, start)) {
+      yield bytes.subarray(start, end)
+      start = end + 1
+    }
+    rest = bytes.subarray(start)
+    if (rest.length > LINE_MAX) break
+  }
+  yield rest
 }
