@@ -51,17 +51,19 @@ begin
     ['api_keys', 'id']
   ] loop
     exit when remaining <= 0;
+    -- A range of the primary key instead of a join: under statistics from before the organization grew, a join with the rows of
+    -- the part was planned as a loop over all rows of the organization (measured: 193 s for 1000 of 400,000 attempts, now 10 ms).
     execute format(
-      'with gone as (
-         delete from business_api.%1$I
-          where organization_id = $1 and (organization_id, %2$s) in (
-            select organization_id, %2$s from business_api.%1$I where organization_id = $1 order by %2$s limit $2
-          )
-         returning 1
-       )
-       select count(*) from gone',
-      target[1], target[2]
-    ) using $1, remaining into deleted;
+      'delete from business_api.%1$I
+        where organization_id = $1 and (%2$s) <= (
+          select %2$s from (
+            select %2$s from business_api.%1$I where organization_id = $1 order by %2$s limit $2
+          ) as part
+          order by %3$s limit 1
+        )',
+      target[1], target[2], replace(target[2], ',', ' desc,') || ' desc'
+    ) using $1, remaining;
+    get diagnostics deleted = row_count;
     remaining := remaining - deleted;
     if deleted > 0 then
       counts := counts || jsonb_build_object(target[1], deleted);

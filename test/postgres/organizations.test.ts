@@ -207,6 +207,47 @@ test('organizations.forgetPart() reads the rows of its part only, also before th
   }
 })
 
+test('organizations.deletePart() reads the rows of its part only, also under statistics from before the organization grew', async () => {
+  const org = 'org_grown'
+  const fillings = [
+    sql`
+      insert into business_api.events (organization_id, id, type, created_at, body)
+      select organization, 'evt_g' || number, 'client.created', now(), '{}'`,
+    sql`
+      insert into business_api.deliveries (organization_id, id, event_id, type, endpoint_id, state, due_at)
+      select organization, 'dlv_g' || number, 'evt_g' || number, 'client.created', 'we_g', 'delivered', now()`,
+    sql`
+      insert into business_api.delivery_attempts (organization_id, delivery_id, number, started_at, duration_ms, body_excerpt)
+      select organization, 'dlv_g' || number, 1, now(), 1, ''`,
+    sql`
+      insert into business_api.idempotency_keys (organization_id, operation, key, fingerprint, record_id, reply, expires_at)
+      select organization, 'POST /clients', 'g' || number, '', '', '{}', now()`,
+    sql`
+      insert into business_api.projects (organization_id, id, name, status, billing_type, value)
+      select organization, 'proj_g' || number, '', 'active', 'fixed', 0`,
+  ]
+  const tables = ['delivery_attempts', 'deliveries', 'events', 'idempotency_keys', 'projects']
+  for (const [index, filling] of fillings.entries()) {
+    await sql`alter table ${sql(`business_api.${tables[index]}`)} set (autovacuum_enabled = false)`
+    const others = sql`generate_series(1, 5000) as number, (select 'org_small'::text) as o (organization)`
+    await sql`${filling} from ${others}`
+    await sql`analyze ${sql(`business_api.${tables[index]}`)}`
+    const own = sql`generate_series(10000, 13999) as number, (select ${org}::text) as o (organization)`
+    await sql`${filling} from ${own}`
+  }
+  const deleted: Record<string, number> = {}
+  for (;;) {
+    const counts = await store.organizations.deletePart(org, 2000)
+    if (Object.keys(counts).length === 0) break
+    const read = await rowsReadBy(async (tx) => {
+      const [row] = await tx`select business_api.delete_organization_part(${org}, 100) as counts`
+      Object.assign(deleted, row?.counts)
+    })
+    for (const [table, rows] of Object.entries(read)) assert.ok(rows <= 500, `${rows} rows of ${table}`)
+  }
+  assert.deepEqual(Object.keys(deleted).sort(), tables.sort())
+})
+
 /** The number of rows that work reads of each table of the schema. */
 async function rowsReadBy(
   work: (tx: TransactionSql) => Promise<void>,

@@ -260,7 +260,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '87f97e0d8af2',
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
       'd07a3a24d1c4',
-    'function delete_organization_part(organization_id text, part_limit integer)': '9d5b59a1a93a',
+    'function delete_organization_part(organization_id text, part_limit integer)': '97a0d46567a3',
     'function event_types()': '25f5c8d1a501',
     'function first_free_number(organization_id text, series text, table_name text, taken bigint)':
       '11b410ba7df7',
