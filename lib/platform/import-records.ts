@@ -116,13 +116,16 @@ export type ImportRecord =
 
 /** The result of an import. */
 export interface ImportReport {
-  /** Records that the import has written. */
+  /** Given records that the import has written, whole or in part. */
   readonly added: number
-  /** Records that the organization had before, with the same values. */
+  /** Given records that the organization had before, with the same values in every part. */
   readonly known: number
-  /** Records of an id that the organization had before, with other values, which stay. */
+  /**
+   * Records of an id that the organization had before, with other values, which stay. A business that a client brings, and a payment
+   * of an invoice, is named itself if nothing else of the given record differs.
+   */
   readonly different: readonly {
-    /** The place among the given records, from 0. */
+    /** The place of the given record, from 0. */
     readonly index: number
     readonly kind: ImportKind
     readonly id: string

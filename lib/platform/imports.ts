@@ -54,16 +54,18 @@ function reportOf(
   given: readonly GivenRecord[],
   stateOf: (row: ImportedRecord) => ImportState,
 ): ImportReport {
-  const states = given.map(({ rows }) => {
-    const all = rows.map(stateOf)
-    if (all.includes('different')) return 'different'
-    return all.includes('added') ? 'added' : 'known'
+  const states = given.map(({ rows }) => rows.map(stateOf))
+  const different = given.flatMap((record, index) => {
+    const rows = record.rows.filter((_, place) => states[index]?.[place] === 'different')
+    // The payments of a different invoice are left out with the invoice.
+    const own = rows.filter((row) => keyOf(row) === `${record.kind} ${record.id}`)
+    return (own.length > 0 ? own : rows).map((row) => ({ index, kind: row.kind, id: row.record.id }))
   })
-  const count = (wanted: ImportState): number => states.filter((state) => state === wanted).length
-  const different = given.flatMap(({ kind, id }, index) => {
-    return states[index] === 'different' ? [{ index, kind, id }] : []
-  })
-  return { added: count('added'), known: count('known'), different }
+  return {
+    added: states.filter((parts) => parts.includes('added')).length,
+    known: states.filter((parts) => parts.every((state) => state === 'known')).length,
+    different,
+  }
 }
 
 interface NamedRow {

@@ -167,6 +167,18 @@ test('import names the records that differ, leaves them, and ends with 1', async
   assert.equal(result.stdout, 'Added 1 of 3 records; 1 were there already, 1 differ\n')
   assert.match(result.stderr, /Different, and left as it was: line 2 \(project proj_2\)/)
   assert.equal((await platform.projects.get(org, 'proj_2')).name, 'Site')
+
+  const business = { id: 'biz_1', name: 'Atlas' }
+  const client = {
+    id: 'cli_1',
+    status: 'active',
+    convertedAt: MOMENT,
+    business: { ...business, name: 'Other' },
+  }
+  await importing(ndjson({ kind: 'business', record: business }), '-o', org)
+  const partly = await importing(ndjson({ kind: 'client', record: client }), '-o', org)
+  assert.equal(partly.stdout, 'Added 1 of 1 records; 0 were there already, 1 differ\n')
+  assert.match(partly.stderr, /left as it was: line 1 \(client cli_1\): its business biz_1/)
 })
 
 test('import refuses text that is not UTF-8, and writes none of it', async () => {

@@ -120,11 +120,48 @@ function testResults(newHost: NewHost): void {
     assert.deepEqual(await platform.import(organizationId, [project, changed, project]), {
       added: 1,
       known: 1,
-      different: [{ index: 1, kind: 'client', id: 'cli_1' }],
+      different: [{ index: 1, kind: 'business', id: 'biz_1' }],
     })
     const { data } = await platform.clients.list(organizationId)
     assert.deepEqual(data.map(undated), [{ ...CLIENT, business: BUSINESS }])
     assert.notDeepEqual(await host.everything(), before)
+  })
+
+  test('import counts a record as added although a part of it was there with other values, and names the part', async () => {
+    const { organizationId, platform } = await newHost()
+    const other = {
+      ...INVOICE,
+      id: 'inv_0',
+      number: 'R-1',
+      total: '1',
+      payments: [{ ...PAYMENT, amount: '1' }],
+    }
+    await platform.import(organizationId, [
+      { kind: 'business', record: { ...BUSINESS, name: 'B' } },
+      { kind: 'invoice', record: other },
+    ])
+    const records: readonly ImportRecord[] = [
+      { kind: 'client', record: { ...CLIENT, business: BUSINESS } },
+      { kind: 'invoice', record: { ...INVOICE, payments: [PAYMENT] } },
+    ]
+    const different = [
+      { index: 0, kind: 'business', id: 'biz_1' },
+      { index: 1, kind: 'payment', id: 'pay_1' },
+    ]
+    assert.deepEqual(await platform.import(organizationId, records), { added: 2, known: 0, different })
+    assert.equal((await platform.clients.get(organizationId, 'cli_1')).business.name, 'B')
+    assert.equal((await platform.invoices.get(organizationId, 'inv_1')).amountPaid, '1250.000')
+    assert.deepEqual(await platform.import(organizationId, records), { added: 0, known: 0, different })
+    const changed: ImportRecord = {
+      kind: 'invoice',
+      record: { ...INVOICE, number: 'R-2', payments: [{ ...PAYMENT, id: 'pay_2' }] },
+    }
+    assert.deepEqual(await platform.import(organizationId, [changed]), {
+      added: 0,
+      known: 0,
+      different: [{ index: 0, kind: 'invoice', id: 'inv_1' }],
+    })
+    assert.deepEqual((await platform.invoices.payments(organizationId, 'inv_1')).data, [])
   })
 
   test('import takes what the reads show into another organization, and again', async () => {

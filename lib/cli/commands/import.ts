@@ -49,7 +49,7 @@ export const importCommand: Command = defineCommand({
     })
     if (different.count > 0) {
       throw new Failure(
-        `${formatCount(different.count)} records differ from those of the same ids, which stay`,
+        `Records that differ from those of the same ids, which stay: ${formatCount(different.count)}`,
       )
     }
   },
@@ -97,7 +97,11 @@ function add(total: Total, batch: readonly GivenRecord[], { added, known, differ
   total.added += added
   total.known += known
   total.different.count += different.length
-  const names = different.map(({ index }) => batch[index]?.name ?? '')
+  const names = different.map(({ index, kind, id }) => {
+    const record = batch[index]
+    const isPart = record?.kind !== kind || record.id !== id
+    return `${record?.name ?? ''}${isPart ? `: its ${kind} ${id}` : ''}`
+  })
   total.different.shown.push(...names.slice(0, SHOWN_MAX - total.different.shown.length))
 }
 
