@@ -20,7 +20,7 @@ export {
   type AuditStore,
   type TestLimit,
 } from './access/audit.ts'
-export type { ForgetRequest, ForgottenPart, OrganizationStore } from './access/organizations.ts'
+export type { DeletionRequest, ForgetRequest, OrganizationStore, PartResult } from './access/organizations.ts'
 export {
   type BucketState,
   type BucketTimes,

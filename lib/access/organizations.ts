@@ -4,12 +4,10 @@ export interface OrganizationStore {
    * Deletes a part of everything that belongs to an organization: records, events, deliveries, attempts, idempotency entries,
    * document numbers, audit entries, endpoints, limits and API keys. The first part revokes the API keys and removes the
    * endpoints, and the last part deletes them: meanwhile no request is admitted and no delivery is made. A delivery in flight is
-   * deleted, and its result is dropped. A repeated call goes on.
-   *
-   * @param limit rows to delete at most, so that no part takes long
-   * @returns the number of deleted rows by the name of the collection; empty: nothing of the organization is left
+   * deleted, and its result is dropped. A walk from the first part to the last that deletes nothing leaves nothing; writes that were
+   * under way at the first part may need a second walk.
    */
-  deletePart(organizationId: string, limit: number): Promise<Readonly<Record<string, number>>>
+  deletePart(request: DeletionRequest): Promise<PartResult>
 
   /**
    * Removes personal values of a business, part by part. The first part changes the business, whose client then counts as changed,
@@ -20,7 +18,16 @@ export interface OrganizationStore {
    *
    * @returns null if the organization has no business of that id
    */
-  forgetPart(request: ForgetRequest): Promise<ForgottenPart | null>
+  forgetPart(request: ForgetRequest): Promise<PartResult | null>
+}
+
+/** A part of the deletion of an organization. */
+export interface DeletionRequest {
+  readonly organizationId: string
+  /** Rows to delete at most, so that no part takes long. */
+  readonly limit: number
+  /** The `next` of the part before; null for the first part. */
+  readonly after: string | null
 }
 
 /** A part of the removal of a business's personal values. */
@@ -36,8 +43,8 @@ export interface ForgetRequest {
 }
 
 /** The result of a part. */
-export interface ForgottenPart {
-  /** The number of changed rows by the name of the collection. */
+export interface PartResult {
+  /** The number of deleted or changed rows by the name of the collection. */
   readonly counts: Readonly<Record<string, number>>
   /** The place of the next part, in a form of the store's own; null after the last part. */
   readonly next: string | null

@@ -5,7 +5,7 @@ import type { Memory, Organization } from './state.ts'
 /** Creates the slice of organizations in memory: one part does everything. */
 export function createOrganizationStore(memory: Memory): OrganizationStore {
   return {
-    async deletePart(organizationId) {
+    async deletePart({ organizationId }) {
       const organization = memory.organization(organizationId)
       const counts = Object.entries(organization).flatMap(([name, collection]): [string, number][] => {
         return collection instanceof Map && collection.size > 0 ? [[name, collection.size]] : []
@@ -15,7 +15,7 @@ export function createOrganizationStore(memory: Memory): OrganizationStore {
       }
       for (const { record } of organization.apiKeys.values()) memory.digests.delete(record.digest)
       memory.remove(organizationId)
-      return Object.fromEntries(counts)
+      return { counts: Object.fromEntries(counts), next: null }
     },
 
     async forgetPart({ organizationId, businessId, proposalIds }) {

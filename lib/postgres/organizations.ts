@@ -1,4 +1,4 @@
-import type { OrganizationStore } from '../access/organizations.ts'
+import type { OrganizationStore, PartResult } from '../access/organizations.ts'
 import type { Database } from './connection/database.ts'
 
 // The work is a function of the schema: see sql/0022-organizations.sql.
@@ -6,13 +6,17 @@ import type { Database } from './connection/database.ts'
 /** Creates the slice of organizations in PostgreSQL. */
 export function createOrganizationStore(database: Database): OrganizationStore {
   return {
-    async deletePart(organizationId, limit) {
-      const [counts] = await database.rowFor(
+    async deletePart({ organizationId, limit, after }) {
+      const [answer] = await database.rowFor(
         organizationId,
         (sql, answerTag) => sql`
-          select business_api.delete_organization_part(${organizationId}::text, ${limit}::int)::text, ${answerTag}`,
+          select
+            business_api.delete_organization_part(
+              ${organizationId}::text, ${limit}::int, ${after}::text::jsonb
+            )::text,
+            ${answerTag}`,
       )
-      return JSON.parse(counts ?? '{}')
+      return readPart(answer ?? '')
     },
 
     async forgetPart({ organizationId, businessId, proposalIds, limit, after }) {
@@ -26,8 +30,12 @@ export function createOrganizationStore(database: Database): OrganizationStore {
             )::text,
             ${answerTag}`,
       )
-      const part = JSON.parse(answer ?? 'null')
-      return part && { counts: part.counts, next: part.next && JSON.stringify(part.next) }
+      return answer === null || answer === undefined ? null : readPart(answer)
     },
   }
+}
+
+function readPart(answer: string): PartResult {
+  const { counts, next } = JSON.parse(answer)
+  return { counts, next: next && JSON.stringify(next) }
 }

@@ -1,4 +1,5 @@
 import * as v from 'valibot'
+import type { PartResult } from '../access/organizations.ts'
 import { BusinessApiError, NOT_FOUND } from '../base/errors.ts'
 import { IdSchema } from '../base/host-input.ts'
 import type { BusinessApiStore } from '../business-store.ts'
@@ -91,12 +92,21 @@ export function createOrganizationSettings({
     async delete(organizationId, { onProgress } = {}) {
       const { organizationId: owner } = readDelete(organizationId)
       const sums: Record<string, number> = {}
-      for (;;) {
-        const counts = await organizations.deletePart(owner, PART_LIMIT)
-        if (Object.keys(counts).length === 0) return sums
-        addTo(sums, counts)
+      let [after, isEmpty]: [string | null, boolean] = [null, true]
+      do {
+        if (after === null) isEmpty = true
+        const part: PartResult = await organizations.deletePart({
+          organizationId: owner,
+          limit: PART_LIMIT,
+          after,
+        })
+        after = part.next
+        if (totalOf(part.counts) === 0) continue
+        isEmpty = false
+        addTo(sums, part.counts)
         onProgress?.(totalOf(sums))
-      }
+      } while (after !== null || !isEmpty)
+      return sums
     },
 
     async forgetBusiness(organizationId, businessId, { proposalIds, onProgress } = {}) {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { Sql, TransactionSql } from 'postgres'
+import type { PartResult } from '../../lib/access/organizations.ts'
 import { createPlatform } from '../../lib/platform.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
@@ -236,15 +237,21 @@ test('organizations.deletePart() reads the rows of its part only, also under sta
     await sql`${filling} from ${own}`
   }
   const deleted: Record<string, number> = {}
-  for (;;) {
-    const counts = await store.organizations.deletePart(org, 2000)
-    if (Object.keys(counts).length === 0) break
+  let after: string | null = null
+  do {
+    // Parts of 100 between parts of 2000.
+    const part: PartResult = await store.organizations.deletePart({ organizationId: org, limit: 2000, after })
+    after = part.next
+    if (after === null) break
     const read = await rowsReadBy(async (tx) => {
-      const [row] = await tx`select business_api.delete_organization_part(${org}, 100) as counts`
+      const [row] = await tx`
+        select (part -> 'counts')::jsonb as counts, part ->> 'next' as next
+        from business_api.delete_organization_part(${org}, 100, ${after}::text::jsonb) as part`
       Object.assign(deleted, row?.counts)
+      after = row?.next
     })
     for (const [table, rows] of Object.entries(read)) assert.ok(rows <= 500, `${rows} rows of ${table}`)
-  }
+  } while (after !== null)
   assert.deepEqual(Object.keys(deleted).sort(), tables.sort())
 })
 

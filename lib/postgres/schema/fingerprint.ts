@@ -260,7 +260,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '87f97e0d8af2',
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
       'd07a3a24d1c4',
-    'function delete_organization_part(organization_id text, part_limit integer)': '97a0d46567a3',
+    'function delete_organization_part(organization_id text, part_limit integer, after jsonb)':
+      'c01c6d710f76',
     'function event_types()': '25f5c8d1a501',
     'function first_free_number(organization_id text, series text, table_name text, taken bigint)':
       '11b410ba7df7',
@@ -280,6 +281,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function is_recorded(organization_id text, entry_id text)': '0496edc2b512',
     'function lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
       '8a37fc4d0bcd',
+    'function literals_of(key jsonb)': 'a60f6abe1127',
     'function new_id(kind text)': '89f87babd4e2',
     'function next_number(organization_id text, series text, table_name text, record_id text)':
       'a5458f4069e8',

@@ -343,6 +343,7 @@ const ERASING: Lists = {
   },
   functions: [
     'delete_organization_part',
+    'literals_of',
     'forget_business_part',
     'forget_business_in',
     'touch_client_of',
