@@ -2,6 +2,8 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { Sql } from 'postgres'
 import { createPlatform } from '../../lib/platform.ts'
+import { RECORD_KINDS } from '../../lib/postgres/record-reader.ts'
+import { withSnapshot } from '../../lib/postgres/snapshot.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { assertFailed, cliOn, type Result } from './_cli.ts'
@@ -88,4 +90,34 @@ test('export reads page after page, each record once, and of the wanted kinds on
     2,
     /--kinds because it must be one or more of business/,
   )
+})
+
+test('export shows the records of one moment, so that an import takes them, whatever is written meanwhile', async () => {
+  const org = newOrganization()
+  const platform = createPlatform(store)
+  const { business } = await platform.clients.create(org, { name: 'Atlas' })
+  const invoice = { currency: 'JPY', total: '900', dueDate: '2099-01-31T00:00:00.000Z' }
+  const { id: invoiceId } = await platform.invoices.create(org, invoice)
+  await platform.invoices.issue(org, { invoiceId })
+  let lines = ''
+  await withSnapshot(database.url, async (readPage) => {
+    for (const kind of RECORD_KINDS) {
+      lines += (await readPage(org, kind, null, 500)).lines.map((line) => `${line}\n`).join('')
+      // A new business with a lead, and a payment, after the page of businesses and invoices.
+      const late = await platform.businesses.create(org, { name: 'Late' })
+      await platform.leads.create(org, { businessId: late.id })
+      await platform.invoices.recordPayment(org, { invoiceId, amount: '1' })
+    }
+  })
+  const kinds = lines.match(/"kind":"[a-z]+"/g)
+  assert.deepEqual(kinds, ['"kind":"business"', '"kind":"client"', '"kind":"invoice"'])
+  assert.ok(lines.includes(business.id))
+  const imported = await cliOn(database.url, { input: lines })(
+    'import',
+    '-',
+    '-o',
+    newOrganization(),
+    '--json',
+  )
+  assert.equal(JSON.parse(imported.stdout).added, 3)
 })

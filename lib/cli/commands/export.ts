@@ -1,9 +1,9 @@
 import { RECORD_KINDS, type RecordKind } from '../../postgres/record-reader.ts'
-import type { Inspector } from '../../postgres/schema/inspector.ts'
+import { type ReadPage, withSnapshot } from '../../postgres/snapshot.ts'
 import { type Command, defineCommand } from '../command.ts'
 import { organization } from '../common-flags.ts'
 import { countOf } from '../confirmation.ts'
-import { requireSchema, withInspector } from '../database.ts'
+import { requireSchema } from '../database.ts'
 import { choices } from '../flags.ts'
 import { writeResult } from '../output.ts'
 import { formatCount } from '../progress.ts'
@@ -16,7 +16,7 @@ const PAGE_SIZE = 500
 export const exportCommand: Command = defineCommand({
   name: 'export',
   summary: 'prints the records of an organization as NDJSON, one JSON object on each line',
-  about: `A line is {"kind":"client","record":{…}}: the record as the API shows it, and beside it what the API does not show: the businessId of a lead, the minorUnits of amounts, the signature of a proposal. Businesses come before clients and leads, invoices before payments. The export is read page by page; a record that is changed meanwhile is in it once, as before or after the change.`,
+  about: `A line is {"kind":"client","record":{…}}: the record as the API shows it, and beside it what the API does not show: the businessId of a lead, the minorUnits of amounts, the signature of a proposal. Businesses come before clients and leads, invoices before payments. The export is read page by page in one transaction: it shows the records of one moment, whatever is written meanwhile.`,
   flags: {
     organization,
     kinds: choices('k,…', `of these kinds only: ${RECORD_KINDS.join(', ')}; default: all`, RECORD_KINDS),
@@ -32,7 +32,7 @@ export const exportCommand: Command = defineCommand({
     const url = session.databaseUrl()
     await requireSchema(url)
     const wanted = RECORD_KINDS.filter((kind) => kinds.includes(kind))
-    const counts = await withInspector(url, (inspector) => exportAll(inspector, owner, wanted, session))
+    const counts = await withSnapshot(url, (readPage) => exportAll(readPage, owner, wanted, session))
     const parts = Object.entries(counts).map(([kind, count]) => countOf(count, kind, pluralOf(kind), false))
     session.note(`Exported ${parts.join(', ')}`)
   },
@@ -43,7 +43,7 @@ function pluralOf(kind: string): string {
 }
 
 async function exportAll(
-  inspector: Inspector,
+  readPage: ReadPage,
   owner: string,
   kinds: readonly RecordKind[],
   session: Session,
@@ -57,12 +57,7 @@ async function exportAll(
     counts[kind] = 0
     let after: string | null = null
     do {
-      const page: Awaited<ReturnType<Inspector['records']>> = await inspector.records(
-        owner,
-        kind,
-        after,
-        PAGE_SIZE,
-      )
+      const page: Awaited<ReturnType<ReadPage>> = await readPage(owner, kind, after, PAGE_SIZE)
       const text = page.lines.map((line) => `${line}\n`).join('')
       if (text !== '' && !(await writeResult(stdout, text))) return counts
       counts[kind] += page.lines.length

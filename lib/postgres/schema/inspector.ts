@@ -2,7 +2,6 @@ import type { Backlog, DeliveryFilter } from '../../webhooks/deliveries.ts'
 import type { SealedHeaders } from '../../webhooks/secret-sealing.ts'
 import { createDatabase, type Database } from '../connection/database.ts'
 import { createDeliveryStore } from '../deliveries.ts'
-import { type RecordKind, type RecordPage, readRecords } from '../record-reader.ts'
 import { type RetentionState, readRetention } from '../retention.ts'
 import { selectRanges } from '../statements/delivery-selection.ts'
 import { type Catalogue, compareCatalogues, readCatalogue, type SchemaDrift } from './catalogue.ts'
@@ -69,12 +68,6 @@ export interface Inspector {
   drift(): Promise<SchemaDrift | null>
   catalogue(): Promise<Catalogue>
   counts(): Promise<RecordCounts>
-  /**
-   * Reads the next records of an organization, of one kind and in the order of their ids, as lines of an export.
-   *
-   * @param after the `next` of the previous page; null: from the first
-   */
-  records(organizationId: string, kind: RecordKind, after: string | null, limit: number): Promise<RecordPage>
   backlog(): Promise<Backlog>
   endedLeases(): Promise<EndedLeases>
   retention(): Promise<RetentionState>
@@ -161,9 +154,6 @@ export function createInspector(url: string): Inspector {
             )::text,
             ${mark}`,
       ),
-
-    records: (organizationId, kind, after, limit) =>
-      readRecords(database, organizationId, kind, after, limit),
 
     backlog: () => createDeliveryStore(database).measure(),
 

@@ -1,0 +1,33 @@
+import { openPlainPool } from './connection/plain-pool.ts'
+import { createTransactionDatabase } from './connection/transaction.ts'
+import { type RecordKind, type RecordPage, readRecords } from './record-reader.ts'
+
+/** Reads the next records of an organization, of one kind and in the order of their ids; `after` null: from the first. */
+export type ReadPage = (
+  organizationId: string,
+  kind: RecordKind,
+  after: string | null,
+  limit: number,
+) => Promise<RecordPage>
+
+/**
+ * Gives work a reader of the records as they are at one moment, so that the pages fit together whatever is written meanwhile.
+ *
+ * @param url a connection string
+ */
+export async function withSnapshot<Result>(
+  url: string,
+  work: (readPage: ReadPage) => Promise<Result>,
+): Promise<Result> {
+  const sql = await openPlainPool(url)
+  const done: Result[] = []
+  try {
+    await sql.begin('isolation level repeatable read read only', async (tx) => {
+      const database = createTransactionDatabase(tx, async (error) => error)
+      done.push(await work((...page) => readRecords(database, ...page)))
+    })
+  } finally {
+    await sql.end({ timeout: 1 })
+  }
+  return done[0] as Result
+}
