@@ -44,7 +44,11 @@ const deleteOrganization: Command = defineCommand({
     })
     if (counts === null) return
     const sum = Object.values(counts).reduce((all, count) => all + count, 0)
-    await session.print({ deleted: counts }, () => `Deleted ${countOf(sum, 'row', 'rows', false)}\n`)
+    await session.print({ deleted: counts }, () => {
+      if (sum === 0)
+        return `Nothing was there to delete: see that ${visible(organizationId)} is the right id\n`
+      return `Deleted ${countOf(sum, 'row', 'rows', false)}\n`
+    })
   },
 })
 
