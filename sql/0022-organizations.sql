@@ -17,10 +17,13 @@ $$;
 -- along a primary key from there on, because the keys of deleted rows stay in the index until the next vacuum. Returns, as JSON,
 -- the number of deleted rows of each table, and the next `after`; null ends the walk, also where a write that was under way has
 -- added a row that refers to the rows of the part: the next walk deletes that row first.
+--
+-- Generic plans, for the checks of foreign keys: an organization that the statistics do not know was searched for references along
+-- any index of the organization, past all rows that were deleted before (measured: 1.5 s for 1000 businesses, now 0.04 s).
 create function business_api.delete_organization_part(organization_id text, part_limit integer, after jsonb) returns jsonb
 language plpgsql volatile
 set search_path = ''
-set plan_cache_mode = force_custom_plan
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off

@@ -848,7 +848,7 @@ CREATE OR REPLACE FUNCTION business_api.delete_organization_part(organization_id
  RETURNS jsonb
  LANGUAGE plpgsql
  SET search_path TO ''
- SET plan_cache_mode TO 'force_custom_plan'
+ SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'

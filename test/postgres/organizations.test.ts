@@ -255,6 +255,40 @@ test('organizations.deletePart() reads the rows of its part only, also under sta
   assert.deepEqual(Object.keys(deleted).sort(), tables.sort())
 })
 
+test('organizations.deletePart() reads no rows that were deleted before to find references to a row', async () => {
+  const org = 'org_referring'
+  for (const table of ['businesses', 'clients']) {
+    await sql`alter table ${sql(`business_api.${table}`)} set (autovacuum_enabled = false)`
+  }
+  const fill = async (organization: string): Promise<void> => {
+    await sql`
+      insert into business_api.businesses (organization_id, id, name)
+      select ${organization}, 'biz_r' || number, '' from generate_series(10000, 29999) as number`
+    await sql`
+      insert into business_api.clients
+        (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at)
+      select ${organization}, 'cli_r' || number, 'biz_r' || number, 'active', 0, 0, now()
+      from generate_series(10000, 29999) as number`
+  }
+  await fill('org_analyzed')
+  await sql`analyze business_api.businesses, business_api.clients`
+  await fill(org)
+  let part: PartResult | null = null
+  do {
+    const after: string | null = part?.next ?? null
+    part = await store.organizations.deletePart({ organizationId: org, limit: 25_000, after })
+  } while (part.counts.clients === undefined)
+  const [plan] = await sql`
+    explain (analyze, buffers, format json)
+    select business_api.delete_organization_part(${org}, 100, ${part.next}::text::jsonb)`
+  const [{ Plan: top }] = plan?.['QUERY PLAN'] ?? []
+  const pages = top['Shared Hit Blocks'] + top['Shared Read Blocks']
+  assert.ok(pages < 6000, `${pages} pages`)
+  const [left] =
+    await sql`select count(*)::int as count from business_api.businesses where organization_id = ${org}`
+  assert.equal(left?.count, 19_900)
+})
+
 /** The number of rows that work reads of each table of the schema. */
 async function rowsReadBy(
   work: (tx: TransactionSql) => Promise<void>,

@@ -261,7 +261,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
       'd07a3a24d1c4',
     'function delete_organization_part(organization_id text, part_limit integer, after jsonb)':
-      'c01c6d710f76',
+      '017ad31f0ca0',
     'function event_types()': '25f5c8d1a501',
     'function first_free_number(organization_id text, series text, table_name text, taken bigint)':
       '11b410ba7df7',
