@@ -1147,6 +1147,12 @@ begin
    order by g.series
   on conflict (organization_id, series) do update set last = s.last;
 
+  -- Locked for the same reason: the payments of an invoice are added up.
+  perform 1 from business_api.invoices i
+    where i.organization_id = $1
+      and i.id = any (array(select g ->> 'invoiceId' from jsonb_array_elements(records -> 'payment') as g))
+    order by i.id for update;
+
   select coalesce(jsonb_object_agg(k.row, k.is_same), '{}') into known from (
     select g.row, kept.is_same
       from jsonb_to_recordset(records -> 'business')

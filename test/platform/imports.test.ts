@@ -325,4 +325,22 @@ describe('import in a transaction of the host', () => {
     })
     assert.equal((await platform.clients.list(organizationId)).data.length, 1)
   })
+
+  test('import of payments of the same invoice waits, so that the payments are never more than amountPaid', async () => {
+    const { organizationId, platform } = await newHost()
+    const invoice: ImportRecord = { kind: 'invoice', record: { ...INVOICE, amountPaid: '1250' } }
+    await platform.import(organizationId, [invoice])
+    const payment = (id: string): ImportRecord => {
+      return { kind: 'payment', record: { ...PAYMENT, id, invoiceId: INVOICE.id } }
+    }
+    let second: Promise<unknown> | undefined
+    await sql().begin(async (tx) => {
+      await platform.using(tx).import(organizationId, [payment('pay_1')])
+      second = platform.import(organizationId, [payment('pay_2')]).catch((error: unknown) => error)
+      // Long enough for an import that does not wait.
+      await new Promise((resolve) => setTimeout(resolve, 300))
+    })
+    assert.match(String(await second), /the payments of its invoice must not be more than the amountPaid/)
+    assert.equal((await platform.invoices.payments(organizationId, INVOICE.id)).data.length, 1)
+  })
 })

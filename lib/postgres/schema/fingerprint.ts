@@ -270,7 +270,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '4afbe0d5b88b',
     'function format_number(series text, count bigint)': '7c1f0e0b3abc',
     'function id_time(id text)': '07a5443d6cd2',
-    'function import_records(organization_id text, records jsonb)': '887f41560a6e',
+    'function import_records(organization_id text, records jsonb)': '9850a98ebc42',
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': '3b1ed283f019',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
       '75301e48f28b',
