@@ -128,6 +128,7 @@ export type {
   EndpointStore,
   EndpointTarget,
   HeaderChange,
+  RemovedEndpoint,
   SealedEndpoint,
   SealedExchange,
   SealedForms,

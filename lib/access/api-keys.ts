@@ -202,4 +202,7 @@ export interface ApiKeyStore {
 
   /** Sets the limit for all keys of the organization together; `null` returns to the API's limit. */
   limitOrganization(request: OrganizationLimit): Promise<void>
+
+  /** Reads the limit that was set for all keys of the organization together; `null`: the API's limit. */
+  getOrganizationLimit(organizationId: string): Promise<RateLimit | null>
 }

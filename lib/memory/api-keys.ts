@@ -108,6 +108,10 @@ export function createApiKeyStore(memory: Memory): ApiKeyStore {
       organization.rateLimit = structuredClone(rateLimit)
       recordEntry(memory, organization, entry)
     },
+
+    async getOrganizationLimit(organizationId) {
+      return structuredClone(memory.organization(organizationId).rateLimit)
+    },
   }
 }
 

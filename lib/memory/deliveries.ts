@@ -42,6 +42,12 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
       return getDelivery(memory.organization(organizationId), deliveryId)
     },
 
+    async listAttempts(organizationId, deliveryIds) {
+      const { deliveries } = memory.organization(organizationId)
+      const logs = deliveryIds.map((id) => [id, [...(deliveries.get(id)?.attemptLog ?? [])]] as const)
+      return new Map(logs.filter(([, log]) => log.length > 0))
+    },
+
     async recover(request) {
       return recoverDeliveries(memory, memory.organization(request.organizationId), request)
     },

@@ -43,6 +43,16 @@ export function createEndpointStore(memory: Memory): EndpointStore {
         .map((endpoint) => showEndpoint(endpoint, now))
     },
 
+    async listRemoved(organizationId, limit, before) {
+      return [...memory.organization(organizationId).endpoints.values()]
+        .filter(({ isRemoved, record }) => isRemoved && (before === null || record.id < before))
+        .sort((one, other) => (one.record.id < other.record.id ? 1 : -1))
+        .slice(0, limit)
+        .map(({ record: { id, url, description, types, createdAt } }) =>
+          structuredClone({ id, url, description, types, createdAt }),
+        )
+    },
+
     async getTarget(organizationId, endpointId) {
       const endpoint = find(memory.organization(organizationId), endpointId)
       if (!endpoint) return null

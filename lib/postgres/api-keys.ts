@@ -1,5 +1,6 @@
 import type { Fragment, ISql as Sql } from 'postgres'
 import type { ApiKey, ApiKeyRotation, ApiKeyStore } from '../access/api-keys.ts'
+import type { RateLimit } from '../access/rate-limit.ts'
 import type { Admissions } from './admission.ts'
 import { isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './connection/database.ts'
@@ -181,6 +182,20 @@ export function createApiKeyStore(database: Database, admissions: Admissions): A
               )
               select count(*)::text, ${answerTag} from written`,
       )
+    },
+
+    async getOrganizationLimit(organizationId) {
+      const [limit] = await database.rowFor(
+        organizationId,
+        (sql, answerTag) => sql`
+          select
+            (
+              select pg_catalog.json_build_object('perSecond', per_second, 'burst', burst)::text
+              from business_api.organization_limits where organization_id = ${organizationId}::text
+            ),
+            ${answerTag}`,
+      )
+      return JSON.parse(limit ?? 'null') as RateLimit | null
     },
   }
 }

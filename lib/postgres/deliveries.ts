@@ -1,4 +1,5 @@
 import type { Backlog, ClaimedDelivery, Claims, DeliveryStore, ResultReport } from '../webhooks/deliveries.ts'
+import { listAttempts } from './attempt-log.ts'
 import type { Database } from './connection/database.ts'
 import {
   cancelDelivery,
@@ -64,6 +65,8 @@ export function createDeliveryStore(database: Database): DeliveryStore {
       listDeliveries(database, organizationId, filter, limit, before),
 
     get: (organizationId, deliveryId) => getDelivery(database, organizationId, deliveryId),
+
+    listAttempts: (organizationId, deliveryIds) => listAttempts(database, organizationId, deliveryIds),
 
     async recover(request) {
       const recovered = await recoverDeliveries(database, request)

@@ -1,9 +1,14 @@
-import type { EndpointStore, EndpointTarget, WebhookEndpoint } from '../webhooks/endpoints.ts'
+import type {
+  EndpointStore,
+  EndpointTarget,
+  RemovedEndpoint,
+  WebhookEndpoint,
+} from '../webhooks/endpoints.ts'
 import { isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './connection/database.ts'
 import { exchangeSealed, listSealed, rotateSecret } from './endpoint-secrets.ts'
-import { before, columns, isEndpoint, one, orAsItIs } from './statements/endpoints.ts'
-import { textArray } from './statements/fragments.ts'
+import { before as beforeChange, columns, isEndpoint, one, orAsItIs } from './statements/endpoints.ts'
+import { isoTimestamp, textArray } from './statements/fragments.ts'
 
 /** Creates the slice of webhook endpoints in PostgreSQL. */
 export function createEndpointStore(database: Database): EndpointStore {
@@ -53,6 +58,22 @@ export function createEndpointStore(database: Database): EndpointStore {
       return JSON.parse(endpoints ?? '[]') as WebhookEndpoint[]
     },
 
+    async listRemoved(organizationId, limit, before) {
+      const [endpoints] = await database.rowFor(
+        organizationId,
+        (sql, answerTag) => sql`
+          select coalesce(pg_catalog.json_agg(item), '[]')::text, ${answerTag} from (
+            select id, url, description, types, ${isoTimestamp(sql, 'created_at')} as "createdAt"
+            from business_api.webhook_endpoints
+            where organization_id = ${organizationId}::text and state = 'removed'
+              ${before === null ? sql`` : sql`and id < ${before}::text`}
+            order by id desc
+            limit ${limit}::int
+          ) as item`,
+      )
+      return JSON.parse(endpoints ?? '[]') as RemovedEndpoint[]
+    },
+
     async getTarget(organizationId, endpointId) {
       const [target] = await database.rowFor(
         organizationId,
@@ -82,7 +103,7 @@ export function createEndpointStore(database: Database): EndpointStore {
       const [endpoint, hasConflict] = await database.rowFor(
         organizationId,
         (sql, answerTag) => sql`
-          with ${before(sql, organizationId, endpointId, isRecorded(sql, organizationId, entry))}, changed as (
+          with ${beforeChange(sql, organizationId, endpointId, isRecorded(sql, organizationId, entry))}, changed as (
             update business_api.webhook_endpoints endpoint set
               url = ${url === undefined ? sql`endpoint.url` : sql`${url}::text`},
               description = ${description === undefined ? sql`endpoint.description` : sql`${description}::text`},
@@ -129,7 +150,7 @@ export function createEndpointStore(database: Database): EndpointStore {
       const [endpoint] = await database.rowFor(
         organizationId,
         (sql, answerTag) => sql`
-          with ${before(sql, organizationId, endpointId, isRecorded(sql, organizationId, entry))}, moved as (
+          with ${beforeChange(sql, organizationId, endpointId, isRecorded(sql, organizationId, entry))}, moved as (
             update business_api.webhook_endpoints endpoint set
               state = ${state}::text,
               disabled_reason = ${state === 'disabled' ? 'administrator' : null}::text,

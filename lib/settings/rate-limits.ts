@@ -2,7 +2,7 @@ import * as v from 'valibot'
 import { isRateLimit, RATE_LIMIT_REQUIREMENT, type RateLimit } from '../access/rate-limit.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import type { Acting, MakeEntry } from './audit-entry.ts'
-import { audited, defineAuditedCall } from './calls.ts'
+import { audited, defineAuditedCall, defineCall } from './calls.ts'
 
 const requirement = `must be null or ${RATE_LIMIT_REQUIREMENT}`
 
@@ -12,10 +12,14 @@ export const RateLimitSchema: v.GenericSchema<RateLimit> = v.pipe(
   v.check(isRateLimit, requirement),
 )
 
+const readGet = defineCall('Cannot show a rate limit', {})
 const readSet = defineAuditedCall('Cannot set a rate limit', { rateLimit: v.nullable(RateLimitSchema) })
 
 /** The limits of organizations. */
 export interface RateLimitSettings {
+  /** Gives the limit that was set for all API keys of the organization together; null: the API's limit. */
+  get(organizationId: string): Promise<RateLimit | null>
+
   /**
    * Sets the limit for all API keys of the organization together, from the next request on; `null` returns to the API's
    * limit.
@@ -31,6 +35,10 @@ export function createRateLimitSettings(
   makeEntry: MakeEntry,
 ): RateLimitSettings {
   return {
+    async get(organizationId) {
+      return apiKeys.getOrganizationLimit(readGet(organizationId).organizationId)
+    },
+
     async set(organizationId, rateLimit, options) {
       const call = readSet(organizationId, { ...options, rateLimit })
       const request = audited(makeEntry, call, 'rate_limit.set', call.organizationId, call.input)

@@ -392,6 +392,16 @@ export interface DeliveryStore {
   /** Reads a delivery with the attempts; `null` if there is no such delivery. */
   get(organizationId: string, deliveryId: string): Promise<DeliveryDetails | null>
 
+  /**
+   * Reads the attempts of several deliveries.
+   *
+   * @returns the attempts by delivery id, oldest first; without deliveries that have no attempt, and without unknown ids
+   */
+  listAttempts(
+    organizationId: string,
+    deliveryIds: readonly string[],
+  ): Promise<ReadonlyMap<string, readonly DeliveryAttempt[]>>
+
   /** Makes deliveries in a final state due now, with the same event id and a new round of attempts. */
   recover(request: RecoveryRequest): Promise<readonly string[]>
 

@@ -38,6 +38,9 @@ export interface WebhookEndpoint {
   readonly createdAt: string
 }
 
+/** What is kept of an endpoint that was removed, for the log of its deliveries. */
+export type RemovedEndpoint = Pick<WebhookEndpoint, 'id' | 'url' | 'description' | 'types' | 'createdAt'>
+
 /** A new endpoint in the form that a store keeps. */
 export interface EndpointRecord
   extends Pick<WebhookEndpoint, 'id' | 'url' | 'description' | 'types' | 'headerNames' | 'createdAt'> {
@@ -172,6 +175,17 @@ export interface EndpointStore {
 
   /** Lists the endpoints of the organization that have not been removed, newest first. */
   list(organizationId: string): Promise<readonly WebhookEndpoint[]>
+
+  /**
+   * Lists the removed endpoints that the store still keeps, newest first.
+   *
+   * @param before the id of the last endpoint of the previous page; null: from the newest
+   */
+  listRemoved(
+    organizationId: string,
+    limit: number,
+    before: string | null,
+  ): Promise<readonly RemovedEndpoint[]>
 
   /** Reads the facts for a test delivery, in every state of the endpoint; `null` if there is no such endpoint. */
   getTarget(organizationId: string, endpointId: string): Promise<EndpointTarget | null>

@@ -108,7 +108,7 @@ test('import writes the lines of an export, and the same lines again change noth
   assert.equal((await platform.leads.get(org, 'lead_1')).businessId, 'biz_1')
   assert.equal((await platform.invoices.payments(org, 'inv_1')).data.length, 1)
   const again = jsonOf(await importing(ndjson(...EXPORTED), '-o', org, '--json'))
-  assert.deepEqual(again, { check: false, lines: 6, added: 0, known: 6, different: 0 })
+  assert.deepEqual(again, { check: false, lines: 6, added: 0, known: 6, different: 0, leftOut: {} })
 })
 
 test('import reads a file of more lines than a batch has, with empty lines', async () => {
@@ -119,7 +119,7 @@ test('import reads a file of more lines than a batch has, with empty lines', asy
     ndjson(...Array.from({ length: 1201 }, (_, index) => project(`proj_${index}`))).replace('\n', '\n\n\r\n'),
   )
   const result = jsonOf(await cliOn(database.url)('import', file, '-o', org, '--json'))
-  assert.deepEqual(result, { check: false, lines: 1201, added: 1201, known: 0, different: 0 })
+  assert.deepEqual(result, { check: false, lines: 1201, added: 1201, known: 0, different: 0, leftOut: {} })
 })
 
 test('import --check answers as the import would, and writes nothing', async () => {
@@ -127,7 +127,7 @@ test('import --check answers as the import would, and writes nothing', async () 
   const result = jsonOf(
     await importing(ndjson(...EXPORTED, project('proj_1')), '-o', org, '--json', '--check'),
   )
-  assert.deepEqual(result, { check: true, lines: 7, added: 6, known: 1, different: 0 })
+  assert.deepEqual(result, { check: true, lines: 7, added: 6, known: 1, different: 0, leftOut: {} })
   assert.deepEqual((await platform.businesses.list(org)).data, [])
   const bad = ndjson(...EXPORTED, {
     kind: 'lead',
@@ -252,7 +252,7 @@ test('import reads what export prints: the export of the copy is the same', asyn
   const { stdout } = await cliOn(database.url)('export', '-o', from)
   assert.equal(stdout.split('\n').length, 9)
   const result = jsonOf(await importing(stdout, '-o', to, '--json'))
-  assert.deepEqual(result, { check: false, lines: 8, added: 8, known: 0, different: 0 })
+  assert.deepEqual(result, { check: false, lines: 8, added: 8, known: 0, different: 0, leftOut: {} })
   assert.equal((await cliOn(database.url)('export', '-o', to)).stdout, stdout)
   assert.equal(jsonOf(await importing(stdout, '-o', from, '--json')).known, 8)
 })

@@ -270,6 +270,15 @@ describe('rateLimits.set()', () => {
     assert.equal(await burst(), 10)
   })
 
+  test('rateLimits.get() gives the limit of that organization, and null without one', async () => {
+    const { settings } = setUp()
+    assert.equal(await settings.rateLimits.get(ORG), null)
+    await settings.rateLimits.set(ORG, { perSecond: 2.5, burst: 50 })
+    assert.deepEqual(await settings.rateLimits.get(ORG), { perSecond: 2.5, burst: 50 })
+    assert.equal(await settings.rateLimits.get('org_2'), null)
+    await assertInvalid(settings.rateLimits.get(untyped(1)), 'Cannot show a rate limit', /organizationId/)
+  })
+
   const refused = [
     { perSecond: 0, burst: 1 },
     { perSecond: -1, burst: 1 },

@@ -95,6 +95,7 @@ function share(store: (part: Part) => PostgresStore): BusinessApiStore {
       ...worker.deliveries,
       list: settings.deliveries.list,
       get: settings.deliveries.get,
+      listAttempts: settings.deliveries.listAttempts,
       count: settings.deliveries.count,
       recover: settings.deliveries.recover,
       cancel: settings.deliveries.cancel,

@@ -1,71 +1,147 @@
+import type { BusinessApiStore } from '../../business-store.ts'
 import { RECORD_KINDS, type RecordKind } from '../../postgres/record-reader.ts'
 import { type ReadPage, withSnapshot } from '../../postgres/snapshot.ts'
 import { type Command, defineCommand } from '../command.ts'
 import { organization } from '../common-flags.ts'
 import { countOf } from '../confirmation.ts'
-import { requireSchema } from '../database.ts'
-import { choices } from '../flags.ts'
+import { requireSchema, withStore } from '../database.ts'
+import { UsageError } from '../failure.ts'
+import { choices, toggle } from '../flags.ts'
 import { writeResult } from '../output.ts'
 import { formatCount } from '../progress.ts'
 import type { Session } from '../session.ts'
+import { readSettingsLines, SETTINGS_KINDS, type SettingsKind } from '../settings-export.ts'
 
 /** The number of records that a statement reads and a write prints. */
 const PAGE_SIZE = 500
+
+type Kind = RecordKind | SettingsKind
+
+const KINDS: readonly Kind[] = [...RECORD_KINDS, ...SETTINGS_KINDS]
 
 /** Prints the records of an organization. */
 export const exportCommand: Command = defineCommand({
   name: 'export',
   summary: 'prints the records of an organization as NDJSON, one JSON object on each line',
-  about: `A line is {"kind":"client","record":{…}}: the record as the API shows it, and beside it what the API does not show: the businessId of a lead, the minorUnits of amounts, the signature of a proposal. Businesses come before clients and leads, invoices before payments. The export is read page by page in one transaction: it shows the records of one moment, whatever is written meanwhile.`,
+  about: `A line is {"kind":"client","record":{…}}: the record as the API shows it, and beside it what the API does not show: the businessId of a lead, the minorUnits of amounts, the signature of a proposal. Businesses come before clients and leads, invoices before payments. The records are read page by page in one transaction: they are those of one moment, whatever is written meanwhile.
+With --all the API keys, the rate limit, the endpoints, the events, the deliveries with their attempts and the audit follow, without any secret; what is added to them meanwhile may be missing. Left out of every export: API keys and signing secrets in any form, the values of headers, idempotency keys (their replies repeat records), document counters (import continues the numbers) and rate counters.`,
   flags: {
     organization,
-    kinds: choices('k,…', `of these kinds only: ${RECORD_KINDS.join(', ')}; default: all`, RECORD_KINDS),
+    all: toggle('everything that is kept of the organization, for handing over its data'),
+    kinds: choices(
+      'k,…',
+      `of these kinds only: ${KINDS.join(', ')}; default: ${RECORD_KINDS[0]} to ${RECORD_KINDS.at(-1)}`,
+      KINDS,
+    ),
   },
   examples: [
     { purpose: 'into a file', line: 'business-api-kit export --organization org_42 > org_42.ndjson' },
+    {
+      purpose: 'everything, for a customer who leaves',
+      line: 'business-api-kit export --organization org_42 --all | gzip > org_42.ndjson.gz',
+    },
     {
       purpose: 'the emails of all clients',
       line: `business-api-kit export --organization org_42 --kinds client | jq -r .record.business.email`,
     },
   ],
-  async run({ organization: owner, kinds = RECORD_KINDS }, session) {
+  async run({ organization: owner, all, kinds }, session) {
+    if (all && kinds) throw new UsageError('Cannot use --all with --kinds: --all means every kind')
+    const wanted = all ? KINDS : (kinds ?? RECORD_KINDS)
     const url = session.databaseUrl()
     await requireSchema(url)
-    const wanted = RECORD_KINDS.filter((kind) => kinds.includes(kind))
-    const counts = await withSnapshot(url, (readPage) => exportAll(readPage, owner, wanted, session))
-    const parts = Object.entries(counts).map(([kind, count]) => countOf(count, kind, pluralOf(kind), false))
-    session.note(`Exported ${parts.join(', ')}`)
+    const tally = createTally(session)
+    const records = RECORD_KINDS.filter((kind) => wanted.includes(kind))
+    const settings = SETTINGS_KINDS.filter((kind) => wanted.includes(kind))
+    const isRead =
+      records.length === 0 ||
+      (await withSnapshot(url, (readPage) => exportRecords(readPage, owner, records, tally)))
+    if (isRead && settings.length > 0) {
+      await withStore(session, (store) => exportSettings(store, owner, settings, tally))
+    }
+    tally.end()
   },
 })
 
-function pluralOf(kind: string): string {
-  return kind === 'business' ? 'businesses' : `${kind}s`
+/** Prints lines and counts them by kind. */
+interface Tally {
+  begin(kind: Kind): void
+  /** @returns false when the reader has gone */
+  print(kind: Kind, lines: readonly string[]): Promise<boolean>
+  /** Says what was exported. */
+  end(): void
 }
 
-async function exportAll(
-  readPage: ReadPage,
-  owner: string,
-  kinds: readonly RecordKind[],
-  session: Session,
-): Promise<Readonly<Record<string, number>>> {
+function createTally(session: Session): Tally {
   const { stdout, stderr } = session.terminal
   // A bar beside the records on the same terminal would be drawn over them.
   const progress = stdout.isTTY ? null : session.progress('Exporting')
-  const counts: Record<string, number> = {}
+  const counts = new Map<Kind, number>()
   let total = 0
+  return {
+    begin: (kind) => void counts.set(kind, 0),
+    async print(kind, lines) {
+      const text = lines.map((line) => `${line}\n`).join('')
+      if (text !== '' && !(await writeResult(stdout, text))) return false
+      counts.set(kind, (counts.get(kind) ?? 0) + lines.length)
+      total += lines.length
+      if (progress?.isShown) stderr.write(`\r\x1b[KExporting … ${formatCount(total)}`)
+      return true
+    },
+    end() {
+      progress?.clear()
+      const parts = [...counts].map(([kind, count]) => countOf(count, ...NAMES[kind], false))
+      session.note(`Exported ${parts.join(', ')}`)
+    },
+  }
+}
+
+/** One, and several. */
+const NAMES: Readonly<Record<Kind, readonly [one: string, several: string]>> = {
+  business: ['business', 'businesses'],
+  client: ['client', 'clients'],
+  lead: ['lead', 'leads'],
+  proposal: ['proposal', 'proposals'],
+  invoice: ['invoice', 'invoices'],
+  payment: ['payment', 'payments'],
+  project: ['project', 'projects'],
+  api_key: ['API key', 'API keys'],
+  rate_limit: ['rate limit', 'rate limits'],
+  endpoint: ['endpoint', 'endpoints'],
+  event: ['event', 'events'],
+  delivery: ['delivery', 'deliveries'],
+  audit_entry: ['audit entry', 'audit entries'],
+}
+
+/** @returns false when the reader has gone */
+async function exportRecords(
+  readPage: ReadPage,
+  owner: string,
+  kinds: readonly RecordKind[],
+  tally: Tally,
+): Promise<boolean> {
   for (const kind of kinds) {
-    counts[kind] = 0
+    tally.begin(kind)
     let after: string | null = null
     do {
       const page: Awaited<ReturnType<ReadPage>> = await readPage(owner, kind, after, PAGE_SIZE)
-      const text = page.lines.map((line) => `${line}\n`).join('')
-      if (text !== '' && !(await writeResult(stdout, text))) return counts
-      counts[kind] += page.lines.length
-      total += page.lines.length
-      if (progress?.isShown) stderr.write(`\r\x1b[KExporting … ${formatCount(total)}`)
+      if (!(await tally.print(kind, page.lines))) return false
       after = page.next
     } while (after !== null)
   }
-  progress?.clear()
-  return counts
+  return true
+}
+
+async function exportSettings(
+  store: BusinessApiStore,
+  owner: string,
+  kinds: readonly SettingsKind[],
+  tally: Tally,
+): Promise<void> {
+  for (const kind of kinds) {
+    tally.begin(kind)
+    for await (const lines of readSettingsLines(store, owner, kind)) {
+      if (!(await tally.print(kind, lines))) return
+    }
+  }
 }

@@ -14,17 +14,18 @@ import { codeOf, Failure } from '../failure.ts'
 import { toggle } from '../flags.ts'
 import { formatCount } from '../progress.ts'
 import type { Session } from '../session.ts'
+import { SETTINGS_KINDS, type SettingsKind } from '../settings-export.ts'
 
 /** Lines in a message at most. */
 const SHOWN_MAX = 10
-/** Bytes of a line at most: more than a record of the longest texts and 1000 payments has. */
-const LINE_MAX = 1_048_576
+/** Bytes of a line at most: more than an event of the greatest size, which an export of everything holds. */
+const LINE_MAX = 8_388_608
 
 /** Imports the records of an NDJSON file. */
 export const importCommand: Command = defineCommand({
   name: 'import',
   summary: 'writes records that exist already into an organization, from NDJSON, without events',
-  about: `A line is {"kind":"client","record":{…}}, as export prints it; FILE is - for stdin. Businesses come before their clients and leads, invoices before their payments. The lines are written in batches of ${IMPORT_MAX}, each all or nothing. A record that is there already changes nothing, so that an interrupted import is started again from the beginning; a record that differs from the one with the same id is named and not overwritten.
+  about: `A line is {"kind":"client","record":{…}}, as export prints it; FILE is - for stdin. Businesses come before their clients and leads, invoices before their payments. The lines are written in batches of ${IMPORT_MAX}, each all or nothing. A record that is there already changes nothing, so that an interrupted import is started again from the beginning; a record that differs from the one with the same id is named and not overwritten. The other lines of export --all are counted and left out: API keys and endpoints do not work without their secrets, and events have been sent.
 --check writes in a transaction that is rolled back at the end: the answer is exact, and meanwhile the numbers of new invoices and proposals of the organization wait.`,
   argument: 'FILE',
   flags: { organization, check: toggle('check every line against the database, and write nothing') },
@@ -41,8 +42,12 @@ export const importCommand: Command = defineCommand({
       return check ? rehearse(session.databaseUrl(), store, work) : work(store)
     })
     const { lines, added, known, different } = total
+    const leftOut = Object.fromEntries(total.leftOut)
     for (const name of different.shown) session.note(`Different, and left as it was: ${name}`)
-    const result = { check, lines, added, known, different: different.count }
+    for (const [kind, count] of total.leftOut) {
+      session.note(`Left out, because only records are imported: ${formatCount(count)} of kind ${kind}`)
+    }
+    const result = { check, lines, added, known, different: different.count, leftOut }
     await session.print(result, () => {
       const verb = check ? 'Would add' : 'Added'
       return `${verb} ${formatCount(added)} of ${formatCount(lines)} records; ${formatCount(known)} were there already, ${formatCount(different.count)} differ\n`
@@ -56,14 +61,23 @@ export const importCommand: Command = defineCommand({
 })
 
 interface Total {
+  /** Lines of records. */
   lines: number
   added: number
   known: number
   readonly different: { count: number; readonly shown: string[] }
+  /** Lines of an export that are no records, by kind. */
+  readonly leftOut: Map<SettingsKind, number>
 }
 
 async function importAll(store: RecordStore, owner: string, session: Session): Promise<Total> {
-  const total: Total = { lines: 0, added: 0, known: 0, different: { count: 0, shown: [] } }
+  const total: Total = {
+    lines: 0,
+    added: 0,
+    known: 0,
+    different: { count: 0, shown: [] },
+    leftOut: new Map(),
+  }
   const progress = session.progress('Importing')
   const tools = { minorUnits }
   let batch: GivenRecord[] = []
@@ -83,6 +97,7 @@ async function importAll(store: RecordStore, owner: string, session: Session): P
     const text = decode(line, `line ${number}`, total)
     if (text.trim() === '') continue
     const given = readLine(text, `line ${number}`, tools, total)
+    if (given === null) continue
     if (batch.length === IMPORT_MAX || rows + given.rows.length > IMPORTED_ROWS_MAX) await write()
     batch.push(given)
     rows += given.rows.length
@@ -107,7 +122,7 @@ function add(total: Total, batch: readonly GivenRecord[], { added, known, differ
 
 /** Reads the text of a line, without the byte order mark that a file may begin with. */
 function decode(line: Uint8Array, place: string, total: Total): string {
-  if (line.length > LINE_MAX) throw after(total, `Cannot import ${place} because it is longer than 1 MiB`)
+  if (line.length > LINE_MAX) throw after(total, `Cannot import ${place} because it is longer than 8 MiB`)
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(line)
   } catch {
@@ -115,17 +130,23 @@ function decode(line: Uint8Array, place: string, total: Total): string {
   }
 }
 
+/** @returns null for a line of an export that is no record */
 function readLine(
   line: string,
   place: string,
   tools: Parameters<typeof readGivenRecord>[2],
   total: Total,
-): GivenRecord {
+): GivenRecord | null {
   let parsed: unknown
   try {
     parsed = JSON.parse(line)
   } catch {
     throw after(total, `Cannot import ${place} because it is not JSON`)
+  }
+  const leftOut = SETTINGS_KINDS.find((kind) => kind === Object(parsed).kind)
+  if (leftOut !== undefined) {
+    total.leftOut.set(leftOut, (total.leftOut.get(leftOut) ?? 0) + 1)
+    return null
   }
   try {
     return readGivenRecord(fromExport(parsed), place, tools)

@@ -12,6 +12,7 @@ export function testApiKeys(harness: StoreHarness): void {
   testList(harness)
   testRevoke(harness)
   testLastUse(harness)
+  testOrganizationLimit(harness)
 }
 
 /** A new key as `apiKeys.list` shows the key. */
@@ -188,5 +189,24 @@ function testLastUse(harness: StoreHarness): void {
     const tenant = await createTenant(harness)
     await tenant.store.apiKeys.markUsed(tenant.id, ids('key'))
     assert.deepEqual(await tenant.store.apiKeys.list(tenant.id), [shown(tenant.key)])
+  })
+}
+
+function testOrganizationLimit(harness: StoreHarness): void {
+  harness.test('apiKeys.getOrganizationLimit() gives the limit that was set last, else null', async () => {
+    const tenant = await createTenant(harness)
+    const { apiKeys } = tenant.store
+    assert.equal(await apiKeys.getOrganizationLimit(tenant.id), null)
+    for (const rateLimit of [{ perSecond: 0.5, burst: 3 }, { perSecond: 20, burst: 7 }, null]) {
+      await apiKeys.limitOrganization({ organizationId: tenant.id, rateLimit, entry: newEntry() })
+      assert.deepEqual(await tenant.secondStore.apiKeys.getOrganizationLimit(tenant.id), rateLimit)
+    }
+  })
+
+  harness.test('apiKeys.getOrganizationLimit() gives nothing of another organization', async () => {
+    const [tenant, other] = [await createTenant(harness), await createTenant(harness)]
+    const rateLimit = { perSecond: 1, burst: 1 }
+    await other.store.apiKeys.limitOrganization({ organizationId: other.id, rateLimit, entry: newEntry() })
+    assert.equal(await tenant.store.apiKeys.getOrganizationLimit(tenant.id), null)
   })
 }

@@ -148,6 +148,20 @@ function testFilters(harness: StoreHarness): void {
     assert.ok(seen.has('delivered 204 null') && seen.has('pending null null'), [...seen].join())
   })
 
+  harness.test('deliveries.listAttempts() gives the attempts that deliveries.get() gives', async (t) => {
+    const tenant = await createPublisher(harness, t)
+    const all = await createLog(tenant)
+    const details = await Promise.all(all.map(({ id }) => getDelivery(tenant, id)))
+    const expected = details.flatMap(({ id, attemptLog }) =>
+      attemptLog.length > 0 ? [[id, attemptLog] as const] : [],
+    )
+    assert.ok(expected.length > 2 && expected.length < all.length, `${expected.length} of ${all.length}`)
+    const { deliveries } = tenant.secondStore
+    const wanted = [...all.map(({ id }) => id), ids('dlv'), '', 'constructor']
+    assert.deepEqual(new Map(await deliveries.listAttempts(tenant.id, wanted)), new Map(expected))
+    assert.equal((await deliveries.listAttempts(tenant.id, [])).size, 0)
+  })
+
   harness.test('deliveries.list() gives an empty page for a filter without matches', async (t) => {
     const tenant = await createPublisher(harness, t)
     const [newest] = await createLog(tenant)

@@ -203,6 +203,35 @@ export function testRemove(harness: StoreHarness): void {
     assert.deepEqual(await endpoints.list(tenant.id), [], 'the same id again changes nothing')
   })
 
+  harness.test('endpoints.listRemoved() gives removed endpoints in pages, and nothing secret', async (t) => {
+    const [tenant, other] = [await createPublisher(harness, t), await createPublisher(harness, t)]
+    const remove = ({ id, store }: typeof tenant, endpointId: string) =>
+      store.endpoints.remove({ organizationId: id, endpointId, entry: newEntry() })
+    const removed: string[] = []
+    for (const url of ['https://a.example/?q=%20"', 'https://b.example/', 'https://c.example/']) {
+      const types = ['client.created'] as const
+      const { id, createdAt } = await tenant.insertEndpoint({
+        url,
+        types,
+        description: 'Shop',
+        headerNames: ['X-A'],
+      })
+      assert.equal((await tenant.store.endpoints.listRemoved(tenant.id, 9, null)).length, removed.length)
+      await remove(tenant, id)
+      removed.push(id)
+      const [newest] = await tenant.secondStore.endpoints.listRemoved(tenant.id, 1, null)
+      assert.deepEqual(newest, { id, url, description: 'Shop', types: ['client.created'], createdAt })
+    }
+    await tenant.insertEndpoint()
+    await remove(other, (await other.insertEndpoint()).id)
+    const list = async (limit: number, before: string | null) =>
+      (await tenant.store.endpoints.listRemoved(tenant.id, limit, before)).map(({ id }) => id)
+    const [first = '', second = '', third = ''] = removed.toSorted().toReversed()
+    assert.deepEqual(await list(2, null), [first, second])
+    assert.deepEqual(await list(2, second), [third])
+    assert.deepEqual(await list(2, third), [])
+  })
+
   harness.test('endpoints.remove() keeps the delivery log, and skips waiting deliveries', async (t) => {
     const tenant = await createPublisher(harness, t)
     const { id } = await tenant.insertEndpoint()

@@ -77,6 +77,8 @@ const calls: Record<string, (ours: Tenant, foreign: Foreign) => Promise<unknown>
   'deliveries.list()': ({ store, id }, { endpointId }) =>
     store.deliveries.list(id, { endpointId }, 100, null),
   'deliveries.get()': ({ store, id }, { deliveryId }) => store.deliveries.get(id, deliveryId),
+  'deliveries.listAttempts()': async ({ store, id }, { deliveryId }) =>
+    Object.fromEntries(await store.deliveries.listAttempts(id, [deliveryId])),
   'deliveries.recover()': ({ store, id }, { deliveryId }) =>
     store.deliveries.recover({
       organizationId: id,

@@ -1,0 +1,154 @@
+import type { BusinessApiStore } from '../business-store.ts'
+import type { Delivery } from '../webhooks/deliveries.ts'
+import type { EventNote, EventPlace } from '../webhooks/event-log.ts'
+
+// The lines of an export about everything that the developer settings show of an organization. All reads are those of a store, and
+// none of them gives a digest, a signing secret or the value of a header.
+
+/** The kinds of lines beside the records, each after the kinds that it refers to. */
+export const SETTINGS_KINDS = [
+  'api_key',
+  'rate_limit',
+  'endpoint',
+  'event',
+  'delivery',
+  'audit_entry',
+] as const
+
+/** A kind of line beside the records. */
+export type SettingsKind = (typeof SETTINGS_KINDS)[number]
+
+/** The slices of a store that the lines are read from. */
+export type SettingsSource = Pick<
+  BusinessApiStore,
+  'apiKeys' | 'endpoints' | 'eventLog' | 'deliveries' | 'audit'
+>
+
+/** Pages of lines, without line breaks. */
+type Pages = AsyncGenerator<readonly string[], void, undefined>
+
+const PAGE_SIZE = 200
+/** Events whose bodies are read in a statement: 256 KiB each at most, unless the host allows more. */
+const BODIES_READ = 32
+/** Deliveries whose attempts are read in a statement: some attempts each, with 4 KiB of an answer at most. */
+const ATTEMPTS_READ = 64
+/** Before every event. */
+const BEGINNING = '0001-01-01T00:00:00.000Z'
+
+/**
+ * Reads everything of a kind that the store keeps of an organization, in keyset pages of bounded size: a page costs the same at
+ * the end of a long log as at its beginning. A row that is added meanwhile may be in the export or not.
+ *
+ * @returns pages of lines such as `{"kind":"endpoint","record":{…}}`
+ */
+export async function* readSettingsLines(
+  store: SettingsSource,
+  organizationId: string,
+  kind: SettingsKind,
+): Pages {
+  yield* READERS[kind](store, organizationId)
+}
+
+const READERS: Readonly<Record<SettingsKind, (store: SettingsSource, organizationId: string) => Pages>> = {
+  async *api_key({ apiKeys }, organizationId) {
+    yield linesOf('api_key', await apiKeys.list(organizationId))
+  },
+
+  async *rate_limit({ apiKeys }, organizationId) {
+    const limit = await apiKeys.getOrganizationLimit(organizationId)
+    if (limit) yield linesOf('rate_limit', [limit])
+  },
+
+  async *endpoint({ endpoints }, organizationId) {
+    yield linesOf('endpoint', await endpoints.list(organizationId))
+    for await (const page of pagesOf((before) => endpoints.listRemoved(organizationId, PAGE_SIZE, before))) {
+      yield linesOf(
+        'endpoint',
+        page.map((endpoint) => ({ ...endpoint, state: 'removed' })),
+      )
+    }
+  },
+
+  async *event({ eventLog }, organizationId) {
+    let after: EventPlace | null = null
+    do {
+      const notes: readonly EventNote[] = await eventLog.listSince(
+        organizationId,
+        BEGINNING,
+        PAGE_SIZE,
+        after,
+      )
+      for (const some of chunksOf(notes, BODIES_READ)) yield await eventLines(eventLog, organizationId, some)
+      after = notes.length === PAGE_SIZE ? (notes.at(-1) ?? null) : null
+    } while (after !== null)
+  },
+
+  async *delivery({ deliveries }, organizationId) {
+    for await (const page of pagesOf((before) => deliveries.list(organizationId, {}, PAGE_SIZE, before))) {
+      for (const some of chunksOf(page, ATTEMPTS_READ)) {
+        yield linesOf('delivery', await withAttempts(deliveries, organizationId, some))
+      }
+    }
+  },
+
+  async *audit_entry({ audit }, organizationId) {
+    for await (const page of pagesOf((before) => audit.list(organizationId, {}, PAGE_SIZE, before))) {
+      yield linesOf('audit_entry', page)
+    }
+  },
+}
+
+function linesOf(kind: SettingsKind, records: readonly object[]): readonly string[] {
+  return records.map((record) => JSON.stringify({ kind, record }))
+}
+
+/** The record of an event is its envelope, with the very digits and spaces that subscribers have received. */
+async function eventLines(
+  eventLog: SettingsSource['eventLog'],
+  organizationId: string,
+  notes: readonly EventNote[],
+): Promise<readonly string[]> {
+  const bodies = await eventLog.read(
+    organizationId,
+    notes.map(({ id }) => id),
+  )
+  const bodyOf = new Map(bodies.map(({ id, body }) => [id, body]))
+  return notes.flatMap(({ id, onlyEndpointId }) => {
+    const body = bodyOf.get(id)
+    // Purged since the page was read.
+    if (body === undefined) return []
+    const beside = onlyEndpointId === null ? '' : `,"onlyEndpointId":${JSON.stringify(onlyEndpointId)}`
+    return [`{"kind":"event","record":${onOneLine(body)}${beside}}`]
+  })
+}
+
+/** A line break in a JSON text stands between tokens, never inside a string: a space means the same. */
+function onOneLine(json: string): string {
+  return json.replace(/[\r\n]+/g, ' ')
+}
+
+async function withAttempts(
+  deliveries: SettingsSource['deliveries'],
+  organizationId: string,
+  some: readonly Delivery[],
+): Promise<readonly object[]> {
+  const attempted = some.filter(({ attempts }) => attempts > 0).map(({ id }) => id)
+  const logs = attempted.length === 0 ? null : await deliveries.listAttempts(organizationId, attempted)
+  return some.map((delivery) => ({ ...delivery, attemptLog: logs?.get(delivery.id) ?? [] }))
+}
+
+/** Reads the pages of a list, newest first. */
+async function* pagesOf<Item extends { readonly id: string }>(
+  list: (before: string | null) => Promise<readonly Item[]>,
+): AsyncGenerator<readonly Item[], void, undefined> {
+  let before: string | null = null
+  do {
+    const page: readonly Item[] = await list(before)
+    yield page
+    before = page.length === PAGE_SIZE ? (page.at(-1)?.id ?? null) : null
+  } while (before !== null)
+}
+
+function* chunksOf<Item>(items: readonly Item[], size: number): Generator<readonly Item[], void, undefined> {
+  for (let start = 0; start < items.length; start += size) yield items.slice(start, start + size)
+}
