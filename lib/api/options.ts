@@ -1,6 +1,6 @@
 import { API_KEY_PREFIX, DEFAULT_KEY_PREFIX } from '../access/api-keys.ts'
 import { isRateLimit, RATE_LIMIT_REQUIREMENT, type RateLimit, type RateLimits } from '../access/rate-limit.ts'
-import { type Clock, createIds, type Ids } from '../base/ids.ts'
+import { type Clock, type Ids, readIds } from '../base/ids.ts'
 import type { Logger } from '../base/log.ts'
 import { readHeaderPrefix, readLogger, readMatching, readWhole } from '../base/options.ts'
 import type { ErrorContext } from '../http/report.ts'
@@ -68,8 +68,9 @@ export interface BusinessApiOptions {
   /** Milliseconds since 1970 in UTC, for ids and timestamps of records; expiry is judged by the clock of the store. Default `Date.now`. */
   clock?: Clock | undefined
   /**
-   * Makes the ids of records, events and requests. An id begins with its kind and `_`, because the pages of a list continue after
-   * such ids only. Default monotonic ULIDs.
+   * Makes the ids of records, events and requests. An id is its kind, `_`, and 1 to 59 letters, digits, hyphens and underscores,
+   * because the pages of a list continue after such ids only; a request that would make another id is answered with 500, and the
+   * reason goes to `onError`. Later ids must sort after earlier ones. Default monotonic ULIDs.
    */
   ids?: Ids | undefined
 }
@@ -118,7 +119,7 @@ export function readOptions(options: BusinessApiOptions): ResolvedOptions {
     onRequest: options.onRequest,
     onResponse: options.onResponse,
     clock,
-    ids: options.ids ?? createIds(clock),
+    ids: readIds(options.ids, clock),
   }
 }
 

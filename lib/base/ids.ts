@@ -66,6 +66,40 @@ export function createIds(clock: Clock = Date.now): Ids {
 
 let systemIds: Ids | undefined
 
+/**
+ * Reads the option `ids` of a host. The host's function is called only for an id that is needed, so that each id is checked when it
+ * is made: a list that continues after an id of another form would be refused on the next page. An id of a request is in no list.
+ *
+ * @param ids of the host; `undefined` for the ids of {@link createIds}
+ * @returns throws `TypeError` for an id that is no `<kind>_` and 1 to 59 letters, digits, hyphens and underscores; an id of an audit
+ *   entry must be a ULID after the prefix, because a period of the audit is found by the time in the ids
+ */
+export function readIds(ids: Ids | undefined, clock: Clock): Ids {
+  if (ids === undefined) return createIds(clock)
+  return (kind) => {
+    const id: unknown = ids(kind)
+    if (kind === 'req' || (typeof id === 'string' && isUsable(kind, id))) return id as string
+    const form = kind === 'aud' ? 'a ULID, 26 digits and capital letters' : AFTER_PREFIX_TEXT
+    throw new TypeError(
+      `Cannot use option 'ids' because it must make ids of ${kind}_ and ${form}: it made ${name(id)}`,
+    )
+  }
+}
+
+const AFTER_PREFIX = /^[\w-]{1,59}$/
+const AFTER_PREFIX_TEXT = '1 to 59 letters, digits, hyphens and underscores'
+const NAMED_MAX = 50
+
+function isUsable(kind: IdKind, id: string): boolean {
+  if (kind === 'aud') return isIdOf(kind, id)
+  return id.startsWith(`${kind}_`) && AFTER_PREFIX.test(id.slice(kind.length + 1))
+}
+
+function name(id: unknown): string {
+  if (typeof id === 'string') return id.length > NAMED_MAX ? `'${id.slice(0, NAMED_MAX)}…'` : `'${id}'`
+  return typeof id === 'object' && id !== null ? 'an object' : String(id)
+}
+
 function createSequence(clock: Clock): Ids {
   const ulid = monotonicFactory(createRandom())
   return (kind) => `${kind}_${ulid(clock())}`

@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import { OrganizationIdSchema, read } from '../base/host-input.ts'
-import { type Clock, createIds, type Ids } from '../base/ids.ts'
+import { type Clock, type Ids, readIds } from '../base/ids.ts'
 import { traceStore } from '../base/tracing.ts'
 import type { RecordStore } from '../business-store.ts'
 import { minorUnits } from '../resources/currencies.ts'
@@ -20,7 +20,10 @@ import { createProposalCalls, type ProposalCalls } from './proposals.ts'
 export interface PlatformOptions {
   /** Milliseconds since 1970 in UTC, for timestamps. Default `Date.now`. */
   clock?: Clock | undefined
-  /** Makes the ids of records and events. Default monotonic ULIDs. */
+  /**
+   * Makes the ids of records and events: the kind, `_`, and 1 to 59 letters, digits, hyphens and underscores; a call that would make
+   * another id throws `TypeError` and writes nothing. Later ids must sort after earlier ones. Default monotonic ULIDs.
+   */
   ids?: Ids | undefined
   /** Decimals of currencies, 0 to 4 by code, for a host that departs from ISO 4217: `{ HUF: 0 }`. */
   currencyDecimals?: Readonly<Record<string, number>> | undefined
@@ -109,9 +112,9 @@ export function createPlatform(store: RecordStore, options?: PlatformOptions): P
 /** @internal */
 export function createPlatform<Transaction>(
   store: RecordStore & Partial<TransactionalStore<Transaction>>,
-  { clock = Date.now, ids = createIds(clock), currencyDecimals = {} }: PlatformOptions = {},
+  { clock = Date.now, ids, currencyDecimals = {} }: PlatformOptions = {},
 ): Platform | TransactionalPlatform<Transaction> {
-  const tools = { clock, ids, minorUnits: readDecimals(currencyDecimals) }
+  const tools = { clock, ids: readIds(ids, clock), minorUnits: readDecimals(currencyDecimals) }
   const platform = createCalls(traceStore(store), { ...tools, waitMs: WAIT_MS })
   if (store.using === undefined) return platform
   const using = store.using.bind(store)

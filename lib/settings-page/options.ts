@@ -1,4 +1,4 @@
-import { type Clock, createIds, type Ids } from '../base/ids.ts'
+import { type Clock, type Ids, readIds } from '../base/ids.ts'
 import type { Logger } from '../base/log.ts'
 import { readLogger } from '../base/options.ts'
 import type { ErrorContext } from '../http/report.ts'
@@ -73,7 +73,7 @@ export interface SettingsPageOptions {
   onError?: ((error: unknown, context: ErrorContext) => void) | undefined
   /** Milliseconds since 1970 in UTC, for relative times and expiries. Default `Date.now`. */
   clock?: Clock | undefined
-  /** Makes the ids of requests and of the records that forms create. Default monotonic ULIDs. */
+  /** Makes the ids of requests and of the records that forms create, of the form that `createDeveloperSettings` takes. Default monotonic ULIDs. */
   ids?: Ids | undefined
 }
 
@@ -119,7 +119,7 @@ export function readOptions(options: SettingsPageOptions): ResolvedOptions {
     logger: readLogger(options.logger),
     onError: options.onError ?? (() => {}),
     clock,
-    ids: options.ids ?? createIds(clock),
+    ids: readIds(options.ids, clock),
   }
 }
 

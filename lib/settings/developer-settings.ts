@@ -1,5 +1,5 @@
 import { DEFAULT_KEY_PREFIX, isApiKeyPrefix } from '../access/api-keys.ts'
-import { type Clock, createIds, type Ids } from '../base/ids.ts'
+import { type Clock, type Ids, readIds } from '../base/ids.ts'
 import { readFlag, readHeaderPrefix, readWhole } from '../base/options.ts'
 import type { BusinessApiStore } from '../business-store.ts'
 import {
@@ -52,7 +52,10 @@ export interface DeveloperSettingsOptions extends SecretSealingOptions, Destinat
    * Default `Date.now`.
    */
   clock?: Clock | undefined
-  /** Makes the ids of keys, endpoints, audit entries and tests. Default monotonic ULIDs. */
+  /**
+   * Makes the ids of keys, endpoints, audit entries and tests: the kind, `_`, and 1 to 59 letters, digits, hyphens and underscores;
+   * for an audit entry a ULID. A call that would make another id throws `TypeError` and writes nothing. Default monotonic ULIDs.
+   */
   ids?: Ids | undefined
 }
 
@@ -103,7 +106,8 @@ export function createDeveloperSettings(
   >,
   options: DeveloperSettingsOptions = {},
 ): DeveloperSettings {
-  const { clock = Date.now, ids = createIds(clock) } = options
+  const { clock = Date.now } = options
+  const ids = readIds(options.ids, clock)
   const context = { ids, clock, makeEntry: createMakeEntry(ids) }
   const sender = readSender(options.sender)
   const sealer = createSecretSealer(options)

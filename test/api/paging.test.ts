@@ -166,3 +166,20 @@ describe('GET /clients behind a mount', () => {
     }
   })
 })
+
+test('POST /clients with an option ids that leaves out the kind is 500, names the option to onError, and writes nothing', async () => {
+  const { id, key: other } = await platform.organization()
+  const errors: unknown[] = []
+  const odd = platform.apiWith({
+    rateLimit: false,
+    ids: (kind) => (kind === 'cli' ? 'abc' : `${kind}_01M819PM545CBJ4FSPK7C91TQ4`),
+    onError: (error) => errors.push(error),
+  })
+  const answer = await request(odd, PATH, { key: other, method: 'POST', json: { name: 'Atlas' } })
+  assertError(answer, 500)
+  assert.match(
+    String(errors[0]),
+    /^TypeError: Cannot use option 'ids' because .* ids of cli_ .*: it made 'abc'$/,
+  )
+  assert.deepEqual(await platform.store.clients.list(id, {}, 10, null), [])
+})

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createIds, idPrefixAt } from '../../lib/base/ids.ts'
+import { createIds, type IdKind, idPrefixAt, readIds } from '../../lib/base/ids.ts'
 
 test('idPrefixAt() gives the common beginning of the ids of a moment, sorted before each of these ids and after every earlier id', () => {
   const moment = Date.UTC(2026, 0, 1)
@@ -13,4 +13,47 @@ test('idPrefixAt() takes a time outside the range of ULIDs for the nearest time 
   assert.equal(idPrefixAt('dlv', -1), 'dlv_0000000000')
   assert.equal(idPrefixAt('dlv', Number.MAX_SAFE_INTEGER), 'dlv_7ZZZZZZZZZ')
   assert.equal(idPrefixAt('dlv', 0.9), 'dlv_0000000000')
+})
+
+test('readIds() calls the host only when an id is made, and gives ids of the kind as they are', () => {
+  const asked: IdKind[] = []
+  const ids = readIds((kind) => {
+    asked.push(kind)
+    return `${kind}_crm-1_A`
+  }, Date.now)
+  assert.deepEqual(asked, [])
+  assert.equal(ids('lead'), 'lead_crm-1_A')
+  assert.deepEqual(asked, ['lead'])
+  const ulid = '01M819PM545CBJ4FSPK7C91TQ4'
+  assert.equal(readIds((kind) => `${kind}_${ulid}`, Date.now)('aud'), `aud_${ulid}`)
+  assert.equal(readIds(undefined, Date.now), createIds())
+})
+
+test('readIds() refuses an id that no list could continue after, with the option and the id', () => {
+  const refused: readonly [IdKind, unknown, RegExp][] = [
+    ['lead', 'abc', /must make ids of lead_ and 1 to 59 .*: it made 'abc'$/],
+    ['lead', 'cli_1', /lead_/],
+    ['cli', 'cli_', /cli_/],
+    ['cli', 'cli_a b', /cli_/],
+    ['cli', `cli_${'1'.repeat(60)}`, /it made 'cli_1{46}…'$/],
+    ['cli', 7, /it made 7$/],
+    ['cli', undefined, /it made undefined$/],
+    ['cli', Promise.resolve('cli_1'), /it made an object$/],
+    ['aud', 'aud_1', /must make ids of aud_ and a ULID, .*: it made 'aud_1'$/],
+  ]
+  for (const [kind, id, about] of refused) {
+    assert.throws(
+      () => readIds(() => id as string, Date.now)(kind),
+      (error) => {
+        assert.ok(error instanceof TypeError)
+        assert.match(error.message, /^Cannot use option 'ids' because it /)
+        assert.match(error.message, about)
+        return true
+      },
+    )
+  }
+})
+
+test('readIds() leaves the ids of requests to the handler, which needs no prefix', () => {
+  assert.equal(readIds(() => 'trace-7', Date.now)('req'), 'trace-7')
 })

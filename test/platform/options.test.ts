@@ -64,6 +64,22 @@ describeOnEveryStore((newHost) => {
       assert.equal(createdAt, convertedAt)
     }
   })
+
+  test('ids: an id without its kind is refused when it is made, and nothing is written', async () => {
+    let made = 0
+    const host = await newHost({ ids: (kind) => (kind === 'lead' ? 'abc' : `${kind}_${++made}`) })
+    const { platform, organizationId } = host
+    const { business } = await platform.clients.create(organizationId, { name: 'Atlas' })
+    const before = await host.events()
+    await assert.rejects(
+      platform.leads.create(organizationId, { businessId: business.id }),
+      new TypeError(
+        "Cannot use option 'ids' because it must make ids of lead_ and 1 to 59 letters, digits, hyphens and underscores: it made 'abc'",
+      ),
+    )
+    assert.deepEqual((await platform.leads.list(organizationId)).data, [])
+    assert.deepEqual(await host.events(), before)
+  })
 })
 
 test('createPlatform() refuses decimals other than 0 to 4, and a code other than three capital letters', () => {
