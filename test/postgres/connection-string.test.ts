@@ -10,6 +10,9 @@ const PASSWORD = 'correct-horse'
 describe('a connection string that cannot be used', () => {
   const urls = {
     'a host that is none': `postgres://app:${PASSWORD}@[::1/app`,
+    'a second host that is none': `postgres://app:${PASSWORD}@localhost,[::1/app`,
+    'a second IPv6 address that is none': `postgres://app:${PASSWORD}@[::1],[1.2.3.4]/app`,
+    'an IPv6 address without brackets': `postgres://app:${PASSWORD}@::1/app`,
     'a port that is none': `postgres://app:${PASSWORD}@localhost:port/app`,
     'a password with a slash': `postgres://app:12/${PASSWORD}@localhost/app`,
     'a password with a hash': `postgres://app:#${PASSWORD}@localhost/app`,

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
-import { createServer } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
 import { after, before, describe, test } from 'node:test'
 import postgres from 'postgres'
 import { type PostgresServer, startPostgres } from '../../examples/demo/postgres.ts'
 import { BusinessApiError, STORE_UNAVAILABLE } from '../../lib/base/errors.ts'
+import { readTarget } from '../../lib/postgres/connection/target.ts'
 import { migrate } from '../../lib/postgres/schema/migrate.ts'
+import { createPostgresStore } from '../../lib/postgres.ts'
 
 // A server of its own, because the server of DATABASE_URL may accept every password.
 
@@ -82,6 +84,58 @@ describe('migrate() names the server, the reason and the remedy for', () => {
       `Cannot migrate because PostgreSQL (127.0.0.1:${closedPort},localhost:${closedPort}, user app, database app) ` +
         'cannot be used: the connection was refused; is it running?',
     ))
+})
+
+describe('an IPv6 address in a connection string', () => {
+  // The server listens on 127.0.0.1 only.
+  let port: number
+  const sockets = new Set<Socket>()
+  const forwarder = createServer((socket) => {
+    const upstream = connect(server.port, '127.0.0.1')
+    for (const end of [socket, upstream]) sockets.add(end.on('error', () => {}))
+    socket.pipe(upstream).pipe(socket)
+  })
+
+  before(async () => {
+    port = await new Promise((resolve) => {
+      forwarder.listen(0, '::1', () => resolve((forwarder.address() as { port: number }).port))
+    })
+  })
+  after(() => {
+    for (const socket of sockets) socket.destroy()
+    forwarder.close()
+  })
+
+  const withHosts = (hosts: string): string => server.url.replace(/(?<=@)[^/]+/, hosts)
+
+  test('is connected to by migrate() and by the store', async () => {
+    const url = withHosts(`[::1]:${port}`)
+    assert.ok((await migrate(url)).current > 0)
+    const store = createPostgresStore(url, { maxConnections: 1 })
+    assert.deepEqual(await store.apiKeys.list('org_a'), [])
+    await store.close()
+  })
+
+  test('may be one of several hosts', async () => {
+    for (const hosts of [
+      `127.0.0.1:${closedPort},[::1]:${port}`,
+      `[::1]:${closedPort},[0:0:0:0:0:0:0:1]:${port}`,
+      `[::1]:${closedPort},127.0.0.1:${server.port}`,
+    ]) {
+      assert.ok((await migrate(withHosts(hosts))).current > 0, hosts)
+    }
+  })
+
+  test('is named in full by a failure', () =>
+    assertUnavailable(
+      migrate(`postgres://app:${PASSWORD}@[::1]:${closedPort},[0:0::1]:${closedPort}/app`),
+      `Cannot migrate because PostgreSQL ([::1]:${closedPort},[0:0::1]:${closedPort}, user app, database app) ` +
+        'cannot be used: the connection was refused; is it running?',
+    ))
+
+  test('has the port 5432 by default', () => {
+    assert.equal(readTarget('postgres://app@[2001:db8::7]/app').server, '[2001:db8::7]:5432')
+  })
 })
 
 /** The driver's error is the cause, for programs that read its code. */

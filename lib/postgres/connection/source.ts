@@ -1,3 +1,4 @@
+import { isIPv6 } from 'node:net'
 import postgres, { type Sql } from 'postgres'
 
 /** The driver's resolved options, of a connection string or of a host's pool. */
@@ -24,6 +25,7 @@ export interface Source {
 
 const FORM = 'postgres://user:password@host:5432/database'
 const DEFAULT_MAX_CONNECTIONS = 10
+const DEFAULT_PORT = 5432
 
 const TARGET_SESSION_ATTRIBUTES: readonly string[] = [
   'any',
@@ -83,8 +85,28 @@ export function connectionStringFault(url: string): string | null {
     return 'a password with one of @ / ? # must have them percent-encoded, as %40 %2F %3F %23'
   }
   if (!isDecodable(url)) return 'a % that encodes nothing must be encoded itself, as %25'
-  // A URL cannot have several hosts: only the first is checked.
-  return URL.canParse(url.replace(/,[^/?]*/, '')) ? null : `it must be like ${FORM}`
+  // A URL cannot have several hosts: only the first is checked, and every IPv6 address.
+  const isUrl = URL.canParse(url.replace(/,[^/?]*/, '')) && readAddresses(url) !== null
+  return isUrl ? null : `it must be like ${FORM}`
+}
+
+/** The hosts of a connection string, each with its port; no port: the default. */
+type Addresses = readonly { readonly host: string; readonly port: string | undefined }[]
+
+/**
+ * Reads the hosts of a connection string with an IPv6 address, `[::1]:5432`: postgres.js ends every host at the first colon.
+ *
+ * @returns empty for a connection string without an IPv6 address; null for an address that is none
+ */
+function readAddresses(url: string): Addresses | null {
+  const [, hosts = ''] = /^[a-z]+:\/\/(?:[^@]*@)?([^/?]*)/.exec(url) ?? []
+  if (!/[[\]]/.test(hosts)) return []
+  const addresses = hosts.split(',').map((text) => {
+    const [, ipv6, name, port] = /^(?:\[([\da-f:.]+)\]|([^[\]:]+))(?::(\d+))?$/i.exec(text) ?? []
+    const host = ipv6 ?? name
+    return host === undefined || (ipv6 !== undefined && !isIPv6(ipv6)) ? null : { host, port }
+  })
+  return addresses.every((address) => address !== null) ? addresses : null
 }
 
 function isDecodable(url: string): boolean {
@@ -104,8 +126,18 @@ export function readDefaults(): DriverOptions {
 }
 
 function readOptions(url: string): DriverOptions {
+  const addresses = readAddresses(url) ?? []
+  const hosts =
+    addresses.length === 0
+      ? {}
+      : {
+          host: addresses.map(({ host }) => host),
+          port: addresses.map(({ port }) => Number(port ?? process.env.PGPORT ?? DEFAULT_PORT)),
+        }
   try {
-    return postgres(url, WITHOUT_TARGET).options
+    // The driver takes lists, as its resolved options are; its types do not say so.
+    const own: object = { ...WITHOUT_TARGET, ...hosts }
+    return postgres(url, own).options
   } catch {
     // Thrown without a cause: ERR_INVALID_URL has the connection string in `input`.
     throw unusable(`it must be like ${FORM}`)
