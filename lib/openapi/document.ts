@@ -8,7 +8,7 @@ import { buildBearerScheme, buildInfo, type InfoOptions, tags } from './info.ts'
 import { answerName, buildPaths, operationParameters } from './paths.ts'
 import { buildRefusals, ERROR_NAME, ErrorSchema, type ResponseOptions } from './responses.ts'
 import { boundByBody, createSchemas, type NamedSchema, type Schemas } from './schemas.ts'
-import { buildWebhooks, envelopeSchemas, webhookParameters, webhookResponses } from './webhooks.ts'
+import { buildWebhooks, eventComponents, webhookParameters, webhookResponses } from './webhooks.ts'
 
 /** Everything that the document depends on. */
 export interface OpenApiOptions extends InfoOptions, ResponseOptions {
@@ -57,7 +57,7 @@ function nameSchemas({ routes, maxBodyBytes }: OpenApiOptions): Schemas {
     ),
     Business: { schema: BusinessSchema },
     ...Object.fromEntries([...routes.map(answerOf), ...inputs]),
-    ...envelopeSchemas,
+    ...eventComponents,
     [ERROR_NAME]: { schema: ErrorSchema },
   })
   for (const [name] of inputs) boundByBody(schemas.components[name] ?? {}, maxBodyBytes)

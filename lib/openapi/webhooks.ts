@@ -11,20 +11,31 @@ export const WEBHOOK_TAG = 'Webhooks'
 
 const envelopeId = field.id('evt', 'The event: the same on every attempt. Deduplicate on it.')
 
-/** The body of every webhook (specification, section 6), by the name in the document: `ClientCreatedEvent`. */
-export const envelopeSchemas: Readonly<Record<string, NamedSchema>> = Object.fromEntries(
-  EVENT_TYPES.map((type) => [envelopeName(type), envelopeSchema(type)]),
+/**
+ * The body of every webhook (specification, section 6), and its `data`, by the names in the document: `ClientCreatedEvent` and
+ * `ClientCreatedEventData`. Without a name for the data, generators number the types.
+ */
+export const eventComponents: Readonly<Record<string, NamedSchema>> = Object.fromEntries(
+  EVENT_TYPES.flatMap((type) => {
+    const { envelope, data } = schemasOf(type)
+    return [
+      [envelopeName(type), envelope],
+      [`${envelopeName(type)}Data`, data],
+    ]
+  }),
 )
 
-function envelopeSchema(type: EventType): NamedSchema {
+function schemasOf(type: EventType): { readonly envelope: NamedSchema; readonly data: NamedSchema } {
+  const data = eventSchemas[type]
   const schema = v.object({
     id: envelopeId,
     type: v.literal(type),
     createdAt: field.timestamp('When it happened.'),
-    data: eventSchemas[type],
+    data,
   })
   const { body } = toEventRecord(EXAMPLE_CONTEXT.ids('evt'), type, exampleData(type), EXAMPLE_CONTEXT.now)
-  return { schema, example: JSON.parse(body) }
+  const example = JSON.parse(body)
+  return { envelope: { schema, example }, data: { schema: data, example: example.data } }
 }
 
 /** Builds `webhooks`: an entry for each event type that the service sends (specification, section 6). */

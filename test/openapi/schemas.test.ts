@@ -40,7 +40,8 @@ describe('openapi schemas (specification, sections 2 and 8)', () => {
   test('the nullable fields of records are those of the specification, as lists of types', () => {
     const nullable = schemasOf(openapi)
       .filter(
-        ([path, { type }]) => /^#\/components\/schemas\/\w+(?<!Event)\//.test(path) && Array.isArray(type),
+        ([path, { type }]) =>
+          /^#\/components\/schemas\/\w+(?<!Event|EventData)\//.test(path) && Array.isArray(type),
       )
       .map(([path, { type }]) => [path.replace('#/components/schemas/', ''), type])
     assert.deepEqual(Object.fromEntries(nullable), {
@@ -131,6 +132,12 @@ describe('openapi schemas (specification, sections 2 and 8)', () => {
   })
 })
 
+/** `InvoicePaidEventData` for `invoice.paid`. */
+function dataNameOf(type: string): string {
+  const words = type.split(/[._]/).map((word) => word.charAt(0).toUpperCase() + word.slice(1))
+  return `${words.join('')}EventData`
+}
+
 describe('openapi webhooks (specification, section 6)', () => {
   test('there is one webhook for each of the 24 types', () => {
     assert.equal(Object.keys(openapi.webhooks).length, 24)
@@ -156,19 +163,25 @@ describe('openapi webhooks (specification, section 6)', () => {
       const envelope = envelopeOf(type)
       assert.deepEqual(envelope.required, ['id', 'type', 'createdAt', 'data'])
       assert.equal(envelope.properties?.type?.const, type)
+      const { id, type: _, createdAt, ...others } = envelope.properties ?? {}
+      assert.ok(id && createdAt, 'id and createdAt')
+      assert.deepEqual(others, { data: { $ref: `#/components/schemas/${dataNameOf(type)}` } })
+      assert.equal(schema(dataNameOf(type)).type, 'object')
       assert.deepEqual(Object.keys(post.responses), ['410', '2XX', 'default'])
     })
   }
 
   test('data of invoice.paid is invoiceId and number', () => {
-    const envelope = envelopeOf('invoice.paid')
-    assert.deepEqual(envelope.properties?.data?.required, ['invoiceId', 'number'])
-    assert.deepEqual(Object.keys(envelope.properties?.data?.properties ?? {}), ['invoiceId', 'number'])
+    const { properties, required, examples } = schema('InvoicePaidEventData')
+    assert.deepEqual(required, ['invoiceId', 'number'])
+    assert.deepEqual(Object.keys(properties ?? {}), ['invoiceId', 'number'])
+    const [event] = schema('InvoicePaidEvent').examples ?? []
+    assert.deepEqual(examples, [(event as { data: unknown }).data])
   })
 
   test('data refers to the schema of the resource', () => {
-    const envelope = envelopeOf('client.created')
-    assert.deepEqual(envelope.properties?.data?.properties?.client, { $ref: '#/components/schemas/Client' })
+    const { properties } = schema('ClientCreatedEventData')
+    assert.deepEqual(properties?.client, { $ref: '#/components/schemas/Client' })
   })
 
   test('a signature has a time and one or more digests in lower-case hex', () => {

@@ -130,7 +130,10 @@ function eventsOfEach(names: readonly string[]): string {
     ...names.flatMap((name) => [
       `  components['schemas']['${name}Event']['data'],`,
       `  z.infer<(typeof schemas)['${name}Event']>['data'],`,
-      ...Object.keys(files).map((file) => `  ${file}.${name}Event['data'],`),
+      ...Object.keys(files).flatMap((file) => [
+        `  ${file}.${name}Event['data'],`,
+        `  ${file}.${name}EventData,`,
+      ]),
     ]),
     ']',
   ].join('\n')
