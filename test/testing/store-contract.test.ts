@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { createMemoryStore } from '../../lib/memory.ts'
 import type { BusinessApiStore } from '../../lib/store.ts'
@@ -99,3 +101,24 @@ test('describeStoreContract() refuses a part that the contract does not have', (
     message: /^Cannot leave 'no such part' out of the contract because it is none of its parts: lists, /,
   })
 })
+
+test('every assert.ok() of the suite has a message: without one, Node reads the source of the line, and may hang under a loader', () => {
+  const directory = join(import.meta.dirname, '../../lib/testing/store-contract')
+  const bare = readdirSync(directory).flatMap((file) => {
+    const source = readFileSync(join(directory, file), 'utf8').replaceAll(/'(?:[^'\\\n]|\\.)*'|`[^`]*`/g, '_')
+    const calls = [...source.matchAll(/assert\.ok\(/g)].map(({ index }) => source.slice(index))
+    return calls.filter((call) => !hasSecondArgument(call)).map((call) => `${file}: ${call.split('\n')[0]}`)
+  })
+  assert.deepEqual(bare, [])
+})
+
+function hasSecondArgument(call: string): boolean {
+  let depth = 0
+  for (const character of call) {
+    if ('([{'.includes(character)) depth++
+    if (')]}'.includes(character)) depth--
+    if (depth === 1 && character === ',') return true
+    if (depth === 0 && character === ')') return false
+  }
+  return false
+}

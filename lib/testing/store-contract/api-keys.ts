@@ -22,7 +22,7 @@ function shown({ digest: _, ...record }: ApiKeyRecord): ApiKey {
 
 async function find(tenant: Tenant, id: string): Promise<ApiKey> {
   const key = (await tenant.store.apiKeys.list(tenant.id)).find((each) => each.id === id)
-  assert.ok(key)
+  assert.ok(key, 'no key')
   return key
 }
 
@@ -87,7 +87,7 @@ function testList(harness: StoreHarness): void {
     const [ours, theirs] = [await createTenant(harness), await createTenant(harness)]
     await assert.rejects(theirs.insertKey({ digest: ours.key.digest }))
     const admission = await ours.store.apiKeys.admit(requestOf(ours.key))
-    assert.ok(admission.outcome === 'admitted')
+    assert.ok(admission.outcome === 'admitted', admission.outcome)
     assert.equal(admission.caller.organizationId, ours.id)
   })
 }
@@ -160,7 +160,7 @@ function testRevoke(harness: StoreHarness): void {
 function testLastUse(harness: StoreHarness): void {
   async function isStale(tenant: Tenant): Promise<boolean> {
     const admission = await tenant.store.apiKeys.admit(requestOf(tenant.key))
-    assert.ok(admission.outcome === 'admitted')
+    assert.ok(admission.outcome === 'admitted', admission.outcome)
     return admission.lastUseIsStale
   }
 

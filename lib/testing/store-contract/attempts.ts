@@ -75,7 +75,7 @@ function testOutcomes(harness: StoreHarness): void {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
       const [delivery] = await claimAll(tenant, 1)
-      assert.ok(delivery)
+      assert.ok(delivery, 'no delivery')
       await writeResults(tenant, [
         failure(delivery, { startedAgoMs: 30_000, endedAgoMs: 20_000, delayMs: 60_000 }),
       ])
@@ -96,14 +96,14 @@ function testOutcomes(harness: StoreHarness): void {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const [delivery] = await claimAll(tenant, 1)
-    assert.ok(delivery)
+    assert.ok(delivery, 'no delivery')
     await writeResults(tenant, [lastFailure(delivery, { reason: 'timeout', endedAgoMs: 20_000 })])
     await tenant.letTimePass(24 * 3_600_000)
     const { storeTime, eventIds } = await claim(tenant)
     assert.deepEqual(eventIds, [], 'it is final')
     const { state, reason, dueAt, finishedAt } = await onlyDelivery(tenant)
     assert.deepEqual([state, reason, dueAt], ['dead_lettered', 'timeout', null])
-    assert.ok(storeTime - Date.parse(finishedAt ?? '') >= 20_000)
+    assert.ok(storeTime - Date.parse(finishedAt ?? '') >= 20_000, `finished at ${finishedAt}`)
   })
 }
 
@@ -135,7 +135,7 @@ function testLog(harness: StoreHarness): void {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
       const [delivery] = await claimAll(tenant, 1)
-      assert.ok(delivery)
+      assert.ok(delivery, 'no delivery')
       const result = failure(delivery, { ...changes, startedAgoMs: 15_000 })
       await writeResults(tenant, [result])
       const { storeTime } = await claim(tenant)
@@ -169,7 +169,7 @@ function testBatches(harness: StoreHarness): void {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const [one, other, third] = await claimAll(tenant, 3)
-    assert.ok(one && other && third)
+    assert.ok(one && other && third, 'one, other or third is missing')
     const results = [
       success(one, { endedAgoMs: 30 }),
       failure(other, { delayMs: 60_000 }),
@@ -193,7 +193,7 @@ function testBatches(harness: StoreHarness): void {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
       const [one, other, third] = await claimAll(tenant, 3)
-      assert.ok(one && other && third)
+      assert.ok(one && other && third, 'one, other or third is missing')
       const limit = { failures: 1000, failingMs: 1_000_000 }
       const written = [success(one, { durationMs: 17.5 }), failure(other, { delayMs: 60_000 })]
       const late = success({ ...third, token: 'another' }, { durationMs: 90_000.25 })
@@ -216,7 +216,7 @@ function testBatches(harness: StoreHarness): void {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const [delivery] = await claimAll(tenant, 1)
-    assert.ok(delivery)
+    assert.ok(delivery, 'no delivery')
     const limit = { failures: 1000, failingMs: 1_000_000 }
     const calls = Array.from({ length: 10 }, (_, index) => {
       const store = index % 2 === 0 ? tenant.store : tenant.secondStore
@@ -237,7 +237,7 @@ function testBatches(harness: StoreHarness): void {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
       const [one, other] = await claimAll(tenant, 2)
-      assert.ok(one && other)
+      assert.ok(one && other, 'one or other is missing')
       const unknown = success({ ...one, id: ids('dlv') })
       const stranger = success({ ...one, organizationId: 'org_unheard_of' })
       await writeResults(tenant, [unknown, success({ ...one, token: 'another' }), stranger, success(other)])
@@ -252,7 +252,7 @@ function testBatches(harness: StoreHarness): void {
     const endpointId = ids('we')
     for (const tenant of [ours, theirs]) await tenant.insertEndpoint({ id: endpointId })
     const [mine, their] = [(await claimAll(ours, 1))[0], (await claimAll(theirs, 1))[0]]
-    assert.ok(mine && their)
+    assert.ok(mine && their, 'mine or their is missing')
     const health = await writeResults(ours, [success(mine), lastFailure(their)])
     assert.deepEqual(
       health.map(({ organizationId, failures }) => [organizationId, failures]),
@@ -309,7 +309,7 @@ function testRelease(harness: StoreHarness): void {
       const tenant = await createPublisher(harness, t)
       await tenant.insertEndpoint()
       const [one, other] = await claimAll(tenant, 2)
-      assert.ok(one && other)
+      assert.ok(one && other, 'one or other is missing')
       await tenant.store.deliveries.release([refOf(one)])
       const states = new Map((await deliveriesOf(tenant)).map(({ id, state }) => [id, state]))
       assert.deepEqual([states.get(one.id), states.get(other.id)], ['pending', 'in_flight'])

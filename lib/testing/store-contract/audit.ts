@@ -39,7 +39,10 @@ function testEntries(harness: StoreHarness): void {
 
         const [left, ...others] = await entriesOf(tenant, entry.subjectId)
         assert.match(left?.at ?? '', TIMESTAMP)
-        assert.ok(Math.abs((await storeTime(tenant)) - Date.parse(left?.at ?? '')) < 10_000)
+        assert.ok(
+          Math.abs((await storeTime(tenant)) - Date.parse(left?.at ?? '')) < 10_000,
+          `an entry at ${left?.at}`,
+        )
         assert.deepEqual(left, { ...entry, at: left?.at, details: { ...entry.details, ...added } })
         assert.deepEqual(others, [])
       },
@@ -235,7 +238,7 @@ async function hiddenOf({ id, key, store }: Tenant): Promise<unknown> {
   const unlimited = { perSecond: 1000, burst: 1000 }
   const rateLimits = { key: unlimited, organization: unlimited }
   const admission = await store.apiKeys.admit({ keyDigest: key.digest, scope: 'clients:read', rateLimits })
-  assert.ok('rateLimit' in admission)
+  assert.ok('rateLimit' in admission, admission.outcome)
   return [targets.map((target) => target?.sealedSecrets), admission.rateLimit?.organization.burst]
 }
 

@@ -101,7 +101,7 @@ async function backfillAll(tenant: Tenant, endpointId: string): Promise<number> 
   let events = 0
   for (const type of BACKFILL_TYPES) {
     const part = await backfill(tenant, endpointId, type)
-    assert.ok(part?.outcome === 'done')
+    assert.ok(part?.outcome === 'done', `${part?.outcome}`)
     events += part.events
   }
   return events
@@ -134,7 +134,7 @@ function testEvents(harness: StoreHarness): void {
         assert.match(id, /^evt_backfill_[0-9a-f]{32}$/)
         assert.match(createdAt, TIMESTAMP)
         assert.ok(body.startsWith(JSON.stringify({ id, type, createdAt }).slice(0, -1)), body)
-        assert.ok(Math.abs(Date.parse(createdAt) - now) < 60_000)
+        assert.ok(Math.abs(Date.parse(createdAt) - now) < 60_000, `created at ${createdAt}`)
       }
     },
   )
@@ -170,7 +170,7 @@ function testEvents(harness: StoreHarness): void {
     let after: string | null = null
     do {
       const part = await backfill(tenant, endpointId, 'business.created', { after, limit: 2, entry })
-      assert.ok(part?.outcome === 'done')
+      assert.ok(part?.outcome === 'done', `${part?.outcome}`)
       counts.push(part.examined, part.events)
       after = part.next
     } while (after !== null)
@@ -230,7 +230,10 @@ function testRepeatedBackfills(harness: StoreHarness): void {
       await addRecords(tenant)
       assert.equal(await backfillAll(tenant, endpointId), 7, 'the records from before the endpoint')
       const claimed = await claim(tenant, { limit: 7 })
-      assert.ok(claimed.eventIds.every((id) => !id.startsWith('evt_backfill_')))
+      assert.ok(
+        claimed.eventIds.every((id) => !id.startsWith('evt_backfill_')),
+        'an event of the backfill was claimed',
+      )
       const [first = assert.fail(), ...others] = claimed.deliveries
       await writeResults(tenant, [lastFailure(first), ...others.map((delivery) => success(delivery))])
       assert.equal(await backfillAll(tenant, endpointId), 1, 'the one that was given up')
@@ -307,7 +310,10 @@ function testTurns(harness: StoreHarness): void {
       })
       const ofOne = counts.deliveries.filter(({ endpointId }) => endpointId === one.id)
       assert.deepEqual([ofOne.length, counts.deliveries.length], [3, 5], 'within the capacity that is left')
-      assert.ok(counts.deliveries.some(({ endpointId }) => endpointId === other.id))
+      assert.ok(
+        counts.deliveries.some(({ endpointId }) => endpointId === other.id),
+        'no delivery of the other endpoint',
+      )
     },
   )
 

@@ -42,7 +42,7 @@ function testMeasure(harness: StoreHarness): void {
 
       const { deliveries } = await claim(tenant, { limit: 3 })
       const [one, other] = deliveries
-      assert.ok(one && other)
+      assert.ok(one && other, 'one or other is missing')
       const claimed = await measure()
       assert.deepEqual([claimed.due, claimed.inFlight], [1, due.inFlight + 3])
       assert.ok(claimed.oldestDueMs < 10_000, 'those that were due for longest are in flight')

@@ -50,7 +50,7 @@ function testClaimed(harness: StoreHarness): void {
       standardWebhooks: false,
       attempt: 1,
     })
-    assert.ok(token)
+    assert.ok(token, 'no token')
     const inFlight = { ...before, state: 'in_flight', attempts: 1, dueAt: null }
     assert.deepEqual(await onlyDelivery(tenant), inFlight, 'the attempt is counted, and not logged yet')
   })
@@ -78,7 +78,7 @@ function testClaimed(harness: StoreHarness): void {
           claim(tenant, { limit: 7 }, stores[worker % stores.length]),
         )
         for (const { deliveries } of await Promise.all(claims)) {
-          assert.ok(deliveries.length <= 7)
+          assert.ok(deliveries.length <= 7, `${deliveries.length} deliveries`)
           claimed.push(...deliveries)
         }
       }

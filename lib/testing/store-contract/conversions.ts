@@ -109,7 +109,7 @@ function testKnownClient(harness: StoreHarness): void {
       const [first, second] = [await createLead(tenant), await createLead(tenant)]
       const made = await tenant.store.leads.convert(prepare(tenant, first.id))
       const [client] = (await clientsOf(tenant)) as Client[]
-      assert.ok(client)
+      assert.ok(client, 'no client')
       const change = {
         organizationId: tenant.id,
         id: ids('chg'),
@@ -162,7 +162,7 @@ function testRaces(harness: StoreHarness): void {
           tenant.secondStore.leads.convert(prepare(tenant, second.id)),
         ])
         const clients = answers.map(clientOf)
-        assert.ok(clients[0])
+        assert.ok(clients[0], 'no client')
         assert.deepEqual(clients[1], clients[0])
         assert.deepEqual(await clientsOf(tenant), [clients[0]])
         const types = (await typesOf(tenant)).toSorted()

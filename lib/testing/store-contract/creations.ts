@@ -67,7 +67,7 @@ function testTakenNumber(harness: StoreHarness, kind: Kind): void {
     async () => {
       const tenant = await createTenant(harness)
       const [example] = kind.examples
-      assert.ok(example)
+      assert.ok(example, 'no example')
       await kind.create(tenant, { item: example })
       const idempotency = claim()
       const attempt = { item: { ...example, id: ids('inv') }, events: events(2), idempotency }

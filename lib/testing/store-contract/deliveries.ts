@@ -78,7 +78,7 @@ function testFilters(harness: StoreHarness): void {
     }
     const { deliveries } = await claim(tenant, { capacity: capacityFor(tenant, { endpoint: 2 }) })
     const [first, second, third] = deliveries
-    assert.ok(first && second && third)
+    assert.ok(first && second && third, 'first, second or third is missing')
     await writeResults(tenant, [success(first), lastFailure(second), success(third)])
     return deliveriesOf(tenant)
   }
@@ -122,7 +122,7 @@ function testFilters(harness: StoreHarness): void {
       ]
       for (const [filter, isLetThrough] of filters) {
         const expected = all.filter(isLetThrough)
-        assert.ok(expected.length > 0)
+        assert.ok(expected.length > 0, 'no delivery matches')
         assert.deepEqual(await deliveriesOf(tenant, filter), expected, JSON.stringify(filter))
         assert.equal(await tenant.store.deliveries.count(tenant.id, filter, 100), expected.length)
       }
@@ -144,7 +144,7 @@ function testFilters(harness: StoreHarness): void {
       tenant,
       all.find(({ state }) => state === 'dead_lettered')?.id ?? '',
     )
-    assert.ok(lastStatus !== null && lastStatus === attemptLog.at(-1)?.status)
+    assert.ok(lastStatus !== null && lastStatus === attemptLog.at(-1)?.status, `lastStatus ${lastStatus}`)
     assert.ok(seen.has('delivered 204 null') && seen.has('pending null null'), [...seen].join())
   })
 
@@ -176,7 +176,7 @@ function testFilters(harness: StoreHarness): void {
     ] as const) {
       assert.deepEqual(await deliveriesOf(tenant, filter), [], JSON.stringify(filter))
     }
-    assert.ok(newest)
+    assert.ok(newest, 'no delivery')
   })
 
   harness.test(

@@ -243,7 +243,7 @@ export function testRemove(harness: StoreHarness): void {
     assert.deepEqual((await claim(tenant)).eventIds, [])
     const [skipped, ...rest] = await deliveriesOf(tenant)
     assert.deepEqual([skipped?.id, skipped?.state, skipped?.dueAt], [waiting?.id, 'skipped', null])
-    assert.ok(skipped?.reason)
+    assert.ok(skipped?.reason, 'no reason')
     assert.match(skipped.finishedAt ?? '', TIMESTAMP)
     assert.deepEqual(rest, [delivered])
   })

@@ -42,7 +42,7 @@ function testLists(harness: StoreHarness): void {
       let before: string | null = null
       do {
         const page: Awaited<ReturnType<typeof list>> = await list(tenant.id, {}, limit, before)
-        assert.ok(page.events.length <= limit)
+        assert.ok(page.events.length <= limit, `${page.events.length} events`)
         found.push(...idsOf(page.events))
         before = page.next
       } while (before !== null)
@@ -135,7 +135,7 @@ function testNotes(harness: StoreHarness): void {
     await tenant.publish()
     for (let tries = 0; ; tries++) {
       const { ended, at } = await mark(tenant.id)
-      assert.ok(at >= first.at && at < first.at + 60_000)
+      assert.ok(at >= first.at && at < first.at + 60_000, `${at} after ${first.at}`)
       if (BigInt(first.begun) <= BigInt(ended)) break
       // A transaction of another test may still be open.
       assert.ok(tries < 1000, 'the writes before have ended')

@@ -111,7 +111,7 @@ function testCounters(harness: StoreHarness): void {
     for (const { failed, succeeded, failures } of cases) {
       for (let event = 0; event < 4; event++) await tenant.publish()
       const [first, ...rest] = (await claim(tenant)).deliveries
-      assert.ok(first)
+      assert.ok(first, 'no delivery')
       const results = rest.map((delivery, index) => lastFailure(delivery, { endedAgoMs: failed[index] ?? 0 }))
       const [health] = await writeResults(tenant, [...results, success(first, { endedAgoMs: succeeded })])
       assert.equal(health?.failures, failures)
@@ -166,7 +166,7 @@ function testFailing(harness: StoreHarness): void {
     await tenant.insertEndpoint()
     for (let event = 0; event < 4; event++) await tenant.publish()
     const [one, other] = (await claim(tenant, { limit: 2 })).deliveries
-    assert.ok(one && other)
+    assert.ok(one && other, 'one or other is missing')
     const limit = { failures: 1, failingMs: 0 }
     assert.equal((await writeResults(tenant, [failure(one)], limit))[0]?.isNewlyDisabled, true)
     const [again] = await writeResults(tenant, [lastFailure(other)], limit)

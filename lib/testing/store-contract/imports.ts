@@ -68,7 +68,7 @@ function find<Kind extends ImportedRecord['kind']>(
   kind: Kind,
 ): RecordOf<Kind> {
   const found = records.find((imported) => imported.kind === kind)
-  assert.ok(found)
+  assert.ok(found, `no ${kind}`)
   return found.record as RecordOf<Kind>
 }
 
@@ -286,7 +286,7 @@ function testSeries(harness: StoreHarness): void {
     const creation = { organizationId: tenant.id, events: [], idempotency: null }
     const place = { number: { series } }
     const [made, other] = [invoice(), proposal()]
-    assert.ok(made.kind === 'invoice' && other.kind === 'proposal')
+    assert.ok(made.kind === 'invoice' && other.kind === 'proposal', `${made.kind} and ${other.kind}`)
     const outcome =
       name === 'invoices'
         ? await tenant.store.invoices.create({ ...creation, record: { ...made.record, ...place } })
@@ -326,7 +326,7 @@ function testRaces(harness: StoreHarness): void {
       const added = states.flat().filter((state) => state === 'added')
       assert.equal(states.length, 10)
       assert.equal(added.length, records.length)
-      assert.ok(!states.flat().includes('different'))
+      assert.ok(!states.flat().includes('different'), states.flat().join())
     },
   )
 
@@ -337,7 +337,7 @@ function testRaces(harness: StoreHarness): void {
       const { store, secondStore } = tenant
       const series = 'INV-2019'
       const base = invoice()
-      assert.ok(base.kind === 'invoice')
+      assert.ok(base.kind === 'invoice', base.kind)
       const { record } = base
       const create = (through: typeof store) =>
         through.invoices.create({
@@ -356,7 +356,7 @@ function testRaces(harness: StoreHarness): void {
       for (const outcome of outcomes) assert.equal(outcome.status, 'fulfilled')
       const list = await store.invoices.list(tenant.id, {}, 200, null)
       assert.equal(new Set(list.map(({ number }) => number)).size, list.length)
-      assert.ok(list.length >= 10)
+      assert.ok(list.length >= 10, `${list.length} in the list`)
     },
   )
 }

@@ -100,7 +100,7 @@ function testOutcomes(harness: StoreHarness, { name, make, list }: Kind): void {
       const tenant = await setUp(harness, t)
       const first = make()
       const inserted = await first.insert(tenant.store, tenant.id, 10)
-      assert.ok(inserted.outcome === 'inserted')
+      assert.ok(inserted.outcome === 'inserted', inserted.outcome)
       const before = [await list(tenant.store, tenant.id), await entriesOf(tenant)]
       const another = await make(first.id).insert(tenant.secondStore, tenant.id, 10)
       assert.deepEqual(another, { outcome: 'already_exists', item: inserted.item })

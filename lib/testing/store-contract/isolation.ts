@@ -34,7 +34,7 @@ function testSameIds(harness: StoreHarness, kind: Kind): void {
     async () => {
       const [ours, theirs] = await createTwo(harness)
       const [item, unshared] = kind.examples
-      assert.ok(item && unshared)
+      assert.ok(item && unshared, 'item or unshared is missing')
       const [published, idempotency] = [events(2), claim()]
       const attempt = { item, events: published, idempotency }
       assert.deepEqual((await kind.create(ours, attempt)).outcome, { outcome: 'created' })
@@ -136,7 +136,7 @@ function testShared(harness: StoreHarness): void {
         await ours.store.apiKeys.admit(requestOf(key, { rateLimits: LIMITS }))
       }
       const admission = await theirs.store.apiKeys.admit(requestOf(theirs.key, { rateLimits: LIMITS }))
-      assert.ok(admission.outcome === 'admitted')
+      assert.ok(admission.outcome === 'admitted', admission.outcome)
       assert.equal(admission.rateLimit?.key.remaining, 1)
       assert.equal(admission.rateLimit?.organization.remaining, 1)
     },
@@ -150,7 +150,7 @@ function testShared(harness: StoreHarness): void {
       entry: newEntry(),
     })
     const admission = await theirs.store.apiKeys.admit(requestOf(theirs.key, { rateLimits: LIMITS }))
-    assert.ok(admission.outcome === 'admitted')
+    assert.ok(admission.outcome === 'admitted', admission.outcome)
     assert.equal(admission.rateLimit?.organization.burst, 2)
   })
 

@@ -133,13 +133,13 @@ function testList(harness: StoreHarness, kind: Kind): void {
       rateLimits: { ...ONE_TOKEN, key: { perSecond: 0.01, burst: 5 } },
     })
     const { admission } = await kind.admitAndList(tenant.store, request, { limit: 50 })
-    assert.ok(admission.outcome === 'admitted')
+    assert.ok(admission.outcome === 'admitted', admission.outcome)
     assert.deepEqual(admission.caller, { organizationId: tenant.id, keyId: tenant.key.id })
     assert.equal(admission.lastUseIsStale, true)
     assert.equal(admission.rateLimit?.key.remaining, 4)
 
     const next = await tenant.store.apiKeys.admit(request)
-    assert.ok(next.outcome === 'admitted')
+    assert.ok(next.outcome === 'admitted', next.outcome)
     assert.equal(next.rateLimit?.key.remaining, 3)
     assert.equal(next.rateLimit?.organization.remaining, 8)
   })

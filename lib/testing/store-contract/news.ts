@@ -123,7 +123,7 @@ function testFailing(harness: StoreHarness): void {
       await tenant.insertEndpoint()
       await publishMany(tenant, 5)
       const [one, two, three, four, five] = (await claim(tenant)).deliveries
-      assert.ok(one && two && three && four && five)
+      assert.ok(one && two && three && four && five, 'one, two, three, four or five is missing')
       assert.deepEqual(newsOf(await attempt(tenant, [failure(one), failure(two)])), ['failing'])
       const results = [
         success(three, { endedAgoMs: 30 }),
@@ -177,7 +177,7 @@ function testLostAnswers(harness: StoreHarness): void {
       const { id } = await tenant.insertEndpoint()
       await publishMany(tenant, 3)
       const [one, two, three] = (await claim(tenant)).deliveries
-      assert.ok(one && two && three)
+      assert.ok(one && two && three, 'one, two or three is missing')
       const results = [lastFailure(one), failure(two)]
       const lost = await attempt(tenant, results)
       const state = async () => [
@@ -257,7 +257,7 @@ function testDeadLetters(harness: StoreHarness): void {
     const { deliveries } = await claim(tenant)
     const given = deliveries.find(({ eventId }) => eventId === event.id)
     const [one, other] = deliveries.filter((delivery) => delivery !== given)
-    assert.ok(given && one && other)
+    assert.ok(given && one && other, 'given, one or other is missing')
     const results = [success(one), lastFailure(given, { reason: 'timeout' }), failure(other)]
     const { deadLetters } = await attempt(tenant, results, { limit: NEVER })
     const expected = { organizationId: tenant.id, endpointId, deliveryId: given.id, eventId: event.id }

@@ -15,7 +15,7 @@ async function createFull(harness: StoreHarness, test: ContractTest): Promise<Te
   await tenant.insertEndpoint()
   for (const kind of Object.values(kinds)) await kind.create(tenant, { idempotency: reservation() })
   const [invoice] = await store.invoices.list(organizationId, {}, 1, null)
-  assert.ok(invoice)
+  assert.ok(invoice, 'no invoice')
   const payment = { id: ids('pay'), amount: invoice.amountDue, receivedAt: invoice.issueDate }
   const set = { payment, settledStatus: 'paid', unsettledStatus: {}, settledEvents: [] }
   const change = {
@@ -67,7 +67,7 @@ export function testOrganizations(harness: StoreHarness): void {
       async (test) => {
         const [ours, theirs] = [await createFull(harness, test), await createFull(harness, test)]
         const before = await left(theirs)
-        assert.ok((await deleteAll(ours, limit)) > 10)
+        assert.ok((await deleteAll(ours, limit)) > 10, 'ten rows or fewer were deleted')
         assert.deepEqual(await left(ours), [])
         assert.deepEqual(await ours.events(), [])
         assert.deepEqual(await left(theirs), before)
@@ -163,7 +163,7 @@ async function forget(
   let after: string | null = null
   do {
     const part = await store.organizations.forgetPart({ ...request, after })
-    assert.ok(part)
+    assert.ok(part, 'no part')
     for (const [name, count] of Object.entries(part.counts)) sums[name] = (sums[name] ?? 0) + count
     after = part.next
   } while (after !== null)
@@ -227,7 +227,7 @@ function testForgetting(harness: StoreHarness): void {
 
     const record = { ...person.client, id: ids('cli') }
     const replay = await tenant.store.clients.create({ ...person.creation, record })
-    assert.ok(replay.outcome === 'replayed')
+    assert.ok(replay.outcome === 'replayed', replay.outcome)
     assert.deepEqual(JSON.parse(replay.reply), { data: forgotten })
 
     const { deliveries } = await claim(tenant)
@@ -253,15 +253,21 @@ function testForgetting(harness: StoreHarness): void {
       const read = async () => {
         const client = await store.clients.get(id, person.client.id)
         const proposal = await store.proposals.get(id, proposalId)
-        assert.ok(client && proposal)
+        assert.ok(client && proposal, 'client or proposal is missing')
         return [client, proposal] as const
       }
       const before = await read()
       await new Promise((resolve) => setTimeout(resolve, 5))
       await forget(tenant, person, 1000)
       const after = await read()
-      assert.ok(after[0].updatedAt > before[0].updatedAt)
-      assert.ok(after[1].updatedAt > before[1].updatedAt)
+      assert.ok(
+        after[0].updatedAt > before[0].updatedAt,
+        `${after[0].updatedAt} after ${before[0].updatedAt}`,
+      )
+      assert.ok(
+        after[1].updatedAt > before[1].updatedAt,
+        `${after[1].updatedAt} after ${before[1].updatedAt}`,
+      )
       assert.deepEqual(after[1].signature, { ...before[1].signature, signedBy: 'Deleted' })
     },
   )

@@ -112,7 +112,7 @@ function testSizes(harness: StoreHarness): void {
     await tenant.insertEndpoint()
     const large = newEvent({ type: 'project.completed', body: 'x'.repeat(MAX_BYTES + 1) })
     const [example] = kinds.clients.examples
-    assert.ok(example)
+    assert.ok(example, 'no example')
     const item = { ...example, id: ids('cli') }
     const idempotency = reserveKey()
     await assert.rejects(kinds.clients.create(tenant, { item, events: [large], idempotency }), refusal)
@@ -272,7 +272,7 @@ function testCreation(harness: StoreHarness, kind: Kind): void {
       const every = await tenant.insertEndpoint()
       const some = await tenant.insertEndpoint({ types: ['client.created'] })
       const [business, client] = events(2)
-      assert.ok(business && client)
+      assert.ok(business && client, 'business or client is missing')
       const idempotency = reserveKey()
       const { again } = await kind.create(tenant, { events: [business, client], idempotency })
       await again()
@@ -301,7 +301,7 @@ function testRefusedCreations(harness: StoreHarness): void {
     assert.deepEqual(await tenant.store.leads.create(creation), { outcome: 'no_business' })
 
     const [example] = kinds.invoices.examples
-    assert.ok(example)
+    assert.ok(example, 'no example')
     await kinds.invoices.create(tenant, { item: example })
     const taken = { item: { ...example, id: ids('inv') }, events: events(1) }
     await assert.rejects(kinds.invoices.create(tenant, taken), { code: 'already_exists' })

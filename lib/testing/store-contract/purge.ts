@@ -59,7 +59,7 @@ function testEvents(harness: StoreHarness): void {
       const { id: endpointId } = await tenant.insertEndpoint()
       for (let event = 0; event < 2; event++) await tenant.publish({ createdAt: OLD })
       const [one, other] = (await claim(tenant)).deliveries
-      assert.ok(one && other)
+      assert.ok(one && other, 'one or other is missing')
       await writeResults(tenant, [success(one), lastFailure(other)])
       await tenant.store.endpoints.setState({
         organizationId: tenant.id,
@@ -92,7 +92,7 @@ function testEvents(harness: StoreHarness): void {
     await tenant.insertEndpoint()
     const event = await tenant.publish({ createdAt: OLD })
     const [one, other] = (await claim(tenant)).deliveries
-    assert.ok(one && other)
+    assert.ok(one && other, 'one or other is missing')
     await writeResults(tenant, [success(one)])
     assert.equal((await purge(tenant)).events, 0, 'one is in flight')
     await writeResults(tenant, [failure(other, { delayMs: 0 })])
@@ -177,7 +177,7 @@ function testCursor(harness: StoreHarness): void {
       let parts = 0
       do {
         const report: PurgeReport = await tenant.store.deliveries.purge({ ...request, cursor })
-        assert.ok(report.events <= 1)
+        assert.ok(report.events <= 1, `${report.events} events`)
         purged += report.events
         cursor = report.next
       } while (cursor !== null && ++parts < 10)
@@ -218,7 +218,7 @@ function testSharedPurge(harness: StoreHarness): void {
         isDone = report.isDone
         if (!isDone) await sleep(report.waitMs)
       }
-      assert.ok(isDone)
+      assert.ok(isDone, 'the purge is not done')
       assert.equal(
         reports.reduce((sum, { events }) => sum + events, 0),
         5,
@@ -258,7 +258,7 @@ function testEndpoints(harness: StoreHarness): void {
       const removed = await tenant.insertEndpoint()
       for (let event = 0; event < 2; event++) await tenant.publish({ createdAt: OLD })
       const [one, other] = (await claim(tenant)).deliveries
-      assert.ok(one && other)
+      assert.ok(one && other, 'one or other is missing')
       await writeResults(tenant, [success(one)])
       await endpoints.remove({ organizationId: tenant.id, endpointId: removed.id, entry: newEntry() })
       await purgeTwice(tenant)

@@ -30,7 +30,7 @@ function assertOneWinner(attempts: readonly Attempted[], replies: ReadonlyMap<st
   const winners = attempts.filter(({ outcome }) => outcome.outcome === 'created')
   assert.equal(winners.length, 1)
   const [winner] = winners
-  assert.ok(winner)
+  assert.ok(winner, 'no attempt created the record')
   const expected = { outcome: 'replayed', reply: replies.get(winner.id) }
   for (const attempt of attempts) {
     if (attempt !== winner) assert.deepEqual(attempt.outcome, expected)

@@ -60,7 +60,7 @@ async function walk(
   const met: string[] = []
   for (let before: string | null = null; ; ) {
     const page: readonly { readonly id: string }[] = await reads.list(id, filter, limit, before)
-    assert.ok(page.length <= limit)
+    assert.ok(page.length <= limit, `a page of ${page.length}`)
     met.push(...page.map((record) => record.id))
     before = page.at(-1)?.id ?? null
     if (before === null) return met
@@ -210,7 +210,7 @@ function testGet(harness: StoreHarness, { verb, reads, states }: Readable): void
         assert.equal(await reads(ours.store).get(ours.id, id), null)
       }
       const all = await walk(reads(ours.store), ours, {}, 100)
-      assert.ok(!all.includes(item.id))
+      assert.ok(!all.includes(item.id), `${item.id} is listed`)
       const state = Reflect.get(item, states === 'stages' ? 'stage' : 'status')
       assert.deepEqual(await walk(reads(ours.store), ours, { [states]: [state] }, 100), [])
     },
@@ -224,7 +224,7 @@ const moment = (): Promise<void> => new Promise((resolve) => setTimeout(resolve,
 
 async function updatedAtOf(reads: RecordReads<object, object>, tenant: Tenant, id: string): Promise<string> {
   const record = await reads.get(tenant.id, id)
-  assert.ok(record && 'updatedAt' in record && typeof record.updatedAt === 'string')
+  assert.ok(record && 'updatedAt' in record && typeof record.updatedAt === 'string', 'no updatedAt')
   assert.equal(new Date(record.updatedAt).toISOString(), record.updatedAt)
   return record.updatedAt
 }

@@ -67,12 +67,12 @@ function testRound(harness: StoreHarness): void {
       await claim(tenant, { maxAttempts: 2 })
       const { reason, finishedAt, ...before } = await onlyDelivery(tenant)
       assert.deepEqual([before.state, before.attempts, reason], ['dead_lettered', 2, 'interrupted'])
-      assert.ok(finishedAt)
+      assert.ok(finishedAt, 'not finished')
 
       assert.deepEqual(await recover(tenant, [id]), [id])
       const { dueAt, ...after } = await onlyDelivery(tenant)
       assert.deepEqual(after, { ...withoutDueAt(before), state: 'pending', reason: null, finishedAt: null })
-      assert.ok(Math.abs((await storeTime(tenant)) - Date.parse(dueAt ?? '')) < 10_000)
+      assert.ok(Math.abs((await storeTime(tenant)) - Date.parse(dueAt ?? '')) < 10_000, `due at ${dueAt}`)
 
       const again = await claimOne(tenant)
       assert.deepEqual([again.eventId, again.body, again.attempt], [event.id, event.body, 1])
@@ -110,7 +110,7 @@ function testRound(harness: StoreHarness): void {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const [delivered] = await deliver(tenant, 1)
-    assert.ok(delivered)
+    assert.ok(delivered, 'no delivery was delivered')
     await recover(tenant, [delivered.id])
     const claimed = await claimOne(tenant)
     await tenant.store.deliveries.release([refOf(claimed)])
@@ -122,7 +122,7 @@ function testRound(harness: StoreHarness): void {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const [delivered] = await deliver(tenant, 1)
-    assert.ok(delivered)
+    assert.ok(delivered, 'no delivery was delivered')
     await recover(tenant, [delivered.id])
     const before = await onlyDelivery(tenant)
     await writeResults(tenant, [lastFailure(delivered)])
@@ -158,7 +158,7 @@ function testWhich(harness: StoreHarness): void {
       })
       for (let event = 0; event < 4; event++) await tenant.publish()
       const [one, other, retried] = (await claim(tenant, { limit: 4 })).deliveries
-      assert.ok(one && other && retried)
+      assert.ok(one && other && retried, 'one, other or retried is missing')
       await writeResults(tenant, [success(one), lastFailure(other), failure(retried, { delayMs: 60_000 })])
       const all = await deliveriesOf(tenant)
       const [final, open] = [all.filter(isFinal), all.filter((delivery) => !isFinal(delivery))]
@@ -186,7 +186,7 @@ function testWhich(harness: StoreHarness): void {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const [one, other, third] = await deliver(tenant, 3)
-    assert.ok(one && other && third)
+    assert.ok(one && other && third, 'one, other or third is missing')
     const given = [third.id, ids('dlv'), one.id, third.id, '', "' or true --"]
     assert.deepEqual((await recover(tenant, given)).toSorted(), [one.id, third.id])
     assert.equal((await getDelivery(tenant, other.id)).state, 'delivered')
@@ -197,7 +197,7 @@ function testWhich(harness: StoreHarness): void {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const [delivered] = await deliver(tenant, 1)
-    assert.ok(delivered)
+    assert.ok(delivered, 'no delivery was delivered')
     await recover(tenant, [delivered.id])
     const before = await onlyDelivery(tenant)
     assert.deepEqual(
@@ -285,7 +285,7 @@ function testFilters(harness: StoreHarness): void {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
     const [one, other] = await deliver(tenant, 2)
-    assert.ok(one && other)
+    assert.ok(one && other, 'one or other is missing')
     assert.deepEqual(await recover(tenant, [one.id, other.id], { states: ['dead_lettered'] }), [])
     assert.deepEqual(await recover(tenant, [one.id], { states: ['delivered'] }), [one.id])
     assert.equal((await getDelivery(tenant, other.id)).state, 'delivered')

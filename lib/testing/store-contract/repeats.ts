@@ -67,7 +67,7 @@ export function testRepeats(harness: StoreHarness): void {
     await publishMany(tenant, 4)
     const lost = await claim(tenant, { limit: 3 })
     const [ended, released, inFlight] = lost.deliveries
-    assert.ok(ended && released && inFlight)
+    assert.ok(ended && released && inFlight, 'ended, released or inFlight is missing')
     await writeResults(tenant, [success(ended)])
     await tenant.store.deliveries.release([refOf(released)])
     const repeat = { token: lost.token, isRepeat: true, capacity: capacityFor(tenant, { endpoint: 0 }) }

@@ -20,7 +20,7 @@ async function listOf(tenant: Tenant, limit = 1000): Promise<SealedEndpoint[]> {
   let after = { organizationId: tenant.id, endpointId: '' }
   for (;;) {
     const part = await tenant.store.endpoints.listSealed(after, limit)
-    assert.ok(part.length <= limit)
+    assert.ok(part.length <= limit, `a part of ${part.length}`)
     const ours = part.filter(({ organizationId }) => organizationId === tenant.id)
     found.push(...ours)
     const last = ours.at(-1)
@@ -31,7 +31,7 @@ async function listOf(tenant: Tenant, limit = 1000): Promise<SealedEndpoint[]> {
 
 async function onlyOf(tenant: Tenant): Promise<SealedEndpoint> {
   const [endpoint, ...others] = await listOf(tenant)
-  assert.ok(endpoint && others.length === 0)
+  assert.ok(endpoint && others.length === 0, `one endpoint, and ${others.length} others`)
   return endpoint
 }
 
@@ -77,6 +77,7 @@ function testListed(harness: StoreHarness): void {
       ].sort((left, right) => (left.endpointId < right.endpointId ? -1 : 1))
       assert.ok(
         (await store.endpoints.listSealed(null, 1000)).some(({ endpointId }) => endpointId === one.id),
+        'the endpoint is not listed',
       )
       for (const limit of [1, 2, 1000]) assert.deepEqual(await listOf(tenant, limit), expected)
       await tenant.letTimePass(OVERLAP_MS + 1)

@@ -28,7 +28,7 @@ async function rotate(
     overlapMs,
     entry: newEntry(),
   })
-  assert.ok(rotation)
+  assert.ok(rotation, 'no rotation')
   return rotation
 }
 
@@ -136,7 +136,7 @@ function testOverlap(harness: StoreHarness): void {
       const tenant = await createTenant(harness)
       const key = await tenant.insertKey({ expiresAt: await inMs(tenant, OVERLAP_MS) })
       const { previous } = await rotate(tenant, key, newSuccessor(), 0)
-      assert.ok(previous.revokedAt)
+      assert.ok(previous.revokedAt, 'the previous key is not revoked')
       assert.equal(previous.expiresAt, key.expiresAt)
       assert.equal(await outcomeOf(tenant, key), 'unauthenticated')
     },

@@ -96,7 +96,7 @@ function testVisits(harness: StoreHarness): void {
     async (t) => {
       const { tenant, refs } = await createRound(t, 3, 1)
       const [first, second, third] = refs.map(({ endpointId }) => endpointId)
-      assert.ok(first && second && third)
+      assert.ok(first && second && third, 'first, second or third is missing')
       await claim(tenant, { scanLimit: 1 })
       await tenant.store.endpoints.remove({ organizationId: tenant.id, endpointId: first, entry: newEntry() })
       const unknown = { organizationId: tenant.id, endpointId: `${second}0` }
@@ -130,7 +130,7 @@ function testVisits(harness: StoreHarness): void {
       deliveries.map(({ eventId, endpointId }) => [eventId, endpointId]),
       [[event.id, last]],
     )
-    assert.ok(next === null || next.endpointId === last)
+    assert.ok(next === null || next.endpointId === last, `the cursor is at ${next?.endpointId}`)
     assert.equal((await claim(tenant)).next, null, 'nothing is pending of any endpoint')
   })
 
@@ -190,7 +190,7 @@ function testClosedEndpoints(harness: StoreHarness): void {
       }
 
       const [inFlight] = deliveries
-      assert.ok(inFlight)
+      assert.ok(inFlight, 'no delivery is in flight')
       await writeResults(tenant, [success(inFlight)])
       assert.equal((await getDelivery(tenant, inFlight.id)).state, 'delivered', 'it was in flight already')
     })
