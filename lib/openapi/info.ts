@@ -29,6 +29,8 @@ export interface InfoOptions {
   readonly headerPrefix: string
   readonly rateLimits: RateLimits | null
   readonly maxBodyBytes: number
+  /** The host's hook that may refuse requests; `undefined`: none. */
+  readonly onRequest: unknown
 }
 
 /** `info` (specification, sections 1 and 9). */
@@ -78,6 +80,7 @@ function describeService(options: InfoOptions, schemas: Schemas): string {
     ...describeAuthentication(options),
     ...LISTS,
     ...ERRORS,
+    ...(options.onRequest === undefined ? [] : [OWN_REFUSALS]),
     '## Idempotency',
     'Send an `Idempotency-Key` with a POST and it can be repeated safely for 7 days: the first reply is answered again ' +
       'with `Idempotent-Replayed: true` and nothing is created twice. The same key with another content is refused ' +
@@ -150,6 +153,12 @@ const ERRORS = [
     ],
   ),
 ]
+
+/** Without a list of statuses, because only the host's function knows them. */
+const OWN_REFUSALS =
+  'The platform may also refuse a request by rules of its own, such as a plan, a quota or a list of networks: with a status from ' +
+  '400 to 599, possibly one that is not in the table, and a text of its own in the same body. Nothing was done then, and the ' +
+  'Idempotency-Key stays unused. Send the request again only if the answer has `Retry-After`, after so many seconds.'
 
 function describeWebhooks({ headerPrefix }: InfoOptions): string[] {
   return [

@@ -153,6 +153,14 @@ describe('openapi statuses (specification, section 7)', () => {
     assert.match(description, /1234 bytes/)
     assert.match(JSON.stringify(content), /larger than 1234 bytes/)
   })
+
+  test('refusals of the platform are announced under the errors exactly when the host has onRequest', () => {
+    const errorsOf = ({ info }: typeof openapi): string =>
+      /^## Errors$(.*?)^## /ms.exec(info.description)?.[1] ?? assert.fail('no section Errors')
+    const sentence = /The platform may also refuse a request by rules of its own/
+    assert.match(errorsOf(build({ onRequest: () => null })), sentence)
+    assert.doesNotMatch(errorsOf(openapi), sentence)
+  })
 })
 
 describe('openapi limits (specification, section 8)', () => {
