@@ -107,10 +107,20 @@ describe('apiKeys.create()', () => {
   })
 
   test('apiKeys.create() uses the host’s prefix and ids', async () => {
-    const { settings } = setUp({ keyPrefix: 'acme', ids: (kind) => `${kind}_mine` })
+    const own = (kind: string): string => `${kind}_${kind === 'aud' ? '01M819PM545CBJ4FSPK7C91TQ4' : 'mine'}`
+    const { settings } = setUp({ keyPrefix: 'acme', ids: own })
     const { id, key, prefix } = await settings.apiKeys.create(ORG, READER)
     assert.deepEqual([id, prefix], ['key_mine', 'acme_live_'])
     assert.ok(key.startsWith('acme_live_') && isWellFormedApiKey(key))
+  })
+
+  test('apiKeys.create() refuses an id of the host that the audit could not continue after, and makes no key', async () => {
+    const { settings } = setUp({ ids: (kind) => `${kind}_mine` })
+    await assert.rejects(
+      settings.apiKeys.create(ORG, READER),
+      /^TypeError: Cannot use option 'ids' because it must make ids of aud_ and a ULID, .*: it made 'aud_mine'$/,
+    )
+    assert.deepEqual(await settings.apiKeys.list(ORG), [])
   })
 
   test('apiKeys.create() takes every scope, and a rate limit for the key', async () => {
