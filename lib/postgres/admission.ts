@@ -98,7 +98,8 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
     page: PageValues<Values>,
   ): Promise<AdmittedPage<never> | null> {
     const { keyDigest, organizationId, scope, rateLimits } = request
-    const answer = await ask(database, organizationId, read, { ...page, keyDigest, organizationId, scope })
+    const values = Object.assign({ keyDigest, organizationId, scope }, page)
+    const answer = await ask(database, organizationId, read, values)
     if (answer.keyId === null) {
       if (token) allotments.giveBack(keyDigest, token)
       return UNAUTHENTICATED
@@ -165,10 +166,10 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
     statements: AdmissionStatements<Values>,
     page: PageValues<Values>,
   ): Promise<AdmittedPage<never>> {
-    const { keyDigest, rateLimits } = request
+    const { keyDigest, scope, rateLimits } = request
     const organizationId = request.organizationHint ?? (await organizationOf(database, keyDigest))
     if (organizationId === null) return UNAUTHENTICATED
-    const owned = { ...request, organizationId }
+    const owned = { keyDigest, organizationId, scope, rateLimits }
     if (rateLimits === null) return (await admitWith(null, owned, statements, page)) ?? UNAUTHENTICATED
     // Not beside another taking: both would wait for the same buckets, and one brings tokens for both. Without a taking there is
     // no pause either, in which several requests could begin to take.
