@@ -146,7 +146,7 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
           if (left > 0) {
             const own = ownLimitsOf(answer)
             const voidAt = voidAtOf(Number(answer.at), left + 1, limits)
-            allotment = { organizationId, keyId, limits, own, takenAt, voidAt, left }
+            allotment = { organizationId, keyId, limits, own, takenAt, voidAt, size: left, left }
           }
           return pageFor(answer, request, stateOf(answer, limits, left))
         }
@@ -171,10 +171,7 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
     if (organizationId === null) return UNAUTHENTICATED
     const owned = { keyDigest, organizationId, scope, rateLimits }
     if (rateLimits === null) return (await admitWith(null, owned, statements, page)) ?? UNAUTHENTICATED
-    // Not beside another taking: both would wait for the same buckets, and one brings tokens for both. Without a taking there is
-    // no pause either, in which several requests could begin to take.
-    const taking = allotments.has(keyDigest) ? null : allotments.spendLate(keyDigest)
-    const token = taking ? await taking : allotments.spend(keyDigest)
+    const token = allotments.isTakenEarly(keyDigest) ? null : allotments.spend(keyDigest)
     const atHand = token && (await admitWith(token, owned, statements, page))
     if (atHand) return atHand
     const taken = await admitAndTake(owned, rateLimits, statements, page)

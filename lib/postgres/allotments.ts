@@ -13,6 +13,8 @@ export interface Allotment {
   readonly takenAt: number
   /** The moment by the database's clock, in seconds since 1970, from which on the tokens cannot be given back. */
   readonly voidAt: number
+  /** Tokens that were taken for requests to come. */
+  readonly size: number
   /** Tokens that are left. */
   left: number
 }
@@ -27,8 +29,13 @@ export interface Allotments {
    * The number of tokens to take now. A number above 1 is for one caller at a time, who then calls {@link Allotments.keep}.
    */
   wanted(keyDigest: string): number
-  /** Waits for the tokens that another caller is taking, and spends one. Null when nobody takes any, or none is left. */
-  spendLate(keyDigest: string): Promise<Allotment | null> | null
+  /**
+   * Returns whether the caller is to take tokens although some are left: a quarter of the tokens, or of their time. Without this
+   * one request every request under way would take a token of its own, and all would wait for the same two buckets.
+   */
+  isTakenEarly(keyDigest: string): boolean
+  /** Waits for the tokens that another caller is taking, and spends one. Null when none is at hand. */
+  spendLate(keyDigest: string): Promise<Allotment | null>
   /** Keeps what was taken for requests to come; null: nothing. */
   keep(keyDigest: string, allotment: Allotment | null): void
   /** Gives back a spent token and those that are left with it. */
@@ -47,6 +54,11 @@ const BUSY_FROM = 8
 /** The number of keys from which the idle ones are forgotten. */
 const KEYS_MAX = 10_000
 
+/** Returns whether a quarter of an allotment's tokens or of its time is left. */
+function isShort({ size, left, takenAt }: Allotment): boolean {
+  return left <= size / 4 || performance.now() - takenAt >= (3 / 4) * HOLD_MS
+}
+
 /** The requests of a key in this process. */
 interface Usage {
   /** The beginning of the present period of {@link HOLD_MS}. */
@@ -57,6 +69,11 @@ interface Usage {
   endTaking: (() => void) | null
   taking: Promise<void> | null
   allotment: Allotment | null
+}
+
+/** The requests of a key in the last {@link HOLD_MS}, or fewer. */
+function recentOf({ requests, requestsBefore }: Usage): number {
+  return Math.max(requests, requestsBefore)
 }
 
 /**
@@ -136,16 +153,22 @@ export function createAllotments(giveBack: (allotment: Allotment, tokens: number
   return {
     has: (keyDigest) => (usages.get(keyDigest)?.allotment ?? null) !== null,
     spend,
-    spendLate(keyDigest) {
-      const taking = usages.get(keyDigest)?.taking
-      return taking ? taking.then(() => spend(keyDigest)) : null
+    isTakenEarly(keyDigest) {
+      const usage = usages.get(keyDigest)
+      if (!usage?.allotment || usage.taking || isClosed) return false
+      return isShort(usage.allotment) && recentOf(usage) >= BUSY_FROM
+    },
+    async spendLate(keyDigest) {
+      await usages.get(keyDigest)?.taking
+      return spend(keyDigest)
     },
     wanted(keyDigest) {
       const now = performance.now()
       const usage = usageOf(keyDigest, now)
       count(usage, now)
-      const recent = Math.max(usage.requestsBefore, usage.requests)
-      if (isClosed || usage.taking || usage.allotment || recent < BUSY_FROM) return 1
+      const recent = recentOf(usage)
+      const isProvided = usage.allotment !== null && !isShort(usage.allotment)
+      if (isClosed || usage.taking || isProvided || recent < BUSY_FROM) return 1
       usage.taking = new Promise((resolve) => {
         usage.endTaking = resolve
       })
@@ -157,6 +180,7 @@ export function createAllotments(giveBack: (allotment: Allotment, tokens: number
       usage.endTaking?.()
       usage.taking = null
       if (allotment === null) return
+      if (usage.allotment) release(keyDigest, usage.allotment)
       usage.allotment = allotment
       const leftMs = isClosed ? 0 : HOLD_MS - (performance.now() - allotment.takenAt)
       if (leftMs > 0) setTimeout(release, leftMs, keyDigest, allotment).unref()

@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Sql } from 'postgres'
 import type { Admission, AdmissionRequest } from '../../lib/access/admission.ts'
 import type { RateLimit, RateLimits } from '../../lib/access/rate-limit.ts'
+import { type Allotment, createAllotments } from '../../lib/postgres/allotments.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { newEntry } from '../../lib/testing/store-contract/audit-entry.ts'
 import { newKey } from '../../lib/testing/store-contract/tenant.ts'
@@ -126,37 +127,6 @@ describe('Tokens at hand', () => {
     })
   })
 
-  test('are taken by one of the requests that need tokens at the same time', async (t) => {
-    const store = createPostgresStore(database.url, { maxConnections: 12 })
-    t.after(() => store.close())
-    const { request, organizationId } = await makeRequest(store, rateLimits)
-    await useSteadily(store, request)
-    const admissions: Promise<Admission>[] = []
-    const admit = (count: number): void => {
-      for (let index = 0; index < count; index++) admissions.push(store.apiKeys.admit(request))
-    }
-    const waiting = await sql.begin(async (tx) => {
-      await tx`select 1 from business_api.rate_buckets where organization_id = ${organizationId} for update`
-      const countWaiting = async (): Promise<number> => {
-        const [row] = await sql`
-          select count(*)::int as count from pg_stat_activity
-          where datname = current_database() and wait_event_type = 'Lock'`
-        return row?.count
-      }
-      // The tokens at hand are spent, until a request has to take tokens and waits.
-      while ((await countWaiting()) === 0) {
-        admit(8)
-        await sleep(5)
-      }
-      admit(20)
-      await sleep(100)
-      return await countWaiting()
-    })
-    // One takes; another statement may be giving tokens back.
-    assert.ok(waiting <= 2, `${waiting} statements wait for the buckets`)
-    for (const { outcome } of await Promise.all(admissions)) assert.equal(outcome, 'admitted')
-  })
-
   test('are given back unspent', async (t) => {
     const store = openStore(t)
     const { request, organizationId } = await makeRequest(store, rateLimits)
@@ -216,6 +186,59 @@ describe('Tokens at hand', () => {
     await sleep(HELD_MS)
     outcomes.push((await store.apiKeys.admit(request)).outcome)
     assert.deepEqual(outcomes, ['limited', 'limited', 'limited', 'limited'])
+  })
+})
+
+describe('createAllotments', () => {
+  const limits: RateLimits = { key: ROOMY, organization: ROOMY }
+
+  function allotmentOf(size: number, ageMs = 0): Allotment {
+    const takenAt = performance.now() - ageMs
+    return {
+      organizationId: 'org',
+      keyId: 'key',
+      limits,
+      own: { keyPerSecond: null, keyBurst: null, organizationPerSecond: null, organizationBurst: null },
+      takenAt,
+      voidAt: 0,
+      size,
+      left: size,
+    }
+  }
+
+  /** Allotments of a busy key, with tokens at hand. */
+  function openAllotments(t: { after(work: () => void): void }, first: Allotment) {
+    const givenBack: [Allotment, number][] = []
+    const allotments = createAllotments((allotment, tokens) => void givenBack.push([allotment, tokens]))
+    t.after(allotments.close)
+    for (let request = 0; request < 7; request++) assert.equal(allotments.wanted('key'), 1)
+    assert.equal(allotments.wanted('key'), 8)
+    allotments.keep('key', first)
+    return { allotments, givenBack }
+  }
+
+  test('one request takes while a quarter of the tokens is left, and the others spend the quarter', (t) => {
+    const [first, second] = [allotmentOf(40), allotmentOf(50)]
+    const { allotments, givenBack } = openAllotments(t, first)
+    for (let token = 0; token < 30; token++) {
+      assert.equal(allotments.isTakenEarly('key'), false)
+      assert.equal(allotments.spend('key'), first)
+    }
+    assert.equal(allotments.isTakenEarly('key'), true)
+    assert.ok(allotments.wanted('key') > 30)
+    assert.equal(allotments.isTakenEarly('key'), false)
+    assert.equal(allotments.wanted('key'), 1)
+    for (let token = 0; token < 4; token++) assert.equal(allotments.spend('key'), first)
+    allotments.keep('key', second)
+    assert.deepEqual(givenBack, [[first, 6]])
+    assert.equal(allotments.spend('key'), second)
+  })
+
+  test('one request takes while a quarter of the time is left', (t) => {
+    const { allotments } = openAllotments(t, allotmentOf(1000, 200))
+    assert.equal(allotments.isTakenEarly('key'), true)
+    assert.ok(allotments.wanted('key') > 1)
+    assert.ok(allotments.spend('key'))
   })
 })
 
