@@ -147,6 +147,7 @@ export type {
   WriteMark,
 } from './webhooks/event-log.ts'
 export type { ExpiryNotice, ExpiryRequest, NoticeStore } from './webhooks/notices.ts'
+export { QUEUE_COUNT_MAX, type QueueCounts, type QueueTarget } from './webhooks/queue-counts.ts'
 export type { Change, ChangeKeyReservation, ChangeOutcome } from './writes/change.ts'
 export type { Creation, CreationOutcome, KeyReservation, NumberedOutcome } from './writes/creation.ts'
 export type { EventRecord } from './writes/event-envelope.ts'

@@ -844,6 +844,230 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION business_api.count_queue(organization_id text, endpoint_id text, count_max integer)
+ RETURNS text
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO ''
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_sort TO 'off'
+AS $function$
+declare
+  at_time timestamptz := clock_timestamp();
+  -- One more than count_max says that there are more.
+  counted_max integer := count_max + 1;
+  visits_left integer := 10000;
+  here_organization text := coalesce($1, '');
+  here_endpoint text := '';
+  endpoint_state text;
+  found_due bigint;
+  found_late bigint;
+  found_backing_off bigint;
+  found_paused bigint;
+  found_oldest timestamptz;
+  late_oldest timestamptz;
+  due bigint := 0;
+  oldest_due timestamptz;
+  backing_off bigint := 0;
+  paused bigint := 0;
+  in_flight bigint := 0;
+  dead_letters bigint := 0;
+begin
+  while visits_left > 0 loop
+    visits_left := visits_left - 1;
+    if $1 is null then
+      select next.organization_id, next.endpoint_id, e.state into here_organization, here_endpoint, endpoint_state
+        from (
+          (
+            select d.organization_id, d.endpoint_id from business_api.deliveries d
+             where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
+               and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
+             order by d.organization_id, d.endpoint_id
+             limit 1
+          )
+          union all
+          (
+            select d.organization_id, d.endpoint_id from business_api.deliveries d
+             where d.state = 'pending' and not d.is_backing_off and d.is_backfill
+               and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
+             order by d.organization_id, d.endpoint_id
+             limit 1
+          )
+        ) as next
+        left join business_api.webhook_endpoints e on e.organization_id = next.organization_id and e.id = next.endpoint_id
+       order by next.organization_id, next.endpoint_id
+       limit 1;
+    else
+      select e.id, e.state into here_endpoint, endpoint_state
+        from business_api.webhook_endpoints e
+       where e.organization_id = $1 and e.id > here_endpoint and ($2 is null or e.id = $2)
+       order by e.id
+       limit 1;
+    end if;
+    exit when not found;
+
+    if endpoint_state = 'enabled' then
+      -- The oldest of each kind stands first, also when nothing more is to be counted.
+      select count(*), min(f.due_at) filter (where not f.is_backfill) into found_due, found_oldest
+        from (
+          (
+            select d.due_at, false as is_backfill from business_api.deliveries d
+             where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
+               and d.organization_id = here_organization and d.endpoint_id = here_endpoint
+               and not d.is_retry and d.due_at <= at_time
+             order by d.due_at limit greatest(1, counted_max - due)
+          )
+          union all
+          (
+            select d.due_at, false from business_api.deliveries d
+             where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
+               and d.organization_id = here_organization and d.endpoint_id = here_endpoint
+               and d.is_retry and d.due_at <= at_time
+             order by d.due_at limit greatest(1, counted_max - due)
+          )
+          union all
+          (
+            select d.due_at, true from business_api.deliveries d
+             where d.state = 'pending' and not d.is_backing_off and d.is_backfill
+               and d.organization_id = here_organization and d.endpoint_id = here_endpoint
+               and not d.is_retry and d.due_at <= at_time
+             order by d.due_at limit counted_max - due
+          )
+          union all
+          (
+            select d.due_at, true from business_api.deliveries d
+             where d.state = 'pending' and not d.is_backing_off and d.is_backfill
+               and d.organization_id = here_organization and d.endpoint_id = here_endpoint
+               and d.is_retry and d.due_at <= at_time
+             order by d.due_at limit counted_max - due
+          )
+        ) as f;
+      due := least(counted_max, due + found_due);
+      oldest_due := least(oldest_due, found_oldest);
+    elsif endpoint_state = 'paused' and paused < counted_max then
+      select count(*) into found_paused
+        from (
+          (
+            select 1 from business_api.deliveries d
+             where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
+               and d.organization_id = here_organization and d.endpoint_id = here_endpoint
+             order by d.is_retry, d.due_at limit counted_max - paused
+          )
+          union all
+          (
+            select 1 from business_api.deliveries d
+             where d.state = 'pending' and not d.is_backing_off and d.is_backfill
+               and d.organization_id = here_organization and d.endpoint_id = here_endpoint
+             order by d.is_retry, d.due_at limit counted_max - paused
+          )
+        ) as f;
+      paused := least(counted_max, paused + found_paused);
+    end if;
+
+    if $1 is not null then
+      if endpoint_state in ('enabled', 'paused') then
+        select count(*) filter (where f.due_at > at_time),
+               count(*) filter (where f.due_at <= at_time),
+               min(f.due_at) filter (where f.due_at <= at_time and not f.is_backfill)
+          into found_backing_off, found_late, late_oldest
+          from (
+            select d.is_backing_off, d.is_backfill, d.due_at from business_api.deliveries d
+             where d.organization_id = $1 and d.endpoint_id = here_endpoint
+               and d.state in ('pending', 'delivered', 'cancelled') and d.state = 'pending'
+             order by d.id limit counted_max
+          ) as f
+         where f.is_backing_off;
+        backing_off := least(counted_max, backing_off + found_backing_off);
+        if endpoint_state = 'enabled' then
+          due := least(counted_max, due + found_late);
+          oldest_due := least(oldest_due, late_oldest);
+        else
+          paused := least(counted_max, paused + found_late);
+        end if;
+      end if;
+      select least(counted_max, dead_letters + count(*)) into dead_letters
+        from (
+          select 1 from business_api.deliveries d
+           where d.organization_id = $1 and d.state in ('dead_lettered', 'skipped') and d.state = 'dead_lettered'
+             and d.endpoint_id = here_endpoint
+           order by d.id limit counted_max - dead_letters
+        ) as f;
+    end if;
+  end loop;
+
+  if $1 is null then
+    select count(*) filter (where f.endpoint_state in ('enabled', 'paused')) into backing_off
+      from (
+        select e.state as endpoint_state
+          from (
+            select d.organization_id, d.endpoint_id from business_api.deliveries d
+             where d.state = 'pending' and d.is_backing_off and d.due_at > at_time
+             order by d.due_at limit counted_max
+          ) as waiting
+          left join business_api.webhook_endpoints e
+            on e.organization_id = waiting.organization_id and e.id = waiting.endpoint_id
+      ) as f;
+    -- Retries become pending with the next claim (promote_due_retries): while no loop runs, due retries still count as backing off.
+    select count(*) filter (where f.endpoint_state = 'enabled'),
+           count(*) filter (where f.endpoint_state = 'paused'),
+           min(f.due_at) filter (where f.endpoint_state = 'enabled' and not f.is_backfill)
+      into found_due, found_paused, found_oldest
+      from (
+        select e.state as endpoint_state, late.due_at, late.is_backfill
+          from (
+            select d.organization_id, d.endpoint_id, d.due_at, d.is_backfill from business_api.deliveries d
+             where d.state = 'pending' and d.is_backing_off and d.due_at <= at_time
+             order by d.due_at limit counted_max
+          ) as late
+          join business_api.webhook_endpoints e on e.organization_id = late.organization_id and e.id = late.endpoint_id
+      ) as f;
+    due := least(counted_max, due + found_due);
+    paused := least(counted_max, paused + found_paused);
+    oldest_due := least(oldest_due, found_oldest);
+
+    -- From organization to organization, because skipped deliveries stand between the dead letters.
+    visits_left := 10000;
+    here_organization := '';
+    while visits_left > 0 and dead_letters < counted_max loop
+      visits_left := visits_left - 1;
+      select d.organization_id into here_organization from business_api.deliveries d
+       where d.state in ('dead_lettered', 'skipped') and d.organization_id > here_organization
+       order by d.organization_id, d.state, d.endpoint_id, d.id
+       limit 1;
+      exit when not found;
+      select least(counted_max, dead_letters + count(*)) into dead_letters
+        from (
+          select 1 from business_api.deliveries d
+           where d.organization_id = here_organization
+             and d.state in ('dead_lettered', 'skipped') and d.state = 'dead_lettered'
+           order by d.endpoint_id, d.id limit counted_max - dead_letters
+        ) as f;
+    end loop;
+  end if;
+
+  select count(*) into in_flight
+    from (
+      select d.organization_id, d.endpoint_id from business_api.deliveries d
+       where d.state = 'in_flight'
+       order by d.lease_until limit counted_max
+    ) as f
+   where ($1 is null or f.organization_id = $1) and ($2 is null or f.endpoint_id = $2);
+
+  return json_build_object(
+    'due', due,
+    'oldestDueMs', greatest(0, coalesce(extract(epoch from at_time - oldest_due) * 1000, 0)),
+    'backingOff', backing_off,
+    'paused', paused,
+    'inFlight', in_flight,
+    'deadLetters', dead_letters
+  )::text;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION business_api.delete_organization_part(organization_id text, part_limit integer, after jsonb)
  RETURNS jsonb
  LANGUAGE plpgsql

@@ -8,10 +8,10 @@ import {
   RENAMED_ADVICE,
   type SchemaState,
 } from '../postgres/schema/migrations.ts'
-import type { Backlog } from '../webhooks/deliveries.ts'
+import type { QueueCounts } from '../webhooks/queue-counts.ts'
 import { describePending } from './database.ts'
 import { formatDuration } from './durations.ts'
-import { formatCount } from './progress.ts'
+import { formatBounded, formatCount } from './progress.ts'
 import { judgeSecrets } from './sealing-check.ts'
 
 /** A finding of the doctor. */
@@ -134,9 +134,9 @@ const BACKLOG_WARN_MS = 60_000
 const BACKLOG_FAIL_MS = 15 * 60_000
 
 /** Checks that deliveries are made about when they are due. */
-export function checkBacklog({ due, oldestDueMs }: Backlog): Finding {
+export function checkBacklog({ due, oldestDueMs }: Pick<QueueCounts, 'due' | 'oldestDueMs'>): Finding {
   if (due === 0) return { level: 'ok', message: 'nothing is due' }
-  const message = `${formatCount(due)} due, the oldest for ${formatDuration(oldestDueMs)}`
+  const message = `${formatBounded(due)} due, the oldest for ${formatDuration(oldestDueMs)}`
   if (oldestDueMs < BACKLOG_WARN_MS) return { level: 'ok', message }
   return {
     level: oldestDueMs < BACKLOG_FAIL_MS ? 'warn' : 'fail',

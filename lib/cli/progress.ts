@@ -1,3 +1,4 @@
+import { QUEUE_COUNT_MAX } from '../webhooks/queue-counts.ts'
 import type { Output } from './terminal.ts'
 
 /** Shows on a terminal how far long work has come, and shows nothing elsewhere. */
@@ -52,6 +53,11 @@ export function formatBar(done: number, total: number): string {
   const bar = '#'.repeat(filled) + '-'.repeat(BAR_WIDTH - filled)
   const percent = Math.floor((done / all) * 100)
   return `[${bar}] ${percent} %  ${formatCount(done)} of ${formatCount(Math.max(done, total))}`
+}
+
+/** `9,876`, or `10,000 and more` for a count of the queue that ended before all was counted. */
+export function formatBounded(count: number): string {
+  return count > QUEUE_COUNT_MAX ? `${formatCount(QUEUE_COUNT_MAX)} and more` : formatCount(count)
 }
 
 /** `1,234,567` */

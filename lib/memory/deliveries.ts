@@ -8,6 +8,7 @@ import {
   listDeliveries,
   recoverDeliveries,
 } from './delivery-log.ts'
+import { countQueue } from './queue-counts.ts'
 import { continuePurge, purge } from './retention.ts'
 import type { Memory } from './state.ts'
 
@@ -58,6 +59,10 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
 
     async measure() {
       return measure(memory)
+    },
+
+    async countQueue(target) {
+      return countQueue(memory, target)
     },
 
     async purge(request) {

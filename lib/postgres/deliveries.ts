@@ -8,6 +8,7 @@ import {
   listDeliveries,
   recoverDeliveries,
 } from './delivery-log.ts'
+import { countQueue } from './queue-counts.ts'
 import { continuePurge, purge } from './retention.ts'
 
 /** Creates the slice of deliveries in PostgreSQL. The delivery loop's verbs are functions of the schema: see sql/0016 to 0018. */
@@ -119,6 +120,8 @@ export function createDeliveryStore(database: Database): DeliveryStore {
       )
       return JSON.parse(backlog ?? 'null') as Backlog
     },
+
+    countQueue: (target) => countQueue(database, target),
 
     purge: (request) => purge(database, request),
 

@@ -33,6 +33,7 @@ import { testOverview } from './store-contract/overview.ts'
 import { testPayments } from './store-contract/payments.ts'
 import { testPublishing } from './store-contract/publishing.ts'
 import { testPurge } from './store-contract/purge.ts'
+import { testQueueCounts } from './store-contract/queue-counts.ts'
 import { testRaces } from './store-contract/races.ts'
 import { testReads } from './store-contract/reads.ts'
 import { testReadsFilters } from './store-contract/reads-filters.ts'
@@ -110,6 +111,7 @@ const PARTS = {
   backfills: testBackfills,
   'event log': testEventLog,
   backlog: testBacklog,
+  'counts of the queue': testQueueCounts,
   retention: testPurge,
   'tenant isolation of webhooks': testWebhookIsolation,
   overview: testOverview,

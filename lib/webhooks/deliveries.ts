@@ -1,5 +1,6 @@
 import type { AuditedRequest, AuditRecord } from '../access/audit.ts'
 import type { EndpointState } from './endpoints.ts'
+import type { QueueCounts, QueueTarget } from './queue-counts.ts'
 
 // Longer than 250 lines, because a store's author reads the contract of one slice as a whole.
 
@@ -414,6 +415,14 @@ export interface DeliveryStore {
 
   /** Counts the deliveries of all organizations that are due or in flight. */
   measure(): Promise<Backlog>
+
+  /**
+   * Counts the deliveries that are not finished, and the dead letters, at a cost that does not grow with their number. Of an
+   * organization or endpoint, at most 10,001 pending deliveries of each endpoint are looked at for `backingOff`.
+   *
+   * @param target the organization or endpoint; null: all organizations
+   */
+  countQueue(target: QueueTarget | null): Promise<QueueCounts>
 
   /**
    * Purges a bounded part of the old rows, oldest first, after the cursor. Events that must stay are skipped, so a part may

@@ -100,6 +100,7 @@ function share(store: (part: Part) => PostgresStore): BusinessApiStore {
       recover: settings.deliveries.recover,
       cancel: settings.deliveries.cancel,
       measure: () => eitherOf(worker, administrator).deliveries.measure(),
+      countQueue: (target) => eitherOf(worker, administrator).deliveries.countQueue(target),
       // The audit entries of a purge by hand.
       purge: (request) => (request.entry ? administrator : worker).deliveries.purge(request),
     },

@@ -1,18 +1,19 @@
 import type { RetentionState } from '../../postgres/retention.ts'
 import type { Inspector, RecordCounts } from '../../postgres/schema/inspector.ts'
 import { describeRenamed, type RenamedMigration, type SchemaState } from '../../postgres/schema/migrations.ts'
-import type { Backlog } from '../../webhooks/deliveries.ts'
+import type { QueueCounts } from '../../webhooks/queue-counts.ts'
 import { type Command, defineCommand } from '../command.ts'
 import { withInspector } from '../database.ts'
 import { formatDuration } from '../durations.ts'
-import { formatCount } from '../progress.ts'
+import { formatBounded, formatCount } from '../progress.ts'
 import { formatDetails } from '../table.ts'
 
 /** Says how things stand, without judging: see doctor.ts for that. */
 export const status: Command = defineCommand({
   name: 'status',
   summary: 'shows how far the schema is and how much there is to do',
-  about: 'Counts all organizations together. Deliveries are counted to 100,000.',
+  about:
+    'Counts all organizations together. Deliveries of each kind are counted to 10,000; 10001 in JSON stands for more.',
   flags: {},
   examples: [
     { purpose: 'at a glance', line: 'business-api-kit status' },
@@ -36,7 +37,7 @@ interface Status {
     readonly renamed: readonly RenamedMigration[]
   }
   /** Null for a schema that this version cannot read. */
-  readonly backlog: Backlog | null
+  readonly backlog: QueueCounts | null
   readonly retention: RetentionState | null
   readonly endpoints: RecordCounts['endpoints'] | null
   readonly apiKeys: RecordCounts['apiKeys'] | null
@@ -69,9 +70,11 @@ function describeStatus(status: Status, width: number): string {
   const details = [
     ['Schema', describeSchema(schema)],
     ['Due', backlog && describeBacklog(backlog)],
-    ['In flight', backlog && formatCount(backlog.inFlight)],
+    ['In flight', backlog && formatBounded(backlog.inFlight)],
+    ['Backing off', backlog && formatBounded(backlog.backingOff)],
+    ['Paused', backlog && formatBounded(backlog.paused)],
     ['Old events', retention && describeRetention(retention)],
-    ['Dead-lettered or skipped', recoverable === null ? null : formatCount(recoverable)],
+    ['Dead-lettered or skipped', recoverable === null ? null : formatBounded(recoverable)],
     ['Endpoints', endpoints && describeCounts(endpoints)],
     ['API keys', apiKeys && describeCounts(apiKeys)],
   ] as const
@@ -88,8 +91,8 @@ function describeSchema({ current, latest, pending, newer, renamed }: Status['sc
     : `${current}; pending: ${pending.join(', ')}`
 }
 
-function describeBacklog({ due, oldestDueMs }: Backlog): string {
-  return due === 0 ? 'nothing' : `${formatCount(due)}, the oldest for ${formatDuration(oldestDueMs)}`
+function describeBacklog({ due, oldestDueMs }: QueueCounts): string {
+  return due === 0 ? 'nothing' : `${formatBounded(due)}, the oldest for ${formatDuration(oldestDueMs)}`
 }
 
 function describeRetention({ retentionMs, purgedAgoMs, lagMs }: RetentionState): string {

@@ -9,7 +9,7 @@ export interface SchemaFingerprint {
 
 /** Written by test/postgres/fingerprint.test.ts with UPDATE_SCHEMA=1; without the variable, the test compares. */
 export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
-  migration: 22,
+  migration: 23,
   objects: {
     'column api_keys.burst': 'bec111850cf2',
     'column api_keys.created_at': '60019a7f1daa',
@@ -260,6 +260,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '87f97e0d8af2',
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
       'd07a3a24d1c4',
+    'function count_queue(organization_id text, endpoint_id text, count_max integer)': '279689e47c9b',
     'function delete_organization_part(organization_id text, part_limit integer, after jsonb)':
       '017ad31f0ca0',
     'function event_types()': '25f5c8d1a501',

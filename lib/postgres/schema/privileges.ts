@@ -289,6 +289,7 @@ const WORKER = merge(BASE, PUBLISHING, {
     'purge_idempotency_keys',
     'purge_removed_endpoints',
     'purge_lag',
+    'count_queue',
     'render_template',
     'new_id',
     'invoice_representation',

@@ -1,0 +1,32 @@
+/** Selects the deliveries of an organization, or of one endpoint of the organization. */
+export interface QueueTarget {
+  readonly organizationId: string
+  /** Absent: all endpoints of the organization. */
+  readonly endpointId?: string | undefined
+}
+
+/**
+ * The deliveries that are not finished, and the dead letters. Each count is exact to {@link QUEUE_COUNT_MAX}; the next number,
+ * 10,001, stands for every greater count. Counting ends there, so that the counts cost the same with a thousand due deliveries
+ * and with a million.
+ */
+export interface QueueCounts {
+  /** Deliveries of enabled endpoints that are due. */
+  readonly due: number
+  /**
+   * Milliseconds for which the oldest due delivery has been due; 0 without due deliveries. Deliveries of backfills, which wait
+   * for all others of the organization, do not count here.
+   */
+  readonly oldestDueMs: number
+  /** Deliveries that wait for the delay of a retry to pass, of enabled and paused endpoints. */
+  readonly backingOff: number
+  /** Deliveries of paused endpoints that would be due. */
+  readonly paused: number
+  /** Claimed by any process. */
+  readonly inFlight: number
+  /** Dead letters that have not been recovered, also of removed endpoints. Purged with the event. */
+  readonly deadLetters: number
+}
+
+/** The greatest exact count of {@link QueueCounts}. */
+export const QUEUE_COUNT_MAX = 10_000

@@ -1,0 +1,115 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import type { Sql } from 'postgres'
+import { createInspector } from '../../lib/postgres/schema/inspector.ts'
+import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import { createTestDatabase, type TestDatabase } from '../_database.ts'
+
+// The counts of a long queue: exact to 10,000, and at a cost that does not grow with the queue.
+
+describe('countQueue()', () => {
+  let database: TestDatabase
+  let sql: Sql
+  let store: PostgresStore
+
+  before(async () => {
+    database = await createTestDatabase()
+    sql = database.sql({ max: 1 })
+    store = createPostgresStore(database.url)
+  })
+  after(async () => {
+    await store.close()
+    await database.drop()
+  })
+
+  async function addEndpoint(organizationId: string, id: string, state: string): Promise<void> {
+    await sql`
+      insert into business_api.webhook_endpoints (organization_id, id, url, state, created_at, sealed_secret)
+      values (${organizationId}, ${id}, 'https://hooks.example/', ${state}, now(), 'plain.whsec_test')`
+  }
+
+  async function addDeliveries(
+    [organizationId, endpointId]: readonly [string, string],
+    [first, last]: readonly [number, number],
+    state: 'pending' | 'backing off' | 'dead_lettered' | 'skipped',
+  ): Promise<void> {
+    const isBackingOff = state === 'backing off'
+    await sql`
+      insert into business_api.deliveries
+        (organization_id, id, event_id, type, endpoint_id, state, due_at, attempts, is_backing_off, finished_at)
+      select ${organizationId}, 'dlv_' || ${`${endpointId}_${state}_`} || lpad(number::text, 9, '0'), 'evt_' || number, 'client.created',
+             ${endpointId}, ${isBackingOff ? 'pending' : state}, now() + ${isBackingOff ? 1 : -1} * interval '1 hour',
+             ${isBackingOff ? 1 : 0}, ${isBackingOff}, null
+      from generate_series(${first}::int, ${last}::int) as number`
+  }
+
+  /** Pages that a count of all organizations reads. */
+  async function pagesRead(): Promise<number> {
+    const [row] = await sql<[{ 'QUERY PLAN': [{ Plan: Record<string, number> }] }]>`
+      explain (analyze, buffers, format json) select business_api.count_queue(null, null, 10000)`
+    const { Plan: plan } = row['QUERY PLAN'][0]
+    return (plan['Shared Hit Blocks'] ?? 0) + (plan['Shared Read Blocks'] ?? 0)
+  }
+
+  test('is exact to 10,000, and says 10,001 of a longer queue, at the same cost from then on', async () => {
+    const busy = ['org_b', 'we_busy'] as const
+    const paused = ['org_c', 'we_paused'] as const
+    await addEndpoint(...busy, 'enabled')
+    await addEndpoint(...paused, 'paused')
+    for (const [of, state] of [
+      [busy, 'pending'],
+      [paused, 'pending'],
+      [busy, 'backing off'],
+      [busy, 'dead_lettered'],
+      [['org_a', 'we_gone'], 'skipped'],
+    ] as const) {
+      await addDeliveries(of, [1, 10_000], state)
+    }
+    await sql`vacuum analyze business_api.deliveries`
+    const { oldestDueMs, ...exact } = await store.deliveries.countQueue(null)
+    assert.deepEqual(exact, {
+      due: 10_000,
+      backingOff: 10_000,
+      paused: 10_000,
+      inFlight: 0,
+      deadLetters: 10_000,
+    })
+    assert.ok(oldestDueMs >= 3_600_000)
+    const { oldestDueMs: _, ...ofEndpoint } = await store.deliveries.countQueue({
+      organizationId: busy[0],
+      endpointId: busy[1],
+    })
+    assert.deepEqual([ofEndpoint.due, ofEndpoint.paused, ofEndpoint.deadLetters], [10_000, 0, 10_000])
+
+    const grow = async (from: number, to: number): Promise<number> => {
+      for (const state of ['pending', 'backing off', 'dead_lettered'] as const) {
+        await addDeliveries(busy, [from, to], state)
+      }
+      await addDeliveries(paused, [from, to], 'pending')
+      await addDeliveries(['org_a', 'we_gone'], [from, to], 'skipped')
+      await sql`vacuum analyze business_api.deliveries`
+      const { oldestDueMs: age, ...more } = await store.deliveries.countQueue(null)
+      assert.deepEqual(more, {
+        due: 10_001,
+        backingOff: 10_001,
+        paused: 10_001,
+        inFlight: 0,
+        deadLetters: 10_001,
+      })
+      assert.ok(age >= 3_600_000)
+      return await pagesRead()
+    }
+    const pages = await grow(10_001, 11_000)
+    const pagesOfMore = await grow(11_001, 50_000)
+    // The entries are spread over more pages of the same indexes; a scan of the queue would read five times as many.
+    assert.ok(pagesOfMore <= pages * 1.3, `${pagesOfMore} pages after ${pages}`)
+
+    const inspector = createInspector(database.url)
+    try {
+      const [backlog, counts] = [await inspector.backlog(), await inspector.counts()]
+      assert.deepEqual([backlog.due, counts.recoverable], [10_001, 10_001])
+    } finally {
+      await inspector.close()
+    }
+  })
+})
