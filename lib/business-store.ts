@@ -28,6 +28,20 @@ export interface RecordStore {
   readonly imports: ImportStore
 }
 
+/** The use of a store's connections by this process. */
+export interface ConnectionUse {
+  /** The most connections that the store opens. */
+  readonly max: number
+  /** Statements that have a connection. */
+  readonly inUse: number
+  /** Statements that wait for a connection. */
+  readonly waiting: number
+  /** Statements since the store was created that were refused, because too many waited. */
+  readonly refused: number
+  /** Statements since the store was created that waited in vain until their deadline. */
+  readonly timedOut: number
+}
+
 /**
  * All state of the library: one slice for each resource, declared in the file of the resource.
  *
@@ -58,4 +72,6 @@ export interface BusinessApiStore extends RecordStore {
    * @throws `BusinessApiError` with code `store_unavailable` since the close began
    */
   beginRequest?(): () => void
+  /** Tells the use of the store's connections at this moment, for metrics. Optional: a store without connections has none. */
+  connectionUse?(): ConnectionUse
 }

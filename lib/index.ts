@@ -46,6 +46,16 @@ export {
 // Options and signals of a host
 export { type Clock, createIds, type IdKind, type Ids } from './base/ids.ts'
 export type { Logger, LogLine } from './base/log.ts'
-export type { AttemptTrace, RequestTrace, StoreTrace } from './base/tracing.ts'
+export type {
+  AnswerTrace,
+  AttemptTrace,
+  ClaimStep,
+  LoopStep,
+  PurgeStep,
+  RequestTrace,
+  ResultStep,
+  StoreTrace,
+  TracedResult,
+} from './base/tracing.ts'
 export type { BusinessApiStore, RecordStore } from './business-store.ts'
 export type { FetchBody } from './http/fetch.ts'

@@ -32,7 +32,7 @@ export {
 export { BusinessApiError, STORE_UNAVAILABLE, storeUnavailable } from './base/errors.ts'
 export { type Clock, createIds, type IdKind, type Ids } from './base/ids.ts'
 export { type JsonText, jsonText } from './base/json-text.ts'
-export type { BusinessApiStore, RecordStore } from './business-store.ts'
+export type { BusinessApiStore, ConnectionUse, RecordStore } from './business-store.ts'
 export type { BackfillFacts, BackfillType } from './resources/backfill.ts'
 export type { Business, BusinessChanges, BusinessFilter, BusinessStore } from './resources/businesses.ts'
 export type { Client, ClientChanges, ClientFilter, ClientStore, StoredClient } from './resources/clients.ts'

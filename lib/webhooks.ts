@@ -24,6 +24,7 @@ export { createWebhookSender } from './sender/sender.ts'
 export type { WebhookSenderOptions } from './sender/sender-options.ts'
 export type { DestinationOptions } from './webhooks/destination.ts'
 export { createPublicLookup, type Lookup, type PublicLookupOptions } from './webhooks/dns-lookup.ts'
+export type { LoopHealth } from './webhooks/loop-health.ts'
 export type {
   ApiKeyExpiringNotice,
   DeliveryDeadLetteredNotice,

@@ -105,6 +105,7 @@ const LAYERS: readonly (readonly string[])[] = [
     'postgres',
     'memory',
     'client',
+    'metrics',
     'testing',
   ],
   ['settings-page'],

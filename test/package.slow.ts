@@ -65,6 +65,7 @@ const FACTORIES = `
 import { createBusinessApi, createIds } from 'business-api-kit'
 import { createApiClient } from 'business-api-kit/client'
 import { createMemoryStore } from 'business-api-kit/memory'
+import { createMetrics } from 'business-api-kit/metrics'
 import { createPlatform } from 'business-api-kit/platform'
 import { createPostgresStore, migrate } from 'business-api-kit/postgres'
 import { createDeveloperSettings } from 'business-api-kit/settings'
@@ -96,6 +97,8 @@ export const waited = waitForDelivery(store, { organizationId: 'org_1', eventId:
 export const contract = describeStoreContract
 export const loop = createDeliveryLoop(store, sender)
 export const stats = loop.stats()
+export const metrics = createMetrics(store, { loop })
+export const health = metrics.health()
 export const lookup = createPublicLookup()
 export const ids = createIds()
 export const text = jsonText([])

@@ -107,7 +107,8 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
     } finally {
       exchange?.release()
     }
-    if (reply) noteAnswer(described, reply, traced)
+    // The path of an operation has no parameters: the path that was found is the route.
+    if (reply) noteAnswer(described, reply, target.path, traced)
     return reply
   }
 
@@ -127,7 +128,7 @@ export function createHandler(store: BusinessApiStore, resolved: ResolvedOptions
         refusal = error
       }
       const reply = fail(refusal, described)
-      noteAnswer(described, reply, undefined)
+      noteAnswer(described, reply, null, undefined)
       return reply
     },
     describe: () => buildOpenApiDocument({ routes: createRoutes(store), ...resolved }),

@@ -1,6 +1,6 @@
 import type { Scope } from '../access/scopes.ts'
 import { storeUnavailable } from '../base/errors.ts'
-import type { RequestTrace } from '../base/tracing.ts'
+import { type AnswerTrace, channels, type RequestTrace } from '../base/tracing.ts'
 import type { ApiReply } from '../http/message.ts'
 import { Refusal } from '../http/refusal.ts'
 import type { Report } from '../http/report.ts'
@@ -102,10 +102,15 @@ function toHostRefusal({ status, error, retryAfterSeconds }: CallRefusal): Refus
   )
 }
 
-/** Reports an answer to the host's hook and to the trace. */
+/**
+ * Reports an answer to the host's hook, to the trace and to the channel of answers.
+ *
+ * @param route the path of the operation; null for a path that the API does not have
+ */
 export type NoteAnswer = (
   exchange: DescribedExchange,
   reply: ApiReply,
+  route: string | null,
   traced: RequestTrace | undefined,
 ) => void
 
@@ -124,12 +129,18 @@ export function createNoteAnswer(onResponse: OnResponse | undefined, report: Rep
     }
   }
 
-  return (exchange, { status, headers }, traced) => {
-    if (!onResponse && !traced) return
+  return (exchange, { status, headers }, route, traced) => {
+    const { answer: channel } = channels
+    if (!onResponse && !traced && !channel.hasSubscribers) return
     const isReplay = 'Idempotent-Replayed' in headers
     if (traced) Object.assign(traced, { requestId: exchange.requestId, ...exchange.facts, status, isReplay })
+    const durationMs = performance.now() - exchange.beganAt
+    if (channel.hasSubscribers) {
+      const { method } = exchange.request
+      channel.publish({ method, route, status, durationMs, isReplay } satisfies AnswerTrace)
+    }
     if (!onResponse) return
-    const answer = { status, durationMs: performance.now() - exchange.beganAt, isReplay }
+    const answer = { status, durationMs, isReplay }
     setImmediate(() => void tell(onResponse, exchange, answer))
   }
 }

@@ -45,6 +45,59 @@ export interface AttemptTrace {
   error?: string | null
 }
 
+/** An answer of the API, published on the plain channel `business-api:answer` when the answer is known. */
+export interface AnswerTrace {
+  readonly method: string
+  /** The path of the operation as the OpenAPI document has it; null for a path that the API does not have. */
+  readonly route: string | null
+  readonly status: number
+  /** Milliseconds from the arrival of the request's head to the answer, with a fraction. */
+  readonly durationMs: number
+  /** True for an answer that repeats the stored reply of an idempotency key. */
+  readonly isReplay: boolean
+}
+
+/** A call of the store by a delivery loop, published on the plain channel `business-api:loop` after the call. */
+export type LoopStep = ClaimStep | ResultStep | PurgeStep
+
+interface TimedStep {
+  readonly durationMs: number
+  /** True for a call that the store did not carry out. */
+  readonly hasFailed: boolean
+}
+
+/** A claim of due deliveries. */
+export interface ClaimStep extends TimedStep {
+  readonly kind: 'claim'
+  /** Claimed deliveries; 0 for a failed claim. */
+  readonly deliveries: number
+}
+
+/** The results of attempts, written together. */
+export interface ResultStep extends TimedStep {
+  readonly kind: 'results'
+  /** The written results, without lost ones; none for a failed write. */
+  readonly results: readonly TracedResult[]
+  /** Results that were dropped, because the claim had passed to another process. */
+  readonly lost: number
+}
+
+/** The result of an attempt, without anything of the organization. */
+export interface TracedResult {
+  readonly outcome: 'delivered' | 'retry' | 'dead_lettered'
+  /** The HTTP status; null when no answer came. */
+  readonly status: number | null
+  /** Of the attempt. */
+  readonly durationMs: number
+}
+
+/** A part of the purge of old events. */
+export interface PurgeStep extends TimedStep {
+  readonly kind: 'purge'
+  /** Milliseconds by which the purge is behind; null: not known, because no part was purged. */
+  readonly lagMs: number | null
+}
+
 /** A channel for each kind of work. The names are part of the library's interface. */
 export const channels: {
   readonly request: TracingChannel<object, RequestTrace>
@@ -52,11 +105,17 @@ export const channels: {
   readonly attempt: TracingChannel<object, AttemptTrace>
   /** Publishes each `Notice`: a plain channel, because a notice is not work that begins and ends. */
   readonly notice: Channel
+  /** Publishes an {@link AnswerTrace} of each answer: a plain channel, because a tracing channel adds promises to every request. */
+  readonly answer: Channel
+  /** Publishes each {@link LoopStep}. */
+  readonly loop: Channel
 } = {
   request: tracingChannel('business-api:request'),
   store: tracingChannel('business-api:store'),
   attempt: tracingChannel('business-api:attempt'),
   notice: channel('business-api:notice'),
+  answer: channel('business-api:answer'),
+  loop: channel('business-api:loop'),
 }
 
 /**

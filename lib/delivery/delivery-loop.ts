@@ -1,5 +1,6 @@
 import { ATTEMPT_MAX_MS } from '../webhooks/attempt.ts'
 import type { Backlog } from '../webhooks/deliveries.ts'
+import type { LoopHealth } from '../webhooks/loop-health.ts'
 import type { WebhookSender } from '../webhooks/webhook-sender.ts'
 import type { Run } from './intake.ts'
 import type { DeliveryLoopOptions } from './loop-options.ts'
@@ -51,6 +52,8 @@ export interface DeliveryLoop extends AsyncDisposable {
   runOnce(): Promise<DeliveryCounts>
   /** Counts due deliveries and the attempts of this loop. */
   stats(): Promise<DeliveryStats>
+  /** Tells how this loop stands, without a call of the store. */
+  health(): LoopHealth
 }
 
 /**
@@ -66,7 +69,7 @@ export function createDeliveryLoop(
   options: DeliveryLoopOptions = {},
 ): DeliveryLoop {
   const parts = createLoopParts(store, sender, options)
-  const { deliveries, dispatcher, maintenance, resultWriter } = parts
+  const { deliveries, dispatcher, maintenance, resultWriter, steps } = parts
   const { counts } = resultWriter
   let run: Run | undefined
   let underWay: UnderWay = NOTHING
@@ -127,6 +130,12 @@ export function createDeliveryLoop(
       return { ...(await deliveries.measure()), attempts: { ...counts } }
     },
 
+    health() {
+      const { succeededAt, failures } = steps.claims
+      const lastClaimAgoMs = succeededAt === null ? null : performance.now() - succeededAt
+      return { state: stateOf(run), lastClaimAgoMs, failedClaims: failures }
+    },
+
     [Symbol.asyncDispose]: () => loop.stop(),
   }
   return loop
@@ -134,7 +143,7 @@ export function createDeliveryLoop(
 
 const NOTHING: UnderWay = { claims: Promise.resolve(), maintenance: Promise.resolve() }
 
-function stateOf(run: Run | undefined): 'stopped' | 'running' | 'running once' | 'stopping' {
+function stateOf(run: Run | undefined): LoopHealth['state'] {
   if (run === undefined) return 'stopped'
   if (run.isEnding) return 'stopping'
   return run.isOnce ? 'running once' : 'running'

@@ -7,6 +7,7 @@ import { createDispatcher, type Dispatcher, refOf } from './dispatcher.ts'
 import { createExpiryWatch } from './expiry.ts'
 import { createIntake, type Intake, TIMER_EARLY_MS } from './intake.ts'
 import { type DeliveryLoopOptions, type ResolvedLoopOptions, resolveLoopOptions } from './loop-options.ts'
+import { createLoopSteps, type LoopSteps } from './loop-steps.ts'
 import { createMaintenance, type Maintenance } from './maintenance.ts'
 import { createNotifier, type Notifier, noticesOfDeadLetters, noticesOfEndpoints } from './notifier.ts'
 import { createOverdueMarking } from './overdue.ts'
@@ -25,6 +26,7 @@ export type LoopStore = Pick<BusinessApiStore, 'deliveries' | 'notices'> &
 export interface LoopParts {
   readonly options: ResolvedLoopOptions
   readonly deliveries: DeliveryStore
+  readonly steps: LoopSteps
   readonly wakeUp: WakeUp
   readonly notifier: Notifier
   readonly queues: EndpointQueues
@@ -50,15 +52,16 @@ export function createLoopParts(
   const options = resolveLoopOptions(given)
   const { concurrency, leaseMs, retryDelaysMs, failureLimit } = options
 
+  const steps = createLoopSteps(deliveries)
   const wakeUp = createWakeUp()
   const notifier = createNotifier(options)
   const queues = createEndpointQueues(concurrency)
-  const resultWriter = createResultWriter(deliveries, failureLimit)
+  const resultWriter = createResultWriter(steps, failureLimit)
   const sealer = createSecretSealer(given, (ref) => {
     notifier.notify([{ kind: 'secret_unsealed', ...ref }])
   })
   const dispatcher = createDispatcher({ sender, queues, resultWriter, sealer }, options)
-  const poller = createPoller(deliveries, { leaseMs, maxAttempts: retryDelaysMs.length + 1 })
+  const poller = createPoller(steps, { leaseMs, maxAttempts: retryDelaysMs.length + 1 })
   const reader = createReader(deliveries, leaseMs)
   const intake = createIntake(
     { sender, poller, reader, queues, resultWriter, dispatcher, notifier, wakeUp },
@@ -68,7 +71,7 @@ export function createLoopParts(
     [
       ...(options.markOverdue ? [createOverdueMarking(invoices)] : []),
       createExpiryWatch(notices, options.expiryTimes, notifier.notify),
-      createPurge(deliveries, options.retentionMs, notifier.notify),
+      createPurge(steps, options.retentionMs, notifier.notify),
     ],
     notifier.reportFailure,
   )
@@ -91,6 +94,7 @@ export function createLoopParts(
   const parts: LoopParts = {
     options,
     deliveries,
+    steps,
     wakeUp,
     notifier,
     queues,

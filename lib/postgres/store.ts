@@ -83,6 +83,7 @@ export function createPostgresStore(source: Sql | string, options: DatabaseOptio
       return createRecordStores(inTransaction, createAdmissions(inTransaction, false))
     },
     beginRequest: database.beginRequest,
+    connectionUse: database.connectionUse,
     close,
     [Symbol.asyncDispose]: () => close(),
   }

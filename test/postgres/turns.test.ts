@@ -104,3 +104,17 @@ test('rejectWaiting() rejects all waiting requests, and later requests wait anew
   turns.end('a')
   assert.equal(await later, true)
 })
+
+test('use() counts the connections in use, and the statements that wait, are refused or time out', async () => {
+  const turns = createTurns(2, 4)
+  assert.deepEqual(turns.use(), { max: 2, inUse: 0, waiting: 0, refused: 0, timedOut: 0 })
+  await take(turns, ...'aa')
+  assert.equal(await turns.take('b', 5), false)
+  const displaced = [turns.take('a', LONG_MS), turns.take('a', LONG_MS)]
+  await assert.rejects(turns.take('a', LONG_MS), { code: STORE_UNAVAILABLE })
+  assert.deepEqual(turns.use(), { max: 2, inUse: 2, waiting: 2, refused: 1, timedOut: 1 })
+  turns.end('a')
+  turns.rejectWaiting(new Error('The test has ended'))
+  await Promise.allSettled(displaced)
+  assert.deepEqual(turns.use(), { max: 2, inUse: 2, waiting: 0, refused: 1, timedOut: 1 })
+})

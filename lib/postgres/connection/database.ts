@@ -1,6 +1,7 @@
 import type { Fragment, ISql, Sql } from 'postgres'
 import { readWhole } from '../../base/options.ts'
 import { sleep } from '../../base/time.ts'
+import type { ConnectionUse } from '../../business-store.ts'
 import { createSchemaFaults, type ExplainError } from '../schema/schema-fault.ts'
 import { createConnections } from './connections.ts'
 import { createDrain } from './drain.ts'
@@ -113,6 +114,8 @@ export interface Database extends RecordDatabase {
   readonly explain: ExplainError
   /** See `PostgresStore.beginRequest`. */
   beginRequest(): () => void
+  /** See `BusinessApiStore.connectionUse`. */
+  connectionUse(): ConnectionUse
   /** See `PostgresStore.close`. */
   close(options?: CloseOptions): Promise<void>
 }
@@ -137,7 +140,8 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
   const maxPending = readWhole('maxPending', options.maxPending, 1000)
   const servers = createServers(readable, { prepare, sessions, statementTimeoutMs })
   const connections = createConnections(servers, maxConnections)
-  const pool = createPool(connections, createTurns(maxConnections, maxPending))
+  const turns = createTurns(maxConnections, maxPending)
+  const pool = createPool(connections, turns)
   const drain = createDrain()
   let closing: Promise<void> | undefined
   let tags = 0
@@ -224,6 +228,7 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
     wakeUp,
     explain,
     beginRequest: drain.beginRequest,
+    connectionUse: turns.use,
     close({ timeoutMs } = {}) {
       closing ??= close(readWhole('timeoutMs', timeoutMs, CLOSE_MS, { min: 0 }))
       return closing

@@ -1,5 +1,6 @@
 import { storeUnavailable } from '../../base/errors.ts'
 import { createFairQueue } from '../../base/fair-queue.ts'
+import type { ConnectionUse } from '../../business-store.ts'
 
 /** The holder of a share of the connections: the id of an organization, or a symbol for work of no single organization. */
 export type Share = string | symbol
@@ -18,6 +19,8 @@ export interface Turns {
   take(share: Share, timeoutMs: number): Promise<boolean>
   end(share: Share): void
   rejectWaiting(error: unknown): void
+  /** Tells the use of the connections at this moment. */
+  use(): ConnectionUse
 }
 
 /** The fewest connections that are shared out: half of three would be a single connection. */
@@ -46,6 +49,13 @@ export function createTurns(connections: number, maxPending: number): Turns {
   /** The numbers of statements with a connection, by share. */
   const underWay = new Map<Share, number>()
   let busy = 0
+  let refused = 0
+  let timedOut = 0
+
+  function refuse(): Error {
+    refused++
+    return full(maxPending)
+  }
 
   function mayBegin(share: Share): boolean {
     if (busy >= connections) return false
@@ -63,8 +73,8 @@ export function createTurns(connections: number, maxPending: number): Turns {
     // A statement is displaced only for an organization with at least two fewer waiting statements. With a difference of one, two
     // organizations would displace each other's statements for ever.
     const gives = waiting.shiftLongest(waiting.countOf(share) + 2)
-    if (!gives) throw full(maxPending)
-    gives.reject(full(maxPending))
+    if (!gives) throw refuse()
+    gives.reject(refuse())
   }
 
   function wait(share: Share, timeoutMs: number): Promise<boolean> {
@@ -82,6 +92,7 @@ export function createTurns(connections: number, maxPending: number): Turns {
       }
       const timer = setTimeout(() => {
         waiting.remove(share, waiter)
+        timedOut++
         resolve(false)
       }, timeoutMs)
       waiting.add(share, waiter)
@@ -116,6 +127,7 @@ export function createTurns(connections: number, maxPending: number): Turns {
     rejectWaiting(error) {
       for (let next = waiting.shift(); next; next = waiting.shift()) next.reject(error)
     },
+    use: () => ({ max: connections, inUse: busy, waiting: waiting.size, refused, timedOut }),
   }
 }
 

@@ -1,0 +1,144 @@
+import { type AnswerTrace, channels, type LoopStep } from '../base/tracing.ts'
+import type { Notice } from '../webhooks/notices.ts'
+import type { QueueCounts, QueueTarget } from '../webhooks/queue-counts.ts'
+import { createDeliveryMetrics } from './delivery-metrics.ts'
+import { type Health, judgeHealth, readLoop } from './health.ts'
+import type { Numbers } from './instruments.ts'
+import type { Meter, ObserveCallback } from './meter.ts'
+import { type MetricsOptions, type MetricsStore, resolveMetricsOptions } from './metrics-options.ts'
+import { PROMETHEUS_CONTENT_TYPE, writePrometheusText } from './prometheus-text.ts'
+import { createQueueWatch } from './queue-watch.ts'
+import { createRequestMetrics } from './request-metrics.ts'
+import { numbersOf, STATE_METRICS, type State } from './state-metrics.ts'
+
+/** The metrics of a process. */
+export interface Metrics {
+  /** The content type of {@link Metrics.text}. */
+  readonly contentType: string
+  /**
+   * Writes all metrics in the Prometheus exposition format, version 0.0.4. Without an answer of the store the text has the
+   * metrics of the process, and `business_api_queue_up` is 0.
+   */
+  text(): Promise<string>
+  /** Judges whether this process can do its work: for a check of readiness. Never rejects. */
+  health(): Promise<Health>
+  /**
+   * Counts the queue of an organization or endpoint, which no metric has as a label.
+   *
+   * @throws the errors of the store
+   */
+  queueOf(target: QueueTarget): Promise<QueueCounts>
+  /** Ends the counting. The numbers so far stay readable. */
+  close(): void
+}
+
+/**
+ * Creates the metrics of this process, which count from now on: the requests of every API and the deliveries of every loop in
+ * the process. Subscribes to channels of `node:diagnostics_channel`, opens no connection and sets no timer.
+ *
+ * @param store the store that the API and the loop use
+ * @throws `TypeError` or `RangeError` for an option that cannot be used
+ */
+export function createMetrics(store: MetricsStore, options: MetricsOptions = {}): Metrics {
+  const resolved = resolveMetricsOptions(options)
+  const { loop, meter, countQueue } = resolved
+  const requests = createRequestMetrics(meter)
+  const delivering = createDeliveryMetrics(meter)
+  const readQueue = createQueueWatch(store, resolved)
+  const counted = [...requests.metrics, ...delivering.metrics]
+
+  async function readState(): Promise<State> {
+    const queue = countQueue ? await readQueue() : { counts: null, failure: null }
+    return {
+      queue,
+      isCounting: countQueue,
+      connections: store.connectionUse?.(),
+      loop: loop && readLoop(loop),
+      now: Date.now(),
+    }
+  }
+
+  const ends = [
+    subscribe<AnswerTrace>(channels.answer, requests.note),
+    subscribe<LoopStep>(channels.loop, delivering.note),
+    subscribe<Notice>(channels.notice, delivering.noteNotice),
+  ]
+  if (meter) {
+    const numbers = counted.filter((metric): metric is Numbers => metric.kind !== 'histogram')
+    ends.push(observeNumbers(meter, numbers, requests.refresh), observeState(meter, readState))
+  }
+
+  return {
+    contentType: PROMETHEUS_CONTENT_TYPE,
+    async text() {
+      const state = await readState()
+      requests.refresh()
+      return writePrometheusText([...counted, ...numbersOf(state)])
+    },
+    health: async () => judgeHealth(await readQueue(), resolved),
+    queueOf: (target) => store.deliveries.countQueue(target),
+    close() {
+      for (const end of ends) end()
+    },
+  }
+}
+
+/** @returns ends the subscription */
+function subscribe<Message>(
+  channel: (typeof channels)['answer'],
+  note: (message: Message) => void,
+): () => void {
+  // An error of a subscriber would end the process: a meter of the host must not.
+  const listen = (message: unknown): void => {
+    try {
+      note(message as Message)
+    } catch {}
+  }
+  channel.subscribe(listen)
+  return () => void channel.unsubscribe(listen)
+}
+
+/** @returns ends the observation */
+function observeNumbers(meter: Meter, metrics: readonly Numbers[], refresh: () => void): () => void {
+  return observeEach(
+    meter,
+    metrics.map((metric) => ({
+      ...metric,
+      callback: (result) => {
+        refresh()
+        for (const { labels, value } of metric.all) result.observe(value, labels)
+      },
+    })),
+  )
+}
+
+/** @returns ends the observation */
+function observeState(meter: Meter, readState: () => Promise<State>): () => void {
+  return observeEach(
+    meter,
+    STATE_METRICS.map((metric) => ({
+      ...metric,
+      callback: async (result) => {
+        const value = metric.of(await readState())
+        if (value !== undefined) result.observe(value, metric.labels)
+      },
+    })),
+  )
+}
+
+type Observed = Pick<Numbers, 'kind' | 'otelName' | 'help' | 'unit'> & { readonly callback: ObserveCallback }
+
+function observeEach(meter: Meter, observed: readonly Observed[]): () => void {
+  const ends = observed.map(({ kind, otelName, help, unit, callback }) => {
+    const about = { description: help, unit }
+    const instrument =
+      kind === 'counter'
+        ? meter.createObservableCounter(otelName, about)
+        : meter.createObservableGauge(otelName, about)
+    instrument.addCallback(callback)
+    return () => instrument.removeCallback(callback)
+  })
+  return () => {
+    for (const end of ends) end()
+  }
+}

@@ -1,0 +1,177 @@
+import type { ClaimStep, LoopStep, PurgeStep, ResultStep, TracedResult } from '../base/tracing.ts'
+import type { Notice } from '../webhooks/notices.ts'
+import {
+  createHistogram,
+  createNumbers,
+  type Description,
+  type Histogram,
+  type HistogramSeries,
+  type Numbers,
+  type Series,
+} from './instruments.ts'
+import type { Meter } from './meter.ts'
+
+/** The metrics of the delivery loops of this process. */
+export interface DeliveryMetrics {
+  readonly metrics: readonly (Numbers | Histogram)[]
+  /** Counts a step of a loop. */
+  note(step: LoopStep): void
+  /** Counts a notice. */
+  noteNotice(notice: Pick<Notice, 'kind'>): void
+}
+
+/** In seconds: an attempt ends after 10 seconds. */
+const ATTEMPT_BOUNDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+/** In seconds, for statements of the loop. */
+const STATEMENT_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
+
+const STEPS: readonly LoopStep['kind'][] = ['claim', 'results', 'purge']
+const NOTICES: Readonly<Record<Notice['kind'], true>> = {
+  endpoint_failing: true,
+  endpoint_disabled: true,
+  delivery_dead_lettered: true,
+  retention_behind: true,
+  secret_unsealed: true,
+  secret_expiring: true,
+  api_key_expiring: true,
+}
+
+/** Creates the metrics of delivery loops. */
+export function createDeliveryMetrics(meter: Meter | undefined): DeliveryMetrics {
+  const attempts = createNumbers('counter', {
+    name: 'business_api_attempts_total',
+    otelName: 'business_api.attempts',
+    help: 'Attempts of webhook deliveries by outcome and by class of the answer, as the database has taken them.',
+    unit: '{attempt}',
+  })
+  const attemptDurations = createHistogram(
+    {
+      name: 'business_api_attempt_duration_seconds',
+      otelName: 'business_api.attempt.duration',
+      help: 'Seconds from the name look-up to the last byte of an attempt.',
+      unit: 's',
+    },
+    ATTEMPT_BOUNDS,
+    meter,
+  )
+  const claimDurations = createHistogram(
+    {
+      name: 'business_api_claim_duration_seconds',
+      otelName: 'business_api.claim.duration',
+      help: 'Seconds of a claim of due deliveries.',
+      unit: 's',
+    },
+    STATEMENT_BOUNDS,
+    meter,
+  )
+  const writeDurations = createHistogram(
+    {
+      name: 'business_api_result_write_duration_seconds',
+      otelName: 'business_api.result_write.duration',
+      help: 'Seconds of writing the results of attempts, up to 200 together.',
+      unit: 's',
+    },
+    STATEMENT_BOUNDS,
+    meter,
+  )
+  const count = (description: Description): Numbers => createNumbers('counter', description)
+  const claimed = count({
+    name: 'business_api_claimed_deliveries_total',
+    otelName: 'business_api.claimed_deliveries',
+    help: 'Deliveries that the claims of this process have brought.',
+    unit: '{delivery}',
+  })
+  const lost = count({
+    name: 'business_api_lost_results_total',
+    otelName: 'business_api.lost_results',
+    help: 'Results of attempts that were dropped, because the claim had passed to another process.',
+    unit: '{attempt}',
+  })
+  const failures = count({
+    name: 'business_api_loop_failures_total',
+    otelName: 'business_api.loop_failures',
+    help: 'Claims, writes of results and parts of the purge that the database did not carry out.',
+    unit: '{statement}',
+  })
+  const notices = count({
+    name: 'business_api_notices_total',
+    otelName: 'business_api.notices',
+    help: 'Notices for operators by kind.',
+    unit: '{notice}',
+  })
+  const lag = createNumbers('gauge', {
+    name: 'business_api_retention_lag_seconds',
+    otelName: 'business_api.retention_lag',
+    help: 'Seconds by which the purge of old events is behind, at the last part that this process purged.',
+    unit: 's',
+  })
+
+  // A series that begins at 0 shows the first failure as an increase.
+  for (const step of STEPS) failures.series({ step })
+  for (const kind of Object.keys(NOTICES)) notices.series({ kind })
+
+  const outcomes = new Map<string, Map<string, Series>>()
+  let claimSeries: HistogramSeries | undefined
+  let writeSeries: HistogramSeries | undefined
+  let attemptSeries: HistogramSeries | undefined
+
+  function attemptCount({ outcome, status }: TracedResult): Series {
+    const answer = answerClass(status)
+    const known = outcomes.get(outcome)?.get(answer)
+    if (known) return known
+    const made = attempts.series({ outcome, answer })
+    outcomes.set(outcome, (outcomes.get(outcome) ?? new Map<string, Series>()).set(answer, made))
+    return made
+  }
+
+  function noteClaim({ durationMs, deliveries, hasFailed }: ClaimStep): void {
+    if (hasFailed) failures.series({ step: 'claim' }).value++
+    claimSeries ??= claimDurations.series()
+    claimSeries.observe(durationMs)
+    claimed.series().value += deliveries
+  }
+
+  function noteResults(step: ResultStep): void {
+    if (step.hasFailed) failures.series({ step: 'results' }).value++
+    writeSeries ??= writeDurations.series()
+    writeSeries.observe(step.durationMs)
+    attemptSeries ??= attemptDurations.series()
+    for (const result of step.results) {
+      attemptCount(result).value++
+      attemptSeries.observe(result.durationMs)
+    }
+    lost.series().value += step.lost
+  }
+
+  function notePurge({ hasFailed, lagMs }: PurgeStep): void {
+    if (hasFailed) failures.series({ step: 'purge' }).value++
+    if (lagMs !== null) lag.series().value = lagMs / 1000
+  }
+
+  return {
+    metrics: [
+      attempts,
+      attemptDurations,
+      claimDurations,
+      writeDurations,
+      claimed,
+      lost,
+      failures,
+      notices,
+      lag,
+    ],
+    note(step) {
+      if (step.kind === 'claim') noteClaim(step)
+      else if (step.kind === 'results') noteResults(step)
+      else notePurge(step)
+    },
+    noteNotice: ({ kind }) => void notices.series({ kind }).value++,
+  }
+}
+
+const CLASSES = ['1xx', '2xx', '3xx', '4xx', '5xx']
+
+/** `2xx` to `5xx`, or `none` when no answer came. */
+function answerClass(status: number | null): string {
+  return status === null ? 'none' : (CLASSES[Math.floor(status / 100) - 1] ?? 'none')
+}

@@ -1,0 +1,66 @@
+import type { ApiKeyStore } from '../access/api-keys.ts'
+import { readWhole } from '../base/options.ts'
+import type { BusinessApiStore } from '../business-store.ts'
+import type { DeliveryStore } from '../webhooks/deliveries.ts'
+import type { LoopHealth } from '../webhooks/loop-health.ts'
+import type { Meter } from './meter.ts'
+
+/** The part of a store that metrics use: every `BusinessApiStore` fits. */
+export interface MetricsStore extends Pick<BusinessApiStore, 'connectionUse'> {
+  readonly deliveries: Pick<DeliveryStore, 'countQueue'>
+  readonly apiKeys: Pick<ApiKeyStore, 'identify'>
+}
+
+/** Options of `createMetrics`. Each is read once. */
+export interface MetricsOptions {
+  /** The delivery loop of this process, whose claims belong to `health()`. Default none: a process without a loop. */
+  loop?: { health(): LoopHealth } | undefined
+  /** An OpenTelemetry meter, which gets every metric: `metrics.getMeter('business-api-kit')`. Default none. */
+  meter?: Meter | undefined
+  /**
+   * Counts the queue of deliveries, which is the same in every process: one process that counts is enough. Set false where the
+   * database role may not read deliveries (the role of the API alone). Default true.
+   */
+  countQueue?: boolean | undefined
+  /** Milliseconds for which counts of the queue, and the store's answer to `health()`, are used again. Default 5000. */
+  maxAgeMs?: number | undefined
+  /** Milliseconds that `text()` and `health()` wait for the store. Default 2000. */
+  timeoutMs?: number | undefined
+  /** Milliseconds since the last successful claim, after which the loop is not healthy. Default 60,000. */
+  maxClaimAgeMs?: number | undefined
+}
+
+/** The options after defaults and checks. */
+export interface ResolvedMetricsOptions {
+  readonly loop: { health(): LoopHealth } | undefined
+  readonly meter: Meter | undefined
+  readonly countQueue: boolean
+  readonly maxAgeMs: number
+  readonly timeoutMs: number
+  readonly maxClaimAgeMs: number
+}
+
+/**
+ * Fills in the defaults and checks the options.
+ *
+ * @throws `TypeError` or `RangeError` naming the option that cannot be used
+ */
+export function resolveMetricsOptions(options: MetricsOptions): ResolvedMetricsOptions {
+  const { loop, meter, countQueue = true } = options
+  if (typeof countQueue !== 'boolean') {
+    throw new TypeError("Cannot use option 'countQueue' because it must be true or false")
+  }
+  if (loop !== undefined && typeof loop.health !== 'function') {
+    throw new TypeError(
+      "Cannot use option 'loop' because it has no health(): give the result of createDeliveryLoop",
+    )
+  }
+  return {
+    loop,
+    meter,
+    countQueue,
+    maxAgeMs: readWhole('maxAgeMs', options.maxAgeMs, 5000, { min: 0 }),
+    timeoutMs: readWhole('timeoutMs', options.timeoutMs, 2000),
+    maxClaimAgeMs: readWhole('maxClaimAgeMs', options.maxClaimAgeMs, 60_000),
+  }
+}

@@ -1,0 +1,122 @@
+import type { AnswerTrace } from '../base/tracing.ts'
+import {
+  createHistogram,
+  createNumbers,
+  type Histogram,
+  type HistogramSeries,
+  type Numbers,
+  type Series,
+} from './instruments.ts'
+import type { Meter } from './meter.ts'
+
+/** The metrics of the API's answers. */
+export interface RequestMetrics {
+  readonly metrics: readonly (Numbers | Histogram)[]
+  /** Counts an answer. */
+  note(answer: AnswerTrace): void
+  /** Sums the refusals by reason, before the metrics are read. */
+  refresh(): void
+}
+
+/** In seconds: a list takes a few milliseconds, the deadline is 5 seconds. */
+const REQUEST_BOUNDS = [0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
+
+/** The reasons of refusals by status. */
+const REASONS: Readonly<Record<number, string>> = {
+  400: 'malformed',
+  401: 'unauthenticated',
+  403: 'forbidden',
+  404: 'not_found',
+  405: 'method_not_allowed',
+  409: 'in_progress',
+  413: 'too_large',
+  415: 'unsupported_media_type',
+  422: 'invalid',
+  429: 'rate_limited',
+  500: 'internal_error',
+  501: 'unsupported_coding',
+  503: 'unavailable',
+}
+
+/** A caller can send any method, so that other methods share a series. */
+const METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
+const OTHER = 'other'
+
+/** The series of one route and method. */
+interface RouteSeries {
+  readonly route: string
+  readonly method: string
+  readonly durations: HistogramSeries
+  readonly byStatus: Map<number, Series>
+}
+
+/** Creates the metrics of the API's answers. */
+export function createRequestMetrics(meter: Meter | undefined): RequestMetrics {
+  const requests = createNumbers('counter', {
+    name: 'business_api_requests_total',
+    otelName: 'business_api.requests',
+    help: 'Answers of the API by route, method and status.',
+    unit: '{request}',
+  })
+  const durations = createHistogram(
+    {
+      name: 'business_api_request_duration_seconds',
+      otelName: 'business_api.request.duration',
+      help: "Seconds from the arrival of a request's head to the answer.",
+      unit: 's',
+    },
+    REQUEST_BOUNDS,
+    meter,
+  )
+  const refusals = createNumbers('counter', {
+    name: 'business_api_refusals_total',
+    otelName: 'business_api.refusals',
+    help: 'Answers of 400 and above by reason.',
+    unit: '{request}',
+  })
+  const replays = createNumbers('counter', {
+    name: 'business_api_replays_total',
+    otelName: 'business_api.replays',
+    help: 'Answers that repeated the stored reply of an idempotency key.',
+    unit: '{request}',
+  })
+  const replayed = replays.series()
+  const routes = new Map<string | null, Map<string, RouteSeries>>()
+
+  // Two maps instead of one key of text: no text is made for a request.
+  function routeSeries(route: string | null, method: string): RouteSeries {
+    const known = routes.get(route)?.get(method)
+    if (known) return known
+    if (method !== OTHER && !METHODS.has(method)) return routeSeries(route, OTHER)
+    const labels = { route: route ?? OTHER, method }
+    const made: RouteSeries = { ...labels, durations: durations.series(labels), byStatus: new Map() }
+    const methods = routes.get(route) ?? new Map<string, RouteSeries>()
+    routes.set(route, methods.set(method, made))
+    return made
+  }
+
+  return {
+    metrics: [requests, durations, refusals, replays],
+    note({ route, method, status, durationMs, isReplay }) {
+      const series = routeSeries(route, method)
+      let counted = series.byStatus.get(status)
+      if (!counted) {
+        counted = requests.series({ route: series.route, method: series.method, status: String(status) })
+        series.byStatus.set(status, counted)
+      }
+      counted.value++
+      series.durations.observe(durationMs)
+      if (isReplay) replayed.value++
+    },
+    refresh() {
+      const sums = new Map<string, number>()
+      for (const { labels, value } of requests.all) {
+        const status = Number(labels.status)
+        if (status < 400) continue
+        const reason = REASONS[status] ?? OTHER
+        sums.set(reason, (sums.get(reason) ?? 0) + value)
+      }
+      for (const [reason, sum] of sums) refusals.series({ reason }).value = sum
+    },
+  }
+}

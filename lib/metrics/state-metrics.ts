@@ -1,0 +1,171 @@
+import { VERSION } from '../base/version.ts'
+import type { ConnectionUse } from '../business-store.ts'
+import type { LoopHealth } from '../webhooks/loop-health.ts'
+import { createNumbers, type Description, type Labels, type Numbers } from './instruments.ts'
+import type { QueueReading } from './queue-watch.ts'
+
+/** The state of a process at the time of a scrape. */
+export interface State {
+  readonly queue: QueueReading
+  /** True if the queue is counted by this process. */
+  readonly isCounting: boolean
+  readonly connections: ConnectionUse | undefined
+  readonly loop: LoopHealth | null | undefined
+  /** Milliseconds since 1970 by the clock of this process. */
+  readonly now: number
+}
+
+/** A metric that is read at the time of a scrape. */
+export interface StateMetric extends Description {
+  readonly kind: Numbers['kind']
+  readonly labels: Labels
+  /** Undefined: the metric has no value now, and is left out. */
+  of(state: State): number | undefined
+}
+
+const NO_LABELS: Labels = {}
+
+/** The metrics of the state: the queue of the database, and the connections and the loop of this process. */
+export const STATE_METRICS: readonly StateMetric[] = [
+  ofQueue('up', '1', 'Whether the last count of the queue had an answer.', ({ queue, isCounting }) =>
+    isCounting ? Number(queue.counts !== null) : undefined,
+  ),
+  ofQueue(
+    'due',
+    '{delivery}',
+    'Deliveries of enabled endpoints that are due, in the whole database; 10001 stands for more than 10000.',
+    ({ queue }) => queue.counts?.due,
+  ),
+  {
+    ...ofQueue('oldest_due', 's', 'Seconds for which the oldest due delivery has been due.', ({ queue }) =>
+      toSeconds(queue.counts?.oldestDueMs),
+    ),
+    name: 'business_api_queue_oldest_due_seconds',
+  },
+  ofQueue(
+    'backing_off',
+    '{delivery}',
+    'Deliveries that wait for the delay of a retry; 10001 stands for more than 10000.',
+    ({ queue }) => queue.counts?.backingOff,
+  ),
+  ofQueue(
+    'paused',
+    '{delivery}',
+    'Deliveries that wait for a paused endpoint; 10001 stands for more than 10000.',
+    ({ queue }) => queue.counts?.paused,
+  ),
+  ofQueue(
+    'in_flight',
+    '{delivery}',
+    'Deliveries claimed by any process; 10001 stands for more than 10000.',
+    ({ queue }) => queue.counts?.inFlight,
+  ),
+  ofQueue(
+    'dead_letters',
+    '{delivery}',
+    'Dead letters that have not been recovered; 10001 stands for more than 10000.',
+    ({ queue }) => queue.counts?.deadLetters,
+  ),
+  ofConnections(
+    'connections_max',
+    'gauge',
+    '{connection}',
+    'The most connections that the store opens.',
+    'max',
+  ),
+  ofConnections('connections_in_use', 'gauge', '{connection}', 'Connections with a statement.', 'inUse'),
+  ofConnections(
+    'statements_waiting',
+    'gauge',
+    '{statement}',
+    'Statements that wait for a connection.',
+    'waiting',
+  ),
+  ofConnections(
+    'statements_refused_total',
+    'counter',
+    '{statement}',
+    'Statements that were refused, because too many waited for a connection.',
+    'refused',
+  ),
+  ofConnections(
+    'statements_timed_out_total',
+    'counter',
+    '{statement}',
+    'Statements that waited for a connection until their deadline.',
+    'timedOut',
+  ),
+  {
+    name: 'business_api_loop_running',
+    otelName: 'business_api.loop.running',
+    help: 'Whether the delivery loop of this process runs.',
+    unit: '1',
+    kind: 'gauge',
+    labels: NO_LABELS,
+    of: ({ loop }) => (loop ? Number(loop.state.startsWith('running')) : undefined),
+  },
+  {
+    name: 'business_api_last_claim_timestamp_seconds',
+    otelName: 'business_api.last_claim.timestamp',
+    help: 'Time of the last successful claim of the delivery loop of this process, in seconds since 1970.',
+    unit: 's',
+    kind: 'gauge',
+    labels: NO_LABELS,
+    of: ({ loop, now }) =>
+      typeof loop?.lastClaimAgoMs === 'number' ? (now - loop.lastClaimAgoMs) / 1000 : undefined,
+  },
+  {
+    name: 'business_api_info',
+    otelName: 'business_api.info',
+    help: 'Always 1; the label has the version of the library.',
+    unit: '1',
+    kind: 'gauge',
+    labels: { version: VERSION },
+    of: () => 1,
+  },
+]
+
+/** The metrics of a state, for the Prometheus text. */
+export function numbersOf(state: State): readonly Numbers[] {
+  return STATE_METRICS.flatMap((metric) => {
+    const value = metric.of(state)
+    if (value === undefined) return []
+    const numbers = createNumbers(metric.kind, metric)
+    numbers.series(metric.labels).value = value
+    return [numbers]
+  })
+}
+
+function ofQueue(name: string, unit: string, help: string, of: StateMetric['of']): StateMetric {
+  return {
+    name: `business_api_queue_${name}`,
+    otelName: `business_api.queue.${name}`,
+    help,
+    unit,
+    kind: 'gauge',
+    labels: NO_LABELS,
+    of,
+  }
+}
+
+function ofConnections(
+  name: string,
+  kind: Numbers['kind'],
+  unit: string,
+  help: string,
+  field: keyof ConnectionUse,
+): StateMetric {
+  return {
+    name: `business_api_${name}`,
+    otelName: `business_api.${name.replace(/_total$/, '')}`,
+    help,
+    unit,
+    kind,
+    labels: NO_LABELS,
+    of: ({ connections }) => connections?.[field],
+  }
+}
+
+function toSeconds(ms: number | undefined): number | undefined {
+  return ms === undefined ? undefined : ms / 1000
+}
