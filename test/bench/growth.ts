@@ -231,6 +231,7 @@ function readCalls(endpointIds: readonly string[]): CallsOf {
       store.overview.read(ORGANIZATION, { keysWithinMs: 1e8, deadLettersWithinMs: 1e8, limit: 20 }),
     'the backlog of doctor': () => inspector.backlog(),
     'the retention of doctor': () => inspector.retention(),
+    'the counts of status': () => inspector.counts(),
   })
 }
 

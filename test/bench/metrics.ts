@@ -8,8 +8,8 @@ import { describeMachine } from './machine.ts'
 
 // The cost of metrics: one server process, in turns with and without metrics, asked for lists of 1 and of 50. Compared is the
 // processor time of the server for a request, which depends less on other programs than the rate does. A ratio is the median of
-// the ratios of the rounds, which are short because the load of other programs changes; `none` compares turns without metrics with each other, and shows the noise. ROUNDS and SECONDS set
-// another length.
+// the ratios of the rounds, which are short because the load of other programs changes; `none` compares turns without metrics
+// with each other, and shows the noise. ROUNDS and SECONDS set another length.
 
 const ROUNDS = Number(process.env.ROUNDS ?? 30)
 const SECONDS = Number(process.env.SECONDS ?? 0.5)
@@ -35,6 +35,7 @@ try {
     const ratios: number[] = []
     const noise: number[] = []
     const rates: number[] = []
+    const requests: number[] = []
     for (let round = 0; round < ROUNDS; round++) {
       // The turn with metrics stands between two without, so that a drift of the machine's speed cancels out.
       const before = await measure(url, 'without')
@@ -43,12 +44,14 @@ try {
       ratios.push(counted.cost / ((before.cost + after.cost) / 2))
       rates.push(counted.rate / ((before.rate + after.rate) / 2))
       noise.push(after.cost / before.cost)
+      requests.push(counted.rate)
     }
     const ratio = percentile(ratios, 0.5)
     const verdict = ratio <= GOAL ? '' : `  goal ${GOAL} MISSED`
     console.log(
       `lists of ${limit}: processor time with metrics × ${ratio.toFixed(3)}${verdict}, ` +
-        `rate × ${percentile(rates, 0.5).toFixed(3)}; none × ${percentile(noise, 0.5).toFixed(3)}`,
+        `rate × ${percentile(rates, 0.5).toFixed(3)}; none × ${percentile(noise, 0.5).toFixed(3)}; ` +
+        `${Math.round(percentile(requests, 0.5))} requests a second`,
     )
   }
 } finally {
