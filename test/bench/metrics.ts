@@ -2,11 +2,15 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { Agent, get } from 'node:http'
 import { join } from 'node:path'
+import { createBusinessApi } from '../../lib/index.ts'
+import { createMemoryStore } from '../../lib/memory.ts'
+import { createMetrics } from '../../lib/metrics.ts'
+import { createDeveloperSettings } from '../../lib/settings.ts'
 import { percentile } from '../_percentile.ts'
 import { fillDatabase, startDatabase } from './database.ts'
 import { describeMachine } from './machine.ts'
 
-// The cost of metrics: one server process, in turns with and without metrics, asked for lists of 1 and of 50. Compared is the
+// The cost of metrics: the handler alone, and one server process, in turns with and without metrics, asked for lists of 1 and of 50. Compared is the
 // processor time of the server for a request, which depends less on other programs than the rate does. A ratio is the median of
 // the ratios of the rounds, which are short because the load of other programs changes; `none` compares turns without metrics
 // with each other, and shows the noise. ROUNDS and SECONDS set another length.
@@ -14,6 +18,9 @@ import { describeMachine } from './machine.ts'
 const ROUNDS = Number(process.env.ROUNDS ?? 30)
 const SECONDS = Number(process.env.SECONDS ?? 0.5)
 const CALLERS = 16
+/** Of the handler alone. */
+const TURNS = 60
+const CALLS = 1000
 const GOAL = 1.03
 
 interface Turn {
@@ -23,6 +30,7 @@ interface Turn {
 }
 
 console.log(describeMachine())
+await compareHandlers()
 const database = await startDatabase()
 const keys = await fillDatabase(database)
 const server = fork(join(import.meta.dirname, 'metrics-server.ts'), [database.url])
@@ -58,6 +66,39 @@ try {
   agent.destroy()
   server.disconnect()
   await database.stop()
+}
+
+/** The handler alone, without sockets and database: the least that a request can cost, and so the greatest ratio. */
+async function compareHandlers(): Promise<void> {
+  const store = createMemoryStore()
+  const { key } = await createDeveloperSettings(store).apiKeys.create('org_1', {
+    name: 'Bench',
+    scopes: ['clients:read'],
+  })
+  const api = createBusinessApi(store, { rateLimit: false })
+  const headers = { authorization: `Bearer ${key}` }
+  const cost = async (): Promise<number> => {
+    const before = process.cpuUsage()
+    for (let request = 0; request < CALLS; request++) {
+      await api(new Request('http://x/api/v1/clients?limit=1', { headers }))
+    }
+    const { user, system } = process.cpuUsage(before)
+    return (user + system) / CALLS
+  }
+  const [ratios, added]: [number[], number[]] = [[], []]
+  for (let turn = 0; turn < TURNS; turn++) {
+    const before = await cost()
+    const metrics = createMetrics(store)
+    const counted = await cost()
+    metrics.close()
+    const without = (before + (await cost())) / 2
+    ratios.push(counted / without)
+    added.push(counted - without)
+  }
+  console.log(
+    `handler alone: processor time with metrics × ${percentile(ratios, 0.5).toFixed(3)}, ` +
+      `${percentile(added, 0.5).toFixed(2)} µs more for a request`,
+  )
 }
 
 async function measure(url: string, mode: 'with' | 'without'): Promise<Turn> {
