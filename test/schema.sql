@@ -860,7 +860,14 @@ declare
   at_time timestamptz := clock_timestamp();
   -- One more than count_max says that there are more.
   counted_max integer := count_max + 1;
-  visits_left integer := 10000;
+  -- Of the scans of the queue and of the dead letters.
+  scanned_max integer := 3 * count_max;
+  visits integer := 0;
+  scanned bigint;
+  scanned_due bigint := 0;
+  scanned_paused bigint := 0;
+  scanned_oldest timestamptz;
+  scanned_dead_letters bigint := 0;
   here_organization text := coalesce($1, '');
   here_endpoint text := '';
   endpoint_state text;
@@ -877,8 +884,36 @@ declare
   in_flight bigint := 0;
   dead_letters bigint := 0;
 begin
-  while visits_left > 0 loop
-    visits_left := visits_left - 1;
+  while visits < 1000 loop
+    if visits = 200 and $1 is null then
+      select count(*),
+             count(*) filter (where f.endpoint_state = 'enabled' and f.due_at <= at_time),
+             count(*) filter (where f.endpoint_state = 'paused'),
+             min(f.due_at) filter (where f.endpoint_state = 'enabled' and f.due_at <= at_time and not f.is_backfill)
+        into scanned, scanned_due, scanned_paused, scanned_oldest
+        from (
+          select first.due_at, first.is_backfill, e.state as endpoint_state
+            from (
+              (
+                select d.organization_id, d.endpoint_id, d.due_at, false as is_backfill from business_api.deliveries d
+                 where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
+                 order by d.organization_id, d.endpoint_id, d.is_retry, d.due_at
+                 limit scanned_max
+              )
+              union all
+              (
+                select d.organization_id, d.endpoint_id, d.due_at, true from business_api.deliveries d
+                 where d.state = 'pending' and not d.is_backing_off and d.is_backfill
+                 order by d.organization_id, d.endpoint_id, d.is_retry, d.due_at
+                 limit scanned_max
+              )
+            ) as first
+            left join business_api.webhook_endpoints e
+              on e.organization_id = first.organization_id and e.id = first.endpoint_id
+        ) as f;
+      exit when scanned < scanned_max;
+    end if;
+    visits := visits + 1;
     if $1 is null then
       select next.organization_id, next.endpoint_id, e.state into here_organization, here_endpoint, endpoint_state
         from (
@@ -1000,6 +1035,9 @@ begin
   end loop;
 
   if $1 is null then
+    due := least(counted_max, greatest(due, scanned_due));
+    paused := least(counted_max, greatest(paused, scanned_paused));
+    oldest_due := least(oldest_due, scanned_oldest);
     select count(*) filter (where f.endpoint_state in ('enabled', 'paused')) into backing_off
       from (
         select e.state as endpoint_state
@@ -1029,11 +1067,21 @@ begin
     paused := least(counted_max, paused + found_paused);
     oldest_due := least(oldest_due, found_oldest);
 
-    -- From organization to organization, because skipped deliveries stand between the dead letters.
-    visits_left := 10000;
+    -- From organization to organization, because skipped deliveries stand between the dead letters; and the same scan.
+    visits := 0;
     here_organization := '';
-    while visits_left > 0 and dead_letters < counted_max loop
-      visits_left := visits_left - 1;
+    while visits < 1000 and dead_letters < counted_max loop
+      if visits = 200 then
+        select count(*), count(*) filter (where f.state = 'dead_lettered') into scanned, scanned_dead_letters
+          from (
+            select d.state from business_api.deliveries d
+             where d.state in ('dead_lettered', 'skipped')
+             order by d.organization_id, d.state, d.endpoint_id, d.id
+             limit scanned_max
+          ) as f;
+        exit when scanned < scanned_max;
+      end if;
+      visits := visits + 1;
       select d.organization_id into here_organization from business_api.deliveries d
        where d.state in ('dead_lettered', 'skipped') and d.organization_id > here_organization
        order by d.organization_id, d.state, d.endpoint_id, d.id
@@ -1047,6 +1095,7 @@ begin
            order by d.endpoint_id, d.id limit counted_max - dead_letters
         ) as f;
     end loop;
+    dead_letters := least(counted_max, greatest(dead_letters, scanned_dead_letters));
   end if;
 
   select count(*) into in_flight

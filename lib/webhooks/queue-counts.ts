@@ -8,7 +8,8 @@ export interface QueueTarget {
 /**
  * The deliveries that are not finished, and the dead letters. Each count is exact to {@link QUEUE_COUNT_MAX}; the next number,
  * 10,001, stands for every greater count. Counting ends there, so that the counts cost the same with a thousand due deliveries
- * and with a million.
+ * and with a million. A store may count too few, and miss the oldest, in a queue of more than 30,000 deliveries
+ * and 1,000 endpoints.
  */
 export interface QueueCounts {
   /** Deliveries of enabled endpoints that are due. */

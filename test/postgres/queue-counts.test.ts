@@ -112,4 +112,23 @@ describe('countQueue()', () => {
       await inspector.close()
     }
   })
+
+  test('is exact with many endpoints, of which each has a few deliveries', async () => {
+    await sql`truncate business_api.webhook_endpoints, business_api.deliveries`
+    // Every second endpoint is paused; each endpoint has 40 pending deliveries, a skipped one and a dead letter.
+    await sql`
+      insert into business_api.webhook_endpoints (organization_id, id, url, state, created_at, sealed_secret)
+      select 'org_' || number, 'we_1', 'https://hooks.example/', case when number % 2 = 0 then 'paused' else 'enabled' end,
+             now(), 'plain.whsec_test'
+      from generate_series(1, 300) as number`
+    await sql`
+      insert into business_api.deliveries (organization_id, id, event_id, type, endpoint_id, state, due_at)
+      select 'org_' || number, 'dlv_' || place, 'evt_1', 'client.created', 'we_1',
+             case place when 41 then 'skipped' when 42 then 'dead_lettered' else 'pending' end,
+             now() - case when number = 299 and place = 1 then 7200 else 3600 end * interval '1 second'
+      from generate_series(1, 300) as number, generate_series(1, 42) as place`
+    const { oldestDueMs, ...counts } = await store.deliveries.countQueue(null)
+    assert.deepEqual(counts, { due: 6000, backingOff: 0, paused: 6000, inFlight: 0, deadLetters: 300 })
+    assert.ok(oldestDueMs >= 7_200_000 && oldestDueMs < 7_300_000, `${oldestDueMs}`)
+  })
 })

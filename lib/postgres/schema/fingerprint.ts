@@ -260,7 +260,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '87f97e0d8af2',
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
       'd07a3a24d1c4',
-    'function count_queue(organization_id text, endpoint_id text, count_max integer)': '279689e47c9b',
+    'function count_queue(organization_id text, endpoint_id text, count_max integer)': '63ea11c74f2f',
     'function delete_organization_part(organization_id text, part_limit integer, after jsonb)':
       '017ad31f0ca0',
     'function event_types()': '25f5c8d1a501',
