@@ -44,6 +44,8 @@ test('examples/metrics serves metrics and health, and says 503 while the databas
   const known = new Set(samples.map(({ name }) => name))
   await assertKnown('alerts.yml', known)
   await assertKnown('dashboard.json', known)
+  const { panels } = JSON.parse(await readFile(join(EXAMPLE, 'dashboard.json'), 'utf8'))
+  assert.ok(panels.length > 10)
 
   await drop()
   const endsAt = performance.now() + 20_000
