@@ -50,7 +50,7 @@ export function testQueueCounts(harness: StoreHarness): void {
       assert.deepEqual({ ...due, oldestDueMs: 0 }, { ...NOTHING, due: 6 })
 
       const [retried, dead, delivered] = (await claim(tenant, { limit: 4 })).deliveries
-      assert.ok(retried && dead && delivered)
+      assert.ok(retried && dead && delivered, 'three deliveries were claimed')
       await writeResults(tenant, [
         failure(retried, { delayMs: 60_000 }),
         lastFailure(dead),
@@ -59,11 +59,11 @@ export function testQueueCounts(harness: StoreHarness): void {
       const expected = { due: 2, backingOff: 1, paused: 0, inFlight: 1, deadLetters: 1 }
       const { oldestDueMs, ...counts } = await countOf(tenant)
       assert.deepEqual(counts, expected)
-      assert.ok(oldestDueMs >= 100_000)
+      assert.ok(oldestDueMs >= 100_000, `${oldestDueMs}`)
       const all = await deliveries.countQueue(null)
       assert.deepEqual([all.due, all.backingOff], [2, 1])
       assert.equal(all.deadLetters, Math.min(before.deadLetters + 1, 10_001))
-      assert.ok(all.inFlight >= 1)
+      assert.ok(all.inFlight >= 1, `${all.inFlight}`)
     },
   )
 
@@ -72,7 +72,7 @@ export function testQueueCounts(harness: StoreHarness): void {
     await tenant.insertEndpoint()
     await tenant.publish()
     const [delivery] = (await claim(tenant)).deliveries
-    assert.ok(delivery)
+    assert.ok(delivery, 'the delivery was claimed')
     await writeResults(tenant, [failure(delivery, { delayMs: 30_000 })])
     assert.deepEqual(await countOf(tenant), { ...NOTHING, backingOff: 1 })
     await tenant.letTimePass(40_000)
