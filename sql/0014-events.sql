@@ -10,6 +10,9 @@ create table business_api.events (
   body text not null,
   -- The only endpoint of an event of a backfill; null for every other event, which goes to each endpoint that wants the type.
   only_endpoint_id text collate "C",
+  -- The ids of the event's deliveries begin with this text (see delivery_digits): so the deliveries are a range of a primary key,
+  -- and need no index by event.
+  delivery_prefix text collate "C" not null,
   constraint events_pkey primary key (organization_id, id)
 -- The purge deletes a few rows at a time, for ever: under the default settings a fifth of the table would be dead rows.
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
@@ -68,11 +71,34 @@ as $$
     ) as digits
 $$;
 
--- Inserts events with one delivery for each endpoint of the organization that wants the type: pending, or skipped for a disabled
--- endpoint, so that the delivery can be recovered later. An existing event id keeps the first event, and nothing is sent again.
--- Returns the number of pending deliveries. The ids of all deliveries share one timestamp, which is also the created_at, because
--- the log finds a period by the ids. The 62 random bits are written in hexadecimal digits, which are ULID digits too: a call of
--- new_id for each delivery took longer than everything else.
+-- Makes the digits with which the ids of all deliveries of a call begin, in the form of the application: `dlv_`, 48 bits of
+-- milliseconds, ten bits of microseconds, twenty random bits. Ten further digits of an id are the number of the event in the call and
+-- the number of the endpoint, hexadecimal, which are ULID digits too: a call of new_id for each delivery took longer than everything
+-- else. So the ids have the order in which the events were inserted.
+create function business_api.delivery_digits(at_time timestamptz) returns text
+language plpgsql volatile
+set search_path = ''
+as $$
+declare
+  microseconds bigint := floor(extract(epoch from at_time) * 1000000)::bigint;
+  time_bits bigint := ((microseconds / 1000) << 10) | (microseconds % 1000);
+  random_bytes bytea := uuid_send(gen_random_uuid());
+begin
+  return (
+    select 'dlv_' || string_agg(substr('0123456789ABCDEFGHJKMNPQRSTVWXYZ', digit + 1, 1), '' order by place)
+      from (
+        select place, ((time_bits >> (55 - 5 * place)) & 31)::int as digit from generate_series(0, 11) as place
+        union all
+        select 12 + place, get_byte(random_bytes, place) & 31 from generate_series(0, 3) as place
+      ) as digits
+  );
+end
+$$;
+
+-- Inserts events with one delivery for each endpoint of the organization that wants the type: open, or skipped at once for a
+-- disabled endpoint, so that the delivery can be recovered later. An existing event id keeps the first event, and nothing is sent
+-- again. Returns the number of open deliveries. The ids of all deliveries share one timestamp, which is also the created_at,
+-- because the log finds a period by the ids.
 create function business_api.insert_events(organization_id text, events jsonb) returns bigint
 language plpgsql volatile
 set search_path = ''
@@ -80,7 +106,7 @@ as $$
 declare
   written bigint;
   at_time timestamptz := clock_timestamp();
-  id_prefix text;
+  digits text := business_api.delivery_digits(at_time);
   largest record;
   max_bytes integer;
 begin
@@ -99,37 +125,33 @@ begin
               hint = 'Publish an id with which subscribers can fetch the rest.';
     end if;
   end if;
-  select 'dlv_' || string_agg(
-           substr('0123456789ABCDEFGHJKMNPQRSTVWXYZ', ((milliseconds >> (45 - 5 * place)) & 31)::int + 1, 1),
-           '' order by place
-         )
-    into id_prefix
-    from (select floor(extract(epoch from at_time) * 1000)::bigint as milliseconds) as clock,
-         generate_series(0, 9) as place;
-
   with inserted as (
-    insert into business_api.events (organization_id, id, type, created_at, body)
-    select $1, e.id, e.type, e."createdAt", e.body
+    insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
+    select $1, e.id, e.type, e."createdAt", e.body,
+           digits || upper(lpad(to_hex(row_number() over ()), 5, '0'))
       from jsonb_to_recordset($2) as e (id text, type text, "createdAt" timestamptz, body text)
     on conflict do nothing
-    returning id, type
-  ), fanned_out as (
-    insert into business_api.deliveries
-      (organization_id, id, event_id, type, endpoint_id, state, due_at, created_at, reason, finished_at)
-    select $1,
-           id_prefix || upper(substr(replace(gen_random_uuid()::text, '-', ''), 17)),
-           inserted.id, inserted.type, endpoint.id,
-           case when endpoint.state = 'disabled' then 'skipped' else 'pending' end, at_time, at_time,
-           case when endpoint.state = 'disabled' then 'endpoint_disabled' end,
-           case when endpoint.state = 'disabled' then at_time end
+    returning id, type, delivery_prefix
+  ), endpoint as materialized (
+    select e.id, e.state, e.types, upper(lpad(to_hex(row_number() over ()), 5, '0')) as number
+      from business_api.webhook_endpoints e
+     where e.organization_id = $1 and e.state <> 'removed'
+  ), fanned_out as materialized (
+    select inserted.delivery_prefix || endpoint.number as id, inserted.id as event_id, inserted.type,
+           endpoint.id as endpoint_id, endpoint.state
       from inserted
-      join business_api.webhook_endpoints endpoint
-        on endpoint.organization_id = $1
-       and endpoint.state <> 'removed'
-       and (endpoint.types is null or inserted.type = any (endpoint.types))
-    returning state
+      join endpoint on endpoint.types is null or inserted.type = any (endpoint.types)
+  ), opened as (
+    insert into business_api.open_deliveries (organization_id, id, event_id, type, endpoint_id, due_at, created_at)
+    select $1, f.id, f.event_id, f.type, f.endpoint_id, at_time, at_time from fanned_out f where f.state <> 'disabled'
+    returning 1
+  ), skipped as (
+    insert into business_api.finished_deliveries
+      (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at)
+    select $1, f.id, f.event_id, f.type, f.endpoint_id, 'skipped', 'endpoint_disabled', at_time, at_time
+      from fanned_out f where f.state = 'disabled'
   )
-  select count(*) filter (where state = 'pending') into written from fanned_out;
+  select count(*) into written from opened;
   return written;
 end
 $$;

@@ -41,8 +41,6 @@ declare
   claimed integer := 0;
   found_ids text[];
   found_events text[];
-  more_ids text[];
-  more_events text[];
   here_organization text := coalesce(after_organization, '');
   here_endpoint text := coalesce(after_endpoint, '');
   next_organization text;
@@ -61,12 +59,12 @@ declare
 begin
   perform set_config('synchronous_commit', 'off', true);
   at_time := clock_timestamp();
-  if exists (select 1 from business_api.deliveries d where d.state = 'in_flight' and d.lease_until <= at_time) then
+  if exists (select 1 from business_api.open_deliveries d where d.lease_until <= at_time) then
     dead_letters := business_api.reclaim_expired_leases(max_attempts);
     at_time := clock_timestamp();
   end if;
   if exists (
-    select 1 from business_api.deliveries d where d.state = 'pending' and d.is_backing_off and d.due_at <= at_time
+    select 1 from business_api.open_deliveries d where d.is_backing_off and d.due_at <= at_time
   ) then
     perform business_api.promote_due_retries(at_time);
   end if;
@@ -75,16 +73,16 @@ begin
     select coalesce(array_agg(d.organization_id order by d.id), '{}'), coalesce(array_agg(d.id order by d.id), '{}'),
            coalesce(array_agg(d.endpoint_id order by d.id), '{}'), coalesce(array_agg(d.event_id order by d.id), '{}')
       into organizations, ids, endpoints, events
-      from business_api.deliveries d
-     where d.state = 'in_flight' and d.lease_until > at_time and d.claim_token = $1;
+      from business_api.open_deliveries d
+     where d.lease_until > at_time and d.claim_token = $1;
     repeated := cardinality(ids);
     claimed := repeated;
   end if;
 
   while claimed < claim_limit and endpoints_read < endpoint_limit loop
     select d.organization_id, d.endpoint_id into next_organization, next_endpoint
-      from business_api.deliveries d
-     where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
+      from business_api.open_deliveries d
+     where d.claim_token is null and not d.is_backing_off and not d.is_backfill
        and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
      order by d.organization_id, d.endpoint_id
      limit 1;
@@ -121,29 +119,14 @@ begin
       coalesce((organization_budgets ->> here_organization)::integer, organization_budget)
         - coalesce(cardinality(array_positions(organizations, here_organization)), 0)
     );
-    -- Two statements, because a single statement would read all retries that are not due.
     if budget > 0 then
       select coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.event_id), '{}') into found_ids, found_events
         from (
-          select d.id, d.event_id from business_api.deliveries d
-           where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
+          select d.id, d.event_id from business_api.open_deliveries d
+           where d.claim_token is null and not d.is_backing_off and not d.is_backfill
              and d.organization_id = here_organization and d.endpoint_id = here_endpoint
-             and not d.is_retry and d.due_at <= at_time
-           order by d.due_at limit budget for update skip locked
+           order by d.is_retry, d.id limit budget for update skip locked
         ) as f;
-      budget := budget - cardinality(found_ids);
-      if budget > 0 then
-        select coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.event_id), '{}') into more_ids, more_events
-          from (
-            select d.id, d.event_id from business_api.deliveries d
-             where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
-               and d.organization_id = here_organization and d.endpoint_id = here_endpoint
-               and d.is_retry and d.due_at <= at_time
-             order by d.due_at limit budget for update skip locked
-          ) as f;
-        found_ids := found_ids || more_ids;
-        found_events := found_events || more_events;
-      end if;
       ids := ids || found_ids;
       events := events || found_events;
       organizations := organizations || array_fill(here_organization, array[cardinality(found_ids)]);
@@ -153,7 +136,7 @@ begin
   end loop;
 
   if claimed < claim_limit and exists (
-    select 1 from business_api.deliveries d where d.state = 'pending' and not d.is_backing_off and d.is_backfill
+    select 1 from business_api.open_deliveries d where d.claim_token is null and not d.is_backing_off and d.is_backfill
   ) then
     select * into backfill from business_api.pick_backfills(
       at_time, is_complete, claim_limit - claimed, endpoint_limit, after_organization, after_endpoint,
@@ -192,8 +175,8 @@ begin
       ) as s;
     if cut is not null then
       -- Deliveries of a repeated claim that do not fit into the answer become due again.
-      update business_api.deliveries d
-         set state = 'pending', attempts = d.attempts - 1, claim_token = null, lease_until = null
+      update business_api.open_deliveries d
+         set attempts = d.attempts - 1, claim_token = null, claimed_at = null, lease_until = null
         from unnest(organizations[cut:repeated], ids[cut:repeated]) as rest (organization_id, id)
        where d.organization_id = rest.organization_id and d.id = rest.id and d.claim_token = $1;
       repeated := least(repeated, cut - 1);
@@ -207,8 +190,8 @@ begin
   end if;
 
   if claimed > repeated then
-    update business_api.deliveries d
-       set state = 'in_flight', attempts = d.attempts + 1, claim_token = $1, claimed_at = at_time,
+    update business_api.open_deliveries d
+       set attempts = d.attempts + 1, claim_token = $1, claimed_at = at_time,
            lease_until = at_time + lease_ms * interval '1 millisecond'
       from unnest(organizations[repeated + 1:], ids[repeated + 1:]) as claim (organization_id, id)
      where d.organization_id = claim.organization_id and d.id = claim.id;
@@ -275,7 +258,6 @@ declare
   budget integer;
   found_ids text[];
   found_events text[];
-  wanted_retry boolean;
   endpoints_read integer := 0;
   has_wrapped boolean := after_organization is null;
 begin
@@ -288,8 +270,8 @@ begin
   is_complete := false;
   while cardinality(ids) < pick_limit and endpoints_read < endpoint_limit loop
     select d.organization_id, d.endpoint_id into next_organization, next_endpoint
-      from business_api.deliveries d
-     where d.state = 'pending' and not d.is_backing_off and d.is_backfill
+      from business_api.open_deliveries d
+     where d.claim_token is null and not d.is_backing_off and d.is_backfill
        and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
      order by d.organization_id, d.endpoint_id
      limit 1;
@@ -321,8 +303,8 @@ begin
     if not is_rest and exists (
       select 1 from business_api.webhook_endpoints e
        where e.organization_id = here_organization and e.state = 'enabled' and exists (
-         select 1 from business_api.deliveries d
-          where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
+         select 1 from business_api.open_deliveries d
+          where d.claim_token is null and not d.is_backing_off and not d.is_backfill
             and d.organization_id = e.organization_id and d.endpoint_id = e.id
        )
     ) then
@@ -336,22 +318,19 @@ begin
       coalesce((organization_budgets ->> here_organization)::integer, organization_budget)
         - coalesce(cardinality(array_positions(claimed_organizations || organizations, here_organization)), 0)
     );
-    foreach wanted_retry in array array[false, true] loop
-      exit when budget <= 0;
+    if budget > 0 then
       select coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.event_id), '{}') into found_ids, found_events
         from (
-          select d.id, d.event_id from business_api.deliveries d
-           where d.state = 'pending' and not d.is_backing_off and d.is_backfill
+          select d.id, d.event_id from business_api.open_deliveries d
+           where d.claim_token is null and not d.is_backing_off and d.is_backfill
              and d.organization_id = here_organization and d.endpoint_id = here_endpoint
-             and d.is_retry = wanted_retry and d.due_at <= at_time
-           order by d.due_at limit budget for update skip locked
+           order by d.is_retry, d.id limit budget for update skip locked
         ) as f;
-      budget := budget - cardinality(found_ids);
       ids := ids || found_ids;
       events := events || found_events;
       organizations := organizations || array_fill(here_organization, array[cardinality(found_ids)]);
       endpoints := endpoints || array_fill(here_endpoint, array[cardinality(found_ids)]);
-    end loop;
+    end if;
   end loop;
 end
 $$;
@@ -388,7 +367,7 @@ begin
              order by claim.place
            ), '[]')
       from unnest(organizations, ids) with ordinality as claim (organization_id, id, place)
-      join business_api.deliveries d on d.organization_id = claim.organization_id and d.id = claim.id
+      join business_api.open_deliveries d on d.organization_id = claim.organization_id and d.id = claim.id
       join business_api.events event on event.organization_id = d.organization_id and event.id = d.event_id
       join business_api.webhook_endpoints endpoint
         on endpoint.organization_id = d.organization_id and endpoint.id = d.endpoint_id and endpoint.state <> 'removed'
@@ -411,7 +390,7 @@ declare
 begin
   select array_agg(d.organization_id order by claim.place), array_agg(d.id order by claim.place) into organizations, ids
     from jsonb_array_elements($1) with ordinality as claim (ref, place)
-    join business_api.deliveries d
+    join business_api.open_deliveries d
       on d.organization_id = claim.ref ->> 'organizationId' and d.id = claim.ref ->> 'deliveryId'
      and d.claim_token = claim.ref ->> 'token';
   return coalesce(business_api.read_deliveries(organizations, ids)::text, '[]');
@@ -419,34 +398,39 @@ end
 $$;
 
 -- Skips up to 500 pending deliveries of a disabled or removed endpoint, and up to 500 of backfills; later claims skip the rest.
--- Two statements, because each kind has an index of its own.
+-- Two selections, because each kind has an index of its own.
 create function business_api.skip_pending(organization_id text, endpoint_id text) returns void
 language plpgsql volatile
 set search_path = ''
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
 as $$
 begin
-  update business_api.deliveries d
-     set state = 'skipped', reason = 'endpoint_disabled', finished_at = clock_timestamp()
-   where d.organization_id = $1
-     and d.id in (
-       select pending.id from business_api.deliveries pending
-        where pending.organization_id = $1 and pending.endpoint_id = $2
-          and pending.state = 'pending' and not pending.is_backing_off and not pending.is_backfill
-        limit 500
-          for update skip locked
-     );
-  update business_api.deliveries d
-     set state = 'skipped', reason = 'endpoint_disabled', finished_at = clock_timestamp()
-   where d.organization_id = $1
-     and d.id in (
-       select pending.id from business_api.deliveries pending
-        where pending.organization_id = $1 and pending.endpoint_id = $2
-          and pending.state = 'pending' and not pending.is_backing_off and pending.is_backfill
-        limit 500
-          for update skip locked
-     );
+  with pending as materialized (
+    select d.id from business_api.open_deliveries d
+     where d.organization_id = $1 and d.endpoint_id = $2
+       and d.claim_token is null and not d.is_backing_off and not d.is_backfill
+     limit 500
+       for update skip locked
+  ), pending_backfill as materialized (
+    select d.id from business_api.open_deliveries d
+     where d.organization_id = $1 and d.endpoint_id = $2
+       and d.claim_token is null and not d.is_backing_off and d.is_backfill
+     limit 500
+       for update skip locked
+  ), ended as (
+    delete from business_api.open_deliveries d
+     using (select id from pending union all select id from pending_backfill) as skipped
+     where d.organization_id = $1 and d.id = skipped.id
+    returning d.*
+  )
+  insert into business_api.finished_deliveries
+    (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
+  select e.organization_id, e.id, e.event_id, e.type, e.endpoint_id, 'skipped', 'endpoint_disabled', e.created_at,
+         clock_timestamp(), e.attempts, e.is_backfill
+    from ended e;
 end
 $$;
 
@@ -462,8 +446,8 @@ as $$
 declare
   released bigint;
 begin
-  update business_api.deliveries d
-     set state = 'pending', attempts = d.attempts - 1, claim_token = null, lease_until = null
+  update business_api.open_deliveries d
+     set attempts = d.attempts - 1, claim_token = null, claimed_at = null, lease_until = null
     from jsonb_to_recordset($1) as claim ("organizationId" text, "deliveryId" text, token text)
    where d.organization_id = claim."organizationId" and d.id = claim."deliveryId" and d.claim_token = claim.token;
   get diagnostics released = row_count;

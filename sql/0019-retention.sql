@@ -27,9 +27,9 @@ create table business_api.purge_progress (
 );
 insert into business_api.purge_progress default values;
 
--- Purges old events with deliveries and attempts, from a place in events_created_at_idx on. Events with a pending delivery or a
--- delivery in flight stay. A delivery that is redelivered at the same moment keeps its event too, because all deliveries of an
--- event are locked before the event is deleted. Returns, as JSON, the number of purged events, the place of the last inspected
+-- Purges old events with deliveries and attempts, from a place in events_created_at_idx on. Events with an open delivery stay. A
+-- delivery that is redelivered at the same moment keeps its event too, because all deliveries of an event are locked before the
+-- event is deleted. Returns, as JSON, the number of purged events, the place of the last inspected
 -- event, and isDone: true if no further event is old enough. A purge by hand leaves its audit entry in each organization that
 -- loses events.
 create function business_api.purge_events(
@@ -58,45 +58,53 @@ declare
   inspections integer;
 begin
   with candidate as materialized (
-    select e.organization_id, e.id, e.created_at from business_api.events e
+    select e.organization_id, e.id, e.created_at, e.delivery_prefix from business_api.events e
      where e.created_at < old_before
        and (e.created_at, e.organization_id, e.id) > (after_time, after_organization, after_id)
      order by e.created_at, e.organization_id, e.id
      limit candidate_limit
   ), counted as materialized (
-    select c.organization_id, c.id, c.created_at, delivered.total, delivered.unsent,
+    select c.*, finished.total, open.is_any as is_unsent,
            row_number() over in_order as number,
-           count(*) filter (where delivered.unsent = 0) over in_order as events_so_far,
-           sum(delivered.total) filter (where delivered.unsent = 0) over in_order as deliveries_so_far
+           count(*) filter (where not open.is_any) over in_order as events_so_far,
+           sum(finished.total) filter (where not open.is_any) over in_order as deliveries_so_far
       from candidate c, lateral (
-        select count(*) as total, count(*) filter (where d.state in ('pending', 'in_flight')) as unsent
-          from business_api.deliveries d
-         where d.event_id = c.id and d.organization_id = c.organization_id
-      ) as delivered
+        select count(*) as total from business_api.finished_deliveries d
+         where d.organization_id = c.organization_id
+           and d.id >= c.delivery_prefix and d.id < c.delivery_prefix || '~' and d.event_id = c.id
+      ) as finished, lateral (
+        select exists (
+          select 1 from business_api.open_deliveries d
+           where d.organization_id = c.organization_id
+             and d.id >= c.delivery_prefix and d.id < c.delivery_prefix || '~' and d.event_id = c.id
+        ) as is_any
+      ) as open
     window in_order as (order by c.created_at, c.organization_id, c.id rows unbounded preceding)
   ), inspected as materialized (
     select c.* from counted c
      where c.number = 1 or c.events_so_far <= event_limit and coalesce(c.deliveries_so_far, 0) <= delivery_limit
   ), old_event as materialized (
-    select e.organization_id, e.id, i.total
+    select e.organization_id, e.id, e.delivery_prefix, i.total
       from inspected i
       join business_api.events e on e.organization_id = i.organization_id and e.id = i.id
-     where i.unsent = 0
+     where not i.is_unsent
        for update of e skip locked
-  ), final_delivery as materialized (
-    select d.organization_id, d.event_id, o.total
+  ), finished_delivery as materialized (
+    select d.organization_id, d.id, d.event_id, o.total
       from old_event o
-      join business_api.deliveries d on d.event_id = o.id and d.organization_id = o.organization_id
-     where d.state not in ('pending', 'in_flight')
+      join business_api.finished_deliveries d
+        on d.organization_id = o.organization_id
+       and d.id >= o.delivery_prefix and d.id < o.delivery_prefix || '~' and d.event_id = o.id
        for update of d skip locked
   ), purgeable as materialized (
-    select f.organization_id, f.event_id as id from final_delivery f group by f.organization_id, f.event_id, f.total
+    select f.organization_id, f.event_id as id from finished_delivery f group by f.organization_id, f.event_id, f.total
     having count(*) = f.total
     union all
     select o.organization_id, o.id from old_event o where o.total = 0
   ), purged_delivery as (
-    delete from business_api.deliveries d using purgeable p
-     where d.event_id = p.id and d.organization_id = p.organization_id
+    delete from business_api.finished_deliveries d using finished_delivery f, purgeable p
+     where p.organization_id = f.organization_id and p.id = f.event_id
+       and d.organization_id = f.organization_id and d.id = f.id
     returning d.organization_id, d.id
   ), purged_attempt as (
     delete from business_api.delivery_attempts a using purged_delivery p
@@ -166,9 +174,8 @@ begin
 end
 $$;
 
--- Deletes the rows of removed endpoints without deliveries, from a place on. Each endpoint costs one descent of an index for each
--- state but in_flight; deliveries in flight are few. Returns the place of the last inspected endpoint; null if no endpoint
--- follows.
+-- Deletes the rows of removed endpoints without deliveries, from a place on. Each endpoint costs some descents of indexes;
+-- deliveries in flight are few. Returns the place of the last inspected endpoint; null if no endpoint follows.
 create function business_api.purge_removed_endpoints(place jsonb, endpoint_limit integer) returns jsonb
 language plpgsql volatile
 set search_path = ''
@@ -189,19 +196,34 @@ begin
      order by e.organization_id, e.id
      limit endpoint_limit
   ), in_flight as materialized (
-    select distinct d.organization_id, d.endpoint_id from business_api.deliveries d where d.state = 'in_flight'
+    select distinct d.organization_id, d.endpoint_id from business_api.open_deliveries d where d.lease_until is not null
   ), purged as (
     delete from business_api.webhook_endpoints e using removed r
      where e.organization_id = r.organization_id and e.id = r.id and e.state = 'removed'
        and not exists (
-         select 1 from business_api.deliveries d
-          where d.organization_id = r.organization_id and d.endpoint_id = r.id
-            and d.state in ('pending', 'delivered', 'cancelled')
+         select 1
+           from unnest(array['delivered', 'dead_lettered', 'skipped', 'cancelled']) as final (state)
+           cross join lateral (
+             select 1 from business_api.finished_deliveries d
+              where d.organization_id = r.organization_id and d.endpoint_id = r.id
+                and d.state = final.state and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+              limit 1
+           ) as finished
        )
        and not exists (
-         select 1 from business_api.deliveries d
+         select 1 from business_api.open_deliveries d
           where d.organization_id = r.organization_id and d.endpoint_id = r.id
-            and d.state in ('dead_lettered', 'skipped')
+            and d.claim_token is null and not d.is_backing_off and not d.is_backfill
+       )
+       and not exists (
+         select 1 from business_api.open_deliveries d
+          where d.organization_id = r.organization_id and d.endpoint_id = r.id
+            and d.claim_token is null and not d.is_backing_off and d.is_backfill
+       )
+       and not exists (
+         select 1 from business_api.open_deliveries d
+          where d.organization_id = r.organization_id and d.endpoint_id = r.id
+            and d.is_backing_off
        )
        and not exists (
          select 1 from in_flight f where f.organization_id = r.organization_id and f.endpoint_id = r.id

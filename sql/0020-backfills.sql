@@ -71,7 +71,7 @@ as $$
 declare
   at_time timestamptz := date_trunc('milliseconds', clock_timestamp());
   created_text text := to_char(at_time at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
-  id_prefix text := left(business_api.new_id('dlv'), 14);
+  digits text := business_api.delivery_digits(at_time);
   endpoint record;
   examined integer;
   last_id text;
@@ -104,35 +104,33 @@ begin
     select distinct substring(event.body from '"' || split_part($3, '.', 1) || 'Id": ?"([^"]+)"') as record_id
       from second
       join lateral (
-        select e.id, e.body from business_api.events e
+        select e.id, e.body, e.delivery_prefix from business_api.events e
          where e.organization_id = $1 and e.created_at >= to_timestamp(second.begins)
            and e.created_at < to_timestamp(second.begins + 1)
            and e.type = $3 and e.only_endpoint_id is null
       ) as event on true
       join lateral (
-        select 1 from business_api.deliveries d
-         where d.event_id = event.id and d.organization_id = $1 and d.endpoint_id = $2
-           and d.state in ('pending', 'in_flight', 'delivered')
+        select 1 from business_api.deliveries_of_event($1, event.id, event.delivery_prefix) as d
+         where d.endpoint_id = $2 and d.state in ('pending', 'in_flight', 'delivered')
          limit 1
       ) as delivery on true
   ), made as (
-    insert into business_api.events (organization_id, id, type, created_at, body, only_endpoint_id)
+    insert into business_api.events (organization_id, id, type, created_at, body, only_endpoint_id, delivery_prefix)
     select $1, b.event_id, $3, at_time,
            business_api.render_template($4, b.representation::json, json_build_object(
              'eventId', b.event_id, 'eventCreatedAt', created_text, 'businessId', b.business_id
            )),
-           $2
+           $2, digits || upper(lpad(to_hex(row_number() over (order by b.id)), 5, '0'))
       from batch b
       left join announced a on a.record_id = b.id
      where a.record_id is null
      order by b.id
     on conflict do nothing
-    returning id
+    returning id, delivery_prefix
   ), queued as (
-    insert into business_api.deliveries
-      (organization_id, id, event_id, type, endpoint_id, state, due_at, created_at, is_backfill)
-    select $1, id_prefix || upper(substr(replace(gen_random_uuid()::text, '-', ''), 17)), made.id, $3, $2, 'pending', at_time,
-           at_time, true
+    insert into business_api.open_deliveries
+      (organization_id, id, event_id, type, endpoint_id, due_at, created_at, is_backfill)
+    select $1, made.delivery_prefix || '00001', made.id, $3, $2, at_time, at_time, true
       from made
     returning 1
   )

@@ -51,7 +51,8 @@ begin
   -- Referring tables come before the tables that they refer to.
   targets := array[
     ['delivery_attempts', 'delivery_id, number'],
-    ['deliveries', 'id'],
+    ['open_deliveries', 'id'],
+    ['finished_deliveries', 'id'],
     ['events', 'id'],
     ['idempotency_keys', 'operation, key'],
     ['payments', 'id'],
@@ -194,7 +195,10 @@ begin
     counts := counts || jsonb_build_object('events', changed);
     update business_api.delivery_attempts a set body_excerpt = ''
      where matching <> '{}' and a.organization_id = $1 and a.body_excerpt <> '' and a.delivery_id = any (array(
-       select d.id from business_api.deliveries d where d.organization_id = $1 and d.event_id = any (matching)
+       select d.id
+         from business_api.events e
+         cross join lateral business_api.deliveries_of_event($1, e.id, e.delivery_prefix) as d
+        where e.organization_id = $1 and e.id = any (matching)
      ));
     get diagnostics changed = row_count;
     counts := counts || jsonb_build_object('delivery_attempts', changed);

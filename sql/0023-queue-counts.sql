@@ -57,16 +57,16 @@ begin
           select first.due_at, first.is_backfill, e.state as endpoint_state
             from (
               (
-                select d.organization_id, d.endpoint_id, d.due_at, false as is_backfill from business_api.deliveries d
-                 where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
-                 order by d.organization_id, d.endpoint_id, d.is_retry, d.due_at
+                select d.organization_id, d.endpoint_id, d.due_at, false as is_backfill from business_api.open_deliveries d
+                 where d.claim_token is null and not d.is_backing_off and not d.is_backfill
+                 order by d.organization_id, d.endpoint_id, d.is_retry, d.id
                  limit scanned_max
               )
               union all
               (
-                select d.organization_id, d.endpoint_id, d.due_at, true from business_api.deliveries d
-                 where d.state = 'pending' and not d.is_backing_off and d.is_backfill
-                 order by d.organization_id, d.endpoint_id, d.is_retry, d.due_at
+                select d.organization_id, d.endpoint_id, d.due_at, true from business_api.open_deliveries d
+                 where d.claim_token is null and not d.is_backing_off and d.is_backfill
+                 order by d.organization_id, d.endpoint_id, d.is_retry, d.id
                  limit scanned_max
               )
             ) as first
@@ -80,16 +80,16 @@ begin
       select next.organization_id, next.endpoint_id, e.state into here_organization, here_endpoint, endpoint_state
         from (
           (
-            select d.organization_id, d.endpoint_id from business_api.deliveries d
-             where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
+            select d.organization_id, d.endpoint_id from business_api.open_deliveries d
+             where d.claim_token is null and not d.is_backing_off and not d.is_backfill
                and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
              order by d.organization_id, d.endpoint_id
              limit 1
           )
           union all
           (
-            select d.organization_id, d.endpoint_id from business_api.deliveries d
-             where d.state = 'pending' and not d.is_backing_off and d.is_backfill
+            select d.organization_id, d.endpoint_id from business_api.open_deliveries d
+             where d.claim_token is null and not d.is_backing_off and d.is_backfill
                and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
              order by d.organization_id, d.endpoint_id
              limit 1
@@ -108,39 +108,40 @@ begin
     exit when not found;
 
     if endpoint_state = 'enabled' then
-      -- The oldest of each kind stands first, also when nothing more is to be counted.
+      -- The oldest first attempt stands first; of the retries the oldest is found among the first hundred. Both are also read
+      -- when nothing more is to be counted.
       select count(*), min(f.due_at) filter (where not f.is_backfill) into found_due, found_oldest
         from (
           (
-            select d.due_at, false as is_backfill from business_api.deliveries d
-             where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
+            select d.due_at, false as is_backfill from business_api.open_deliveries d
+             where d.claim_token is null and not d.is_backing_off and not d.is_backfill
                and d.organization_id = here_organization and d.endpoint_id = here_endpoint
-               and not d.is_retry and d.due_at <= at_time
-             order by d.due_at limit greatest(1, counted_max - due)
+               and not d.is_retry
+             order by d.id limit greatest(1, counted_max - due)
           )
           union all
           (
-            select d.due_at, false from business_api.deliveries d
-             where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
+            select d.due_at, false from business_api.open_deliveries d
+             where d.claim_token is null and not d.is_backing_off and not d.is_backfill
                and d.organization_id = here_organization and d.endpoint_id = here_endpoint
-               and d.is_retry and d.due_at <= at_time
-             order by d.due_at limit greatest(1, counted_max - due)
+               and d.is_retry
+             order by d.id limit greatest(100, counted_max - due)
           )
           union all
           (
-            select d.due_at, true from business_api.deliveries d
-             where d.state = 'pending' and not d.is_backing_off and d.is_backfill
+            select d.due_at, true from business_api.open_deliveries d
+             where d.claim_token is null and not d.is_backing_off and d.is_backfill
                and d.organization_id = here_organization and d.endpoint_id = here_endpoint
-               and not d.is_retry and d.due_at <= at_time
-             order by d.due_at limit counted_max - due
+               and not d.is_retry
+             order by d.id limit counted_max - due
           )
           union all
           (
-            select d.due_at, true from business_api.deliveries d
-             where d.state = 'pending' and not d.is_backing_off and d.is_backfill
+            select d.due_at, true from business_api.open_deliveries d
+             where d.claim_token is null and not d.is_backing_off and d.is_backfill
                and d.organization_id = here_organization and d.endpoint_id = here_endpoint
-               and d.is_retry and d.due_at <= at_time
-             order by d.due_at limit counted_max - due
+               and d.is_retry
+             order by d.id limit counted_max - due
           )
         ) as f;
       due := least(counted_max, due + found_due);
@@ -149,17 +150,17 @@ begin
       select count(*) into found_paused
         from (
           (
-            select 1 from business_api.deliveries d
-             where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
+            select 1 from business_api.open_deliveries d
+             where d.claim_token is null and not d.is_backing_off and not d.is_backfill
                and d.organization_id = here_organization and d.endpoint_id = here_endpoint
-             order by d.is_retry, d.due_at limit counted_max - paused
+             order by d.is_retry, d.id limit counted_max - paused
           )
           union all
           (
-            select 1 from business_api.deliveries d
-             where d.state = 'pending' and not d.is_backing_off and d.is_backfill
+            select 1 from business_api.open_deliveries d
+             where d.claim_token is null and not d.is_backing_off and d.is_backfill
                and d.organization_id = here_organization and d.endpoint_id = here_endpoint
-             order by d.is_retry, d.due_at limit counted_max - paused
+             order by d.is_retry, d.id limit counted_max - paused
           )
         ) as f;
       paused := least(counted_max, paused + found_paused);
@@ -172,12 +173,10 @@ begin
                min(f.due_at) filter (where f.due_at <= at_time and not f.is_backfill)
           into found_backing_off, found_late, late_oldest
           from (
-            select d.is_backing_off, d.is_backfill, d.due_at from business_api.deliveries d
-             where d.organization_id = $1 and d.endpoint_id = here_endpoint
-               and d.state in ('pending', 'delivered', 'cancelled') and d.state = 'pending'
+            select d.is_backfill, d.due_at from business_api.open_deliveries d
+             where d.organization_id = $1 and d.endpoint_id = here_endpoint and d.is_backing_off
              order by d.id limit counted_max
-          ) as f
-         where f.is_backing_off;
+          ) as f;
         backing_off := least(counted_max, backing_off + found_backing_off);
         if endpoint_state = 'enabled' then
           due := least(counted_max, due + found_late);
@@ -188,7 +187,7 @@ begin
       end if;
       select least(counted_max, dead_letters + count(*)) into dead_letters
         from (
-          select 1 from business_api.deliveries d
+          select 1 from business_api.finished_deliveries d
            where d.organization_id = $1 and d.state in ('dead_lettered', 'skipped') and d.state = 'dead_lettered'
              and d.endpoint_id = here_endpoint
            order by d.id limit counted_max - dead_letters
@@ -204,8 +203,8 @@ begin
       from (
         select e.state as endpoint_state
           from (
-            select d.organization_id, d.endpoint_id from business_api.deliveries d
-             where d.state = 'pending' and d.is_backing_off and d.due_at > at_time
+            select d.organization_id, d.endpoint_id from business_api.open_deliveries d
+             where d.is_backing_off and d.due_at > at_time
              order by d.due_at limit counted_max
           ) as waiting
           left join business_api.webhook_endpoints e
@@ -219,8 +218,8 @@ begin
       from (
         select e.state as endpoint_state, late.due_at, late.is_backfill
           from (
-            select d.organization_id, d.endpoint_id, d.due_at, d.is_backfill from business_api.deliveries d
-             where d.state = 'pending' and d.is_backing_off and d.due_at <= at_time
+            select d.organization_id, d.endpoint_id, d.due_at, d.is_backfill from business_api.open_deliveries d
+             where d.is_backing_off and d.due_at <= at_time
              order by d.due_at limit counted_max
           ) as late
           join business_api.webhook_endpoints e on e.organization_id = late.organization_id and e.id = late.endpoint_id
@@ -236,7 +235,7 @@ begin
       if visits = 200 then
         select count(*), count(*) filter (where f.state = 'dead_lettered') into scanned, scanned_dead_letters
           from (
-            select d.state from business_api.deliveries d
+            select d.state from business_api.finished_deliveries d
              where d.state in ('dead_lettered', 'skipped')
              order by d.organization_id, d.state, d.endpoint_id, d.id
              limit scanned_max
@@ -244,14 +243,14 @@ begin
         exit when scanned < scanned_max;
       end if;
       visits := visits + 1;
-      select d.organization_id into here_organization from business_api.deliveries d
+      select d.organization_id into here_organization from business_api.finished_deliveries d
        where d.state in ('dead_lettered', 'skipped') and d.organization_id > here_organization
        order by d.organization_id, d.state, d.endpoint_id, d.id
        limit 1;
       exit when not found;
       select least(counted_max, dead_letters + count(*)) into dead_letters
         from (
-          select 1 from business_api.deliveries d
+          select 1 from business_api.finished_deliveries d
            where d.organization_id = here_organization
              and d.state in ('dead_lettered', 'skipped') and d.state = 'dead_lettered'
            order by d.endpoint_id, d.id limit counted_max - dead_letters
@@ -262,8 +261,8 @@ begin
 
   select count(*) into in_flight
     from (
-      select d.organization_id, d.endpoint_id from business_api.deliveries d
-       where d.state = 'in_flight'
+      select d.organization_id, d.endpoint_id from business_api.open_deliveries d
+       where d.lease_until is not null
        order by d.lease_until limit counted_max
     ) as f
    where ($1 is null or f.organization_id = $1) and ($2 is null or f.endpoint_id = $2);

@@ -24,7 +24,7 @@ export function endpointOf(organization: number, endpoint: number): string {
   return `we_01JD8Z6M3Q4T5V6W7X${String(organization * 1000 + endpoint).padStart(8, '0')}`
 }
 
-const TABLES = ['deliveries', 'delivery_attempts', 'events'] as const
+const TABLES = ['finished_deliveries', 'delivery_attempts', 'events'] as const
 
 /** Makes deliveries in an empty, migrated database: unlogged, and the indexes after the rows. */
 export async function makeManyDeliveries(
@@ -97,12 +97,12 @@ async function makeEvents(
           select (extract(epoch from now()) * 1000 - ${days * 86_400_000} * (1 - number / ${events}::float8))::bigint as ms
         ) as moment
       ), event as (
-        insert into business_api.events (organization_id, id, type, created_at, body)
-        select organization_id, 'evt_' || ulid, 'project.completed', at, repeat('x', 200) from made
+        insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
+        select organization_id, 'evt_' || ulid, 'project.completed', at, repeat('x', 200), 'dlv_' || ulid from made
       ), delivery as (
-        insert into business_api.deliveries
-          (organization_id, id, event_id, type, endpoint_id, state, due_at, created_at, attempts, finished_at)
-        select organization_id, 'dlv_' || ulid, 'evt_' || ulid, 'project.completed', endpoint_id, 'delivered', at, at, 1, at from made
+        insert into business_api.finished_deliveries
+          (organization_id, id, event_id, type, endpoint_id, state, created_at, attempts, finished_at)
+        select organization_id, 'dlv_' || ulid, 'evt_' || ulid, 'project.completed', endpoint_id, 'delivered', at, 1, at from made
       )
       insert into business_api.delivery_attempts
         (organization_id, delivery_id, number, started_at, duration_ms, status, body_excerpt)

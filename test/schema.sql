@@ -66,29 +66,6 @@ create table business_api.clients (
   constraint clients_total_revenue_check CHECK ((total_revenue <> 'NaN'::numeric))
 );
 
-create table business_api.deliveries (
-  organization_id text collate "C" not null,
-  id text collate "C" not null,
-  event_id text collate "C" not null,
-  type text not null,
-  endpoint_id text collate "C" not null,
-  state text not null,
-  due_at timestamp with time zone not null,
-  created_at timestamp with time zone default now() not null,
-  attempts integer default 0 not null,
-  attempts_before integer default 0 not null,
-  is_retry boolean generated always as ((attempts > attempts_before)) stored not null,
-  is_backing_off boolean default false not null,
-  is_backfill boolean default false not null,
-  claim_token text,
-  claimed_at timestamp with time zone,
-  lease_until timestamp with time zone,
-  reason text,
-  finished_at timestamp with time zone,
-  constraint deliveries_pkey PRIMARY KEY (organization_id, id),
-  constraint deliveries_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'in_flight'::text, 'delivered'::text, 'dead_lettered'::text, 'skipped'::text, 'cancelled'::text])))
-) with (autovacuum_vacuum_scale_factor=0.02, autovacuum_analyze_scale_factor=0.02);
-
 create table business_api.delivery_attempts (
   organization_id text collate "C" not null,
   delivery_id text collate "C" not null,
@@ -120,7 +97,24 @@ create table business_api.events (
   created_at timestamp with time zone not null,
   body text not null,
   only_endpoint_id text collate "C",
+  delivery_prefix text collate "C" not null,
   constraint events_pkey PRIMARY KEY (organization_id, id)
+) with (autovacuum_vacuum_scale_factor=0.02, autovacuum_analyze_scale_factor=0.02);
+
+create table business_api.finished_deliveries (
+  organization_id text collate "C" not null,
+  id text collate "C" not null,
+  event_id text collate "C" not null,
+  type text not null,
+  endpoint_id text collate "C" not null,
+  state text not null,
+  reason text,
+  created_at timestamp with time zone not null,
+  finished_at timestamp with time zone not null,
+  attempts integer default 0 not null,
+  is_backfill boolean default false not null,
+  constraint finished_deliveries_pkey PRIMARY KEY (organization_id, id),
+  constraint finished_deliveries_state_check CHECK ((state = ANY (ARRAY['delivered'::text, 'dead_lettered'::text, 'skipped'::text, 'cancelled'::text])))
 ) with (autovacuum_vacuum_scale_factor=0.02, autovacuum_analyze_scale_factor=0.02);
 
 create table business_api.idempotency_keys (
@@ -189,6 +183,25 @@ create table business_api.number_series (
   last bigint not null,
   constraint number_series_pkey PRIMARY KEY (organization_id, series)
 );
+
+create table business_api.open_deliveries (
+  organization_id text collate "C" not null,
+  id text collate "C" not null,
+  event_id text collate "C" not null,
+  type text not null,
+  endpoint_id text collate "C" not null,
+  due_at timestamp with time zone not null,
+  created_at timestamp with time zone default now() not null,
+  attempts integer default 0 not null,
+  attempts_before integer default 0 not null,
+  is_retry boolean generated always as ((attempts > attempts_before)) stored not null,
+  is_backing_off boolean default false not null,
+  is_backfill boolean default false not null,
+  claim_token text,
+  claimed_at timestamp with time zone,
+  lease_until timestamp with time zone,
+  constraint open_deliveries_pkey PRIMARY KEY (organization_id, id)
+) with (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_analyze_scale_factor=0.02);
 
 create table business_api.organization_limits (
   organization_id text collate "C" not null,
@@ -315,25 +328,15 @@ CREATE INDEX clients_organization_id_status_id_idx ON business_api.clients USING
 
 CREATE INDEX clients_organization_id_updated_at_id_idx ON business_api.clients USING btree (organization_id, updated_at, id);
 
-CREATE INDEX deliveries_backfill_idx ON business_api.deliveries USING btree (organization_id, endpoint_id, is_retry, due_at) WHERE ((state = 'pending'::text) AND (NOT is_backing_off) AND is_backfill);
-
-CREATE INDEX deliveries_backing_off_idx ON business_api.deliveries USING btree (due_at) WHERE ((state = 'pending'::text) AND is_backing_off);
-
-CREATE INDEX deliveries_event_id_idx ON business_api.deliveries USING btree (event_id);
-
-CREATE INDEX deliveries_lease_until_idx ON business_api.deliveries USING btree (lease_until) WHERE (state = 'in_flight'::text);
-
-CREATE INDEX deliveries_log_idx ON business_api.deliveries USING btree (organization_id, state, endpoint_id, id) WHERE (state = ANY (ARRAY['pending'::text, 'delivered'::text, 'cancelled'::text]));
-
-CREATE INDEX deliveries_pending_idx ON business_api.deliveries USING btree (organization_id, endpoint_id, is_retry, due_at) WHERE ((state = 'pending'::text) AND (NOT is_backing_off) AND (NOT is_backfill));
-
-CREATE INDEX deliveries_recoverable_idx ON business_api.deliveries USING btree (organization_id, state, endpoint_id, id) WHERE (state = ANY (ARRAY['dead_lettered'::text, 'skipped'::text]));
-
-CREATE INDEX deliveries_type_idx ON business_api.deliveries USING btree (organization_id, type, endpoint_id, id) WHERE (state = ANY (ARRAY['delivered'::text, 'dead_lettered'::text, 'skipped'::text, 'cancelled'::text]));
-
 CREATE INDEX events_created_at_idx ON business_api.events USING btree (created_at, organization_id, id);
 
 CREATE INDEX events_log_idx ON business_api.events USING btree (organization_id, created_at, id);
+
+CREATE INDEX finished_deliveries_recoverable_idx ON business_api.finished_deliveries USING btree (organization_id, state, endpoint_id, id) WHERE (state = ANY (ARRAY['dead_lettered'::text, 'skipped'::text]));
+
+CREATE INDEX finished_deliveries_state_idx ON business_api.finished_deliveries USING btree (organization_id, state, endpoint_id, id) WHERE (state = ANY (ARRAY['delivered'::text, 'dead_lettered'::text, 'skipped'::text, 'cancelled'::text]));
+
+CREATE INDEX finished_deliveries_type_idx ON business_api.finished_deliveries USING btree (organization_id, type, endpoint_id, id) WHERE (state = ANY (ARRAY['delivered'::text, 'dead_lettered'::text, 'skipped'::text, 'cancelled'::text]));
 
 CREATE INDEX idempotency_keys_expires_at_idx ON business_api.idempotency_keys USING btree (expires_at);
 
@@ -356,6 +359,16 @@ CREATE INDEX leads_organization_id_changed_xid_id_idx ON business_api.leads USIN
 CREATE INDEX leads_organization_id_stage_id_idx ON business_api.leads USING btree (organization_id, stage, id);
 
 CREATE INDEX leads_organization_id_updated_at_id_idx ON business_api.leads USING btree (organization_id, updated_at, id);
+
+CREATE INDEX open_deliveries_backfill_idx ON business_api.open_deliveries USING btree (organization_id, endpoint_id, is_retry, id) WHERE ((claim_token IS NULL) AND (NOT is_backing_off) AND is_backfill);
+
+CREATE INDEX open_deliveries_backing_off_idx ON business_api.open_deliveries USING btree (due_at) WHERE is_backing_off;
+
+CREATE INDEX open_deliveries_backing_off_log_idx ON business_api.open_deliveries USING btree (organization_id, endpoint_id, id) WHERE is_backing_off;
+
+CREATE INDEX open_deliveries_due_idx ON business_api.open_deliveries USING btree (organization_id, endpoint_id, is_retry, id) WHERE ((claim_token IS NULL) AND (NOT is_backing_off) AND (NOT is_backfill));
+
+CREATE INDEX open_deliveries_lease_until_idx ON business_api.open_deliveries USING btree (lease_until) WHERE (lease_until IS NOT NULL);
 
 CREATE INDEX payments_organization_id_invoice_id_id_idx ON business_api.payments USING btree (organization_id, invoice_id, id);
 
@@ -387,7 +400,7 @@ AS $function$
 declare
   at_time timestamptz := date_trunc('milliseconds', clock_timestamp());
   created_text text := to_char(at_time at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
-  id_prefix text := left(business_api.new_id('dlv'), 14);
+  digits text := business_api.delivery_digits(at_time);
   endpoint record;
   examined integer;
   last_id text;
@@ -420,35 +433,33 @@ begin
     select distinct substring(event.body from '"' || split_part($3, '.', 1) || 'Id": ?"([^"]+)"') as record_id
       from second
       join lateral (
-        select e.id, e.body from business_api.events e
+        select e.id, e.body, e.delivery_prefix from business_api.events e
          where e.organization_id = $1 and e.created_at >= to_timestamp(second.begins)
            and e.created_at < to_timestamp(second.begins + 1)
            and e.type = $3 and e.only_endpoint_id is null
       ) as event on true
       join lateral (
-        select 1 from business_api.deliveries d
-         where d.event_id = event.id and d.organization_id = $1 and d.endpoint_id = $2
-           and d.state in ('pending', 'in_flight', 'delivered')
+        select 1 from business_api.deliveries_of_event($1, event.id, event.delivery_prefix) as d
+         where d.endpoint_id = $2 and d.state in ('pending', 'in_flight', 'delivered')
          limit 1
       ) as delivery on true
   ), made as (
-    insert into business_api.events (organization_id, id, type, created_at, body, only_endpoint_id)
+    insert into business_api.events (organization_id, id, type, created_at, body, only_endpoint_id, delivery_prefix)
     select $1, b.event_id, $3, at_time,
            business_api.render_template($4, b.representation::json, json_build_object(
              'eventId', b.event_id, 'eventCreatedAt', created_text, 'businessId', b.business_id
            )),
-           $2
+           $2, digits || upper(lpad(to_hex(row_number() over (order by b.id)), 5, '0'))
       from batch b
       left join announced a on a.record_id = b.id
      where a.record_id is null
      order by b.id
     on conflict do nothing
-    returning id
+    returning id, delivery_prefix
   ), queued as (
-    insert into business_api.deliveries
-      (organization_id, id, event_id, type, endpoint_id, state, due_at, created_at, is_backfill)
-    select $1, id_prefix || upper(substr(replace(gen_random_uuid()::text, '-', ''), 17)), made.id, $3, $2, 'pending', at_time,
-           at_time, true
+    insert into business_api.open_deliveries
+      (organization_id, id, event_id, type, endpoint_id, due_at, created_at, is_backfill)
+    select $1, made.delivery_prefix || '00001', made.id, $3, $2, at_time, at_time, true
       from made
     returning 1
   )
@@ -552,8 +563,6 @@ declare
   claimed integer := 0;
   found_ids text[];
   found_events text[];
-  more_ids text[];
-  more_events text[];
   here_organization text := coalesce(after_organization, '');
   here_endpoint text := coalesce(after_endpoint, '');
   next_organization text;
@@ -572,12 +581,12 @@ declare
 begin
   perform set_config('synchronous_commit', 'off', true);
   at_time := clock_timestamp();
-  if exists (select 1 from business_api.deliveries d where d.state = 'in_flight' and d.lease_until <= at_time) then
+  if exists (select 1 from business_api.open_deliveries d where d.lease_until <= at_time) then
     dead_letters := business_api.reclaim_expired_leases(max_attempts);
     at_time := clock_timestamp();
   end if;
   if exists (
-    select 1 from business_api.deliveries d where d.state = 'pending' and d.is_backing_off and d.due_at <= at_time
+    select 1 from business_api.open_deliveries d where d.is_backing_off and d.due_at <= at_time
   ) then
     perform business_api.promote_due_retries(at_time);
   end if;
@@ -586,16 +595,16 @@ begin
     select coalesce(array_agg(d.organization_id order by d.id), '{}'), coalesce(array_agg(d.id order by d.id), '{}'),
            coalesce(array_agg(d.endpoint_id order by d.id), '{}'), coalesce(array_agg(d.event_id order by d.id), '{}')
       into organizations, ids, endpoints, events
-      from business_api.deliveries d
-     where d.state = 'in_flight' and d.lease_until > at_time and d.claim_token = $1;
+      from business_api.open_deliveries d
+     where d.lease_until > at_time and d.claim_token = $1;
     repeated := cardinality(ids);
     claimed := repeated;
   end if;
 
   while claimed < claim_limit and endpoints_read < endpoint_limit loop
     select d.organization_id, d.endpoint_id into next_organization, next_endpoint
-      from business_api.deliveries d
-     where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
+      from business_api.open_deliveries d
+     where d.claim_token is null and not d.is_backing_off and not d.is_backfill
        and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
      order by d.organization_id, d.endpoint_id
      limit 1;
@@ -632,29 +641,14 @@ begin
       coalesce((organization_budgets ->> here_organization)::integer, organization_budget)
         - coalesce(cardinality(array_positions(organizations, here_organization)), 0)
     );
-    -- Two statements, because a single statement would read all retries that are not due.
     if budget > 0 then
       select coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.event_id), '{}') into found_ids, found_events
         from (
-          select d.id, d.event_id from business_api.deliveries d
-           where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
+          select d.id, d.event_id from business_api.open_deliveries d
+           where d.claim_token is null and not d.is_backing_off and not d.is_backfill
              and d.organization_id = here_organization and d.endpoint_id = here_endpoint
-             and not d.is_retry and d.due_at <= at_time
-           order by d.due_at limit budget for update skip locked
+           order by d.is_retry, d.id limit budget for update skip locked
         ) as f;
-      budget := budget - cardinality(found_ids);
-      if budget > 0 then
-        select coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.event_id), '{}') into more_ids, more_events
-          from (
-            select d.id, d.event_id from business_api.deliveries d
-             where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
-               and d.organization_id = here_organization and d.endpoint_id = here_endpoint
-               and d.is_retry and d.due_at <= at_time
-             order by d.due_at limit budget for update skip locked
-          ) as f;
-        found_ids := found_ids || more_ids;
-        found_events := found_events || more_events;
-      end if;
       ids := ids || found_ids;
       events := events || found_events;
       organizations := organizations || array_fill(here_organization, array[cardinality(found_ids)]);
@@ -664,7 +658,7 @@ begin
   end loop;
 
   if claimed < claim_limit and exists (
-    select 1 from business_api.deliveries d where d.state = 'pending' and not d.is_backing_off and d.is_backfill
+    select 1 from business_api.open_deliveries d where d.claim_token is null and not d.is_backing_off and d.is_backfill
   ) then
     select * into backfill from business_api.pick_backfills(
       at_time, is_complete, claim_limit - claimed, endpoint_limit, after_organization, after_endpoint,
@@ -703,8 +697,8 @@ begin
       ) as s;
     if cut is not null then
       -- Deliveries of a repeated claim that do not fit into the answer become due again.
-      update business_api.deliveries d
-         set state = 'pending', attempts = d.attempts - 1, claim_token = null, lease_until = null
+      update business_api.open_deliveries d
+         set attempts = d.attempts - 1, claim_token = null, claimed_at = null, lease_until = null
         from unnest(organizations[cut:repeated], ids[cut:repeated]) as rest (organization_id, id)
        where d.organization_id = rest.organization_id and d.id = rest.id and d.claim_token = $1;
       repeated := least(repeated, cut - 1);
@@ -718,8 +712,8 @@ begin
   end if;
 
   if claimed > repeated then
-    update business_api.deliveries d
-       set state = 'in_flight', attempts = d.attempts + 1, claim_token = $1, claimed_at = at_time,
+    update business_api.open_deliveries d
+       set attempts = d.attempts + 1, claim_token = $1, claimed_at = at_time,
            lease_until = at_time + lease_ms * interval '1 millisecond'
       from unnest(organizations[repeated + 1:], ids[repeated + 1:]) as claim (organization_id, id)
      where d.organization_id = claim.organization_id and d.id = claim.id;
@@ -895,16 +889,16 @@ begin
           select first.due_at, first.is_backfill, e.state as endpoint_state
             from (
               (
-                select d.organization_id, d.endpoint_id, d.due_at, false as is_backfill from business_api.deliveries d
-                 where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
-                 order by d.organization_id, d.endpoint_id, d.is_retry, d.due_at
+                select d.organization_id, d.endpoint_id, d.due_at, false as is_backfill from business_api.open_deliveries d
+                 where d.claim_token is null and not d.is_backing_off and not d.is_backfill
+                 order by d.organization_id, d.endpoint_id, d.is_retry, d.id
                  limit scanned_max
               )
               union all
               (
-                select d.organization_id, d.endpoint_id, d.due_at, true from business_api.deliveries d
-                 where d.state = 'pending' and not d.is_backing_off and d.is_backfill
-                 order by d.organization_id, d.endpoint_id, d.is_retry, d.due_at
+                select d.organization_id, d.endpoint_id, d.due_at, true from business_api.open_deliveries d
+                 where d.claim_token is null and not d.is_backing_off and d.is_backfill
+                 order by d.organization_id, d.endpoint_id, d.is_retry, d.id
                  limit scanned_max
               )
             ) as first
@@ -918,16 +912,16 @@ begin
       select next.organization_id, next.endpoint_id, e.state into here_organization, here_endpoint, endpoint_state
         from (
           (
-            select d.organization_id, d.endpoint_id from business_api.deliveries d
-             where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
+            select d.organization_id, d.endpoint_id from business_api.open_deliveries d
+             where d.claim_token is null and not d.is_backing_off and not d.is_backfill
                and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
              order by d.organization_id, d.endpoint_id
              limit 1
           )
           union all
           (
-            select d.organization_id, d.endpoint_id from business_api.deliveries d
-             where d.state = 'pending' and not d.is_backing_off and d.is_backfill
+            select d.organization_id, d.endpoint_id from business_api.open_deliveries d
+             where d.claim_token is null and not d.is_backing_off and d.is_backfill
                and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
              order by d.organization_id, d.endpoint_id
              limit 1
@@ -946,39 +940,40 @@ begin
     exit when not found;
 
     if endpoint_state = 'enabled' then
-      -- The oldest of each kind stands first, also when nothing more is to be counted.
+      -- The oldest first attempt stands first; of the retries the oldest is found among the first hundred. Both are also read
+      -- when nothing more is to be counted.
       select count(*), min(f.due_at) filter (where not f.is_backfill) into found_due, found_oldest
         from (
           (
-            select d.due_at, false as is_backfill from business_api.deliveries d
-             where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
+            select d.due_at, false as is_backfill from business_api.open_deliveries d
+             where d.claim_token is null and not d.is_backing_off and not d.is_backfill
                and d.organization_id = here_organization and d.endpoint_id = here_endpoint
-               and not d.is_retry and d.due_at <= at_time
-             order by d.due_at limit greatest(1, counted_max - due)
+               and not d.is_retry
+             order by d.id limit greatest(1, counted_max - due)
           )
           union all
           (
-            select d.due_at, false from business_api.deliveries d
-             where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
+            select d.due_at, false from business_api.open_deliveries d
+             where d.claim_token is null and not d.is_backing_off and not d.is_backfill
                and d.organization_id = here_organization and d.endpoint_id = here_endpoint
-               and d.is_retry and d.due_at <= at_time
-             order by d.due_at limit greatest(1, counted_max - due)
+               and d.is_retry
+             order by d.id limit greatest(100, counted_max - due)
           )
           union all
           (
-            select d.due_at, true from business_api.deliveries d
-             where d.state = 'pending' and not d.is_backing_off and d.is_backfill
+            select d.due_at, true from business_api.open_deliveries d
+             where d.claim_token is null and not d.is_backing_off and d.is_backfill
                and d.organization_id = here_organization and d.endpoint_id = here_endpoint
-               and not d.is_retry and d.due_at <= at_time
-             order by d.due_at limit counted_max - due
+               and not d.is_retry
+             order by d.id limit counted_max - due
           )
           union all
           (
-            select d.due_at, true from business_api.deliveries d
-             where d.state = 'pending' and not d.is_backing_off and d.is_backfill
+            select d.due_at, true from business_api.open_deliveries d
+             where d.claim_token is null and not d.is_backing_off and d.is_backfill
                and d.organization_id = here_organization and d.endpoint_id = here_endpoint
-               and d.is_retry and d.due_at <= at_time
-             order by d.due_at limit counted_max - due
+               and d.is_retry
+             order by d.id limit counted_max - due
           )
         ) as f;
       due := least(counted_max, due + found_due);
@@ -987,17 +982,17 @@ begin
       select count(*) into found_paused
         from (
           (
-            select 1 from business_api.deliveries d
-             where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
+            select 1 from business_api.open_deliveries d
+             where d.claim_token is null and not d.is_backing_off and not d.is_backfill
                and d.organization_id = here_organization and d.endpoint_id = here_endpoint
-             order by d.is_retry, d.due_at limit counted_max - paused
+             order by d.is_retry, d.id limit counted_max - paused
           )
           union all
           (
-            select 1 from business_api.deliveries d
-             where d.state = 'pending' and not d.is_backing_off and d.is_backfill
+            select 1 from business_api.open_deliveries d
+             where d.claim_token is null and not d.is_backing_off and d.is_backfill
                and d.organization_id = here_organization and d.endpoint_id = here_endpoint
-             order by d.is_retry, d.due_at limit counted_max - paused
+             order by d.is_retry, d.id limit counted_max - paused
           )
         ) as f;
       paused := least(counted_max, paused + found_paused);
@@ -1010,12 +1005,10 @@ begin
                min(f.due_at) filter (where f.due_at <= at_time and not f.is_backfill)
           into found_backing_off, found_late, late_oldest
           from (
-            select d.is_backing_off, d.is_backfill, d.due_at from business_api.deliveries d
-             where d.organization_id = $1 and d.endpoint_id = here_endpoint
-               and d.state in ('pending', 'delivered', 'cancelled') and d.state = 'pending'
+            select d.is_backfill, d.due_at from business_api.open_deliveries d
+             where d.organization_id = $1 and d.endpoint_id = here_endpoint and d.is_backing_off
              order by d.id limit counted_max
-          ) as f
-         where f.is_backing_off;
+          ) as f;
         backing_off := least(counted_max, backing_off + found_backing_off);
         if endpoint_state = 'enabled' then
           due := least(counted_max, due + found_late);
@@ -1026,7 +1019,7 @@ begin
       end if;
       select least(counted_max, dead_letters + count(*)) into dead_letters
         from (
-          select 1 from business_api.deliveries d
+          select 1 from business_api.finished_deliveries d
            where d.organization_id = $1 and d.state in ('dead_lettered', 'skipped') and d.state = 'dead_lettered'
              and d.endpoint_id = here_endpoint
            order by d.id limit counted_max - dead_letters
@@ -1042,8 +1035,8 @@ begin
       from (
         select e.state as endpoint_state
           from (
-            select d.organization_id, d.endpoint_id from business_api.deliveries d
-             where d.state = 'pending' and d.is_backing_off and d.due_at > at_time
+            select d.organization_id, d.endpoint_id from business_api.open_deliveries d
+             where d.is_backing_off and d.due_at > at_time
              order by d.due_at limit counted_max
           ) as waiting
           left join business_api.webhook_endpoints e
@@ -1057,8 +1050,8 @@ begin
       from (
         select e.state as endpoint_state, late.due_at, late.is_backfill
           from (
-            select d.organization_id, d.endpoint_id, d.due_at, d.is_backfill from business_api.deliveries d
-             where d.state = 'pending' and d.is_backing_off and d.due_at <= at_time
+            select d.organization_id, d.endpoint_id, d.due_at, d.is_backfill from business_api.open_deliveries d
+             where d.is_backing_off and d.due_at <= at_time
              order by d.due_at limit counted_max
           ) as late
           join business_api.webhook_endpoints e on e.organization_id = late.organization_id and e.id = late.endpoint_id
@@ -1074,7 +1067,7 @@ begin
       if visits = 200 then
         select count(*), count(*) filter (where f.state = 'dead_lettered') into scanned, scanned_dead_letters
           from (
-            select d.state from business_api.deliveries d
+            select d.state from business_api.finished_deliveries d
              where d.state in ('dead_lettered', 'skipped')
              order by d.organization_id, d.state, d.endpoint_id, d.id
              limit scanned_max
@@ -1082,14 +1075,14 @@ begin
         exit when scanned < scanned_max;
       end if;
       visits := visits + 1;
-      select d.organization_id into here_organization from business_api.deliveries d
+      select d.organization_id into here_organization from business_api.finished_deliveries d
        where d.state in ('dead_lettered', 'skipped') and d.organization_id > here_organization
        order by d.organization_id, d.state, d.endpoint_id, d.id
        limit 1;
       exit when not found;
       select least(counted_max, dead_letters + count(*)) into dead_letters
         from (
-          select 1 from business_api.deliveries d
+          select 1 from business_api.finished_deliveries d
            where d.organization_id = here_organization
              and d.state in ('dead_lettered', 'skipped') and d.state = 'dead_lettered'
            order by d.endpoint_id, d.id limit counted_max - dead_letters
@@ -1100,8 +1093,8 @@ begin
 
   select count(*) into in_flight
     from (
-      select d.organization_id, d.endpoint_id from business_api.deliveries d
-       where d.state = 'in_flight'
+      select d.organization_id, d.endpoint_id from business_api.open_deliveries d
+       where d.lease_until is not null
        order by d.lease_until limit counted_max
     ) as f
    where ($1 is null or f.organization_id = $1) and ($2 is null or f.endpoint_id = $2);
@@ -1149,7 +1142,8 @@ begin
   -- Referring tables come before the tables that they refer to.
   targets := array[
     ['delivery_attempts', 'delivery_id, number'],
-    ['deliveries', 'id'],
+    ['open_deliveries', 'id'],
+    ['finished_deliveries', 'id'],
     ['events', 'id'],
     ['idempotency_keys', 'operation, key'],
     ['payments', 'id'],
@@ -1197,6 +1191,49 @@ begin
 exception
   when foreign_key_violation then
     return '{"counts": {}, "next": null}'::jsonb;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.deliveries_of_event(organization_id text, event_id text, delivery_prefix text)
+ RETURNS TABLE(id text, type text, endpoint_id text, state text, created_at timestamp with time zone)
+ LANGUAGE plpgsql
+ STABLE ROWS 4
+ SET search_path TO ''
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+#variable_conflict use_column
+begin
+  return query
+    select d.id, d.type, d.endpoint_id, case when d.claim_token is null then 'pending' else 'in_flight' end, d.created_at
+      from business_api.open_deliveries d
+     where d.organization_id = $1 and d.id >= $3 and d.id < $3 || '~' and d.event_id = $2
+    union all
+    select d.id, d.type, d.endpoint_id, d.state, d.created_at
+      from business_api.finished_deliveries d
+     where d.organization_id = $1 and d.id >= $3 and d.id < $3 || '~' and d.event_id = $2;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.delivery_digits(at_time timestamp with time zone)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  microseconds bigint := floor(extract(epoch from at_time) * 1000000)::bigint;
+  time_bits bigint := ((microseconds / 1000) << 10) | (microseconds % 1000);
+  random_bytes bytea := uuid_send(gen_random_uuid());
+begin
+  return (
+    select 'dlv_' || string_agg(substr('0123456789ABCDEFGHJKMNPQRSTVWXYZ', digit + 1, 1), '' order by place)
+      from (
+        select place, ((time_bits >> (55 - 5 * place)) & 31)::int as digit from generate_series(0, 11) as place
+        union all
+        select 12 + place, get_byte(random_bytes, place) & 31 from generate_series(0, 3) as place
+      ) as digits
+  );
 end
 $function$;
 
@@ -1333,7 +1370,10 @@ begin
     counts := counts || jsonb_build_object('events', changed);
     update business_api.delivery_attempts a set body_excerpt = ''
      where matching <> '{}' and a.organization_id = $1 and a.body_excerpt <> '' and a.delivery_id = any (array(
-       select d.id from business_api.deliveries d where d.organization_id = $1 and d.event_id = any (matching)
+       select d.id
+         from business_api.events e
+         cross join lateral business_api.deliveries_of_event($1, e.id, e.delivery_prefix) as d
+        where e.organization_id = $1 and e.id = any (matching)
      ));
     get diagnostics changed = row_count;
     counts := counts || jsonb_build_object('delivery_attempts', changed);
@@ -1777,7 +1817,7 @@ AS $function$
 declare
   written bigint;
   at_time timestamptz := clock_timestamp();
-  id_prefix text;
+  digits text := business_api.delivery_digits(at_time);
   largest record;
   max_bytes integer;
 begin
@@ -1796,37 +1836,33 @@ begin
               hint = 'Publish an id with which subscribers can fetch the rest.';
     end if;
   end if;
-  select 'dlv_' || string_agg(
-           substr('0123456789ABCDEFGHJKMNPQRSTVWXYZ', ((milliseconds >> (45 - 5 * place)) & 31)::int + 1, 1),
-           '' order by place
-         )
-    into id_prefix
-    from (select floor(extract(epoch from at_time) * 1000)::bigint as milliseconds) as clock,
-         generate_series(0, 9) as place;
-
   with inserted as (
-    insert into business_api.events (organization_id, id, type, created_at, body)
-    select $1, e.id, e.type, e."createdAt", e.body
+    insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
+    select $1, e.id, e.type, e."createdAt", e.body,
+           digits || upper(lpad(to_hex(row_number() over ()), 5, '0'))
       from jsonb_to_recordset($2) as e (id text, type text, "createdAt" timestamptz, body text)
     on conflict do nothing
-    returning id, type
-  ), fanned_out as (
-    insert into business_api.deliveries
-      (organization_id, id, event_id, type, endpoint_id, state, due_at, created_at, reason, finished_at)
-    select $1,
-           id_prefix || upper(substr(replace(gen_random_uuid()::text, '-', ''), 17)),
-           inserted.id, inserted.type, endpoint.id,
-           case when endpoint.state = 'disabled' then 'skipped' else 'pending' end, at_time, at_time,
-           case when endpoint.state = 'disabled' then 'endpoint_disabled' end,
-           case when endpoint.state = 'disabled' then at_time end
+    returning id, type, delivery_prefix
+  ), endpoint as materialized (
+    select e.id, e.state, e.types, upper(lpad(to_hex(row_number() over ()), 5, '0')) as number
+      from business_api.webhook_endpoints e
+     where e.organization_id = $1 and e.state <> 'removed'
+  ), fanned_out as materialized (
+    select inserted.delivery_prefix || endpoint.number as id, inserted.id as event_id, inserted.type,
+           endpoint.id as endpoint_id, endpoint.state
       from inserted
-      join business_api.webhook_endpoints endpoint
-        on endpoint.organization_id = $1
-       and endpoint.state <> 'removed'
-       and (endpoint.types is null or inserted.type = any (endpoint.types))
-    returning state
+      join endpoint on endpoint.types is null or inserted.type = any (endpoint.types)
+  ), opened as (
+    insert into business_api.open_deliveries (organization_id, id, event_id, type, endpoint_id, due_at, created_at)
+    select $1, f.id, f.event_id, f.type, f.endpoint_id, at_time, at_time from fanned_out f where f.state <> 'disabled'
+    returning 1
+  ), skipped as (
+    insert into business_api.finished_deliveries
+      (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at)
+    select $1, f.id, f.event_id, f.type, f.endpoint_id, 'skipped', 'endpoint_disabled', at_time, at_time
+      from fanned_out f where f.state = 'disabled'
   )
-  select count(*) filter (where state = 'pending') into written from fanned_out;
+  select count(*) into written from opened;
   return written;
 end
 $function$;
@@ -1894,6 +1930,69 @@ begin
       to_json(to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))::text, 'null'
     )
     || '}';
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.list_open_deliveries(organization_id text, endpoint_id text, type text, has_pending boolean, has_in_flight boolean, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer)
+ RETURNS SETOF business_api.open_deliveries
+ LANGUAGE plpgsql
+ STABLE ROWS 64
+ SET search_path TO ''
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_sort TO 'off'
+AS $function$
+begin
+  if $4 and $2 is null then
+    return query
+      select d.* from business_api.open_deliveries d
+       where d.organization_id = $1 and d.id >= $8 and d.id < $9 and ($5 or d.claim_token is null)
+         and ($3 is null or d.type = $3) and ($6 is null or d.created_at >= $6) and ($7 is null or d.created_at < $7)
+       order by d.id desc limit $10;
+    return;
+  end if;
+  if $4 then
+    return query
+      select due.*
+        from (values (false), (true)) as kind (is_retry)
+        cross join lateral (
+          select d.* from business_api.open_deliveries d
+           where d.organization_id = $1 and d.endpoint_id = $2
+             and d.claim_token is null and not d.is_backing_off and not d.is_backfill
+             and (d.is_retry, d.id) >= (kind.is_retry, $8) and (d.is_retry, d.id) < (kind.is_retry, $9)
+             and ($3 is null or d.type = $3) and ($6 is null or d.created_at >= $6) and ($7 is null or d.created_at < $7)
+           order by d.is_retry desc, d.id desc limit $10
+        ) as due;
+    return query
+      select due.*
+        from (values (false), (true)) as kind (is_retry)
+        cross join lateral (
+          select d.* from business_api.open_deliveries d
+           where d.organization_id = $1 and d.endpoint_id = $2
+             and d.claim_token is null and not d.is_backing_off and d.is_backfill
+             and (d.is_retry, d.id) >= (kind.is_retry, $8) and (d.is_retry, d.id) < (kind.is_retry, $9)
+             and ($3 is null or d.type = $3) and ($6 is null or d.created_at >= $6) and ($7 is null or d.created_at < $7)
+           order by d.is_retry desc, d.id desc limit $10
+        ) as due;
+    return query
+      select d.* from business_api.open_deliveries d
+       where d.organization_id = $1 and d.is_backing_off
+         and (d.endpoint_id, d.id) >= ($2, $8) and (d.endpoint_id, d.id) < ($2, $9)
+         and ($3 is null or d.type = $3) and ($6 is null or d.created_at >= $6) and ($7 is null or d.created_at < $7)
+       order by d.endpoint_id desc, d.id desc limit $10;
+  end if;
+  if $5 then
+    -- Never more than the slots of all processes together.
+    return query
+      select d.* from business_api.open_deliveries d
+       where d.lease_until is not null and d.organization_id = $1 and ($2 is null or d.endpoint_id = $2)
+         and d.id >= $8 and d.id < $9
+         and ($3 is null or d.type = $3) and ($6 is null or d.created_at >= $6) and ($7 is null or d.created_at < $7)
+       order by d.lease_until;
+  end if;
 end
 $function$;
 
@@ -1982,7 +2081,6 @@ declare
   budget integer;
   found_ids text[];
   found_events text[];
-  wanted_retry boolean;
   endpoints_read integer := 0;
   has_wrapped boolean := after_organization is null;
 begin
@@ -1995,8 +2093,8 @@ begin
   is_complete := false;
   while cardinality(ids) < pick_limit and endpoints_read < endpoint_limit loop
     select d.organization_id, d.endpoint_id into next_organization, next_endpoint
-      from business_api.deliveries d
-     where d.state = 'pending' and not d.is_backing_off and d.is_backfill
+      from business_api.open_deliveries d
+     where d.claim_token is null and not d.is_backing_off and d.is_backfill
        and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
      order by d.organization_id, d.endpoint_id
      limit 1;
@@ -2028,8 +2126,8 @@ begin
     if not is_rest and exists (
       select 1 from business_api.webhook_endpoints e
        where e.organization_id = here_organization and e.state = 'enabled' and exists (
-         select 1 from business_api.deliveries d
-          where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
+         select 1 from business_api.open_deliveries d
+          where d.claim_token is null and not d.is_backing_off and not d.is_backfill
             and d.organization_id = e.organization_id and d.endpoint_id = e.id
        )
     ) then
@@ -2043,22 +2141,19 @@ begin
       coalesce((organization_budgets ->> here_organization)::integer, organization_budget)
         - coalesce(cardinality(array_positions(claimed_organizations || organizations, here_organization)), 0)
     );
-    foreach wanted_retry in array array[false, true] loop
-      exit when budget <= 0;
+    if budget > 0 then
       select coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.event_id), '{}') into found_ids, found_events
         from (
-          select d.id, d.event_id from business_api.deliveries d
-           where d.state = 'pending' and not d.is_backing_off and d.is_backfill
+          select d.id, d.event_id from business_api.open_deliveries d
+           where d.claim_token is null and not d.is_backing_off and d.is_backfill
              and d.organization_id = here_organization and d.endpoint_id = here_endpoint
-             and d.is_retry = wanted_retry and d.due_at <= at_time
-           order by d.due_at limit budget for update skip locked
+           order by d.is_retry, d.id limit budget for update skip locked
         ) as f;
-      budget := budget - cardinality(found_ids);
       ids := ids || found_ids;
       events := events || found_events;
       organizations := organizations || array_fill(here_organization, array[cardinality(found_ids)]);
       endpoints := endpoints || array_fill(here_endpoint, array[cardinality(found_ids)]);
-    end loop;
+    end if;
   end loop;
 end
 $function$;
@@ -2089,13 +2184,13 @@ CREATE OR REPLACE FUNCTION business_api.promote_due_retries(at_time timestamp wi
  SET enable_mergejoin TO 'off'
 AS $function$
   with due as (
-    select d.organization_id, d.id from business_api.deliveries d
-     where d.state = 'pending' and d.is_backing_off and d.due_at <= $1
+    select d.organization_id, d.id from business_api.open_deliveries d
+     where d.is_backing_off and d.due_at <= $1
      order by d.due_at
      limit 500
        for update skip locked
   )
-  update business_api.deliveries d set is_backing_off = false
+  update business_api.open_deliveries d set is_backing_off = false
     from due
    where d.organization_id = due.organization_id and d.id = due.id
 $function$;
@@ -2181,45 +2276,53 @@ declare
   inspections integer;
 begin
   with candidate as materialized (
-    select e.organization_id, e.id, e.created_at from business_api.events e
+    select e.organization_id, e.id, e.created_at, e.delivery_prefix from business_api.events e
      where e.created_at < old_before
        and (e.created_at, e.organization_id, e.id) > (after_time, after_organization, after_id)
      order by e.created_at, e.organization_id, e.id
      limit candidate_limit
   ), counted as materialized (
-    select c.organization_id, c.id, c.created_at, delivered.total, delivered.unsent,
+    select c.*, finished.total, open.is_any as is_unsent,
            row_number() over in_order as number,
-           count(*) filter (where delivered.unsent = 0) over in_order as events_so_far,
-           sum(delivered.total) filter (where delivered.unsent = 0) over in_order as deliveries_so_far
+           count(*) filter (where not open.is_any) over in_order as events_so_far,
+           sum(finished.total) filter (where not open.is_any) over in_order as deliveries_so_far
       from candidate c, lateral (
-        select count(*) as total, count(*) filter (where d.state in ('pending', 'in_flight')) as unsent
-          from business_api.deliveries d
-         where d.event_id = c.id and d.organization_id = c.organization_id
-      ) as delivered
+        select count(*) as total from business_api.finished_deliveries d
+         where d.organization_id = c.organization_id
+           and d.id >= c.delivery_prefix and d.id < c.delivery_prefix || '~' and d.event_id = c.id
+      ) as finished, lateral (
+        select exists (
+          select 1 from business_api.open_deliveries d
+           where d.organization_id = c.organization_id
+             and d.id >= c.delivery_prefix and d.id < c.delivery_prefix || '~' and d.event_id = c.id
+        ) as is_any
+      ) as open
     window in_order as (order by c.created_at, c.organization_id, c.id rows unbounded preceding)
   ), inspected as materialized (
     select c.* from counted c
      where c.number = 1 or c.events_so_far <= event_limit and coalesce(c.deliveries_so_far, 0) <= delivery_limit
   ), old_event as materialized (
-    select e.organization_id, e.id, i.total
+    select e.organization_id, e.id, e.delivery_prefix, i.total
       from inspected i
       join business_api.events e on e.organization_id = i.organization_id and e.id = i.id
-     where i.unsent = 0
+     where not i.is_unsent
        for update of e skip locked
-  ), final_delivery as materialized (
-    select d.organization_id, d.event_id, o.total
+  ), finished_delivery as materialized (
+    select d.organization_id, d.id, d.event_id, o.total
       from old_event o
-      join business_api.deliveries d on d.event_id = o.id and d.organization_id = o.organization_id
-     where d.state not in ('pending', 'in_flight')
+      join business_api.finished_deliveries d
+        on d.organization_id = o.organization_id
+       and d.id >= o.delivery_prefix and d.id < o.delivery_prefix || '~' and d.event_id = o.id
        for update of d skip locked
   ), purgeable as materialized (
-    select f.organization_id, f.event_id as id from final_delivery f group by f.organization_id, f.event_id, f.total
+    select f.organization_id, f.event_id as id from finished_delivery f group by f.organization_id, f.event_id, f.total
     having count(*) = f.total
     union all
     select o.organization_id, o.id from old_event o where o.total = 0
   ), purged_delivery as (
-    delete from business_api.deliveries d using purgeable p
-     where d.event_id = p.id and d.organization_id = p.organization_id
+    delete from business_api.finished_deliveries d using finished_delivery f, purgeable p
+     where p.organization_id = f.organization_id and p.id = f.event_id
+       and d.organization_id = f.organization_id and d.id = f.id
     returning d.organization_id, d.id
   ), purged_attempt as (
     delete from business_api.delivery_attempts a using purged_delivery p
@@ -2358,19 +2461,34 @@ begin
      order by e.organization_id, e.id
      limit endpoint_limit
   ), in_flight as materialized (
-    select distinct d.organization_id, d.endpoint_id from business_api.deliveries d where d.state = 'in_flight'
+    select distinct d.organization_id, d.endpoint_id from business_api.open_deliveries d where d.lease_until is not null
   ), purged as (
     delete from business_api.webhook_endpoints e using removed r
      where e.organization_id = r.organization_id and e.id = r.id and e.state = 'removed'
        and not exists (
-         select 1 from business_api.deliveries d
-          where d.organization_id = r.organization_id and d.endpoint_id = r.id
-            and d.state in ('pending', 'delivered', 'cancelled')
+         select 1
+           from unnest(array['delivered', 'dead_lettered', 'skipped', 'cancelled']) as final (state)
+           cross join lateral (
+             select 1 from business_api.finished_deliveries d
+              where d.organization_id = r.organization_id and d.endpoint_id = r.id
+                and d.state = final.state and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+              limit 1
+           ) as finished
        )
        and not exists (
-         select 1 from business_api.deliveries d
+         select 1 from business_api.open_deliveries d
           where d.organization_id = r.organization_id and d.endpoint_id = r.id
-            and d.state in ('dead_lettered', 'skipped')
+            and d.claim_token is null and not d.is_backing_off and not d.is_backfill
+       )
+       and not exists (
+         select 1 from business_api.open_deliveries d
+          where d.organization_id = r.organization_id and d.endpoint_id = r.id
+            and d.claim_token is null and not d.is_backing_off and d.is_backfill
+       )
+       and not exists (
+         select 1 from business_api.open_deliveries d
+          where d.organization_id = r.organization_id and d.endpoint_id = r.id
+            and d.is_backing_off
        )
        and not exists (
          select 1 from in_flight f where f.organization_id = r.organization_id and f.endpoint_id = r.id
@@ -2399,7 +2517,7 @@ declare
 begin
   select array_agg(d.organization_id order by claim.place), array_agg(d.id order by claim.place) into organizations, ids
     from jsonb_array_elements($1) with ordinality as claim (ref, place)
-    join business_api.deliveries d
+    join business_api.open_deliveries d
       on d.organization_id = claim.ref ->> 'organizationId' and d.id = claim.ref ->> 'deliveryId'
      and d.claim_token = claim.ref ->> 'token';
   return coalesce(business_api.read_deliveries(organizations, ids)::text, '[]');
@@ -2437,7 +2555,7 @@ begin
              order by claim.place
            ), '[]')
       from unnest(organizations, ids) with ordinality as claim (organization_id, id, place)
-      join business_api.deliveries d on d.organization_id = claim.organization_id and d.id = claim.id
+      join business_api.open_deliveries d on d.organization_id = claim.organization_id and d.id = claim.id
       join business_api.events event on event.organization_id = d.organization_id and event.id = d.event_id
       join business_api.webhook_endpoints endpoint
         on endpoint.organization_id = d.organization_id and endpoint.id = d.endpoint_id and endpoint.state <> 'removed'
@@ -2483,12 +2601,19 @@ begin
          )) filter (where e.id is not null), '[]'),
          coalesce(jsonb_agg(jsonb_build_object(
            'organizationId', d.organization_id, 'endpointId', d.endpoint_id, 'deliveryId', d.id,
-           'eventId', d.event_id, 'type', event.type, 'reason', d.reason
+           'eventId', d.event_id, 'type', d.type, 'reason', d.reason
          )) filter (where d.state = 'dead_lettered' and r.outcome = 'dead_lettered' and d.reason = r.reason), '[]')
     into endpoints, dead_letters
     from jsonb_to_recordset($1) as r ("organizationId" text, "deliveryId" text, token text, outcome text, reason text)
-    join business_api.deliveries d on d.organization_id = r."organizationId" and d.id = r."deliveryId"
-    join business_api.events event on event.organization_id = d.organization_id and event.id = d.event_id
+    join lateral (
+      select o.organization_id, o.id, o.event_id, o.type, o.endpoint_id, 'open' as state, null as reason
+        from business_api.open_deliveries o
+       where o.organization_id = r."organizationId" and o.id = r."deliveryId"
+      union all
+      select f.organization_id, f.id, f.event_id, f.type, f.endpoint_id, f.state, f.reason
+        from business_api.finished_deliveries f
+       where f.organization_id = r."organizationId" and f.id = r."deliveryId"
+    ) as d on true
     left join business_api.webhook_endpoints e
       on e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
      and e.noticed_attempt = r.token || ' ' || r."deliveryId"
@@ -2512,38 +2637,45 @@ declare
 begin
   with expired as (
     select d.organization_id, d.id, d.claimed_at, d.lease_until, d.attempts - d.attempts_before >= $1 as was_last
-      from business_api.deliveries d
-     where d.state = 'in_flight' and d.lease_until <= at_time
+      from business_api.open_deliveries d
+     where d.lease_until <= at_time
      order by d.lease_until
      limit 500
        for update skip locked
-  ), freed as (
-    update business_api.deliveries d
-       set state = case when expired.was_last then 'dead_lettered' else 'pending' end,
-           reason = case when expired.was_last then 'interrupted' end,
-           finished_at = case when expired.was_last then at_time end,
-           due_at = at_time,
-           claim_token = null, lease_until = null
+  ), due_again as (
+    update business_api.open_deliveries d
+       set due_at = at_time, claim_token = null, claimed_at = null, lease_until = null
       from expired
-     where d.organization_id = expired.organization_id and d.id = expired.id
-    returning d.organization_id, d.id, d.endpoint_id, d.event_id, d.attempts, d.reason,
-              expired.claimed_at, expired.lease_until, expired.was_last
+     where d.organization_id = expired.organization_id and d.id = expired.id and not expired.was_last
+    returning d.organization_id, d.id, d.attempts, expired.claimed_at, expired.lease_until
+  ), ended as (
+    delete from business_api.open_deliveries d using expired
+     where d.organization_id = expired.organization_id and d.id = expired.id and expired.was_last
+    returning d.*
+  ), finished as (
+    insert into business_api.finished_deliveries
+      (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
+    select e.organization_id, e.id, e.event_id, e.type, e.endpoint_id, 'dead_lettered', 'interrupted', e.created_at, at_time,
+           e.attempts, e.is_backfill
+      from ended e
   ), logged as (
     insert into business_api.delivery_attempts
       (organization_id, delivery_id, number, started_at, duration_ms, error, body_excerpt)
     select f.organization_id, f.id, f.attempts, f.claimed_at,
            extract(epoch from f.lease_until - f.claimed_at) * 1000, 'interrupted', ''
-      from freed f
+      from (
+        select * from due_again
+        union all
+        select e.organization_id, e.id, e.attempts, e.claimed_at, e.lease_until from ended e
+      ) as f
     on conflict do nothing
   )
   select coalesce(json_agg(json_build_object(
-           'organizationId', f.organization_id, 'endpointId', f.endpoint_id, 'deliveryId', f.id,
-           'eventId', f.event_id, 'type', event.type, 'reason', f.reason
+           'organizationId', e.organization_id, 'endpointId', e.endpoint_id, 'deliveryId', e.id,
+           'eventId', e.event_id, 'type', e.type, 'reason', 'interrupted'
          )), '[]')
     into dead_letters
-    from freed f
-    join business_api.events event on event.organization_id = f.organization_id and event.id = f.event_id
-   where f.was_last;
+    from ended e;
   return dead_letters;
 end
 $function$;
@@ -2593,8 +2725,8 @@ AS $function$
 declare
   released bigint;
 begin
-  update business_api.deliveries d
-     set state = 'pending', attempts = d.attempts - 1, claim_token = null, lease_until = null
+  update business_api.open_deliveries d
+     set attempts = d.attempts - 1, claim_token = null, claimed_at = null, lease_until = null
     from jsonb_to_recordset($1) as claim ("organizationId" text, "deliveryId" text, token text)
    where d.organization_id = claim."organizationId" and d.id = claim."deliveryId" and d.claim_token = claim.token;
   get diagnostics released = row_count;
@@ -2715,28 +2847,33 @@ CREATE OR REPLACE FUNCTION business_api.skip_pending(organization_id text, endpo
  SET search_path TO ''
  SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
 AS $function$
 begin
-  update business_api.deliveries d
-     set state = 'skipped', reason = 'endpoint_disabled', finished_at = clock_timestamp()
-   where d.organization_id = $1
-     and d.id in (
-       select pending.id from business_api.deliveries pending
-        where pending.organization_id = $1 and pending.endpoint_id = $2
-          and pending.state = 'pending' and not pending.is_backing_off and not pending.is_backfill
-        limit 500
-          for update skip locked
-     );
-  update business_api.deliveries d
-     set state = 'skipped', reason = 'endpoint_disabled', finished_at = clock_timestamp()
-   where d.organization_id = $1
-     and d.id in (
-       select pending.id from business_api.deliveries pending
-        where pending.organization_id = $1 and pending.endpoint_id = $2
-          and pending.state = 'pending' and not pending.is_backing_off and pending.is_backfill
-        limit 500
-          for update skip locked
-     );
+  with pending as materialized (
+    select d.id from business_api.open_deliveries d
+     where d.organization_id = $1 and d.endpoint_id = $2
+       and d.claim_token is null and not d.is_backing_off and not d.is_backfill
+     limit 500
+       for update skip locked
+  ), pending_backfill as materialized (
+    select d.id from business_api.open_deliveries d
+     where d.organization_id = $1 and d.endpoint_id = $2
+       and d.claim_token is null and not d.is_backing_off and d.is_backfill
+     limit 500
+       for update skip locked
+  ), ended as (
+    delete from business_api.open_deliveries d
+     using (select id from pending union all select id from pending_backfill) as skipped
+     where d.organization_id = $1 and d.id = skipped.id
+    returning d.*
+  )
+  insert into business_api.finished_deliveries
+    (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
+  select e.organization_id, e.id, e.event_id, e.type, e.endpoint_id, 'skipped', 'endpoint_disabled', e.created_at,
+         clock_timestamp(), e.attempts, e.is_backfill
+    from ended e;
 end
 $function$;
 
@@ -2793,20 +2930,31 @@ begin
       "durationMs" real, "dnsMs" real, "connectMs" real, "tlsMs" real, "firstByteMs" real,
       status integer, error text, "bodyExcerpt" text
     )
-  ), ended as (
-    update business_api.deliveries d
-       set state = case when r.outcome = 'retry' then 'pending' else r.outcome end,
-           due_at = case
-             when r.outcome = 'retry' then at_time + (r."delayMs" - r."endedAgoMs") * interval '1 millisecond'
-             else d.due_at
-           end,
-           finished_at = case when r.outcome <> 'retry' then at_time - r."endedAgoMs" * interval '1 millisecond' end,
-           is_backing_off = r.outcome = 'retry' and r."delayMs" > 0,
-           reason = r.reason,
-           claim_token = null, lease_until = null
+  ), due_again as (
+    update business_api.open_deliveries d
+       set due_at = at_time + (r."delayMs" - r."endedAgoMs") * interval '1 millisecond',
+           is_backing_off = r."delayMs" > 0,
+           claim_token = null, claimed_at = null, lease_until = null
       from result r
-     where d.organization_id = r."organizationId" and d.id = r."deliveryId" and d.claim_token = r.token
-    returning d.attempts, d.endpoint_id, d.event_id, r.*
+     where r.outcome = 'retry'
+       and d.organization_id = r."organizationId" and d.id = r."deliveryId" and d.claim_token = r.token
+    returning d.attempts, d.endpoint_id, d.event_id, d.type, d.created_at, d.is_backfill, r.*
+  ), closed as (
+    delete from business_api.open_deliveries d
+     using result r
+     where r.outcome <> 'retry'
+       and d.organization_id = r."organizationId" and d.id = r."deliveryId" and d.claim_token = r.token
+    returning d.attempts, d.endpoint_id, d.event_id, d.type, d.created_at, d.is_backfill, r.*
+  ), finished as (
+    insert into business_api.finished_deliveries
+      (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
+    select c."organizationId", c."deliveryId", c.event_id, c.type, c.endpoint_id, c.outcome, c.reason, c.created_at,
+           at_time - c."endedAgoMs" * interval '1 millisecond', c.attempts, c.is_backfill
+      from closed c
+  ), ended as (
+    select * from due_again
+    union all
+    select * from closed
   ), logged as (
     insert into business_api.delivery_attempts (
       organization_id, delivery_id, number, started_at, duration_ms, dns_ms, connect_ms, tls_ms, first_byte_ms,
@@ -2816,7 +2964,12 @@ begin
            at_time - e."startedAgoMs" * interval '1 millisecond',
            e."durationMs", e."dnsMs", e."connectMs", e."tlsMs", e."firstByteMs", e.status, e.error, e."bodyExcerpt"
       from ended e
-    on conflict do nothing
+     -- Not `on conflict do nothing`, which writes 46 bytes more to the write-ahead log. No other transaction logs an attempt of this
+     -- claim.
+     where not exists (
+       select 1 from business_api.delivery_attempts a
+        where a.organization_id = e."organizationId" and a.delivery_id = e."deliveryId" and a.number = e.attempts
+     )
   ), last_success as (
     select e."organizationId", e.endpoint_id, min(e."endedAgoMs") as ago_ms
       from ended e where e.outcome = 'delivered' group by 1, 2
@@ -2838,9 +2991,8 @@ begin
       left join last_success s on s."organizationId" = e."organizationId" and s.endpoint_id = e.endpoint_id
      group by 1, 2
   ), dead_letter as (
-    select e."organizationId", e.endpoint_id as "endpointId", e."deliveryId", e.event_id as "eventId", event.type, e.reason
+    select e."organizationId", e.endpoint_id as "endpointId", e."deliveryId", e.event_id as "eventId", e.type, e.reason
       from ended e
-      join business_api.events event on event.organization_id = e."organizationId" and event.id = e.event_id
      where e.outcome = 'dead_lettered'
   )
   select coalesce((select array_agg(e.token || ' ' || e."deliveryId") from ended e), '{}'),

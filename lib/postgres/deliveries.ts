@@ -10,6 +10,7 @@ import {
 } from './delivery-log.ts'
 import { countQueue } from './queue-counts.ts'
 import { continuePurge, purge } from './retention.ts'
+import { plannedAnew } from './statements/fragments.ts'
 
 /** Creates the slice of deliveries in PostgreSQL. The delivery loop's verbs are functions of the schema: see sql/0016 to 0018. */
 export function createDeliveryStore(database: Database): DeliveryStore {
@@ -78,45 +79,46 @@ export function createDeliveryStore(database: Database): DeliveryStore {
     cancel: (request) => cancelDelivery(database, request),
 
     async measure() {
-      const [backlog] = await database.row(
-        (sql, answerTag) => sql`
+      const [backlog] = await database.row((sql, answerTag) =>
+        // A session may keep a plan from a time when nothing was open, which would read the whole table for each endpoint.
+        plannedAnew(sql`
           with recursive queue as (
             (
-              select organization_id, endpoint_id from business_api.deliveries
-              where state = 'pending' and not is_backing_off and not is_backfill order by organization_id, endpoint_id limit 1
+              select organization_id, endpoint_id from business_api.open_deliveries
+              where claim_token is null and not is_backing_off and not is_backfill order by organization_id, endpoint_id limit 1
             )
             union all
             select following.organization_id, following.endpoint_id from queue, lateral (
-              select d.organization_id, d.endpoint_id from business_api.deliveries d
-              where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
+              select d.organization_id, d.endpoint_id from business_api.open_deliveries d
+              where d.claim_token is null and not d.is_backing_off and not d.is_backfill
                 and (d.organization_id, d.endpoint_id) > (queue.organization_id, queue.endpoint_id)
               order by d.organization_id, d.endpoint_id limit 1
             ) as following
           ), oldest as (
-            select first.due_at from queue
+            select waiting.due_at from queue
             join business_api.webhook_endpoints e
               on e.organization_id = queue.organization_id and e.id = queue.endpoint_id and e.state = 'enabled',
             (values (false), (true)) as kind (is_retry), lateral (
-              select d.due_at from business_api.deliveries d
-              where d.state = 'pending' and not d.is_backing_off and not d.is_backfill
+              select d.due_at from business_api.open_deliveries d
+              where d.claim_token is null and not d.is_backing_off and not d.is_backfill
                 and d.organization_id = queue.organization_id
                 and d.endpoint_id = queue.endpoint_id and d.is_retry = kind.is_retry
-              order by d.due_at limit 1
-            ) as first
+              order by d.id limit ${OLDEST_READ}::int
+            ) as waiting
           ), due as (
-            select 1 from business_api.deliveries d
+            select 1 from business_api.open_deliveries d
             join business_api.webhook_endpoints e
               on e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state = 'enabled'
-            where d.state = 'pending' and d.due_at <= now()
+            where d.claim_token is null and d.due_at <= now()
             limit ${DUE_COUNTED}::int
           )
           select
             pg_catalog.json_build_object(
               'due', (select count(*) from due),
               'oldestDueMs', greatest(0, coalesce(extract(epoch from now() - (select min(due_at) from oldest)) * 1000, 0)),
-              'inFlight', (select count(*) from business_api.deliveries where state = 'in_flight')
+              'inFlight', (select count(*) from business_api.open_deliveries where lease_until is not null)
             )::text,
-            ${answerTag}`,
+            ${answerTag}`),
       )
       return JSON.parse(backlog ?? 'null') as Backlog
     },
@@ -133,3 +135,9 @@ export function createDeliveryStore(database: Database): DeliveryStore {
 
 /** Greatest number of due deliveries that are counted, so that the cost of counting does not grow with the backlog. */
 const DUE_COUNTED = 100_000
+
+/**
+ * Number of due deliveries of an endpoint, the oldest ones, among which the longest due is searched. Of first attempts that is the
+ * oldest, of retries one of the oldest: a retry becomes due some minutes after the previous attempt.
+ */
+const OLDEST_READ = 100

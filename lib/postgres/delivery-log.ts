@@ -10,14 +10,16 @@ import { countInEntry, isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './connection/database.ts'
 import type { Statement } from './connection/pool.ts'
 import {
+  deliveryOfId,
   FINAL_STATES,
   matchKeptEndpoint,
   matchPeriod,
   matchType,
   selectDeliveries,
   selectRanges,
+  selectRows,
 } from './statements/delivery-selection.ts'
-import { isoTimestamp, textArray } from './statements/fragments.ts'
+import { isoTimestamp, plannedAnew, textArray } from './statements/fragments.ts'
 
 /** Lists the newest deliveries of an organization, from `before` on. */
 export async function listDeliveries(
@@ -33,11 +35,7 @@ export async function listDeliveries(
       sql`
       select coalesce(pg_catalog.json_agg(item), '[]')::text, ${answerTag} from (
         select ${columns(sql)}
-        from (${selectDeliveries(sql, { organizationId, filter, limit, before, order: 'newest' })}) as selected
-        join business_api.deliveries delivery
-          on delivery.organization_id = ${organizationId}::text and delivery.id = selected.id
-        join business_api.events event
-          on event.organization_id = delivery.organization_id and event.id = delivery.event_id
+        from ${selectRows(sql, { organizationId, filter, limit, before, order: 'newest' })} as delivery
         order by delivery.id desc
         limit ${limit}::int
       ) as item`,
@@ -96,10 +94,9 @@ export async function getDelivery(
                 ),
                 '[]'
               ) as "attemptLog"
-            from business_api.deliveries delivery
+            from ${deliveryOfId(sql, organizationId, sql`${deliveryId}::text`)} as delivery
             join business_api.events event
               on event.organization_id = delivery.organization_id and event.id = delivery.event_id
-            where delivery.organization_id = ${organizationId}::text and delivery.id = ${deliveryId}::text
           ) as item
         ),
         ${answerTag}`,
@@ -107,7 +104,10 @@ export async function getDelivery(
   return JSON.parse(delivery ?? 'null') as DeliveryDetails | null
 }
 
-/** Starts a new round for deliveries in a final state, the oldest first: see `DeliveryStore.recover`. */
+/**
+ * Starts a new round for deliveries in a final state, the oldest first: see `DeliveryStore.recover`. Of two recoveries at once the
+ * second waits for the lock, and then finds the delivery gone from the finished ones.
+ */
 export async function recoverDeliveries(
   database: Database,
   { organizationId, ids, filter, limit, entry }: RecoveryRequest,
@@ -117,23 +117,27 @@ export async function recoverDeliveries(
       filter,
       sql`
       with wanted as (
-        select delivery.id from business_api.deliveries delivery
+        select delivery.id from business_api.finished_deliveries delivery
         where delivery.organization_id = ${organizationId}::text
           and delivery.id = any (${ids === null ? oldestOf(sql, organizationId, filter, limit) : textArray(sql, ids)})
-          and delivery.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
           ${matchFilter(sql, filter)}
           ${matchKeptEndpoint(sql)}
           and not (delivery.id = ${entry.subjectId}::text and ${isRecorded(sql, organizationId, entry)})
         order by delivery.id
         limit ${limit}::int
         for update of delivery
-      ), recovered as (
-        update business_api.deliveries delivery set
-          state = 'pending', attempts_before = delivery.attempts, due_at = now(), is_backing_off = false,
-          reason = null, finished_at = null
-        from wanted
+      ), reopened as (
+        delete from business_api.finished_deliveries delivery
+        using wanted
         where delivery.organization_id = ${organizationId}::text and delivery.id = wanted.id
-        returning delivery.id
+        returning delivery.*
+      ), recovered as (
+        insert into business_api.open_deliveries (
+          organization_id, id, event_id, type, endpoint_id, due_at, created_at, attempts, attempts_before, is_backfill
+        )
+        select organization_id, id, event_id, type, endpoint_id, now(), created_at, attempts, attempts, is_backfill
+        from reopened
+        returning id
       ), counted as (
         select count(*)::int as recovered from recovered
       ), audited as (
@@ -150,7 +154,12 @@ export async function recoverDeliveries(
   return JSON.parse(recovered ?? '[]') as string[]
 }
 
-/** Cancels a pending delivery. @returns false if the delivery was not pending */
+/**
+ * Cancels a pending delivery. A call that is sent again while the first call is under way waits for the lock; then the delivery is
+ * gone from the open ones, and the audit entry tells of the first call.
+ *
+ * @returns false if the delivery was not pending
+ */
 export async function cancelDelivery(
   database: Database,
   { organizationId, deliveryId, entry }: CancellationRequest,
@@ -159,33 +168,37 @@ export async function cancelDelivery(
     organizationId,
     (sql, answerTag) => sql`
       with locked as (
-        select id, state from business_api.deliveries
+        select id, claim_token is null as is_pending from business_api.open_deliveries
         where organization_id = ${organizationId}::text and id = ${deliveryId}::text
-        for no key update
+        for update
       ), present as (
-        select id, state, ${isRecorded(sql, organizationId, entry)} as is_repeat from locked
-      ), cancelled as (
-        update business_api.deliveries delivery set state = 'cancelled', finished_at = now(), is_backing_off = false
-        from present
+        select id, is_pending, ${isRecorded(sql, organizationId, entry)} as is_repeat from locked
+      ), closed as (
+        delete from business_api.open_deliveries delivery
+        using present
         where delivery.organization_id = ${organizationId}::text and delivery.id = present.id
-          and present.state = 'pending' and not present.is_repeat
+          and present.is_pending and not present.is_repeat
+        returning delivery.*
+      ), cancelled as (
+        insert into business_api.finished_deliveries (
+          organization_id, id, event_id, type, endpoint_id, state, created_at, finished_at, attempts, is_backfill
+        )
+        select organization_id, id, event_id, type, endpoint_id, 'cancelled', created_at, now(), attempts, is_backfill
+        from closed
         returning 1
       ), audited as (
         ${recordEntry(sql, organizationId, entry, sql`cancelled`)}
+      ), known as (
+        select id from ${deliveryOfId(sql, organizationId, sql`${deliveryId}::text`)} as delivery
       )
-      select (exists (select 1 from cancelled) or exists (select 1 from present where is_repeat))::text, ${answerTag}`,
+      select
+        case
+          when exists (select 1 from cancelled) then true
+          else exists (select 1 from known where ${isRecorded(sql, organizationId, entry)})
+        end::text,
+        ${answerTag}`,
   )
   return wasPending === 'true'
-}
-
-/**
- * Makes PostgreSQL plan a statement with a condition on the type of event anew each time: a plan from a time when the table was
- * empty may read all deliveries instead of the type's. The option is set on the pending query, because postgres.js documents no
- * option for a statement in a template.
- */
-function planned<Query extends Statement>({ type }: DeliveryFilter, statement: Query): Query {
-  if (type !== undefined) Object.assign((statement as { options?: object }).options ?? {}, { prepare: false })
-  return statement
 }
 
 /** Builds an array of the ids of the oldest deliveries that a filter selects for recovery. */
@@ -199,6 +212,14 @@ function oldestOf(sql: Sql, organizationId: string, filter: DeliveryFilter, limi
     isRecoverable: true,
   } as const
   return sql`array(${selectDeliveries(sql, selection)})`
+}
+
+/**
+ * Has a statement with a condition on the type of event planned anew each time: a plan from a time when the table was empty may
+ * read all deliveries instead of the type's.
+ */
+function planned<Query extends Statement>({ type }: DeliveryFilter, statement: Query): Query {
+  return type === undefined ? statement : plannedAnew(statement)
 }
 
 /** Builds the conditions of a filter, for deliveries found by id. */
@@ -216,7 +237,7 @@ function columns(sql: Sql): Fragment {
   return sql`
     delivery.id, delivery.event_id as "eventId", delivery.type, delivery.endpoint_id as "endpointId", delivery.state,
     delivery.attempts,
-    case when delivery.state = 'pending' then ${isoTimestamp(sql, 'delivery.due_at')} end as "dueAt",
+    ${isoTimestamp(sql, 'delivery.due_at')} as "dueAt",
     delivery.reason,
     ${isoTimestamp(sql, 'delivery.created_at')} as "createdAt",
     ${isoTimestamp(sql, 'delivery.finished_at')} as "finishedAt",

@@ -11,6 +11,7 @@ import type {
 } from '../webhooks/event-log.ts'
 import type { EventRecord } from '../writes/event-envelope.ts'
 import type { Database } from './connection/database.ts'
+import { deliveriesOf } from './statements/delivery-selection.ts'
 import { isoTimestamp, textArray } from './statements/fragments.ts'
 
 /** Events that a page with a type inspects at most: there is no index by type, which every event would pay for. */
@@ -26,9 +27,6 @@ export function createEventLogStore(database: Database): EventLogStore {
       const [event, states] = await database.rowFor(
         organizationId,
         (sql, answerTag) => sql`
-          with of_event as materialized (
-            select organization_id, state from business_api.deliveries where event_id = ${eventId}::text
-          )
           select
             (
               select pg_catalog.row_to_json(item)::text from (
@@ -37,8 +35,10 @@ export function createEventLogStore(database: Database): EventLogStore {
               ) as item
             ),
             (
-              select coalesce(pg_catalog.json_agg(state), '[]')::text from of_event
-              where organization_id = ${organizationId}::text
+              select coalesce(pg_catalog.json_agg(delivery.state), '[]')::text
+              from business_api.events event
+              cross join lateral ${deliveriesOf(sql, 'event')} as delivery
+              where event.organization_id = ${organizationId}::text and event.id = ${eventId}::text
             ),
             ${answerTag}`,
       )
@@ -106,7 +106,8 @@ async function listEvents(
   const inspectedMax = filter.type === undefined ? limit + 1 : INSPECTED_MAX
   const [found, inspected, last, states] = await database.rowFor(
     organizationId,
-    (sql, answerTag) => sql`
+    (sql, answerTag) =>
+      sql`
       with inspected as materialized (
         select id, row_number() over (order by created_at desc, id desc) as place, type
         from (${selectNewest(sql, organizationId, filter, inspectedMax, before)}) as newest
@@ -116,8 +117,10 @@ async function listEvents(
         order by place
         limit ${limit + 1}::int
       ), of_events as materialized (
-        select delivery.organization_id, delivery.event_id, delivery.state from business_api.deliveries delivery
-        where delivery.event_id = any (array(select id from matched))
+        select event.id as event_id, delivery.state
+        from matched
+        join business_api.events event on event.organization_id = ${organizationId}::text and event.id = matched.id
+        cross join lateral ${deliveriesOf(sql, 'event')} as delivery
       )
       select
         (
@@ -132,7 +135,6 @@ async function listEvents(
         (select id from inspected order by place desc limit 1),
         (
           select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(event_id, state)), '[]')::text from of_events
-          where organization_id = ${organizationId}::text
         ),
         ${answerTag}`,
   )

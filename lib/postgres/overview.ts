@@ -7,7 +7,7 @@ import { columns as endpointColumns } from './statements/endpoints.ts'
 export function createOverviewStore(database: Database): OverviewStore {
   return {
     async read(organizationId, { keysWithinMs, deadLettersWithinMs, limit }) {
-      // Dead letters are counted endpoint by endpoint along deliveries_recoverable_idx, from the first id of the period on. The
+      // Dead letters are counted endpoint by endpoint along finished_deliveries_state_idx, from the first id of the period on. The
       // index has no column for time, but an id begins with the time of creation.
       const [overview] = await database.rowFor(
         organizationId,
@@ -31,10 +31,11 @@ export function createOverviewStore(database: Database): OverviewStore {
             select 1
             from endpoints
             cross join lateral (
-              select 1 from business_api.deliveries delivery
+              select 1 from business_api.finished_deliveries delivery
               where delivery.organization_id = ${organizationId}::text
                 and delivery.endpoint_id = endpoints.id
-                and delivery.state in ('dead_lettered', 'skipped') and delivery.state = 'dead_lettered'
+                and delivery.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+                and delivery.state = 'dead_lettered'
                 and delivery.id >= (select first_id from period)
               limit ${OVERVIEW_COUNT_MAX}::int
             ) as found

@@ -240,18 +240,19 @@ function readCalls(endpointIds: readonly string[]): CallsOf {
 async function fillLogs(from: number, to: number): Promise<void> {
   const numbers = sql`generate_series(${from + 1}::int, ${to}::int) as number`
   await sql`
-    insert into business_api.events (organization_id, id, type, created_at, body)
+    insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
     select ${ORGANIZATION}, 'evt_00' || lpad(upper(to_hex(number)), 24, '0'),
            case when number % 200000 = 1 then 'project.completed' when number % 10 = 0 then 'invoice.paid' else 'client.created' end,
-           now() - interval '1 day' + number * interval '1 millisecond', repeat('x', 400)
+           now() - interval '1 day' + number * interval '1 millisecond', repeat('x', 400),
+           'dlv_00' || lpad(upper(to_hex(number)), 24, '0')
     from ${numbers}`
   await sql`
-    insert into business_api.deliveries
-      (organization_id, id, event_id, type, endpoint_id, state, due_at, created_at, attempts, reason, finished_at)
+    insert into business_api.finished_deliveries
+      (organization_id, id, event_id, type, endpoint_id, state, created_at, attempts, reason, finished_at)
     select ${ORGANIZATION}, 'dlv_00' || lpad(upper(to_hex(number)), 24, '0'), 'evt_00' || lpad(upper(to_hex(number)), 24, '0'),
            case when number % 200000 = 1 then 'project.completed' when number % 10 = 0 then 'invoice.paid' else 'client.created' end,
            endpoint.id, case when number % 1000 = 0 then 'dead_lettered' else 'delivered' end,
-           now() - interval '1 day', now() - interval '1 day' + number * interval '1 millisecond', 1,
+           now() - interval '1 day' + number * interval '1 millisecond', 1,
            case when number % 1000 = 0 then 'http_500' end, now() - interval '1 day' + number * interval '1 millisecond'
     from ${numbers}
     join (

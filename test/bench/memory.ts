@@ -47,7 +47,9 @@ try {
   ])
   clearInterval(timer)
   const [row] = await database.sql`
-    select count(*) filter (where state = 'delivered')::int as delivered, count(*)::int as all from business_api.deliveries`
+    select count(*) filter (where state = 'delivered')::int as delivered,
+           (count(*) + (select count(*) from business_api.open_deliveries))::int as all
+    from business_api.finished_deliveries`
   console.log(
     `${MINUTES} minutes: ${listed.count} lists, ${created.count} creates, ${row?.delivered} of ${row?.all} deliveries`,
   )

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Sql } from 'postgres'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { finishDeliveries, reopenDeliveries } from '../_deliveries.ts'
 import { assertFailed, cliOn, jsonOf, type Result, type Surroundings, textOf } from './_cli.ts'
 import { publish } from './_events.ts'
 
@@ -56,13 +57,14 @@ async function setUp(org: string): Promise<Given> {
   const { id: keyId } = jsonOf(await run('keys', 'create', '-o', org, '--scopes', 'leads:read', '--json'))
   await sql`update business_api.api_keys set last_used_at = now() - interval '3 minutes' where id = ${keyId}`
   await publish(sql, org, 19)
-  await sql`
-    update business_api.deliveries delivery
-    set state = case when ended.place <= 3 then 'dead_lettered' else 'skipped' end, finished_at = now()
-    from (
-      select id, row_number() over (order by id) as place from business_api.deliveries where organization_id = ${org}
-    ) as ended
-    where delivery.organization_id = ${org} and delivery.id = ended.id and ended.place <= 5`
+  for (const [state, count] of [
+    ['dead_lettered', 3],
+    ['skipped', 2],
+  ] as const) {
+    const first = sql`(
+      select id from business_api.open_deliveries where organization_id = ${org} order by id limit ${count}::int)`
+    await finishDeliveries(sql, state, sql`organization_id = ${org} and id in ${first}`)
+  }
   return { org, endpointId, url, keyId }
 }
 
@@ -110,7 +112,7 @@ const DANGERS: Readonly<Record<string, (given: Given) => Danger>> = {
     facts: { deadLettered: 3, skipped: 2, disabled: [] },
     isUntouched: async () => {
       const left = await sql`
-        select from business_api.deliveries where organization_id = ${org} and state in ('dead_lettered', 'skipped')`
+        select from business_api.finished_deliveries where organization_id = ${org} and state in ('dead_lettered', 'skipped')`
       return left.length === 5
     },
     action: 'deliveries.recovered',
@@ -218,15 +220,15 @@ test('counts end at 10,000', async () => {
 describe('purge', () => {
   /** Makes the events of all organizations old, without a delivery left to send. */
   async function age(interval: string): Promise<void> {
-    await sql`update business_api.deliveries set state = 'delivered' where state = 'pending'`
+    await finishDeliveries(sql, 'delivered', sql`id in (select id from business_api.open_deliveries)`)
     await sql`update business_api.events set created_at = now() - ${interval}::text::interval`
-    await sql`analyze business_api.events, business_api.deliveries`
+    await sql`analyze business_api.events, business_api.open_deliveries, business_api.finished_deliveries`
   }
 
   const count = async (): Promise<number> => (await sql`select from business_api.events`).length
 
   test('asks with the number of events, organizations and dead letters, and is audited in each', async () => {
-    await sql`truncate business_api.events, business_api.deliveries`
+    await sql`truncate business_api.events, business_api.open_deliveries, business_api.finished_deliveries`
     for (const org of ['org_purge_1', 'org_purge_2']) await setUp(org)
     await age('40 days')
     const purge = ['purge', '--older-than', '30d']
@@ -268,8 +270,7 @@ describe('purge', () => {
     await setUp('org_much')
     await publish(sql, 'org_much', 10_100)
     await age('40 days')
-    await sql`update business_api.deliveries set state = 'pending' where id in (
-      select id from business_api.deliveries limit 5)`
+    await reopenDeliveries(sql, sql`id in (select id from business_api.finished_deliveries limit 5)`)
     assert.match(
       textOf(await run('purge', '--older-than', '30d', '--dry-run')),
       /Erases (9,99\d|10,000) and more events of 1 and more organizations, \d and more dead letters/,

@@ -7,6 +7,7 @@ import { createPlatform } from '../../lib/platform.ts'
 import { createPostgresStore } from '../../lib/postgres.ts'
 import { verifyWebhook } from '../../lib/webhooks.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { everyDelivery } from '../_deliveries.ts'
 import { type Environment, type Program, startSource } from '../examples/_program.ts'
 import { startProxy } from '../faults/_proxy.ts'
 import { type Receiver, startReceiver } from '../sender/_receiver.ts'
@@ -32,7 +33,9 @@ after(() => database.drop())
 
 afterEach(
   () =>
-    sql`truncate business_api.events, business_api.deliveries, business_api.delivery_attempts, business_api.webhook_endpoints`,
+    sql`
+    truncate business_api.events, business_api.open_deliveries, business_api.finished_deliveries, business_api.delivery_attempts,
+      business_api.webhook_endpoints`,
 )
 
 async function addEndpoint({ origin }: Receiver): Promise<{ id: string; secret: string }> {
@@ -51,7 +54,7 @@ async function addEndpoint({ origin }: Receiver): Promise<{ id: string; secret: 
 
 async function readDeliveries(): Promise<{ state: string; attempts: number }[]> {
   const rows = await sql<{ state: string; attempts: number }[]>`
-    select state, attempts from business_api.deliveries order by id`
+    select state, attempts from ${everyDelivery(sql)} as delivery order by id`
   return rows.map((row) => ({ ...row }))
 }
 
@@ -179,7 +182,7 @@ describe('deliver, in this process', () => {
       assert.match(second, /^\S+Z {2}failed: 503 {2}[\d.]+ m?s {2}project\.completed {2}dlv_\w{26} {2}org_1$/)
       assert.equal(last, 'Done: 1 delivered, 1 to be retried, 0 dead-lettered')
       assert.equal(stderr, '')
-      await sql`update business_api.deliveries set due_at = now() where state = 'pending'`
+      await sql`update business_api.open_deliveries set due_at = now() where claim_token is null`
       assert.match((await onTerminal()).stdout, /204 .* org_1 {2}attempt 2\n/)
     })
 

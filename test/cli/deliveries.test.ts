@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Sql } from 'postgres'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { finishDeliveries } from '../_deliveries.ts'
 import { assertFailed, cliOn, jsonOf, type Result, textOf } from './_cli.ts'
 import { publish } from './_events.ts'
 import { addEndpoint, ERASE, newOrganization } from './_settings.ts'
@@ -103,7 +104,7 @@ describe('deliveries', () => {
     const redeliver = ['deliveries', 'redeliver', data[0].id, '--organization', org]
     assert.equal(jsonOf(await run(...redeliver, '--json')).state, 'pending')
     assertFailed(await run(...redeliver), 1, /Cannot redeliver a delivery because the delivery is pending/)
-    await sql`update business_api.deliveries set state = 'delivered' where id = ${data[0].id}`
+    await finishDeliveries(sql, 'delivered', sql`id = ${data[0].id}`)
     assert.equal(textOf(await run(...redeliver)), `${data[0].id} is pending\n`)
   })
 
@@ -117,7 +118,7 @@ describe('deliveries', () => {
     assert.equal((await run('deliveries', 'redeliver', data[0].id, ...of)).stderr, '')
     assert.deepEqual({ ...(await run(...recover)) }, { exitCode: 0, stdout: 'Recovered 1\n', stderr: '' })
 
-    await sql`update business_api.deliveries set state = 'dead_lettered' where organization_id = ${org}`
+    await finishDeliveries(sql, 'dead_lettered', sql`organization_id = ${org}`)
     await run('endpoints', 'disable', endpointId, ...of, '--yes')
     const redelivered = await run('deliveries', 'redeliver', data[0].id, ...of)
     assert.equal(
@@ -125,7 +126,7 @@ describe('deliveries', () => {
       `${data[0].id} will be skipped again, because its endpoint is disabled: enable that first\n`,
     )
     for (const flags of [[], ['--endpoint', endpointId]]) {
-      await sql`update business_api.deliveries set state = 'dead_lettered' where organization_id = ${org}`
+      await finishDeliveries(sql, 'dead_lettered', sql`organization_id = ${org}`)
       const recovered = await run(...recover, ...flags)
       assert.equal(recovered.stdout, 'Recovered 2\n')
       assert.equal(

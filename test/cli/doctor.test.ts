@@ -5,6 +5,7 @@ import type { Sql } from 'postgres'
 import { checkClock, checkVersion } from '../../lib/cli/checks.ts'
 import { createPostgresStore } from '../../lib/postgres.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { finishDeliveries } from '../_deliveries.ts'
 import { assertFailed, cli, cliOn, jsonOf, PASSWORD, type Result, SECRET_KEY, textOf } from './_cli.ts'
 import { publish } from './_events.ts'
 
@@ -110,9 +111,9 @@ describe('the schema', () => {
       detail: 'column clients.status differs from the migrations',
     },
     {
-      change: 'alter table business_api.deliveries alter column attempts set default 1',
-      undo: 'alter table business_api.deliveries alter column attempts set default 0',
-      detail: 'column deliveries.attempts differs from the migrations',
+      change: 'alter table business_api.open_deliveries alter column attempts set default 1',
+      undo: 'alter table business_api.open_deliveries alter column attempts set default 0',
+      detail: 'column open_deliveries.attempts differs from the migrations',
     },
     {
       change: 'alter table business_api.rate_buckets set logged',
@@ -125,9 +126,9 @@ describe('the schema', () => {
       detail: 'table clients differs from the migrations',
     },
     {
-      change: 'drop index business_api.deliveries_event_id_idx',
-      undo: 'create index deliveries_event_id_idx on business_api.deliveries (event_id)',
-      detail: 'index deliveries_event_id_idx is missing',
+      change: 'drop index business_api.open_deliveries_backing_off_idx',
+      undo: 'create index open_deliveries_backing_off_idx on business_api.open_deliveries (due_at) where is_backing_off',
+      detail: 'index open_deliveries_backing_off_idx is missing',
     },
     {
       change: 'alter table business_api.leads drop constraint leads_expected_value_check',
@@ -244,30 +245,35 @@ describe('a check that cannot be made', () => {
 describe('deliveries', () => {
   const url = ['--url', 'http://127.0.0.1:4000/', '--allow-http', '--allow-private-networks']
 
-  async function setUp(state: string, column: 'due_at' | 'lease_until', ago: string): Promise<void> {
+  async function setUp(column: 'due_at' | 'lease_until', ago: string): Promise<void> {
     await run('endpoints', 'add', '--organization', 'org_1', ...url)
     await publish(sql, 'org_1')
     const moment = sql`now() - ${ago}::text::interval`
-    await sql`update business_api.deliveries set state = ${state}, ${sql(column)} = ${moment}`
+    await sql`
+      update business_api.open_deliveries
+      set claim_token = ${column === 'lease_until' ? 'token' : null}, ${sql(column)} = ${moment}`
   }
 
-  afterEach(() => sql`truncate business_api.events, business_api.deliveries, business_api.webhook_endpoints`)
+  afterEach(
+    () =>
+      sql`truncate business_api.events, business_api.open_deliveries, business_api.finished_deliveries, business_api.webhook_endpoints`,
+  )
 
   test('leases that ended a while ago are stuck', async () => {
-    await setUp('in_flight', 'lease_until', '30 seconds')
+    await setUp('lease_until', '30 seconds')
     assert.equal((await diagnose('leases')).level, 'ok')
-    await sql`update business_api.deliveries set lease_until = now() - interval '1 hour'`
+    await sql`update business_api.open_deliveries set lease_until = now() - interval '1 hour'`
     const { level, message } = await diagnose('leases')
     assert.equal(level, 'fail')
     assert.match(message, /^1 ended up to 1 h ago, and no process has taken over$/)
   })
 
   test('a backlog warns after a minute and fails after a quarter of an hour', async () => {
-    await setUp('pending', 'due_at', '30 seconds')
+    await setUp('due_at', '30 seconds')
     assert.match((await diagnose('backlog')).message, /^1 due, the oldest for 3\d\.\d s$/)
     const levels: string[] = []
     for (const minutes of [0, 2, 20]) {
-      await sql`update business_api.deliveries set due_at = now() - ${minutes} * interval '1 minute'`
+      await sql`update business_api.open_deliveries set due_at = now() - ${minutes} * interval '1 minute'`
       levels.push((await diagnose('backlog')).level)
     }
     assert.deepEqual(levels, ['ok', 'warn', 'fail'])
@@ -276,7 +282,7 @@ describe('deliveries', () => {
   test('old events that are not purged warn after an hour and fail after a day, by the retention of the loops', async () => {
     await run('endpoints', 'add', '--organization', 'org_1', ...url)
     await publish(sql, 'org_1')
-    await sql`update business_api.deliveries set state = 'delivered'`
+    await finishDeliveries(sql, 'delivered')
     const judge = async (hours: number) => {
       await sql`update business_api.events set created_at = now() - ${hours} * interval '1 hour'`
       const { level, message, advice } = await diagnose('retention')

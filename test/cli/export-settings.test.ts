@@ -206,7 +206,7 @@ describe('on the command line', () => {
         union select sealed_secret from business_api.webhook_endpoints where organization_id = ${org}
         union select previous_sealed_secret from business_api.webhook_endpoints where organization_id = ${org}
         union select sealed_headers from business_api.webhook_endpoints where organization_id = ${org}
-        union select claim_token from business_api.deliveries where organization_id = ${org}
+        union select claim_token from business_api.open_deliveries where organization_id = ${org}
       ) as hidden where text is not null`
     assert.equal(stored?.texts.length, 6, 'two digests, two secrets, headers, a claim')
     const { stdout } = await run('export', '-o', org, '--all')
@@ -237,7 +237,7 @@ describe('on the command line', () => {
     const exported = [
       ...['businesses', 'clients', 'leads', 'proposals', 'invoices', 'payments', 'projects'],
       ...['api_keys', 'organization_limits', 'webhook_endpoints'],
-      ...['events', 'deliveries', 'delivery_attempts', 'audit_entries'],
+      ...['events', 'open_deliveries', 'finished_deliveries', 'delivery_attempts', 'audit_entries'],
     ]
     const leftOut = [
       // Replies that repeat records, for a week.

@@ -6,6 +6,7 @@ import type { Sql } from 'postgres'
 import { Webhook } from 'standardwebhooks'
 import { verifyWebhook } from '../../lib/webhooks.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { everyDelivery } from '../_deliveries.ts'
 import { type Program, startSource } from '../examples/_program.ts'
 import { startReceiver } from '../sender/_receiver.ts'
 import { assertFailed, cli, cliOn, jsonOf, type Result, SECRET_KEY, textOf } from './_cli.ts'
@@ -58,7 +59,7 @@ const linesOf = (program: Program): ReturnType<typeof JSON.parse>[] =>
 
 /** What the endpoints of an organization are to get. */
 const deliveryStates = async (org: string): Promise<string[]> =>
-  (await sql`select state from business_api.deliveries where organization_id = ${org}`).map(
+  (await sql`select state from ${everyDelivery(sql)} as delivery where organization_id = ${org}`).map(
     ({ state }) => state,
   )
 

@@ -92,7 +92,7 @@ export function describeOnPostgres(name: string, define: (under: PostgresUnderTe
     const loops = endLoopsAfterEach()
     beforeEach(
       () => sql()`
-        truncate business_api.events, business_api.deliveries, business_api.delivery_attempts,
+        truncate business_api.events, business_api.open_deliveries, business_api.finished_deliveries, business_api.delivery_attempts,
           business_api.webhook_endpoints, business_api.api_keys`,
     )
     define({
@@ -143,7 +143,7 @@ function lazy<T>(create: () => T): () => T {
 async function letTimePass(sql: Sql, ms: number): Promise<void> {
   const time = sql`${ms}::float8 * interval '1 millisecond'`
   await sql`
-    update business_api.deliveries
+    update business_api.open_deliveries
     set due_at = due_at - ${time}, claimed_at = claimed_at - ${time}, lease_until = lease_until - ${time}`
   await sql`
     update business_api.webhook_endpoints

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import type { Sql } from 'postgres'
+import { everyDelivery } from '../_deliveries.ts'
 import type { Scene } from './_deliveries.ts'
 import { until } from './_fixture.ts'
 import { countOf, type Published } from './_publishers.ts'
@@ -19,8 +20,7 @@ export interface Tally {
 export function untilDelivered({ sql }: Scene, timeoutMs: number): Promise<number> {
   const isIdle = async (): Promise<boolean> => {
     const [row] = await sql`
-      select not exists (select from business_api.deliveries where state = 'pending')
-        and not exists (select from business_api.deliveries where state = 'in_flight') as is_idle`
+      select not exists (select from business_api.open_deliveries) as is_idle`
     return row?.is_idle === true
   }
   return until('everything is delivered', isIdle, timeoutMs)
@@ -93,10 +93,10 @@ function readDeliveries(sql: Sql): Promise<readonly DeliveryRow[]> {
       (count(*) filter (where a.error = 'interrupted'))::int as interrupted
     from business_api.events e
     join business_api.webhook_endpoints w on w.organization_id = e.organization_id
-    left join business_api.deliveries d
+    left join ${everyDelivery(sql)} d
       on d.organization_id = e.organization_id and d.event_id = e.id and d.endpoint_id = w.id
     left join business_api.delivery_attempts a on a.organization_id = d.organization_id and a.delivery_id = d.id
-    group by e.organization_id, e.id, w.organization_id, w.id, d.organization_id, d.id`
+    group by e.organization_id, e.id, w.organization_id, w.id, d.organization_id, d.id, d.state, d.attempts`
 }
 
 export function describeTally({ events, deliveries, arrivals, repeats, interrupted }: Tally): string {

@@ -93,7 +93,7 @@ async function publishUntilMidway(events: number): Promise<void> {
 
 async function countDelivered(): Promise<number> {
   const [row] = await scene.sql`
-    select count(*)::int as count from business_api.deliveries where state = 'delivered'`
+    select count(*)::int as count from business_api.finished_deliveries where state = 'delivered'`
   return row?.count
 }
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { everyDelivery } from '../_deliveries.ts'
 import { type Deliverer, type Scene, setScene } from './_deliveries.ts'
 import { until } from './_fixture.ts'
 import { createPublished, type Published, publishBurst } from './_publishers.ts'
@@ -109,7 +110,7 @@ async function publishMany({ sql }: Scene, events: number, published: Published)
 
 async function countClaimed({ sql }: Scene): Promise<number> {
   const [row] =
-    await sql`select count(*)::int as count from business_api.deliveries where state = 'in_flight'`
+    await sql`select count(*)::int as count from business_api.open_deliveries where claim_token is not null`
   return row?.count
 }
 
@@ -127,7 +128,7 @@ async function countClaimedForGood(scene: Scene): Promise<number> {
 /** With the number of attempts. */
 async function countByState({ sql }: Scene): Promise<Record<string, number>> {
   const rows = await sql<{ kind: string; count: number }[]>`
-    select state || ' ' || attempts as kind, count(*)::int as count from business_api.deliveries group by 1`
+    select state || ' ' || attempts as kind, count(*)::int as count from ${everyDelivery(sql)} as delivery group by 1`
   return Object.fromEntries(rows.map(({ kind, count }) => [kind, count]))
 }
 
@@ -152,7 +153,7 @@ interface DeliveryRow {
 async function readDeliveries({ sql }: Scene): Promise<DeliveryRow[]> {
   const rows = await sql<DeliveryRow[]>`
     select d.*, w.failures, w.failing_since, attempt.*
-    from business_api.deliveries d
+    from ${everyDelivery(sql)} d
     join business_api.webhook_endpoints w on w.organization_id = d.organization_id and w.id = d.endpoint_id
     cross join lateral (
       select

@@ -207,8 +207,7 @@ async function causeFaults(scene: Scene, subscriber: Worker, seed: number): Prom
 
 async function isDelivered(sql: Sql): Promise<boolean> {
   const [open] = await sql`
-    select 1 from business_api.deliveries
-    where organization_id = ${ORGANIZATION} and state in ('pending', 'in_flight') limit 1`
+    select 1 from business_api.open_deliveries where organization_id = ${ORGANIZATION} limit 1`
   return open === undefined
 }
 

@@ -5,6 +5,7 @@ import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { toEventRecord } from '../../lib/writes/event-envelope.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { finishDeliveries, reopenDeliveries } from '../_deliveries.ts'
 import { organizationOf } from '../_many-deliveries.ts'
 
 // Deliveries on PostgreSQL: locks, and the rows that a claim reads.
@@ -97,10 +98,10 @@ describe('deliveries in PostgreSQL', () => {
       LIMIT,
     )
     const [walked] = await sql`
-      select count(*)::int from business_api.deliveries where state = 'pending' and not is_backing_off`
+      select count(*)::int from business_api.open_deliveries where claim_token is null and not is_backing_off`
     assert.equal(deliveries.length, 2)
     assert.equal(walked?.count, 0)
-    await sql`update business_api.deliveries set due_at = now() - interval '1 second' where is_backing_off`
+    await sql`update business_api.open_deliveries set due_at = now() - interval '1 second' where is_backing_off`
     assert.equal((await claim('second')).deliveries.length, 2)
   })
 
@@ -120,17 +121,71 @@ describe('deliveries in PostgreSQL', () => {
   test('a delivery that is redelivered during a purge stays', async () => {
     await addEndpoint('org_old')
     await publish('org_old', 'evt_old')
-    await sql`update business_api.deliveries set state = 'dead_lettered' where organization_id = 'org_old'`
+    await finishDeliveries(sql, 'dead_lettered', sql`organization_id = 'org_old'`)
     await sql`update business_api.events set created_at = now() - interval '31 days' where organization_id = 'org_old'`
     const purge = () => store.deliveries.purge({ eventsAfterMs: 30 * 24 * 60 * 60 * 1000, limit: 100 })
     await sql.begin(async (tx) => {
-      await tx`update business_api.deliveries set state = 'pending' where organization_id = 'org_old'`
+      await reopenDeliveries(tx, tx`organization_id = 'org_old'`)
       assert.equal((await purge()).events, 0, 'while it is not committed')
     })
     assert.equal((await purge()).events, 0, 'once it is')
     assert.equal((await store.deliveries.list('org_old', {}, 10, null)).length, 1)
-    await sql`update business_api.deliveries set state = 'delivered' where organization_id = 'org_old'`
+    await finishDeliveries(sql, 'delivered', sql`organization_id = 'org_old'`)
     assert.equal((await purge()).events, 1)
+  })
+
+  test('a delivery is in one place while claims, results, recoveries, cancellations and purges race', async () => {
+    const organizationId = 'org_race'
+    await addEndpoint(organizationId)
+    const COUNT = 20
+    for (let event = 0; event < COUNT; event++) await publish(organizationId, `evt_race_${event}`)
+    const endsAt = Date.now() + 2000
+    const again = async (work: () => Promise<unknown>): Promise<void> => {
+      while (Date.now() < endsAt) await work()
+    }
+    const list = () => store.deliveries.list(organizationId, {}, 100, null)
+    const ids = (await list()).map(({ id }) => id)
+    let claims = 0
+    let finished = 0
+    const attempt = async (): Promise<void> => {
+      const token = `race_${claims++}`
+      const { deliveries } = await claim(token)
+      const own = deliveries.filter((delivery) => delivery.organizationId === organizationId)
+      finished += own.length
+      const results = own.map(({ id }, place) => ({
+        ...failure(organizationId, id, token),
+        outcome: place % 2 === 0 ? ('delivered' as const) : ('retry' as const),
+        delayMs: 0,
+      }))
+      await store.deliveries.writeResults(results, { failures: 1_000_000, failingMs: 1e12 })
+    }
+    await Promise.all([
+      again(attempt),
+      again(attempt),
+      again(() =>
+        store.deliveries.recover({ organizationId, ids: null, filter: {}, limit: 100, entry: newEntry() }),
+      ),
+      again(() =>
+        store.deliveries.recover({ organizationId, ids, filter: {}, limit: 100, entry: newEntry() }),
+      ),
+      again(() => {
+        const deliveryId = ids[Math.floor(Math.random() * COUNT)] ?? ''
+        return store.deliveries.cancel({ organizationId, deliveryId, entry: newEntry() })
+      }),
+      again(() => store.deliveries.purge({ eventsAfterMs: 3_600_000, limit: 100 })),
+      again(async () =>
+        assert.deepEqual(
+          (await list()).map(({ id }) => id),
+          ids,
+        ),
+      ),
+    ])
+    assert.ok(finished > COUNT, 'deliveries were sent and recovered again and again')
+    const [places] = await sql`
+      select
+        (select count(*)::int from business_api.open_deliveries where organization_id = ${organizationId}) as open,
+        (select count(*)::int from business_api.finished_deliveries where organization_id = ${organizationId}) as finished`
+    assert.equal(places?.open + places?.finished, COUNT)
   })
 
   test('a session that listed a type while the tables were empty reads each event by key in full tables', async () => {
@@ -138,11 +193,13 @@ describe('deliveries in PostgreSQL', () => {
     const tables = fresh.sql({ max: 1 })
     const lists = createPostgresStore(fresh.url, { maxConnections: 1 })
     const list = (type: string) => lists.deliveries.list(organizationOf(0), { type }, 10, null)
-    await tables.unsafe('analyze business_api.events; analyze business_api.deliveries')
+    await tables.unsafe(
+      'analyze business_api.events, business_api.open_deliveries, business_api.finished_deliveries',
+    )
     for (let times = 0; times < 10; times++) await list('client.created')
     await tables.unsafe(`
       alter table business_api.events set (autovacuum_enabled = false);
-      alter table business_api.deliveries set (autovacuum_enabled = false)`)
+      alter table business_api.finished_deliveries set (autovacuum_enabled = false)`)
     for (let times = 0; times < 10; times++) await list('client.created')
     await insertDelivered(tables, 20_000)
     assert.deepEqual(await list('client.created'), [], 'within the 5 s of a statement')
@@ -156,14 +213,14 @@ describe('deliveries in PostgreSQL', () => {
 async function insertDelivered(sql: Sql, count: number): Promise<void> {
   await sql`
     with event as (
-      insert into business_api.events (organization_id, id, type, created_at, body)
-      select ${organizationOf(0)}, 'evt_' || lpad(number::text, 26, '0'), 'project.completed', now(), '{}'
+      insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
+      select ${organizationOf(0)}, 'evt_' || lpad(number::text, 26, '0'), 'project.completed', now(), '{}', 'dlv_' || lpad(number::text, 26, '0')
       from generate_series(1, ${count}::int) as number
     )
-    insert into business_api.deliveries
-      (organization_id, id, event_id, type, endpoint_id, state, due_at, created_at, attempts, finished_at)
+    insert into business_api.finished_deliveries
+      (organization_id, id, event_id, type, endpoint_id, state, created_at, attempts, finished_at)
     select
       ${organizationOf(0)}, 'dlv_' || lpad(number::text, 26, '0'), 'evt_' || lpad(number::text, 26, '0'), 'project.completed', 'we_1',
-      'delivered', now(), now(), 1, now()
+      'delivered', now(), 1, now()
     from generate_series(1, ${count}::int) as number`
 }

@@ -7,6 +7,7 @@ import { continuePurge, purge } from '../../lib/postgres/retention.ts'
 import type { DeliveryFilter, DeliveryState } from '../../lib/webhooks/deliveries.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { finishDeliveries, reopenDeliveries } from '../_deliveries.ts'
 import { endpointOf, makeManyDeliveries, organizationOf } from '../_many-deliveries.ts'
 
 // Statements read as much of large tables with 300,000 deliveries as with 30,000. No times: the plans and the pages.
@@ -38,6 +39,9 @@ before(async () => {
     const sql = database.sql({ max: 1 })
     // Of 40 days, so that a quarter is older than the retention.
     await makeManyDeliveries(sql, { events: size, days: 40, organizations: 1 })
+    // A fortieth is still to be sent.
+    await reopenDeliveries(sql, sql`created_at > now() - interval '1 day'`)
+    await sql`vacuum analyze business_api.open_deliveries, business_api.finished_deliveries`
     databases.push({ size, database, sql })
   }
 })
@@ -88,7 +92,9 @@ async function readCounters(tx: ISql): Promise<Omit<Reading, 'pages'>> {
           select coalesce(sum(pg_stat_get_xact_tuples_returned(indexrelid)), 0) from pg_index where indrelid = large.oid
         )
       )::int as rows
-    from unnest(array['business_api.deliveries', 'business_api.events']::regclass[]) as large (oid)`
+    from unnest(
+      array['business_api.open_deliveries', 'business_api.finished_deliveries', 'business_api.events']::regclass[]
+    ) as large (oid)`
   assert.ok(counters)
   return counters
 }
@@ -138,8 +144,8 @@ describe('a part of a purge', () => {
   test('walks past events that must stay, part by part, and reads each once', async () => {
     for (const { sql } of databases) {
       const old = sql`(select event.id from business_api.events event order by created_at limit 5000)`
-      await sql`update business_api.deliveries set state = 'pending' where event_id in ${old}`
-      await sql`vacuum analyze business_api.deliveries`
+      await reopenDeliveries(sql, sql`event_id in ${old}`)
+      await sql`vacuum analyze business_api.open_deliveries, business_api.finished_deliveries`
     }
     const request = { eventsAfterMs: RETENTION_MS, limit: 1000 }
     const readings = await measureAll(async (database) => {
@@ -153,8 +159,9 @@ describe('a part of a purge', () => {
     })
     assertAlike(readings, 200_000)
     for (const { sql } of databases)
-      await sql`update business_api.deliveries set state = 'delivered' where state = 'pending'`
-    for (const { sql } of databases) await sql`vacuum analyze business_api.deliveries`
+      await finishDeliveries(sql, 'delivered', sql`created_at < now() - interval '1 day'`)
+    for (const { sql } of databases)
+      await sql`vacuum analyze business_api.open_deliveries, business_api.finished_deliveries`
   })
 })
 
@@ -216,8 +223,10 @@ describe('the delivery log', () => {
   test('the same where all deliveries of another endpoint wait or have failed', async () => {
     for (const state of ['pending', 'dead_lettered'] as const) {
       for (const { sql } of databases) {
-        await sql`update business_api.deliveries set state = ${state} where endpoint_id <> ${ENDPOINT}`
-        await sql`vacuum analyze business_api.deliveries`
+        const others = sql`endpoint_id <> ${ENDPOINT}`
+        if (state === 'pending') await reopenDeliveries(sql, others)
+        else await finishDeliveries(sql, state, others)
+        await sql`vacuum analyze business_api.open_deliveries, business_api.finished_deliveries`
       }
       await assertViews(views)
     }

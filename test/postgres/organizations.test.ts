@@ -6,6 +6,7 @@ import { createPlatform } from '../../lib/platform.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { finishDeliveries } from '../_deliveries.ts'
 
 // The deletion of an organization, and of personal values, seen in the tables.
 
@@ -61,9 +62,10 @@ async function fill(organizationId: string): Promise<void> {
   await platform.invoices.recordPayment(organizationId, { invoiceId, amount: '1' })
   await platform.projects.create(organizationId, { name: 'Site', billingType: 'fixed', value: 1 })
   await sql`insert into business_api.rate_buckets values (${organizationId}, 'b', 1)`
+  await finishDeliveries(sql, 'delivered', sql`organization_id = ${organizationId} and type = 'lead.created'`)
   await sql`
     insert into business_api.delivery_attempts (organization_id, delivery_id, number, started_at, duration_ms, body_excerpt)
-    select organization_id, id, 1, now(), 1, 'x' from business_api.deliveries where organization_id = ${organizationId}`
+    select organization_id, id, 1, now(), 1, 'x' from business_api.open_deliveries where organization_id = ${organizationId}`
 }
 
 test('organizations.delete() leaves no row of the organization in any table of the catalogue, and every row of others', async () => {
@@ -141,7 +143,7 @@ test('organizations.forgetBusiness() leaves a personal value in no column of any
   await platform.proposals.accept(org, { proposalId, signedBy: 'Z. Quist', idempotencyKey: 'accept' })
   await sql`
     insert into business_api.delivery_attempts (organization_id, delivery_id, number, started_at, duration_ms, body_excerpt)
-    select organization_id, id, 1, now(), 1, ${`no ${person.email}`} from business_api.deliveries
+    select organization_id, id, 1, now(), 1, ${`no ${person.email}`} from business_api.open_deliveries
     where organization_id = ${org} and type in ('business.created', 'client.created')`
   assert.deepEqual(await placesOf('Quist'), [
     'businesses.category',
@@ -180,15 +182,16 @@ test('organizations.forgetBusiness() of an unknown business is not_found', async
 test('organizations.forgetPart() reads the rows of its part only, also before the tables are analyzed', async () => {
   const org = 'org_many'
   const { business } = await createPlatform(store).clients.create(org, { name: 'Zoe' })
-  for (const table of ['events', 'deliveries', 'idempotency_keys']) {
+  for (const table of ['events', 'finished_deliveries', 'idempotency_keys']) {
     await sql`alter table ${sql(`business_api.${table}`)} set (autovacuum_enabled = false)`
   }
   await sql`
-    insert into business_api.events (organization_id, id, type, created_at, body)
-    select ${org}, 'evt_m' || number, 'client.created', now(), '{}' from generate_series(10000, 29999) as number`
+    insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
+    select ${org}, 'evt_m' || number, 'client.created', now(), '{}', 'dlv_m' || number from generate_series(10000, 29999) as number`
   await sql`
-    insert into business_api.deliveries (organization_id, id, event_id, type, endpoint_id, state, due_at)
-    select ${org}, 'dlv_m' || number, 'evt_m' || number, 'client.created', 'we_m', 'delivered', now()
+    insert into business_api.finished_deliveries
+      (organization_id, id, event_id, type, endpoint_id, state, created_at, finished_at)
+    select ${org}, 'dlv_m' || number, 'evt_m' || number, 'client.created', 'we_m', 'delivered', now(), now()
     from generate_series(10000, 29999) as number`
   await sql`
     insert into business_api.idempotency_keys (organization_id, operation, key, fingerprint, record_id, reply, expires_at)
@@ -212,11 +215,15 @@ test('organizations.deletePart() reads the rows of its part only, also under sta
   const org = 'org_grown'
   const fillings = [
     sql`
-      insert into business_api.events (organization_id, id, type, created_at, body)
-      select organization, 'evt_g' || number, 'client.created', now(), '{}'`,
+      insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
+      select organization, 'evt_g' || number, 'client.created', now(), '{}', 'dlv_g' || number`,
     sql`
-      insert into business_api.deliveries (organization_id, id, event_id, type, endpoint_id, state, due_at)
-      select organization, 'dlv_g' || number, 'evt_g' || number, 'client.created', 'we_g', 'delivered', now()`,
+      insert into business_api.open_deliveries (organization_id, id, event_id, type, endpoint_id, due_at)
+      select organization, 'dlv_g' || number, 'evt_g' || number, 'client.created', 'we_g', now()`,
+    sql`
+      insert into business_api.finished_deliveries
+        (organization_id, id, event_id, type, endpoint_id, state, created_at, finished_at)
+      select organization, 'dlv_g' || number, 'evt_g' || number, 'client.created', 'we_g', 'delivered', now(), now()`,
     sql`
       insert into business_api.delivery_attempts (organization_id, delivery_id, number, started_at, duration_ms, body_excerpt)
       select organization, 'dlv_g' || number, 1, now(), 1, ''`,
@@ -227,7 +234,14 @@ test('organizations.deletePart() reads the rows of its part only, also under sta
       insert into business_api.projects (organization_id, id, name, status, billing_type, value)
       select organization, 'proj_g' || number, '', 'active', 'fixed', 0`,
   ]
-  const tables = ['delivery_attempts', 'deliveries', 'events', 'idempotency_keys', 'projects']
+  const tables = [
+    'events',
+    'open_deliveries',
+    'finished_deliveries',
+    'delivery_attempts',
+    'idempotency_keys',
+    'projects',
+  ]
   for (const [index, filling] of fillings.entries()) {
     await sql`alter table ${sql(`business_api.${tables[index]}`)} set (autovacuum_enabled = false)`
     const others = sql`generate_series(1, 5000) as number, (select 'org_small'::text) as o (organization)`

@@ -4,6 +4,7 @@ import type { Sql } from 'postgres'
 import { EVENT_TYPES } from '../../lib/index.ts'
 import { createPostgresStore, migrate } from '../../lib/postgres.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { everyDelivery } from '../_deliveries.ts'
 
 describe('business_api.publish_event()', () => {
   let database: TestDatabase
@@ -133,7 +134,10 @@ describe('business_api.publish_event()', () => {
       events.map(({ body }) => JSON.parse(body).data),
       [{ n: 1 }],
     )
-    assert.equal((await sql`select 1 from business_api.deliveries where organization_id = 'org_c'`).length, 1)
+    assert.equal(
+      (await sql`select 1 from ${everyDelivery(sql)} as delivery where organization_id = 'org_c'`).length,
+      1,
+    )
   })
 
   test('rolled back with its transaction, never happened', async () => {
@@ -154,7 +158,7 @@ describe('business_api.publish_event()', () => {
     await addEndpoint('org_f', 'we_foreign', 'enabled')
     await publish('org_e', 'project.completed', '{}')
     const deliveries = await sql`
-      select endpoint_id, state from business_api.deliveries
+      select endpoint_id, state from ${everyDelivery(sql)} as delivery
       where organization_id in ('org_e', 'org_f') order by endpoint_id`
     assert.deepEqual(
       deliveries.map((row) => [row.endpoint_id, row.state]),

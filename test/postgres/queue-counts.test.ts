@@ -34,13 +34,22 @@ describe('countQueue()', () => {
     state: 'pending' | 'backing off' | 'dead_lettered' | 'skipped',
   ): Promise<void> {
     const isBackingOff = state === 'backing off'
+    const id = sql`'dlv_' || ${`${endpointId}_${state}_`} || lpad(number::text, 9, '0')`
+    const numbers = sql`generate_series(${first}::int, ${last}::int) as number`
+    if (state === 'dead_lettered' || state === 'skipped') {
+      await sql`
+        insert into business_api.finished_deliveries
+          (organization_id, id, event_id, type, endpoint_id, state, created_at, finished_at)
+        select ${organizationId}, ${id}, 'evt_' || number, 'client.created', ${endpointId}, ${state}, now(), now()
+        from ${numbers}`
+      return
+    }
     await sql`
-      insert into business_api.deliveries
-        (organization_id, id, event_id, type, endpoint_id, state, due_at, attempts, is_backing_off, finished_at)
-      select ${organizationId}, 'dlv_' || ${`${endpointId}_${state}_`} || lpad(number::text, 9, '0'), 'evt_' || number, 'client.created',
-             ${endpointId}, ${isBackingOff ? 'pending' : state}, now() + ${isBackingOff ? 1 : -1} * interval '1 hour',
-             ${isBackingOff ? 1 : 0}, ${isBackingOff}, null
-      from generate_series(${first}::int, ${last}::int) as number`
+      insert into business_api.open_deliveries
+        (organization_id, id, event_id, type, endpoint_id, due_at, attempts, is_backing_off)
+      select ${organizationId}, ${id}, 'evt_' || number, 'client.created',
+             ${endpointId}, now() + ${isBackingOff ? 1 : -1} * interval '1 hour', ${isBackingOff ? 1 : 0}, ${isBackingOff}
+      from ${numbers}`
   }
 
   /** Pages that a count of all organizations reads. */
@@ -65,7 +74,7 @@ describe('countQueue()', () => {
     ] as const) {
       await addDeliveries(of, [1, 10_000], state)
     }
-    await sql`vacuum analyze business_api.deliveries`
+    await sql`vacuum analyze business_api.open_deliveries, business_api.finished_deliveries`
     const { oldestDueMs, ...exact } = await store.deliveries.countQueue(null)
     assert.deepEqual(exact, {
       due: 10_000,
@@ -87,7 +96,7 @@ describe('countQueue()', () => {
       }
       await addDeliveries(paused, [from, to], 'pending')
       await addDeliveries(['org_a', 'we_gone'], [from, to], 'skipped')
-      await sql`vacuum analyze business_api.deliveries`
+      await sql`vacuum analyze business_api.open_deliveries, business_api.finished_deliveries`
       const { oldestDueMs: age, ...more } = await store.deliveries.countQueue(null)
       assert.deepEqual(more, {
         due: 10_001,
@@ -114,7 +123,7 @@ describe('countQueue()', () => {
   })
 
   test('is exact with many endpoints, of which each has a few deliveries', async () => {
-    await sql`truncate business_api.webhook_endpoints, business_api.deliveries`
+    await sql`truncate business_api.webhook_endpoints, business_api.open_deliveries, business_api.finished_deliveries`
     // Every second endpoint is paused; each endpoint has 40 pending deliveries, a skipped one and a dead letter.
     await sql`
       insert into business_api.webhook_endpoints (organization_id, id, url, state, created_at, sealed_secret)
@@ -122,11 +131,16 @@ describe('countQueue()', () => {
              now(), 'plain.whsec_test'
       from generate_series(1, 300) as number`
     await sql`
-      insert into business_api.deliveries (organization_id, id, event_id, type, endpoint_id, state, due_at)
+      insert into business_api.open_deliveries (organization_id, id, event_id, type, endpoint_id, due_at)
       select 'org_' || number, 'dlv_' || place, 'evt_1', 'client.created', 'we_1',
-             case place when 41 then 'skipped' when 42 then 'dead_lettered' else 'pending' end,
              now() - case when number = 299 and place = 1 then 7200 else 3600 end * interval '1 second'
-      from generate_series(1, 300) as number, generate_series(1, 42) as place`
+      from generate_series(1, 300) as number, generate_series(1, 40) as place`
+    await sql`
+      insert into business_api.finished_deliveries
+        (organization_id, id, event_id, type, endpoint_id, state, created_at, finished_at)
+      select 'org_' || number, 'dlv_' || place, 'evt_1', 'client.created', 'we_1',
+             case place when 41 then 'skipped' else 'dead_lettered' end, now(), now()
+      from generate_series(1, 300) as number, generate_series(41, 42) as place`
     const { oldestDueMs, ...counts } = await store.deliveries.countQueue(null)
     assert.deepEqual(counts, { due: 6000, backingOff: 0, paused: 6000, inFlight: 0, deadLetters: 300 })
     assert.ok(oldestDueMs >= 7_200_000 && oldestDueMs < 7_300_000, `${oldestDueMs}`)

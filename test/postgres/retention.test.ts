@@ -5,6 +5,7 @@ import type { ISql, Sql } from 'postgres'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { finishDeliveries, reopenDeliveries } from '../_deliveries.ts'
 
 // The purge that all processes share: turns, rests, and the second walk.
 
@@ -42,7 +43,7 @@ describe('continuePurge() in PostgreSQL', () => {
     await database.drop()
   })
   afterEach(async () => {
-    await sql`truncate business_api.events, business_api.deliveries, business_api.purge_progress`
+    await sql`truncate business_api.events, business_api.open_deliveries, business_api.finished_deliveries, business_api.purge_progress`
     await sql`insert into business_api.purge_progress default values`
   })
 
@@ -59,7 +60,7 @@ describe('continuePurge() in PostgreSQL', () => {
         ))
         from generate_series(1, ${count}::int)
       ))`
-    await sql`update business_api.deliveries set state = 'delivered'`
+    await finishDeliveries(sql, 'delivered')
   }
 
   async function countEvents(): Promise<number> {
@@ -102,24 +103,23 @@ describe('continuePurge() in PostgreSQL', () => {
 
   test('a clock that ran ahead and is right again keeps no event from the purge', async () => {
     await publishOld(2)
-    await sql`
-      update business_api.deliveries set state = 'pending' where id = (select min(id) from business_api.deliveries)`
+    await reopenDeliveries(sql, sql`id = (select min(id) from business_api.finished_deliveries)`)
     const ahead = { createdAt: new Date(Date.now() + DAY_MS), organizationId: ORGANIZATION, id: 'evt_' }
     await sql`
       update business_api.purge_progress
       set walk = ${sql.json({ event: ahead } as never)}, revisited_at = now() - interval '1 minute'`
     assert.equal((await purge()).events, 1, 'the walk begins again')
-    await sql`update business_api.deliveries set state = 'delivered'`
+    await finishDeliveries(sql, 'delivered')
     await sql`update business_api.purge_progress set revisited_at = now() + interval '1 day'`
     assert.equal((await purge()).events, 1, 'and the hourly one does not wait for a day')
   })
 
   test('comes back once an hour to events that had to stay', async () => {
     await publishOld(2)
-    await sql`update business_api.deliveries set state = 'pending' where id = (select min(id) from business_api.deliveries)`
+    await reopenDeliveries(sql, sql`id = (select min(id) from business_api.finished_deliveries)`)
     const { events, isDone, lagMs } = await purge()
     assert.deepEqual({ events, isDone, lagMs }, { events: 1, isDone: true, lagMs: 0 })
-    await sql`update business_api.deliveries set state = 'delivered'`
+    await finishDeliveries(sql, 'delivered')
     assert.equal((await purge()).events, 0, 'not yet')
     await letAnHourPass()
     assert.equal((await purge()).events, 1)
@@ -127,10 +127,9 @@ describe('continuePurge() in PostgreSQL', () => {
 
   test('walks past more events that must stay than a part has, in single runs of new processes too', async () => {
     await publishOld(2500)
-    await sql`update business_api.deliveries set state = 'pending'`
-    await sql`
-      update business_api.deliveries set state = 'delivered'
-      where event_id = (select id from business_api.events order by created_at desc, organization_id desc, id desc limit 1)`
+    await reopenDeliveries(sql)
+    const last = sql`(select id from business_api.events order by created_at desc, organization_id desc, id desc limit 1)`
+    await finishDeliveries(sql, 'delivered', sql`event_id = ${last}`)
     let purged = 0
     for (let process = 0; process < 4; process++) {
       const other = createPostgresStore(database.url)
@@ -144,15 +143,18 @@ describe('continuePurge() in PostgreSQL', () => {
   test('a session that purged while the tables were empty finds the deliveries of each event by an index', async () => {
     const one = database.sql({ max: 1 })
     const part = (tx: ISql) => tx`select business_api.purge_part(${30 * DAY_MS}, '{}', 500, true, null)`
-    await one.unsafe('analyze business_api.events; analyze business_api.deliveries')
+    await one.unsafe(
+      'analyze business_api.events, business_api.open_deliveries, business_api.finished_deliveries',
+    )
     for (const _ of [1, 2]) await part(one)
     await publishOld(20_000)
     const [read] = await one.begin(async (tx) => {
       await tx`set local statement_timeout = '10s'`
       await part(tx)
       return tx<{ rows: number }[]>`
-        select (seq_tup_read + idx_tup_fetch)::int as rows
-        from pg_stat_xact_user_tables where relid = 'business_api.deliveries'::regclass`
+        select sum(seq_tup_read + idx_tup_fetch)::int as rows
+        from pg_stat_xact_user_tables
+        where relid in ('business_api.open_deliveries'::regclass, 'business_api.finished_deliveries'::regclass)`
     })
     assert.equal(await countEvents(), 19_500)
     assert.ok((read?.rows ?? Number.POSITIVE_INFINITY) < 20_000, `${read?.rows} rows were read`)
@@ -163,7 +165,7 @@ describe('continuePurge() in PostgreSQL', () => {
       store.deliveries.list(ORGANIZATION, { until: until.toISOString() }, 10, null)
     await publishOld(1)
     const [delivery] = await sql<{ id: string; at: Date }[]>`
-      update business_api.deliveries set created_at = created_at - interval '4 minutes' returning id, created_at as at`
+      update business_api.finished_deliveries set created_at = created_at - interval '4 minutes' returning id, created_at as at`
     assert.ok(delivery)
     assert.deepEqual(
       (await list(new Date(delivery.at.getTime() + 1000))).map(({ id }) => id),

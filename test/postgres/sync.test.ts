@@ -248,7 +248,7 @@ describe('a sync', () => {
     assert.equal((await endpoints.backfill(org, endpoint.id)).events, 1)
     assert.equal((await endpoints.backfill(org, endpoint.id)).events, 0)
     const sent = await sql<{ body: string }[]>`
-      select event.body from business_api.deliveries delivery
+      select event.body from business_api.open_deliveries delivery
       join business_api.events event on event.organization_id = delivery.organization_id and event.id = delivery.event_id
       where delivery.organization_id = ${org} and delivery.endpoint_id = ${endpoint.id}`
     assert.equal(sent.length, 2)

@@ -110,7 +110,7 @@ describe('A delivery loop on PostgreSQL', () => {
       begin
         if exists (
           select 1 from unnest($1, $2) as claim (organization_id, id)
-            join business_api.deliveries d on d.organization_id = claim.organization_id and d.id = claim.id
+            join business_api.open_deliveries d on d.organization_id = claim.organization_id and d.id = claim.id
            where d.event_id = '${POISON}'
         ) then
           ${failure}
@@ -158,7 +158,8 @@ describe('A delivery loop on PostgreSQL', () => {
       const recovery = { organizationId: poisoned, ids: [id], filter: {}, limit: 1, entry: newEntry() }
       assert.deepEqual(await store.deliveries.recover(recovery), [id])
       await until(() => sent.some(({ eventId }) => eventId === POISON))
-      await sql`delete from business_api.deliveries where event_id = ${POISON}`
+      await sql`delete from business_api.open_deliveries where event_id = ${POISON}`
+      await sql`delete from business_api.finished_deliveries where event_id = ${POISON}`
       await sql`delete from business_api.events where id = ${POISON}`
     })
   }
@@ -170,12 +171,15 @@ describe('A delivery loop on PostgreSQL', () => {
     for (let number = 0; number < ENDPOINTS; number++) await addEndpoint(large)
     await addEndpoint(other)
     await sql`
-      insert into business_api.events (organization_id, id, type, created_at, body)
-      select ${large}, 'evt_large_' || number, 'project.completed', now(), repeat('x', 16 * 1024 * 1024)
+      insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
+      select
+        ${large}, 'evt_large_' || number, 'project.completed', now(), repeat('x', 16 * 1024 * 1024),
+        left(business_api.new_id('dlv'), -4)
       from generate_series(1, ${EVENTS}::int) as number`
     await sql`
-      insert into business_api.deliveries (organization_id, id, event_id, type, endpoint_id, state, due_at)
-      select ${large}, business_api.new_id('dlv'), event.id, event.type, endpoint.id, 'pending', now()
+      insert into business_api.open_deliveries (organization_id, id, event_id, type, endpoint_id, due_at)
+      select
+        ${large}, event.delivery_prefix || lpad((row_number() over ())::text, 4, '0'), event.id, event.type, endpoint.id, now()
       from business_api.events event
       join business_api.webhook_endpoints endpoint on endpoint.organization_id = ${large}
       where event.organization_id = ${large}`

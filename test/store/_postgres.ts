@@ -27,7 +27,7 @@ export async function letTimePass(sql: Sql, organizationId: string, ms: number):
   await sql`
     update business_api.audit_entries set changed_at = changed_at - ${time} where organization_id = ${organizationId}`
   await sql`
-    update business_api.deliveries
+    update business_api.open_deliveries
     set due_at = due_at - ${time}, claimed_at = claimed_at - ${time}, lease_until = lease_until - ${time}
     where organization_id = ${organizationId}`
   await sql`

@@ -4,7 +4,7 @@ import type { SealedHeaders } from '../../webhooks/secret-sealing.ts'
 import { createDatabase, type Database } from '../connection/database.ts'
 import { countQueue } from '../queue-counts.ts'
 import { type RetentionState, readRetention } from '../retention.ts'
-import { selectRanges } from '../statements/delivery-selection.ts'
+import { deliveriesOf, selectRanges } from '../statements/delivery-selection.ts'
 import { type Catalogue, compareCatalogues, readCatalogue, type SchemaDrift } from './catalogue.ts'
 import { SCHEMA_FINGERPRINT } from './fingerprint.ts'
 import type { SchemaState } from './migrations.ts'
@@ -148,7 +148,7 @@ export function createInspector(url: string): Inspector {
               ),
               'recoverable', (
                 select count(*) from (
-                  select 1 from business_api.deliveries
+                  select 1 from business_api.finished_deliveries
                   where state in ('dead_lettered', 'skipped')
                   -- The order of the index for these deliveries: without it, few of them cost a scan of the table.
                   order by organization_id, state, endpoint_id, id limit ${QUEUE_COUNT_MAX + 1}::int
@@ -169,7 +169,7 @@ export function createInspector(url: string): Inspector {
               'oldestMs', coalesce(extract(epoch from now() - min(lease_until)) * 1000, 0)
             )::text,
             ${mark}
-          from business_api.deliveries where state = 'in_flight' and lease_until <= now()`,
+          from business_api.open_deliveries where lease_until <= now()`,
       ),
 
     retention: () => readRetention(database),
@@ -219,8 +219,7 @@ export function createInspector(url: string): Inspector {
               select
                 count(*) filter (where state in ('pending', 'in_flight')) as unsent,
                 count(*) filter (where state = 'dead_lettered') as dead_letters
-              from business_api.deliveries delivery
-              where delivery.organization_id = event.organization_id and delivery.event_id = event.id
+              from ${deliveriesOf(sql, 'event')} as delivery
             ) as delivered
             where event.created_at < now() - ${eventsAfterMs}::float8 * interval '1 millisecond'
             order by event.created_at, event.organization_id, event.id

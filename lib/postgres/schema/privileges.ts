@@ -29,12 +29,13 @@ const BASE: Lists = { tables: { migrations: { select: ['id', 'name', 'breaking']
 /** For parts that write events with their deliveries. Of endpoints, such a part reads the state and the types only. */
 const PUBLISHING: Lists = {
   tables: {
-    events: { select: ['organization_id', 'id', 'type'], insert: true },
-    deliveries: { select: ['state'], insert: true },
+    events: { select: ['organization_id', 'id', 'type', 'delivery_prefix'], insert: true },
+    open_deliveries: { insert: true },
+    finished_deliveries: { insert: true },
     webhook_endpoints: { select: ['organization_id', 'id', 'state', 'types'] },
     event_limits: { select: true },
   },
-  functions: ['insert_events'],
+  functions: ['insert_events', 'delivery_digits'],
 }
 
 /** For parts that reserve idempotency keys. The updates take over an expired entry. */
@@ -161,11 +162,9 @@ const SETTINGS = merge(BASE, {
         'failing_since',
       ],
     },
-    deliveries: {
-      select: true,
-      insert: true,
-      update: ['state', 'reason', 'due_at', 'finished_at', 'attempts_before', 'is_backing_off'],
-    },
+    // A delivery is moved between the two tables, under a lock: locking needs the privilege to update a column.
+    open_deliveries: { select: true, insert: true, update: ['due_at'], delete: true },
+    finished_deliveries: { select: true, insert: true, update: ['finished_at'], delete: true },
     events: { select: true, insert: true },
     delivery_attempts: { select: true },
     // The records of a backfill.
@@ -177,8 +176,10 @@ const SETTINGS = merge(BASE, {
   functions: [
     'backfill_part',
     'backfill_records',
+    'delivery_digits',
+    'deliveries_of_event',
+    'list_open_deliveries',
     'id_time',
-    'new_id',
     'render_template',
     'take_settings_turn',
     'count_api_keys_in_force',
@@ -216,23 +217,14 @@ const IMPORTING: Lists = {
 
 const WORKER = merge(BASE, PUBLISHING, {
   tables: {
-    deliveries: {
+    open_deliveries: {
       select: true,
-      update: [
-        'state',
-        'reason',
-        'due_at',
-        'finished_at',
-        'attempts',
-        'is_backing_off',
-        'claim_token',
-        'claimed_at',
-        'lease_until',
-      ],
+      update: ['due_at', 'attempts', 'is_backing_off', 'claim_token', 'claimed_at', 'lease_until'],
       delete: true,
     },
-    // Rows are locked before a delete, and locking needs the privilege to update a column. created_at is harmless: no update of
-    // created_at moves a row to another organization.
+    // Rows are locked before a delete, and locking needs the privilege to update a column. These columns are harmless: no update of
+    // them moves a row to another organization.
+    finished_deliveries: { select: true, insert: true, update: ['finished_at'], delete: true },
     events: { select: true, update: ['created_at'], delete: true },
     idempotency_keys: {
       select: ['organization_id', 'operation', 'key', 'expires_at'],
@@ -326,7 +318,8 @@ const ERASING: Lists = {
       delete: true,
     },
     delivery_attempts: { select: true, update: ['body_excerpt'], delete: true },
-    deliveries: { select: true, delete: true },
+    open_deliveries: { select: true, delete: true },
+    finished_deliveries: { select: true, delete: true },
     events: { select: true, update: ['body'], delete: true },
     idempotency_keys: { select: true, update: ['reply'], delete: true },
     payments: { select: true, delete: true },
@@ -345,6 +338,7 @@ const ERASING: Lists = {
   functions: [
     'delete_organization_part',
     'literals_of',
+    'deliveries_of_event',
     'forget_business_part',
     'forget_business_in',
     'touch_client_of',

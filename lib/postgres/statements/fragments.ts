@@ -1,4 +1,5 @@
 import type { Fragment, ISql as Sql } from 'postgres'
+import type { Statement } from '../connection/pool.ts'
 
 // Expressions that several statements share.
 
@@ -26,4 +27,13 @@ export function literalLimit(sql: Sql, limit: number): Fragment {
   let rounded = 64
   while (rounded < limit) rounded *= 4
   return sql.unsafe(String(rounded))
+}
+
+/**
+ * Makes PostgreSQL plan a statement anew each time. The option is set on the pending query, because postgres.js documents no option
+ * for a statement in a template.
+ */
+export function plannedAnew<Query extends Statement>(statement: Query): Query {
+  Object.assign((statement as { options?: object }).options ?? {}, { prepare: false })
+  return statement
 }

@@ -6,6 +6,7 @@ import {
   claim,
   createPublisher,
   deliveriesOf,
+  failure,
   getDelivery,
   lastFailure,
   success,
@@ -44,6 +45,42 @@ function testPages(harness: StoreHarness): void {
         [4, 4, 2, 0],
       )
       assert.deepEqual(pages.flat(), all)
+    },
+  )
+
+  harness.test(
+    'deliveries.list() of an endpoint goes through the deliveries of every state in one order, page by page',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      const { id: endpointId } = await tenant.insertEndpoint()
+      for (let round = 0; round < 2; round++) {
+        for (let event = 0; event < 6; event++) await tenant.publish()
+        const { deliveries } = await claim(tenant, { limit: 6 })
+        const [delivered, deadLettered, backingOff, due] = deliveries
+        assert.ok(delivered && deadLettered && backingOff && due)
+        await writeResults(tenant, [
+          success(delivered),
+          lastFailure(deadLettered),
+          failure(backingOff, { delayMs: 60_000 }),
+          failure(due, { delayMs: 0 }),
+        ])
+        await tenant.publish()
+      }
+      const all = await deliveriesOf(tenant)
+      assert.equal(all.length, 14)
+      const states = new Set(all.map(({ state }) => state))
+      assert.deepEqual([...states].toSorted(), ['dead_lettered', 'delivered', 'in_flight', 'pending'])
+      assert.deepEqual(all.map(idOf), all.map(idOf).toSorted().toReversed())
+      for (const filter of [{}, { endpointId }, { endpointId, states: ['pending', 'delivered'] as const }]) {
+        const paged: Delivery[] = []
+        for (let page: readonly Delivery[] = []; paged.length === 0 || page.length > 0; paged.push(...page))
+          page = await tenant.store.deliveries.list(tenant.id, filter, 3, paged.at(-1)?.id ?? null)
+        const wanted: readonly string[] = filter.states ?? [...states]
+        assert.deepEqual(
+          paged,
+          all.filter(({ state }) => wanted.includes(state)),
+        )
+      }
     },
   )
 
