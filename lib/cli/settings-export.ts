@@ -28,8 +28,8 @@ export type SettingsSource = Pick<
 type Pages = AsyncGenerator<readonly string[], void, undefined>
 
 const PAGE_SIZE = 200
-/** Events whose bodies are read in a statement: 256 KiB each at most, unless the host allows more. */
-const BODIES_READ = 32
+/** Events whose bodies are read in a statement: 256 KiB each at most, and 4 MiB where the host allows the most. */
+const BODIES_READ = 8
 /** Deliveries whose attempts are read in a statement: some attempts each, with 4 KiB of an answer at most. */
 const ATTEMPTS_READ = 64
 /** Before every event. */
