@@ -208,7 +208,7 @@ describe('the package, packed and installed into an empty project', () => {
       'test',
     ]
     assert.deepEqual((await readdir(installed)).sort(), top)
-    assert.deepEqual((await readdir(join(installed, 'test'))).sort(), ['README.md', 'schema.sql'])
+    assert.deepEqual((await readdir(join(installed, 'test'))).sort(), ['README.md', 'bench', 'schema.sql'])
     const sources = await readdir(join(ROOT, 'lib'), { recursive: true })
     // The pictures are those of the README files.
     const read = sources.filter((file) => /\.(ts|md|png)$/.test(file)).sort()
