@@ -57,7 +57,7 @@ function testPages(harness: StoreHarness): void {
         for (let event = 0; event < 6; event++) await tenant.publish()
         const { deliveries } = await claim(tenant, { limit: 6 })
         const [delivered, deadLettered, backingOff, due] = deliveries
-        assert.ok(delivered && deadLettered && backingOff && due)
+        assert.ok(delivered && deadLettered && backingOff && due, 'a delivery in each state')
         await writeResults(tenant, [
           success(delivered),
           lastFailure(deadLettered),
