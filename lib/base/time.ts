@@ -24,7 +24,7 @@ export function withDeadline<T, Late>(
   ms: number,
   onLate: () => Late | PromiseLike<Late>,
 ): Promise<T | Late> {
-  // Not with Promise.race(), which makes five promises where one is enough: every request waits with a deadline or two.
+  // Not with Promise.race(), which makes several promises where one is enough: every request waits with a deadline or two.
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => {
       try {

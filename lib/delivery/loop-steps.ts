@@ -1,5 +1,6 @@
 import { channels, type LoopStep, type TracedResult } from '../base/tracing.ts'
 import type { AttemptResult, ClaimRef, DeliveryStore } from '../webhooks/deliveries.ts'
+import { nameOf } from './result-writer.ts'
 
 /** The verbs of a store that a loop cannot do without. */
 type Steps = Pick<DeliveryStore, 'claim' | 'writeResults' | 'release' | 'continuePurge'>
@@ -88,8 +89,4 @@ function describeResults(
   const lostClaims = new Set(lost.map(nameOf))
   const kept = lost.length === 0 ? results : results.filter((result) => !lostClaims.has(nameOf(result)))
   return kept.map(({ outcome, status, durationMs }) => ({ outcome, status, durationMs }))
-}
-
-function nameOf({ organizationId, deliveryId, token }: ClaimRef): string {
-  return JSON.stringify([organizationId, deliveryId, token])
 }

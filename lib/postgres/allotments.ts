@@ -5,7 +5,7 @@ import type { OwnLimits } from './statements/admission.ts'
 export interface Allotment {
   readonly organizationId: string
   readonly keyId: string
-  /** The limits under which the tokens were taken; others void them. */
+  /** The limits under which the tokens were taken. A changed limit voids the tokens. */
   readonly limits: RateLimits
   /** The limits as the database has them. */
   readonly own: OwnLimits

@@ -109,7 +109,7 @@ export function createClientStore(database: RecordDatabase, admissions: Admissio
 
 function newClientValues(creation: Creation<Client>): NewClientValues {
   const { record } = creation
-  // Not with spreads, which cost a create six times as much for so many fields.
+  // Not with spreads, which are slow for so many fields.
   return Object.assign(
     creationValues(creation, record.id),
     clientValues(record),

@@ -155,8 +155,8 @@ export async function recoverDeliveries(
 }
 
 /**
- * Cancels a pending delivery. A call that is sent again while the first call is under way waits for the lock; then the delivery is
- * gone from the open ones, and the audit entry tells of the first call.
+ * Cancels a pending delivery. A call that is sent again while the first call is under way waits for the lock. Then the delivery is no
+ * longer open, and the call finds the audit entry of the first call.
  *
  * @returns false if the delivery was not pending
  */
