@@ -259,13 +259,13 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function backfill_part(organization_id text, endpoint_id text, type text, template text, after_id text, record_limit integer, entry jsonb)':
       '6487ec4a2489',
     'function backfill_records(organization_id text, type text, after_id text, record_limit integer)':
-      '692e8523e9b4',
+      'efea9a99aab9',
     'function business_representation(id text, name text, category text, city text, email text, phone text)':
       '31c7049527e9',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
       'a3e8e37a8e88',
     'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)':
-      '4297de468f75',
+      '59790b001186',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
       '87f97e0d8af2',
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':

@@ -40,17 +40,21 @@ export interface ChangesStatements {
   readonly times: AdmissionStatements<TimesValues>
 }
 
-/**
- * Builds the statements of a list of changes.
- *
- * @param representation JSON text, made of a row of the table named `record`
- */
-export function defineChanges(table: string, representation: string): ChangesStatements {
+/** What a list shows of a row of its table, named `record`. */
+export interface ShownRecord {
+  /** JSON text. */
+  readonly representation: string
+  /** A join of exactly one row for each record, for the representation. Default none. */
+  readonly join?: string
+}
+
+/** Builds the statements of a list of changes. */
+export function defineChanges(table: string, shown: ShownRecord): ChangesStatements {
   return {
     changes: defineAdmission((isAdmitted) =>
       pageOf({
         table,
-        representation,
+        shown,
         snapshot: `
           coalesce((select @floor::text::xid8), pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())) as floor,
           coalesce((select @ceiling::text::xid8), pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())) as ceiling`,
@@ -68,7 +72,7 @@ export function defineChanges(table: string, representation: string): ChangesSta
     times: defineAdmission((isAdmitted) =>
       pageOf({
         table,
-        representation,
+        shown,
         snapshot: `
           coalesce((select @floor::text::xid8), pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())) as floor`,
         isOurs: '(@database::text is null or snapshot.database = @database::text)',
@@ -87,7 +91,7 @@ export function defineChanges(table: string, representation: string): ChangesSta
 
 interface PageParts {
   readonly table: string
-  readonly representation: string
+  readonly shown: ShownRecord
   /** Further columns of the row `snapshot`. */
   readonly snapshot: string
   /** A condition: the position is of this database. */
@@ -104,7 +108,7 @@ interface PageParts {
 }
 
 function pageOf(parts: PageParts): string {
-  const { table, representation, snapshot, isOurs, key, after, below, continued, isAdmitted } = parts
+  const { table, shown, snapshot, isOurs, key, after, below, continued, isAdmitted } = parts
   return `
     select
       joined.page,
@@ -126,14 +130,14 @@ function pageOf(parts: PageParts): string {
         (pg_catalog.array_agg(changed.key))[pg_catalog.count(*)::int] as last_key,
         (pg_catalog.array_agg(changed.id))[pg_catalog.count(*)::int] as last_id
       from (
-        select ${representation} as representation, record.${key} as key, record.id
+        select ${shown.representation} as representation, record.${key} as key, record.id
         from (
           select * from ${table}
           where organization_id = @organizationId::text and (${key}, id) > (${after}, (select @id::text))
             and ${below('')} and ${isOurs} and ${isAdmitted}
           order by ${key}, id
           limit 200
-        ) as record
+        ) as record ${shown.join ?? ''}
         order by record.${key}, record.id
         limit (select @limit::int)
       ) as changed

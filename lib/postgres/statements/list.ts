@@ -1,5 +1,5 @@
 import { type AdmissionStatements, defineAdmission } from './admission.ts'
-import { type ChangesStatements, defineChanges } from './changes.ts'
+import { type ChangesStatements, defineChanges, type ShownRecord } from './changes.ts'
 
 /** The statements of a list: the judgement of the request, and the stored representations of a page joined to one text. */
 export interface ListStatements extends ChangesStatements {
@@ -12,18 +12,23 @@ export interface ListStatements extends ChangesStatements {
 /**
  * Builds the statements of a list.
  *
- * @param representation JSON text, made of a row of the table named `record`
  */
-export function defineList(table: string, representation = 'record.representation'): ListStatements {
+export function defineList(table: string, shown: ShownRecord = STORED): ListStatements {
   return {
-    newest: defineAdmission(pageOf(table, representation)),
+    newest: defineAdmission(pageOf(table, shown)),
     // In a subquery, because the id must not change the estimate either.
-    older: defineAdmission(pageOf(table, representation, 'id < (select @before::text)')),
-    ...defineChanges(table, representation),
+    older: defineAdmission(pageOf(table, shown, 'id < (select @before::text)')),
+    ...defineChanges(table, shown),
   }
 }
 
-function pageOf(table: string, representation: string, where = 'true'): (condition: string) => string {
+const STORED: ShownRecord = { representation: 'record.representation' }
+
+function pageOf(
+  table: string,
+  { representation, join = '' }: ShownRecord,
+  where = 'true',
+): (condition: string) => string {
   // PostgreSQL plans a statement anew for every request as long as the bound values promise a cheaper plan, and planning takes
   // longer than the list. The subquery hides the limit from the estimate, and each hidden limit counts as a tenth: with two
   // limits the organization's number of records hardly counts either. The constant is the longest page; without the constant,
@@ -54,7 +59,7 @@ function pageOf(table: string, representation: string, where = 'true'): (conditi
           ) as longest
           order by longest.id desc
           limit (select @limit::int)
-        ) as record
+        ) as record ${join}
         order by record.id desc
         limit (select @limit::int)
       ) as newest
