@@ -1,8 +1,11 @@
 // Makes OpenTelemetry spans of the library's tracing channels: each request of the API with its store calls, and each
-// attempt of a webhook. Call traceBusinessApi once, where the process sets up tracing:
+// attempt of a webhook, with a link to the span in which the event was written. Call traceBusinessApi once, where the process
+// sets up tracing, and give the option `traceparent` where events are written:
 //
 //   import { trace } from '@opentelemetry/api'
 //   const stop = traceBusinessApi(trace.getTracer('business-api-kit'))
+//   const api = createBusinessApi(store, { traceparent })
+//   const platform = createPlatform(store, { traceparent })
 
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { type TracingChannel, tracingChannel } from 'node:diagnostics_channel'
@@ -10,17 +13,26 @@ import {
   type Attributes,
   type Context,
   context,
+  type Link,
   type Span,
+  type SpanOptions,
   SpanStatusCode,
   type Tracer,
   trace,
 } from '@opentelemetry/api'
 import type { AttemptTrace, RequestTrace, StoreTrace } from 'business-api-kit'
 
+/** The span of the present request, so that a store call becomes its child. */
+const around = new AsyncLocalStorage<Context>()
+
+/** Returns the current span, of the library's request or of the host's own code, as a W3C traceparent. */
+export function traceparent(): string | undefined {
+  const span = trace.getSpanContext(around.getStore() ?? context.active())
+  return span && `00-${span.traceId}-${span.spanId}-${span.traceFlags.toString(16).padStart(2, '0')}`
+}
+
 /** Makes spans with a tracer from now on. Returns the function that ends this. */
 export function traceBusinessApi(tracer: Tracer): () => void {
-  // The span of the present request, so that a store call becomes its child.
-  const around = new AsyncLocalStorage<Context>()
   const stops = [
     bridge<RequestTrace>('request', ({ method, path }) => `${method} ${path}`, describeRequest),
     bridge<StoreTrace>(
@@ -28,7 +40,13 @@ export function traceBusinessApi(tracer: Tracer): () => void {
       ({ slice, verb }) => `${slice}.${verb}`,
       () => ({}),
     ),
-    bridge<AttemptTrace>('attempt', ({ type }) => `POST ${type}`, describeAttempt),
+    // Linked, because a child would prolong the trace of a request by minutes or days; a redelivery comes even later.
+    bridge<AttemptTrace>(
+      'attempt',
+      ({ type }) => `POST ${type}`,
+      describeAttempt,
+      (traced) => ({ root: true, links: linksOf(traced) }),
+    ),
   ]
   return () => {
     for (const stop of stops) stop()
@@ -38,12 +56,13 @@ export function traceBusinessApi(tracer: Tracer): () => void {
     name: string,
     nameOf: (trace: Trace) => string,
     attributesOf: (trace: Trace) => Attributes,
+    optionsOf: (trace: Trace) => SpanOptions = () => ({}),
   ): () => void {
     const channel: TracingChannel<Context, Trace> = tracingChannel(`business-api:${name}`)
     const spans = new WeakMap<object, Span>()
     channel.start.bindStore(around, (traced) => {
       const parent = around.getStore() ?? context.active()
-      const span = tracer.startSpan(nameOf(traced), {}, parent)
+      const span = tracer.startSpan(nameOf(traced), optionsOf(traced), parent)
       spans.set(traced, span)
       return trace.setSpan(parent, span)
     })
@@ -65,6 +84,13 @@ export function traceBusinessApi(tracer: Tracer): () => void {
       channel.unsubscribe(subscribers)
     }
   }
+}
+
+/** The library gives a checked traceparent of version 00. */
+function linksOf({ traceparent }: AttemptTrace): Link[] {
+  const [, traceId, spanId, flags] = traceparent?.split('-') ?? []
+  if (traceId === undefined || spanId === undefined) return []
+  return [{ context: { traceId, spanId, traceFlags: Number.parseInt(flags ?? '0', 16), isRemote: true } }]
 }
 
 /** A request or an attempt that ended with a 5xx, or an attempt without an answer. */

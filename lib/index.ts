@@ -46,6 +46,7 @@ export {
 // Options and signals of a host
 export { type Clock, createIds, type IdKind, type Ids } from './base/ids.ts'
 export type { Logger, LogLine } from './base/log.ts'
+export type { CurrentTraceparent } from './base/traceparent.ts'
 export type {
   AnswerTrace,
   AttemptTrace,

@@ -1,4 +1,5 @@
 export type { Page, PageQuery } from './base/page.ts'
+export type { CurrentTraceparent } from './base/traceparent.ts'
 export type { RecordStore } from './business-store.ts'
 export type { BusinessCalls, BusinessUpdate, NewBusiness } from './platform/businesses.ts'
 export type { CallOptions } from './platform/calls.ts'

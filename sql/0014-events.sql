@@ -126,10 +126,10 @@ begin
     end if;
   end if;
   with inserted as (
-    insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
-    select $1, e.id, e.type, e."createdAt", e.body,
+    insert into business_api.events (organization_id, id, type, created_at, body, traceparent, delivery_prefix)
+    select $1, e.id, e.type, e."createdAt", e.body, e.traceparent,
            digits || upper(lpad(to_hex(row_number() over ()), 5, '0'))
-      from jsonb_to_recordset($2) as e (id text, type text, "createdAt" timestamptz, body text)
+      from jsonb_to_recordset($2) as e (id text, type text, "createdAt" timestamptz, body text, traceparent text)
     on conflict do nothing
     returning id, type, delivery_prefix
   ), endpoint as materialized (
@@ -153,46 +153,5 @@ begin
   )
   select count(*) into written from opened;
   return written;
-end
-$$;
-
--- Publishes an event from any language, inside the host's own transaction; a rollback takes the event back. Returns the event's
--- id, which becomes the value of a header. A second call with the same id changes nothing: the first event stands. The API's
--- OpenAPI document describes the `data` of each type, under `webhooks`.
-create function business_api.publish_event(
-  organization_id text, type text, data jsonb, id text default null
-) returns text
-language plpgsql volatile
-set search_path = ''
-as $$
-declare
-  event_id text := coalesce(id, business_api.new_id('evt'));
-  created_at text := to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
-begin
-  if organization_id is null or char_length(organization_id) not between 1 and 64 then
-    raise exception 'Cannot publish an event because its organization id is not 1 to 64 characters'
-      using errcode = 'invalid_parameter_value';
-  end if;
-  if type is null or type <> all (business_api.event_types()) then
-    raise exception 'Cannot publish an event because % is not a type of event', coalesce(type, 'null')
-      using errcode = 'invalid_parameter_value';
-  end if;
-  if data is null or jsonb_typeof(data) <> 'object' then
-    raise exception 'Cannot publish % because its data is not a JSON object', type using errcode = 'invalid_parameter_value';
-  end if;
-  if event_id !~ '^[!-~]{1,64}$' then
-    raise exception 'Cannot publish % because its id is not 1 to 64 visible ASCII characters', type
-      using errcode = 'invalid_parameter_value';
-  end if;
-  perform business_api.insert_events(organization_id, jsonb_build_array(jsonb_build_object(
-    'id', event_id,
-    'type', type,
-    'createdAt', created_at,
-    'body', format(
-      '{"id":%s,"type":%s,"createdAt":%s,"data":%s}',
-      to_json(event_id), to_json(type), to_json(created_at), data
-    )
-  )));
-  return event_id;
 end
 $$;

@@ -336,7 +336,8 @@ end
 $$;
 
 -- Reads the content of deliveries for attempts, as a JSON array in the order of the arguments. Deliveries of removed endpoints
--- are left out, because a removed endpoint no longer has a signing secret.
+-- are left out, because a removed endpoint no longer has a signing secret. The trace of an event is spliced into the text of the
+-- delivery, so that a delivery without a trace is not a byte larger.
 create function business_api.read_deliveries(organizations text[], ids text[]) returns json
 language plpgsql volatile
 set search_path = ''
@@ -352,18 +353,10 @@ declare
 begin
   return (
     select coalesce(json_agg(
-             json_build_object(
-               'organizationId', d.organization_id, 'id', d.id, 'endpointId', d.endpoint_id, 'eventId', d.event_id,
-               'type', event.type, 'body', event.body, 'url', endpoint.url,
-               'headerNames', endpoint.header_names, 'sealedHeaders', endpoint.sealed_headers,
-               'standardWebhooks', endpoint.standard_webhooks,
-               'sealedSecrets', case
-                 when endpoint.previous_secret_expires_at > at_time
-                 then json_build_array(endpoint.sealed_secret, endpoint.previous_sealed_secret)
-                 else json_build_array(endpoint.sealed_secret)
-               end,
-               'attempt', d.attempts - d.attempts_before
-             )
+             case
+               when event.traceparent is null then delivery.content
+               else ('{"traceparent":' || to_json(event.traceparent) || ',' || substr(delivery.content::text, 2))::json
+             end
              order by claim.place
            ), '[]')
       from unnest(organizations, ids) with ordinality as claim (organization_id, id, place)
@@ -371,6 +364,20 @@ begin
       join business_api.events event on event.organization_id = d.organization_id and event.id = d.event_id
       join business_api.webhook_endpoints endpoint
         on endpoint.organization_id = d.organization_id and endpoint.id = d.endpoint_id and endpoint.state <> 'removed'
+     cross join lateral (
+       select json_build_object(
+                'organizationId', d.organization_id, 'id', d.id, 'endpointId', d.endpoint_id, 'eventId', d.event_id,
+                'type', event.type, 'body', event.body, 'url', endpoint.url,
+                'headerNames', endpoint.header_names, 'sealedHeaders', endpoint.sealed_headers,
+                'standardWebhooks', endpoint.standard_webhooks,
+                'sealedSecrets', case
+                  when endpoint.previous_secret_expires_at > at_time
+                  then json_build_array(endpoint.sealed_secret, endpoint.previous_sealed_secret)
+                  else json_build_array(endpoint.sealed_secret)
+                end,
+                'attempt', d.attempts - d.attempts_before
+              ) as content
+     ) as delivery
   );
 end
 $$;

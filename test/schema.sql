@@ -98,6 +98,7 @@ create table business_api.events (
   body text not null,
   only_endpoint_id text collate "C",
   delivery_prefix text collate "C" not null,
+  traceparent text,
   constraint events_pkey PRIMARY KEY (organization_id, id)
 ) with (autovacuum_vacuum_scale_factor=0.02, autovacuum_analyze_scale_factor=0.02);
 
@@ -1837,10 +1838,10 @@ begin
     end if;
   end if;
   with inserted as (
-    insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
-    select $1, e.id, e.type, e."createdAt", e.body,
+    insert into business_api.events (organization_id, id, type, created_at, body, traceparent, delivery_prefix)
+    select $1, e.id, e.type, e."createdAt", e.body, e.traceparent,
            digits || upper(lpad(to_hex(row_number() over ()), 5, '0'))
-      from jsonb_to_recordset($2) as e (id text, type text, "createdAt" timestamptz, body text)
+      from jsonb_to_recordset($2) as e (id text, type text, "createdAt" timestamptz, body text, traceparent text)
     on conflict do nothing
     returning id, type, delivery_prefix
   ), endpoint as materialized (
@@ -2214,7 +2215,7 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION business_api.publish_event(organization_id text, type text, data jsonb, id text DEFAULT NULL::text)
+CREATE OR REPLACE FUNCTION business_api.publish_event(organization_id text, type text, data jsonb, id text DEFAULT NULL::text, traceparent text DEFAULT NULL::text)
  RETURNS text
  LANGUAGE plpgsql
  SET search_path TO ''
@@ -2242,6 +2243,9 @@ begin
     'id', event_id,
     'type', type,
     'createdAt', created_at,
+    'traceparent', case
+      when traceparent ~ '^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$' then traceparent
+    end,
     'body', format(
       '{"id":%s,"type":%s,"createdAt":%s,"data":%s}',
       to_json(event_id), to_json(type), to_json(created_at), data
@@ -2540,18 +2544,10 @@ declare
 begin
   return (
     select coalesce(json_agg(
-             json_build_object(
-               'organizationId', d.organization_id, 'id', d.id, 'endpointId', d.endpoint_id, 'eventId', d.event_id,
-               'type', event.type, 'body', event.body, 'url', endpoint.url,
-               'headerNames', endpoint.header_names, 'sealedHeaders', endpoint.sealed_headers,
-               'standardWebhooks', endpoint.standard_webhooks,
-               'sealedSecrets', case
-                 when endpoint.previous_secret_expires_at > at_time
-                 then json_build_array(endpoint.sealed_secret, endpoint.previous_sealed_secret)
-                 else json_build_array(endpoint.sealed_secret)
-               end,
-               'attempt', d.attempts - d.attempts_before
-             )
+             case
+               when event.traceparent is null then delivery.content
+               else ('{"traceparent":' || to_json(event.traceparent) || ',' || substr(delivery.content::text, 2))::json
+             end
              order by claim.place
            ), '[]')
       from unnest(organizations, ids) with ordinality as claim (organization_id, id, place)
@@ -2559,6 +2555,20 @@ begin
       join business_api.events event on event.organization_id = d.organization_id and event.id = d.event_id
       join business_api.webhook_endpoints endpoint
         on endpoint.organization_id = d.organization_id and endpoint.id = d.endpoint_id and endpoint.state <> 'removed'
+     cross join lateral (
+       select json_build_object(
+                'organizationId', d.organization_id, 'id', d.id, 'endpointId', d.endpoint_id, 'eventId', d.event_id,
+                'type', event.type, 'body', event.body, 'url', endpoint.url,
+                'headerNames', endpoint.header_names, 'sealedHeaders', endpoint.sealed_headers,
+                'standardWebhooks', endpoint.standard_webhooks,
+                'sealedSecrets', case
+                  when endpoint.previous_secret_expires_at > at_time
+                  then json_build_array(endpoint.sealed_secret, endpoint.previous_sealed_secret)
+                  else json_build_array(endpoint.sealed_secret)
+                end,
+                'attempt', d.attempts - d.attempts_before
+              ) as content
+     ) as delivery
   );
 end
 $function$;

@@ -1,3 +1,4 @@
+import { readTraceparent } from '../base/traceparent.ts'
 import { readJson } from '../http/body.ts'
 import { readIdempotencyKey } from '../http/idempotency-key.ts'
 import { refusals } from '../http/refusal.ts'
@@ -38,7 +39,7 @@ const WAIT_SHARE = 0.8
 export function createAsked(
   route: CreateRoute,
   exchange: Exchange,
-  { maxBodyBytes, clock, ids }: ResolvedOptions,
+  { maxBodyBytes, clock, ids, traceparent: current }: ResolvedOptions,
 ): Asked {
   const { request, deadlineAt } = exchange
   let reading: Promise<AskedCreation> | undefined
@@ -47,7 +48,8 @@ export function createAsked(
     const json = await exchange.inTime(readJson(request, maxBodyBytes), refusals.slowBody)
     const key = readIdempotencyKey(request.header('idempotency-key'))
     const input = validate(route.input, json)
-    const { record, events, representation } = route.prepare(input, { ids, now: clock() })
+    const traceparent = current ? current() : readTraceparent(request.header('traceparent'))
+    const { record, events, representation } = route.prepare(input, { ids, now: clock(), traceparent })
     const reply = JSON.stringify({ data: representation })
     const reservation =
       key === null

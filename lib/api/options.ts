@@ -3,6 +3,7 @@ import { isRateLimit, RATE_LIMIT_REQUIREMENT, type RateLimit, type RateLimits } 
 import { type Clock, type Ids, readIds } from '../base/ids.ts'
 import type { Logger } from '../base/log.ts'
 import { readHeaderPrefix, readLogger, readMatching, readWhole } from '../base/options.ts'
+import { type CurrentTraceparent, createTraceparentReader } from '../base/traceparent.ts'
 import type { ErrorContext } from '../http/report.ts'
 import type { ApiInfo } from '../openapi/info.ts'
 import type { OnRequest, OnResponse } from './hooks.ts'
@@ -73,6 +74,12 @@ export interface BusinessApiOptions {
    * reason goes to `onError`. Later ids must sort after earlier ones. Default monotonic ULIDs.
    */
   ids?: Ids | undefined
+  /**
+   * Returns the W3C `traceparent` of the current trace, for the events of a create: the attempts of webhooks show the trace as
+   * `AttemptTrace.traceparent`. A value in another form, and an error of the function, count as no trace. Default the header
+   * `traceparent` of the request.
+   */
+  traceparent?: CurrentTraceparent | undefined
 }
 
 /** The checked options with the defaults filled in. */
@@ -93,6 +100,8 @@ export interface ResolvedOptions {
   readonly onResponse: OnResponse | undefined
   readonly clock: Clock
   readonly ids: Ids
+  /** Undefined: the request's header counts. */
+  readonly traceparent: (() => string | undefined) | undefined
 }
 
 const KEY_LIMIT: RateLimit = { perSecond: 10, burst: 100 }
@@ -120,6 +129,7 @@ export function readOptions(options: BusinessApiOptions): ResolvedOptions {
     onResponse: options.onResponse,
     clock,
     ids: readIds(options.ids, clock),
+    traceparent: options.traceparent && createTraceparentReader(options.traceparent),
   }
 }
 

@@ -39,6 +39,11 @@ export interface AttemptTrace {
   readonly type: string
   /** The number of the attempt in the delivery's present round, from 1. */
   readonly attempt: number
+  /**
+   * The trace in which the event was written, as a W3C `traceparent`; null when unknown. To be linked, not to be the parent:
+   * attempts follow minutes or days later, and a redelivery makes further attempts.
+   */
+  readonly traceparent: string | null
   /** Known at the end: the HTTP status, or null when no answer came. */
   status?: number | null
   /** Known at the end: why no answer came; null with a status. */

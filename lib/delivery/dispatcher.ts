@@ -144,7 +144,7 @@ export function createDispatcher(
 }
 
 function traceAttempt(
-  { organizationId, id: deliveryId, endpointId, eventId, type, attempt: number }: Claimed,
+  { organizationId, id: deliveryId, endpointId, eventId, type, attempt: number, traceparent }: Claimed,
   work: () => Promise<WebhookAnswer>,
 ): Promise<WebhookAnswer> {
   const describe = (): AttemptTrace => ({
@@ -154,6 +154,7 @@ function traceAttempt(
     eventId,
     type,
     attempt: number,
+    traceparent: traceparent ?? null,
   })
   return trace(channels.attempt, describe, async (traced) => {
     const answer = await work()

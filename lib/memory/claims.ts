@@ -237,5 +237,6 @@ function show({ id, event, endpoint, attempts, attemptsBefore }: KeptDelivery, n
     sealedSecrets: sealedSecretsOf(endpoint, now),
     standardWebhooks,
     attempt: attempts - attemptsBefore,
+    ...(event.traceparent === undefined ? {} : { traceparent: event.traceparent }),
   }
 }

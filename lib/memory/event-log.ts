@@ -1,5 +1,6 @@
 import type { DeliveryState } from '../webhooks/deliveries.ts'
 import type { EventLogStore, LoggedEvent } from '../webhooks/event-log.ts'
+import type { EventRecord } from '../writes/event-envelope.ts'
 import type { KeptEvent, Memory, Organization } from './state.ts'
 
 /** Creates the slice of the event log in memory. */
@@ -35,7 +36,10 @@ export function createEventLogStore(memory: Memory): EventLogStore {
 
     async read(organizationId, eventIds) {
       const { events } = memory.organization(organizationId)
-      return eventIds.flatMap((id) => events.get(id)?.record ?? [])
+      return eventIds.flatMap((id) => {
+        const event = events.get(id)
+        return event ? [withoutTrace(event.record)] : []
+      })
     },
 
     // Every write ends before the next begins.
@@ -43,6 +47,11 @@ export function createEventLogStore(memory: Memory): EventLogStore {
       return { at: memory.clock(), begun: '0', ended: '0' }
     },
   }
+}
+
+/** Returns an event as stores read it. */
+export function withoutTrace({ traceparent: _, ...event }: EventRecord): EventRecord {
+  return event
 }
 
 function oldestFirst({ events }: Organization): readonly KeptEvent[] {

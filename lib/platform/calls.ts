@@ -41,6 +41,8 @@ export interface CallTools {
   readonly waitMs: number | null
   /** Decimals of a currency. */
   readonly minorUnits: (currency: string) => number
+  /** Reads the trace around a call. */
+  readonly traceparent: () => string | undefined
 }
 
 const keyRequirement = `must be 1 to ${IDEMPOTENCY_KEY_MAX} visible ASCII characters`
@@ -77,7 +79,7 @@ export function defineCall<Schema extends v.GenericSchema<object, object>>(
   name: string,
   action: string,
   schema: Schema,
-  { ids, clock, waitMs }: CallTools,
+  { ids, clock, waitMs, traceparent }: CallTools,
 ): ReadCall<v.InferOutput<Schema>> {
   return (organizationId, given) => {
     const fields = { ...withoutUndefined(Object(given)), organizationId }
@@ -94,7 +96,8 @@ export function defineCall<Schema extends v.GenericSchema<object, object>>(
             windowMs: IDEMPOTENCY_WINDOW_MS,
             waitMs,
           }
-    return { action, organizationId: owner, input, reservation, context: { ids, now: clock() } }
+    const context = { ids, now: clock(), traceparent: traceparent() }
+    return { action, organizationId: owner, input, reservation, context }
   }
 }
 

@@ -1,6 +1,7 @@
 import * as v from 'valibot'
 import { OrganizationIdSchema, read } from '../base/host-input.ts'
 import { type Clock, type Ids, readIds } from '../base/ids.ts'
+import { type CurrentTraceparent, createTraceparentReader } from '../base/traceparent.ts'
 import { traceStore } from '../base/tracing.ts'
 import type { RecordStore } from '../business-store.ts'
 import { minorUnits } from '../resources/currencies.ts'
@@ -27,6 +28,11 @@ export interface PlatformOptions {
   ids?: Ids | undefined
   /** Decimals of currencies, 0 to 4 by code, for a host that departs from ISO 4217: `{ HUF: 0 }`. */
   currencyDecimals?: Readonly<Record<string, number>> | undefined
+  /**
+   * Returns the W3C `traceparent` of the current trace, for the events of a call: the attempts of webhooks show the trace as
+   * `AttemptTrace.traceparent`. A value in another form, and an error of the function, count as no trace. Default none.
+   */
+  traceparent?: CurrentTraceparent | undefined
 }
 
 /** Options of `publish`. */
@@ -112,9 +118,14 @@ export function createPlatform(store: RecordStore, options?: PlatformOptions): P
 /** @internal */
 export function createPlatform<Transaction>(
   store: RecordStore & Partial<TransactionalStore<Transaction>>,
-  { clock = Date.now, ids, currencyDecimals = {} }: PlatformOptions = {},
+  { clock = Date.now, ids, currencyDecimals = {}, traceparent = () => undefined }: PlatformOptions = {},
 ): Platform | TransactionalPlatform<Transaction> {
-  const tools = { clock, ids: readIds(ids, clock), minorUnits: readDecimals(currencyDecimals) }
+  const tools = {
+    clock,
+    ids: readIds(ids, clock),
+    minorUnits: readDecimals(currencyDecimals),
+    traceparent: createTraceparentReader(traceparent),
+  }
   const platform = createCalls(traceStore(store), { ...tools, waitMs: WAIT_MS })
   if (store.using === undefined) return platform
   const using = store.using.bind(store)
@@ -139,7 +150,7 @@ function readDecimals(given: Readonly<Record<string, number>>): (currency: strin
 const PublishSchema = v.object({ organizationId: OrganizationIdSchema })
 
 function createCalls(store: RecordStore, tools: CallTools): Platform {
-  const { ids, clock } = tools
+  const { ids, clock, traceparent } = tools
   return {
     businesses: createBusinessCalls(store, tools),
     clients: createClientCalls(store, tools),
@@ -151,7 +162,7 @@ function createCalls(store: RecordStore, tools: CallTools): Platform {
 
     async publish(organizationId, type, data, { id } = {}) {
       const input = read(PublishSchema, { organizationId }, 'Cannot publish the event')
-      const event = checkEvent(type, data, id, { ids, now: clock() })
+      const event = checkEvent(type, data, id, { ids, now: clock(), traceparent: traceparent() })
       await store.events.publish(input.organizationId, event)
       return event.id
     },

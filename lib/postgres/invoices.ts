@@ -101,7 +101,7 @@ export function createInvoiceStore(database: RecordDatabase, admissions: Admissi
       listPayments(database, organizationId, invoiceId, limit, before),
 
     async markOverdue({ organizationId, asOf, limit, event }) {
-      const { type, createdAt, body } = event
+      const { type, createdAt, body, traceparent = null } = event
       const [due, marked] = await database.rowFor(
         organizationId,
         (sql, answerTag) => sql`
@@ -127,6 +127,7 @@ export function createInvoiceStore(database: RecordDatabase, admissions: Admissi
           events as (
             select organization_id, pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object(
               'id', event_id, 'type', ${type}::text, 'createdAt', ${createdAt}::text,
+              'traceparent', ${traceparent}::text,
               'body', business_api.render_template(
                 ${body}::text, representation::json, pg_catalog.json_build_object('eventId', event_id)
               )

@@ -7,7 +7,7 @@ import type { Invoice, invoiceEvents, OverdueFacts, OverdueRequest } from './inv
 /** Builds the request to mark invoices overdue, with the template of each invoice's event. */
 export function overdueRequest(
   which: Pick<OverdueRequest, 'organizationId' | 'asOf' | 'limit'>,
-  { now }: Pick<WriteContext, 'now'>,
+  { now, traceparent }: Pick<WriteContext, 'now' | 'traceparent'>,
 ): OverdueRequest {
   const data: Template<v.InferOutput<(typeof invoiceEvents)['invoice.overdue']>> = {
     invoiceId: placeholder<Invoice>('id'),
@@ -18,6 +18,6 @@ export function overdueRequest(
   }
   return {
     ...which,
-    event: toEventRecord(placeholder<OverdueFacts>('eventId'), 'invoice.overdue', data, now),
+    event: toEventRecord(placeholder<OverdueFacts>('eventId'), 'invoice.overdue', data, now, traceparent),
   }
 }

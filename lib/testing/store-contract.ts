@@ -44,6 +44,7 @@ import { testRotations } from './store-contract/rotations.ts'
 import { testRoundRobin } from './store-contract/round-robin.ts'
 import { testSigningSecrets } from './store-contract/signing-secrets.ts'
 import { testSync } from './store-contract/sync.ts'
+import { testTraces } from './store-contract/traces.ts'
 import { testWebhookIsolation } from './store-contract/webhook-isolation.ts'
 
 // The contract of BusinessApiStore as one suite, run by every store: lib/business-store.ts and the resources' files in tests.
@@ -113,6 +114,7 @@ const PARTS = {
   backlog: testBacklog,
   'counts of the queue': testQueueCounts,
   retention: testPurge,
+  'traces of events': testTraces,
   'tenant isolation of webhooks': testWebhookIsolation,
   overview: testOverview,
   'deletion of organizations': testOrganizations,

@@ -149,6 +149,8 @@ export interface ClaimedDelivery {
   readonly standardWebhooks?: boolean
   /** The number of this attempt in the round, from 1; already counted. */
   readonly attempt: number
+  /** The trace in which the event was written: see `EventRecord.traceparent`; absent: none. Never sent to the subscriber. */
+  readonly traceparent?: string
 }
 
 /** A claimed delivery whose content must be read on its own: see `DeliveryStore.read`. */

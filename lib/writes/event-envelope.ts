@@ -19,6 +19,11 @@ export interface EventRecord {
   readonly createdAt: string
   /** The envelope as JSON text, built once: these bytes are signed and posted on every attempt. */
   readonly body: string
+  /**
+   * The W3C `traceparent` of the trace in which the event was written, kept for the event's attempts; absent: none. Verbs that read
+   * events leave the value out, because the trace is the operator's and not the organization's.
+   */
+  readonly traceparent?: string
 }
 
 /** The schemas of `data` that a resource declares, by event type. */
@@ -69,7 +74,7 @@ export function buildEvent<Schemas extends EventSchemas, Type extends keyof Sche
   data: v.InferOutput<Schemas[Type]>,
   context: WriteContext,
 ): EventRecord {
-  return toEventRecord(context.ids('evt'), type, data, context.now)
+  return toEventRecord(context.ids('evt'), type, data, context.now, context.traceparent)
 }
 
 /** Builds an event with placeholders. The store renders the placeholders. */
@@ -79,11 +84,18 @@ export function buildEventTemplate<Schemas extends EventSchemas, Type extends ke
   data: Template<v.InferOutput<Schemas[Type]>>,
   context: WriteContext,
 ): EventRecord {
-  return toEventRecord(context.ids('evt'), type, data, context.now)
+  return toEventRecord(context.ids('evt'), type, data, context.now, context.traceparent)
 }
 
-/** Puts checked data into an event envelope. */
-export function toEventRecord(id: string, type: string, data: unknown, now: number): EventRecord {
+/** Puts checked data into an event envelope. The trace stands beside the envelope, and subscribers never see the trace. */
+export function toEventRecord(
+  id: string,
+  type: string,
+  data: unknown,
+  now: number,
+  traceparent?: string,
+): EventRecord {
   const envelope: EventEnvelope = { id, type, createdAt: toTimestamp(now), data }
-  return { id, type, createdAt: envelope.createdAt, body: JSON.stringify(envelope) }
+  const event = { id, type, createdAt: envelope.createdAt, body: JSON.stringify(envelope) }
+  return traceparent === undefined ? event : { ...event, traceparent }
 }

@@ -6,7 +6,7 @@ import { createMemoryStore } from 'business-api-kit/memory'
 import { createPlatform } from 'business-api-kit/platform'
 import { createDeveloperSettings } from 'business-api-kit/settings'
 import { createDeliveryLoop } from 'business-api-kit/webhooks'
-import { traceBusinessApi } from '../../examples/opentelemetry.ts'
+import { traceBusinessApi, traceparent } from '../../examples/opentelemetry.ts'
 
 const exporter = new InMemorySpanExporter()
 const provider = new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] })
@@ -88,4 +88,41 @@ test('examples/opentelemetry makes a span of each attempt, and no span once stop
   await publish()
   await loop.runOnce()
   assert.deepEqual(spans(), [])
+})
+
+test('examples/opentelemetry links the attempts of an event to the request that wrote the event', async () => {
+  exporter.reset()
+  const settings = createDeveloperSettings(store, {
+    allowPlaintextSecrets: true,
+    allowPrivateNetworks: true,
+  })
+  const { key } = await settings.apiKeys.create('org_links', { name: 'Traced', scopes: ['clients:write'] })
+  await settings.endpoints.register('org_links', { url: 'https://hooks.example/', types: ['client.created'] })
+  const sender = {
+    send: async () => ({ status: 200, error: null, bodyExcerpt: '', durationMs: 1 }),
+    close: async () => {},
+  }
+  const loop = createDeliveryLoop(store, sender)
+  const api = createBusinessApi(store, { traceparent })
+  const stop = traceBusinessApi(provider.getTracer('test'))
+  const request = new Request('http://x/api/v1/clients', {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ name: 'Atlas Ceramics' }),
+  })
+  assert.equal((await api(request)).status, 200)
+  await loop.runOnce()
+  stop()
+
+  const finished = exporter.getFinishedSpans()
+  const created = finished.find(({ name }) => name === 'POST /api/v1/clients')
+  const attempts = finished.filter(({ name }) => name === 'POST client.created')
+  assert.equal(attempts.length, 1)
+  const [link] = attempts[0]?.links ?? []
+  assert.equal(link?.context.spanId, created?.spanContext().spanId)
+  assert.equal(link?.context.traceId, created?.spanContext().traceId)
+  assert.equal(link?.context.isRemote, true)
+  assert.equal(attempts[0]?.parentSpanContext, undefined)
+  assert.notEqual(attempts[0]?.spanContext().traceId, created?.spanContext().traceId)
+  assert.equal(traceparent(), undefined)
 })

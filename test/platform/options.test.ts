@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import { createMemoryStore } from '../../lib/memory.ts'
 import { createPlatform } from '../../lib/platform.ts'
+import { createDeveloperSettings } from '../../lib/settings.ts'
 import { describeOnEveryStore } from './_platform.ts'
 import { createInvoice, invoiceIn } from './_records.ts'
 
@@ -48,6 +50,52 @@ describeOnEveryStore((newHost) => {
     const revised = await revise(organizationId, { proposalId, currency: 'JPY', total: 10.125 })
     assert.deepEqual([revised.currency, revised.total, revised.version], ['JPY', 10.125, 2])
     await assert.rejects(revise(organizationId, { proposalId, currency: 'HUF' }), { code: 'invalid_input' })
+  })
+
+  test('traceparent: the events of calls and of publish() carry the current trace to the attempts', async () => {
+    let traceparent: string | null = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
+    const host = await newHost({ traceparent: () => traceparent })
+    const { organizationId, platform, store } = host
+    const endpoint = { url: 'https://hooks.example/' }
+    const settings = createDeveloperSettings(store, {
+      allowPlaintextSecrets: true,
+      allowPrivateNetworks: true,
+    })
+    await settings.endpoints.register(organizationId, endpoint)
+    const { id } = await platform.projects.create(organizationId, {
+      name: 'Website',
+      billingType: 'fixed',
+      value: 1,
+    })
+    await platform.projects.complete(organizationId, { projectId: id })
+    const ticket = { ticketId: 't_1', subject: 'Help', status: 'open' }
+    await platform.publish(organizationId, 'support.ticket_created', ticket)
+    traceparent = 'nonsense'
+    await platform.clients.create(organizationId, { name: 'Atlas' })
+    const { deliveries } = await store.deliveries.claim({
+      token: randomUUID(),
+      isRepeat: false,
+      limit: 100,
+      maxBytes: 1_000_000,
+      capacity: {
+        endpoint: 100,
+        organization: 0,
+        endpoints: {},
+        organizations: { [organizationId]: 100 },
+      },
+      scanLimit: 1000,
+      cursor: null,
+      leaseMs: 60_000,
+      maxAttempts: 5,
+    })
+    const traces = deliveries.map((delivery) => [delivery.type, delivery.traceparent])
+    const first = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
+    assert.deepEqual(Object.fromEntries(traces), {
+      'project.completed': first,
+      'support.ticket_created': first,
+      'business.created': undefined,
+      'client.created': undefined,
+    })
   })
 
   test('clock and ids: new records have the moment and the ids of the options', async () => {

@@ -125,6 +125,34 @@ describe('business_api.publish_event()', () => {
     }
   })
 
+  test('keeps a traceparent beside the envelope, and takes another form for none', async () => {
+    const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
+    const given = [
+      traceparent,
+      null,
+      '',
+      'nonsense',
+      `${traceparent}\n`,
+      `ff${traceparent.slice(2)}`,
+      traceparent.toUpperCase(),
+      '00-00000000000000000000000000000000-00f067aa0ba902b7-01',
+      '00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01',
+    ]
+    for (const [index, value] of given.entries()) {
+      await sql`
+        select business_api.publish_event(
+          'org_traced', 'project.completed', '{}'::jsonb, ${`evt_${index}`}, traceparent => ${value}::text
+        )`
+    }
+    const rows = await sql`
+      select traceparent, body from business_api.events where organization_id = 'org_traced' order by id`
+    assert.deepEqual(
+      rows.map((row) => row.traceparent),
+      given.map((value) => (value === traceparent ? value : null)),
+    )
+    assert.deepEqual(Object.keys(JSON.parse(rows[0]?.body)), ['id', 'type', 'createdAt', 'data'])
+  })
+
   test('lets the first event of an id stand and sends nothing again', async () => {
     await addEndpoint('org_c', 'we_1', 'enabled')
     await publish('org_c', 'support.ticket_created', '{"n":1}', 'evt_mine')

@@ -9,7 +9,7 @@ export interface SchemaFingerprint {
 
 /** Written by test/postgres/fingerprint.test.ts with UPDATE_SCHEMA=1; without the variable, the test compares. */
 export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
-  migration: 23,
+  migration: 24,
   objects: {
     'column api_keys.burst': 'bec111850cf2',
     'column api_keys.created_at': '60019a7f1daa',
@@ -74,6 +74,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column events.id': '0415511659f8',
     'column events.only_endpoint_id': '9299932d5f23',
     'column events.organization_id': '0415511659f8',
+    'column events.traceparent': 'd06b30f1f1ef',
     'column events.type': 'cafe39a033bf',
     'column finished_deliveries.attempts': '767a7bf880ea',
     'column finished_deliveries.created_at': '60019a7f1daa',
@@ -287,7 +288,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': '3b1ed283f019',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
       '75301e48f28b',
-    'function insert_events(organization_id text, events jsonb)': '143207c094fd',
+    'function insert_events(organization_id text, events jsonb)': 'ed6f9679bea2',
     'function invoice_representation(id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
       '66cd76e47dfd',
     'function is_change_made(organization_id text, subject_id text, change_id text)': '0ddb3e7754f0',
@@ -307,7 +308,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function promote_due_retries(at_time timestamp with time zone)': '96dadc0aee98',
     'function proposal_representation(id text, number text, title text, status text, version integer, total numeric, monthly_total numeric, currency text)':
       '680c176864ea',
-    'function publish_event(organization_id text, type text, data jsonb, id text)': '3cf7e6728a9d',
+    'function publish_event(organization_id text, type text, data jsonb, id text, traceparent text)':
+      '5f97189d0a49',
     'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
       '27b11b9fdddc',
     'function purge_idempotency_keys(expired_from timestamp with time zone, key_limit integer, OUT purged integer, OUT latest timestamp with time zone)':
@@ -317,7 +319,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'bf37fcfc4f72',
     'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': '4840e49e6d5f',
     'function read_claims(claims jsonb)': '32b5db2f4f24',
-    'function read_deliveries(organizations text[], ids text[])': '6601b732e870',
+    'function read_deliveries(organizations text[], ids text[])': 'f12750287fe1',
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': '73e036d9358f',
     'function reclaim_expired_leases(max_attempts integer)': 'e4a3cc684f9b',
     'function record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)':
