@@ -331,6 +331,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'bab22d0b962d',
     'function skip_pending(organization_id text, endpoint_id text)': 'b5a0f61cafed',
     'function take_settings_turn(organization_id text)': '179d60bb18af',
+    'function take_tokens(organization_id text, key_id text, key_full_in double precision, key_rate double precision, key_burst double precision, is_key_own boolean, organization_full_in double precision, organization_rate double precision, organization_burst double precision, is_organization_own boolean, wanted double precision, hold_seconds double precision, OUT tokens double precision, OUT at double precision, OUT key_full_after double precision, OUT organization_full_after double precision)':
+      'a2bbb80ebbd4',
     'function touch_client_of(organization_id text, business_id text)': 'e8f356def7ce',
     'function write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)':
       '226a789c5007',

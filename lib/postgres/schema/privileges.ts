@@ -75,7 +75,7 @@ const API = merge(BASE, PUBLISHING, IDEMPOTENCY, {
     proposals: { select: true },
     projects: { select: true },
   },
-  functions: ['business_representation', 'client_representation', 'lead_representation'],
+  functions: ['business_representation', 'client_representation', 'lead_representation', 'take_tokens'],
 })
 
 /** The columns that every change of a listed record sets. */
