@@ -2,9 +2,8 @@
 -- another organization; the same holds for every table below.
 -- Locks: business_api.businesses against writes, for the moment that the foreign key takes; every other object is new.
 
--- Writes the beginning of the representation of a client, up to the last field: the business. A statement that reads a client adds
--- the stored text of the business and a closing brace, and so always shows the present business. (Cutting a brace off at the
--- end of a text counts all characters of the text, which made a list slower by a fifth.)
+-- Writes the representation of a client without the last field, the business. A statement that reads a client joins the stored
+-- texts of client and business, and so always shows the present business.
 create function business_api.client_representation(
   id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamptz
 ) returns text
@@ -19,7 +18,7 @@ begin
     || ',"convertedAt":' || coalesce(
       to_json(to_char(converted_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))::text, 'null'
     )
-    || ',"business":';
+    || '}';
 end
 $$;
 

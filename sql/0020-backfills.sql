@@ -34,7 +34,7 @@ begin
        where r.organization_id = $1 and r.id > $3 order by r.id limit $4;
   elsif $2 = 'client.created' then
     return query
-      select r.id, r.business_id, r.representation || b.representation || '}'
+      select r.id, r.business_id, left(r.representation, -1) || ',"business":' || b.representation || '}'
         from (
           select c.organization_id, c.id, c.business_id, c.representation from business_api.clients c
            where c.organization_id = $1 and c.id > $3 order by c.id limit $4

@@ -505,7 +505,7 @@ begin
        where r.organization_id = $1 and r.id > $3 order by r.id limit $4;
   elsif $2 = 'client.created' then
     return query
-      select r.id, r.business_id, r.representation || b.representation || '}'
+      select r.id, r.business_id, left(r.representation, -1) || ',"business":' || b.representation || '}'
         from (
           select c.organization_id, c.id, c.business_id, c.representation from business_api.clients c
            where c.organization_id = $1 and c.id > $3 order by c.id limit $4
@@ -755,7 +755,7 @@ begin
     || ',"convertedAt":' || coalesce(
       to_json(to_char(converted_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))::text, 'null'
     )
-    || ',"business":';
+    || '}';
 end
 $function$;
 

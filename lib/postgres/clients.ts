@@ -31,7 +31,7 @@ const COLUMNS = [
 const TABLE = 'business_api.clients'
 
 const LIST = defineList(TABLE, {
-  representation: "record.representation || business.representation || '}'",
+  representation: `pg_catalog.left(record.representation, -1) || ',"business":' || business.representation || '}'`,
   // The limit has PostgreSQL look each business up by its key. Without the limit, a join of the whole tables is planned while
   // the tables have no statistics; and a subquery in place of the join takes longer.
   join: `
@@ -162,7 +162,7 @@ export function newClientRow(organizationId: string, businessId: string): string
     @monthlyRevenue::text::numeric(15, 3) as monthly_revenue, @convertedAt::text::timestamptz as converted_at`
 }
 
-/** The stored representation of a row of clients: the beginning, up to the business. */
+/** The stored representation of a row of clients: that of a client without its business. */
 export function clientRepresentation(row: string): string {
   return `business_api.client_representation(
     ${row}.id, ${row}.status, ${row}.total_revenue, ${row}.monthly_revenue, ${row}.converted_at
@@ -171,7 +171,7 @@ export function clientRepresentation(row: string): string {
 
 /** The representation of a client: the stored one with that of the business of `row` as its last field. */
 export function withBusiness(stored: string, row: string): string {
-  return `${stored} || (
+  return `pg_catalog.left(${stored}, -1) || ',"business":' || (
     select business.representation from business_api.businesses business
     where business.organization_id = ${row}.organization_id and business.id = ${row}.business_id
   ) || '}'`

@@ -38,7 +38,7 @@ const SOURCES: Readonly<Record<RecordKind, Source>> = {
   business: { table: 'business_api.businesses', representation: 'record.representation' },
   client: {
     table: 'business_api.clients',
-    representation: `record.representation || (
+    representation: `pg_catalog.left(record.representation, -1) || ',"business":' || (
       select business.representation from business_api.businesses business
       where business.organization_id = record.organization_id and business.id = record.business_id
     ) || '}'`,

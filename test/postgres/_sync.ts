@@ -71,7 +71,7 @@ export async function createMirror(store: PostgresStore, organizationId: string)
 export async function clientsOf(sql: Sql, organizationId: string): Promise<ReadonlyMap<string, Client>> {
   const rows = await sql<{ id: string; json: Client }[]>`
     select client.id, (
-      client.representation || business.representation || '}'
+      left(client.representation, -1) || ',"business":' || business.representation || '}'
     )::json as json
     from business_api.clients client
     join business_api.businesses business

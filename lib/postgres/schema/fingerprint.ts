@@ -9,7 +9,7 @@ export interface SchemaFingerprint {
 
 /** Written by test/postgres/fingerprint.test.ts with UPDATE_SCHEMA=1; without the variable, the test compares. */
 export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
-  migration: 24,
+  migration: 25,
   objects: {
     'column api_keys.burst': 'bec111850cf2',
     'column api_keys.created_at': '60019a7f1daa',
@@ -260,13 +260,13 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function backfill_part(organization_id text, endpoint_id text, type text, template text, after_id text, record_limit integer, entry jsonb)':
       '6487ec4a2489',
     'function backfill_records(organization_id text, type text, after_id text, record_limit integer)':
-      'efea9a99aab9',
+      '692e8523e9b4',
     'function business_representation(id text, name text, category text, city text, email text, phone text)':
       '31c7049527e9',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
       'a3e8e37a8e88',
     'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)':
-      '59790b001186',
+      '4297de468f75',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
       '87f97e0d8af2',
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
