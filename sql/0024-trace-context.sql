@@ -6,15 +6,13 @@
 -- of nulls anyway, and the bitmap of up to eight columns has one byte.
 alter table business_api.events add column traceparent text;
 
--- With a further argument a function is another function, and a call with four arguments would fit both.
-drop function if exists business_api.publish_event(text, text, jsonb, text);
-
 -- Publishes an event from any language, inside the host's own transaction; a rollback takes the event back. Returns the event's
 -- id, which becomes the value of a header. A second call with the same id changes nothing: the first event stands. The API's
 -- OpenAPI document describes the `data` of each type, under `webhooks`. `traceparent` is the host's current trace in the form of W3C
--- Trace Context, version 00, for the event's attempts; a value in another form counts as none.
+-- Trace Context, version 00, for the event's attempts; a value in another form counts as none. No argument has a default, because a
+-- call with four arguments would fit two functions.
 create function business_api.publish_event(
-  organization_id text, type text, data jsonb, id text default null, traceparent text default null
+  organization_id text, type text, data jsonb, id text, traceparent text
 ) returns text
 language plpgsql volatile
 set search_path = ''
@@ -51,5 +49,17 @@ begin
     )
   )));
   return event_id;
+end
+$$;
+
+-- The same without a trace. It is replaced and not dropped, because a drop fails the calls that run at that moment.
+create or replace function business_api.publish_event(
+  organization_id text, type text, data jsonb, id text default null
+) returns text
+language plpgsql volatile
+set search_path = ''
+as $$
+begin
+  return business_api.publish_event(organization_id, type, data, id, null);
 end
 $$;

@@ -2215,7 +2215,17 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION business_api.publish_event(organization_id text, type text, data jsonb, id text DEFAULT NULL::text, traceparent text DEFAULT NULL::text)
+CREATE OR REPLACE FUNCTION business_api.publish_event(organization_id text, type text, data jsonb, id text DEFAULT NULL::text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  return business_api.publish_event(organization_id, type, data, id, null);
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.publish_event(organization_id text, type text, data jsonb, id text, traceparent text)
  RETURNS text
  LANGUAGE plpgsql
  SET search_path TO ''

@@ -136,11 +136,10 @@ describe('the schema', () => {
       detail: 'constraint leads.leads_expected_value_check is missing',
     },
     {
-      change:
-        'alter function business_api.publish_event(text, text, jsonb, text, text) set search_path = public',
-      undo: `alter function business_api.publish_event(text, text, jsonb, text, text) set search_path = ''`,
+      change: 'alter function business_api.publish_event(text, text, jsonb, text) set search_path = public',
+      undo: `alter function business_api.publish_event(text, text, jsonb, text) set search_path = ''`,
       detail:
-        'function publish_event(organization_id text, type text, data jsonb, id text, traceparent text) differs from the migrations',
+        'function publish_event(organization_id text, type text, data jsonb, id text) differs from the migrations',
     },
   ]
   for (const { change, undo, detail } of changes) {

@@ -141,7 +141,7 @@ describe('business_api.publish_event()', () => {
     for (const [index, value] of given.entries()) {
       await sql`
         select business_api.publish_event(
-          'org_traced', 'project.completed', '{}'::jsonb, ${`evt_${index}`}, traceparent => ${value}::text
+          'org_traced', 'project.completed', '{}'::jsonb, ${`evt_${index}`}, ${value}::text
         )`
     }
     const rows = await sql`

@@ -161,6 +161,7 @@ describe('The lists of privileges', () => {
   test('name every function', async () => {
     const rows =
       await sql`select distinct proname::text as name from pg_proc where pronamespace = 'business_api'::regnamespace`
-    assert.deepEqual(mentioned('functions'), rows.map(({ name }) => name).sort())
+    const listed = mentioned('functions').map((name) => name.replace(/\(.*/, ''))
+    assert.deepEqual([...new Set(listed)], rows.map(({ name }) => name).sort())
   })
 })

@@ -308,8 +308,9 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function promote_due_retries(at_time timestamp with time zone)': '96dadc0aee98',
     'function proposal_representation(id text, number text, title text, status text, version integer, total numeric, monthly_total numeric, currency text)':
       '680c176864ea',
+    'function publish_event(organization_id text, type text, data jsonb, id text)': 'c0484a65aedc',
     'function publish_event(organization_id text, type text, data jsonb, id text, traceparent text)':
-      '5f97189d0a49',
+      'ca23fb2fce11',
     'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
       '27b11b9fdddc',
     'function purge_idempotency_keys(expired_from timestamp with time zone, key_limit integer, OUT purged integer, OUT latest timestamp with time zone)':

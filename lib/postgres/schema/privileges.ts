@@ -17,7 +17,7 @@ export interface Privileges {
   /** The purpose of the part, for readers of the grants. */
   readonly purpose: string
   readonly tables: Readonly<Record<string, TablePrivileges>>
-  /** Functions that the part executes, including functions that other functions call. */
+  /** Functions that the part executes, including functions that other functions call; with the types if several have the name. */
   readonly functions: readonly string[]
 }
 
@@ -359,7 +359,15 @@ export const PRIVILEGES: Readonly<Record<Part, Privileges>> = {
   worker: { purpose: 'createDeliveryLoop: sends events, and forgets what is old', ...WORKER },
   publisher: {
     purpose: 'business_api.publish_event, from any language',
-    ...merge(PUBLISHING, { tables: {}, functions: ['publish_event', 'event_types', 'new_id'] }),
+    ...merge(PUBLISHING, {
+      tables: {},
+      functions: [
+        'publish_event(text, text, jsonb, text)',
+        'publish_event(text, text, jsonb, text, text)',
+        'event_types',
+        'new_id',
+      ],
+    }),
   },
   administrator: {
     purpose: 'every command of business-api-kit except migrate and organizations',
