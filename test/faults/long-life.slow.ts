@@ -105,9 +105,9 @@ test(`a life of ${DAYS} days with ${DELIVERIES} deliveries leaves what it should
     if (day > UPGRADE_DAY) await changeEndpoints(day)
     if (day === DELETION_DAY) await deleteOrganization('org_leaving')
     await publishDay(day, 'daily')
+    if (day % 7 === 3) counts.died += await dieWithClaims(volume)
     const troubles = makeTrouble(day, counts)
     await Promise.all([drain(volume), customer?.live(day), troubles])
-    if (day % 7 === 3) counts.died += await dieWithClaims(volume)
     for (const waitMs of WAITS_MS) {
       await server.move(waitMs)
       await drain(volume)
