@@ -108,6 +108,7 @@ export type {
   EndpointHealth,
   EndpointRef,
   FailureLimit,
+  KeptDelivery,
   PurgeReport,
   PurgeRequest,
   RecoveryRequest,

@@ -30,6 +30,7 @@ export type {
   DeliveryDeadLetteredNotice,
   EndpointDisabledNotice,
   EndpointFailingNotice,
+  EventsKeptNotice,
   Notice,
   RetentionBehindNotice,
   SecretExpiringNotice,

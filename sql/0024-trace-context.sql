@@ -38,6 +38,7 @@ begin
   end if;
   perform business_api.insert_events(organization_id, jsonb_build_array(jsonb_build_object(
     'id', event_id,
+    'hasNewId', id is null,
     'type', type,
     'createdAt', created_at,
     'traceparent', case

@@ -80,6 +80,27 @@ create table business_api.delivery_attempts (
   error text,
   body_excerpt text not null,
   constraint delivery_attempts_pkey PRIMARY KEY (organization_id, delivery_id, number)
+) partition by RANGE (delivery_id);
+
+create table business_api.event_days (
+  organization_id text collate "C" default ''::text not null,
+  begins text collate "C" not null,
+  ends text collate "C" not null,
+  begins_at timestamp with time zone not null,
+  ends_at timestamp with time zone not null,
+  name text not null,
+  looked_at timestamp with time zone,
+  kept_by jsonb,
+  dropped_at timestamp with time zone,
+  constraint event_days_pkey PRIMARY KEY (organization_id, begins),
+  constraint event_days_organization_id_check CHECK ((organization_id = ''::text))
+);
+
+create table business_api.event_ids (
+  organization_id text collate "C" not null,
+  id text collate "C" not null,
+  delivery_prefix text collate "C" not null,
+  constraint event_ids_pkey PRIMARY KEY (organization_id, id)
 ) with (autovacuum_vacuum_scale_factor=0.02, autovacuum_analyze_scale_factor=0.02);
 
 create table business_api.event_limits (
@@ -99,8 +120,8 @@ create table business_api.events (
   only_endpoint_id text collate "C",
   delivery_prefix text collate "C" not null,
   traceparent text,
-  constraint events_pkey PRIMARY KEY (organization_id, id)
-) with (autovacuum_vacuum_scale_factor=0.02, autovacuum_analyze_scale_factor=0.02);
+  constraint events_pkey PRIMARY KEY (organization_id, id, delivery_prefix)
+) partition by RANGE (delivery_prefix);
 
 create table business_api.finished_deliveries (
   organization_id text collate "C" not null,
@@ -116,7 +137,7 @@ create table business_api.finished_deliveries (
   is_backfill boolean default false not null,
   constraint finished_deliveries_pkey PRIMARY KEY (organization_id, id),
   constraint finished_deliveries_state_check CHECK ((state = ANY (ARRAY['delivered'::text, 'dead_lettered'::text, 'skipped'::text, 'cancelled'::text])))
-) with (autovacuum_vacuum_scale_factor=0.02, autovacuum_analyze_scale_factor=0.02);
+) partition by RANGE (id);
 
 create table business_api.idempotency_keys (
   organization_id text collate "C" not null,
@@ -329,15 +350,17 @@ CREATE INDEX clients_organization_id_status_id_idx ON business_api.clients USING
 
 CREATE INDEX clients_organization_id_updated_at_id_idx ON business_api.clients USING btree (organization_id, updated_at, id);
 
-CREATE INDEX events_created_at_idx ON business_api.events USING btree (created_at, organization_id, id);
+CREATE INDEX event_ids_delivery_prefix_idx ON business_api.event_ids USING btree (delivery_prefix);
 
-CREATE INDEX events_log_idx ON business_api.events USING btree (organization_id, created_at, id);
+CREATE INDEX events_created_at_idx ON ONLY business_api.events USING btree (created_at, organization_id, id);
 
-CREATE INDEX finished_deliveries_recoverable_idx ON business_api.finished_deliveries USING btree (organization_id, state, endpoint_id, id) WHERE (state = ANY (ARRAY['dead_lettered'::text, 'skipped'::text]));
+CREATE INDEX events_log_idx ON ONLY business_api.events USING btree (organization_id, created_at, id);
 
-CREATE INDEX finished_deliveries_state_idx ON business_api.finished_deliveries USING btree (organization_id, state, endpoint_id, id) WHERE (state = ANY (ARRAY['delivered'::text, 'dead_lettered'::text, 'skipped'::text, 'cancelled'::text]));
+CREATE INDEX finished_deliveries_recoverable_idx ON ONLY business_api.finished_deliveries USING btree (organization_id, state, endpoint_id, id) WHERE (state = ANY (ARRAY['dead_lettered'::text, 'skipped'::text]));
 
-CREATE INDEX finished_deliveries_type_idx ON business_api.finished_deliveries USING btree (organization_id, type, endpoint_id, id) WHERE (state = ANY (ARRAY['delivered'::text, 'dead_lettered'::text, 'skipped'::text, 'cancelled'::text]));
+CREATE INDEX finished_deliveries_state_idx ON ONLY business_api.finished_deliveries USING btree (organization_id, state, endpoint_id, id) WHERE (state = ANY (ARRAY['delivered'::text, 'dead_lettered'::text, 'skipped'::text, 'cancelled'::text]));
+
+CREATE INDEX finished_deliveries_type_idx ON ONLY business_api.finished_deliveries USING btree (organization_id, type, endpoint_id, id) WHERE (state = ANY (ARRAY['delivered'::text, 'dead_lettered'::text, 'skipped'::text, 'cancelled'::text]));
 
 CREATE INDEX idempotency_keys_expires_at_idx ON business_api.idempotency_keys USING btree (expires_at);
 
@@ -402,6 +425,7 @@ declare
   at_time timestamptz := date_trunc('milliseconds', clock_timestamp());
   created_text text := to_char(at_time at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
   digits text := business_api.delivery_digits(at_time);
+  first_end text := business_api.first_day_end();
   endpoint record;
   examined integer;
   last_id text;
@@ -419,6 +443,12 @@ begin
     return json_build_object('outcome', 'not_wanted')::text;
   end if;
 
+  if not exists (
+    select 1 from business_api.event_days d
+     where d.organization_id = '' and d.begins <= digits and d.ends > digits and d.dropped_at is null
+  ) then
+    perform business_api.make_days();
+  end if;
   with batch as materialized (
     select r.id, r.business_id, r.representation,
            floor(extract(epoch from business_api.id_time(r.id)))::bigint as second,
@@ -444,18 +474,28 @@ begin
          where d.endpoint_id = $2 and d.state in ('pending', 'in_flight', 'delivered')
          limit 1
       ) as delivery on true
+  ), taken as (
+    insert into business_api.event_ids as i (organization_id, id, delivery_prefix)
+    select $1, b.event_id, digits || upper(lpad(to_hex(row_number() over (order by b.id)), 5, '0'))
+      from batch b
+      left join announced a on a.record_id = b.id
+     where a.record_id is null and (first_end is null or not exists (
+       select 1 from business_api.events known
+        where known.organization_id = $1 and known.id = b.event_id and known.delivery_prefix < first_end
+     ))
+     order by b.id
+    on conflict do nothing
+    returning i.id, i.delivery_prefix
   ), made as (
     insert into business_api.events (organization_id, id, type, created_at, body, only_endpoint_id, delivery_prefix)
     select $1, b.event_id, $3, at_time,
            business_api.render_template($4, b.representation::json, json_build_object(
              'eventId', b.event_id, 'eventCreatedAt', created_text, 'businessId', b.business_id
            )),
-           $2, digits || upper(lpad(to_hex(row_number() over (order by b.id)), 5, '0'))
-      from batch b
-      left join announced a on a.record_id = b.id
-     where a.record_id is null
+           $2, taken.delivery_prefix
+      from taken
+      join batch b on b.event_id = taken.id
      order by b.id
-    on conflict do nothing
     returning id, delivery_prefix
   ), queued as (
     insert into business_api.open_deliveries
@@ -574,6 +614,9 @@ declare
   cut integer;
   unread_places bigint[] := '{}';
   unread json := '[]';
+  -- The range of the claimed deliveries, so that a statement opens only the days of their events.
+  first_prefix text;
+  last_id text;
   endpoints_read integer := 0;
   has_wrapped boolean := after_organization is null;
   is_complete boolean := false;
@@ -677,14 +720,20 @@ begin
     end if;
   end if;
 
+  select min(left(claim.id, 14) collate "C"), max(claim.id collate "C") into first_prefix, last_id
+    from unnest(ids) as claim (id);
   if claimed > 0 and byte_budget <= 0 then
     -- Neither bodies nor sizes of bodies are read, because an unreadable row must not hold up a claim.
     unread_places := array(select generate_series(1, claimed));
   elsif claimed > 0 and (
     -- Almost every claim fits, and this sum costs half as much as the places of the deliveries that do not fit.
     select sum(octet_length(event.body))
-      from unnest(organizations, events) as claim (organization_id, id)
-      join business_api.events event on event.organization_id = claim.organization_id and event.id = claim.id
+      from unnest(organizations, events, ids) as claim (organization_id, event_id, id)
+      join business_api.events event
+        on event.organization_id = claim.organization_id and event.id = claim.event_id
+       -- A delivery and its event are in the same day, which the first 14 characters of the id decide.
+       and event.delivery_prefix >= left(claim.id, 14) and event.delivery_prefix <= claim.id
+       and event.delivery_prefix >= first_prefix and event.delivery_prefix <= last_id
   ) > byte_budget then
     select coalesce(array_agg(s.place) filter (where s.bytes > byte_budget), '{}'),
            min(s.place) filter (where s.bytes <= byte_budget and s.bytes_so_far > byte_budget)
@@ -693,8 +742,11 @@ begin
         select claim.place, octet_length(event.body) as bytes,
                sum(octet_length(event.body)) filter (where octet_length(event.body) <= byte_budget)
                  over (order by claim.place) as bytes_so_far
-          from unnest(organizations, events) with ordinality as claim (organization_id, id, place)
-          join business_api.events event on event.organization_id = claim.organization_id and event.id = claim.id
+          from unnest(organizations, events, ids) with ordinality as claim (organization_id, event_id, id, place)
+          join business_api.events event
+            on event.organization_id = claim.organization_id and event.id = claim.event_id
+           and event.delivery_prefix >= left(claim.id, 14) and event.delivery_prefix <= claim.id
+           and event.delivery_prefix >= first_prefix and event.delivery_prefix <= last_id
       ) as s;
     if cut is not null then
       -- Deliveries of a repeated claim that do not fit into the answer become due again.
@@ -768,6 +820,9 @@ AS $function$
 declare
   begun_at timestamptz := clock_timestamp();
   progress business_api.purge_progress;
+  -- Age at which events are deleted row by row.
+  old_ms double precision := retention_ms + business_api.day_grace_ms(retention_ms);
+  day jsonb := '{}';
   part jsonb;
   second jsonb;
   is_done boolean;
@@ -775,23 +830,43 @@ begin
   select p.* into progress from business_api.purge_progress p where p.organization_id = '' for update skip locked;
   if not found and exists (select 1 from business_api.purge_progress) then
     -- Another process holds the row and purges.
-    return jsonb_build_object('events', 0, 'idempotencyKeys', 0, 'isDone', true, 'waitMs', 0, 'lagMs', null);
+    return jsonb_build_object(
+      'events', 0, 'days', 0, 'idempotencyKeys', 0, 'isDone', true, 'waitMs', 0, 'lagMs', null, 'kept', null
+    );
   end if;
   -- A clock that was set back must not stop the purge.
   if progress.rests_until > begun_at and progress.rests_until < begun_at + interval '5 minutes' then
     return jsonb_build_object(
-      'events', 0, 'idempotencyKeys', 0, 'isDone', false,
-      'waitMs', extract(epoch from progress.rests_until - begun_at) * 1000, 'lagMs', null
+      'events', 0, 'days', 0, 'idempotencyKeys', 0, 'isDone', false,
+      'waitMs', extract(epoch from progress.rests_until - begun_at) * 1000, 'lagMs', null, 'kept', null
+    );
+  end if;
+
+  begin
+    day := business_api.purge_days(retention_ms, part_limit);
+  exception
+    -- Row level security that is forced on the schema's owner: an open delivery might be hidden.
+    when insufficient_privilege then day := '{}';
+  end;
+  if day -> 'days' = '1' then
+    update business_api.purge_progress p
+       set retention_ms = retention_ms, purged_at = clock_timestamp(),
+           rests_until = clock_timestamp() + (clock_timestamp() - begun_at) * (1 / share - 1)
+     where p.organization_id = '';
+    return jsonb_build_object(
+      'events', day -> 'events', 'days', 1, 'idempotencyKeys', 0, 'isDone', false,
+      'waitMs', extract(epoch from clock_timestamp() - begun_at) * 1000 * (1 / share - 1),
+      'lagMs', business_api.purge_lag(retention_ms, progress.walk), 'kept', day -> 'kept'
     );
   end if;
 
   -- A clock that was ahead must not leave the walk beyond events that become old later.
-  if (progress.walk -> 'event' ->> 'createdAt')::timestamptz > begun_at - retention_ms * interval '1 millisecond' then
+  if (progress.walk -> 'event' ->> 'createdAt')::timestamptz > begun_at - old_ms * interval '1 millisecond' then
     progress.walk := '{}';
   end if;
 
   -- If row level security hides the row, each part begins with the oldest event.
-  part := business_api.purge_part(retention_ms, coalesce(progress.walk, '{}'), part_limit, false, null);
+  part := business_api.purge_part(old_ms, coalesce(progress.walk, '{}'), part_limit, false, null);
   is_done := (part ->> 'isDone')::boolean;
   if is_done and progress.revisit is null
     and coalesce(progress.revisited_at not between begun_at - interval '1 hour' and begun_at, true)
@@ -800,7 +875,7 @@ begin
     progress.revisited_at := begun_at;
   end if;
   if is_done and progress.revisit is not null then
-    second := business_api.purge_part(retention_ms, progress.revisit, part_limit, true, null);
+    second := business_api.purge_part(old_ms, progress.revisit, part_limit, true, null);
     is_done := (second ->> 'isDone')::boolean;
     progress.revisit := case when not is_done then second -> 'walk' end;
   end if;
@@ -816,10 +891,12 @@ begin
    where p.organization_id = '';
   return jsonb_build_object(
     'events', (part ->> 'events')::bigint + coalesce((second ->> 'events')::bigint, 0),
+    'days', 0,
     'idempotencyKeys', (part ->> 'idempotencyKeys')::bigint + coalesce((second ->> 'idempotencyKeys')::bigint, 0),
     'isDone', is_done,
     'waitMs', extract(epoch from clock_timestamp() - begun_at) * 1000 * (1 / share - 1),
-    'lagMs', business_api.purge_lag(retention_ms, part -> 'walk')
+    'lagMs', business_api.purge_lag(retention_ms, part -> 'walk'),
+    'kept', day -> 'kept'
   );
 end
 $function$;
@@ -1111,6 +1188,41 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION business_api.day_bound(at_time timestamp with time zone)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+ SET search_path TO ''
+AS $function$
+  select 'dlv_' || string_agg(substr('0123456789ABCDEFGHJKMNPQRSTVWXYZ', digit + 1, 1), '' order by place)
+    from (
+      select place, ((floor(extract(epoch from at_time) * 1000)::bigint >> (45 - 5 * place)) & 31)::int as digit
+        from generate_series(0, 9) as place
+    ) as digits
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.day_grace_ms(retention_ms double precision)
+ RETURNS double precision
+ LANGUAGE sql
+ IMMUTABLE
+ SET search_path TO ''
+AS $function$
+  select (business_api.day_width(retention_ms) + 1.5) * 86400000
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.day_width(retention_ms double precision)
+ RETURNS integer
+ LANGUAGE sql
+ IMMUTABLE
+ SET search_path TO ''
+AS $function$
+  select case
+    -- Longer than any retention of a host: a loop that keeps all events.
+    when retention_ms >= 500 * 365 * 86400000.0 then 30
+    else greatest(1, ceil(retention_ms / 30 / 86400000))::integer
+  end
+$function$;
+
 CREATE OR REPLACE FUNCTION business_api.delete_organization_part(organization_id text, part_limit integer, after jsonb)
  RETURNS jsonb
  LANGUAGE plpgsql
@@ -1160,7 +1272,9 @@ begin
     ['organization_limits', 'organization_id'],
     ['rate_buckets', 'bucket'],
     ['settings_turns', 'organization_id'],
-    ['api_keys', 'id']
+    ['api_keys', 'id'],
+    -- Last, because a walk that began before this table existed goes on by the places of the other tables.
+    ['event_ids', 'id']
   ];
   columns := targets[place][2];
   if after ->> 1 is not null then
@@ -1256,6 +1370,54 @@ AS $function$
     'marketing.campaign_completed', 'marketing.campaign_submitted', 'marketing.campaign_failed',
     'marketing.lead_captured', 'marketing.attribution_captured', 'marketing.provider_sync_completed'
   ]
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.find_open_delivery(begins text, ends text)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO ''
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_sort TO 'off'
+AS $function$
+declare
+  here_organization text := '';
+  here_id text := '';
+  found_delivery record;
+begin
+  for step in 1 .. 100000 loop
+    select d.organization_id, d.id, d.endpoint_id, d.created_at into found_delivery from business_api.open_deliveries d
+     where (d.organization_id, d.id) >= (here_organization, here_id)
+     order by d.organization_id, d.id
+     limit 1;
+    if not found then
+      return null;
+    end if;
+    here_organization := found_delivery.organization_id;
+    if found_delivery.id collate "C" < begins then
+      here_id := begins;
+    elsif found_delivery.id collate "C" < ends then
+      return jsonb_build_object(
+        'organizationId', found_delivery.organization_id, 'endpointId', found_delivery.endpoint_id,
+        'since', to_char(found_delivery.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+      );
+    else
+      here_id := '~';
+    end if;
+  end loop;
+  return '{}';
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.first_day_end()
+ RETURNS text
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  select d.ends from business_api.event_days d where d.organization_id = '' and d.begins = '' and d.dropped_at is null
 $function$;
 
 CREATE OR REPLACE FUNCTION business_api.first_free_number(organization_id text, series text, table_name text, taken bigint)
@@ -1821,6 +1983,9 @@ declare
   digits text := business_api.delivery_digits(at_time);
   largest record;
   max_bytes integer;
+  first_end text;
+  -- The numbers, in the call, of the events whose ids were looked up and are new.
+  fresh bigint[] := '{}';
 begin
   if exists (select 1 from jsonb_array_elements($2) as e where strpos(e ->> 'body', E'"\\u0000') > 0) then
     raise exception 'Cannot insert an event because a placeholder is left in its body';
@@ -1837,12 +2002,47 @@ begin
               hint = 'Publish an id with which subscribers can fetch the rest.';
     end if;
   end if;
+  if not exists (
+    select 1 from business_api.event_days d
+     where d.organization_id = '' and d.begins <= digits and d.ends > digits and d.dropped_at is null
+  ) then
+    perform business_api.make_days();
+  end if;
+  if exists (select 1 from jsonb_array_elements($2) as e where e -> 'hasNewId' is distinct from 'true') then
+    first_end := business_api.first_day_end();
+    with looked_up as (
+      select e.value ->> 'id' as id, digits || upper(lpad(to_hex(e.number), 5, '0')) as delivery_prefix, e.number
+        from jsonb_array_elements($2) with ordinality as e (value, number)
+       where e.value -> 'hasNewId' is distinct from 'true'
+    ), taken as (
+      insert into business_api.event_ids as i (organization_id, id, delivery_prefix)
+      select $1, l.id, l.delivery_prefix from looked_up l
+      on conflict do nothing
+      returning i.delivery_prefix
+    )
+    select coalesce(array_agg(l.number), '{}') into fresh
+      from taken
+      join looked_up l on l.delivery_prefix = taken.delivery_prefix;
+    if first_end is not null and cardinality(fresh) > 0 then
+      select coalesce(array_agg(e.number), '{}') into fresh
+        from jsonb_array_elements($2) with ordinality as e (value, number)
+       where e.number = any (fresh) and not exists (
+         select 1 from business_api.events known
+          where known.organization_id = $1 and known.id = e.value ->> 'id' and known.delivery_prefix < first_end
+       );
+    end if;
+  end if;
   with inserted as (
     insert into business_api.events (organization_id, id, type, created_at, body, traceparent, delivery_prefix)
-    select $1, e.id, e.type, e."createdAt", e.body, e.traceparent,
-           digits || upper(lpad(to_hex(row_number() over ()), 5, '0'))
-      from jsonb_to_recordset($2) as e (id text, type text, "createdAt" timestamptz, body text, traceparent text)
-    on conflict do nothing
+    select $1, e.id, e.type, e."createdAt", e.body, e.traceparent, digits || upper(lpad(to_hex(e.number), 5, '0'))
+      from (
+        select given.*, row_number() over () as number
+          from jsonb_to_recordset($2)
+                 as given (
+                   id text, type text, "createdAt" timestamptz, body text, traceparent text, "hasNewId" boolean
+                 )
+      ) as e
+     where e."hasNewId" or e.number = any (fresh)
     returning id, type, delivery_prefix
   ), endpoint as materialized (
     select e.id, e.state, e.types, upper(lpad(to_hex(row_number() over ()), 5, '0')) as number
@@ -1913,6 +2113,18 @@ AS $function$
   select exists (
     select 1 from business_api.audit_entries e where e.organization_id = $1 and e.id = $2
   )
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.kept_day()
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+ SET search_path TO ''
+AS $function$
+  select d.kept_by from business_api.event_days d
+   where d.organization_id = '' and d.dropped_at is null and d.kept_by is not null
+   order by d.begins
+   limit 1
 $function$;
 
 CREATE OR REPLACE FUNCTION business_api.lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)
@@ -2005,6 +2217,76 @@ CREATE OR REPLACE FUNCTION business_api.literals_of(key jsonb)
 AS $function$
   select string_agg(quote_literal(part.value), ', ' order by part.place)
     from jsonb_array_elements_text(key) with ordinality as part (value, place)
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.make_day(name text, begins_at timestamp with time zone, ends_at timestamp with time zone)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  first_id text := business_api.day_bound($2);
+  end_id text := business_api.day_bound($3);
+  parent text;
+begin
+  foreach parent in array array['events', 'finished_deliveries', 'delivery_attempts'] loop
+    execute format(
+      'create table business_api.%I (like business_api.%I including all)
+         with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02)',
+      parent || '_' || $1, parent
+    );
+    execute format(
+      'alter table business_api.%I attach partition business_api.%I for values from (%L) to (%L)',
+      parent, parent || '_' || $1, first_id, end_id
+    );
+  end loop;
+  insert into business_api.event_days as d (begins, ends, begins_at, ends_at, name)
+  values (first_id, end_id, $2, $3, $1)
+  on conflict on constraint event_days_pkey do update
+    set ends = excluded.ends, ends_at = excluded.ends_at, looked_at = null, kept_by = null, dropped_at = null;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.make_days()
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+declare
+  at_time timestamptz := clock_timestamp();
+  -- A publisher may have read the clock a little earlier.
+  here timestamptz := at_time - interval '1 hour';
+  width integer;
+  next_at timestamptz;
+  day_begins_at timestamptz;
+  day_ends_at timestamptz;
+  day_name text;
+begin
+  lock table only business_api.events, only business_api.finished_deliveries, only business_api.delivery_attempts
+    in share update exclusive mode;
+  width := business_api.day_width(
+    coalesce((select p.retention_ms from business_api.purge_progress p where p.organization_id = ''), 2592000000)
+  );
+  while here < at_time + interval '168 hours' loop
+    select max(d.ends_at) filter (where d.begins <= business_api.day_bound(here) and d.ends > business_api.day_bound(here)),
+           max(d.ends_at) filter (where d.ends_at <= here),
+           min(d.begins_at) filter (where d.begins_at > here)
+      into next_at, day_begins_at, day_ends_at
+      from business_api.event_days d where d.organization_id = '' and d.dropped_at is null;
+    if next_at is null then
+      day_begins_at := greatest(day_begins_at, date_trunc('day', here, 'UTC'));
+      day_ends_at := least(day_ends_at, day_begins_at + width * interval '24 hours');
+      day_name := to_char(day_begins_at at time zone 'UTC', 'YYYYMMDD');
+      -- Another transaction may have made the day, without being visible to a host's transaction that is repeatable read.
+      if to_regclass('business_api.events_' || day_name) is null then
+        perform business_api.make_day(day_name, day_begins_at, day_ends_at);
+      end if;
+      next_at := day_ends_at;
+    end if;
+    here := next_at;
+  end loop;
+end
 $function$;
 
 CREATE OR REPLACE FUNCTION business_api.new_id(kind text)
@@ -2251,6 +2533,7 @@ begin
   end if;
   perform business_api.insert_events(organization_id, jsonb_build_array(jsonb_build_object(
     'id', event_id,
+    'hasNewId', id is null,
     'type', type,
     'createdAt', created_at,
     'traceparent', case
@@ -2262,6 +2545,95 @@ begin
     )
   )));
   return event_id;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.purge_days(retention_ms double precision, part_limit integer)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+ SET row_security TO 'off'
+ SET lock_timeout TO '50ms'
+AS $function$
+declare
+  at_time timestamptz := clock_timestamp();
+  day business_api.event_days;
+  holder jsonb;
+  events bigint;
+  deleted integer;
+begin
+  if not exists (
+    select 1 from business_api.event_days d
+     where d.organization_id = '' and d.dropped_at is null and d.ends_at >= at_time + interval '144 hours'
+  ) then
+    begin
+      perform business_api.make_days();
+    exception
+      -- A vacuum by hand is under way. There are days for almost a week.
+      when lock_not_available or deadlock_detected then null;
+    end;
+  end if;
+
+  -- A day that is kept is looked at again after ten minutes, and after a clock that was ahead. A day stays for a day at least, so
+  -- that no publisher is still at work on it.
+  select d.* into day from business_api.event_days d
+   where d.organization_id = '' and d.dropped_at is null
+     and d.ends_at <= at_time - greatest(retention_ms, 86400000) * interval '1 millisecond'
+     and coalesce(d.looked_at not between at_time - interval '10 minutes' and at_time, true)
+   order by d.begins
+   limit 1;
+  if found then
+    holder := business_api.find_open_delivery(day.begins, day.ends);
+    if holder is null then
+      begin
+        execute format('lock table business_api.%I in share mode', 'finished_deliveries_' || day.name);
+        if current_setting('transaction_isolation') = 'read committed' then
+          holder := business_api.find_open_delivery(day.begins, day.ends);
+        elsif pg_relation_size(format('business_api.%I', 'events_' || day.name)::regclass) > 0 then
+          holder := '{}';
+        end if;
+        if holder is null then
+          lock table only business_api.events, only business_api.finished_deliveries, only business_api.delivery_attempts
+            in access exclusive mode;
+          select greatest(c.reltuples, 0) into events from pg_catalog.pg_class c
+           where c.oid = format('business_api.%I', 'events_' || day.name)::regclass;
+          execute format(
+            'drop table business_api.%I, business_api.%I, business_api.%I',
+            'events_' || day.name, 'finished_deliveries_' || day.name, 'delivery_attempts_' || day.name
+          );
+          update business_api.event_days d set dropped_at = at_time, kept_by = null
+           where d.organization_id = '' and d.begins = day.begins;
+          return jsonb_build_object('days', 1, 'events', events, 'kept', business_api.kept_day());
+        end if;
+      exception
+        when lock_not_available or deadlock_detected then
+          at_time := at_time - interval '9 minutes';
+      end;
+    end if;
+    update business_api.event_days d set looked_at = at_time, kept_by = nullif(holder, '{}')
+     where d.organization_id = '' and d.begins = day.begins;
+  end if;
+
+  select d.* into day from business_api.event_days d
+   where d.organization_id = '' and d.dropped_at is not null
+   order by d.begins
+   limit 1;
+  if found then
+    delete from business_api.event_ids i
+     using (
+       select g.organization_id, g.id from business_api.event_ids g
+        where g.delivery_prefix >= day.begins and g.delivery_prefix < day.ends
+        order by g.delivery_prefix
+        limit part_limit
+     ) as gone
+     where i.organization_id = gone.organization_id and i.id = gone.id;
+    get diagnostics deleted = row_count;
+    if deleted < part_limit then
+      delete from business_api.event_days d where d.organization_id = '' and d.begins = day.begins;
+    end if;
+  end if;
+  return jsonb_build_object('days', 0, 'events', 0, 'kept', business_api.kept_day());
 end
 $function$;
 
@@ -2318,21 +2690,23 @@ begin
   ), old_event as materialized (
     select e.organization_id, e.id, e.delivery_prefix, i.total
       from inspected i
-      join business_api.events e on e.organization_id = i.organization_id and e.id = i.id
+      join business_api.events e
+        on e.organization_id = i.organization_id and e.id = i.id and e.delivery_prefix = i.delivery_prefix
      where not i.is_unsent
        for update of e skip locked
   ), finished_delivery as materialized (
-    select d.organization_id, d.id, d.event_id, o.total
+    select d.organization_id, d.id, d.event_id, o.delivery_prefix, o.total
       from old_event o
       join business_api.finished_deliveries d
         on d.organization_id = o.organization_id
        and d.id >= o.delivery_prefix and d.id < o.delivery_prefix || '~' and d.event_id = o.id
        for update of d skip locked
   ), purgeable as materialized (
-    select f.organization_id, f.event_id as id from finished_delivery f group by f.organization_id, f.event_id, f.total
+    select f.organization_id, f.event_id as id, f.delivery_prefix
+      from finished_delivery f group by f.organization_id, f.event_id, f.delivery_prefix, f.total
     having count(*) = f.total
     union all
-    select o.organization_id, o.id from old_event o where o.total = 0
+    select o.organization_id, o.id, o.delivery_prefix from old_event o where o.total = 0
   ), purged_delivery as (
     delete from business_api.finished_deliveries d using finished_delivery f, purgeable p
      where p.organization_id = f.organization_id and p.id = f.event_id
@@ -2341,9 +2715,12 @@ begin
   ), purged_attempt as (
     delete from business_api.delivery_attempts a using purged_delivery p
      where a.organization_id = p.organization_id and a.delivery_id = p.id
+  ), purged_id as (
+    delete from business_api.event_ids i using purgeable p
+     where i.organization_id = p.organization_id and i.id = p.id and i.delivery_prefix = p.delivery_prefix
   ), purged_event as (
     delete from business_api.events e using purgeable p
-     where e.organization_id = p.organization_id and e.id = p.id
+     where e.organization_id = p.organization_id and e.id = p.id and e.delivery_prefix = p.delivery_prefix
     returning e.organization_id
   )
   select (
@@ -2423,7 +2800,7 @@ begin
          )
    order by e.created_at, e.organization_id, e.id
    limit 1;
-  return greatest(0, coalesce(extract(epoch from now() - oldest) * 1000 - retention_ms, 0));
+  return greatest(0, coalesce(extract(epoch from now() - oldest) * 1000 - retention_ms - business_api.day_grace_ms(retention_ms), 0));
 end
 $function$;
 
@@ -2551,6 +2928,9 @@ CREATE OR REPLACE FUNCTION business_api.read_deliveries(organizations text[], id
 AS $function$
 declare
   at_time timestamptz := clock_timestamp();
+  -- The range of the deliveries, so that the statement opens only the days of their events.
+  first_prefix text := (select min(left(claim.id, 14) collate "C") from unnest($2) as claim (id));
+  last_id text := (select max(claim.id collate "C") from unnest($2) as claim (id));
 begin
   return (
     select coalesce(json_agg(
@@ -2562,7 +2942,10 @@ begin
            ), '[]')
       from unnest(organizations, ids) with ordinality as claim (organization_id, id, place)
       join business_api.open_deliveries d on d.organization_id = claim.organization_id and d.id = claim.id
-      join business_api.events event on event.organization_id = d.organization_id and event.id = d.event_id
+      join business_api.events event
+        on event.organization_id = d.organization_id and event.id = d.event_id
+       and event.delivery_prefix >= left(d.id, 14) and event.delivery_prefix <= d.id
+       and event.delivery_prefix >= first_prefix and event.delivery_prefix <= last_id
       join business_api.webhook_endpoints endpoint
         on endpoint.organization_id = d.organization_id and endpoint.id = d.endpoint_id and endpoint.state <> 'removed'
      cross join lateral (
@@ -3067,12 +3450,8 @@ begin
            at_time - e."startedAgoMs" * interval '1 millisecond',
            e."durationMs", e."dnsMs", e."connectMs", e."tlsMs", e."firstByteMs", e.status, e.error, e."bodyExcerpt"
       from ended e
-     -- Not `on conflict do nothing`, which writes 46 bytes more to the write-ahead log. No other transaction logs an attempt of this
-     -- claim.
-     where not exists (
-       select 1 from business_api.delivery_attempts a
-        where a.organization_id = e."organizationId" and a.delivery_id = e."deliveryId" and a.number = e.attempts
-     )
+     -- No attempt is logged twice: the steps above found the claim's token and took it away, a delivery gets a token only with the
+     -- next number, and a claim that is given back has logged nothing.
   ), last_success as (
     select e."organizationId", e.endpoint_id, min(e."endedAgoMs") as ago_ms
       from ended e where e.outcome = 'delivered' group by 1, 2

@@ -159,7 +159,7 @@ export function checkRetention({ retentionMs, purgedAgoMs, lagMs }: RetentionSta
   }
   return {
     level: lagMs < LAG_FAIL_MS ? 'warn' : 'fail',
-    message: `events are kept for ${formatDuration(lagMs)} longer than ${kept}; the purge ${last}`,
+    message: `events are kept for ${kept}, and the purge is ${formatDuration(lagMs)} late; the purge ${last}`,
     advice: `run a delivery loop (business-api-kit deliver), and read its log for failed purges; by hand: business-api-kit purge --older-than ${wholeSeconds(retentionMs)}`,
   }
 }

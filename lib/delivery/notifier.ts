@@ -18,6 +18,7 @@ const LINES = {
   endpoint_disabled: ['warn', 'Webhook endpoint disabled'],
   delivery_dead_lettered: ['info', 'Webhook delivery dead-lettered'],
   retention_behind: ['warn', 'Old events not purged in time'],
+  events_kept: ['warn', 'Old events kept for an open delivery'],
   secret_unsealed: ['warn', 'Signing secret or headers stored unsealed'],
   secret_expiring: ['info', 'Signing secret about to expire'],
   api_key_expiring: ['warn', 'API key about to expire'],

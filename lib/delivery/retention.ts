@@ -1,4 +1,4 @@
-import type { DeliveryStore } from '../webhooks/deliveries.ts'
+import type { DeliveryStore, KeptDelivery } from '../webhooks/deliveries.ts'
 import type { Notice, RetentionBehindNotice } from '../webhooks/notices.ts'
 import type { MaintenanceTask } from './maintenance.ts'
 
@@ -21,7 +21,8 @@ const CATCH_UP_MS = 10 * 60 * 1000
 
 /**
  * Creates the task that purges old events and expired idempotency keys, part by part, and sends a notice when the purge fails
- * again and again or does not keep up: once, until a part succeeds or the purge has caught up.
+ * again and again or does not keep up: once, until a part succeeds or the purge has caught up. Another notice names the endpoint for
+ * which old events are kept.
  *
  * @param retentionMs age of the events to purge in milliseconds; `false` keeps every event and purges expired idempotency
  *   keys only
@@ -38,6 +39,7 @@ export function createPurge(
   let failures = 0
   let laggingSince: number | undefined
   let hasNotifiedOfLag = false
+  let keeper: string | undefined
 
   function send(notice: Pick<RetentionBehindNotice, 'reason' | 'lagMs' | 'failures'>): void {
     notify([{ kind: 'retention_behind', retentionMs: eventsAfterMs, ...notice }])
@@ -53,6 +55,12 @@ export function createPurge(
     if (hasNotifiedOfLag || now() - laggingSince < CATCH_UP_MS) return
     hasNotifiedOfLag = true
     send({ reason: 'slow', lagMs, failures })
+  }
+
+  function judgeKept(kept: KeptDelivery | null): void {
+    const found = kept === null ? undefined : `${kept.organizationId} ${kept.endpointId}`
+    if (kept !== null && found !== keeper) notify([{ kind: 'events_kept', ...kept }])
+    keeper = found
   }
 
   function judgePart(lagMs: number, waitMs: number): void {
@@ -71,7 +79,10 @@ export function createPurge(
         throw error
       })
     // Null: no part was purged, because another process purges or the purge rests. Neither is a success or a failure.
-    if (report.lagMs !== null) judgePart(report.lagMs, report.waitMs)
+    if (report.lagMs !== null) {
+      judgePart(report.lagMs, report.waitMs)
+      judgeKept(report.kept)
+    }
     return report.isDone || report.waitMs
   }
 }

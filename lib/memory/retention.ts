@@ -53,10 +53,12 @@ export function continuePurge(
   const left = findOldEvents(memory, oldBefore, null).find(({ event }) => !event.deliveries.some(isToBeSent))
   return {
     events,
+    days: 0,
     idempotencyKeys,
     isDone: next === null,
     waitMs: (performance.now() - begunAt) * (1 / share - 1),
     lagMs: left === undefined ? 0 : oldBefore - left.createdAt,
+    kept: null,
   }
 }
 

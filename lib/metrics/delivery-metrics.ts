@@ -31,6 +31,7 @@ const NOTICES: Readonly<Record<Notice['kind'], true>> = {
   endpoint_disabled: true,
   delivery_dead_lettered: true,
   retention_behind: true,
+  events_kept: true,
   secret_unsealed: true,
   secret_expiring: true,
   api_key_expiring: true,

@@ -20,8 +20,13 @@ export async function listAttempts(
           )
           order by number
         ) as log
-        from business_api.delivery_attempts
-        where organization_id = ${organizationId}::text and delivery_id = any (${textArray(sql, deliveryIds)})
+        from pg_catalog.unnest(${textArray(sql, deliveryIds)}) as wanted (id)
+        -- One by one: a search for all ids together would descend the index of each day for each id.
+        cross join lateral (
+          select * from business_api.delivery_attempts attempt
+          where attempt.organization_id = ${organizationId}::text and attempt.delivery_id = wanted.id
+          offset 0
+        ) as attempt
         group by delivery_id
       ) as item`,
   )

@@ -8,7 +8,7 @@ import { writeCreation } from './statements/write.ts'
 const RECORD: RecordKind = { table: 'business_api.businesses', representation: 'record.representation' }
 
 const CREATE = defineWrite<CreationValues & BusinessValues>((reserve) => ({
-  steps: [reserve(), insertBusiness(), published()],
+  steps: [reserve(), insertBusiness(), published('business')],
   answer: {},
 }))
 
@@ -75,5 +75,6 @@ export function insertBusiness(): string {
       @organizationId::text, @businessId::text, @name::text, @category::text, @city::text, @email::text, @phone::text
     from reserved
     on conflict (organization_id, id) do nothing
+    returning 1 as one
   )`
 }

@@ -58,8 +58,9 @@ const CREATE_PARTS = (reserve: Reserve): WriteParts => ({
       select ${newClientRow('@organizationId::text', '@businessId::text')}
       from reserved
       on conflict (organization_id, id) do nothing
+      returning 1 as one
     )`,
-    published(),
+    published('client'),
   ],
   answer: {},
 })

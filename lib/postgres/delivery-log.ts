@@ -64,6 +64,9 @@ export async function countDeliveries(
   return Number(count)
 }
 
+/** Characters of an id of a delivery up to the milliseconds, `dlv_` and ten digits: the bounds of days are as long. */
+const DAY_CHARACTERS = 14
+
 /** Reads a delivery with the event's body and the attempts. */
 export async function getDelivery(
   database: Database,
@@ -97,6 +100,8 @@ export async function getDelivery(
             from ${deliveryOfId(sql, organizationId, sql`${deliveryId}::text`)} as delivery
             join business_api.events event
               on event.organization_id = delivery.organization_id and event.id = delivery.event_id
+              -- The day of the delivery, which the first characters of the id decide.
+              and event.delivery_prefix >= left(delivery.id, ${DAY_CHARACTERS}::int) and event.delivery_prefix <= delivery.id
           ) as item
         ),
         ${answerTag}`,
@@ -117,9 +122,10 @@ export async function recoverDeliveries(
       filter,
       sql`
       with wanted as (
-        select delivery.id from business_api.finished_deliveries delivery
+        select delivery.id
+        from pg_catalog.unnest(${ids === null ? oldestOf(sql, organizationId, filter, limit) : textArray(sql, ids)}) as one (id)
+        join business_api.finished_deliveries delivery on delivery.id = one.id
         where delivery.organization_id = ${organizationId}::text
-          and delivery.id = any (${ids === null ? oldestOf(sql, organizationId, filter, limit) : textArray(sql, ids)})
           ${matchFilter(sql, filter)}
           ${matchKeptEndpoint(sql)}
           and not (delivery.id = ${entry.subjectId}::text and ${isRecorded(sql, organizationId, entry)})

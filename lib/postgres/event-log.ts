@@ -104,22 +104,22 @@ async function listEvents(
   before: string | null,
 ): Promise<LoggedEvents> {
   const inspectedMax = filter.type === undefined ? limit + 1 : INSPECTED_MAX
-  const [found, inspected, last, states] = await database.rowFor(
-    organizationId,
-    (sql, answerTag) =>
-      sql`
+  const [found, inspected, last, states] = await database.rowFor(organizationId, (sql, answerTag) => {
+    // With the prefix, an event is searched in its own day only.
+    const isMatched = sql`event.id = matched.id and event.delivery_prefix = matched.delivery_prefix`
+    return sql`
       with inspected as materialized (
-        select id, row_number() over (order by created_at desc, id desc) as place, type
+        select id, delivery_prefix, row_number() over (order by created_at desc, id desc) as place, type
         from (${selectNewest(sql, organizationId, filter, inspectedMax, before)}) as newest
       ), matched as materialized (
-        select id, place from inspected
+        select id, delivery_prefix, place from inspected
         where true ${filter.type === undefined ? sql`` : sql`and type = ${filter.type}::text`}
         order by place
         limit ${limit + 1}::int
       ), of_events as materialized (
         select event.id as event_id, delivery.state
         from matched
-        join business_api.events event on event.organization_id = ${organizationId}::text and event.id = matched.id
+        join business_api.events event on event.organization_id = ${organizationId}::text and ${isMatched}
         cross join lateral ${deliveriesOf(sql, 'event')} as delivery
       )
       select
@@ -127,7 +127,7 @@ async function listEvents(
           select coalesce(pg_catalog.json_agg(item), '[]')::text from (
             select ${columns(sql)} from matched
             join business_api.events event
-              on event.organization_id = ${organizationId}::text and event.id = matched.id
+              on event.organization_id = ${organizationId}::text and ${isMatched}
             order by matched.place
           ) as item
         ),
@@ -136,8 +136,8 @@ async function listEvents(
         (
           select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(event_id, state)), '[]')::text from of_events
         ),
-        ${answerTag}`,
-  )
+        ${answerTag}`
+  })
   const rows = JSON.parse(found ?? '[]') as Omit<LoggedEvent, 'deliveries'>[]
   const pairs = JSON.parse(states ?? '[]') as [eventId: string, state: DeliveryState][]
   const events = rows.slice(0, limit).map((row): LoggedEvent => {
@@ -158,7 +158,7 @@ function selectNewest(
   before: string | null,
 ): Fragment {
   const newest = (place: Fragment): Fragment => sql`
-    select event.id, event.type, event.created_at from business_api.events event
+    select event.id, event.delivery_prefix, event.type, event.created_at from business_api.events event
     where event.organization_id = ${organizationId}::text
       ${since === undefined ? sql`` : sql`and event.created_at >= ${since}::text::timestamptz`}
       ${until === undefined ? sql`` : sql`and event.created_at < ${until}::text::timestamptz`}
@@ -167,7 +167,7 @@ function selectNewest(
     limit ${limit}::int`
   if (before === null) return newest(sql``)
   return sql`
-    select older.id, older.type, older.created_at
+    select older.id, older.delivery_prefix, older.type, older.created_at
     from (
       select id, created_at from business_api.events
       where organization_id = ${organizationId}::text and id = ${before}::text

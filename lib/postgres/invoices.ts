@@ -27,6 +27,7 @@ interface InvoiceValues {
 
 const CREATE = defineNumbered<InvoiceValues>(
   TABLE,
+  'invoice',
   `invoice as (
     insert into business_api.invoices
       (organization_id, id, number, status, currency, minor_units, issue_date, due_date, total, amount_paid)
@@ -35,6 +36,7 @@ const CREATE = defineNumbered<InvoiceValues>(
       @issueDate::text::timestamptz, @dueDate::text::timestamptz, @total::text::numeric, @amountPaid::text::numeric
     from numbered
     on conflict (organization_id, id) do nothing
+    returning number
   )`,
 )
 
@@ -126,7 +128,7 @@ export function createInvoiceStore(database: RecordDatabase, admissions: Admissi
           ),
           events as (
             select organization_id, pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object(
-              'id', event_id, 'type', ${type}::text, 'createdAt', ${createdAt}::text,
+              'id', event_id, 'hasNewId', true, 'type', ${type}::text, 'createdAt', ${createdAt}::text,
               'traceparent', ${traceparent}::text,
               'body', business_api.render_template(
                 ${body}::text, representation::json, pg_catalog.json_build_object('eventId', event_id)

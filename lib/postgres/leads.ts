@@ -17,6 +17,7 @@ import {
   type CreationValues,
   creationValues,
   defineWrite,
+  eventsOf,
   published,
   type Reserve,
   type WriteParts,
@@ -63,8 +64,9 @@ const CREATE_PARTS = (reserve: Reserve): WriteParts<'hasBusiness'> => ({
         @scoreBand::text, @expectedValue::text::numeric, @createdAt::text::timestamptz
       from reserved
       on conflict (organization_id, id) do nothing
+      returning 1 as one
     )`,
-    published(),
+    published('lead'),
   ],
   answer: { hasBusiness: '(select exists (select 1 from business))::text' },
 })
@@ -178,7 +180,7 @@ export function createLeadStore(database: RecordDatabase, admissions: Admissions
       const { stage, client, clientEvents } = given.set
       return writeChange(database, given, CONVERT, {
         set: setOf({ stage }),
-        clientEvents: JSON.stringify(clientEvents),
+        clientEvents: eventsOf(clientEvents),
         ...clientValues(client),
       })
     },

@@ -3,6 +3,7 @@ import type { Change, ChangeOutcome } from '../writes/change.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { defineChange, isAllowed, writeChange } from './statements/change.ts'
 import { jsonTimestamp, literalLimit } from './statements/fragments.ts'
+import { eventsOf } from './statements/key-reservation.ts'
 import { atValue } from './statements/read.ts'
 
 /** The representation of an invoice after a change. */
@@ -102,7 +103,7 @@ export function pay(
     receivedAt: payment.receivedAt,
     settledStatus,
     unsettledStatus: JSON.stringify(unsettledStatus),
-    settledEvents: JSON.stringify(settledEvents),
+    settledEvents: eventsOf(settledEvents),
   })
 }
 

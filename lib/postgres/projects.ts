@@ -29,8 +29,9 @@ const CREATE = defineWrite<CreationValues & ProjectValues>((reserve) => ({
         @organizationId::text, @writeId::text, @name::text, @status::text, @billingType::text, @value::text::numeric
       from reserved
       on conflict (organization_id, id) do nothing
+      returning 1 as one
     )`,
-    published(),
+    published('project'),
   ],
   answer: {},
 }))

@@ -34,6 +34,7 @@ interface ProposalValues {
 
 const CREATE = defineNumbered<ProposalValues>(
   TABLE,
+  'proposal',
   `proposal as (
     insert into business_api.proposals
       (organization_id, id, number, title, status, version, total, monthly_total, currency, minor_units)
@@ -42,6 +43,7 @@ const CREATE = defineNumbered<ProposalValues>(
       @total::text::numeric, @monthlyTotal::text::numeric, @currency::text, @decimals::int
     from numbered
     on conflict (organization_id, id) do nothing
+    returning number
   )`,
 )
 

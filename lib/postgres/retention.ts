@@ -6,7 +6,7 @@ import type {
 } from '../webhooks/deliveries.ts'
 import type { Database } from './connection/database.ts'
 
-// The parts of a purge are functions of the schema: see sql/0019-retention.sql.
+// The parts of a purge are functions of the schema: see sql/0019-retention.sql and sql/0032-retention-by-day.sql.
 
 /** Purges a bounded part of the old rows: see `DeliveryStore.purge`. */
 export async function purge(
@@ -44,7 +44,7 @@ export interface RetentionState {
   readonly retentionMs: number | null
   /** Milliseconds since the latest part of a purge; null before the first. */
   readonly purgedAgoMs: number | null
-  /** Milliseconds by which the oldest event that the purge has not reached is older than `retentionMs`; null: unknown. */
+  /** Milliseconds by which the oldest event that the purge has not reached is later than it may be; null: unknown. */
   readonly lagMs: number | null
 }
 

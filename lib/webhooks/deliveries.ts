@@ -291,15 +291,28 @@ export interface SharedPurgeRequest extends Pick<PurgeRequest, 'eventsAfterMs' |
   readonly share: number
 }
 
+/** An open delivery that is older than the retention. */
+export interface KeptDelivery extends EndpointRef {
+  /** Creation of the delivery. */
+  readonly since: string
+}
+
 /** The answer to a {@link SharedPurgeRequest}. */
 export interface SharedPurgeReport extends Omit<PurgeReport, 'next'> {
+  /** Days that were dropped whole; 0 in a store that deletes event by event. The events of a dropped day are estimated in `events`. */
+  readonly days: number
+  /**
+   * The open delivery for which the oldest day beyond the retention is kept; null if no day is kept, if none was looked for, or in a
+   * store without days.
+   */
+  readonly kept: KeptDelivery | null
   /** True if nothing that can be purged is left, or if another process is purging. */
   readonly isDone: boolean
   /** Milliseconds until the next part may begin. */
   readonly waitMs: number
   /**
-   * Milliseconds by which the first event that the purge has not reached is older than `eventsAfterMs`; 0 without such an event.
-   * Null if the next part may not begin yet.
+   * Milliseconds by which the first event that the purge has not reached is later than it may be; 0 without such an event. Null if the
+   * next part may not begin yet.
    */
   readonly lagMs: number | null
 }

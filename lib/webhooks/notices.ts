@@ -74,6 +74,16 @@ export interface RetentionBehindNotice {
   readonly failures: number
 }
 
+/**
+ * Events older than the retention are kept with their whole day, because a delivery of that day is still open: an endpoint was paused
+ * for longer than the retention. Sent once by each process for each endpoint, while the oldest kept day has an open delivery of it.
+ */
+export interface EventsKeptNotice extends EndpointRef {
+  readonly kind: 'events_kept'
+  /** Creation of the endpoint's oldest open delivery in that day. */
+  readonly since: string
+}
+
 /** A notice of a secret or an API key about to expire. */
 export type ExpiryNotice = SecretExpiringNotice | ApiKeyExpiringNotice
 
@@ -89,6 +99,7 @@ export type Notice =
   | DeliveryDeadLetteredNotice
   | SecretUnsealedNotice
   | RetentionBehindNotice
+  | EventsKeptNotice
   | ExpiryNotice
 
 // --- Store ---

@@ -8,7 +8,10 @@ import type { EventRecord } from './event-envelope.ts'
 export interface Creation<NewRecord> {
   readonly organizationId: string
   readonly record: NewRecord
-  /** In the order of the events; templates if the store gives the record a number. */
+  /**
+   * In the order of the events; templates if the store gives the record a number. An id of the form `evt_<ulid>` was made for the event
+   * and belongs to no other event; for an id of another form an earlier event stands.
+   */
   readonly events: readonly EventRecord[]
   /** Null: every call with a new record id creates a record. */
   readonly idempotency: KeyReservation | null

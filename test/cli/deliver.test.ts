@@ -239,13 +239,14 @@ describe('deliver, in this process', () => {
   test('--once purges events older than --retention', async (t) => {
     await addEndpoint(await startReceiver(t))
     await publish(sql, ORG)
-    await sql`update business_api.events set created_at = now() - interval '2 days'`
+    // With the day of the event and a day and a half more, which a purge leaves to the day.
+    await sql`update business_api.events set created_at = now() - interval '4 days'`
     const count = async (...flags: readonly string[]): Promise<number> => {
       await run('deliver', '--once', ...flags, ...DEVELOPMENT)
       return (await sql`select from business_api.events`).length
     }
     assert.deepEqual(
-      [await count(), await count('--retention', '3d'), await count('--retention', '1d')],
+      [await count(), await count('--retention', '2d'), await count('--retention', '1d')],
       [1, 1, 0],
     )
   })

@@ -10,7 +10,7 @@ import { addEndpoint, createTestSender, describeOnMemory, NO_POLL, publish, with
 // The tasks of a loop beside the deliveries: the repetition of each task, and the purge.
 
 describe('repeatTask() of a purge', () => {
-  const DONE = { events: 0, idempotencyKeys: 0, isDone: true, waitMs: 0, lagMs: 0 }
+  const DONE = { events: 0, days: 0, idempotencyKeys: 0, isDone: true, waitMs: 0, lagMs: 0, kept: null }
   const MORE = { ...DONE, isDone: false, waitMs: 75 }
   const FAILED = undefined
   const HOUR_MS = 3_600_000
@@ -204,10 +204,12 @@ describeOnMemory('runOnce()', (under) => {
     let purges = 0
     const continuePurge: DeliveryStore['continuePurge'] = async () => ({
       events: 0,
+      days: 0,
       idempotencyKeys: 0,
       isDone: ++purges === 4,
       waitMs: 1,
       lagMs: 0,
+      kept: null,
     })
     await under.loop(createTestSender(), {}, withDeliveries(under.store, { continuePurge })).runOnce()
     assert.equal(purges, 4)

@@ -5,6 +5,7 @@ import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { toEventRecord } from '../../lib/writes/event-envelope.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { TODAY, turnOffAutovacuum } from '../_days.ts'
 import { finishDeliveries, reopenDeliveries } from '../_deliveries.ts'
 import { organizationOf } from '../_many-deliveries.ts'
 
@@ -197,9 +198,7 @@ describe('deliveries in PostgreSQL', () => {
       'analyze business_api.events, business_api.open_deliveries, business_api.finished_deliveries',
     )
     for (let times = 0; times < 10; times++) await list('client.created')
-    await tables.unsafe(`
-      alter table business_api.events set (autovacuum_enabled = false);
-      alter table business_api.finished_deliveries set (autovacuum_enabled = false)`)
+    await turnOffAutovacuum(tables, 'events', 'finished_deliveries')
     for (let times = 0; times < 10; times++) await list('client.created')
     await insertDelivered(tables, 20_000)
     assert.deepEqual(await list('client.created'), [], 'within the 5 s of a statement')
@@ -214,13 +213,13 @@ async function insertDelivered(sql: Sql, count: number): Promise<void> {
   await sql`
     with event as (
       insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
-      select ${organizationOf(0)}, 'evt_' || lpad(number::text, 26, '0'), 'project.completed', now(), '{}', 'dlv_' || lpad(number::text, 26, '0')
+      select ${organizationOf(0)}, 'evt_' || lpad(number::text, 26, '0'), 'project.completed', now(), '{}', ${TODAY} || lpad(number::text, 16, '0')
       from generate_series(1, ${count}::int) as number
     )
     insert into business_api.finished_deliveries
       (organization_id, id, event_id, type, endpoint_id, state, created_at, attempts, finished_at)
     select
-      ${organizationOf(0)}, 'dlv_' || lpad(number::text, 26, '0'), 'evt_' || lpad(number::text, 26, '0'), 'project.completed', 'we_1',
+      ${organizationOf(0)}, ${TODAY} || lpad(number::text, 16, '0'), 'evt_' || lpad(number::text, 26, '0'), 'project.completed', 'we_1',
       'delivered', now(), 1, now()
     from generate_series(1, ${count}::int) as number`
 }

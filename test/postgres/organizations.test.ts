@@ -6,6 +6,7 @@ import { createPlatform } from '../../lib/platform.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { parentOf, TODAY, turnOffAutovacuum } from '../_days.ts'
 import { finishDeliveries } from '../_deliveries.ts'
 
 // The deletion of an organization, and of personal values, seen in the tables.
@@ -33,7 +34,8 @@ async function rowsOf(organizationId: string): Promise<Readonly<Record<string, n
   const tables = await sql<{ name: string }[]>`
     select relation.relname as name from pg_attribute attribute
     join pg_class relation on relation.oid = attribute.attrelid
-    where relation.relnamespace = 'business_api'::regnamespace and relation.relkind = 'r'
+    where relation.relnamespace = 'business_api'::regnamespace and relation.relkind in ('r', 'p')
+      and not relation.relispartition
       and attribute.attname = 'organization_id'
     order by 1`
   const counts: Record<string, number> = {}
@@ -61,6 +63,12 @@ async function fill(organizationId: string): Promise<void> {
   await platform.invoices.issue(organizationId, { invoiceId })
   await platform.invoices.recordPayment(organizationId, { invoiceId, amount: '1' })
   await platform.projects.create(organizationId, { name: 'Site', billingType: 'fixed', value: 1 })
+  await platform.publish(
+    organizationId,
+    'project.completed',
+    { projectId: 'p', name: 'Site' },
+    { id: 'evt_of-the-host' },
+  )
   await sql`insert into business_api.rate_buckets values (${organizationId}, 'b', 1)`
   await finishDeliveries(sql, 'delivered', sql`organization_id = ${organizationId} and type = 'lead.created'`)
   await sql`
@@ -76,7 +84,7 @@ test('organizations.delete() leaves no row of the organization in any table of t
   // Rows of the whole database, under the empty organization.
   assert.deepEqual(
     empty.map(([name]) => name),
-    ['event_limits', 'purge_progress'],
+    ['event_days', 'event_limits', 'purge_progress'],
   )
   const stays = await rowsOf('org_stays')
 
@@ -103,7 +111,8 @@ async function placesOf(value: string): Promise<readonly string[]> {
   const columns = await sql<{ table: string; column: string }[]>`
     select relation.relname as table, attribute.attname as column from pg_attribute attribute
     join pg_class relation on relation.oid = attribute.attrelid
-    where relation.relnamespace = 'business_api'::regnamespace and relation.relkind = 'r'
+    where relation.relnamespace = 'business_api'::regnamespace and relation.relkind in ('r', 'p')
+      and not relation.relispartition
       and attribute.attnum > 0 and not attribute.attisdropped
     order by 1, 2`
   const places: string[] = []
@@ -182,16 +191,14 @@ test('organizations.forgetBusiness() of an unknown business is not_found', async
 test('organizations.forgetPart() reads the rows of its part only, also before the tables are analyzed', async () => {
   const org = 'org_many'
   const { business } = await createPlatform(store).clients.create(org, { name: 'Zoe' })
-  for (const table of ['events', 'finished_deliveries', 'idempotency_keys']) {
-    await sql`alter table ${sql(`business_api.${table}`)} set (autovacuum_enabled = false)`
-  }
+  await turnOffAutovacuum(sql, 'events', 'finished_deliveries', 'idempotency_keys')
   await sql`
     insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
-    select ${org}, 'evt_m' || number, 'client.created', now(), '{}', 'dlv_m' || number from generate_series(10000, 29999) as number`
+    select ${org}, 'evt_m' || number, 'client.created', now(), '{}', ${TODAY} || 'm' || number from generate_series(10000, 29999) as number`
   await sql`
     insert into business_api.finished_deliveries
       (organization_id, id, event_id, type, endpoint_id, state, created_at, finished_at)
-    select ${org}, 'dlv_m' || number, 'evt_m' || number, 'client.created', 'we_m', 'delivered', now(), now()
+    select ${org}, ${TODAY} || 'm' || number, 'evt_m' || number, 'client.created', 'we_m', 'delivered', now(), now()
     from generate_series(10000, 29999) as number`
   await sql`
     insert into business_api.idempotency_keys (organization_id, operation, key, fingerprint, record_id, reply, expires_at)
@@ -216,17 +223,17 @@ test('organizations.deletePart() reads the rows of its part only, also under sta
   const fillings = [
     sql`
       insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
-      select organization, 'evt_g' || number, 'client.created', now(), '{}', 'dlv_g' || number`,
+      select organization, 'evt_g' || number, 'client.created', now(), '{}', ${TODAY} || 'g' || number`,
     sql`
       insert into business_api.open_deliveries (organization_id, id, event_id, type, endpoint_id, due_at)
-      select organization, 'dlv_g' || number, 'evt_g' || number, 'client.created', 'we_g', now()`,
+      select organization, ${TODAY} || 'g' || number, 'evt_g' || number, 'client.created', 'we_g', now()`,
     sql`
       insert into business_api.finished_deliveries
         (organization_id, id, event_id, type, endpoint_id, state, created_at, finished_at)
-      select organization, 'dlv_g' || number, 'evt_g' || number, 'client.created', 'we_g', 'delivered', now(), now()`,
+      select organization, ${TODAY} || 'g' || number, 'evt_g' || number, 'client.created', 'we_g', 'delivered', now(), now()`,
     sql`
       insert into business_api.delivery_attempts (organization_id, delivery_id, number, started_at, duration_ms, body_excerpt)
-      select organization, 'dlv_g' || number, 1, now(), 1, ''`,
+      select organization, ${TODAY} || 'g' || number, 1, now(), 1, ''`,
     sql`
       insert into business_api.idempotency_keys (organization_id, operation, key, fingerprint, record_id, reply, expires_at)
       select organization, 'POST /clients', 'g' || number, '', '', '{}', now()`,
@@ -243,7 +250,7 @@ test('organizations.deletePart() reads the rows of its part only, also under sta
     'projects',
   ]
   for (const [index, filling] of fillings.entries()) {
-    await sql`alter table ${sql(`business_api.${tables[index]}`)} set (autovacuum_enabled = false)`
+    await turnOffAutovacuum(sql, tables[index] ?? '')
     const others = sql`generate_series(1, 5000) as number, (select 'org_small'::text) as o (organization)`
     await sql`${filling} from ${others}`
     await sql`analyze ${sql(`business_api.${tables[index]}`)}`
@@ -271,9 +278,7 @@ test('organizations.deletePart() reads the rows of its part only, also under sta
 
 test('organizations.deletePart() reads no rows that were deleted before to find references to a row', async () => {
   const org = 'org_referring'
-  for (const table of ['businesses', 'clients']) {
-    await sql`alter table ${sql(`business_api.${table}`)} set (autovacuum_enabled = false)`
-  }
+  await turnOffAutovacuum(sql, 'businesses', 'clients')
   const fill = async (organization: string): Promise<void> => {
     await sql`
       insert into business_api.businesses (organization_id, id, name)
@@ -313,7 +318,11 @@ async function rowsReadBy(
       from pg_stat_xact_user_tables where schemaname = 'business_api'`
     const before = new Map((await read()).map(({ name, rows }) => [name, rows]))
     await work(tx)
-    const counts = (await read()).map(({ name, rows }) => [name, rows - (before.get(name) ?? 0)] as const)
-    return Object.fromEntries(counts.filter(([, rows]) => rows > 0))
+    const counts: Record<string, number> = {}
+    for (const { name, rows } of await read()) {
+      const found = rows - (before.get(name) ?? 0)
+      if (found > 0) counts[parentOf(name)] = (counts[parentOf(name)] ?? 0) + found
+    }
+    return counts
   })
 }

@@ -4,6 +4,7 @@ import type { Sql } from 'postgres'
 import { createInspector } from '../../lib/postgres/schema/inspector.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { TODAY } from '../_days.ts'
 
 // The counts of a long queue: exact to 10,000, and at a cost that does not grow with the queue.
 
@@ -34,7 +35,7 @@ describe('countQueue()', () => {
     state: 'pending' | 'backing off' | 'dead_lettered' | 'skipped',
   ): Promise<void> {
     const isBackingOff = state === 'backing off'
-    const id = sql`'dlv_' || ${`${endpointId}_${state}_`} || lpad(number::text, 9, '0')`
+    const id = sql`${TODAY} || ${`${endpointId}_${state}_`} || lpad(number::text, 9, '0')`
     const numbers = sql`generate_series(${first}::int, ${last}::int) as number`
     if (state === 'dead_lettered' || state === 'skipped') {
       await sql`
@@ -132,13 +133,13 @@ describe('countQueue()', () => {
       from generate_series(1, 300) as number`
     await sql`
       insert into business_api.open_deliveries (organization_id, id, event_id, type, endpoint_id, due_at)
-      select 'org_' || number, 'dlv_' || place, 'evt_1', 'client.created', 'we_1',
+      select 'org_' || number, ${TODAY} || place, 'evt_1', 'client.created', 'we_1',
              now() - case when number = 299 and place = 1 then 7200 else 3600 end * interval '1 second'
       from generate_series(1, 300) as number, generate_series(1, 40) as place`
     await sql`
       insert into business_api.finished_deliveries
         (organization_id, id, event_id, type, endpoint_id, state, created_at, finished_at)
-      select 'org_' || number, 'dlv_' || place, 'evt_1', 'client.created', 'we_1',
+      select 'org_' || number, ${TODAY} || place, 'evt_1', 'client.created', 'we_1',
              case place when 41 then 'skipped' else 'dead_lettered' end, now(), now()
       from generate_series(1, 300) as number, generate_series(41, 42) as place`
     const { oldestDueMs, ...counts } = await store.deliveries.countQueue(null)

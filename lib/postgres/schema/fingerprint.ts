@@ -9,7 +9,7 @@ export interface SchemaFingerprint {
 
 /** Written by test/postgres/fingerprint.test.ts with UPDATE_SCHEMA=1; without the variable, the test compares. */
 export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
-  migration: 25,
+  migration: 32,
   objects: {
     'column api_keys.burst': 'bec111850cf2',
     'column api_keys.created_at': '60019a7f1daa',
@@ -66,6 +66,18 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column delivery_attempts.started_at': '60019a7f1daa',
     'column delivery_attempts.status': 'bec111850cf2',
     'column delivery_attempts.tls_ms': '5d2bfca20d4d',
+    'column event_days.begins': '0415511659f8',
+    'column event_days.begins_at': '60019a7f1daa',
+    'column event_days.dropped_at': 'b93ebeb571bf',
+    'column event_days.ends': '0415511659f8',
+    'column event_days.ends_at': '60019a7f1daa',
+    'column event_days.kept_by': '24ef2499b20d',
+    'column event_days.looked_at': 'b93ebeb571bf',
+    'column event_days.name': 'cafe39a033bf',
+    'column event_days.organization_id': '338b0c07aa42',
+    'column event_ids.delivery_prefix': '0415511659f8',
+    'column event_ids.id': '0415511659f8',
+    'column event_ids.organization_id': '0415511659f8',
     'column event_limits.max_body_bytes': '3f9165f799b9',
     'column event_limits.organization_id': '338b0c07aa42',
     'column events.body': 'cafe39a033bf',
@@ -218,10 +230,13 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint clients.clients_pkey': '1a29056265b9',
     'constraint clients.clients_total_revenue_check': 'c8fa25807dc9',
     'constraint delivery_attempts.delivery_attempts_pkey': '545962ed77fb',
+    'constraint event_days.event_days_organization_id_check': '6f34b39d604d',
+    'constraint event_days.event_days_pkey': '787472166460',
+    'constraint event_ids.event_ids_pkey': '1a29056265b9',
     'constraint event_limits.event_limits_max_body_bytes_check': 'fc5bcd0a5161',
     'constraint event_limits.event_limits_organization_id_check': '6f34b39d604d',
     'constraint event_limits.event_limits_pkey': 'b56cabea1aae',
-    'constraint events.events_pkey': '1a29056265b9',
+    'constraint events.events_pkey': '2dbd9714db4e',
     'constraint finished_deliveries.finished_deliveries_pkey': '1a29056265b9',
     'constraint finished_deliveries.finished_deliveries_state_check': '7121ef3a7d59',
     'constraint idempotency_keys.idempotency_keys_pkey': '07c4cc6e2982',
@@ -258,25 +273,30 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint webhook_endpoints.webhook_endpoints_pkey': '1a29056265b9',
     'constraint webhook_endpoints.webhook_endpoints_state_check': '389e2a25dc5d',
     'function backfill_part(organization_id text, endpoint_id text, type text, template text, after_id text, record_limit integer, entry jsonb)':
-      '6487ec4a2489',
+      '893f85f4ff38',
     'function backfill_records(organization_id text, type text, after_id text, record_limit integer)':
       '692e8523e9b4',
     'function business_representation(id text, name text, category text, city text, email text, phone text)':
       '31c7049527e9',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
-      'a3e8e37a8e88',
+      '43602fa34207',
     'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)':
       '4297de468f75',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
-      '87f97e0d8af2',
+      '3ea55b841875',
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
       'd07a3a24d1c4',
     'function count_queue(organization_id text, endpoint_id text, count_max integer)': '5262a4219ac0',
+    'function day_bound(at_time timestamp with time zone)': '5ffed2006f50',
+    'function day_grace_ms(retention_ms double precision)': 'e5b2847b4a15',
+    'function day_width(retention_ms double precision)': 'aba8ceabaddd',
     'function delete_organization_part(organization_id text, part_limit integer, after jsonb)':
-      'f92627f8554f',
+      'bd0ea42236c0',
     'function deliveries_of_event(organization_id text, event_id text, delivery_prefix text)': 'e096683aac9b',
     'function delivery_digits(at_time timestamp with time zone)': '6a43246b6667',
     'function event_types()': '25f5c8d1a501',
+    'function find_open_delivery(begins text, ends text)': '34a933b48b10',
+    'function first_day_end()': '3d2f9519269b',
     'function first_free_number(organization_id text, series text, table_name text, taken bigint)':
       '11b410ba7df7',
     'function forget_business_in(body text, business_id text)': '2ccae84ad34d',
@@ -288,16 +308,20 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': '3b1ed283f019',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
       '75301e48f28b',
-    'function insert_events(organization_id text, events jsonb)': 'ed6f9679bea2',
+    'function insert_events(organization_id text, events jsonb)': '39b4fed3f1a1',
     'function invoice_representation(id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
       '66cd76e47dfd',
     'function is_change_made(organization_id text, subject_id text, change_id text)': '0ddb3e7754f0',
     'function is_recorded(organization_id text, entry_id text)': '0496edc2b512',
+    'function kept_day()': '987234155251',
     'function lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
       '8a37fc4d0bcd',
     'function list_open_deliveries(organization_id text, endpoint_id text, type text, has_pending boolean, has_in_flight boolean, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer)':
       '413fd61831ec',
     'function literals_of(key jsonb)': 'a60f6abe1127',
+    'function make_day(name text, begins_at timestamp with time zone, ends_at timestamp with time zone)':
+      'e69aed238e3b',
+    'function make_days()': '60e90faa7a4a',
     'function new_id(kind text)': '89f87babd4e2',
     'function next_number(organization_id text, series text, table_name text, record_id text)':
       'a5458f4069e8',
@@ -310,17 +334,18 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '680c176864ea',
     'function publish_event(organization_id text, type text, data jsonb, id text)': 'c0484a65aedc',
     'function publish_event(organization_id text, type text, data jsonb, id text, traceparent text)':
-      'ca23fb2fce11',
+      '1c4113200cb1',
+    'function purge_days(retention_ms double precision, part_limit integer)': 'c2e8365f8b56',
     'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
-      '27b11b9fdddc',
+      '405030c390d2',
     'function purge_idempotency_keys(expired_from timestamp with time zone, key_limit integer, OUT purged integer, OUT latest timestamp with time zone)':
       '51407e11a035',
-    'function purge_lag(retention_ms double precision, walk jsonb)': '2beaa0ac94a4',
+    'function purge_lag(retention_ms double precision, walk jsonb)': '8b1075b732d1',
     'function purge_part(retention_ms double precision, walk jsonb, part_limit integer, has_endpoints boolean, entry jsonb)':
       'bf37fcfc4f72',
     'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': '4840e49e6d5f',
     'function read_claims(claims jsonb)': '32b5db2f4f24',
-    'function read_deliveries(organizations text[], ids text[])': 'f12750287fe1',
+    'function read_deliveries(organizations text[], ids text[])': '64a49a12aa85',
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': '73e036d9358f',
     'function reclaim_expired_leases(max_attempts integer)': 'e4a3cc684f9b',
     'function record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)':
@@ -336,7 +361,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'a2bbb80ebbd4',
     'function touch_client_of(organization_id text, business_id text)': 'e8f356def7ce',
     'function write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)':
-      '226a789c5007',
+      '2b055fb18dda',
     'index api_keys_expires_at_idx': 'f88eb4d62f85',
     'index audit_entries_action_idx': '16fbe8ee2856',
     'index audit_entries_actor_idx': '403a6783493a',
@@ -345,11 +370,12 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'index clients_organization_id_changed_xid_id_idx': 'c81c0cafda95',
     'index clients_organization_id_status_id_idx': 'e1bc5ac64963',
     'index clients_organization_id_updated_at_id_idx': 'c670bfab749b',
-    'index events_created_at_idx': '9a66fffe2e72',
-    'index events_log_idx': 'eac06e727bb9',
-    'index finished_deliveries_recoverable_idx': '6de0760c5648',
-    'index finished_deliveries_state_idx': '6009825df4cb',
-    'index finished_deliveries_type_idx': '04506fca9eb2',
+    'index event_ids_delivery_prefix_idx': '96af22c2d109',
+    'index events_created_at_idx': '21a08bbab759',
+    'index events_log_idx': '48586fcd9527',
+    'index finished_deliveries_recoverable_idx': 'eba3cb6a4ad0',
+    'index finished_deliveries_state_idx': 'db404b6ee4d6',
+    'index finished_deliveries_type_idx': 'cb5a9bbaddc6',
     'index idempotency_keys_expires_at_idx': 'de1891ae967b',
     'index invoices_due_date_idx': '367a9f5e7233',
     'index invoices_organization_id_changed_xid_id_idx': 'b7ffa7442508',
@@ -379,10 +405,12 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'table audit_entries': 'e7dde70d4645',
     'table businesses': 'e7dde70d4645',
     'table clients': 'e7dde70d4645',
-    'table delivery_attempts': 'e7dde70d4645',
+    'table delivery_attempts': 'e8eb39553230',
+    'table event_days': 'e7dde70d4645',
+    'table event_ids': 'e7dde70d4645',
     'table event_limits': 'e7dde70d4645',
-    'table events': 'e7dde70d4645',
-    'table finished_deliveries': 'e7dde70d4645',
+    'table events': 'c1054ae16d28',
+    'table finished_deliveries': '5a86c5368d7a',
     'table idempotency_keys': 'e7dde70d4645',
     'table invoices': 'e7dde70d4645',
     'table leads': 'e7dde70d4645',

@@ -26,6 +26,9 @@ type Lists = Omit<Privileges, 'purpose'>
 /** For every part: errors are explained by the state of the migrations. */
 const BASE: Lists = { tables: { migrations: { select: ['id', 'name', 'breaking'] } }, functions: [] }
 
+/** The functions with which a publisher finds the day of an event, or makes it with the privileges of the schema's owner. */
+const DAYS: readonly string[] = ['make_days', 'first_day_end']
+
 /** For parts that write events with their deliveries. Of endpoints, such a part reads the state and the types only. */
 const PUBLISHING: Lists = {
   tables: {
@@ -34,8 +37,10 @@ const PUBLISHING: Lists = {
     finished_deliveries: { insert: true },
     webhook_endpoints: { select: ['organization_id', 'id', 'state', 'types'] },
     event_limits: { select: true },
+    event_days: { select: true },
+    event_ids: { select: true, insert: true },
   },
-  functions: ['insert_events', 'delivery_digits'],
+  functions: ['insert_events', 'delivery_digits', ...DAYS],
 }
 
 /** For parts that reserve idempotency keys. The updates take over an expired entry. */
@@ -166,6 +171,8 @@ const SETTINGS = merge(BASE, {
     open_deliveries: { select: true, insert: true, update: ['due_at'], delete: true },
     finished_deliveries: { select: true, insert: true, update: ['finished_at'], delete: true },
     events: { select: true, insert: true },
+    event_days: { select: true },
+    event_ids: { select: true, insert: true },
     delivery_attempts: { select: true },
     // The records of a backfill.
     businesses: { select: ['organization_id', 'id', 'representation'] },
@@ -177,6 +184,7 @@ const SETTINGS = merge(BASE, {
     'backfill_part',
     'backfill_records',
     'delivery_digits',
+    ...DAYS,
     'deliveries_of_event',
     'list_open_deliveries',
     'id_time',
@@ -226,6 +234,7 @@ const WORKER = merge(BASE, PUBLISHING, {
     // them moves a row to another organization.
     finished_deliveries: { select: true, insert: true, update: ['finished_at'], delete: true },
     events: { select: true, update: ['created_at'], delete: true },
+    event_ids: { select: true, delete: true },
     idempotency_keys: {
       select: ['organization_id', 'operation', 'key', 'expires_at'],
       update: ['expires_at'],
@@ -281,6 +290,14 @@ const WORKER = merge(BASE, PUBLISHING, {
     'purge_idempotency_keys',
     'purge_removed_endpoints',
     'purge_lag',
+    // Makes and drops days with the privileges of the schema's owner, also where it calls the functions after it.
+    'purge_days',
+    'make_day',
+    'day_bound',
+    'find_open_delivery',
+    'kept_day',
+    'day_grace_ms',
+    'day_width',
     'count_queue',
     'render_template',
     'new_id',
@@ -321,6 +338,7 @@ const ERASING: Lists = {
     open_deliveries: { select: true, delete: true },
     finished_deliveries: { select: true, delete: true },
     events: { select: true, update: ['body'], delete: true },
+    event_ids: { select: true, delete: true },
     idempotency_keys: { select: true, update: ['reply'], delete: true },
     payments: { select: true, delete: true },
     invoices: { select: true, delete: true },

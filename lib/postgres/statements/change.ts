@@ -2,6 +2,7 @@ import type { Change, ChangeOutcome } from '../../writes/change.ts'
 import type { RecordDatabase } from '../connection/database.ts'
 import {
   defineWrite,
+  eventsOf,
   published,
   type Reserve,
   type WriteStatements,
@@ -98,9 +99,9 @@ export function defineChange<Values = unknown>({
       ...more,
       ...(alongside ? [`${alongside.name} as (${alongside.step})`] : []),
       published(
-        filled,
         `${['reserved, represented, before, after', ...(alongside ? [alongside.name] : [])].join(', ')}
           where not before.is_repeat`,
+        filled,
       ),
     ],
     answer: {
@@ -166,7 +167,7 @@ export function writeChange<Values, Representation, Reason extends string = neve
     writeId: id,
     recordId,
     from: from && JSON.stringify(from),
-    events: JSON.stringify(events),
+    events: eventsOf(events),
   }
   type All = ChangeValues & Values
   return write(database, given, statements, { ...common, ...values } as All & Record<keyof All, Value>, {

@@ -35,9 +35,14 @@ export interface NumberedStatements<Values> {
 /**
  * Builds the statements of a creation that has a number.
  *
- * @param insert the step that writes the record, from the row `numbered`
+ * @param step the name of the step that writes the record
+ * @param insert that step, from the row `numbered`: it returns the number of a record that was not there before
  */
-export function defineNumbered<Values>(table: Table, insert: string): NumberedStatements<Values> {
+export function defineNumbered<Values>(
+  table: Table,
+  step: string,
+  insert: string,
+): NumberedStatements<Values> {
   return {
     create: defineWrite((reserve) => ({
       steps: [
@@ -57,10 +62,10 @@ export function defineNumbered<Values>(table: Table, insert: string): NumberedSt
         )`,
         insert,
         published(
+          step,
           `business_api.render_events(
-            @events::text::jsonb, pg_catalog.json_build_object('number', numbered.number)
+            @events::text::jsonb, pg_catalog.json_build_object('number', ${step}.number)
           )`,
-          'numbered',
         ),
       ],
       answer: {

@@ -1,4 +1,6 @@
+import { isIdOf } from '../../base/ids.ts'
 import type { Creation, KeyReservation } from '../../writes/creation.ts'
+import type { EventRecord } from '../../writes/event-envelope.ts'
 import { defineStatement, type Statement, type StatementParts } from './statement.ts'
 
 // The steps that the statements of all writes have in common.
@@ -43,10 +45,20 @@ export interface CreationValues extends WriteValues {
   readonly reply: string | null
 }
 
+/**
+ * Gives the JSON of events that are written with a record. An id that was made for the event is marked, because the statement of the
+ * record cannot write the event twice: such an id is not looked up. The option `ids` of a host may make ids of another form.
+ */
+export function eventsOf(events: readonly EventRecord[]): string {
+  return JSON.stringify(
+    events.map((event) => (isIdOf('evt', event.id) ? { ...event, hasNewId: true } : event)),
+  )
+}
+
 /** Gives the values of a simple creation. */
 export function creationValues(creation: Creation<unknown>, writeId: string): CreationValues {
   const { organizationId, events, idempotency } = creation
-  return { organizationId, writeId, events: JSON.stringify(events), reply: idempotency?.reply ?? null }
+  return { organizationId, writeId, events: eventsOf(events), reply: idempotency?.reply ?? null }
 }
 
 /** The columns of every write's answer: whether the statement went on, and how many deliveries are due. */
@@ -90,8 +102,14 @@ const OUTCOME_COLUMNS: Readonly<Record<OutcomeColumn, string>> = {
   due: '(select coalesce(pg_catalog.sum(due), 0) from published)::text',
 }
 
-/** The step `published`: how many deliveries of the events are due. @param events as `jsonb` */
-export function published(events = '@events::text::jsonb', source = 'reserved'): string {
+/**
+ * The step `published`: how many deliveries of the events are due.
+ *
+ * @param source the step that wrote the record, with a row unless an earlier attempt wrote it: the events were written with the
+ *   record, once
+ * @param events as `jsonb`
+ */
+export function published(source: string, events = '@events::text::jsonb'): string {
   return `published as (
     select business_api.insert_events(@organizationId::text, ${events}) as due from ${source}
   )`

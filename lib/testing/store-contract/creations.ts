@@ -51,14 +51,17 @@ function testCreate(harness: StoreHarness, kind: Kind): void {
     )
   }
 
-  harness.test(`${create} lets an existing event of the same id stand`, async () => {
-    const tenant = await createTenant(harness)
-    const published = events(2)
-    await kind.create(tenant, { events: published.slice(0, 1) })
-    const changed = published.map((event) => ({ ...event, body: `${event.body} ` }))
-    await kind.create(tenant, { events: changed })
-    assert.deepEqual(await tenant.events(), [published[0], changed[1]])
-  })
+  harness.test(
+    `${create} lets an existing event of the same id stand, where a host made the id`,
+    async () => {
+      const tenant = await createTenant(harness)
+      const published = events(2).map((event, index) => ({ ...event, id: `evt_of-the-host-${index}` }))
+      await kind.create(tenant, { events: published.slice(0, 1) })
+      const changed = published.map((event) => ({ ...event, body: `${event.body} ` }))
+      await kind.create(tenant, { events: changed })
+      assert.deepEqual(await tenant.events(), [published[0], changed[1]])
+    },
+  )
 }
 
 function testTakenNumber(harness: StoreHarness, kind: Kind): void {

@@ -1,0 +1,199 @@
+-- Days: events, finished deliveries and attempts are kept in partitions by day, and an old day is dropped as a whole. The ids of
+-- deliveries begin with the moment of publishing (see delivery_digits), and so does the delivery_prefix of an event: the bounds of
+-- a day are such texts, and no table needs a column for the day. Open deliveries are not partitioned.
+--
+-- The tables of an installation with data become the first day, which ends 30 days after this migration. Until
+-- 0030-partitions.sql makes them partitions, the checks below keep later rows out: the migrations up to 0030 must be applied within
+-- these 30 days, or publishing fails until they are.
+--
+-- Locks: business_api.events, business_api.finished_deliveries and business_api.delivery_attempts, each for the moment in which a
+-- check is added that is not validated.
+
+-- Returns the text with which the ids of all deliveries from a moment on begin: `dlv_` and the milliseconds, ten digits of a ULID.
+create function business_api.day_bound(at_time timestamptz) returns text
+language sql immutable
+set search_path = ''
+as $$
+  select 'dlv_' || string_agg(substr('0123456789ABCDEFGHJKMNPQRSTVWXYZ', digit + 1, 1), '' order by place)
+    from (
+      select place, ((floor(extract(epoch from at_time) * 1000)::bigint >> (45 - 5 * place)) & 31)::int as digit
+        from generate_series(0, 9) as place
+    ) as digits
+$$;
+
+-- The days. A day has a table of events, of finished deliveries and of attempts, whose names end with the day's name. On a
+-- distributed database this is a reference table.
+create table business_api.event_days (
+  organization_id text collate "C" not null default '',
+  -- The ids of the day's deliveries are at least `begins`, and below `ends`.
+  begins text collate "C" not null,
+  ends text collate "C" not null,
+  begins_at timestamptz not null,
+  ends_at timestamptz not null,
+  name text not null,
+  -- Time of the latest attempt to drop the day.
+  looked_at timestamptz,
+  -- The oldest open delivery that was found in the day, as JSON: the day is kept. Null for a day that nothing keeps.
+  kept_by jsonb,
+  -- The tables are gone; the row stays until the day's event_ids are deleted.
+  dropped_at timestamptz,
+  constraint event_days_pkey primary key (organization_id, begins),
+  constraint event_days_organization_id_check check (organization_id = '')
+);
+
+-- The ids of events that may be published twice: ids of the host's own, and ids of a statement that may be sent again. An event
+-- with such an id is inserted together with this row, or not at all. The row is deleted with the event, or after the event's day.
+create table business_api.event_ids (
+  organization_id text collate "C" not null,
+  id text collate "C" not null,
+  delivery_prefix text collate "C" not null,
+  constraint event_ids_pkey primary key (organization_id, id)
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
+
+-- The ids of a day, of all organizations.
+create index event_ids_delivery_prefix_idx on business_api.event_ids (delivery_prefix);
+
+-- Computes the number of days that a new partition spans: a thirtieth of the retention, so that about forty partitions exist.
+-- Each statement that cannot leave partitions out locks all of them.
+create function business_api.day_width(retention_ms double precision) returns integer
+language sql immutable
+set search_path = ''
+as $$
+  select case
+    -- Longer than any retention of a host: a loop that keeps all events.
+    when retention_ms >= 500 * 365 * 86400000.0 then 30
+    else greatest(1, ceil(retention_ms / 30 / 86400000))::integer
+  end
+$$;
+
+-- Computes the milliseconds beyond the retention after which a purge no longer waits for the end of an event's day: events of a
+-- kept day, and events that were published with an old created_at, are then deleted row by row.
+create function business_api.day_grace_ms(retention_ms double precision) returns double precision
+language sql immutable
+set search_path = ''
+as $$
+  select (business_api.day_width(retention_ms) + 1.5) * 86400000
+$$;
+
+-- Makes the days up to seven days ahead, with the privileges of the schema's owner. A purge makes days in time; a publisher that
+-- finds no day for its event makes the days too, so that publishing never depends on a loop. The lock keeps other makers and vacuums
+-- of the parents out, and nobody else. A new table is empty, so that attaching reads nothing.
+create function business_api.make_days() returns void
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+declare
+  at_time timestamptz := clock_timestamp();
+  -- A publisher may have read the clock a little earlier.
+  here timestamptz := at_time - interval '1 hour';
+  width integer;
+  next_at timestamptz;
+  day_begins_at timestamptz;
+  day_ends_at timestamptz;
+  day_name text;
+begin
+  lock table only business_api.events, only business_api.finished_deliveries, only business_api.delivery_attempts
+    in share update exclusive mode;
+  width := business_api.day_width(
+    coalesce((select p.retention_ms from business_api.purge_progress p where p.organization_id = ''), 2592000000)
+  );
+  while here < at_time + interval '168 hours' loop
+    select max(d.ends_at) filter (where d.begins <= business_api.day_bound(here) and d.ends > business_api.day_bound(here)),
+           max(d.ends_at) filter (where d.ends_at <= here),
+           min(d.begins_at) filter (where d.begins_at > here)
+      into next_at, day_begins_at, day_ends_at
+      from business_api.event_days d where d.organization_id = '' and d.dropped_at is null;
+    if next_at is null then
+      day_begins_at := greatest(day_begins_at, date_trunc('day', here, 'UTC'));
+      day_ends_at := least(day_ends_at, day_begins_at + width * interval '24 hours');
+      day_name := to_char(day_begins_at at time zone 'UTC', 'YYYYMMDD');
+      -- Another transaction may have made the day, without being visible to a host's transaction that is repeatable read.
+      if to_regclass('business_api.events_' || day_name) is null then
+        perform business_api.make_day(day_name, day_begins_at, day_ends_at);
+      end if;
+      next_at := day_ends_at;
+    end if;
+    here := next_at;
+  end loop;
+end
+$$;
+
+-- Makes a day.
+create function business_api.make_day(name text, begins_at timestamptz, ends_at timestamptz) returns void
+language plpgsql volatile
+set search_path = ''
+as $$
+declare
+  first_id text := business_api.day_bound($2);
+  end_id text := business_api.day_bound($3);
+  parent text;
+begin
+  foreach parent in array array['events', 'finished_deliveries', 'delivery_attempts'] loop
+    execute format(
+      'create table business_api.%I (like business_api.%I including all)
+         with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02)',
+      parent || '_' || $1, parent
+    );
+    execute format(
+      'alter table business_api.%I attach partition business_api.%I for values from (%L) to (%L)',
+      parent, parent || '_' || $1, first_id, end_id
+    );
+  end loop;
+  insert into business_api.event_days as d (begins, ends, begins_at, ends_at, name)
+  values (first_id, end_id, $2, $3, $1)
+  on conflict on constraint event_days_pkey do update
+    set ends = excluded.ends, ends_at = excluded.ends_at, looked_at = null, kept_by = null, dropped_at = null;
+end
+$$;
+
+-- Returns the end of the first day, which holds the events from before the days; null without that day. An id in the first day may
+-- have no row in event_ids. With the owner's privileges, because row level security might hide the row of the day.
+create function business_api.first_day_end() returns text
+language sql stable security definer
+set search_path = ''
+as $$
+  select d.ends from business_api.event_days d where d.organization_id = '' and d.begins = '' and d.dropped_at is null
+$$;
+
+insert into business_api.event_days (begins, ends, begins_at, ends_at, name)
+select '', business_api.day_bound(ends_at), '-infinity', ends_at, 'first'
+  from (select date_trunc('day', now(), 'UTC') + 30 * interval '24 hours' as ends_at) as day;
+
+do $$
+declare
+  ends text := (select d.ends from business_api.event_days d);
+begin
+  execute format('alter table business_api.events add constraint events_first_check check (delivery_prefix < %L) not valid', ends);
+  execute format(
+    'alter table business_api.finished_deliveries add constraint finished_deliveries_first_check check (id < %L) not valid', ends
+  );
+  execute format(
+    'alter table business_api.delivery_attempts add constraint delivery_attempts_first_check check (delivery_id < %L) not valid',
+    ends
+  );
+end
+$$;
+
+-- The roles of the running version go on publishing and purging until the grants of this version are run.
+revoke execute on function business_api.make_days(), business_api.first_day_end() from public;
+do $$
+declare
+  privilege record;
+begin
+  for privilege in
+    select distinct a.privilege_type, case when a.grantee = 0 then 'public' else quote_ident(r.rolname) end as role
+      from pg_catalog.pg_class c
+      cross join lateral aclexplode(c.relacl) as a
+      left join pg_catalog.pg_roles r on r.oid = a.grantee
+     where c.oid = 'business_api.events'::regclass and a.privilege_type in ('INSERT', 'DELETE') and a.grantee <> c.relowner
+  loop
+    execute format('grant select on business_api.event_days to %s', privilege.role);
+    execute format('grant select, %s on business_api.event_ids to %s', privilege.privilege_type, privilege.role);
+    if privilege.privilege_type = 'INSERT' then
+      execute format(
+        'grant execute on function business_api.make_days(), business_api.first_day_end() to %s', privilege.role
+      );
+    end if;
+  end loop;
+end
+$$;

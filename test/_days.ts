@@ -1,0 +1,44 @@
+import type { ISql } from 'postgres'
+import { idPrefixAt } from '../lib/base/ids.ts'
+
+// Days of events and deliveries behind the store's back: see sql/0027-event-days.sql.
+
+const DAY_MS = 86_400_000
+
+/** The text with which made-up ids and prefixes of deliveries of today begin. */
+export const TODAY: string = idPrefixAt('dlv', Date.now())
+
+/** The name of a table without the day of a partition. */
+export function parentOf(table: string): string {
+  return table.replace(/_(\d{8}|first)$/, '')
+}
+
+/** Makes the days from the day of a moment to today, without the days that exist. */
+export async function makeDaysSince(sql: ISql, at: Date): Promise<void> {
+  for (let day = startOfDay(at.getTime()); day < Date.now(); day += DAY_MS) await makeDay(sql, new Date(day))
+}
+
+/** Makes the day of a moment unless there is one. @returns the day's name */
+export async function makeDay(sql: ISql, at: Date): Promise<string> {
+  const beginsAt = new Date(startOfDay(at.getTime()))
+  const name = beginsAt.toISOString().slice(0, 10).replaceAll('-', '')
+  await sql`
+    select business_api.make_day(${name}, ${beginsAt.toISOString()}, ${new Date(beginsAt.getTime() + DAY_MS).toISOString()})
+    where to_regclass(${`business_api.events_${name}`}) is null`
+  return name
+}
+
+function startOfDay(ms: number): number {
+  return Math.floor(ms / DAY_MS) * DAY_MS
+}
+
+/** Turns autovacuum off for tables, and for the partitions of a partitioned table. */
+export async function turnOffAutovacuum(sql: ISql, ...tables: readonly string[]): Promise<void> {
+  for (const table of tables) {
+    const leaves = await sql<{ name: string }[]>`
+      select relid::regclass::text as name from pg_partition_tree(${`business_api.${table}`}::regclass) where isleaf
+      union
+      select oid::regclass::text from pg_class where oid = ${`business_api.${table}`}::regclass and relkind = 'r'`
+    for (const { name } of leaves) await sql`alter table ${sql.unsafe(name)} set (autovacuum_enabled = false)`
+  }
+}

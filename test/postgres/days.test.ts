@@ -1,0 +1,486 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { after, afterEach, before, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { ISql, Sql } from 'postgres'
+import { idPrefixAt } from '../../lib/base/ids.ts'
+import { writeGrants } from '../../lib/postgres/schema/grants.ts'
+import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import { newEntry } from '../_audit.ts'
+import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { makeDay } from '../_days.ts'
+
+// The days of events and deliveries: made ahead, read one by one, kept for what is open, and dropped as a whole.
+
+const DAY_MS = 86_400_000
+const RETENTION_MS = 30 * DAY_MS
+const ORGANIZATION = 'org_days'
+const TABLES = ['events', 'finished_deliveries', 'delivery_attempts'] as const
+
+let database: TestDatabase
+let sql: Sql
+let store: PostgresStore
+
+before(async () => {
+  database = await createTestDatabase()
+  sql = database.sql({ max: 4 })
+  store = createPostgresStore(database.url)
+  await sql`
+    insert into business_api.webhook_endpoints (organization_id, id, url, state, created_at, sealed_secret)
+    values (${ORGANIZATION}, 'we_1', 'https://hooks.example/', 'enabled', now(), 'plain.whsec_test')`
+})
+after(async () => {
+  await store.close()
+  await database.drop()
+})
+afterEach(async () => {
+  await sql`truncate business_api.events, business_api.open_deliveries, business_api.finished_deliveries, business_api.event_ids`
+  await sql`truncate business_api.delivery_attempts`
+  await letTimePass()
+  while ((await purge()).days > 0) await letTimePass()
+})
+
+const ago = (days: number): Date => new Date(Date.now() - days * DAY_MS)
+
+const purge = (by: PostgresStore = store) =>
+  by.deliveries.continuePurge({ eventsAfterMs: RETENTION_MS, limit: 1000, share: 1 })
+
+/** As if days that were looked at had been looked at long ago. */
+const letTimePass = () => sql`update business_api.event_days set looked_at = null`
+
+/** Makes a day with events, each delivered after an attempt. @returns the name of the day and the ids of the deliveries */
+async function fillDay(
+  at: Date,
+  count: number,
+  of: ISql = sql,
+): Promise<{ name: string; ids: readonly string[] }> {
+  const name = await makeDay(of, at)
+  const prefix = idPrefixAt('dlv', at.getTime())
+  const rows = await of<{ id: string }[]>`
+    with event as (
+      insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
+      select ${ORGANIZATION}, ${`evt_${name}_`} || number, 'project.completed', ${at}, '{}', ${prefix} || lpad(number::text, 11, '0')
+      from generate_series(1, ${count}::int) as number
+      returning id, delivery_prefix
+    ), known as (
+      insert into business_api.event_ids (organization_id, id, delivery_prefix)
+      select ${ORGANIZATION}, id, delivery_prefix from event
+    ), attempt as (
+      insert into business_api.delivery_attempts (organization_id, delivery_id, number, started_at, duration_ms, body_excerpt)
+      select ${ORGANIZATION}, delivery_prefix || '00001', 1, ${at}, 1, '' from event
+    )
+    insert into business_api.finished_deliveries
+      (organization_id, id, event_id, type, endpoint_id, state, created_at, finished_at, attempts)
+    select ${ORGANIZATION}, delivery_prefix || '00001', id, 'project.completed', 'we_1', 'delivered', ${at}, ${at}, 1 from event
+    returning id`
+  return { name, ids: rows.map(({ id }) => id) }
+}
+
+async function isThere(name: string): Promise<boolean> {
+  const rows = await sql`
+    select 1 from unnest(${sql.array([...TABLES])}::text[]) as parent
+    where to_regclass('business_api.' || parent || '_' || ${name}) is not null`
+  assert.ok(rows.length === 0 || rows.length === TABLES.length, 'half of a day')
+  return rows.length > 0
+}
+
+const recover = (ids: readonly string[]) =>
+  store.deliveries.recover({ organizationId: ORGANIZATION, ids, filter: {}, limit: 100, entry: newEntry() })
+
+describe('Days are made', () => {
+  test('by migrate, from now to a week ahead, without a gap', async () => {
+    const days = await sql<{ begins_at: Date; ends_at: Date; begins: string; ends: string }[]>`
+      select begins_at, ends_at, begins, ends from business_api.event_days order by begins`
+    const [first, last] = [days[0], days.at(-1)]
+    assert.ok(first && last && first.begins_at.getTime() <= Date.now())
+    assert.ok(last.ends_at.getTime() >= Date.now() + 6.9 * DAY_MS)
+    for (const [index, day] of days.entries()) {
+      assert.equal(day.begins, idPrefixAt('dlv', day.begins_at.getTime()))
+      assert.equal(day.ends, days[index + 1]?.begins ?? idPrefixAt('dlv', day.ends_at.getTime()))
+    }
+  })
+
+  for (const width of [1, 4]) {
+    test(`by a publisher under least privileges where no loop has made any, by two at once, ${width} days wide`, async () => {
+      const fresh = await createTestDatabase()
+      const owner = fresh.sql({ max: 1 })
+      const role = `business_api_publisher_${randomUUID()}`
+      try {
+        await owner`create role ${owner(role)}`
+        for (const statement of writeGrants([{ part: 'publisher', role }])) await owner.unsafe(statement)
+        await owner`update business_api.purge_progress set retention_ms = ${width * RETENTION_MS}`
+        await dropAll(owner)
+        const publishers = [1, 2].map(() => fresh.sql({ max: 1, connection: { role } }))
+        await Promise.all(
+          publishers.map(
+            (publisher) =>
+              publisher`select business_api.publish_event('org_any', 'project.completed', '{}'::jsonb)`,
+          ),
+        )
+        const [counts] = await owner`
+          select (select count(*)::int from business_api.events) as events, count(*)::int as days,
+                 max(ends_at - begins_at) = ${width} * interval '24 hours' as is_wide
+          from business_api.event_days`
+        assert.deepEqual({ ...counts, days: 0 }, { events: 2, days: 0, is_wide: true })
+        assert.ok(counts?.days <= (width === 1 ? 9 : 3), `${counts?.days} days`)
+        await Promise.all(publishers.map((publisher) => publisher.end()))
+      } finally {
+        await owner.unsafe(`drop owned by "${role}"; drop role "${role}"`)
+        await fresh.drop()
+      }
+    })
+  }
+
+  test('by a publisher in a transaction that does not see the days of another one', async () => {
+    const fresh = await createTestDatabase()
+    const owner = fresh.sql({ max: 2 })
+    try {
+      await dropAll(owner)
+      await owner.begin('isolation level repeatable read', async (tx) => {
+        await tx`select 1 from business_api.event_days`
+        await owner`select business_api.publish_event('org_any', 'project.completed', '{}'::jsonb)`
+        await tx`select business_api.publish_event('org_any', 'project.completed', '{}'::jsonb)`
+      })
+      const [row] = await owner`select count(*)::int as count from business_api.events`
+      assert.equal(row?.count, 2)
+    } finally {
+      await fresh.drop()
+    }
+  })
+
+  async function dropAll(owner: Sql): Promise<void> {
+    for (const { name } of await owner`delete from business_api.event_days returning name`) {
+      for (const table of TABLES) await owner.unsafe(`drop table business_api.${table}_${name}`)
+    }
+  }
+})
+
+describe('A host’s id of an event', () => {
+  const publish = (id: string) => sql`
+    select business_api.publish_event(${ORGANIZATION}, 'project.completed', '{}'::jsonb, ${id})`
+
+  test('gives one event, also on another day, until the day is dropped', async () => {
+    const { name } = await fillDay(ago(40), 1)
+    const id = `evt_${name}_1`
+    await publish(id)
+    assert.equal((await sql`select 1 from business_api.events where id = ${id}`).length, 1)
+    assert.equal((await purge()).days, 1)
+    await purge()
+    assert.deepEqual([...(await sql`select id from business_api.event_ids`)], [])
+    await publish(id)
+    assert.equal((await sql`select 1 from business_api.events where id = ${id}`).length, 1)
+  })
+
+  test('gives one event to many publishers at once, and twice in a call', async () => {
+    await Promise.all(Array.from({ length: 8 }, () => publish('evt_same')))
+    const event = {
+      id: 'evt_twice',
+      type: 'project.completed',
+      createdAt: new Date().toISOString(),
+      body: '{}',
+    }
+    await sql`select business_api.insert_events(${ORGANIZATION}, ${sql.json([event, event])})`
+    const rows = await sql`select id from business_api.events order by id`
+    assert.deepEqual(
+      rows.map(({ id }) => id),
+      ['evt_same', 'evt_twice'],
+    )
+  })
+})
+
+describe('An old day', () => {
+  test('is dropped as a whole, with the ids of its events, and the younger days stay', async () => {
+    const old = await fillDay(ago(40), 3)
+    const young = await fillDay(ago(20), 3)
+    const report = await purge()
+    assert.deepEqual([report.days, report.isDone, report.kept], [1, false, null])
+    assert.deepEqual([await isThere(old.name), await isThere(young.name)], [false, true])
+    await purge()
+    const left = await sql`select 1 from business_api.event_days where name = ${old.name}`
+    assert.equal(left.length, 0)
+    const [ids] = await sql`select count(*)::int as count from business_api.event_ids`
+    assert.equal(ids?.count, 3)
+    assert.deepEqual(await recover(old.ids), [])
+  })
+
+  const opened = {
+    pending: {},
+    'in flight': { claim_token: 't', claimed_at: new Date(), lease_until: new Date(Date.now() + 60_000) },
+    'backing off': { is_backing_off: true, attempts: 1, due_at: new Date(Date.now() + 60_000) },
+    'of a paused endpoint': { endpoint_id: 'we_paused' },
+  }
+  for (const [state, values] of Object.entries(opened)) {
+    test(`stays while a delivery is ${state}, which the report names, and goes afterwards`, async () => {
+      const { name, ids } = await fillDay(ago(40), 3)
+      assert.deepEqual(await recover(ids.slice(1, 2)), ids.slice(1, 2))
+      if (Object.keys(values).length > 0) await sql`update business_api.open_deliveries set ${sql(values)}`
+      const endpointId = state === 'of a paused endpoint' ? 'we_paused' : 'we_1'
+      const { days, kept } = await purge()
+      assert.equal(days, 0)
+      const { since, ...names } = kept ?? assert.fail('nothing is named')
+      assert.deepEqual(names, { organizationId: ORGANIZATION, endpointId })
+      assert.ok(Math.abs(Date.parse(since) - ago(40).getTime()) < 60_000, since)
+      assert.equal(await isThere(name), true)
+      // What need not stay is purged row by row.
+      assert.equal((await sql`select 1 from business_api.events`).length, 1)
+
+      await sql`delete from business_api.open_deliveries`
+      assert.equal((await purge()).days, 0, 'looked at again after ten minutes')
+      await letTimePass()
+      const after = await purge()
+      assert.deepEqual([after.days, after.kept], [1, null])
+      assert.equal(await isThere(name), false)
+    })
+  }
+
+  test('stays for deliveries of any organization, among others with open deliveries of other days', async () => {
+    const { name, ids } = await fillDay(ago(40), 1)
+    await sql`
+      insert into business_api.open_deliveries (organization_id, id, event_id, type, endpoint_id, due_at)
+      select organization, id || number, 'evt_x', 'project.completed', 'we_x', now()
+      from unnest(array['org_a', 'org_days', 'org_z']) as organization, generate_series(1, 3) as number,
+           unnest(array['dlv_00', ${idPrefixAt('dlv', Date.now())}]) as id`
+    await sql`
+      insert into business_api.open_deliveries (organization_id, id, event_id, type, endpoint_id, due_at)
+      select 'org_m', ${ids[0] ?? ''}, 'evt_x', 'project.completed', 'we_m', now()`
+    const { days, kept } = await purge()
+    assert.deepEqual([days, kept?.organizationId, kept?.endpointId], [0, 'org_m', 'we_m'])
+    await sql`delete from business_api.open_deliveries where organization_id = 'org_m'`
+    await letTimePass()
+    assert.equal((await purge()).days, 1)
+    assert.equal(await isThere(name), false)
+  })
+
+  test('is there whole after a drop that was cut off', async () => {
+    const { name } = await fillDay(ago(40), 3)
+    const cut = new Error('cut off')
+    const dropping = sql.begin(async (tx) => {
+      const [row] = await tx`select business_api.continue_purge(${RETENTION_MS}, 1000, 1) as report`
+      assert.equal(row?.report.days, 1)
+      throw cut
+    })
+    await assert.rejects(dropping, cut)
+    assert.equal(await isThere(name), true)
+    assert.equal((await sql`select 1 from business_api.events`).length, 3)
+    assert.equal((await purge()).days, 1)
+  })
+
+  test('waits for a long transaction, which nobody else waits for, and goes afterwards', async () => {
+    const { name } = await fillDay(ago(40), 1)
+    await sql.begin(async (tx) => {
+      await tx`select count(*) from business_api.events`
+      const slowest = { ms: 0 }
+      let isOver = false
+      const publishing = (async () => {
+        for (let number = 0; !isOver; number++) {
+          const begunAt = performance.now()
+          await sql`select business_api.publish_event('org_other', 'project.completed', '{}'::jsonb, ${`evt_w_${number}`})`
+          slowest.ms = Math.max(slowest.ms, performance.now() - begunAt)
+        }
+      })()
+      for (let round = 0; round < 5; round++) {
+        await letTimePass()
+        assert.equal((await purge()).days, 0)
+      }
+      isOver = true
+      await publishing
+      assert.ok(slowest.ms < 1000, `${slowest.ms} ms`)
+      const [day] = await sql`
+        select now() - looked_at between interval '8 minutes' and interval '9.5 minutes' as is_soon
+        from business_api.event_days where name = ${name}`
+      assert.equal(day?.is_soon, true, 'tried again after a minute')
+    })
+    await letTimePass()
+    assert.equal((await purge()).days, 1)
+    assert.equal(await isThere(name), false)
+  })
+
+  test('is not dropped under repeatable read while it has rows, because a redelivery might be invisible', async () => {
+    const { name } = await fillDay(ago(40), 1)
+    const purgeStrictly = () =>
+      sql.begin('isolation level repeatable read', async (tx) => {
+        const [row] = await tx`select business_api.continue_purge(${RETENTION_MS}, 1000, 1) as report`
+        return row?.report.days
+      })
+    assert.equal(await purgeStrictly(), 0)
+    assert.equal(await isThere(name), true)
+    await sql`truncate ${sql(`business_api.events_${name}`)}`
+    await letTimePass()
+    assert.equal(await purgeStrictly(), 1)
+  })
+
+  test('is kept by events.publish of an old created_at only in the days of its publishing: such an event goes row by row', async () => {
+    await sql`
+      select business_api.insert_events(${ORGANIZATION}, ${sql.json([
+        { id: 'evt_aged', type: 'project.completed', createdAt: ago(40).toISOString(), body: '{}' },
+      ])})`
+    await sql`delete from business_api.open_deliveries`
+    assert.equal((await purge()).events, 1)
+    assert.deepEqual([...(await sql`select id from business_api.event_ids`)], [])
+  })
+})
+
+test('days are dropped while others publish, claim, write results, list and redeliver: nothing is lost, nobody waits', async () => {
+  const LIMIT = { failures: 1_000_000, failingMs: 1e12 }
+  let isOver = false
+  let slowestMs = 0
+  let delivered = 0
+  let published = 0
+  const repeat = async (work: (round: number) => Promise<unknown>): Promise<void> => {
+    for (let round = 0; !isOver; round++) {
+      const begunAt = performance.now()
+      await work(round)
+      slowestMs = Math.max(slowestMs, performance.now() - begunAt)
+    }
+  }
+  const days: { name: string; ids: readonly string[] }[] = []
+  const recovered = new Set<string>()
+  const loops = [
+    repeat(async () => {
+      await sql`select business_api.publish_event(${ORGANIZATION}, 'project.completed', '{}'::jsonb)`
+      published++
+    }),
+    repeat(async (round) => {
+      const token = `race_${round}`
+      const { deliveries } = await store.deliveries.claim({
+        ...{
+          token,
+          isRepeat: false,
+          limit: 20,
+          maxBytes: 1_000_000,
+          scanLimit: 10,
+          cursor: null,
+          leaseMs: 60_000,
+        },
+        capacity: { endpoint: 20, organization: 20, endpoints: {}, organizations: {} },
+        maxAttempts: 5,
+      })
+      const { lost } = await store.deliveries.writeResults(
+        deliveries.map(({ id }) => ({
+          ...{ organizationId: ORGANIZATION, deliveryId: id, token, outcome: 'delivered' as const },
+          ...{ reason: null, isGone: false, delayMs: 0, startedAgoMs: 2, endedAgoMs: 1, durationMs: 1 },
+          ...{ dnsMs: null, connectMs: null, tlsMs: null, firstByteMs: null, status: 200, error: null },
+          bodyExcerpt: '',
+        })),
+        LIMIT,
+      )
+      assert.deepEqual(lost, [])
+      delivered += deliveries.length
+    }),
+    repeat(() => store.deliveries.list(ORGANIZATION, {}, 50, null)),
+    repeat(async () => {
+      await sleep(2)
+      const day = days[Math.floor(Math.random() * days.length)]
+      const id = day?.ids[Math.floor(Math.random() * day.ids.length)]
+      if (id === undefined) return
+      for (const one of await recover([id])) recovered.add(one)
+    }),
+    repeat(async () => {
+      await letTimePass()
+      await purge()
+      await sleep(10)
+    }),
+  ]
+  // Finished deliveries of the old days are purged row by row too, unless a day is dropped first.
+  for (let age = 40; age < 50; age++) {
+    // In one transaction, because an empty old day would be dropped at once.
+    days.push(await sql.begin((tx) => fillDay(ago(age), 50, tx)))
+    await sleep(200)
+  }
+  await sleep(500)
+  isOver = true
+  await Promise.all(loops)
+  const halves = await sql`
+    select d.id from business_api.open_deliveries d
+    where not exists (select 1 from business_api.events e where e.organization_id = d.organization_id and e.id = d.event_id)`
+  assert.deepEqual([...halves], [], 'open deliveries without an event')
+  const [rows] =
+    await sql`select count(*)::int as count from business_api.events where created_at > now() - interval '1 day'`
+  assert.equal(rows?.count, published)
+  assert.ok(delivered > 50 && recovered.size > 0, `${delivered} delivered, ${recovered.size} recovered`)
+  assert.ok(slowestMs < 1000, `${slowestMs} ms`)
+  const [left] = await sql`
+    select count(*)::int as count from business_api.event_days where ends_at < now() - interval '30 days' and dropped_at is null`
+  assert.ok(left?.count < days.length, 'days were dropped')
+})
+
+describe('Days are read one by one', () => {
+  /** The days whose indexes work has searched, by table. */
+  async function daysReadBy(
+    work: (tx: ISql) => Promise<unknown>,
+  ): Promise<Record<string, readonly string[]>> {
+    const one = database.sql({ max: 1 })
+    const read: Record<string, string[]> = {}
+    await one.begin(async (tx) => {
+      const rows = () => tx<{ name: string; scans: number }[]>`
+        select relname as name, (seq_scan + coalesce(idx_scan, 0))::int as scans
+        from pg_stat_xact_user_tables where schemaname = 'business_api' and relname ~ '_[0-9]{8}$' order by 1`
+      const before = new Map((await rows()).map(({ name, scans }) => [name, scans]))
+      await work(tx)
+      for (const { name, scans } of await rows()) {
+        if (scans === (before.get(name) ?? 0)) continue
+        const table = name.slice(0, -9)
+        read[table] = [...(read[table] ?? []), name.slice(-8)]
+      }
+    })
+    await one.end()
+    return read
+  }
+
+  test('by claims, by the reading of claimed deliveries, and by the writing of results', async () => {
+    const old = await fillDay(ago(20), 5)
+    await fillDay(ago(10), 5)
+    await recover(old.ids)
+    const result = {
+      ...{
+        organizationId: ORGANIZATION,
+        deliveryId: old.ids[0],
+        token: 't',
+        outcome: 'delivered',
+        reason: null,
+      },
+      ...{
+        isGone: false,
+        delayMs: 0,
+        startedAgoMs: 2,
+        endedAgoMs: 1,
+        durationMs: 1,
+        status: 200,
+        bodyExcerpt: '',
+      },
+    }
+    const claimed = await daysReadBy(
+      (tx) => tx`
+        select business_api.claim_deliveries('t', false, 100, 1000000, 100, null, null, 60000, 5, 100, 100, '{}', '{}')`,
+    )
+    assert.deepEqual(claimed, { events: [old.name] })
+    const written = await daysReadBy(
+      (tx) => tx`select business_api.write_attempt_results(${tx.json([result])}, 50, 1000)`,
+    )
+    assert.deepEqual(written, {})
+  })
+
+  test('by the look-up of a delivery', async () => {
+    const { name, ids } = await fillDay(ago(20), 5)
+    await fillDay(ago(10), 5)
+    const [plan] = await sql`
+      explain (format text) select * from business_api.finished_deliveries
+      where organization_id = ${ORGANIZATION} and id = ${ids[0] ?? ''}`
+    assert.match(String(plan?.['QUERY PLAN']), new RegExp(`finished_deliveries_${name}`))
+  })
+
+  test('by a page of the delivery log: the newest first, and no more than the page needs', async () => {
+    const old = await fillDay(ago(20), 5)
+    const young = await fillDay(ago(10), 60)
+    const lines = await sql`
+      explain (analyze, costs off, timing off, summary off, format text)
+      select id from business_api.finished_deliveries
+      where organization_id = ${ORGANIZATION} and state = 'delivered' and endpoint_id = 'we_1'
+        and state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+      order by id desc limit 50`
+    const text = lines.map((line) => line['QUERY PLAN']).join('\n')
+    assert.doesNotMatch(text, /Sort|Merge Append/)
+    assert.match(text, new RegExp(`finished_deliveries_${young.name}[^\n]*actual rows=50`))
+    assert.match(text, new RegExp(`finished_deliveries_${old.name}[^\n]*never executed`))
+  })
+})
