@@ -96,7 +96,7 @@ function readDeliveries(sql: Sql): Promise<readonly DeliveryRow[]> {
     left join ${everyDelivery(sql)} d
       on d.organization_id = e.organization_id and d.event_id = e.id and d.endpoint_id = w.id
     left join business_api.delivery_attempts a on a.organization_id = d.organization_id and a.delivery_id = d.id
-    group by e.organization_id, e.id, w.organization_id, w.id, d.organization_id, d.id, d.state, d.attempts`
+    group by e.organization_id, e.id, e.delivery_prefix, w.organization_id, w.id, d.organization_id, d.id, d.state, d.attempts`
 }
 
 export function describeTally({ events, deliveries, arrivals, repeats, interrupted }: Tally): string {
