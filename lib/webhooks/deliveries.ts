@@ -447,7 +447,8 @@ export interface DeliveryStore {
 
   /**
    * Purges the next part, after the previous part of any process. One process at a time purges, and no part begins before the
-   * pause after the previous part has ended. Events that had to stay are inspected again once an hour.
+   * pause after the previous part has ended. Events that had to stay are inspected again once an hour. A store that forgets days as
+   * a whole may keep an event for the rest of the day and some days longer.
    */
   continuePurge(request: SharedPurgeRequest): Promise<SharedPurgeReport>
 

@@ -88,6 +88,26 @@ describe('repeatTask() of a purge', () => {
     )
   })
 
+  test('sends a notice of the endpoint for which old events are kept, once while it is the same endpoint', async () => {
+    const kept = (endpointId: string) => ({
+      ...DONE,
+      kept: { organizationId: 'org_1', endpointId, since: '2026-03-14T09:26:53.589Z' },
+    })
+    const busy = { ...DONE, lagMs: null }
+    const { notices } = await repeatPurge([
+      kept('we_1'),
+      busy,
+      kept('we_1'),
+      kept('we_2'),
+      DONE,
+      kept('we_2'),
+    ])
+    assert.deepEqual(
+      notices,
+      ['we_1', 'we_2', 'we_2'].map((endpointId) => ({ kind: 'events_kept', ...kept(endpointId).kept })),
+    )
+  })
+
   test('sends a notice after ten minutes of an hour’s lag, once until the purge has caught up', async () => {
     const behind = { ...MORE, lagMs: HOUR_MS + 1 }
     const resting = { ...MORE, lagMs: null }

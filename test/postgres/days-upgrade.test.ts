@@ -43,7 +43,9 @@ async function grantAsBefore(sql: Sql, roles: readonly RoleOfPart[]): Promise<vo
       // The fifth argument of publish_event came later.
       return known.has(name.replace(/business_api\.|\(.*/g, '')) && !name.includes('jsonb, text, text')
     })
-    await sql.unsafe(functions === undefined ? statement : statement.replace(functions, kept?.join(', ') ?? ''))
+    await sql.unsafe(
+      functions === undefined ? statement : statement.replace(functions, kept?.join(', ') ?? ''),
+    )
   }
 }
 
