@@ -448,3 +448,229 @@ begin
   return jsonb_build_object('lost', lost, 'endpoints', endpoints, 'deadLetters', dead_letters)::text;
 end
 $$;
+
+-- Lists the finished deliveries of an organization that a filter selects, day by day in the order of `is_newest`, until a day is
+-- complete with row_limit deliveries or more: of each range of an index up to the limit. `endpoint_id`, `type`, `since` and `until` may
+-- be null. The ids are at least first_id and below end_id. A statement over all days would take ten times as long to plan as to run;
+-- here each statement is planned once in a session, and opens the tables of one day. Each state and endpoint is a range of an index:
+-- the walk goes from endpoint to endpoint, with one descent for each. If row level security hides the days, all are read as one.
+create function business_api.list_finished_deliveries(
+  organization_id text,
+  endpoint_id text,
+  states text[],
+  type text,
+  since timestamptz,
+  until timestamptz,
+  first_id text,
+  end_id text,
+  row_limit integer,
+  is_newest boolean,
+  is_recoverable boolean
+) returns setof business_api.finished_deliveries
+language plpgsql stable rows 64
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+  is_whole boolean := $2 is null and $4 is null and cardinality($3) = 4;
+  listed integer := 0;
+  found_rows integer;
+  day record;
+begin
+  for day in
+    select g.begins, g.ends
+      from (
+        select greatest(d.begins, $7) as begins, least(d.ends, $8) as ends from business_api.event_days d
+         where d.organization_id = '' and d.dropped_at is null and d.ends > $7 and d.begins < $8
+        union all
+        select $7, $8 where not exists (select 1 from business_api.event_days)
+      ) as g
+     order by case when $10 then g.begins end desc, g.begins
+  loop
+    if $10 then
+        if is_whole then
+          return query
+            select d.* from business_api.finished_deliveries d
+             where d.organization_id = $1 and d.id >= day.begins and d.id < day.ends
+               and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
+               and (not $11 or exists (
+                 select 1 from business_api.webhook_endpoints e
+                  where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
+               ))
+             order by d.id desc limit $9 - listed;
+        elsif $4 is not null then
+          return query
+            with recursive walk as (
+              select coalesce($2, (
+                select d.endpoint_id from business_api.finished_deliveries d
+                 where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+                   and d.type = $4 and d.id >= day.begins and d.id < day.ends
+                 order by d.endpoint_id limit 1
+              )) as endpoint_id
+              union all
+              select (
+                select d.endpoint_id from business_api.finished_deliveries d
+                 where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+                   and d.type = $4 and d.endpoint_id > walk.endpoint_id and d.id >= day.begins and d.id < day.ends
+                 order by d.endpoint_id limit 1
+              )
+              from walk where walk.endpoint_id is not null and $2 is null
+            )
+            select found.* from walk, lateral (
+              select d.* from business_api.finished_deliveries d
+               where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+                 and d.type = $4 and d.endpoint_id = walk.endpoint_id and d.state = any ($3) and d.id >= day.begins and d.id < day.ends
+                 and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
+                 and (not $11 or exists (
+                   select 1 from business_api.webhook_endpoints e
+                    where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
+                 ))
+               order by d.id desc limit $9 - listed
+            ) as found where walk.endpoint_id is not null;
+        else
+          return query
+            with recursive walk as (
+              select wanted.state, coalesce($2, (
+                select d.endpoint_id from business_api.finished_deliveries d
+                 where d.organization_id = $1 and d.state = wanted.state
+                   and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled') and d.id >= day.begins and d.id < day.ends
+                 order by d.endpoint_id limit 1
+              )) as endpoint_id
+                from unnest($3) as wanted (state)
+              union all
+              select walk.state, (
+                select d.endpoint_id from business_api.finished_deliveries d
+                 where d.organization_id = $1 and d.state = walk.state
+                   and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+                   and d.endpoint_id > walk.endpoint_id and d.id >= day.begins and d.id < day.ends
+                 order by d.endpoint_id limit 1
+              )
+              from walk where walk.endpoint_id is not null and $2 is null
+            )
+            select found.* from walk, lateral (
+              select d.* from business_api.finished_deliveries d
+               where d.organization_id = $1 and d.state = walk.state
+                 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+                 and d.endpoint_id = walk.endpoint_id and d.id >= day.begins and d.id < day.ends
+                 and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
+                 and (not $11 or exists (
+                   select 1 from business_api.webhook_endpoints e
+                    where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
+                 ))
+               order by d.id desc limit $9 - listed
+            ) as found where walk.endpoint_id is not null;
+        end if;
+    else
+        if is_whole then
+          return query
+            select d.* from business_api.finished_deliveries d
+             where d.organization_id = $1 and d.id >= day.begins and d.id < day.ends
+               and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
+               and (not $11 or exists (
+                 select 1 from business_api.webhook_endpoints e
+                  where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
+               ))
+             order by d.id asc limit $9 - listed;
+        elsif $4 is not null then
+          return query
+            with recursive walk as (
+              select coalesce($2, (
+                select d.endpoint_id from business_api.finished_deliveries d
+                 where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+                   and d.type = $4 and d.id >= day.begins and d.id < day.ends
+                 order by d.endpoint_id limit 1
+              )) as endpoint_id
+              union all
+              select (
+                select d.endpoint_id from business_api.finished_deliveries d
+                 where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+                   and d.type = $4 and d.endpoint_id > walk.endpoint_id and d.id >= day.begins and d.id < day.ends
+                 order by d.endpoint_id limit 1
+              )
+              from walk where walk.endpoint_id is not null and $2 is null
+            )
+            select found.* from walk, lateral (
+              select d.* from business_api.finished_deliveries d
+               where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+                 and d.type = $4 and d.endpoint_id = walk.endpoint_id and d.state = any ($3) and d.id >= day.begins and d.id < day.ends
+                 and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
+                 and (not $11 or exists (
+                   select 1 from business_api.webhook_endpoints e
+                    where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
+                 ))
+               order by d.id asc limit $9 - listed
+            ) as found where walk.endpoint_id is not null;
+        else
+          return query
+            with recursive walk as (
+              select wanted.state, coalesce($2, (
+                select d.endpoint_id from business_api.finished_deliveries d
+                 where d.organization_id = $1 and d.state = wanted.state
+                   and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled') and d.id >= day.begins and d.id < day.ends
+                 order by d.endpoint_id limit 1
+              )) as endpoint_id
+                from unnest($3) as wanted (state)
+              union all
+              select walk.state, (
+                select d.endpoint_id from business_api.finished_deliveries d
+                 where d.organization_id = $1 and d.state = walk.state
+                   and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+                   and d.endpoint_id > walk.endpoint_id and d.id >= day.begins and d.id < day.ends
+                 order by d.endpoint_id limit 1
+              )
+              from walk where walk.endpoint_id is not null and $2 is null
+            )
+            select found.* from walk, lateral (
+              select d.* from business_api.finished_deliveries d
+               where d.organization_id = $1 and d.state = walk.state
+                 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+                 and d.endpoint_id = walk.endpoint_id and d.id >= day.begins and d.id < day.ends
+                 and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
+                 and (not $11 or exists (
+                   select 1 from business_api.webhook_endpoints e
+                    where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
+                 ))
+               order by d.id asc limit $9 - listed
+            ) as found where walk.endpoint_id is not null;
+        end if;
+    end if;
+    get diagnostics found_rows = row_count;
+    listed := listed + found_rows;
+    exit when listed >= $9;
+  end loop;
+end
+$$;
+
+-- Reads the status and the error of the last attempt of deliveries: one descent of the primary key for each, in the days of the
+-- deliveries.
+create function business_api.last_attempts(organization_id text, delivery_ids text[])
+returns table (delivery_id text, status integer, error text)
+language plpgsql stable rows 64
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+  first_id text := (select min(wanted.id collate "C") from unnest($2) as wanted (id));
+  last_id text := (select max(wanted.id collate "C") from unnest($2) as wanted (id));
+begin
+  return query
+    select wanted.id, last.status, last.error
+      from unnest($2) as wanted (id)
+      cross join lateral (
+        select a.status, a.error from business_api.delivery_attempts a
+         where a.organization_id = $1 and a.delivery_id = wanted.id and a.delivery_id >= first_id and a.delivery_id <= last_id
+         order by a.number desc
+         limit 1
+      ) as last;
+end
+$$;

@@ -33,11 +33,17 @@ export async function listDeliveries(
     planned(
       filter,
       sql`
-      select coalesce(pg_catalog.json_agg(item), '[]')::text, ${answerTag} from (
-        select ${columns(sql)}
-        from ${selectRows(sql, { organizationId, filter, limit, before, order: 'newest' })} as delivery
+      with page as materialized (
+        select delivery.* from ${selectRows(sql, { organizationId, filter, limit, before, order: 'newest' })} as delivery
         order by delivery.id desc
         limit ${limit}::int
+      )
+      select coalesce(pg_catalog.json_agg(item), '[]')::text, ${answerTag} from (
+        select ${columns(sql)}
+        from page delivery
+        left join business_api.last_attempts(${organizationId}::text, array(select id from page)) as attempt
+          on attempt.delivery_id = delivery.id
+        order by delivery.id desc
       ) as item`,
     ),
   )
@@ -91,7 +97,7 @@ export async function getDelivery(
                       attempt.first_byte_ms as "firstByteMs", attempt.status, attempt.error,
                       attempt.body_excerpt as "bodyExcerpt"
                     from business_api.delivery_attempts attempt
-                    where attempt.organization_id = delivery.organization_id and attempt.delivery_id = delivery.id
+                    where attempt.organization_id = ${organizationId}::text and attempt.delivery_id = ${deliveryId}::text
                     order by attempt.number
                   ) as entry
                 ),
@@ -101,7 +107,9 @@ export async function getDelivery(
             join business_api.events event
               on event.organization_id = delivery.organization_id and event.id = delivery.event_id
               -- The day of the delivery, which the first characters of the id decide.
-              and event.delivery_prefix >= left(delivery.id, ${DAY_CHARACTERS}::int) and event.delivery_prefix <= delivery.id
+              and event.delivery_prefix >= ${deliveryId.slice(0, DAY_CHARACTERS)}::text
+              and event.delivery_prefix <= ${deliveryId}::text
+            left join business_api.last_attempts(${organizationId}::text, array[${deliveryId}::text]) as attempt on true
           ) as item
         ),
         ${answerTag}`,
@@ -239,6 +247,7 @@ function matchFilter(sql: Sql, filter: DeliveryFilter): Fragment {
     ${matchType(sql, filter)}`
 }
 
+/** Builds the columns of the log, from `delivery` and its last `attempt`. */
 function columns(sql: Sql): Fragment {
   return sql`
     delivery.id, delivery.event_id as "eventId", delivery.type, delivery.endpoint_id as "endpointId", delivery.state,
@@ -247,16 +256,5 @@ function columns(sql: Sql): Fragment {
     delivery.reason,
     ${isoTimestamp(sql, 'delivery.created_at')} as "createdAt",
     ${isoTimestamp(sql, 'delivery.finished_at')} as "finishedAt",
-    ${lastAttempt(sql, sql`status`)} as "lastStatus", ${lastAttempt(sql, sql`error`)} as "lastError"`
-}
-
-/** Builds a field of a delivery's last attempt: one descent of the primary key for each delivery of the page. */
-function lastAttempt(sql: Sql, field: Fragment): Fragment {
-  return sql`
-    (
-      select attempt.${field} from business_api.delivery_attempts attempt
-      where attempt.organization_id = delivery.organization_id and attempt.delivery_id = delivery.id
-      order by attempt.number desc
-      limit 1
-    )`
+    attempt.status as "lastStatus", attempt.error as "lastError"`
 }

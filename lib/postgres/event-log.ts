@@ -104,31 +104,26 @@ async function listEvents(
   before: string | null,
 ): Promise<LoggedEvents> {
   const inspectedMax = filter.type === undefined ? limit + 1 : INSPECTED_MAX
-  const [found, inspected, last, states] = await database.rowFor(organizationId, (sql, answerTag) => {
-    // With the prefix, an event is searched in its own day only.
-    const isMatched = sql`event.id = matched.id and event.delivery_prefix = matched.delivery_prefix`
-    return sql`
+  const [found, inspected, last, states] = await database.rowFor(
+    organizationId,
+    (sql, answerTag) => sql`
       with inspected as materialized (
-        select id, delivery_prefix, row_number() over (order by created_at desc, id desc) as place, type
+        select *, row_number() over (order by created_at desc, id desc) as place
         from (${selectNewest(sql, organizationId, filter, inspectedMax, before)}) as newest
       ), matched as materialized (
-        select id, delivery_prefix, place from inspected
+        select * from inspected
         where true ${filter.type === undefined ? sql`` : sql`and type = ${filter.type}::text`}
         order by place
         limit ${limit + 1}::int
       ), of_events as materialized (
         select event.id as event_id, delivery.state
-        from matched
-        join business_api.events event on event.organization_id = ${organizationId}::text and ${isMatched}
+        from matched event
         cross join lateral ${deliveriesOf(sql, 'event')} as delivery
       )
       select
         (
           select coalesce(pg_catalog.json_agg(item), '[]')::text from (
-            select ${columns(sql)} from matched
-            join business_api.events event
-              on event.organization_id = ${organizationId}::text and ${isMatched}
-            order by matched.place
+            select ${columns(sql)} from matched event order by event.place
           ) as item
         ),
         (select count(*)::text from inspected),
@@ -136,8 +131,8 @@ async function listEvents(
         (
           select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(event_id, state)), '[]')::text from of_events
         ),
-        ${answerTag}`
-  })
+        ${answerTag}`,
+  )
   const rows = JSON.parse(found ?? '[]') as Omit<LoggedEvent, 'deliveries'>[]
   const pairs = JSON.parse(states ?? '[]') as [eventId: string, state: DeliveryState][]
   const events = rows.slice(0, limit).map((row): LoggedEvent => {
@@ -158,7 +153,9 @@ function selectNewest(
   before: string | null,
 ): Fragment {
   const newest = (place: Fragment): Fragment => sql`
-    select event.id, event.delivery_prefix, event.type, event.created_at from business_api.events event
+    select
+      event.organization_id, event.id, event.delivery_prefix, event.type, event.created_at, event.only_endpoint_id
+    from business_api.events event
     where event.organization_id = ${organizationId}::text
       ${since === undefined ? sql`` : sql`and event.created_at >= ${since}::text::timestamptz`}
       ${until === undefined ? sql`` : sql`and event.created_at < ${until}::text::timestamptz`}
@@ -167,7 +164,7 @@ function selectNewest(
     limit ${limit}::int`
   if (before === null) return newest(sql``)
   return sql`
-    select older.id, older.delivery_prefix, older.type, older.created_at
+    select older.*
     from (
       select id, created_at from business_api.events
       where organization_id = ${organizationId}::text and id = ${before}::text

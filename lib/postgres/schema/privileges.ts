@@ -187,6 +187,8 @@ const SETTINGS = merge(BASE, {
     ...DAYS,
     'deliveries_of_event',
     'list_open_deliveries',
+    'list_finished_deliveries',
+    'last_attempts',
     'id_time',
     'render_template',
     'take_settings_turn',

@@ -22,11 +22,6 @@ export interface DeliverySelection {
 /** The final states. A delivery in a final state can be sent again. */
 export const FINAL_STATES: readonly DeliveryState[] = ['delivered', 'dead_lettered', 'skipped', 'cancelled']
 const OPEN_STATES: readonly DeliveryState[] = ['pending', 'in_flight']
-/**
- * The condition of the indexes of finished deliveries, word by word: with a parameter in place of the states, PostgreSQL could not
- * use an index.
- */
-const IS_FINISHED = "delivery.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')"
 
 /** The columns of the delivery log, of each table. */
 const OPEN_COLUMNS = `
@@ -68,14 +63,7 @@ export function selectRows(sql: Sql, selection: DeliverySelection): Fragment {
         ? sql``
         : sql`
           union all
-          select ${sql.unsafe(FINISHED_COLUMNS)}
-          from (
-            select found.id from (${selectFinished(sql, selection, finished)}) as found
-            order by found.id ${direction(sql, selection)}
-            limit ${literalLimit(sql, selection.limit)}
-          ) as selected
-          join business_api.finished_deliveries delivery
-            on delivery.organization_id = ${organizationId}::text and delivery.id = selected.id`
+          select ${sql.unsafe(FINISHED_COLUMNS)} from ${listFinished(sql, selection, finished)} as delivery`
     }
   )`
 }
@@ -102,7 +90,7 @@ export function selectRanges(sql: Sql, selection: DeliverySelection): Fragment {
       select delivery.id from ${listOpen(sql, selection)} as delivery
       where true ${isRecoverable ? matchKeptEndpoint(sql) : sql``}
     )
-    ${finished.length === 0 ? sql`` : sql`union all (${selectFinished(sql, selection, finished)})`}`
+    ${finished.length === 0 ? sql`` : sql`union all (select delivery.id from ${listFinished(sql, selection, finished)} as delivery)`}`
 }
 
 function finishedStatesOf({ filter }: DeliverySelection): readonly DeliveryState[] {
@@ -125,64 +113,21 @@ function listOpen(sql: Sql, { organizationId, filter, limit, before = null }: De
     )`
 }
 
-function selectFinished(sql: Sql, selection: DeliverySelection, states: readonly DeliveryState[]): Fragment {
-  const { type, endpointId } = selection.filter
-  if (type !== undefined) return selectByType(sql, selection, states)
-  const isWhole = endpointId === undefined && states.length === FINAL_STATES.length
-  return isWhole ? selectRange(sql, selection, sql``) : selectByState(sql, selection, states)
-}
-
-/** Walks from endpoint to endpoint of each state, with one descent of the index for each, unless the filter names an endpoint. */
-function selectByState(sql: Sql, selection: DeliverySelection, states: readonly DeliveryState[]): Fragment {
-  const { organizationId, filter } = selection
-  const isFinished = sql.unsafe(IS_FINISHED)
-  const wanted = sql`pg_catalog.unnest(${textArray(sql, states)}) as wanted (state)`
-  const range = selectRange(
-    sql,
-    selection,
-    sql`and delivery.state = walk.state and ${isFinished} and delivery.endpoint_id = walk.endpoint_id`,
-  )
-  if (filter.endpointId !== undefined) {
-    const walk = sql`(select wanted.state, ${filter.endpointId}::text collate "C" as endpoint_id from ${wanted}) as walk`
-    return sql`select found.id from ${walk}, lateral (${range}) as found`
-  }
-  const following = (state: Fragment, after: Fragment): Fragment => sql`(
-    select delivery.endpoint_id from business_api.finished_deliveries delivery
-    where delivery.organization_id = ${organizationId}::text and delivery.state = ${state} and ${isFinished} ${after}
-    order by delivery.endpoint_id limit 1
-  )`
+/** Builds the table of the finished deliveries: see sql/0031-deliveries-by-day.sql. */
+function listFinished(
+  sql: Sql,
+  { organizationId, filter, limit, order, before = null, isRecoverable = false }: DeliverySelection,
+  states: readonly DeliveryState[],
+): Fragment {
+  const { endpointId = null, type = null, since = null, until = null } = filter
+  const { firstId, endId } = idsOf(filter)
+  const end = before === null || before > endId ? endId : before
   return sql`
-    with recursive walk as (
-      select wanted.state, ${following(sql`wanted.state`, sql``)} as endpoint_id from ${wanted}
-      union all
-      select walk.state, ${following(sql`walk.state`, sql`and delivery.endpoint_id > walk.endpoint_id`)}
-      from walk where walk.endpoint_id is not null
-    )
-    select found.id from walk, lateral (${range}) as found where walk.endpoint_id is not null`
-}
-
-/** Walks from endpoint to endpoint of the filter's type, unless the filter names an endpoint. */
-function selectByType(sql: Sql, selection: DeliverySelection, states: readonly DeliveryState[]): Fragment {
-  const { organizationId, filter } = selection
-  const isFinished = sql.unsafe(IS_FINISHED)
-  const some =
-    states.length === FINAL_STATES.length ? sql`` : sql`and delivery.state = any (${textArray(sql, states)})`
-  const range = (endpointId: Fragment): Fragment =>
-    selectRange(sql, selection, sql`and ${isFinished} ${some} and delivery.endpoint_id = ${endpointId}`)
-  if (filter.endpointId !== undefined) return range(sql`${filter.endpointId}::text`)
-  const following = (after: Fragment): Fragment => sql`(
-    select delivery.endpoint_id from business_api.finished_deliveries delivery
-    where delivery.organization_id = ${organizationId}::text and ${isFinished} ${matchType(sql, filter)} ${after}
-    order by delivery.endpoint_id limit 1
-  )`
-  return sql`
-    with recursive walk as (
-      select ${following(sql``)} as endpoint_id
-      union all
-      select ${following(sql`and delivery.endpoint_id > walk.endpoint_id`)}
-      from walk where walk.endpoint_id is not null
-    )
-    select found.id from walk, lateral (${range(sql`walk.endpoint_id`)}) as found where walk.endpoint_id is not null`
+    business_api.list_finished_deliveries(
+      ${organizationId}::text, ${endpointId}::text, ${textArray(sql, states)}, ${type}::text, ${since}::text::timestamptz,
+      ${until}::text::timestamptz, ${firstId}::text, ${end}::text, ${limit}::int, ${String(order === 'newest')}::text::boolean,
+      ${String(isRecoverable)}::text::boolean
+    )`
 }
 
 /** Selects deliveries of an event: at most one for each endpoint, so that the whole set is read. */
@@ -199,19 +144,14 @@ function selectOfEvent(sql: Sql, selection: DeliverySelection, eventId: string):
       cross join lateral ${deliveriesOf(sql, 'event')} as found
       where event.organization_id = ${organizationId}::text and event.id = ${eventId}::text
     )
-    ${selectRange(sql, selection, conditions, 'of_event')}`
+    ${selectRange(sql, selection, conditions)}`
 }
 
-/** Selects the deliveries of a range that match the rest of the filter, in order, up to the limit. */
-function selectRange(
-  sql: Sql,
-  selection: DeliverySelection,
-  range: Fragment,
-  source = 'business_api.finished_deliveries',
-): Fragment {
+/** Selects the deliveries of an event that match the rest of the filter, in order, up to the limit. */
+function selectRange(sql: Sql, selection: DeliverySelection, range: Fragment): Fragment {
   const { organizationId, filter, limit, before = null, isRecoverable = false } = selection
   return sql`
-    select delivery.id from ${sql.unsafe(source)} delivery
+    select delivery.id from of_event delivery
     where delivery.organization_id = ${organizationId}::text
       ${range}
       ${matchPeriod(sql, filter)}
