@@ -246,9 +246,11 @@ as $$
 declare
   at_time timestamptz := clock_timestamp();
   -- The range of the deliveries, so that the statement opens only the days of their events.
-  first_prefix text := (select min(left(claim.id, 14) collate "C") from unnest($2) as claim (id));
-  last_id text := (select max(claim.id collate "C") from unnest($2) as claim (id));
+  first_prefix text;
+  last_id text;
 begin
+  select min(left(claim.id, 14) collate "C"), max(claim.id collate "C") into first_prefix, last_id
+    from unnest($2) as claim (id);
   return (
     select coalesce(json_agg(
              case
@@ -660,9 +662,10 @@ set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
-  first_id text := (select min(wanted.id collate "C") from unnest($2) as wanted (id));
-  last_id text := (select max(wanted.id collate "C") from unnest($2) as wanted (id));
+  first_id text;
+  last_id text;
 begin
+  select min(wanted.id collate "C"), max(wanted.id collate "C") into first_id, last_id from unnest($2) as wanted (id);
   return query
     select wanted.id, last.status, last.error
       from unnest($2) as wanted (id)

@@ -1981,34 +1981,40 @@ declare
   written bigint;
   at_time timestamptz := clock_timestamp();
   digits text := business_api.delivery_digits(at_time);
-  largest record;
+  given record;
   max_bytes integer;
   first_end text;
   -- The numbers, in the call, of the events whose ids were looked up and are new.
   fresh bigint[] := '{}';
 begin
-  if exists (select 1 from jsonb_array_elements($2) as e where strpos(e ->> 'body', E'"\\u0000') > 0) then
+  -- One statement, because each further one costs a tenth of publishing an event.
+  select bool_or(strpos(e.body, E'"\\u0000') > 0) as has_placeholder, max(octet_length(e.body)) as bytes,
+         bool_or(e."hasNewId" is not true) as has_own_ids,
+         exists (
+           select 1 from business_api.event_days d
+            where d.organization_id = '' and d.begins <= digits and d.ends > digits and d.dropped_at is null
+         ) as has_day
+    into given
+    from jsonb_to_recordset($2) as e (body text, "hasNewId" boolean);
+  if given.has_placeholder then
     raise exception 'Cannot insert an event because a placeholder is left in its body';
   end if;
-  select e.type, octet_length(e.body) as bytes into largest
-    from jsonb_to_recordset($2) as e (type text, body text)
-   order by octet_length(e.body) desc limit 1;
-  if largest.bytes > 65536 then
+  if given.bytes > 65536 then
     -- The default applies if row level security hides the row.
     max_bytes := coalesce((select l.max_body_bytes from business_api.event_limits l where l.organization_id = ''), 262144);
-    if largest.bytes > max_bytes then
-      raise exception 'Cannot publish % because its body has % bytes, and an event may have %', largest.type, largest.bytes, max_bytes
+    if given.bytes > max_bytes then
+      raise exception 'Cannot publish % because its body has % bytes, and an event may have %',
+        (
+          select e.type from jsonb_to_recordset($2) as e (type text, body text) order by octet_length(e.body) desc limit 1
+        ), given.bytes, max_bytes
         using errcode = 'invalid_parameter_value', constraint = 'event_limits_max_body_bytes',
               hint = 'Publish an id with which subscribers can fetch the rest.';
     end if;
   end if;
-  if not exists (
-    select 1 from business_api.event_days d
-     where d.organization_id = '' and d.begins <= digits and d.ends > digits and d.dropped_at is null
-  ) then
+  if not given.has_day then
     perform business_api.make_days();
   end if;
-  if exists (select 1 from jsonb_array_elements($2) as e where e -> 'hasNewId' is distinct from 'true') then
+  if given.has_own_ids then
     first_end := business_api.first_day_end();
     with looked_up as (
       select e.value ->> 'id' as id, digits || upper(lpad(to_hex(e.number), 5, '0')) as delivery_prefix, e.number
@@ -2036,9 +2042,9 @@ begin
     insert into business_api.events (organization_id, id, type, created_at, body, traceparent, delivery_prefix)
     select $1, e.id, e.type, e."createdAt", e.body, e.traceparent, digits || upper(lpad(to_hex(e.number), 5, '0'))
       from (
-        select given.*, row_number() over () as number
+        select one.*, row_number() over () as number
           from jsonb_to_recordset($2)
-                 as given (
+                 as one (
                    id text, type text, "createdAt" timestamptz, body text, traceparent text, "hasNewId" boolean
                  )
       ) as e
@@ -2140,9 +2146,10 @@ CREATE OR REPLACE FUNCTION business_api.last_attempts(organization_id text, deli
 AS $function$
 #variable_conflict use_column
 declare
-  first_id text := (select min(wanted.id collate "C") from unnest($2) as wanted (id));
-  last_id text := (select max(wanted.id collate "C") from unnest($2) as wanted (id));
+  first_id text;
+  last_id text;
 begin
+  select min(wanted.id collate "C"), max(wanted.id collate "C") into first_id, last_id from unnest($2) as wanted (id);
   return query
     select wanted.id, last.status, last.error
       from unnest($2) as wanted (id)
@@ -3139,9 +3146,11 @@ AS $function$
 declare
   at_time timestamptz := clock_timestamp();
   -- The range of the deliveries, so that the statement opens only the days of their events.
-  first_prefix text := (select min(left(claim.id, 14) collate "C") from unnest($2) as claim (id));
-  last_id text := (select max(claim.id collate "C") from unnest($2) as claim (id));
+  first_prefix text;
+  last_id text;
 begin
+  select min(left(claim.id, 14) collate "C"), max(claim.id collate "C") into first_prefix, last_id
+    from unnest($2) as claim (id);
   return (
     select coalesce(json_agg(
              case

@@ -104,11 +104,14 @@ export async function getDelivery(
                 '[]'
               ) as "attemptLog"
             from ${deliveryOfId(sql, organizationId, sql`${deliveryId}::text`)} as delivery
-            join business_api.events event
-              on event.organization_id = delivery.organization_id and event.id = delivery.event_id
-              -- The day of the delivery, which the first characters of the id decide.
-              and event.delivery_prefix >= ${deliveryId.slice(0, DAY_CHARACTERS)}::text
-              and event.delivery_prefix <= ${deliveryId}::text
+            -- In the day of the delivery, which the first characters of the id decide.
+            cross join lateral (
+              select event.body from business_api.events event
+              where event.organization_id = ${organizationId}::text and event.id = delivery.event_id
+                and event.delivery_prefix >= ${deliveryId.slice(0, DAY_CHARACTERS)}::text
+                and event.delivery_prefix <= ${deliveryId}::text
+              offset 0
+            ) as event
             left join business_api.last_attempts(${organizationId}::text, array[${deliveryId}::text]) as attempt on true
           ) as item
         ),

@@ -308,13 +308,13 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': '3b1ed283f019',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
       '75301e48f28b',
-    'function insert_events(organization_id text, events jsonb)': '39b4fed3f1a1',
+    'function insert_events(organization_id text, events jsonb)': 'd488b24bdcfa',
     'function invoice_representation(id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
       '66cd76e47dfd',
     'function is_change_made(organization_id text, subject_id text, change_id text)': '0ddb3e7754f0',
     'function is_recorded(organization_id text, entry_id text)': '0496edc2b512',
     'function kept_day()': '987234155251',
-    'function last_attempts(organization_id text, delivery_ids text[])': 'f827f09fd022',
+    'function last_attempts(organization_id text, delivery_ids text[])': 'd08782d16cc5',
     'function lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
       '8a37fc4d0bcd',
     'function list_finished_deliveries(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_newest boolean, is_recoverable boolean)':
@@ -348,7 +348,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'bf37fcfc4f72',
     'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': '4840e49e6d5f',
     'function read_claims(claims jsonb)': '32b5db2f4f24',
-    'function read_deliveries(organizations text[], ids text[])': '64a49a12aa85',
+    'function read_deliveries(organizations text[], ids text[])': 'ed459aba5f44',
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': '73e036d9358f',
     'function reclaim_expired_leases(max_attempts integer)': 'e4a3cc684f9b',
     'function record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)':
