@@ -2,6 +2,54 @@
 -- event_ids. These functions also work before events is partitioned (0030-partitions.sql), and replace the functions of 0014 and 0020.
 -- Locks: none.
 
+-- Makes an id in the form of the application: `<kind>_<ulid>`, with 48 bits of milliseconds and 79 random bits. A loop, because
+-- each digit takes a quarter of the time that a row of a query takes.
+create or replace function business_api.new_id(kind text) returns text
+language plpgsql volatile
+set search_path = ''
+as $$
+declare
+  alphabet constant text := '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
+  milliseconds bigint := floor(extract(epoch from clock_timestamp()) * 1000)::bigint;
+  -- Each of the sixteen bytes gives five bits; the byte with the version of a UUID gives fewer.
+  random_bytes bytea := uuid_send(gen_random_uuid());
+  id text := kind || '_';
+begin
+  for place in 0 .. 9 loop
+    id := id || substr(alphabet, ((milliseconds >> (45 - 5 * place)) & 31)::int + 1, 1);
+  end loop;
+  for place in 0 .. 15 loop
+    id := id || substr(alphabet, (get_byte(random_bytes, place) & 31) + 1, 1);
+  end loop;
+  return id;
+end
+$$;
+
+-- Makes the digits with which the ids of all deliveries of a call begin, in the form of the application: `dlv_`, 48 bits of
+-- milliseconds, ten bits of microseconds, twenty random bits. Ten further digits of an id are the number of the event in the call and
+-- the number of the endpoint, hexadecimal, which are ULID digits too: a call of new_id for each delivery took longer than everything
+-- else. So the ids have the order in which the events were inserted.
+create or replace function business_api.delivery_digits(at_time timestamptz) returns text
+language plpgsql volatile
+set search_path = ''
+as $$
+declare
+  alphabet constant text := '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
+  microseconds bigint := floor(extract(epoch from at_time) * 1000000)::bigint;
+  time_bits bigint := ((microseconds / 1000) << 10) | (microseconds % 1000);
+  random_bytes bytea := uuid_send(gen_random_uuid());
+  digits text := 'dlv_';
+begin
+  for place in 0 .. 11 loop
+    digits := digits || substr(alphabet, ((time_bits >> (55 - 5 * place)) & 31)::int + 1, 1);
+  end loop;
+  for place in 0 .. 3 loop
+    digits := digits || substr(alphabet, (get_byte(random_bytes, place) & 31) + 1, 1);
+  end loop;
+  return digits;
+end
+$$;
+
 -- Inserts events with one delivery for each endpoint of the organization that wants the type: open, or skipped at once for a
 -- disabled endpoint, so that the delivery can be recovered later. An event without `hasNewId` may have been
 -- published before: an existing id keeps the first event, and nothing is sent again. An id that was made for the event is not

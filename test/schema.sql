@@ -1337,18 +1337,19 @@ CREATE OR REPLACE FUNCTION business_api.delivery_digits(at_time timestamp with t
  SET search_path TO ''
 AS $function$
 declare
+  alphabet constant text := '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
   microseconds bigint := floor(extract(epoch from at_time) * 1000000)::bigint;
   time_bits bigint := ((microseconds / 1000) << 10) | (microseconds % 1000);
   random_bytes bytea := uuid_send(gen_random_uuid());
+  digits text := 'dlv_';
 begin
-  return (
-    select 'dlv_' || string_agg(substr('0123456789ABCDEFGHJKMNPQRSTVWXYZ', digit + 1, 1), '' order by place)
-      from (
-        select place, ((time_bits >> (55 - 5 * place)) & 31)::int as digit from generate_series(0, 11) as place
-        union all
-        select 12 + place, get_byte(random_bytes, place) & 31 from generate_series(0, 3) as place
-      ) as digits
-  );
+  for place in 0 .. 11 loop
+    digits := digits || substr(alphabet, ((time_bits >> (55 - 5 * place)) & 31)::int + 1, 1);
+  end loop;
+  for place in 0 .. 3 loop
+    digits := digits || substr(alphabet, (get_byte(random_bytes, place) & 31) + 1, 1);
+  end loop;
+  return digits;
 end
 $function$;
 
@@ -2508,17 +2509,24 @@ $function$;
 
 CREATE OR REPLACE FUNCTION business_api.new_id(kind text)
  RETURNS text
- LANGUAGE sql
+ LANGUAGE plpgsql
  SET search_path TO ''
 AS $function$
-  select kind || '_' || string_agg(substr('0123456789ABCDEFGHJKMNPQRSTVWXYZ', digit + 1, 1), '' order by position)
-    from (
-      select i as position, ((floor(extract(epoch from clock_timestamp()) * 1000)::bigint >> (45 - 5 * i)) & 31)::int as digit
-        from generate_series(0, 9) as i
-      union all
-      select 10 + i, get_byte(random.bytes, i) & 31
-        from (select uuid_send(gen_random_uuid()) as bytes) as random, generate_series(0, 15) as i
-    ) as digits
+declare
+  alphabet constant text := '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
+  milliseconds bigint := floor(extract(epoch from clock_timestamp()) * 1000)::bigint;
+  -- Each of the sixteen bytes gives five bits; the byte with the version of a UUID gives fewer.
+  random_bytes bytea := uuid_send(gen_random_uuid());
+  id text := kind || '_';
+begin
+  for place in 0 .. 9 loop
+    id := id || substr(alphabet, ((milliseconds >> (45 - 5 * place)) & 31)::int + 1, 1);
+  end loop;
+  for place in 0 .. 15 loop
+    id := id || substr(alphabet, (get_byte(random_bytes, place) & 31) + 1, 1);
+  end loop;
+  return id;
+end
 $function$;
 
 CREATE OR REPLACE FUNCTION business_api.next_number(organization_id text, series text, table_name text, record_id text)

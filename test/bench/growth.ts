@@ -7,6 +7,7 @@ import { createInspector } from '../../lib/postgres/schema/inspector.ts'
 import { createPostgresStore } from '../../lib/postgres.ts'
 import { newClient } from '../../lib/resources/clients.ts'
 import { createDeveloperSettings, type DeveloperSettings } from '../../lib/settings.ts'
+import { TODAY } from '../_days.ts'
 import { percentile } from '../_percentile.ts'
 import { startDatabase } from './database.ts'
 import { addEndpoint } from './deliveries/parts.ts'
@@ -244,12 +245,12 @@ async function fillLogs(from: number, to: number): Promise<void> {
     select ${ORGANIZATION}, 'evt_00' || lpad(upper(to_hex(number)), 24, '0'),
            case when number % 200000 = 1 then 'project.completed' when number % 10 = 0 then 'invoice.paid' else 'client.created' end,
            now() - interval '1 day' + number * interval '1 millisecond', repeat('x', 400),
-           'dlv_00' || lpad(upper(to_hex(number)), 24, '0')
+           ${TODAY} || lpad(upper(to_hex(number)), 16, '0')
     from ${numbers}`
   await sql`
     insert into business_api.finished_deliveries
       (organization_id, id, event_id, type, endpoint_id, state, created_at, attempts, reason, finished_at)
-    select ${ORGANIZATION}, 'dlv_00' || lpad(upper(to_hex(number)), 24, '0'), 'evt_00' || lpad(upper(to_hex(number)), 24, '0'),
+    select ${ORGANIZATION}, ${TODAY} || lpad(upper(to_hex(number)), 16, '0'), 'evt_00' || lpad(upper(to_hex(number)), 24, '0'),
            case when number % 200000 = 1 then 'project.completed' when number % 10 = 0 then 'invoice.paid' else 'client.created' end,
            endpoint.id, case when number % 1000 = 0 then 'dead_lettered' else 'delivered' end,
            now() - interval '1 day' + number * interval '1 millisecond', 1,

@@ -293,7 +293,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function delete_organization_part(organization_id text, part_limit integer, after jsonb)':
       'bd0ea42236c0',
     'function deliveries_of_event(organization_id text, event_id text, delivery_prefix text)': 'e096683aac9b',
-    'function delivery_digits(at_time timestamp with time zone)': '6a43246b6667',
+    'function delivery_digits(at_time timestamp with time zone)': 'a1982ec8c4fc',
     'function event_types()': '25f5c8d1a501',
     'function find_open_delivery(begins text, ends text)': '34a933b48b10',
     'function first_day_end()': '3d2f9519269b',
@@ -325,7 +325,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function make_day(name text, begins_at timestamp with time zone, ends_at timestamp with time zone)':
       'e69aed238e3b',
     'function make_days()': '60e90faa7a4a',
-    'function new_id(kind text)': '89f87babd4e2',
+    'function new_id(kind text)': '19d9f08638fe',
     'function next_number(organization_id text, series text, table_name text, record_id text)':
       'a5458f4069e8',
     'function pick_backfills(at_time timestamp with time zone, is_rest boolean, pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)':
