@@ -25,6 +25,12 @@ const CURRENCIES = [
   { currency: 'JPY', decimals: 0 },
 ] as const
 
+interface Answer {
+  readonly status: number
+  readonly headers: Headers
+  readonly body: string
+}
+
 /** An invoice of the ledger, with money in minor units. */
 interface LedgerInvoice {
   readonly id: string
@@ -88,13 +94,25 @@ export async function createCustomer(
   let requests = 0
   let replays = 0
 
+  /** Asks until the database answers. */
+  function ask(path: string, init: RequestInit): Promise<Answer> {
+    return insist(async () => {
+      const response = await fetch(`${base}${path}`, init)
+      requests++
+      const { status, headers } = response
+      const body = await response.text()
+      if (status === 503 || status === 409)
+        throw Object.assign(new Error(body), { code: 'store_unavailable' })
+      return { status, headers, body }
+    })
+  }
+
   /** The records from before the upgrade read as they were written. */
   async function readOldRecords(): Promise<void> {
     const headers = { authorization: `Bearer ${key.key}` }
     for (const path of ['clients', 'leads', 'invoices']) {
-      const response = await fetch(`${base}/${path}`, { headers })
-      const body = await response.text()
-      assert.equal(response.status, 200, body)
+      const { status, body } = await ask(`/${path}`, { headers })
+      assert.equal(status, 200, body)
       const { data } = JSON.parse(body)
       assert.equal(data.length, OLD_RECORDS, path)
       if (path !== 'clients') continue
@@ -114,24 +132,18 @@ export async function createCustomer(
     isReplay = false,
     token = key.key,
   ): Promise<void> {
-    const answer = await insist(async () => {
-      const response = await fetch(`${base}/clients`, {
-        method: 'POST',
-        headers: {
-          authorization: `Bearer ${token}`,
-          'content-type': 'application/json',
-          'idempotency-key': idempotencyKey,
-        },
-        body: JSON.stringify({ name }),
-      })
-      requests++
-      if (response.status === 503 || response.status === 409)
-        throw Object.assign(new Error(await response.text()), { code: 'store_unavailable' })
-      return { response, body: await response.text() }
+    const answer = await ask('/clients', {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${token}`,
+        'content-type': 'application/json',
+        'idempotency-key': idempotencyKey,
+      },
+      body: JSON.stringify({ name }),
     })
-    assert.equal(answer.response.status, 200, answer.body)
+    assert.equal(answer.status, 200, answer.body)
     if (isReplay) {
-      assert.equal(answer.response.headers.get('idempotent-replayed'), 'true', 'a replay within the window')
+      assert.equal(answer.headers.get('idempotent-replayed'), 'true', 'a replay within the window')
       assert.equal(answer.body, replies.get(idempotencyKey))
       replays++
       return
@@ -194,9 +206,8 @@ export async function createCustomer(
     await post(`Old key ${day}`, `o-${day}`, false, previous.key)
     later(day + 2, async () => {
       const headers = { authorization: `Bearer ${previous.key}` }
-      const response = await fetch(`${base}/clients?limit=1`, { headers })
-      assert.equal(response.status, 401, 'a key after the overlap')
-      await response.text()
+      const { status } = await ask('/clients?limit=1', { headers })
+      assert.equal(status, 401, 'a key after the overlap')
     })
   }
 

@@ -32,6 +32,8 @@ const DELIVERIES = Number(process.env.LIFE_DELIVERIES ?? 100_000)
 const DAY_MS = 24 * 60 * 60 * 1000
 const RETENTION_DAYS = Math.min(30, Math.max(3, Math.round(DAYS / 6)))
 const RETENTION_MS = RETENTION_DAYS * DAY_MS
+/** Events are purged by the day, and a day is kept until all of it is old. */
+const OLD_DAYS = RETENTION_DAYS + 3
 const UPGRADE_DAY = Math.max(2, Math.round(DAYS / 5))
 const DELETION_DAY = Math.round(DAYS * 0.6)
 const LONG_PAUSE = { from: Math.round(DAYS * 0.35), days: Math.round(RETENTION_DAYS * 1.5) }
@@ -107,12 +109,15 @@ test(`a life of ${DAYS} days with ${DELIVERIES} deliveries leaves what it should
     await publishDay(day, 'daily')
     if (day % 7 === 3) counts.died += await dieWithClaims(volume)
     const troubles = makeTrouble(day, counts)
+    const before = { repeated: ledger.repeated, crashes: counts.crashes }
     await Promise.all([drain(volume), customer?.live(day), troubles])
     for (const waitMs of WAITS_MS) {
       await server.move(waitMs)
       await drain(volume)
       await customer?.runLoop()
     }
+    if (counts.crashes === before.crashes)
+      assert.equal(ledger.repeated, before.repeated, 'nothing arrives twice without a crash')
     if (customer === undefined) await purgeBaseline(server.sql, RETENTION_MS)
     for (const name of await listPartitions()) partitions.add(name)
     await server.move(DAY_MS - sum(WAITS_MS))
@@ -149,7 +154,7 @@ test(`a life of ${DAYS} days with ${DELIVERIES} deliveries leaves what it should
       `${ledger.deadLettered} dead letters, ${ledger.repeated} repeated after crashes`,
   )
   t.diagnostic(
-    `${line}; ${JSON.stringify(counts)}, ${retried.count} statements again, ${dropped} days dropped`,
+    `${line}; ${JSON.stringify(counts)}, ${retried.count} statements again, ${dropped} partitions dropped`,
   )
   t.diagnostic(`megabytes in the middle ${describe(middle)}; at the end ${describe(end)}`)
   await assertDoctor()
@@ -355,10 +360,10 @@ async function assertNothingLeft(): Promise<void> {
     )
     select
       (select count(*) from business_api.events e
-        where e.created_at < now() - ${RETENTION_DAYS + 2} * interval '1 day'
+        where e.created_at < now() - ${OLD_DAYS} * interval '1 day'
           and (e.created_at at time zone 'UTC')::date not in (select day from open_day))::int as "old events",
       (select count(*) from business_api.finished_deliveries d
-        where d.created_at < now() - ${RETENTION_DAYS + 2} * interval '1 day'
+        where d.created_at < now() - ${OLD_DAYS} * interval '1 day'
           and (d.created_at at time zone 'UTC')::date not in (select day from open_day))::int as "old deliveries",
       (select count(*) from business_api.delivery_attempts a
         where not exists (select 1 from business_api.finished_deliveries d
@@ -382,6 +387,12 @@ async function assertNothingLeft(): Promise<void> {
       'ended leases': 0,
     },
   )
+  const [table] = await server.sql`select to_regclass('business_api.event_ids') is not null as exists`
+  if (!table?.exists) return
+  const ids = await server.sql`
+    select i.id from business_api.event_ids i
+     where not exists (select 1 from business_api.events e where e.organization_id = i.organization_id and e.id = i.id)`
+  assert.deepEqual([...ids], [], 'ids of no event')
 }
 
 async function assertDoctor(): Promise<void> {
@@ -446,7 +457,8 @@ async function listPartitions(): Promise<readonly string[]> {
 async function assertPartitions(seen: ReadonlySet<string>): Promise<number> {
   const left = new Set(await listPartitions())
   const dropped = [...seen].filter((name) => !left.has(name)).length
-  if (seen.size > 0) assert.ok(dropped > 0, `none of ${seen.size} days was dropped`)
+  // The upgrade leaves the rows of before, and of a month to come, in one partition.
+  if (seen.size > 0 && DAYS >= 60) assert.ok(dropped > 0, `none of ${seen.size} days was dropped`)
   return dropped
 }
 
