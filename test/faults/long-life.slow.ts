@@ -9,6 +9,16 @@ import { type MovedServer, startMovedServer } from './_life-clock.ts'
 import { type Customer, createCustomer } from './_life-customer.ts'
 import { auditDeliveries, type Behaviour, Ledger } from './_life-ledger.ts'
 import {
+  assertDropped,
+  assertFlat,
+  assertNothingLeft,
+  describeSizes,
+  listPartitions,
+  measure,
+  type Sizes,
+  vacuum,
+} from './_life-tables.ts'
+import {
   dieWithClaims,
   drain,
   type Hands,
@@ -119,10 +129,10 @@ test(`a life of ${DAYS} days with ${DELIVERIES} deliveries leaves what it should
     if (counts.crashes === before.crashes)
       assert.equal(ledger.repeated, before.repeated, 'nothing arrives twice without a crash')
     if (customer === undefined) await purgeBaseline(server.sql, RETENTION_MS)
-    for (const name of await listPartitions()) partitions.add(name)
+    for (const name of await listPartitions(server.sql)) partitions.add(name)
     await server.move(DAY_MS - sum(WAITS_MS))
-    if (day % 5 === 0) await vacuum()
-    if (day === Math.round(DAYS * 0.55)) middle = await measure()
+    if (day % 5 === 0) await vacuum(server.sql)
+    if (day === Math.round(DAYS * 0.55)) middle = await measure(server.sql)
     if (day % Math.ceil(DAYS / 6) === 0) {
       await drain(volume)
       const found = await auditDeliveries(server.sql, ledger, organizations(), RETENTION_MS)
@@ -143,10 +153,10 @@ test(`a life of ${DAYS} days with ${DELIVERIES} deliveries leaves what it should
   await finishPurge()
   const found = await auditDeliveries(server.sql, ledger, organizations(), RETENTION_MS)
   const line = await customer.audit(server.sql)
-  await assertNothingLeft()
-  await vacuum()
-  const end = await measure()
-  const dropped = await assertPartitions(partitions)
+  await assertNothingLeft(server.sql, OLD_DAYS)
+  await vacuum(server.sql)
+  const end = await measure(server.sql)
+  const dropped = await assertDropped(server.sql, partitions, DAYS)
 
   t.diagnostic(`${seconds(begunAt)} s; found ${JSON.stringify(found)}`)
   t.diagnostic(
@@ -156,7 +166,7 @@ test(`a life of ${DAYS} days with ${DELIVERIES} deliveries leaves what it should
   t.diagnostic(
     `${line}; ${JSON.stringify(counts)}, ${retried.count} statements again, ${dropped} partitions dropped`,
   )
-  t.diagnostic(`megabytes in the middle ${describe(middle)}; at the end ${describe(end)}`)
+  t.diagnostic(`megabytes in the middle ${describeSizes(middle)}; at the end ${describeSizes(end)}`)
   await assertDoctor()
   assertFlat(middle, end)
 })
@@ -350,116 +360,9 @@ async function finishPurge(): Promise<void> {
   assert.fail('the purge does not end')
 }
 
-/** No row is left that nobody needs. */
-async function assertNothingLeft(): Promise<void> {
-  const [row] = await server.sql`
-    with open_day as (
-      select distinct (e.created_at at time zone 'UTC')::date as day
-        from business_api.open_deliveries d
-        join business_api.events e on e.organization_id = d.organization_id and e.id = d.event_id
-    )
-    select
-      (select count(*) from business_api.events e
-        where e.created_at < now() - ${OLD_DAYS} * interval '1 day'
-          and (e.created_at at time zone 'UTC')::date not in (select day from open_day))::int as "old events",
-      (select count(*) from business_api.finished_deliveries d
-        where d.created_at < now() - ${OLD_DAYS} * interval '1 day'
-          and (d.created_at at time zone 'UTC')::date not in (select day from open_day))::int as "old deliveries",
-      (select count(*) from business_api.delivery_attempts a
-        where not exists (select 1 from business_api.finished_deliveries d
-                           where d.organization_id = a.organization_id and d.id = a.delivery_id)
-          and not exists (select 1 from business_api.open_deliveries d
-                           where d.organization_id = a.organization_id and d.id = a.delivery_id))::int as "attempts of no delivery",
-      (select count(*) from business_api.idempotency_keys where expires_at < now())::int as "expired keys",
-      (select count(*) from business_api.webhook_endpoints w
-        where w.state = 'removed' and not exists (
-          select 1 from business_api.finished_deliveries d
-           where d.organization_id = w.organization_id and d.endpoint_id = w.id))::int as "removed endpoints",
-      (select count(*) from business_api.open_deliveries d where d.lease_until < now())::int as "ended leases"`
-  assert.deepEqual(
-    { ...row },
-    {
-      'old events': 0,
-      'old deliveries': 0,
-      'attempts of no delivery': 0,
-      'expired keys': 0,
-      'removed endpoints': 0,
-      'ended leases': 0,
-    },
-  )
-  const [table] = await server.sql`select to_regclass('business_api.event_ids') is not null as exists`
-  if (!table?.exists) return
-  const ids = await server.sql`
-    select i.id from business_api.event_ids i
-     where not exists (select 1 from business_api.events e where e.organization_id = i.organization_id and e.id = i.id)`
-  assert.deepEqual([...ids], [], 'ids of no event')
-}
-
 async function assertDoctor(): Promise<void> {
   const { exitCode, stdout, stderr } = await cliOn(server.url)('doctor')
   assert.equal(exitCode, 0, `${stdout}${stderr}`)
-}
-
-// --- Tables ---
-
-type Sizes = Readonly<Record<string, number>>
-
-/** The tables that must not grow, with their partitions, in bytes. */
-async function measure(): Promise<Sizes> {
-  const rows = await server.sql`
-    select coalesce(pg_partition_root(c.oid), c.oid)::regclass::text as table, sum(pg_total_relation_size(c.oid))::text as bytes
-      from pg_class c
-     where c.relnamespace = 'business_api'::regnamespace and c.relkind = 'r'
-     group by 1`
-  const sizes = rows.map(
-    ({ table, bytes }) => [String(table).replace('business_api.', ''), Number(bytes)] as const,
-  )
-  return Object.fromEntries(sizes.filter(([table]) => FLAT.has(table)))
-}
-
-const FLAT = new Set([
-  'events',
-  'open_deliveries',
-  'finished_deliveries',
-  'delivery_attempts',
-  'idempotency_keys',
-])
-
-/** Room for pages that a vacuum leaves half empty. */
-const SLACK_BYTES = 4 * 1024 * 1024
-
-function assertFlat(middle: Sizes, end: Sizes): void {
-  for (const [table, bytes] of Object.entries(end))
-    assert.ok(
-      bytes <= 1.3 * (middle[table] ?? 0) + SLACK_BYTES,
-      `${table} grows: ${describe(middle)}; ${describe(end)}`,
-    )
-}
-
-function describe(sizes: Sizes): string {
-  const parts = Object.entries(sizes).map(([table, bytes]) => `${table} ${(bytes / 1024 / 1024).toFixed(1)}`)
-  return parts.join(', ')
-}
-
-/** What autovacuum does in five days. */
-async function vacuum(): Promise<void> {
-  await insist(() => server.sql`vacuum`)
-}
-
-async function listPartitions(): Promise<readonly string[]> {
-  const rows = await server.sql`
-    select c.relname as name from pg_class c
-     where c.relnamespace = 'business_api'::regnamespace and c.relispartition and c.relkind = 'r'`
-  return rows.map(({ name }) => String(name))
-}
-
-/** With tables by day, days are dropped. */
-async function assertPartitions(seen: ReadonlySet<string>): Promise<number> {
-  const left = new Set(await listPartitions())
-  const dropped = [...seen].filter((name) => !left.has(name)).length
-  // The upgrade leaves the rows of before, and of a month to come, in one partition.
-  if (seen.size > 0 && DAYS >= 60) assert.ok(dropped > 0, `none of ${seen.size} days was dropped`)
-  return dropped
 }
 
 function sum(values: readonly number[]): number {
