@@ -41,12 +41,34 @@ export async function assertNothingLeft(sql: Sql, oldDays: number): Promise<void
       'ended leases': 0,
     },
   )
+  await assertBounded(sql)
   const [table] = await sql`select to_regclass('business_api.event_ids') is not null as exists`
   if (!table?.exists) return
   const ids = await sql`
     select i.id from business_api.event_ids i
      where not exists (select 1 from business_api.events e where e.organization_id = i.organization_id and e.id = i.id)`
   assert.deepEqual([...ids], [], 'ids of no event')
+}
+
+/**
+ * Rows that are kept for good are as many as what they belong to: a bucket for each key and organization, keys in force or not; one
+ * previous secret for each endpoint, in its own row, until the next rotation.
+ */
+async function assertBounded(sql: Sql): Promise<void> {
+  const [row] = await sql`
+    select
+      (select count(*) from business_api.rate_buckets b
+        where b.bucket <> 'organization' and not exists (
+          select 1 from business_api.api_keys k where k.organization_id = b.organization_id and k.id = b.bucket))::int as buckets,
+      (select count(*) from business_api.settings_turns t
+        where not exists (select 1 from business_api.api_keys k where k.organization_id = t.organization_id)
+          and not exists (select 1 from business_api.webhook_endpoints w where w.organization_id = t.organization_id))::int as turns,
+      (select count(*) from business_api.webhook_endpoints
+        where state = 'removed' and (sealed_secret is not null or previous_sealed_secret is not null))::int as secrets,
+      (select count(*) from business_api.number_series s
+        where not exists (select 1 from business_api.invoices i
+                           where i.organization_id = s.organization_id and i.number like s.series || '-%'))::int as series`
+  assert.deepEqual({ ...row }, { buckets: 0, turns: 0, secrets: 0, series: 0 })
 }
 
 /** Bytes by table. */
