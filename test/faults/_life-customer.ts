@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { createServer, type Server } from 'node:http'
+import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { text } from 'node:stream/consumers'
 import type { Sql } from 'postgres'
 import { createBusinessApi, SCOPES } from '../../lib/index.ts'
 import { createPlatform, type ImportRecord } from '../../lib/platform.ts'
 import type { PostgresStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
-import { createDeliveryLoop, createWebhookSender, type Notice, verifyWebhook } from '../../lib/webhooks.ts'
+import { createDeliveryLoop, createWebhookSender, type Notice } from '../../lib/webhooks.ts'
 import { OLD_RECORDS, OLD_YEAR } from './_life-baseline.ts'
+import { startReceiver } from './_life-receiver.ts'
 import { insist } from './_life-volume.ts'
 
 // An organization of a long life that uses everything for real: the API over HTTP, the loop and its sender, a receiver that verifies,
@@ -24,6 +24,12 @@ const CURRENCIES = [
   { currency: 'EUR', decimals: 2 },
   { currency: 'JPY', decimals: 0 },
 ] as const
+
+interface Answer {
+  readonly status: number
+  readonly headers: Headers
+  readonly body: string
+}
 
 /** An invoice of the ledger, with money in minor units. */
 interface LedgerInvoice {
@@ -88,13 +94,25 @@ export async function createCustomer(
   let requests = 0
   let replays = 0
 
+  /** Asks until the database answers. */
+  function ask(path: string, init: RequestInit): Promise<Answer> {
+    return insist(async () => {
+      const response = await fetch(`${base}${path}`, init)
+      requests++
+      const { status, headers } = response
+      const body = await response.text()
+      if (status === 503 || status === 409)
+        throw Object.assign(new Error(body), { code: 'store_unavailable' })
+      return { status, headers, body }
+    })
+  }
+
   /** The records from before the upgrade read as they were written. */
   async function readOldRecords(): Promise<void> {
     const headers = { authorization: `Bearer ${key.key}` }
     for (const path of ['clients', 'leads', 'invoices']) {
-      const response = await fetch(`${base}/${path}`, { headers })
-      const body = await response.text()
-      assert.equal(response.status, 200, body)
+      const { status, body } = await ask(`/${path}`, { headers })
+      assert.equal(status, 200, body)
       const { data } = JSON.parse(body)
       assert.equal(data.length, OLD_RECORDS, path)
       if (path !== 'clients') continue
@@ -114,24 +132,18 @@ export async function createCustomer(
     isReplay = false,
     token = key.key,
   ): Promise<void> {
-    const answer = await insist(async () => {
-      const response = await fetch(`${base}/clients`, {
-        method: 'POST',
-        headers: {
-          authorization: `Bearer ${token}`,
-          'content-type': 'application/json',
-          'idempotency-key': idempotencyKey,
-        },
-        body: JSON.stringify({ name }),
-      })
-      requests++
-      if (response.status === 503 || response.status === 409)
-        throw Object.assign(new Error(await response.text()), { code: 'store_unavailable' })
-      return { response, body: await response.text() }
+    const answer = await ask('/clients', {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${token}`,
+        'content-type': 'application/json',
+        'idempotency-key': idempotencyKey,
+      },
+      body: JSON.stringify({ name }),
     })
-    assert.equal(answer.response.status, 200, answer.body)
+    assert.equal(answer.status, 200, answer.body)
     if (isReplay) {
-      assert.equal(answer.response.headers.get('idempotent-replayed'), 'true', 'a replay within the window')
+      assert.equal(answer.headers.get('idempotent-replayed'), 'true', 'a replay within the window')
       assert.equal(answer.body, replies.get(idempotencyKey))
       replays++
       return
@@ -194,9 +206,8 @@ export async function createCustomer(
     await post(`Old key ${day}`, `o-${day}`, false, previous.key)
     later(day + 2, async () => {
       const headers = { authorization: `Bearer ${previous.key}` }
-      const response = await fetch(`${base}/clients?limit=1`, { headers })
-      assert.equal(response.status, 401, 'a key after the overlap')
-      await response.text()
+      const { status } = await ask('/clients?limit=1', { headers })
+      assert.equal(status, 401, 'a key after the overlap')
     })
   }
 
@@ -335,66 +346,5 @@ async function auditMoney(
       sorted.map((_, index) => index + 1),
       `numbers of ${year} have no gap`,
     )
-  }
-}
-
-// --- The receiver ---
-
-interface Receiver {
-  readonly url: string
-  readonly server: Server
-  readonly secrets: Map<string, readonly string[]>
-  readonly forged: string[]
-  readonly arrivals: number
-  /** The ids of the events of a type about a record. */
-  eventsAbout(path: string, type: string, recordId: string): ReadonlySet<string>
-  /** The number of events of a type. */
-  countOf(path: string, type: string): number
-}
-
-async function startReceiver(): Promise<Receiver> {
-  const secrets = new Map<string, readonly string[]>()
-  const forged: string[] = []
-  const events = new Map<string, Set<string>>()
-  const failed = new Set<string>()
-  let arrivals = 0
-
-  function enter(name: string, eventId: string): void {
-    const ids = events.get(name) ?? new Set()
-    events.set(name, ids.add(eventId))
-  }
-
-  const server = createServer(async (request, response) => {
-    const { url: path = '', headers } = request
-    const body = await text(request)
-    const event = JSON.parse(body)
-    arrivals++
-    try {
-      verifyWebhook(body, String(headers['x-service-signature']), [...(secrets.get(path) ?? [])])
-    } catch (error) {
-      forged.push(`${path} ${event.type}: ${error}`)
-    }
-    if (path === '/sometimes' && arrivals % 10 === 0 && !failed.has(event.id)) {
-      failed.add(event.id)
-      response.statusCode = 500
-      response.end('not now')
-      return
-    }
-    enter(`${path} ${event.type}`, event.id)
-    if (event.data.invoiceId !== undefined) enter(`${path} ${event.type} ${event.data.invoiceId}`, event.id)
-    response.end('ok')
-  })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    server,
-    secrets,
-    forged,
-    get arrivals() {
-      return arrivals
-    },
-    eventsAbout: (path, type, recordId) => events.get(`${path} ${type} ${recordId}`) ?? new Set(),
-    countOf: (path, type) => events.get(`${path} ${type}`)?.size ?? 0,
   }
 }
