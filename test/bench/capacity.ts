@@ -14,7 +14,14 @@ import { describeMachine } from './machine.ts'
 const ROWS = Number(process.env.ROWS ?? 100_000)
 const ORGANIZATIONS = 20
 const AT_ONCE = 16
-const TABLES = ['businesses', 'clients', 'idempotency_keys', 'events', 'deliveries', 'delivery_attempts']
+const TABLES = [
+  'businesses',
+  'clients',
+  'idempotency_keys',
+  'events',
+  'finished_deliveries',
+  'delivery_attempts',
+]
 
 console.log(describeMachine())
 const database = await startDatabase()
@@ -70,8 +77,12 @@ try {
     const [row] = await sql`
       select count(*)::int as rows from business_api.${sql(table)}`
     const [size] = await sql`
-      select pg_table_size(${`business_api.${table}`}::regclass)::bigint::float8 as heap,
-             pg_indexes_size(${`business_api.${table}`}::regclass)::bigint::float8 as indexes`
+      select sum(pg_table_size(part))::float8 as heap, sum(pg_indexes_size(part))::float8 as indexes
+      from (
+        select relid as part from pg_partition_tree(${`business_api.${table}`}::regclass)
+        union
+        select ${`business_api.${table}`}::regclass
+      ) as parts`
     const rows = Number(row?.rows)
     const each = (bytes: number): number => Math.round(bytes / rows)
     console.log(
