@@ -292,6 +292,72 @@ begin
 end
 $$;
 
+-- Deletes the rows of removed endpoints without deliveries, from a place on. Each endpoint costs some descents of indexes;
+-- deliveries in flight are few. Returns the place of the last inspected endpoint; null if no endpoint follows.
+create or replace function business_api.purge_removed_endpoints(place jsonb, endpoint_limit integer) returns jsonb
+language plpgsql volatile
+set search_path = ''
+set plan_cache_mode = force_custom_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_bitmapscan = off
+as $$
+declare
+  inspections integer;
+  next_place jsonb;
+begin
+  with removed as materialized (
+    select e.organization_id, e.id from business_api.webhook_endpoints e
+     where e.state = 'removed'
+       and (e.organization_id, e.id) > (coalesce(place ->> 'organizationId', ''), coalesce(place ->> 'id', ''))
+     order by e.organization_id, e.id
+     limit endpoint_limit
+  ), in_flight as materialized (
+    select distinct d.organization_id, d.endpoint_id from business_api.open_deliveries d where d.lease_until is not null
+  ), purgeable as materialized (
+    -- Before the join with the rows to delete, which was planned as a loop around these searches.
+    select r.organization_id, r.id from removed r
+     where not exists (
+         select 1
+           from unnest(array['delivered', 'dead_lettered', 'skipped', 'cancelled']) as final (state)
+           cross join lateral (
+             select 1 from business_api.finished_deliveries d
+              where d.organization_id = r.organization_id and d.endpoint_id = r.id
+                and d.state = final.state and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+              limit 1
+           ) as finished
+       )
+       and not exists (
+         select 1 from business_api.open_deliveries d
+          where d.organization_id = r.organization_id and d.endpoint_id = r.id
+            and d.claim_token is null and not d.is_backing_off and not d.is_backfill
+       )
+       and not exists (
+         select 1 from business_api.open_deliveries d
+          where d.organization_id = r.organization_id and d.endpoint_id = r.id
+            and d.claim_token is null and not d.is_backing_off and d.is_backfill
+       )
+       and not exists (
+         select 1 from business_api.open_deliveries d
+          where d.organization_id = r.organization_id and d.endpoint_id = r.id
+            and d.is_backing_off
+       )
+       and not exists (
+         select 1 from in_flight f where f.organization_id = r.organization_id and f.endpoint_id = r.id
+       )
+  ), purged as (
+    delete from business_api.webhook_endpoints e using purgeable p
+     where e.organization_id = p.organization_id and e.id = p.id and e.state = 'removed'
+  )
+  select count(*), (array_agg(jsonb_build_object('organizationId', r.organization_id, 'id', r.id)
+                    order by r.organization_id desc, r.id desc))[1]
+    into inspections, next_place
+    from removed r;
+  return case when inspections = endpoint_limit then next_place end;
+end
+$$;
+
 -- Computes the lag of a purge in milliseconds: the age, beyond the retention, of the first event that the purge has not reached.
 -- An event is in time while its day may still be dropped.
 create or replace function business_api.purge_lag(retention_ms double precision, walk jsonb) returns double precision

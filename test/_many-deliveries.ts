@@ -1,4 +1,5 @@
 import type { Sql } from 'postgres'
+import { makeDaysSince } from './_days.ts'
 
 // Millions of events with deliveries and attempts, made in the database: for benchmarks, and for tests of statements at that
 // size.
@@ -42,12 +43,17 @@ export async function makeManyDeliveries(
     await sql.unsafe(`alter table ${table} drop constraint ${name}`)
   }
   for (const { name } of indexes) await sql.unsafe(`drop index ${name}`)
-  for (const name of TABLES) await sql.unsafe(`alter table business_api.${name} set unlogged`)
+  await makeDaysSince(sql, new Date(Date.now() - days * 86_400_000))
+  for (const name of TABLES) {
+    const leaves = await sql`
+      select relid::regclass::text as name from pg_partition_tree(${`business_api.${name}`}::regclass) where isleaf`
+    for (const leaf of leaves) await sql.unsafe(`alter table ${leaf.name} set unlogged`)
+  }
 
   await makeEndpoints(sql, organizations, endpoints)
   await makeEvents(sql, events, days, organizations, endpoints)
 
-  for (const { definition } of indexes) await sql.unsafe(definition)
+  for (const { definition } of indexes) await sql.unsafe(definition.replace(' ON ONLY ', ' ON '))
   for (const { table, name, definition } of keys) {
     await sql.unsafe(`alter table ${table} add constraint ${name} ${definition}`)
   }

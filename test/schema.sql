@@ -3078,10 +3078,10 @@ begin
      limit endpoint_limit
   ), in_flight as materialized (
     select distinct d.organization_id, d.endpoint_id from business_api.open_deliveries d where d.lease_until is not null
-  ), purged as (
-    delete from business_api.webhook_endpoints e using removed r
-     where e.organization_id = r.organization_id and e.id = r.id and e.state = 'removed'
-       and not exists (
+  ), purgeable as materialized (
+    -- Before the join with the rows to delete, which was planned as a loop around these searches.
+    select r.organization_id, r.id from removed r
+     where not exists (
          select 1
            from unnest(array['delivered', 'dead_lettered', 'skipped', 'cancelled']) as final (state)
            cross join lateral (
@@ -3109,6 +3109,9 @@ begin
        and not exists (
          select 1 from in_flight f where f.organization_id = r.organization_id and f.endpoint_id = r.id
        )
+  ), purged as (
+    delete from business_api.webhook_endpoints e using purgeable p
+     where e.organization_id = p.organization_id and e.id = p.id and e.state = 'removed'
   )
   select count(*), (array_agg(jsonb_build_object('organizationId', r.organization_id, 'id', r.id)
                     order by r.organization_id desc, r.id desc))[1]

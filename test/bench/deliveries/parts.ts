@@ -74,12 +74,12 @@ export async function addEndpoint(
 }
 
 /** An event of the usual size. */
-export function newEvent(): EventRecord {
+export function newEvent(): EventRecord & { readonly hasNewId: true } {
   const id = ids('evt')
   const createdAt = toTimestamp(Date.now())
   const data = { projectId: 'proj_01JD8Z6M3Q4T5V6W7X8Y9Z0ABC', name: 'x'.repeat(300) }
   const body = JSON.stringify({ id, type: 'project.completed', createdAt, data })
-  return { id, type: 'project.completed', createdAt, body }
+  return { id, hasNewId: true, type: 'project.completed', createdAt, body }
 }
 
 /** Publishes an event; returns the time at which the publisher saw the commit. */
