@@ -455,7 +455,7 @@ $$;
 -- complete with row_limit deliveries or more: of each range of an index up to the limit. `endpoint_id`, `type`, `since` and `until` may
 -- be null. The ids are at least first_id and below end_id. A statement over all days would take ten times as long to plan as to run;
 -- here each statement is planned once in a session, and opens the tables of one day. Each state and endpoint is a range of an index:
--- the walk goes from endpoint to endpoint, with one descent for each. If row level security hides the days, all are read as one.
+-- the walk goes from endpoint to endpoint, with one descent for each, and the comparisons of rows leave the planner that index. If row level security hides the days, all are read as one.
 create function business_api.list_finished_deliveries(
   organization_id text,
   endpoint_id text,
@@ -476,6 +476,7 @@ set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 set enable_bitmapscan = off
+set enable_sort = off
 as $$
 #variable_conflict use_column
 declare
@@ -526,13 +527,15 @@ begin
             select found.* from walk, lateral (
               select d.* from business_api.finished_deliveries d
                where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
-                 and d.type = $4 and d.endpoint_id = walk.endpoint_id and d.state = any ($3) and d.id >= day.begins and d.id < day.ends
+                 and (d.type, d.endpoint_id, d.id) >= ($4, walk.endpoint_id, day.begins)
+                 and (d.type, d.endpoint_id, d.id) < ($4, walk.endpoint_id, day.ends)
+                 and d.state = any ($3) and d.id >= day.begins and d.id < day.ends
                  and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
                  and (not $11 or exists (
                    select 1 from business_api.webhook_endpoints e
                     where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
                  ))
-               order by d.id desc limit $9 - listed
+               order by d.type desc, d.endpoint_id desc, d.id desc limit $9 - listed
             ) as found where walk.endpoint_id is not null;
         else
           return query
@@ -556,15 +559,16 @@ begin
             )
             select found.* from walk, lateral (
               select d.* from business_api.finished_deliveries d
-               where d.organization_id = $1 and d.state = walk.state
-                 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
-                 and d.endpoint_id = walk.endpoint_id and d.id >= day.begins and d.id < day.ends
+               where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+                 and (d.state, d.endpoint_id, d.id) >= (walk.state, walk.endpoint_id, day.begins)
+                 and (d.state, d.endpoint_id, d.id) < (walk.state, walk.endpoint_id, day.ends)
+                 and d.id >= day.begins and d.id < day.ends
                  and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
                  and (not $11 or exists (
                    select 1 from business_api.webhook_endpoints e
                     where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
                  ))
-               order by d.id desc limit $9 - listed
+               order by d.state desc, d.endpoint_id desc, d.id desc limit $9 - listed
             ) as found where walk.endpoint_id is not null;
         end if;
     else
@@ -599,13 +603,15 @@ begin
             select found.* from walk, lateral (
               select d.* from business_api.finished_deliveries d
                where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
-                 and d.type = $4 and d.endpoint_id = walk.endpoint_id and d.state = any ($3) and d.id >= day.begins and d.id < day.ends
+                 and (d.type, d.endpoint_id, d.id) >= ($4, walk.endpoint_id, day.begins)
+                 and (d.type, d.endpoint_id, d.id) < ($4, walk.endpoint_id, day.ends)
+                 and d.state = any ($3) and d.id >= day.begins and d.id < day.ends
                  and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
                  and (not $11 or exists (
                    select 1 from business_api.webhook_endpoints e
                     where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
                  ))
-               order by d.id asc limit $9 - listed
+               order by d.type asc, d.endpoint_id asc, d.id asc limit $9 - listed
             ) as found where walk.endpoint_id is not null;
         else
           return query
@@ -629,15 +635,16 @@ begin
             )
             select found.* from walk, lateral (
               select d.* from business_api.finished_deliveries d
-               where d.organization_id = $1 and d.state = walk.state
-                 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
-                 and d.endpoint_id = walk.endpoint_id and d.id >= day.begins and d.id < day.ends
+               where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+                 and (d.state, d.endpoint_id, d.id) >= (walk.state, walk.endpoint_id, day.begins)
+                 and (d.state, d.endpoint_id, d.id) < (walk.state, walk.endpoint_id, day.ends)
+                 and d.id >= day.begins and d.id < day.ends
                  and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
                  and (not $11 or exists (
                    select 1 from business_api.webhook_endpoints e
                     where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
                  ))
-               order by d.id asc limit $9 - listed
+               order by d.state asc, d.endpoint_id asc, d.id asc limit $9 - listed
             ) as found where walk.endpoint_id is not null;
         end if;
     end if;

@@ -2192,6 +2192,7 @@ CREATE OR REPLACE FUNCTION business_api.list_finished_deliveries(organization_id
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_bitmapscan TO 'off'
+ SET enable_sort TO 'off'
 AS $function$
 #variable_conflict use_column
 declare
@@ -2242,13 +2243,15 @@ begin
             select found.* from walk, lateral (
               select d.* from business_api.finished_deliveries d
                where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
-                 and d.type = $4 and d.endpoint_id = walk.endpoint_id and d.state = any ($3) and d.id >= day.begins and d.id < day.ends
+                 and (d.type, d.endpoint_id, d.id) >= ($4, walk.endpoint_id, day.begins)
+                 and (d.type, d.endpoint_id, d.id) < ($4, walk.endpoint_id, day.ends)
+                 and d.state = any ($3) and d.id >= day.begins and d.id < day.ends
                  and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
                  and (not $11 or exists (
                    select 1 from business_api.webhook_endpoints e
                     where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
                  ))
-               order by d.id desc limit $9 - listed
+               order by d.type desc, d.endpoint_id desc, d.id desc limit $9 - listed
             ) as found where walk.endpoint_id is not null;
         else
           return query
@@ -2272,15 +2275,16 @@ begin
             )
             select found.* from walk, lateral (
               select d.* from business_api.finished_deliveries d
-               where d.organization_id = $1 and d.state = walk.state
-                 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
-                 and d.endpoint_id = walk.endpoint_id and d.id >= day.begins and d.id < day.ends
+               where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+                 and (d.state, d.endpoint_id, d.id) >= (walk.state, walk.endpoint_id, day.begins)
+                 and (d.state, d.endpoint_id, d.id) < (walk.state, walk.endpoint_id, day.ends)
+                 and d.id >= day.begins and d.id < day.ends
                  and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
                  and (not $11 or exists (
                    select 1 from business_api.webhook_endpoints e
                     where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
                  ))
-               order by d.id desc limit $9 - listed
+               order by d.state desc, d.endpoint_id desc, d.id desc limit $9 - listed
             ) as found where walk.endpoint_id is not null;
         end if;
     else
@@ -2315,13 +2319,15 @@ begin
             select found.* from walk, lateral (
               select d.* from business_api.finished_deliveries d
                where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
-                 and d.type = $4 and d.endpoint_id = walk.endpoint_id and d.state = any ($3) and d.id >= day.begins and d.id < day.ends
+                 and (d.type, d.endpoint_id, d.id) >= ($4, walk.endpoint_id, day.begins)
+                 and (d.type, d.endpoint_id, d.id) < ($4, walk.endpoint_id, day.ends)
+                 and d.state = any ($3) and d.id >= day.begins and d.id < day.ends
                  and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
                  and (not $11 or exists (
                    select 1 from business_api.webhook_endpoints e
                     where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
                  ))
-               order by d.id asc limit $9 - listed
+               order by d.type asc, d.endpoint_id asc, d.id asc limit $9 - listed
             ) as found where walk.endpoint_id is not null;
         else
           return query
@@ -2345,15 +2351,16 @@ begin
             )
             select found.* from walk, lateral (
               select d.* from business_api.finished_deliveries d
-               where d.organization_id = $1 and d.state = walk.state
-                 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
-                 and d.endpoint_id = walk.endpoint_id and d.id >= day.begins and d.id < day.ends
+               where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+                 and (d.state, d.endpoint_id, d.id) >= (walk.state, walk.endpoint_id, day.begins)
+                 and (d.state, d.endpoint_id, d.id) < (walk.state, walk.endpoint_id, day.ends)
+                 and d.id >= day.begins and d.id < day.ends
                  and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
                  and (not $11 or exists (
                    select 1 from business_api.webhook_endpoints e
                     where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
                  ))
-               order by d.id asc limit $9 - listed
+               order by d.state asc, d.endpoint_id asc, d.id asc limit $9 - listed
             ) as found where walk.endpoint_id is not null;
         end if;
     end if;

@@ -318,7 +318,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
       '8a37fc4d0bcd',
     'function list_finished_deliveries(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_newest boolean, is_recoverable boolean)':
-      '7ba9789cc8c7',
+      '6746c2bb894c',
     'function list_open_deliveries(organization_id text, endpoint_id text, type text, has_pending boolean, has_in_flight boolean, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer)':
       '413fd61831ec',
     'function literals_of(key jsonb)': 'a60f6abe1127',
