@@ -116,11 +116,11 @@ export function createApiKeyStore(database: Database, admissions: Admissions): A
         organizationId,
         (sql, answerTag) => sql`
           with before as (
-            select organization_id, id, revoked_at from business_api.api_keys
+            select organization_id, id, revoked_at, coalesce(revoked_at, now()) as ended_at from business_api.api_keys
             where organization_id = ${organizationId}::text and id = ${keyId}::text
             for no key update
           ), revoked as (
-            update business_api.api_keys key set revoked_at = coalesce(key.revoked_at, now()) from before
+            update business_api.api_keys key set revoked_at = before.ended_at from before
             where key.organization_id = before.organization_id and key.id = before.id
             returning key.*
           ), audited as (

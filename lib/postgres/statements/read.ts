@@ -106,9 +106,16 @@ export async function listRows<Stored>(
 }
 
 /** Joins the queries of several ranges. */
-export function unionAll(sql: Sql, { table }: RecordKind, parts: readonly Fragment[]): Fragment {
+export function unionAll(
+  sql: Sql,
+  { table }: RecordKind,
+  organizationId: string,
+  parts: readonly Fragment[],
+): Fragment {
   const [first, ...more] = parts
-  if (first === undefined) return sql`select * from ${sql.unsafe(table)} where false`
+  if (first === undefined) {
+    return sql`select * from ${sql.unsafe(table)} where organization_id = ${organizationId}::text and false`
+  }
   return more.reduce((all, part) => sql`${all} union all (${part})`, sql`(${first})`)
 }
 
@@ -126,7 +133,7 @@ function selectRows(sql: Sql, kind: RecordKind, selection: Selection): Fragment 
         order by ${range} desc, record.id desc
         limit ${literalLimit(sql, limit)}`,
     )
-    return unionAll(sql, kind, parts)
+    return unionAll(sql, kind, organizationId, parts)
   }
   const afterPage = before === null ? sql`` : sql`and record.id < ${before}::text`
   if (unique !== undefined) {
