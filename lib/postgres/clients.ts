@@ -37,7 +37,7 @@ const LIST = defineList(TABLE, {
   join: `
     cross join lateral (
       select business.representation from business_api.businesses business
-      where business.organization_id = record.organization_id and business.id = record.business_id
+      where business.organization_id = @organizationId::text and business.id = record.business_id
       limit 1
     ) as business`,
 })
@@ -173,7 +173,7 @@ export function clientRepresentation(row: string): string {
 
 /** The representation of a client with that of its business, which {@link joinBusiness} has joined. */
 export function withJoinedBusiness(stored: string): string {
-  return `pg_catalog.left(${stored}, -1) || ',"business":' || business.representation || '}'`
+  return `${stored} || business.representation || '}'`
 }
 
 /**
@@ -190,6 +190,6 @@ export function joinBusiness(step: string): string {
 export function withBusiness(stored: string, row: string): string {
   return `pg_catalog.left(${stored}, -1) || ',"business":' || (
     select business.representation from business_api.businesses business
-    where business.organization_id = ${row}.organization_id and business.id = ${row}.business_id
+    where business.organization_id = @organizationId::text and business.id = ${row}.business_id
   ) || '}'`
 }

@@ -1,5 +1,9 @@
 import { type BuildTagged, type Database, withTagColumn } from '../../lib/postgres/connection/database.ts'
-import { renderStatement, type StatementText, textTemplate } from '../../lib/postgres/connection/statement-text.ts'
+import {
+  renderStatement,
+  type StatementText,
+  textTemplate,
+} from '../../lib/postgres/connection/statement-text.ts'
 
 /** A database that remembers the statements that go through it. */
 export interface RecordingDatabase extends Database {

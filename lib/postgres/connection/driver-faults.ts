@@ -176,9 +176,12 @@ export function tooLargeEvent(error: unknown): string | undefined {
 
 const TOO_LARGE_EVENT = /^Cannot publish \S+ because its body has \d+ bytes, and an event may have \d+$/
 
-/** The name of the broken constraint: `constraint_name` of postgres.js, `constraint` of pg. */
+/**
+ * The name of the broken constraint: `constraint_name` of postgres.js, `constraint` of pg. On a shard of a distributed table the name
+ * ends with the number of the shard.
+ */
 function constraintOf(error: unknown): string {
-  return textOf(error, 'constraint_name') || textOf(error, 'constraint')
+  return (textOf(error, 'constraint_name') || textOf(error, 'constraint')).replace(/_\d+$/, '')
 }
 
 const CAUSES_MAX = 8
