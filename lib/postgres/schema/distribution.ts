@@ -7,7 +7,7 @@ import { readText } from './lock-watch.ts'
 // row for the whole database (their organization_id is '' by default), and API keys, which are found by their digest.
 
 /** Selects the tables without partitions, each after the tables that it refers to. */
-const TABLES = `
+export const TABLES = `
   select relation.relname as name,
          not exists (
            select 1 from pg_catalog.pg_attribute a
