@@ -1,5 +1,4 @@
 import type { Sql } from 'postgres'
-import { BusinessApiError, INVALID_INPUT } from '../../base/errors.ts'
 import { readText } from './lock-watch.ts'
 
 // The distribution of the tables over the nodes of a Citus cluster. Everything of one organization stands in one shard, because every
@@ -105,7 +104,7 @@ end $distribution$`
  * sessions wait meanwhile. A repeated call distributes the tables that were added since.
  *
  * @returns the names of the tables that this call has distributed
- * @throws BusinessApiError `invalid_input` if the database has no extension citus, or no node may hold shards
+ * @throws Error with the remedy if the database has no extension citus, or no node may hold shards
  */
 export async function distribute(sql: Sql): Promise<string[]> {
   try {
@@ -145,9 +144,9 @@ async function readPlaced(sql: Pick<Sql, 'unsafe'>): Promise<string[]> {
 
 const FEATURE_NOT_SUPPORTED = '0A000'
 
-/** Returns the library's error for a database that is no cluster. */
+/** Returns an error with the remedy for a database that is no cluster; any other error unchanged. */
 function explain(error: unknown): unknown {
   const { code, message, hint } = (error instanceof Error ? error : {}) as Record<string, unknown>
   if (code !== FEATURE_NOT_SUPPORTED || !String(message).startsWith('Cannot distribute ')) return error
-  return new BusinessApiError(INVALID_INPUT, `${message}. ${hint}`, { cause: error })
+  return new Error(`${message}. ${hint}`, { cause: error })
 }

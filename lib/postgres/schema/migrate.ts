@@ -61,13 +61,14 @@ export interface MigrationReport {
  * @param source the host's postgres.js pool, with any options, or a connection string. For a connection string one connection
  *   is opened and closed again. Up to two more connections are opened while a migration waits or builds an index
  * @throws RangeError for an option out of range; TypeError for an unusable connection string, without any part of the string
- * @throws BusinessApiError `invalid_input`: the tables are to be distributed, and the database has no extension citus or no node
- *   that may hold shards; the migrations stay applied. `schema_too_new`: this version of the package cannot run against the database;
+ * @throws BusinessApiError `schema_too_new`: this version of the package cannot run against the database;
  *   `store_unavailable`: PostgreSQL cannot be reached, or refuses the user, the password or the database, and the message says
  *   so with the remedy; or the time for waiting is over, and the message names the blocking sessions
  * @throws Error naming the file, with PostgreSQL's error as `cause`, for a failed migration; earlier migrations stay applied
  * @throws Error naming the migrations that are missing in the database although later migrations are applied, or that the
  *   database holds under another name
+ * @throws Error with the remedy, if the tables are to be distributed and the database has no extension citus, or no node may hold
+ *   shards; the migrations stay applied
  */
 export async function migrate(
   source: postgres.Sql | string,
