@@ -173,7 +173,7 @@ export function clientRepresentation(row: string): string {
 
 /** The representation of a client with that of its business, which {@link joinBusiness} has joined. */
 export function withJoinedBusiness(stored: string): string {
-  return `${stored} || business.representation || '}'`
+  return `pg_catalog.left(${stored}, -1) || ',"business":' || business.representation || '}'`
 }
 
 /**
