@@ -343,89 +343,111 @@ begin
     return jsonb_build_object('refused', refused);
   end if;
 
-  insert into business_api.businesses (organization_id, id, name, category, city, email, phone)
-  select $1, g.id, g.name, g.category, g.city, g.email, g.phone
-    from jsonb_to_recordset(records -> 'business')
-           as g (row integer, id text, name text, category text, city text, email text, phone text)
-   where not known ? g.row::text
-  on conflict do nothing;
-  get diagnostics inserted = row_count;
+  -- The rows are counted from `returning`, because the row count of a distributed insert includes the conflicts.
+  with added as (
+    insert into business_api.businesses (organization_id, id, name, category, city, email, phone)
+    select $1, g.id, g.name, g.category, g.city, g.email, g.phone
+      from jsonb_to_recordset(records -> 'business')
+             as g (row integer, id text, name text, category text, city text, email text, phone text)
+     where not known ? g.row::text
+    on conflict do nothing
+    returning 1
+  )
+  select count(*) into inserted from added;
   written := written + inserted;
 
-  insert into business_api.clients (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at)
-  select $1, g.id, g."businessId", g.status, g."totalRevenue", g."monthlyRevenue", g."convertedAt"
-    from jsonb_to_recordset(records -> 'client')
-           as g (
-             row integer, id text, "businessId" text, status text, "totalRevenue" numeric, "monthlyRevenue" numeric,
-             "convertedAt" timestamptz
-           )
-   where not known ? g.row::text
-  on conflict do nothing;
-  get diagnostics inserted = row_count;
+  with added as (
+    insert into business_api.clients (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at)
+    select $1, g.id, g."businessId", g.status, g."totalRevenue", g."monthlyRevenue", g."convertedAt"
+      from jsonb_to_recordset(records -> 'client')
+             as g (
+               row integer, id text, "businessId" text, status text, "totalRevenue" numeric, "monthlyRevenue" numeric,
+               "convertedAt" timestamptz
+             )
+     where not known ? g.row::text
+    on conflict do nothing
+    returning 1
+  )
+  select count(*) into inserted from added;
   written := written + inserted;
 
-  insert into business_api.leads
-    (organization_id, id, business_id, stage, lead_score, score_band, expected_value, created_at)
-  select $1, g.id, g."businessId", g.stage, g."leadScore", g."scoreBand", g."expectedValue", g."createdAt"
-    from jsonb_to_recordset(records -> 'lead')
-           as g (
-             row integer, id text, "businessId" text, stage text, "leadScore" numeric, "scoreBand" text,
-             "expectedValue" numeric, "createdAt" timestamptz
-           )
-   where not known ? g.row::text
-  on conflict do nothing;
-  get diagnostics inserted = row_count;
+  with added as (
+    insert into business_api.leads
+      (organization_id, id, business_id, stage, lead_score, score_band, expected_value, created_at)
+    select $1, g.id, g."businessId", g.stage, g."leadScore", g."scoreBand", g."expectedValue", g."createdAt"
+      from jsonb_to_recordset(records -> 'lead')
+             as g (
+               row integer, id text, "businessId" text, stage text, "leadScore" numeric, "scoreBand" text,
+               "expectedValue" numeric, "createdAt" timestamptz
+             )
+     where not known ? g.row::text
+    on conflict do nothing
+    returning 1
+  )
+  select count(*) into inserted from added;
   written := written + inserted;
 
-  insert into business_api.proposals
-    (
-      organization_id, id, number, title, status, version, total, monthly_total, currency, minor_units, signed_by, signed_at
-    )
-  select $1, g.id, g.number, g.title, g.status, g.version, g.total, g."monthlyTotal", g.currency, g."minorUnits",
-         g."signedBy", g."signedAt"
-    from jsonb_to_recordset(records -> 'proposal')
-           as g (
-             row integer, id text, number text, title text, status text, version integer, total numeric,
-             "monthlyTotal" numeric, currency text, "minorUnits" integer, "signedBy" text, "signedAt" timestamptz
-           )
-   where not known ? g.row::text
-  on conflict do nothing;
-  get diagnostics inserted = row_count;
+  with added as (
+    insert into business_api.proposals
+      (
+        organization_id, id, number, title, status, version, total, monthly_total, currency, minor_units, signed_by, signed_at
+      )
+    select $1, g.id, g.number, g.title, g.status, g.version, g.total, g."monthlyTotal", g.currency, g."minorUnits",
+           g."signedBy", g."signedAt"
+      from jsonb_to_recordset(records -> 'proposal')
+             as g (
+               row integer, id text, number text, title text, status text, version integer, total numeric,
+               "monthlyTotal" numeric, currency text, "minorUnits" integer, "signedBy" text, "signedAt" timestamptz
+             )
+     where not known ? g.row::text
+    on conflict do nothing
+    returning 1
+  )
+  select count(*) into inserted from added;
   written := written + inserted;
 
-  insert into business_api.invoices
-    (organization_id, id, number, status, currency, minor_units, issue_date, due_date, total, amount_paid)
-  select $1, g.id, g.number, g.status, g.currency, g."minorUnits", g."issueDate", g."dueDate", g.total, g."amountPaid"
-    from jsonb_to_recordset(records -> 'invoice')
-           as g (
-             row integer, id text, number text, status text, currency text, "minorUnits" integer,
-             "issueDate" timestamptz, "dueDate" timestamptz, total numeric, "amountPaid" numeric
-           )
-   where not known ? g.row::text
-  on conflict do nothing;
-  get diagnostics inserted = row_count;
+  with added as (
+    insert into business_api.invoices
+      (organization_id, id, number, status, currency, minor_units, issue_date, due_date, total, amount_paid)
+    select $1, g.id, g.number, g.status, g.currency, g."minorUnits", g."issueDate", g."dueDate", g.total, g."amountPaid"
+      from jsonb_to_recordset(records -> 'invoice')
+             as g (
+               row integer, id text, number text, status text, currency text, "minorUnits" integer,
+               "issueDate" timestamptz, "dueDate" timestamptz, total numeric, "amountPaid" numeric
+             )
+     where not known ? g.row::text
+    on conflict do nothing
+    returning 1
+  )
+  select count(*) into inserted from added;
   written := written + inserted;
 
-  insert into business_api.payments (organization_id, id, invoice_id, amount, received_at)
-  select $1, g.id, i.id, round(g.amount, i.minor_units), g."receivedAt"
-    from jsonb_to_recordset(records -> 'payment')
-           as g (row integer, id text, "invoiceId" text, amount numeric, "receivedAt" timestamptz)
-    cross join lateral (
-      select i.id, i.minor_units from business_api.invoices i where i.organization_id = $1 and i.id = g."invoiceId"
-       limit 1
-    ) as i
-   where not known ? g.row::text
-  on conflict do nothing;
-  get diagnostics inserted = row_count;
+  with added as (
+    insert into business_api.payments (organization_id, id, invoice_id, amount, received_at)
+    select $1, g.id, i.id, round(g.amount, i.minor_units), g."receivedAt"
+      from jsonb_to_recordset(records -> 'payment')
+             as g (row integer, id text, "invoiceId" text, amount numeric, "receivedAt" timestamptz)
+      cross join lateral (
+        select i.id, i.minor_units from business_api.invoices i where i.organization_id = $1 and i.id = g."invoiceId"
+         limit 1
+      ) as i
+     where not known ? g.row::text
+    on conflict do nothing
+    returning 1
+  )
+  select count(*) into inserted from added;
   written := written + inserted;
 
-  insert into business_api.projects (organization_id, id, name, status, billing_type, value)
-  select $1, g.id, g.name, g.status, g."billingType", g.value
-    from jsonb_to_recordset(records -> 'project')
-           as g (row integer, id text, name text, status text, "billingType" text, value numeric)
-   where not known ? g.row::text
-  on conflict do nothing;
-  get diagnostics inserted = row_count;
+  with added as (
+    insert into business_api.projects (organization_id, id, name, status, billing_type, value)
+    select $1, g.id, g.name, g.status, g."billingType", g.value
+      from jsonb_to_recordset(records -> 'project')
+             as g (row integer, id text, name text, status text, "billingType" text, value numeric)
+     where not known ? g.row::text
+    on conflict do nothing
+    returning 1
+  )
+  select count(*) into inserted from added;
   written := written + inserted;
 
   select count(*) into expected

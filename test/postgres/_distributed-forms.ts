@@ -11,6 +11,7 @@ export type RefusedForm =
   | 'table without a constant organization'
   | 'outer join LATERAL from a set of records to a table'
   | 'set of records in UPDATE'
+  | 'row count of an INSERT with ON CONFLICT'
   | 'table of the catalogue beside a table'
 
 /** The facts of a database that the search needs. */
@@ -33,7 +34,12 @@ const TOKEN = /--[^\n]*|\/\*[\s\S]*?\*\/|E?'(?:[^']|'')*'|"[^"]*"|\$\d+|[\w.]+|:
 /** Finds the refused forms in a text of one or more statements. */
 export function findRefusedForms(text: string, facts: Facts): readonly RefusedForm[] {
   const found = new Set<RefusedForm>()
-  for (const statement of split(parse(text), ';')) {
+  const statements = split(parse(text), ';')
+  for (const [place, statement] of statements.entries()) {
+    const previous = statements[place - 1] ?? []
+    if (statement.includes('diagnostics') && previous.includes('insert') && previous.includes('conflict')) {
+      found.add('row count of an INSERT with ON CONFLICT')
+    }
     for (const level of levelsOf(statement)) inspect(level, facts, found)
     const names = allWords(statement)
     const hasTable = names.some((name) => isTable(name, facts))

@@ -125,6 +125,11 @@ describe('findRefusedForms()', () => {
       'update t set a = r.a from unnest($1) as r (a) where true',
     ],
     [
+      'row count of an INSERT with ON CONFLICT',
+      'insert into t (a) values (1) on conflict do nothing; get diagnostics n = row_count;',
+      'with x as (insert into t (a) values (1) on conflict do nothing returning 1) select count(*) into n from x; delete from t; get diagnostics n = row_count;',
+    ],
+    [
       'table of the catalogue beside a table',
       'select 1 from business_api.clients where organization_id = $1 union all select 1 from pg_catalog.pg_database',
       'select pg_catalog.pg_control_system(), 1 from business_api.clients where organization_id = $1',
