@@ -177,16 +177,17 @@ export function tooLargeEvent(error: unknown): string | undefined {
 const TOO_LARGE_EVENT = /^Cannot publish \S+ because its body has \d+ bytes, and an event may have \d+$/
 
 /**
- * The name of the broken constraint: `constraint_name` of postgres.js, `constraint` of pg. A distributed database gives the name in
- * the message only, as the last name, and adds the number of the shard.
+ * The name of the broken constraint: `constraint_name` of postgres.js, `constraint` of pg. On a shard of a distributed table the name
+ * ends with the number of the shard, and some errors of another node have the name in the message only, as the last name.
  */
 function constraintOf(error: unknown): string {
   const given = textOf(error, 'constraint_name') || textOf(error, 'constraint')
-  return given || ([...textOf(error, 'message').matchAll(SHARD_CONSTRAINT)].at(-1)?.[1] ?? '')
+  const name = given || ([...textOf(error, 'message').matchAll(QUOTED_NAME)].at(-1)?.[1] ?? '')
+  return name.replace(/_\d+$/, '')
 }
 
 /** Quotation marks differ between the languages of messages. */
-const SHARD_CONSTRAINT = /["'„“”«»‘’]([a-z_]+?)(?:_\d+)?["'„“”«»‘’]/g
+const QUOTED_NAME = /["'„“”«»‘’](\w+)["'„“”«»‘’]/g
 
 const CAUSES_MAX = 8
 
