@@ -59,7 +59,7 @@ describe('migrate() with the option `distributed`', () => {
   })
 })
 
-const EVERYWHERE = ['api_keys', 'event_limits', 'migrations', 'purge_progress']
+const EVERYWHERE = ['api_keys', 'event_days', 'event_limits', 'migrations', 'purge_progress']
 
 describe('migrate() with the option `distributed`, on Citus', WITH_CITUS, () => {
   beforeEach(async () => {

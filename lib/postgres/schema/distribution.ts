@@ -51,7 +51,6 @@ begin
     raise exception 'Cannot distribute the tables because no node of the cluster may hold shards'
       using errcode = 'feature_not_supported', hint = 'Add the nodes with citus_add_node, and try again.';
   end if;
-  set local client_min_messages = warning;
   set local citus.multi_shard_modify_mode = 'sequential';
 
   for entry in
@@ -109,7 +108,9 @@ end $distribution$`
 export async function distribute(sql: Sql): Promise<string[]> {
   try {
     return (await sql.begin(async (tx) => {
-      await tx.unsafe("set local statement_timeout = 0; set local search_path = ''")
+      await tx.unsafe(
+        "set local statement_timeout = 0; set local client_min_messages = error; set local search_path = ''",
+      )
       const before = await readPlaced(tx)
       await tx.unsafe(DISTRIBUTION)
       return (await readPlaced(tx)).filter((name) => !before.includes(name))
@@ -126,7 +127,7 @@ export async function isDistributed(sql: Sql): Promise<boolean> {
 
 /** Writes the distribution as a part of a script for psql: see `writeMigrationScript`. */
 export function writeDistributionScript(): string {
-  return `-- the distribution\n\nbegin;\nset local statement_timeout = 0;\nset local search_path = '';\n${DISTRIBUTION};\ncommit;\n`
+  return `-- the distribution\n\nbegin;\nset local statement_timeout = 0;\nset local client_min_messages = error;\nset local search_path = '';\n${DISTRIBUTION};\ncommit;\n`
 }
 
 async function readPlaced(sql: Pick<Sql, 'unsafe'>): Promise<string[]> {
