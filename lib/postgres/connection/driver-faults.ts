@@ -144,11 +144,13 @@ const WRITTEN_BY_ANOTHER = [
 ]
 
 const UNIQUE_VIOLATION = '23505'
+/** internal_error: a distributed database gives some errors of another node this code, and leaves the message as it was. */
+const LOST_CODE = 'XX000'
 
 /** True if PostgreSQL undid a statement because of other transactions. */
 export function isConflict(error: unknown): boolean {
   const code = codeOf(error)
-  if (code === UNIQUE_VIOLATION) return WRITTEN_BY_ANOTHER.includes(constraintOf(error))
+  if (code === UNIQUE_VIOLATION || code === LOST_CODE) return WRITTEN_BY_ANOTHER.includes(constraintOf(error))
   return CONFLICT.includes(code)
 }
 
