@@ -57,30 +57,3 @@ begin
   return business_api.format_number($2, counted);
 end
 $$;
-
--- Finds the first free number of a series after `taken`. One statement reads all numbers: a host may have imported a hundred
--- thousand numbers, and one look-up for each would take longer than a statement may.
-create function business_api.first_free_number(organization_id text, series text, table_name text, taken bigint)
-returns bigint
-language sql stable
-set search_path = ''
-as $$
-  select min(count) + 1
-    from (
-      select count, lead(count) over (order by count) as next
-        from (
-          select substr(number, length($2) + 2)::bigint as count, number
-            from (
-              select i.number from business_api.invoices i
-               where $3 = 'business_api.invoices' and i.organization_id = $1
-              union all
-              select p.number from business_api.proposals p
-               where $3 <> 'business_api.invoices' and p.organization_id = $1
-            ) as numbers
-           where left(number, length($2) + 1) = $2 || '-' and substr(number, length($2) + 2) ~ '^[0-9]{4,18}$'
-        ) as given
-       -- A number in another form, such as `INV-2026-00042`, takes no number of the series.
-       where count >= taken and number = business_api.format_number($2, count)
-    ) as counts
-   where next is distinct from count + 1
-$$;

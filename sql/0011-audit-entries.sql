@@ -21,17 +21,6 @@ create index audit_entries_actor_idx on business_api.audit_entries (organization
 create index audit_entries_tests_idx on business_api.audit_entries (organization_id, changed_at)
   where action = 'endpoint.test_sent';
 
--- Returns true if an entry exists. Volatile, so that the function sees commits that happened while the calling statement waited
--- for a lock: the first try of a change that is sent again may have been committed only then.
-create function business_api.is_recorded(organization_id text, entry_id text) returns boolean
-language sql volatile
-set search_path = ''
-as $$
-  select exists (
-    select 1 from business_api.audit_entries e where e.organization_id = $1 and e.id = $2
-  )
-$$;
-
 -- Returns true if a subject has an entry of a change with this id. Volatile, like is_recorded.
 create function business_api.is_change_made(organization_id text, subject_id text, change_id text) returns boolean
 language plpgsql volatile

@@ -1423,11 +1423,12 @@ $function$;
 
 CREATE OR REPLACE FUNCTION business_api.first_free_number(organization_id text, series text, table_name text, taken bigint)
  RETURNS bigint
- LANGUAGE sql
+ LANGUAGE plpgsql
  STABLE
  SET search_path TO ''
 AS $function$
-  select min(count) + 1
+begin
+  return (select min(counts.count) + 1
     from (
       select count, lead(count) over (order by count) as next
         from (
@@ -1444,7 +1445,8 @@ AS $function$
        -- A number in another form, such as `INV-2026-00042`, takes no number of the series.
        where count >= taken and number = business_api.format_number($2, count)
     ) as counts
-   where next is distinct from count + 1
+   where counts.next is distinct from counts.count + 1);
+end
 $function$;
 
 CREATE OR REPLACE FUNCTION business_api.forget_business_in(body text, business_id text)
@@ -1609,6 +1611,8 @@ declare
     select coalesce(jsonb_object_agg(g ->> 'id', g), '{}') from jsonb_array_elements(records -> 'invoice') as g
   );
   payment_ids text[] := array(select g ->> 'id' from jsonb_array_elements(records -> 'payment') as g);
+  kept_businesses jsonb;
+  kept_invoices jsonb;
   refused jsonb;
   expected bigint;
   inserted bigint;
@@ -1725,17 +1729,38 @@ begin
     from jsonb_to_recordset(records -> 'payment') as g (row integer, "invoiceId" text)
    where not known ? g.row::text and known ->> (invoices #>> array[g."invoiceId", 'row']) = 'false';
 
+  -- Look-ups of their own, because a distributed database refuses an outer join from the records to a table.
+  select coalesce(jsonb_object_agg(g.id, true), '{}') into kept_businesses
+    from (
+      select distinct r."businessId" as id
+        from jsonb_to_recordset((records -> 'client') || (records -> 'lead')) as r ("businessId" text)
+    ) as g
+    cross join lateral (
+      select 1 as one from business_api.businesses b where b.organization_id = $1 and b.id = g.id
+       limit 1
+    ) as kept;
+  select coalesce(jsonb_object_agg(g.id, jsonb_build_object(
+           'minorUnits', kept.minor_units, 'amountPaid', kept.amount_paid, 'paid', kept.paid
+         )), '{}')
+    into kept_invoices
+    from (
+      select distinct r."invoiceId" as id from jsonb_to_recordset(records -> 'payment') as r ("invoiceId" text)
+    ) as g
+    cross join lateral (
+      select i.minor_units, i.amount_paid, (
+               select sum(other.amount) from business_api.payments other
+                where other.organization_id = $1 and other.invoice_id = i.id and not other.id = any (payment_ids)
+             ) as paid
+        from business_api.invoices i where i.organization_id = $1 and i.id = g.id
+       limit 1
+    ) as kept;
+
   -- Another transaction may have written the same records since: each condition leaves the ids of the batch out.
   select jsonb_agg(jsonb_build_object('row', r.row, 'reason', r.reason) order by r.row) into refused from (
     select all_reasons.row, min(all_reasons.reason) as reason from (
       select g.row, 'no_business' as reason
         from jsonb_to_recordset((records -> 'client') || (records -> 'lead')) as g (row integer, "businessId" text)
-        left join lateral (
-          select true as is_kept
-            from business_api.businesses b where b.organization_id = $1 and b.id = g."businessId"
-           limit 1
-        ) as business on true
-       where not known ? g.row::text and business.is_kept is null and not businesses ? g."businessId"
+       where not known ? g.row::text and not kept_businesses ? g."businessId" and not businesses ? g."businessId"
       union all
       select g.row, 'business_taken'
         from jsonb_to_recordset(records -> 'client') as g (row integer, id text, "businessId" text)
@@ -1768,20 +1793,17 @@ begin
              end
         from (
           select g.row, g.amount,
-                 coalesce(kept.minor_units, (invoices #>> array[g."invoiceId", 'minorUnits'])::integer) as minor_units,
-                 coalesce(kept.amount_paid, (invoices #>> array[g."invoiceId", 'amountPaid'])::numeric) as amount_paid,
-                 coalesce(kept.paid, 0) + sum(g.amount) filter (where coalesce((known ->> g.row::text)::boolean, true))
+                 coalesce(
+                   (kept_invoices #>> array[g."invoiceId", 'minorUnits'])::integer,
+                   (invoices #>> array[g."invoiceId", 'minorUnits'])::integer
+                 ) as minor_units,
+                 coalesce(
+                   (kept_invoices #>> array[g."invoiceId", 'amountPaid'])::numeric,
+                   (invoices #>> array[g."invoiceId", 'amountPaid'])::numeric
+                 ) as amount_paid,
+                 coalesce((kept_invoices #>> array[g."invoiceId", 'paid'])::numeric, 0) + sum(g.amount) filter (where coalesce((known ->> g.row::text)::boolean, true))
                    over (partition by g."invoiceId") as paid
             from jsonb_to_recordset(records -> 'payment') as g (row integer, "invoiceId" text, amount numeric)
-            left join lateral (
-              select i.minor_units, i.amount_paid, (
-                       select sum(other.amount) from business_api.payments other
-                        where other.organization_id = i.organization_id and other.invoice_id = i.id
-                          and not other.id = any (payment_ids)
-                     ) as paid
-                from business_api.invoices i where i.organization_id = $1 and i.id = g."invoiceId"
-               limit 1
-            ) as kept on true
         ) as p
        where not known ? p.row::text
          and (p.minor_units is null or p.amount <> round(p.amount, p.minor_units) or p.paid > p.amount_paid)
@@ -1792,89 +1814,111 @@ begin
     return jsonb_build_object('refused', refused);
   end if;
 
-  insert into business_api.businesses (organization_id, id, name, category, city, email, phone)
-  select $1, g.id, g.name, g.category, g.city, g.email, g.phone
-    from jsonb_to_recordset(records -> 'business')
-           as g (row integer, id text, name text, category text, city text, email text, phone text)
-   where not known ? g.row::text
-  on conflict do nothing;
-  get diagnostics inserted = row_count;
+  -- The rows are counted from `returning`, because the row count of a distributed insert includes the conflicts.
+  with added as (
+    insert into business_api.businesses (organization_id, id, name, category, city, email, phone)
+    select $1, g.id, g.name, g.category, g.city, g.email, g.phone
+      from jsonb_to_recordset(records -> 'business')
+             as g (row integer, id text, name text, category text, city text, email text, phone text)
+     where not known ? g.row::text
+    on conflict do nothing
+    returning 1
+  )
+  select count(*) into inserted from added;
   written := written + inserted;
 
-  insert into business_api.clients (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at)
-  select $1, g.id, g."businessId", g.status, g."totalRevenue", g."monthlyRevenue", g."convertedAt"
-    from jsonb_to_recordset(records -> 'client')
-           as g (
-             row integer, id text, "businessId" text, status text, "totalRevenue" numeric, "monthlyRevenue" numeric,
-             "convertedAt" timestamptz
-           )
-   where not known ? g.row::text
-  on conflict do nothing;
-  get diagnostics inserted = row_count;
+  with added as (
+    insert into business_api.clients (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at)
+    select $1, g.id, g."businessId", g.status, g."totalRevenue", g."monthlyRevenue", g."convertedAt"
+      from jsonb_to_recordset(records -> 'client')
+             as g (
+               row integer, id text, "businessId" text, status text, "totalRevenue" numeric, "monthlyRevenue" numeric,
+               "convertedAt" timestamptz
+             )
+     where not known ? g.row::text
+    on conflict do nothing
+    returning 1
+  )
+  select count(*) into inserted from added;
   written := written + inserted;
 
-  insert into business_api.leads
-    (organization_id, id, business_id, stage, lead_score, score_band, expected_value, created_at)
-  select $1, g.id, g."businessId", g.stage, g."leadScore", g."scoreBand", g."expectedValue", g."createdAt"
-    from jsonb_to_recordset(records -> 'lead')
-           as g (
-             row integer, id text, "businessId" text, stage text, "leadScore" numeric, "scoreBand" text,
-             "expectedValue" numeric, "createdAt" timestamptz
-           )
-   where not known ? g.row::text
-  on conflict do nothing;
-  get diagnostics inserted = row_count;
+  with added as (
+    insert into business_api.leads
+      (organization_id, id, business_id, stage, lead_score, score_band, expected_value, created_at)
+    select $1, g.id, g."businessId", g.stage, g."leadScore", g."scoreBand", g."expectedValue", g."createdAt"
+      from jsonb_to_recordset(records -> 'lead')
+             as g (
+               row integer, id text, "businessId" text, stage text, "leadScore" numeric, "scoreBand" text,
+               "expectedValue" numeric, "createdAt" timestamptz
+             )
+     where not known ? g.row::text
+    on conflict do nothing
+    returning 1
+  )
+  select count(*) into inserted from added;
   written := written + inserted;
 
-  insert into business_api.proposals
-    (
-      organization_id, id, number, title, status, version, total, monthly_total, currency, minor_units, signed_by, signed_at
-    )
-  select $1, g.id, g.number, g.title, g.status, g.version, g.total, g."monthlyTotal", g.currency, g."minorUnits",
-         g."signedBy", g."signedAt"
-    from jsonb_to_recordset(records -> 'proposal')
-           as g (
-             row integer, id text, number text, title text, status text, version integer, total numeric,
-             "monthlyTotal" numeric, currency text, "minorUnits" integer, "signedBy" text, "signedAt" timestamptz
-           )
-   where not known ? g.row::text
-  on conflict do nothing;
-  get diagnostics inserted = row_count;
+  with added as (
+    insert into business_api.proposals
+      (
+        organization_id, id, number, title, status, version, total, monthly_total, currency, minor_units, signed_by, signed_at
+      )
+    select $1, g.id, g.number, g.title, g.status, g.version, g.total, g."monthlyTotal", g.currency, g."minorUnits",
+           g."signedBy", g."signedAt"
+      from jsonb_to_recordset(records -> 'proposal')
+             as g (
+               row integer, id text, number text, title text, status text, version integer, total numeric,
+               "monthlyTotal" numeric, currency text, "minorUnits" integer, "signedBy" text, "signedAt" timestamptz
+             )
+     where not known ? g.row::text
+    on conflict do nothing
+    returning 1
+  )
+  select count(*) into inserted from added;
   written := written + inserted;
 
-  insert into business_api.invoices
-    (organization_id, id, number, status, currency, minor_units, issue_date, due_date, total, amount_paid)
-  select $1, g.id, g.number, g.status, g.currency, g."minorUnits", g."issueDate", g."dueDate", g.total, g."amountPaid"
-    from jsonb_to_recordset(records -> 'invoice')
-           as g (
-             row integer, id text, number text, status text, currency text, "minorUnits" integer,
-             "issueDate" timestamptz, "dueDate" timestamptz, total numeric, "amountPaid" numeric
-           )
-   where not known ? g.row::text
-  on conflict do nothing;
-  get diagnostics inserted = row_count;
+  with added as (
+    insert into business_api.invoices
+      (organization_id, id, number, status, currency, minor_units, issue_date, due_date, total, amount_paid)
+    select $1, g.id, g.number, g.status, g.currency, g."minorUnits", g."issueDate", g."dueDate", g.total, g."amountPaid"
+      from jsonb_to_recordset(records -> 'invoice')
+             as g (
+               row integer, id text, number text, status text, currency text, "minorUnits" integer,
+               "issueDate" timestamptz, "dueDate" timestamptz, total numeric, "amountPaid" numeric
+             )
+     where not known ? g.row::text
+    on conflict do nothing
+    returning 1
+  )
+  select count(*) into inserted from added;
   written := written + inserted;
 
-  insert into business_api.payments (organization_id, id, invoice_id, amount, received_at)
-  select $1, g.id, i.id, round(g.amount, i.minor_units), g."receivedAt"
-    from jsonb_to_recordset(records -> 'payment')
-           as g (row integer, id text, "invoiceId" text, amount numeric, "receivedAt" timestamptz)
-    cross join lateral (
-      select i.id, i.minor_units from business_api.invoices i where i.organization_id = $1 and i.id = g."invoiceId"
-       limit 1
-    ) as i
-   where not known ? g.row::text
-  on conflict do nothing;
-  get diagnostics inserted = row_count;
+  with added as (
+    insert into business_api.payments (organization_id, id, invoice_id, amount, received_at)
+    select $1, g.id, i.id, round(g.amount, i.minor_units), g."receivedAt"
+      from jsonb_to_recordset(records -> 'payment')
+             as g (row integer, id text, "invoiceId" text, amount numeric, "receivedAt" timestamptz)
+      cross join lateral (
+        select i.id, i.minor_units from business_api.invoices i where i.organization_id = $1 and i.id = g."invoiceId"
+         limit 1
+      ) as i
+     where not known ? g.row::text
+    on conflict do nothing
+    returning 1
+  )
+  select count(*) into inserted from added;
   written := written + inserted;
 
-  insert into business_api.projects (organization_id, id, name, status, billing_type, value)
-  select $1, g.id, g.name, g.status, g."billingType", g.value
-    from jsonb_to_recordset(records -> 'project')
-           as g (row integer, id text, name text, status text, "billingType" text, value numeric)
-   where not known ? g.row::text
-  on conflict do nothing;
-  get diagnostics inserted = row_count;
+  with added as (
+    insert into business_api.projects (organization_id, id, name, status, billing_type, value)
+    select $1, g.id, g.name, g.status, g."billingType", g.value
+      from jsonb_to_recordset(records -> 'project')
+             as g (row integer, id text, name text, status text, "billingType" text, value numeric)
+     where not known ? g.row::text
+    on conflict do nothing
+    returning 1
+  )
+  select count(*) into inserted from added;
   written := written + inserted;
 
   select count(*) into expected
@@ -2114,12 +2158,14 @@ $function$;
 
 CREATE OR REPLACE FUNCTION business_api.is_recorded(organization_id text, entry_id text)
  RETURNS boolean
- LANGUAGE sql
+ LANGUAGE plpgsql
  SET search_path TO ''
 AS $function$
-  select exists (
+begin
+  return exists (
     select 1 from business_api.audit_entries e where e.organization_id = $1 and e.id = $2
-  )
+  );
+end
 $function$;
 
 CREATE OR REPLACE FUNCTION business_api.kept_day()
@@ -3423,6 +3469,7 @@ AS $function$
 #variable_conflict use_column
 declare
   at_time timestamptz;
+  overlap_end timestamptz;
 begin
   select k.* into previous from business_api.api_keys k
    where k.organization_id = $1 and k.id = key_id
@@ -3446,6 +3493,7 @@ begin
 
   -- The clock is read after the wait for the row.
   at_time := clock_timestamp();
+  overlap_end := at_time + overlap_ms * interval '1 millisecond';
   if previous.successor_id is not null or previous.revoked_at <= at_time or previous.expires_at <= at_time then
     outcome := 'refused';
     return next;
@@ -3472,7 +3520,7 @@ begin
          revoked_at = case when overlap_ms > 0 then k.revoked_at else at_time end,
          -- The earlier expiry: `least` ignores null.
          expires_at = case
-           when overlap_ms > 0 then least(k.expires_at, at_time + overlap_ms * interval '1 millisecond')
+           when overlap_ms > 0 then least(k.expires_at, overlap_end)
            else k.expires_at
          end
    where k.organization_id = $1 and k.id = key_id

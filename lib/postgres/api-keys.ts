@@ -100,7 +100,7 @@ export function createApiKeyStore(database: Database, admissions: Admissions): A
             select organization_id, id, ${isRecorded(sql, organizationId, entry)} as is_recorded from before
           ), renamed as (
             update business_api.api_keys key set name = ${name}::text from seen
-            where key.organization_id = seen.organization_id and key.id = seen.id
+            where key.organization_id = ${organizationId}::text and key.id = seen.id
               and not seen.is_recorded and key.name <> ${name}::text
             returning key.*
           ), audited as (
@@ -116,12 +116,12 @@ export function createApiKeyStore(database: Database, admissions: Admissions): A
         organizationId,
         (sql, answerTag) => sql`
           with before as (
-            select organization_id, id, revoked_at from business_api.api_keys
+            select organization_id, id, revoked_at, coalesce(revoked_at, now()) as ended_at from business_api.api_keys
             where organization_id = ${organizationId}::text and id = ${keyId}::text
             for no key update
           ), revoked as (
-            update business_api.api_keys key set revoked_at = coalesce(key.revoked_at, now()) from before
-            where key.organization_id = before.organization_id and key.id = before.id
+            update business_api.api_keys key set revoked_at = before.ended_at from before
+            where key.organization_id = ${organizationId}::text and key.id = before.id
             returning key.*
           ), audited as (
             ${recordEntry(sql, organizationId, entry, sql`before where revoked_at is null`)}
@@ -161,9 +161,11 @@ export function createApiKeyStore(database: Database, admissions: Admissions): A
       await database.rowFor(organizationId, (sql, answerTag) =>
         rateLimit === null
           ? sql`
-              with removed as (
+              with seen as materialized (
+                select ${isRecorded(sql, organizationId, entry)} as is_recorded
+              ), removed as (
                 delete from business_api.organization_limits
-                where organization_id = ${organizationId}::text and not ${isRecorded(sql, organizationId, entry)}
+                where organization_id = ${organizationId}::text and not (select is_recorded from seen)
                 returning 1
               ), audited as (
                 ${recordEntry(sql, organizationId, entry, sql`removed`)}

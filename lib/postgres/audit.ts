@@ -82,7 +82,8 @@ export function recordEntry(
 }
 
 /**
- * Builds the step that records one entry for several statements: see {@link recordEntry}.
+ * Builds the step that records one entry for several statements: see {@link recordEntry}. The sum is made of text, because a
+ * distributed database refuses jsonb_build_object in the update: the function counts as dependent on the session.
  *
  * @param counted the text after `from`: one row with `recovered`; the numbers of all statements are added up
  */
@@ -95,9 +96,9 @@ export function countInEntry(
   return sql`
     ${insertEntry(sql, organizationId, entry, counted, sql`pg_catalog.jsonb_build_object('recovered', recovered)`)}
     on conflict (organization_id, id) do update set
-      details = audit_entries.details || pg_catalog.jsonb_build_object(
-        'recovered', (audit_entries.details ->> 'recovered')::int + (excluded.details ->> 'recovered')::int
-      )`
+      details = audit_entries.details || (
+        '{"recovered":' || ((audit_entries.details ->> 'recovered')::int + (excluded.details ->> 'recovered')::int)::text || '}'
+      )::jsonb`
 }
 
 /**

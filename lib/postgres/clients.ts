@@ -37,7 +37,7 @@ const LIST = defineList(TABLE, {
   join: `
     cross join lateral (
       select business.representation from business_api.businesses business
-      where business.organization_id = record.organization_id and business.id = record.business_id
+      where business.organization_id = @organizationId::text and business.id = record.business_id
       limit 1
     ) as business`,
 })
@@ -81,7 +81,8 @@ const CHANGE = defineChange<{ readonly set: string }>({
       where ${isAllowed('status')}
     )`,
   ],
-  representation: withBusiness(clientRepresentation('after'), 'after'),
+  representation: withJoinedBusiness(clientRepresentation('after')),
+  from: `after ${joinBusiness('after')}`,
   set: 'status = after.status, total_revenue = after.total_revenue, monthly_revenue = after.monthly_revenue',
 })
 
@@ -170,10 +171,25 @@ export function clientRepresentation(row: string): string {
   )`
 }
 
+/** The representation of a client with that of its business, which {@link joinBusiness} has joined. */
+export function withJoinedBusiness(stored: string): string {
+  return `pg_catalog.left(${stored}, -1) || ',"business":' || business.representation || '}'`
+}
+
+/**
+ * Joins the business of the only row of a step. A join, because a distributed database refuses a subquery that names a step; with
+ * the organization as a constant, because the database then finds the shard.
+ */
+export function joinBusiness(step: string): string {
+  return `
+    join business_api.businesses business
+      on business.organization_id = @organizationId::text and business.id = ${step}.business_id`
+}
+
 /** The representation of a client: the stored one with that of the business of `row` as its last field. */
 export function withBusiness(stored: string, row: string): string {
   return `pg_catalog.left(${stored}, -1) || ',"business":' || (
     select business.representation from business_api.businesses business
-    where business.organization_id = ${row}.organization_id and business.id = ${row}.business_id
+    where business.organization_id = @organizationId::text and business.id = ${row}.business_id
   ) || '}'`
 }

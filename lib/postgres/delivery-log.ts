@@ -138,7 +138,7 @@ export async function recoverDeliveries(
         join business_api.finished_deliveries delivery on delivery.id = one.id
         where delivery.organization_id = ${organizationId}::text
           ${matchFilter(sql, filter)}
-          ${matchKeptEndpoint(sql)}
+          ${matchKeptEndpoint(sql, organizationId)}
           and not (delivery.id = ${entry.subjectId}::text and ${isRecorded(sql, organizationId, entry)})
         order by delivery.id
         limit ${limit}::int

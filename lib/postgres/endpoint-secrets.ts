@@ -29,7 +29,7 @@ export async function rotateSecret(
               previous_secret_expires_at = ${overlapMs === 0 ? sql`null` : overlap},
               sealed_secret = ${sealedSecret}::text
             from before
-            where endpoint.organization_id = before.organization_id and endpoint.id = before.id
+            where endpoint.organization_id = ${organizationId}::text and endpoint.id = before.id
               and before.sealed_secret <> ${sealedSecret}::text and not before.is_repeat
             returning endpoint.*
           ), audited as (

@@ -112,7 +112,7 @@ export function createEndpointStore(database: Database): EndpointStore {
               header_names = ${headers ? textArray(sql, headers.headerNames) : sql`endpoint.header_names`},
               sealed_headers = ${headers ? sql`${headers.sealedHeaders}::text` : sql`endpoint.sealed_headers`}
             from before
-            where endpoint.organization_id = before.organization_id and endpoint.id = before.id and not before.is_repeat
+            where endpoint.organization_id = ${organizationId}::text and endpoint.id = before.id and not before.is_repeat
               ${headers ? sql`and before.sealed_headers is not distinct from ${headers.replaces}::text` : sql``}
             returning endpoint.*
           ), compared as (
@@ -157,7 +157,7 @@ export function createEndpointStore(database: Database): EndpointStore {
               failures = ${state === 'enabled' ? sql`0` : sql`endpoint.failures`},
               failing_since = ${state === 'enabled' ? sql`null` : sql`endpoint.failing_since`}
             from before
-            where endpoint.organization_id = before.organization_id and endpoint.id = before.id
+            where endpoint.organization_id = ${organizationId}::text and endpoint.id = before.id
               and before.state = any (${textArray(sql, from)}) and before.state <> ${state}::text
               and not before.is_repeat
             returning endpoint.*

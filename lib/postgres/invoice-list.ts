@@ -29,7 +29,11 @@ export function listInvoices(
   return listRows(database, kind, organizationId, (sql) => {
     const wanted = DUE_STATUSES.filter((status) => statuses === undefined || statuses.includes(status))
     const parts = wanted.map((status) => dueRange(sql, { organizationId, status, filter, limit, before }))
-    return { rows: unionAll(sql, kind, parts), order: sql`record.due_date desc, record.id desc`, limit }
+    return {
+      rows: unionAll(sql, kind, organizationId, parts),
+      order: sql`record.due_date desc, record.id desc`,
+      limit,
+    }
   })
 }
 

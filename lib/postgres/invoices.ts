@@ -120,7 +120,8 @@ export function createInvoiceStore(database: RecordDatabase, admissions: Admissi
             update business_api.invoices invoice
                set status = 'overdue', changed_xid = default, updated_at = default
               from due
-             where invoice.organization_id = due.organization_id and invoice.id = due.id
+             where invoice.organization_id = ${organizationId === null ? sql`due.organization_id` : sql`${organizationId}::text`}
+               and invoice.id = due.id
             returning invoice.*
           ),
           represented as (

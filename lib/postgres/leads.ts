@@ -7,8 +7,9 @@ import {
   clientColumns,
   clientRepresentation,
   clientValues,
+  joinBusiness,
   newClientRow,
-  withBusiness,
+  withJoinedBusiness,
 } from './clients.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { defineAdmittedWrite } from './statements/admitted-write.ts'
@@ -118,7 +119,7 @@ const CONVERT = defineChange<{ readonly set: string; readonly clientEvents: stri
       select ${clientColumns('client.')}
         from after
         join business_api.clients client
-          on client.organization_id = after.organization_id and client.business_id = after.business_id
+          on client.organization_id = @organizationId::text and client.business_id = after.business_id
     )`,
     `made as (
       select ${newClientRow('after.organization_id', 'after.business_id')}
@@ -129,8 +130,8 @@ const CONVERT = defineChange<{ readonly set: string; readonly clientEvents: stri
   ],
   representation: `
     '{"lead":' || ${REPRESENTATION}
-    || ',"client":' || ${withBusiness(clientRepresentation('client'), 'client')} || '}'`,
-  from: 'after, client',
+    || ',"client":' || ${withJoinedBusiness(clientRepresentation('client'))} || '}'`,
+  from: `after, client ${joinBusiness('client')}`,
   set: 'stage = after.stage',
   more: [
     `made_client as (

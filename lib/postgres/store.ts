@@ -9,6 +9,7 @@ import { createClientStore } from './clients.ts'
 import {
   type CloseOptions,
   createDatabase,
+  type Database,
   type DatabaseOptions,
   type RecordDatabase,
 } from './connection/database.ts'
@@ -58,7 +59,15 @@ export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
  * @throws `TypeError` or `RangeError` for an unusable argument; the message repeats no part of the connection string
  */
 export function createPostgresStore(source: Sql | string, options: DatabaseOptions = {}): PostgresStore {
-  const database = createDatabase(source, options)
+  return createStoreOn(createDatabase(source, options))
+}
+
+/**
+ * Creates a store whose statements go through a given database. Tests record the statements.
+ *
+ * @internal
+ */
+export function createStoreOn(database: Database): PostgresStore {
   const admissions = createAdmissions(database)
 
   function close(closeOptions?: CloseOptions): Promise<void> {

@@ -144,11 +144,13 @@ const WRITTEN_BY_ANOTHER = [
 ]
 
 const UNIQUE_VIOLATION = '23505'
+/** internal_error: a distributed database gives some errors of another node this code, and leaves the message as it was. */
+const LOST_CODE = 'XX000'
 
 /** True if PostgreSQL undid a statement because of other transactions. */
 export function isConflict(error: unknown): boolean {
   const code = codeOf(error)
-  if (code === UNIQUE_VIOLATION) return WRITTEN_BY_ANOTHER.includes(constraintOf(error))
+  if (code === UNIQUE_VIOLATION || code === LOST_CODE) return WRITTEN_BY_ANOTHER.includes(constraintOf(error))
   return CONFLICT.includes(code)
 }
 
@@ -176,10 +178,18 @@ export function tooLargeEvent(error: unknown): string | undefined {
 
 const TOO_LARGE_EVENT = /^Cannot publish \S+ because its body has \d+ bytes, and an event may have \d+$/
 
-/** The name of the broken constraint: `constraint_name` of postgres.js, `constraint` of pg. */
+/**
+ * The name of the broken constraint: `constraint_name` of postgres.js, `constraint` of pg. On a shard of a distributed table the name
+ * ends with the number of the shard, and some errors of another node have the name in the message only, as the last name.
+ */
 function constraintOf(error: unknown): string {
-  return textOf(error, 'constraint_name') || textOf(error, 'constraint')
+  const given = textOf(error, 'constraint_name') || textOf(error, 'constraint')
+  const name = given || ([...textOf(error, 'message').matchAll(QUOTED_NAME)].at(-1)?.[1] ?? '')
+  return name.replace(/_\d+$/, '')
 }
+
+/** Quotation marks differ between the languages of messages. */
+const QUOTED_NAME = /["'„“”«»‘’](\w+)["'„“”«»‘’]/g
 
 const CAUSES_MAX = 8
 

@@ -123,12 +123,18 @@ function triggers(sql: Sql): Fragment {
     where relnamespace = ${sql.unsafe(SCHEMA)} and not relispartition and not tgisinternal`
 }
 
+/** Leaves out the settings that distributing the tables changes: see distribution.ts. */
 function functions(sql: Sql): Fragment {
   return sql`
     select
       'function ' || proname || '(' || pg_catalog.pg_get_function_identity_arguments(${described(sql, 'pg_proc.oid')}) || ')',
       pg_catalog.concat_ws(
-        ' ', lanname, prokind, provolatile, prosecdef, proisstrict, proretset, proconfig::text,
+        ' ', lanname, prokind, provolatile, prosecdef, proisstrict, proretset,
+        (
+          select pg_catalog.array_agg(setting order by place)::text
+          from pg_catalog.unnest(proconfig) with ordinality as config (setting, place)
+          where setting !~ '^(plan_cache_mode|citus\\.\\w+)='
+        ),
         pg_catalog.pg_get_function_arguments(${described(sql, 'pg_proc.oid')}),
         pg_catalog.pg_get_function_result(${described(sql, 'pg_proc.oid')}), prosrc
       )

@@ -9,7 +9,7 @@ export interface SchemaFingerprint {
 
 /** Written by test/postgres/fingerprint.test.ts with UPDATE_SCHEMA=1; without the variable, the test compares. */
 export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
-  migration: 32,
+  migration: 33,
   objects: {
     'column api_keys.burst': 'bec111850cf2',
     'column api_keys.created_at': '60019a7f1daa',
@@ -273,38 +273,38 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint webhook_endpoints.webhook_endpoints_pkey': '1a29056265b9',
     'constraint webhook_endpoints.webhook_endpoints_state_check': '389e2a25dc5d',
     'function backfill_part(organization_id text, endpoint_id text, type text, template text, after_id text, record_limit integer, entry jsonb)':
-      '893f85f4ff38',
+      '60df7c1fdba7',
     'function backfill_records(organization_id text, type text, after_id text, record_limit integer)':
-      '692e8523e9b4',
+      '025802e8a0e7',
     'function business_representation(id text, name text, category text, city text, email text, phone text)':
       '31c7049527e9',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
-      '43602fa34207',
+      'cbc1290d40bf',
     'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)':
       '4297de468f75',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
       '3ea55b841875',
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
       'd07a3a24d1c4',
-    'function count_queue(organization_id text, endpoint_id text, count_max integer)': '5262a4219ac0',
+    'function count_queue(organization_id text, endpoint_id text, count_max integer)': 'f526813935bf',
     'function day_bound(at_time timestamp with time zone)': '5ffed2006f50',
     'function day_grace_ms(retention_ms double precision)': 'e5b2847b4a15',
     'function day_width(retention_ms double precision)': 'aba8ceabaddd',
     'function delete_organization_part(organization_id text, part_limit integer, after jsonb)':
-      'bd0ea42236c0',
-    'function deliveries_of_event(organization_id text, event_id text, delivery_prefix text)': 'e096683aac9b',
+      '1d89ac04620d',
+    'function deliveries_of_event(organization_id text, event_id text, delivery_prefix text)': 'f47fabdb8438',
     'function delivery_digits(at_time timestamp with time zone)': 'a1982ec8c4fc',
     'function event_types()': '25f5c8d1a501',
-    'function find_open_delivery(begins text, ends text)': '34a933b48b10',
+    'function find_open_delivery(begins text, ends text)': '8210e20b37a9',
     'function first_day_end()': '3d2f9519269b',
     'function first_free_number(organization_id text, series text, table_name text, taken bigint)':
-      '11b410ba7df7',
+      '8bc823302de4',
     'function forget_business_in(body text, business_id text)': '2ccae84ad34d',
     'function forget_business_part(organization_id text, business_id text, proposal_ids jsonb, part_limit integer, after jsonb)':
-      'b4e3ec27de4e',
+      '1519874cd74a',
     'function format_number(series text, count bigint)': '7c1f0e0b3abc',
     'function id_time(id text)': '07a5443d6cd2',
-    'function import_records(organization_id text, records jsonb)': '9850a98ebc42',
+    'function import_records(organization_id text, records jsonb)': '56b351bbba38',
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': '3b1ed283f019',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
       '75301e48f28b',
@@ -312,15 +312,15 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function invoice_representation(id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
       '66cd76e47dfd',
     'function is_change_made(organization_id text, subject_id text, change_id text)': '0ddb3e7754f0',
-    'function is_recorded(organization_id text, entry_id text)': '0496edc2b512',
+    'function is_recorded(organization_id text, entry_id text)': 'f77a2a5f7ce1',
     'function kept_day()': '987234155251',
-    'function last_attempts(organization_id text, delivery_ids text[])': 'd08782d16cc5',
+    'function last_attempts(organization_id text, delivery_ids text[])': 'd36c681e11d3',
     'function lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
       '8a37fc4d0bcd',
     'function list_finished_deliveries(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_newest boolean, is_recoverable boolean)':
-      '6746c2bb894c',
+      '5a3894a4366a',
     'function list_open_deliveries(organization_id text, endpoint_id text, type text, has_pending boolean, has_in_flight boolean, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer)':
-      '413fd61831ec',
+      'a605a6852098',
     'function literals_of(key jsonb)': 'a60f6abe1127',
     'function make_day(name text, begins_at timestamp with time zone, ends_at timestamp with time zone)':
       'e69aed238e3b',
@@ -329,10 +329,10 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function next_number(organization_id text, series text, table_name text, record_id text)':
       'a5458f4069e8',
     'function pick_backfills(at_time timestamp with time zone, is_rest boolean, pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)':
-      '02c8fa234080',
+      '68a1fa2cebea',
     'function project_representation(id text, name text, status text, billing_type text, value numeric)':
       '4233ebe63504',
-    'function promote_due_retries(at_time timestamp with time zone)': '96dadc0aee98',
+    'function promote_due_retries(at_time timestamp with time zone)': '75d882f46636',
     'function proposal_representation(id text, number text, title text, status text, version integer, total numeric, monthly_total numeric, currency text)':
       '680c176864ea',
     'function publish_event(organization_id text, type text, data jsonb, id text)': 'c0484a65aedc',
@@ -340,31 +340,31 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '1c4113200cb1',
     'function purge_days(retention_ms double precision, part_limit integer)': 'c2e8365f8b56',
     'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
-      '405030c390d2',
+      '73c6b1d7bdad',
     'function purge_idempotency_keys(expired_from timestamp with time zone, key_limit integer, OUT purged integer, OUT latest timestamp with time zone)':
-      '51407e11a035',
-    'function purge_lag(retention_ms double precision, walk jsonb)': '8b1075b732d1',
+      '3996543ea0a7',
+    'function purge_lag(retention_ms double precision, walk jsonb)': 'a642d8e65eb6',
     'function purge_part(retention_ms double precision, walk jsonb, part_limit integer, has_endpoints boolean, entry jsonb)':
       'bf37fcfc4f72',
-    'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': 'd1c9a545524b',
-    'function read_claims(claims jsonb)': '32b5db2f4f24',
-    'function read_deliveries(organizations text[], ids text[])': 'ed459aba5f44',
-    'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': '73e036d9358f',
-    'function reclaim_expired_leases(max_attempts integer)': 'e4a3cc684f9b',
+    'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': 'dc0294f19ec6',
+    'function read_claims(claims jsonb)': 'd7fa760c22af',
+    'function read_deliveries(organizations text[], ids text[])': '46b016222d93',
+    'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': '28a308886829',
+    'function reclaim_expired_leases(max_attempts integer)': 'a71be468f9c2',
     'function record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)':
       'd1a6606ef53e',
-    'function release_deliveries(claims jsonb)': '3a767cd4414a',
+    'function release_deliveries(claims jsonb)': 'd1340d199365',
     'function render_events(events jsonb, record json, more json)': 'cd9572be0092',
     'function render_template(template text, record json, more json)': '04b732df3378',
     'function rotate_api_key(organization_id text, key_id text, successor jsonb, overlap_ms double precision, key_limit integer)':
-      'bab22d0b962d',
-    'function skip_pending(organization_id text, endpoint_id text)': 'b5a0f61cafed',
+      'c550c6bbe525',
+    'function skip_pending(organization_id text, endpoint_id text)': '999b04e008b5',
     'function take_settings_turn(organization_id text)': '179d60bb18af',
     'function take_tokens(organization_id text, key_id text, key_full_in double precision, key_rate double precision, key_burst double precision, is_key_own boolean, organization_full_in double precision, organization_rate double precision, organization_burst double precision, is_organization_own boolean, wanted double precision, hold_seconds double precision, OUT tokens double precision, OUT at double precision, OUT key_full_after double precision, OUT organization_full_after double precision)':
-      'a2bbb80ebbd4',
+      '7e3206e47d93',
     'function touch_client_of(organization_id text, business_id text)': 'e8f356def7ce',
     'function write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)':
-      '2b055fb18dda',
+      '3e662fd88384',
     'index api_keys_expires_at_idx': 'f88eb4d62f85',
     'index audit_entries_action_idx': '16fbe8ee2856',
     'index audit_entries_actor_idx': '403a6783493a',

@@ -94,7 +94,7 @@ export function defineChange<Values = unknown>({
         update ${table} record
            set ${set}, ${isSynced ? `${CHANGED_NOW}, ` : ''}${WITH_THIS_CHANGE}
           from before, after, reserved
-         where record.organization_id = after.organization_id and record.id = after.id and not ${isDone}
+         where record.organization_id = @organizationId::text and record.id = after.id and not ${isDone}
       )`,
       ...more,
       ...(alongside ? [`${alongside.name} as (${alongside.step})`] : []),

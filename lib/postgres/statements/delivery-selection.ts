@@ -82,13 +82,13 @@ export function selectDeliveries(sql: Sql, selection: DeliverySelection): Fragme
  * limit applies to each range, so that no range is read further than the whole selection can need.
  */
 export function selectRanges(sql: Sql, selection: DeliverySelection): Fragment {
-  const { filter, isRecoverable = false } = selection
+  const { organizationId, filter, isRecoverable = false } = selection
   if (filter.eventId !== undefined) return selectOfEvent(sql, selection, filter.eventId)
   const finished = finishedStatesOf(selection)
   return sql`
     (
       select delivery.id from ${listOpen(sql, selection)} as delivery
-      where true ${isRecoverable ? matchKeptEndpoint(sql) : sql``}
+      where true ${isRecoverable ? matchKeptEndpoint(sql, organizationId) : sql``}
     )
     ${finished.length === 0 ? sql`` : sql`union all (select delivery.id from ${listFinished(sql, selection, finished)} as delivery)`}`
 }
@@ -157,7 +157,7 @@ function selectRange(sql: Sql, selection: DeliverySelection, range: Fragment): F
       ${matchPeriod(sql, filter)}
       ${before === null ? sql`` : sql`and delivery.id < ${before}::text`}
       ${matchType(sql, filter)}
-      ${isRecoverable ? matchKeptEndpoint(sql) : sql``}
+      ${isRecoverable ? matchKeptEndpoint(sql, organizationId) : sql``}
     order by delivery.id ${direction(sql, selection)}
     limit ${literalLimit(sql, limit)}`
 }
@@ -202,11 +202,11 @@ export function matchType(sql: Sql, { type }: DeliveryFilter): Fragment {
 }
 
 /** Builds the condition that a delivery's endpoint is not removed. */
-export function matchKeptEndpoint(sql: Sql): Fragment {
+export function matchKeptEndpoint(sql: Sql, organizationId: string): Fragment {
   return sql`
     and exists (
       select 1 from business_api.webhook_endpoints endpoint
-      where endpoint.organization_id = delivery.organization_id
+      where endpoint.organization_id = ${organizationId}::text
         and endpoint.id = delivery.endpoint_id and endpoint.state <> 'removed'
     )`
 }

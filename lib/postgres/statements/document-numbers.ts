@@ -77,7 +77,7 @@ export function defineNumbered<Values>(
     entry: defineEntry(`
       business_api.render_template(entry.reply, pg_catalog.json_build_object('number', (
         select record.number from ${table} record
-        where record.organization_id = entry.organization_id and record.id = entry.record_id
+        where record.organization_id = @organizationId::text and record.id = entry.record_id
       )))`),
   }
 }

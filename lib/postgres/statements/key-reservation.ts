@@ -132,6 +132,10 @@ const LIMITS_WAIT = `(
   @lockTimeout::text is null or pg_catalog.set_config('lock_timeout', @lockTimeout::text, true) is not null
 )`
 
+// A condition: the window of an existing entry is over. The time is taken from `excluded`, and compared as a difference, which does
+// not depend on the time zone: a distributed database refuses now() here, and every other function that is not immutable.
+const IS_EXPIRED = "excluded.expires_at - entry.expires_at >= @windowMs::float8 * interval '1 millisecond'"
+
 const reserveKey: Reserve = ({ condition = 'true', reply = '@reply::text' } = {}) => `reserved as (
   insert into business_api.idempotency_keys as entry
     (organization_id, operation, key, fingerprint, record_id, reply, expires_at)
@@ -141,8 +145,8 @@ const reserveKey: Reserve = ({ condition = 'true', reply = '@reply::text' } = {}
   where ${condition} and ${IS_IN_TIME} and ${LIMITS_WAIT}
   on conflict (organization_id, operation, key) do update set
     fingerprint = excluded.fingerprint, record_id = excluded.record_id,
-    reply = case when entry.expires_at <= pg_catalog.now() then excluded.reply else entry.reply end,
-    expires_at = case when entry.expires_at <= pg_catalog.now() then excluded.expires_at else entry.expires_at end
-  where entry.expires_at <= pg_catalog.now() or entry.record_id = excluded.record_id
+    reply = case when ${IS_EXPIRED} then excluded.reply else entry.reply end,
+    expires_at = case when ${IS_EXPIRED} then excluded.expires_at else entry.expires_at end
+  where ${IS_EXPIRED} or entry.record_id = excluded.record_id
   returning 1 as one
 )`

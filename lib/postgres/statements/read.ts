@@ -8,7 +8,7 @@ import { jsonTimestamp, literalLimit, textArray } from './fragments.ts'
 /** A kind of records. */
 export interface RecordKind {
   readonly table: string
-  /** JSON text, made of a row of the table named `record`. */
+  /** JSON text, made of a row of the table named `record`. `@organizationId` stands for the organization. */
   readonly representation: string
 }
 
@@ -59,7 +59,7 @@ export async function getRecord<Stored>(
     (sql, answerTag) => sql`
       select
         (
-          select ${sql.unsafe(representation)} from ${sql.unsafe(table)} record
+          select ${show(sql, representation, organizationId)} from ${sql.unsafe(table)} record
           where record.organization_id = ${organizationId}::text and record.id = ${id}::text
         ),
         ${answerTag}`,
@@ -96,7 +96,7 @@ export async function listRows<Stored>(
     return sql`
       select '[' || coalesce(pg_catalog.string_agg(listed.representation, ','), '') || ']', ${answerTag}
       from (
-        select ${sql.unsafe(representation)} as representation
+        select ${show(sql, representation, organizationId)} as representation
         from (${rows}) as record
         order by ${order}
         limit (select ${limit}::int)
@@ -105,10 +105,23 @@ export async function listRows<Stored>(
   return JSON.parse(list ?? '[]') as Stored[]
 }
 
+/** Builds a representation of the kind's records. */
+function show(sql: Sql, representation: string, organizationId: string): Fragment {
+  const [first = '', ...more] = representation.split('@organizationId')
+  return more.reduce((all, part) => sql`${all}${organizationId}${sql.unsafe(part)}`, sql.unsafe(first))
+}
+
 /** Joins the queries of several ranges. */
-export function unionAll(sql: Sql, { table }: RecordKind, parts: readonly Fragment[]): Fragment {
+export function unionAll(
+  sql: Sql,
+  { table }: RecordKind,
+  organizationId: string,
+  parts: readonly Fragment[],
+): Fragment {
   const [first, ...more] = parts
-  if (first === undefined) return sql`select * from ${sql.unsafe(table)} where false`
+  if (first === undefined) {
+    return sql`select * from ${sql.unsafe(table)} where organization_id = ${organizationId}::text and false`
+  }
   return more.reduce((all, part) => sql`${all} union all (${part})`, sql`(${first})`)
 }
 
@@ -126,7 +139,7 @@ function selectRows(sql: Sql, kind: RecordKind, selection: Selection): Fragment 
         order by ${range} desc, record.id desc
         limit ${literalLimit(sql, limit)}`,
     )
-    return unionAll(sql, kind, parts)
+    return unionAll(sql, kind, organizationId, parts)
   }
   const afterPage = before === null ? sql`` : sql`and record.id < ${before}::text`
   if (unique !== undefined) {
