@@ -8,7 +8,7 @@
 -- nothing in the range is open.
 create function business_api.find_open_delivery(begins text, ends text) returns jsonb
 language plpgsql stable
-set search_path = ''
+set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -57,7 +57,7 @@ $$;
 -- transaction with one snapshot for all statements (repeatable read) cannot see that, and drops only a day without rows.
 create function business_api.purge_days(retention_ms double precision, part_limit integer) returns jsonb
 language plpgsql volatile security definer
-set search_path = ''
+set search_path = pg_catalog, pg_temp
 set row_security = off
 set lock_timeout = '50ms'
 as $$
@@ -145,7 +145,7 @@ $$;
 -- Returns the open delivery for which the oldest kept day stays, as JSON; null if no day is kept.
 create function business_api.kept_day() returns jsonb
 language sql stable
-set search_path = ''
+set search_path = pg_catalog, pg_temp
 as $$
   select d.kept_by from business_api.event_days d
    where d.organization_id = '' and d.dropped_at is null and d.kept_by is not null

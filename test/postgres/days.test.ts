@@ -148,6 +148,64 @@ describe('Days are made', () => {
     }
   })
 
+  describe('by a publisher', () => {
+    let fresh: TestDatabase
+    let owner: Sql
+    let role: string
+    before(async () => {
+      fresh = await createTestDatabase()
+      owner = fresh.sql({ max: 1 })
+      role = `business_api_publisher_${randomUUID()}`
+      await owner`create role ${owner(role)}`
+      for (const statement of writeGrants([{ part: 'publisher', role }])) await owner.unsafe(statement)
+    })
+    after(async () => {
+      await owner.unsafe(`drop owned by "${role}"; drop role "${role}"`)
+      await fresh.drop()
+    })
+    const publish = (by: ISql) =>
+      by`select business_api.publish_event('org_any', 'project.completed', '{}'::jsonb)`
+
+    test('whose temporary types have names of PostgreSQL, which the owner’s functions do not take', async () => {
+      const publisher = fresh.sql({ max: 1, connection: { role } })
+      await publisher.unsafe(`
+        create function pg_temp.run(value anyelement) returns boolean language plpgsql as $$
+        begin
+          raise exception 'This ran as %', current_user;
+        end $$;
+        create domain pg_temp.text as pg_catalog.text check (pg_temp.run(value));
+        create domain pg_temp.timestamptz as pg_catalog.timestamptz check (pg_temp.run(value))`)
+      await publisher`select business_api.make_days(), business_api.first_day_end()`
+      await publisher.end()
+    })
+
+    test('who cannot see the days because of row level security, and waits for no other publisher', async () => {
+      await owner`alter table business_api.event_days enable row level security`
+      const publishers = [1, 2].map(() =>
+        fresh.sql({ max: 1, connection: { role, statement_timeout: 2000 } }),
+      )
+      const [one, other] = publishers
+      assert.ok(one && other)
+      await one.begin(async (tx) => {
+        await publish(tx)
+        await publish(other)
+      })
+      await owner`alter table business_api.event_days disable row level security`
+      await Promise.all(publishers.map((publisher) => publisher.end()))
+    })
+
+    test('and cannot be read past the policies of the parent, also where tables are granted by default', async () => {
+      await owner.unsafe(`alter default privileges grant select on tables to "${role}"`)
+      const name = await makeDay(owner, ago(40))
+      await owner.unsafe(`
+        insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
+        values ('org_any', 'evt_old', 'project.completed', now(), '{}', '${idPrefixAt('dlv', ago(40).getTime())}')`)
+      const publisher = fresh.sql({ max: 1, connection: { role } })
+      assert.deepEqual([...(await publisher.unsafe(`select id from business_api.events_${name}`))], [])
+      await publisher.end()
+    })
+  })
+
   async function dropAll(owner: Sql): Promise<void> {
     for (const { name } of await owner`delete from business_api.event_days returning name`) {
       for (const table of TABLES) await owner.unsafe(`drop table business_api.${table}_${name}`)

@@ -287,16 +287,16 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
       'd07a3a24d1c4',
     'function count_queue(organization_id text, endpoint_id text, count_max integer)': 'f526813935bf',
-    'function day_bound(at_time timestamp with time zone)': '5ffed2006f50',
-    'function day_grace_ms(retention_ms double precision)': 'e5b2847b4a15',
-    'function day_width(retention_ms double precision)': 'aba8ceabaddd',
+    'function day_bound(at_time timestamp with time zone)': '75225027607a',
+    'function day_grace_ms(retention_ms double precision)': 'e765db73da64',
+    'function day_width(retention_ms double precision)': '5afd5d6019eb',
     'function delete_organization_part(organization_id text, part_limit integer, after jsonb)':
       '1d89ac04620d',
     'function deliveries_of_event(organization_id text, event_id text, delivery_prefix text)': 'f47fabdb8438',
     'function delivery_digits(at_time timestamp with time zone)': 'a1982ec8c4fc',
     'function event_types()': '25f5c8d1a501',
-    'function find_open_delivery(begins text, ends text)': '8210e20b37a9',
-    'function first_day_end()': '3d2f9519269b',
+    'function find_open_delivery(begins text, ends text)': '61f76183a15c',
+    'function first_day_end()': 'b2562fbe1143',
     'function first_free_number(organization_id text, series text, table_name text, taken bigint)':
       '8bc823302de4',
     'function forget_business_in(body text, business_id text)': '2ccae84ad34d',
@@ -313,7 +313,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '66cd76e47dfd',
     'function is_change_made(organization_id text, subject_id text, change_id text)': '0ddb3e7754f0',
     'function is_recorded(organization_id text, entry_id text)': 'f77a2a5f7ce1',
-    'function kept_day()': '987234155251',
+    'function kept_day()': 'defa92f8c5cc',
     'function last_attempts(organization_id text, delivery_ids text[])': 'd36c681e11d3',
     'function lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
       '8a37fc4d0bcd',
@@ -323,8 +323,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'a605a6852098',
     'function literals_of(key jsonb)': 'a60f6abe1127',
     'function make_day(name text, begins_at timestamp with time zone, ends_at timestamp with time zone)':
-      'e69aed238e3b',
-    'function make_days()': '60e90faa7a4a',
+      '5d14f8d05313',
+    'function make_days()': '066b9855cdb2',
     'function new_id(kind text)': '19d9f08638fe',
     'function next_number(organization_id text, series text, table_name text, record_id text)':
       'a5458f4069e8',
@@ -338,7 +338,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function publish_event(organization_id text, type text, data jsonb, id text)': 'c0484a65aedc',
     'function publish_event(organization_id text, type text, data jsonb, id text, traceparent text)':
       '1c4113200cb1',
-    'function purge_days(retention_ms double precision, part_limit integer)': 'c2e8365f8b56',
+    'function purge_days(retention_ms double precision, part_limit integer)': '83406eaf61aa',
     'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
       '73c6b1d7bdad',
     'function purge_idempotency_keys(expired_from timestamp with time zone, key_limit integer, OUT purged integer, OUT latest timestamp with time zone)':
