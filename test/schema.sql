@@ -729,11 +729,15 @@ begin
     -- Almost every claim fits, and this sum costs half as much as the places of the deliveries that do not fit.
     select sum(octet_length(event.body))
       from unnest(organizations, events, ids) as claim (organization_id, event_id, id)
-      join business_api.events event
-        on event.organization_id = claim.organization_id and event.id = claim.event_id
-       -- A delivery and its event are in the same day, which the first 14 characters of the id decide.
-       and event.delivery_prefix >= left(claim.id, 14) and event.delivery_prefix <= claim.id
-       and event.delivery_prefix >= first_prefix and event.delivery_prefix <= last_id
+      -- A delivery and its event are in the same day, which the first 14 characters of the id decide. Each event is found by its
+      -- key: a join of all events of the period would read the backlog.
+      cross join lateral (
+        select e.body from business_api.events e
+         where e.organization_id = claim.organization_id and e.id = claim.event_id
+           and e.delivery_prefix >= left(claim.id, 14) and e.delivery_prefix <= claim.id
+           and e.delivery_prefix >= first_prefix and e.delivery_prefix <= last_id
+         limit 1
+      ) as event
   ) > byte_budget then
     select coalesce(array_agg(s.place) filter (where s.bytes > byte_budget), '{}'),
            min(s.place) filter (where s.bytes <= byte_budget and s.bytes_so_far > byte_budget)
@@ -743,10 +747,13 @@ begin
                sum(octet_length(event.body)) filter (where octet_length(event.body) <= byte_budget)
                  over (order by claim.place) as bytes_so_far
           from unnest(organizations, events, ids) with ordinality as claim (organization_id, event_id, id, place)
-          join business_api.events event
-            on event.organization_id = claim.organization_id and event.id = claim.event_id
-           and event.delivery_prefix >= left(claim.id, 14) and event.delivery_prefix <= claim.id
-           and event.delivery_prefix >= first_prefix and event.delivery_prefix <= last_id
+          cross join lateral (
+            select e.body from business_api.events e
+             where e.organization_id = claim.organization_id and e.id = claim.event_id
+               and e.delivery_prefix >= left(claim.id, 14) and e.delivery_prefix <= claim.id
+               and e.delivery_prefix >= first_prefix and e.delivery_prefix <= last_id
+             limit 1
+          ) as event
       ) as s;
     if cut is not null then
       -- Deliveries of a repeated claim that do not fit into the answer become due again.
@@ -3235,11 +3242,19 @@ begin
              order by claim.place
            ), '[]')
       from unnest(organizations, ids) with ordinality as claim (organization_id, id, place)
-      join business_api.open_deliveries d on d.organization_id = claim.organization_id and d.id = claim.id
-      join business_api.events event
-        on event.organization_id = d.organization_id and event.id = d.event_id
-       and event.delivery_prefix >= left(d.id, 14) and event.delivery_prefix <= d.id
-       and event.delivery_prefix >= first_prefix and event.delivery_prefix <= last_id
+      -- One by one, each by its key: a plan from a time when the tables were empty would join everything of the period.
+      cross join lateral (
+        select * from business_api.open_deliveries o
+         where o.organization_id = claim.organization_id and o.id = claim.id
+         limit 1
+      ) as d
+      cross join lateral (
+        select e.type, e.body, e.traceparent from business_api.events e
+         where e.organization_id = claim.organization_id and e.id = d.event_id
+           and e.delivery_prefix >= left(claim.id, 14) and e.delivery_prefix <= claim.id
+           and e.delivery_prefix >= first_prefix and e.delivery_prefix <= last_id
+         limit 1
+      ) as event
       join business_api.webhook_endpoints endpoint
         on endpoint.organization_id = d.organization_id and endpoint.id = d.endpoint_id and endpoint.state <> 'removed'
      cross join lateral (

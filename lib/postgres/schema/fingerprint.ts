@@ -279,7 +279,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function business_representation(id text, name text, category text, city text, email text, phone text)':
       '31c7049527e9',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
-      'cbc1290d40bf',
+      '73ef7b661fc6',
     'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)':
       '4297de468f75',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
@@ -348,7 +348,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'bf37fcfc4f72',
     'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': 'dc0294f19ec6',
     'function read_claims(claims jsonb)': 'd7fa760c22af',
-    'function read_deliveries(organizations text[], ids text[])': '46b016222d93',
+    'function read_deliveries(organizations text[], ids text[])': 'd7031cb3821f',
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': '28a308886829',
     'function reclaim_expired_leases(max_attempts integer)': 'a71be468f9c2',
     'function record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)':
