@@ -8,8 +8,7 @@
 -- until the buckets are full. All are null if no bucket was locked: one is plainly empty, so that a flood over the limit waits for
 -- no lock, or is missing.
 --
--- A function, because the same steps in one statement take a third longer: PostgreSQL prepares every step of a statement for every
--- request.
+-- A function, because the same steps in one statement take longer: PostgreSQL prepares every step of a statement for every request.
 create function business_api.take_tokens(
   organization_id text,
   key_id text,

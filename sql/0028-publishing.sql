@@ -3,7 +3,7 @@
 -- Locks: none.
 
 -- Makes an id in the form of the application: `<kind>_<ulid>`, with 48 bits of milliseconds and 79 random bits. A loop, because
--- each digit takes a quarter of the time that a row of a query takes.
+-- a query for the digits takes longer.
 create or replace function business_api.new_id(kind text) returns text
 language plpgsql volatile
 set search_path = ''

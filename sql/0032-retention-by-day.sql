@@ -48,8 +48,8 @@ $$;
 -- delivery for which the oldest kept day stays, or null.
 --
 -- A day is dropped in one transaction, which PostgreSQL either makes whole or not at all; the files are deleted after the locks are
--- released. Nobody waits long: each lock is waited for 50 ms, and if a long transaction is in the way, all locks are given up, and
--- the day is tried again after a minute.
+-- released. Nobody waits long: the drop waits 50 ms for each lock. If a long transaction is in the way, the drop gives up all locks,
+-- and tries the day again after a minute.
 --
 -- Nothing open is lost, though the tables are locked after the walk over the open deliveries: a delivery of an old day becomes open
 -- only by a redelivery, which moves the row of the day's finished deliveries, and the share lock on that table keeps redeliveries
