@@ -87,7 +87,7 @@ const UNAUTHENTICATED = { admission: { outcome: 'unauthenticated' }, page: null 
  * @param holdsTokens false in a transaction, which may be rolled back
  */
 export function createAdmissions(database: RecordDatabase, holdsTokens = true): Admissions {
-  const allotments = createAllotments((allotment, tokens) => void giveBack(database, allotment, tokens))
+  const allotments = createAllotments((allotment, tokens) => giveBack(database, allotment, tokens))
   if (!holdsTokens) allotments.close()
 
   /** Judges a request for which a token is at hand. Null when its limits have changed since the token was taken. */
@@ -101,13 +101,13 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
     const values = Object.assign({ keyDigest, organizationId, scope }, page)
     const answer = await ask(database, organizationId, read, values)
     if (answer.keyId === null) {
-      if (token) allotments.giveBack(keyDigest, token)
+      if (token) allotments.giveBack(token)
       return UNAUTHENTICATED
     }
     if (rateLimits === null || token === null) return pageFor(answer, request, null)
     const limits = limitsOf(answer, rateLimits)
     if (!areEqual(limits, token.limits)) {
-      allotments.drop(keyDigest, token)
+      allotments.drop(token)
       return null
     }
     return pageFor(answer, request, stateOf(answer, limits, token.left))
@@ -146,7 +146,7 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
           if (left > 0) {
             const own = ownLimitsOf(answer)
             const voidAt = voidAtOf(Number(answer.at), left + 1, limits)
-            allotment = { organizationId, keyId, limits, own, takenAt, voidAt, size: left, left }
+            allotment = { keyDigest, organizationId, keyId, limits, own, takenAt, voidAt, size: left, left }
           }
           return pageFor(answer, request, stateOf(answer, limits, left))
         }
@@ -174,11 +174,19 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
     const token = allotments.isTakenEarly(keyDigest) ? null : allotments.spend(keyDigest)
     const atHand = token && (await admitWith(token, owned, statements, page))
     if (atHand) return atHand
-    const taken = await admitAndTake(owned, rateLimits, statements, page)
-    if (taken.admission.outcome !== 'limited') return taken
-    // Another request of the key may have taken the last tokens for this process.
-    const lateToken = await allotments.spendLate(keyDigest)
-    return (lateToken && (await admitWith(lateToken, owned, statements, page))) ?? taken
+    for (let attempt = 1; ; attempt++) {
+      const begunAt = performance.now()
+      const taken = await admitAndTake(owned, rateLimits, statements, page)
+      if (taken.admission.outcome !== 'limited') return taken
+      // Another request of the key may have taken the last tokens for this process.
+      const lateToken = await allotments.spendLate(keyDigest)
+      const late = lateToken && (await admitWith(lateToken, owned, statements, page))
+      if (late) return late
+      // Tokens that this process was giving back, or holds for other keys, are no reason for a refusal.
+      const isShort = taken.admission.rateLimit?.organization.remaining === 0
+      const isBack = await allotments.recall(organizationId, begunAt, isShort)
+      if (!isBack || attempt === TAKE_ATTEMPTS) return taken
+    }
   }
 
   /** Judges a request and gives a page of changes, from the beginning if the position is of another database. */
@@ -219,7 +227,7 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
     if (organizationId === undefined || (rateLimits && !token)) return null
     if (token && rateLimits && !areEqual(limitsOf(token.own, rateLimits), token.limits)) {
       // Taken for an API with other limits on the same store.
-      allotments.giveBack(keyDigest, token)
+      allotments.giveBack(token)
       return null
     }
     const owned = { ...request, organizationId }
@@ -239,16 +247,16 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
     })
     const seen = judged as Judged | undefined
     if (seen?.keyId === null) {
-      if (token) allotments.giveBack(keyDigest, token)
+      if (token) allotments.giveBack(token)
       return { ...UNAUTHENTICATED, outcome: null }
     }
     if (seen === undefined) {
       // Another write held the idempotency key, so that the statement gave no answer.
-      if (token) allotments.giveBack(keyDigest, token)
+      if (token) allotments.giveBack(token)
       return null
     }
     if (!isSame(seen)) {
-      if (token) allotments.drop(keyDigest, token)
+      if (token) allotments.drop(token)
       return null
     }
     const state = token && rateLimits && stateOf(seen, token.limits, token.left)

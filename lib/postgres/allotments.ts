@@ -3,6 +3,7 @@ import type { OwnLimits } from './statements/admission.ts'
 
 /** Tokens that a process has taken from the shared buckets of a key, for requests to come. */
 export interface Allotment {
+  readonly keyDigest: string
   readonly organizationId: string
   readonly keyId: string
   /** The limits under which the tokens were taken. A changed limit voids the tokens. */
@@ -39,9 +40,14 @@ export interface Allotments {
   /** Keeps what was taken for requests to come; null: nothing. */
   keep(keyDigest: string, allotment: Allotment | null): void
   /** Gives back a spent token and those that are left with it. */
-  giveBack(keyDigest: string, spent: Allotment): void
+  giveBack(spent: Allotment): void
   /** Forgets the tokens that are left with a spent one: a changed limit has voided them. */
-  drop(keyDigest: string, spent: Allotment): void
+  drop(spent: Allotment): void
+  /**
+   * Waits for the tokens of an organization that are being given back, and returns whether any came back since a moment on the
+   * monotonic clock. With `isShort` the tokens that are held for all its keys are given back first.
+   */
+  recall(organizationId: string, since: number, isShort: boolean): Promise<boolean>
   /** Gives all tokens back and holds no more. */
   close(): void
 }
@@ -71,6 +77,14 @@ interface Usage {
   allotment: Allotment | null
 }
 
+/** Tokens of an organization that this process holds, or gives back. */
+interface Outside {
+  readonly held: Set<Allotment>
+  readonly returning: Set<Promise<void>>
+  /** The latest end of a giving back, on the monotonic clock. */
+  returnedAt: number
+}
+
 /** The requests of a key in the last {@link HOLD_MS}, or fewer. */
 function recentOf({ requests, requestsBefore }: Usage): number {
   return Math.max(requests, requestsBefore)
@@ -80,10 +94,13 @@ function recentOf({ requests, requestsBefore }: Usage): number {
  * Creates the allotments of a process. For a key that is used steadily, as many tokens are taken at once as the key had
  * requests in the quarter of a second before; the tokens that are left after another quarter are given back.
  *
- * @param giveBack gives tokens back to the shared buckets. Never throws
+ * @param giveBack gives tokens back to the shared buckets. Never rejects
  */
-export function createAllotments(giveBack: (allotment: Allotment, tokens: number) => void): Allotments {
+export function createAllotments(
+  giveBack: (allotment: Allotment, tokens: number) => Promise<void>,
+): Allotments {
   const usages = new Map<string, Usage>()
+  const organizations = new Map<string, Outside>()
   let sweepAt = KEYS_MAX
   let isClosed = false
 
@@ -107,6 +124,9 @@ export function createAllotments(giveBack: (allotment: Allotment, tokens: number
     for (const [keyDigest, { since, allotment, taking }] of usages) {
       if (now - since > HOLD_MS && allotment === null && taking === null) usages.delete(keyDigest)
     }
+    for (const [organizationId, { held, returning, returnedAt }] of organizations) {
+      if (now - returnedAt > HOLD_MS && held.size + returning.size === 0) organizations.delete(organizationId)
+    }
     sweepAt = Math.max(KEYS_MAX, usages.size * 2)
   }
 
@@ -120,18 +140,36 @@ export function createAllotments(giveBack: (allotment: Allotment, tokens: number
     usage.requests++
   }
 
+  function outsideOf(organizationId: string): Outside {
+    const known = organizations.get(organizationId)
+    if (known) return known
+    const outside = { held: new Set<Allotment>(), returning: new Set<Promise<void>>(), returnedAt: 0 }
+    organizations.set(organizationId, outside)
+    return outside
+  }
+
   /** Takes what is left of an allotment from the requests to come. */
-  function empty(keyDigest: string, allotment: Allotment): number {
+  function empty(allotment: Allotment): number {
+    const { keyDigest, organizationId, left } = allotment
     const usage = usages.get(keyDigest)
     if (usage?.allotment === allotment) usage.allotment = null
-    const { left } = allotment
+    organizations.get(organizationId)?.held.delete(allotment)
     allotment.left = 0
     return left
   }
 
-  function release(keyDigest: string, allotment: Allotment): void {
-    const left = empty(keyDigest, allotment)
-    if (left > 0) giveBack(allotment, left)
+  function putBack(allotment: Allotment, tokens: number): void {
+    const outside = outsideOf(allotment.organizationId)
+    const returned = giveBack(allotment, tokens).then(() => {
+      outside.returning.delete(returned)
+      outside.returnedAt = performance.now()
+    })
+    outside.returning.add(returned)
+  }
+
+  function release(allotment: Allotment): void {
+    const left = empty(allotment)
+    if (left > 0) putBack(allotment, left)
   }
 
   function spend(keyDigest: string): Allotment | null {
@@ -141,12 +179,12 @@ export function createAllotments(giveBack: (allotment: Allotment, tokens: number
     const now = performance.now()
     // The timer may be late, and the process may have been stopped.
     if (now - allotment.takenAt >= HOLD_MS) {
-      release(keyDigest, allotment)
+      release(allotment)
       return null
     }
     count(usage, now)
     allotment.left--
-    if (allotment.left === 0) usage.allotment = null
+    if (allotment.left === 0) empty(allotment)
     return allotment
   }
 
@@ -180,19 +218,27 @@ export function createAllotments(giveBack: (allotment: Allotment, tokens: number
       usage.endTaking?.()
       usage.taking = null
       if (allotment === null) return
-      if (usage.allotment) release(keyDigest, usage.allotment)
+      if (usage.allotment) release(usage.allotment)
       usage.allotment = allotment
+      outsideOf(allotment.organizationId).held.add(allotment)
       const leftMs = isClosed ? 0 : HOLD_MS - (performance.now() - allotment.takenAt)
-      if (leftMs > 0) setTimeout(release, leftMs, keyDigest, allotment).unref()
-      else release(keyDigest, allotment)
+      if (leftMs > 0) setTimeout(release, leftMs, allotment).unref()
+      else release(allotment)
     },
-    giveBack(keyDigest, spent) {
-      giveBack(spent, empty(keyDigest, spent) + 1)
+    giveBack(spent) {
+      putBack(spent, empty(spent) + 1)
     },
     drop: empty,
+    async recall(organizationId, since, isShort) {
+      const outside = organizations.get(organizationId)
+      if (!outside) return false
+      if (isShort) for (const allotment of outside.held) release(allotment)
+      await Promise.all(outside.returning)
+      return outside.returnedAt >= since
+    },
     close() {
       isClosed = true
-      for (const [keyDigest, { allotment }] of usages) if (allotment) release(keyDigest, allotment)
+      for (const { held } of organizations.values()) for (const allotment of held) release(allotment)
     },
   }
 }
