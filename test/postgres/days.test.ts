@@ -462,6 +462,94 @@ test('days are dropped while others publish, claim, write results, list and rede
   assert.ok(left?.count < days.length, 'days were dropped')
 })
 
+/** An event of the log, written behind the store's back: published at one time and created, by a host's clock, at another. */
+async function insertEvent(id: string, publishedAt: Date, createdAt: Date): Promise<void> {
+  await makeDay(sql, publishedAt)
+  await sql`
+    insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
+    values (
+      ${ORGANIZATION}, ${id}, 'project.completed', ${createdAt}, ${`body of ${id}`},
+      ${`${idPrefixAt('dlv', publishedAt.getTime())}00000000000`}
+    )`
+}
+
+describe('The log of events', () => {
+  test('has the order of the created_at over all days, also where a host’s clock was ahead or behind', async () => {
+    const events: readonly [id: string, publishedDaysAgo: number, createdDaysAgo: number][] = [
+      ['ahead', 9, 0.5],
+      ['today', 0.1, 1],
+      ['same-b', 3, 2],
+      ['same-a', 5, 2],
+      ['third', 3, 3.5],
+      ['ninth', 9, 9.5],
+      ['behind', 0.1, 20],
+    ]
+    const now = Date.now()
+    for (const [id, published, created] of events) {
+      await insertEvent(id, new Date(now - published * DAY_MS), new Date(now - created * DAY_MS))
+    }
+    const newestFirst = events.map(([id]) => id)
+    const at = (daysAgo: number): string => new Date(now - daysAgo * DAY_MS).toISOString()
+    const idsOf = (list: readonly { readonly id: string }[]): string[] => list.map(({ id }) => id)
+    for (const type of [undefined, 'project.completed']) {
+      for (const limit of [1, 3]) {
+        const listed: string[] = []
+        let before: string | null = null
+        do {
+          const page: Awaited<ReturnType<typeof store.eventLog.list>> = await store.eventLog.list(
+            ORGANIZATION,
+            type === undefined ? {} : { type },
+            limit,
+            before,
+          )
+          listed.push(...idsOf(page.events))
+          before = page.next
+        } while (before !== null)
+        assert.deepEqual(listed, newestFirst)
+      }
+    }
+    const period = await store.eventLog.list(ORGANIZATION, { since: at(3.5), until: at(1) }, 10, null)
+    assert.deepEqual(idsOf(period.events), ['same-b', 'same-a', 'third'])
+    const rest = await store.eventLog.list(ORGANIZATION, { since: at(3.5), until: at(2) }, 10, 'same-b')
+    assert.deepEqual(idsOf(rest.events), ['third'])
+    const notes = await store.eventLog.listSince(ORGANIZATION, at(9.5), 10, null)
+    assert.deepEqual(idsOf(notes), newestFirst.slice(0, 6).reverse())
+    const later = await store.eventLog.listSince(ORGANIZATION, at(9.5), 10, notes[1] ?? null)
+    assert.deepEqual(idsOf(later), newestFirst.slice(0, 4).reverse())
+  })
+
+  test('finds every event by its id: the library’s, the host’s, and the host’s in the form of the library', async () => {
+    const old = await fillDay(ago(20), 1)
+    const ofOwn = `evt_${old.name}_1`
+    const late = `${idPrefixAt('evt', ago(15).getTime())}0000000000000001`
+    const known = `${idPrefixAt('evt', ago(14).getTime())}0000000000000001`
+    const made = `${idPrefixAt('evt', ago(10).getTime())}0000000000000001`
+    await insertEvent(late, ago(3), ago(3))
+    await insertEvent(known, ago(4), ago(4))
+    await sql`
+      insert into business_api.event_ids (organization_id, id, delivery_prefix)
+      select organization_id, id, delivery_prefix from business_api.events where id = ${known}`
+    await insertEvent(made, ago(10), ago(10))
+    // An id from before the days has no row in event_ids, or that of a second publishing, which wrote no event.
+    await insertEvent('before-days', ago(12), ago(12))
+    await insertEvent('twice', ago(12.5), ago(12.5))
+    await sql`
+      insert into business_api.event_ids (organization_id, id, delivery_prefix)
+      values (${ORGANIZATION}, 'twice', ${`${idPrefixAt('dlv', Date.now())}00000000000`})`
+    const ids = [ofOwn, late, known, made, 'before-days', 'twice']
+    for (const id of ids) assert.equal((await store.eventLog.get(ORGANIZATION, id))?.id, id)
+    assert.deepEqual((await store.eventLog.get(ORGANIZATION, ofOwn))?.deliveries, { delivered: 1 })
+    const read = await store.eventLog.read(ORGANIZATION, [...ids, ...ids, 'unknown'])
+    assert.deepEqual(read.map(({ id }) => id).sort(), [...ids].sort())
+    assert.deepEqual(await store.eventLog.read('org_other', ids), [])
+    const deliveries = await store.deliveries.list(ORGANIZATION, { eventId: ofOwn }, 10, null)
+    assert.deepEqual(
+      deliveries.map(({ id }) => id),
+      old.ids,
+    )
+  })
+})
+
 describe('Days are read one by one', () => {
   /** The days whose indexes work has searched, by table. */
   async function daysReadBy(
@@ -525,6 +613,30 @@ describe('Days are read one by one', () => {
       explain (format text) select * from business_api.finished_deliveries
       where organization_id = ${ORGANIZATION} and id = ${ids[0] ?? ''}`
     assert.match(String(plan?.['QUERY PLAN']), new RegExp(`finished_deliveries_${name}`))
+  })
+
+  test('by the look-up of an event, also the first one of a session, and by its deliveries', async () => {
+    const own = await fillDay(ago(20), 5)
+    const made = `${idPrefixAt('evt', ago(10).getTime())}0000000000000001`
+    await insertEvent(made, ago(10), ago(10))
+    const { name } = await fillDay(ago(10), 5)
+    for (const [id, day] of [
+      [`evt_${own.name}_1`, own.name],
+      [made, name],
+    ] as const) {
+      const read = await daysReadBy(async (tx) => {
+        const [event] = await tx`
+          select event.id, event.delivery_prefix from business_api.find_events(${ORGANIZATION}, array[${id}]) as event`
+        assert.equal(event?.id, id)
+        await tx`
+          select * from business_api.deliveries_of_events(${ORGANIZATION}, array[${id}], array[${event.delivery_prefix}::text])`
+        const [locked] = await tx`
+          select count(distinct c.relname)::int as days from pg_locks l join pg_class c on c.oid = l.relation
+          where l.pid = pg_backend_pid() and c.relname ~ '^(events|finished_deliveries)_[0-9]{8}$'`
+        assert.equal(locked?.days, 2)
+      })
+      assert.deepEqual(read, { events: [day], finished_deliveries: [day] })
+    }
   })
 
   test('by a page of the delivery log: the newest first, and no more than the page needs', async () => {

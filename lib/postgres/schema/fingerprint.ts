@@ -9,7 +9,7 @@ export interface SchemaFingerprint {
 
 /** Written by test/postgres/fingerprint.test.ts with UPDATE_SCHEMA=1; without the variable, the test compares. */
 export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
-  migration: 33,
+  migration: 34,
   objects: {
     'column api_keys.burst': 'bec111850cf2',
     'column api_keys.created_at': '60019a7f1daa',
@@ -293,8 +293,11 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function delete_organization_part(organization_id text, part_limit integer, after jsonb)':
       '1d89ac04620d',
     'function deliveries_of_event(organization_id text, event_id text, delivery_prefix text)': 'f47fabdb8438',
+    'function deliveries_of_events(organization_id text, event_ids text[], delivery_prefixes text[])':
+      'ba89c6a62359',
     'function delivery_digits(at_time timestamp with time zone)': 'a1982ec8c4fc',
     'function event_types()': '25f5c8d1a501',
+    'function find_events(organization_id text, ids text[])': 'b6c2c362f5b8',
     'function find_open_delivery(begins text, ends text)': '61f76183a15c',
     'function first_day_end()': 'b2562fbe1143',
     'function first_free_number(organization_id text, series text, table_name text, taken bigint)':
@@ -317,6 +320,10 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function last_attempts(organization_id text, delivery_ids text[])': 'd36c681e11d3',
     'function lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
       '8a37fc4d0bcd',
+    'function list_events(organization_id text, type text, since timestamp with time zone, until timestamp with time zone, before_id text, page_limit integer, inspected_limit integer)':
+      '25c1a5d213d8',
+    'function list_events_since(organization_id text, since timestamp with time zone, row_limit integer, after_at timestamp with time zone, after_id text)':
+      'c8d047480c26',
     'function list_finished_deliveries(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_newest boolean, is_recoverable boolean)':
       '5a3894a4366a',
     'function list_open_deliveries(organization_id text, endpoint_id text, type text, has_pending boolean, has_in_flight boolean, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer)':

@@ -140,9 +140,8 @@ function selectOfEvent(sql: Sql, selection: DeliverySelection, eventId: string):
   return sql`
     with of_event as materialized (
       select event.organization_id, found.id collate "C" as id, found.type, found.endpoint_id, found.state, found.created_at
-      from business_api.events event
-      cross join lateral ${deliveriesOf(sql, 'event')} as found
-      where event.organization_id = ${organizationId}::text and event.id = ${eventId}::text
+      from ${findEvents(sql, organizationId, [eventId])} as event
+      cross join lateral ${deliveriesOfOne(sql, 'event')} as found
     )
     ${selectRange(sql, selection, conditions)}`
 }
@@ -190,7 +189,21 @@ function idsOf({ since, until }: DeliveryFilter): { readonly firstId: string; re
   }
 }
 
-/** Builds the table of the deliveries of an event, given the name of the event's table. */
+/** Builds the table of the events of some ids. */
+export function findEvents(sql: Sql, organizationId: string, eventIds: readonly string[]): Fragment {
+  return sql`business_api.find_events(${organizationId}::text, ${textArray(sql, eventIds)})`
+}
+
+/**
+ * Builds the table of the deliveries of an event, given the name of the event's table, for a statement with a single event: planned
+ * for the day of the event, so that a new session does not plan for all days.
+ */
+export function deliveriesOfOne(sql: Sql, event: string): Fragment {
+  const row = sql.unsafe(event)
+  return sql`business_api.deliveries_of_events(${row}.organization_id, array[${row}.id], array[${row}.delivery_prefix])`
+}
+
+/** Builds the table of the deliveries of an event, given the name of the event's table, for a statement with many events. */
 export function deliveriesOf(sql: Sql, event: string): Fragment {
   const row = sql.unsafe(event)
   return sql`business_api.deliveries_of_event(${row}.organization_id, ${row}.id, ${row}.delivery_prefix)`
