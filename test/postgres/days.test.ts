@@ -309,6 +309,26 @@ describe('An old day', () => {
     assert.equal(await isThere(name), false)
   })
 
+  test('stays for a delivery behind those of 100,000 other organizations, which are too many to look at, and is named later', async () => {
+    const { name, ids } = await fillDay(ago(40), 1)
+    await sql`
+      insert into business_api.open_deliveries (organization_id, id, event_id, type, endpoint_id, due_at)
+      select 'org_a' || number, ${idPrefixAt('dlv', Date.now())} || number, 'evt_x', 'project.completed', 'we_x', now()
+      from generate_series(1, 100000) as number
+      union all
+      select 'org_z', ${ids[0] ?? ''}, 'evt_x', 'project.completed', 'we_z', now()`
+    const unfinished = await purge()
+    assert.deepEqual([unfinished.days, unfinished.kept, await isThere(name)], [0, null, true])
+    await sql`delete from business_api.open_deliveries where organization_id = 'org_a1'`
+    assert.equal((await purge()).kept, null, 'looked at again after ten minutes')
+    await letTimePass()
+    const finished = await purge()
+    assert.deepEqual([finished.days, finished.kept?.organizationId, await isThere(name)], [0, 'org_z', true])
+    await sql`delete from business_api.open_deliveries where organization_id = 'org_z'`
+    await letTimePass()
+    assert.equal((await purge()).days, 1)
+  })
+
   test('is there whole after a drop that was cut off', async () => {
     const { name } = await fillDay(ago(40), 3)
     const cut = new Error('cut off')
