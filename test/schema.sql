@@ -2447,6 +2447,21 @@ CREATE OR REPLACE FUNCTION business_api.list_finished_deliveries(organization_id
  LANGUAGE plpgsql
  STABLE ROWS 64
  SET search_path TO ''
+AS $function$
+begin
+  if $10 then
+    return query select * from business_api.list_newest_finished($1, $2, $3, $4, $5, $6, $7, $8, $9, $11);
+  else
+    return query select * from business_api.list_oldest_finished($1, $2, $3, $4, $5, $6, $7, $8, $9, $11);
+  end if;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.list_newest_finished(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_recoverable boolean)
+ RETURNS SETOF business_api.finished_deliveries
+ LANGUAGE plpgsql
+ STABLE ROWS 64
+ SET search_path TO ''
  SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
@@ -2469,160 +2484,193 @@ begin
         union all
         select $7, $8 where not exists (select 1 from business_api.event_days)
       ) as g
-     order by case when $10 then g.begins end desc, g.begins
+     order by g.begins desc
   loop
-    if $10 then
-        if is_whole then
-          return query
-            select d.* from business_api.finished_deliveries d
-             where d.organization_id = $1 and d.id >= day.begins and d.id < day.ends
-               and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
-               and (not $11 or exists (
-                 select 1 from business_api.webhook_endpoints e
-                  where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
-               ))
-             order by d.id desc limit $9 - listed;
-        elsif $4 is not null then
-          return query
-            with recursive walk as (
-              select coalesce($2, (
-                select d.endpoint_id from business_api.finished_deliveries d
-                 where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
-                   and d.type = $4 and d.id >= day.begins and d.id < day.ends
-                 order by d.endpoint_id limit 1
-              )) as endpoint_id
-              union all
-              select (
-                select d.endpoint_id from business_api.finished_deliveries d
-                 where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
-                   and d.type = $4 and d.endpoint_id > walk.endpoint_id and d.id >= day.begins and d.id < day.ends
-                 order by d.endpoint_id limit 1
-              )
-              from walk where walk.endpoint_id is not null and $2 is null
-            )
-            select found.* from walk, lateral (
-              select d.* from business_api.finished_deliveries d
-               where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
-                 and (d.type, d.endpoint_id, d.id) >= ($4, walk.endpoint_id, day.begins)
-                 and (d.type, d.endpoint_id, d.id) < ($4, walk.endpoint_id, day.ends)
-                 and d.state = any ($3) and d.id >= day.begins and d.id < day.ends
-                 and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
-                 and (not $11 or exists (
-                   select 1 from business_api.webhook_endpoints e
-                    where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
-                 ))
-               order by d.type desc, d.endpoint_id desc, d.id desc limit $9 - listed
-            ) as found where walk.endpoint_id is not null;
-        else
-          return query
-            with recursive walk as (
-              select wanted.state, coalesce($2, (
-                select d.endpoint_id from business_api.finished_deliveries d
-                 where d.organization_id = $1 and d.state = wanted.state
-                   and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled') and d.id >= day.begins and d.id < day.ends
-                 order by d.endpoint_id limit 1
-              )) as endpoint_id
-                from unnest($3) as wanted (state)
-              union all
-              select walk.state, (
-                select d.endpoint_id from business_api.finished_deliveries d
-                 where d.organization_id = $1 and d.state = walk.state
-                   and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
-                   and d.endpoint_id > walk.endpoint_id and d.id >= day.begins and d.id < day.ends
-                 order by d.endpoint_id limit 1
-              )
-              from walk where walk.endpoint_id is not null and $2 is null
-            )
-            select found.* from walk, lateral (
-              select d.* from business_api.finished_deliveries d
-               where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
-                 and (d.state, d.endpoint_id, d.id) >= (walk.state, walk.endpoint_id, day.begins)
-                 and (d.state, d.endpoint_id, d.id) < (walk.state, walk.endpoint_id, day.ends)
-                 and d.id >= day.begins and d.id < day.ends
-                 and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
-                 and (not $11 or exists (
-                   select 1 from business_api.webhook_endpoints e
-                    where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
-                 ))
-               order by d.state desc, d.endpoint_id desc, d.id desc limit $9 - listed
-            ) as found where walk.endpoint_id is not null;
-        end if;
+    if is_whole then
+      return query
+        select d.* from business_api.finished_deliveries d
+         where d.organization_id = $1 and d.id >= day.begins and d.id < day.ends
+           and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
+           and (not $10 or exists (
+             select 1 from business_api.webhook_endpoints e
+              where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
+           ))
+         order by d.id desc limit $9 - listed;
+    elsif $4 is not null then
+      return query
+        with recursive walk as (
+          select coalesce($2, (
+            select d.endpoint_id from business_api.finished_deliveries d
+             where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+               and d.type = $4 and d.id >= day.begins and d.id < day.ends
+             order by d.endpoint_id limit 1
+          )) as endpoint_id
+          union all
+          select (
+            select d.endpoint_id from business_api.finished_deliveries d
+             where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+               and d.type = $4 and d.endpoint_id > walk.endpoint_id and d.id >= day.begins and d.id < day.ends
+             order by d.endpoint_id limit 1
+          )
+          from walk where walk.endpoint_id is not null and $2 is null
+        )
+        select found.* from walk, lateral (
+          select d.* from business_api.finished_deliveries d
+           where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+             and (d.type, d.endpoint_id, d.id) >= ($4, walk.endpoint_id, day.begins)
+             and (d.type, d.endpoint_id, d.id) < ($4, walk.endpoint_id, day.ends)
+             and d.state = any ($3) and d.id >= day.begins and d.id < day.ends
+             and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
+             and (not $10 or exists (
+               select 1 from business_api.webhook_endpoints e
+                where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
+             ))
+           order by d.type desc, d.endpoint_id desc, d.id desc limit $9 - listed
+        ) as found where walk.endpoint_id is not null;
     else
-        if is_whole then
-          return query
-            select d.* from business_api.finished_deliveries d
-             where d.organization_id = $1 and d.id >= day.begins and d.id < day.ends
-               and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
-               and (not $11 or exists (
-                 select 1 from business_api.webhook_endpoints e
-                  where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
-               ))
-             order by d.id asc limit $9 - listed;
-        elsif $4 is not null then
-          return query
-            with recursive walk as (
-              select coalesce($2, (
-                select d.endpoint_id from business_api.finished_deliveries d
-                 where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
-                   and d.type = $4 and d.id >= day.begins and d.id < day.ends
-                 order by d.endpoint_id limit 1
-              )) as endpoint_id
-              union all
-              select (
-                select d.endpoint_id from business_api.finished_deliveries d
-                 where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
-                   and d.type = $4 and d.endpoint_id > walk.endpoint_id and d.id >= day.begins and d.id < day.ends
-                 order by d.endpoint_id limit 1
-              )
-              from walk where walk.endpoint_id is not null and $2 is null
-            )
-            select found.* from walk, lateral (
-              select d.* from business_api.finished_deliveries d
-               where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
-                 and (d.type, d.endpoint_id, d.id) >= ($4, walk.endpoint_id, day.begins)
-                 and (d.type, d.endpoint_id, d.id) < ($4, walk.endpoint_id, day.ends)
-                 and d.state = any ($3) and d.id >= day.begins and d.id < day.ends
-                 and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
-                 and (not $11 or exists (
-                   select 1 from business_api.webhook_endpoints e
-                    where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
-                 ))
-               order by d.type asc, d.endpoint_id asc, d.id asc limit $9 - listed
-            ) as found where walk.endpoint_id is not null;
-        else
-          return query
-            with recursive walk as (
-              select wanted.state, coalesce($2, (
-                select d.endpoint_id from business_api.finished_deliveries d
-                 where d.organization_id = $1 and d.state = wanted.state
-                   and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled') and d.id >= day.begins and d.id < day.ends
-                 order by d.endpoint_id limit 1
-              )) as endpoint_id
-                from unnest($3) as wanted (state)
-              union all
-              select walk.state, (
-                select d.endpoint_id from business_api.finished_deliveries d
-                 where d.organization_id = $1 and d.state = walk.state
-                   and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
-                   and d.endpoint_id > walk.endpoint_id and d.id >= day.begins and d.id < day.ends
-                 order by d.endpoint_id limit 1
-              )
-              from walk where walk.endpoint_id is not null and $2 is null
-            )
-            select found.* from walk, lateral (
-              select d.* from business_api.finished_deliveries d
-               where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
-                 and (d.state, d.endpoint_id, d.id) >= (walk.state, walk.endpoint_id, day.begins)
-                 and (d.state, d.endpoint_id, d.id) < (walk.state, walk.endpoint_id, day.ends)
-                 and d.id >= day.begins and d.id < day.ends
-                 and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
-                 and (not $11 or exists (
-                   select 1 from business_api.webhook_endpoints e
-                    where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
-                 ))
-               order by d.state asc, d.endpoint_id asc, d.id asc limit $9 - listed
-            ) as found where walk.endpoint_id is not null;
-        end if;
+      return query
+        with recursive walk as (
+          select wanted.state, coalesce($2, (
+            select d.endpoint_id from business_api.finished_deliveries d
+             where d.organization_id = $1 and d.state = wanted.state
+               and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled') and d.id >= day.begins and d.id < day.ends
+             order by d.endpoint_id limit 1
+          )) as endpoint_id
+            from unnest($3) as wanted (state)
+          union all
+          select walk.state, (
+            select d.endpoint_id from business_api.finished_deliveries d
+             where d.organization_id = $1 and d.state = walk.state
+               and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+               and d.endpoint_id > walk.endpoint_id and d.id >= day.begins and d.id < day.ends
+             order by d.endpoint_id limit 1
+          )
+          from walk where walk.endpoint_id is not null and $2 is null
+        )
+        select found.* from walk, lateral (
+          select d.* from business_api.finished_deliveries d
+           where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+             and (d.state, d.endpoint_id, d.id) >= (walk.state, walk.endpoint_id, day.begins)
+             and (d.state, d.endpoint_id, d.id) < (walk.state, walk.endpoint_id, day.ends)
+             and d.id >= day.begins and d.id < day.ends
+             and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
+             and (not $10 or exists (
+               select 1 from business_api.webhook_endpoints e
+                where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
+             ))
+           order by d.state desc, d.endpoint_id desc, d.id desc limit $9 - listed
+        ) as found where walk.endpoint_id is not null;
+    end if;
+    get diagnostics found_rows = row_count;
+    listed := listed + found_rows;
+    exit when listed >= $9;
+  end loop;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.list_oldest_finished(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_recoverable boolean)
+ RETURNS SETOF business_api.finished_deliveries
+ LANGUAGE plpgsql
+ STABLE ROWS 64
+ SET search_path TO ''
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_sort TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+  is_whole boolean := $2 is null and $4 is null and cardinality($3) = 4;
+  listed integer := 0;
+  found_rows integer;
+  day record;
+begin
+  for day in
+    select g.begins, g.ends
+      from (
+        select greatest(d.begins, $7) as begins, least(d.ends, $8) as ends from business_api.event_days d
+         where d.organization_id = '' and d.dropped_at is null and d.ends > $7 and d.begins < $8
+        union all
+        select $7, $8 where not exists (select 1 from business_api.event_days)
+      ) as g
+     order by g.begins asc
+  loop
+    if is_whole then
+      return query
+        select d.* from business_api.finished_deliveries d
+         where d.organization_id = $1 and d.id >= day.begins and d.id < day.ends
+           and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
+           and (not $10 or exists (
+             select 1 from business_api.webhook_endpoints e
+              where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
+           ))
+         order by d.id asc limit $9 - listed;
+    elsif $4 is not null then
+      return query
+        with recursive walk as (
+          select coalesce($2, (
+            select d.endpoint_id from business_api.finished_deliveries d
+             where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+               and d.type = $4 and d.id >= day.begins and d.id < day.ends
+             order by d.endpoint_id limit 1
+          )) as endpoint_id
+          union all
+          select (
+            select d.endpoint_id from business_api.finished_deliveries d
+             where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+               and d.type = $4 and d.endpoint_id > walk.endpoint_id and d.id >= day.begins and d.id < day.ends
+             order by d.endpoint_id limit 1
+          )
+          from walk where walk.endpoint_id is not null and $2 is null
+        )
+        select found.* from walk, lateral (
+          select d.* from business_api.finished_deliveries d
+           where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+             and (d.type, d.endpoint_id, d.id) >= ($4, walk.endpoint_id, day.begins)
+             and (d.type, d.endpoint_id, d.id) < ($4, walk.endpoint_id, day.ends)
+             and d.state = any ($3) and d.id >= day.begins and d.id < day.ends
+             and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
+             and (not $10 or exists (
+               select 1 from business_api.webhook_endpoints e
+                where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
+             ))
+           order by d.type asc, d.endpoint_id asc, d.id asc limit $9 - listed
+        ) as found where walk.endpoint_id is not null;
+    else
+      return query
+        with recursive walk as (
+          select wanted.state, coalesce($2, (
+            select d.endpoint_id from business_api.finished_deliveries d
+             where d.organization_id = $1 and d.state = wanted.state
+               and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled') and d.id >= day.begins and d.id < day.ends
+             order by d.endpoint_id limit 1
+          )) as endpoint_id
+            from unnest($3) as wanted (state)
+          union all
+          select walk.state, (
+            select d.endpoint_id from business_api.finished_deliveries d
+             where d.organization_id = $1 and d.state = walk.state
+               and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+               and d.endpoint_id > walk.endpoint_id and d.id >= day.begins and d.id < day.ends
+             order by d.endpoint_id limit 1
+          )
+          from walk where walk.endpoint_id is not null and $2 is null
+        )
+        select found.* from walk, lateral (
+          select d.* from business_api.finished_deliveries d
+           where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+             and (d.state, d.endpoint_id, d.id) >= (walk.state, walk.endpoint_id, day.begins)
+             and (d.state, d.endpoint_id, d.id) < (walk.state, walk.endpoint_id, day.ends)
+             and d.id >= day.begins and d.id < day.ends
+             and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
+             and (not $10 or exists (
+               select 1 from business_api.webhook_endpoints e
+                where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
+             ))
+           order by d.state asc, d.endpoint_id asc, d.id asc limit $9 - listed
+        ) as found where walk.endpoint_id is not null;
     end if;
     get diagnostics found_rows = row_count;
     listed := listed + found_rows;

@@ -317,14 +317,17 @@ describe('An old day', () => {
       from generate_series(1, 100000) as number
       union all
       select 'org_z', ${ids[0] ?? ''}, 'evt_x', 'project.completed', 'we_z', now()`
-    const unfinished = await purge()
-    assert.deepEqual([unfinished.days, unfinished.kept, await isThere(name)], [0, null, true])
+    // Without the store's limit of time for a statement.
+    const purgeDays = async (): Promise<unknown> => {
+      const [{ report } = {}] = await sql`select business_api.purge_days(${RETENTION_MS}, 1000) as report`
+      return [report.days, report.kept?.organizationId, await isThere(name)]
+    }
+    assert.deepEqual(await purgeDays(), [0, undefined, true])
     await sql`delete from business_api.open_deliveries where organization_id = 'org_a1'`
-    assert.equal((await purge()).kept, null, 'looked at again after ten minutes')
+    assert.deepEqual(await purgeDays(), [0, undefined, true], 'looked at again after ten minutes')
     await letTimePass()
-    const finished = await purge()
-    assert.deepEqual([finished.days, finished.kept?.organizationId, await isThere(name)], [0, 'org_z', true])
-    await sql`delete from business_api.open_deliveries where organization_id = 'org_z'`
+    assert.deepEqual(await purgeDays(), [0, 'org_z', true])
+    await sql`truncate business_api.open_deliveries`
     await letTimePass()
     assert.equal((await purge()).days, 1)
   })
@@ -568,6 +571,48 @@ describe('The log of events', () => {
       old.ids,
     )
   })
+})
+
+describe('Finished deliveries are listed', () => {
+  for (const [order, ages] of [
+    ['newest', [10, 20]],
+    ['oldest', [20, 10]],
+  ] as const) {
+    test(`the ${order} first, of every filter, and of no more days than the page needs`, async () => {
+      const days: (readonly string[])[] = []
+      for (const age of ages) days.push((await fillDay(ago(age), 5)).ids)
+      await sql`update business_api.finished_deliveries set endpoint_id = 'we_2' where id like '%3_____'`
+      await sql`update business_api.finished_deliveries set state = 'skipped' where id like '%4_____'`
+      const all = ['delivered', 'dead_lettered', 'skipped', 'cancelled']
+      const inOrder = (ids: readonly string[]): string[] =>
+        order === 'newest' ? ids.toSorted().reverse() : ids.toSorted()
+      for (const [endpointId, states, type, leftOut] of [
+        [null, all, null, ''],
+        [null, ['delivered', 'skipped'], null, ''],
+        ['we_1', all, null, '3'],
+        [null, ['delivered'], 'project.completed', '4'],
+        ['we_1', all, 'project.completed', '3'],
+      ] as const) {
+        const expected = days.map((ids) =>
+          inOrder(ids.filter((id) => leftOut === '' || id.at(-6) !== leftOut)),
+        )
+        const list = async (limit: number): Promise<string[]> => {
+          const rows = await sql<{ id: string }[]>`
+            select id from business_api.${sql.unsafe(`list_${order}_finished`)}(
+              ${ORGANIZATION}, ${endpointId}::text, array(select jsonb_array_elements_text(${sql.json([...states])})), ${type}::text, null, null, '', '~', ${limit}, false
+            )`
+          return inOrder(rows.map(({ id }) => id))
+        }
+        const few = await list(2)
+        assert.deepEqual(few.slice(0, 2), expected[0]?.slice(0, 2))
+        assert.ok(
+          few.every((id) => expected[0]?.includes(id)),
+          'of one day',
+        )
+        assert.deepEqual((await list(7)).slice(0, 7), expected.flat().slice(0, 7))
+      }
+    })
+  }
 })
 
 describe('Days are read one by one', () => {

@@ -35,8 +35,9 @@ const KNOWN: Readonly<Record<string, readonly RefusedForm[]>> = {
   reclaim_expired_leases: ['table without a constant organization'],
   release_deliveries: ['set of records in UPDATE', 'table without a constant organization'],
   write_attempt_results: ['table without a constant organization'],
-  // sql/0031: the endpoint of a delivery is found by the delivery's organization.
-  list_finished_deliveries: ['table without a constant organization'],
+  // sql/0034: the endpoint of a delivery is found by the delivery's organization.
+  list_newest_finished: ['table without a constant organization'],
+  list_oldest_finished: ['table without a constant organization'],
   // sql/0019 and 0032: retention.
   continue_purge: ['function of the session in CASE or COALESCE of SET'],
   find_open_delivery: ['table without a constant organization'],

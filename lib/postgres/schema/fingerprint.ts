@@ -325,7 +325,11 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function list_events_since(organization_id text, since timestamp with time zone, row_limit integer, after_at timestamp with time zone, after_id text)':
       'c8d047480c26',
     'function list_finished_deliveries(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_newest boolean, is_recoverable boolean)':
-      '5a3894a4366a',
+      'c9737f938c24',
+    'function list_newest_finished(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_recoverable boolean)':
+      '46f743e475ed',
+    'function list_oldest_finished(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_recoverable boolean)':
+      '57c81af4953c',
     'function list_open_deliveries(organization_id text, endpoint_id text, type text, has_pending boolean, has_in_flight boolean, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer)':
       'a605a6852098',
     'function literals_of(key jsonb)': 'a60f6abe1127',

@@ -193,6 +193,8 @@ const SETTINGS = merge(BASE, {
     'deliveries_of_events',
     'list_open_deliveries',
     'list_finished_deliveries',
+    'list_newest_finished',
+    'list_oldest_finished',
     'last_attempts',
     'id_time',
     'render_template',

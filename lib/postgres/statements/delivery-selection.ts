@@ -113,7 +113,7 @@ function listOpen(sql: Sql, { organizationId, filter, limit, before = null }: De
     )`
 }
 
-/** Builds the table of the finished deliveries: see sql/0031-deliveries-by-day.sql. */
+/** Builds the table of the finished deliveries: see sql/0034-logs-by-day.sql. */
 function listFinished(
   sql: Sql,
   { organizationId, filter, limit, order, before = null, isRecoverable = false }: DeliverySelection,
@@ -123,10 +123,9 @@ function listFinished(
   const { firstId, endId } = idsOf(filter)
   const end = before === null || before > endId ? endId : before
   return sql`
-    business_api.list_finished_deliveries(
+    business_api.${sql.unsafe(`list_${order}_finished`)}(
       ${organizationId}::text, ${endpointId}::text, ${textArray(sql, states)}, ${type}::text, ${since}::text::timestamptz,
-      ${until}::text::timestamptz, ${firstId}::text, ${end}::text, ${limit}::int, ${String(order === 'newest')}::text::boolean,
-      ${String(isRecoverable)}::text::boolean
+      ${until}::text::timestamptz, ${firstId}::text, ${end}::text, ${limit}::int, ${String(isRecoverable)}::text::boolean
     )`
 }
 

@@ -1,4 +1,4 @@
--- The event log with days: an event is found by its id in the day that the id or event_ids tells, and a page of the log is planned
+-- The logs with days: an event is found by its id in the day that the id or event_ids tells, and a page of the log is planned
 -- once in a session. 0016-due-deliveries.sql says why each function limits the planner.
 -- Locks: none.
 
@@ -221,5 +221,168 @@ begin
          limit $3
       ) as event
   );
+end
+$$;
+
+-- Lists the finished deliveries of an organization that a filter selects, day by day and the newest or the oldest first, until a day is
+-- complete with row_limit deliveries or more: of each range of an index up to the limit. `endpoint_id`, `type`, `since` and `until` may
+-- be null. The ids are at least first_id and below end_id. A statement over all days would take ten times as long to plan as to run;
+-- here each statement is planned once in a session, and opens the tables of one day: a parameter for the order would leave the planner
+-- no index, so that the two functions are made from one text. Each state and endpoint is a range of an index: the walk goes from
+-- endpoint to endpoint, with one descent for each, and the comparisons of rows leave the planner that index. If row level security
+-- hides the days, all are read as one.
+do $do$
+declare
+  direction text;
+begin
+  foreach direction in array array['desc', 'asc'] loop
+    execute format($text$
+create function business_api.list_%2$s_finished(
+  organization_id text,
+  endpoint_id text,
+  states text[],
+  type text,
+  since timestamptz,
+  until timestamptz,
+  first_id text,
+  end_id text,
+  row_limit integer,
+  is_recoverable boolean
+) returns setof business_api.finished_deliveries
+language plpgsql stable rows 64
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_bitmapscan = off
+set enable_sort = off
+as $body$
+#variable_conflict use_column
+declare
+  is_whole boolean := $2 is null and $4 is null and cardinality($3) = 4;
+  listed integer := 0;
+  found_rows integer;
+  day record;
+begin
+  for day in
+    select g.begins, g.ends
+      from (
+        select greatest(d.begins, $7) as begins, least(d.ends, $8) as ends from business_api.event_days d
+         where d.organization_id = '' and d.dropped_at is null and d.ends > $7 and d.begins < $8
+        union all
+        select $7, $8 where not exists (select 1 from business_api.event_days)
+      ) as g
+     order by g.begins %1$s
+  loop
+    if is_whole then
+      return query
+        select d.* from business_api.finished_deliveries d
+         where d.organization_id = $1 and d.id >= day.begins and d.id < day.ends
+           and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
+           and (not $10 or exists (
+             select 1 from business_api.webhook_endpoints e
+              where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
+           ))
+         order by d.id %1$s limit $9 - listed;
+    elsif $4 is not null then
+      return query
+        with recursive walk as (
+          select coalesce($2, (
+            select d.endpoint_id from business_api.finished_deliveries d
+             where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+               and d.type = $4 and d.id >= day.begins and d.id < day.ends
+             order by d.endpoint_id limit 1
+          )) as endpoint_id
+          union all
+          select (
+            select d.endpoint_id from business_api.finished_deliveries d
+             where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+               and d.type = $4 and d.endpoint_id > walk.endpoint_id and d.id >= day.begins and d.id < day.ends
+             order by d.endpoint_id limit 1
+          )
+          from walk where walk.endpoint_id is not null and $2 is null
+        )
+        select found.* from walk, lateral (
+          select d.* from business_api.finished_deliveries d
+           where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+             and (d.type, d.endpoint_id, d.id) >= ($4, walk.endpoint_id, day.begins)
+             and (d.type, d.endpoint_id, d.id) < ($4, walk.endpoint_id, day.ends)
+             and d.state = any ($3) and d.id >= day.begins and d.id < day.ends
+             and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
+             and (not $10 or exists (
+               select 1 from business_api.webhook_endpoints e
+                where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
+             ))
+           order by d.type %1$s, d.endpoint_id %1$s, d.id %1$s limit $9 - listed
+        ) as found where walk.endpoint_id is not null;
+    else
+      return query
+        with recursive walk as (
+          select wanted.state, coalesce($2, (
+            select d.endpoint_id from business_api.finished_deliveries d
+             where d.organization_id = $1 and d.state = wanted.state
+               and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled') and d.id >= day.begins and d.id < day.ends
+             order by d.endpoint_id limit 1
+          )) as endpoint_id
+            from unnest($3) as wanted (state)
+          union all
+          select walk.state, (
+            select d.endpoint_id from business_api.finished_deliveries d
+             where d.organization_id = $1 and d.state = walk.state
+               and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+               and d.endpoint_id > walk.endpoint_id and d.id >= day.begins and d.id < day.ends
+             order by d.endpoint_id limit 1
+          )
+          from walk where walk.endpoint_id is not null and $2 is null
+        )
+        select found.* from walk, lateral (
+          select d.* from business_api.finished_deliveries d
+           where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+             and (d.state, d.endpoint_id, d.id) >= (walk.state, walk.endpoint_id, day.begins)
+             and (d.state, d.endpoint_id, d.id) < (walk.state, walk.endpoint_id, day.ends)
+             and d.id >= day.begins and d.id < day.ends
+             and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
+             and (not $10 or exists (
+               select 1 from business_api.webhook_endpoints e
+                where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
+             ))
+           order by d.state %1$s, d.endpoint_id %1$s, d.id %1$s limit $9 - listed
+        ) as found where walk.endpoint_id is not null;
+    end if;
+    get diagnostics found_rows = row_count;
+    listed := listed + found_rows;
+    exit when listed >= $9;
+  end loop;
+end
+$body$
+    $text$, direction, case when direction = 'desc' then 'newest' else 'oldest' end);
+  end loop;
+end
+$do$;
+
+-- The two functions above in one, for processes of the previous version: `is_newest` chooses the order.
+create or replace function business_api.list_finished_deliveries(
+  organization_id text,
+  endpoint_id text,
+  states text[],
+  type text,
+  since timestamptz,
+  until timestamptz,
+  first_id text,
+  end_id text,
+  row_limit integer,
+  is_newest boolean,
+  is_recoverable boolean
+) returns setof business_api.finished_deliveries
+language plpgsql stable rows 64
+set search_path = ''
+as $$
+begin
+  if $10 then
+    return query select * from business_api.list_newest_finished($1, $2, $3, $4, $5, $6, $7, $8, $9, $11);
+  else
+    return query select * from business_api.list_oldest_finished($1, $2, $3, $4, $5, $6, $7, $8, $9, $11);
+  end if;
 end
 $$;
