@@ -194,6 +194,21 @@ test('an installation with data moves to days file by file, while old processes 
     await sql`select relrowsecurity as is_on from pg_class where oid = 'business_api.events'::regclass`
   assert.equal(parent?.is_on, true)
 
+  // The tables of the first day are reached through the parents only, as those of a day that was made.
+  const tables = await sql`
+    select c.relname, c.relrowsecurity as is_secured,
+      coalesce(array_agg(a.grantee) filter (where a.grantee <> c.relowner), '{}')::text as grantees
+    from pg_class c left join lateral aclexplode(c.relacl) as a on true
+    where c.relnamespace = 'business_api'::regnamespace and c.relname ~ '_first$' and c.relkind = 'r' group by c.oid order by 1`
+  assert.deepEqual(
+    tables.map(({ relname, is_secured, grantees }) => [relname, is_secured, grantees]),
+    ['delivery_attempts_first', 'events_first', 'finished_deliveries_first'].map((name) => [
+      name,
+      true,
+      '{}',
+    ]),
+  )
+
   await sql.unsafe(
     'drop policy everything on business_api.events; alter table business_api.events disable row level security',
   )
