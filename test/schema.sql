@@ -2964,7 +2964,12 @@ begin
     end if;
     update business_api.event_days d set looked_at = look_at, kept_by = nullif(holder, '{}')
      where d.organization_id = '' and d.begins = day.begins;
-    -- Another day would wait for the same transaction.
+    if is_locked then
+      -- Another day would wait for the same transaction. It is tried first the next time.
+      update business_api.event_days d set looked_at = look_at - interval '1 second'
+       where d.organization_id = '' and d.dropped_at is null and d.ends_at <= old_before and d.kept_by is null
+         and d.begins <> day.begins;
+    end if;
     exit when is_locked or clock_timestamp() > at_time + interval '200 milliseconds';
   end loop;
 

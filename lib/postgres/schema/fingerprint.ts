@@ -340,7 +340,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function publish_event(organization_id text, type text, data jsonb, id text)': 'c0484a65aedc',
     'function publish_event(organization_id text, type text, data jsonb, id text, traceparent text)':
       '1c4113200cb1',
-    'function purge_days(retention_ms double precision, part_limit integer)': '145c637800f8',
+    'function purge_days(retention_ms double precision, part_limit integer)': '2bc7ab3e424a',
     'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
       '73c6b1d7bdad',
     'function purge_idempotency_keys(expired_from timestamp with time zone, key_limit integer, OUT purged integer, OUT latest timestamp with time zone)':
