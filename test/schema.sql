@@ -2138,7 +2138,13 @@ begin
          exists (
            select 1 from business_api.event_days d
             where d.organization_id = '' and d.begins <= digits and d.ends > digits and d.dropped_at is null
-         ) as has_day
+         ) as has_day,
+         (
+           select d.ends_at > at_time + interval '24 hours' from business_api.event_days d
+            where d.organization_id = '' and d.dropped_at is null
+            order by d.begins desc
+            limit 1
+         ) as has_days_ahead
     into given
     from jsonb_to_recordset($2) as e (body text, "hasNewId" boolean);
   if given.has_placeholder then
@@ -2158,6 +2164,8 @@ begin
   end if;
   if not given.has_day then
     perform business_api.make_days();
+  elsif not given.has_days_ahead then
+    perform business_api.make_days_ahead();
   end if;
   if given.has_own_ids then
     first_end := business_api.first_day_end();
@@ -2306,6 +2314,24 @@ begin
          order by a.number desc
          limit 1
       ) as last;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.late_day_ms(retention_ms double precision)
+ RETURNS double precision
+ LANGUAGE plpgsql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  return (
+    select greatest(0, coalesce(max(
+             extract(epoch from now() - d.ends_at) * 1000 - greatest(retention_ms, 86400000)
+             - business_api.day_grace_ms(retention_ms)
+           ), 0))
+      from business_api.event_days d
+     where d.organization_id = '' and d.dropped_at is null and d.looked_at is not null and d.kept_by is null
+  );
 end
 $function$;
 
@@ -2833,6 +2859,24 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION business_api.make_days_ahead()
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET lock_timeout TO '10ms'
+AS $function$
+begin
+  -- "days" in ASCII.
+  if pg_try_advisory_xact_lock(1684109683) then
+    perform business_api.make_days();
+  end if;
+exception
+  -- A vacuum by hand, a purge or a migration is under way.
+  when lock_not_available or deadlock_detected then null;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION business_api.new_id(kind text)
  RETURNS text
  LANGUAGE plpgsql
@@ -3109,7 +3153,10 @@ CREATE OR REPLACE FUNCTION business_api.purge_days(retention_ms double precision
 AS $function$
 declare
   at_time timestamptz := clock_timestamp();
+  old_before timestamptz;
   day business_api.event_days;
+  look_at timestamptz;
+  is_locked boolean;
   holder jsonb;
   events bigint;
   deleted integer;
@@ -3128,16 +3175,24 @@ begin
 
   -- A day that is kept is looked at again after ten minutes, and after a clock that was ahead. A day stays for a day at least, so
   -- that no publisher is still at work on it.
-  select d.* into day from business_api.event_days d
-   where d.organization_id = '' and d.dropped_at is null
-     and d.ends_at <= at_time - greatest(retention_ms, 86400000) * interval '1 millisecond'
-     and coalesce(d.looked_at not between at_time - interval '10 minutes' and at_time, true)
-   order by d.begins
-   limit 1;
-  if found then
+  old_before := at_time - greatest(retention_ms, 86400000) * interval '1 millisecond';
+  for day in
+    select d.* from business_api.event_days d
+     where d.organization_id = '' and d.dropped_at is null and d.ends_at <= old_before
+       and coalesce(d.looked_at not between at_time - interval '10 minutes' and at_time, true)
+     order by d.looked_at nulls first, d.begins
+  loop
+    look_at := at_time;
+    is_locked := false;
     holder := business_api.find_open_delivery(day.begins, day.ends);
     if holder is null then
       begin
+        if day.ends_at <= old_before - interval '6 hours' then
+          perform set_config('lock_timeout', '500ms', true);
+        else
+          perform set_config('lock_timeout', '50ms', true);
+          look_at := at_time - interval '9 minutes';
+        end if;
         execute format('lock table business_api.%I in share mode', 'finished_deliveries_' || day.name);
         if current_setting('transaction_isolation') = 'read committed' then
           holder := business_api.find_open_delivery(day.begins, day.ends);
@@ -3157,14 +3212,21 @@ begin
            where d.organization_id = '' and d.begins = day.begins;
           return jsonb_build_object('days', 1, 'events', events, 'kept', business_api.kept_day());
         end if;
+        look_at := at_time;
       exception
-        when lock_not_available or deadlock_detected then
-          at_time := at_time - interval '9 minutes';
+        when lock_not_available or deadlock_detected then is_locked := true;
       end;
     end if;
-    update business_api.event_days d set looked_at = at_time, kept_by = nullif(holder, '{}')
+    update business_api.event_days d set looked_at = look_at, kept_by = nullif(holder, '{}')
      where d.organization_id = '' and d.begins = day.begins;
-  end if;
+    if is_locked then
+      -- Another day would wait for the same transaction. It is tried first the next time.
+      update business_api.event_days d set looked_at = look_at - interval '1 second'
+       where d.organization_id = '' and d.dropped_at is null and d.ends_at <= old_before and d.kept_by is null
+         and d.begins <> day.begins;
+    end if;
+    exit when is_locked or clock_timestamp() > at_time + interval '200 milliseconds';
+  end loop;
 
   select d.* into day from business_api.event_days d
    where d.organization_id = '' and d.dropped_at is not null
@@ -3351,7 +3413,10 @@ begin
          )
    order by e.created_at, e.organization_id, e.id
    limit 1;
-  return greatest(0, coalesce(extract(epoch from now() - oldest) * 1000 - retention_ms - business_api.day_grace_ms(retention_ms), 0));
+  return greatest(
+    business_api.late_day_ms(retention_ms),
+    coalesce(extract(epoch from now() - oldest) * 1000 - retention_ms - business_api.day_grace_ms(retention_ms), 0)
+  );
 end
 $function$;
 

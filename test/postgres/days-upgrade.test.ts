@@ -11,6 +11,7 @@ import { migrate, migrateFrom } from '../../lib/postgres/schema/migrate.ts'
 import { readMigrationTexts } from '../../lib/postgres/schema/migration-texts.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { createEmptyDatabase, type TestDatabase } from '../_database.ts'
+import { makeDay } from '../_days.ts'
 import { dumpSchema } from '../_schema-dump.ts'
 
 // An installation with data moves to days while the processes of the previous version go on, under least privileged roles.
@@ -67,6 +68,26 @@ function startOldProcesses(publisher: Sql, store: PostgresStore) {
         select business_api.publish_event(${ORGANIZATION}, 'project.completed', '{"n":1}'::jsonb, ${id}::text)`
       state.published++
     }),
+    // Transactions of the host, which overlap; one of two is rolled back.
+    ...[0, 1].map((place) =>
+      repeat(async (round) => {
+        const undone = new Error('rolled back')
+        const working = publisher.begin(async (tx) => {
+          await tx`select business_api.publish_event(${ORGANIZATION}, 'project.completed', '{}'::jsonb, ${`evt_tx-${place}-${round}`})`
+          await sleep(Math.random() * 120)
+          await tx`select business_api.publish_event(${ORGANIZATION}, 'project.completed', '{}'::jsonb)`
+          if (round % 2 === 1) throw undone
+        })
+        await working.then(
+          () => {
+            state.published += 2
+          },
+          (error) => {
+            if (error !== undone) throw error
+          },
+        )
+      }),
+    ),
     repeat(async (round) => {
       const token = `old_${round}`
       const { deliveries } = await store.deliveries.claim({
@@ -117,6 +138,37 @@ async function countRows(sql: Sql): Promise<Record<string, number>> {
   return { ...row }
 }
 
+/** Describes a table of a day as the catalogues do, without names. */
+async function describeTable(sql: Sql, name: string): Promise<readonly string[]> {
+  const rows = await sql<{ fact: string }[]>`
+    with day as (select * from pg_class where oid = ${`business_api.${name}`}::regclass)
+    select concat_ws(
+      ' ', 'table', relowner, reloptions, relpersistence, relreplident, relrowsecurity, relforcerowsecurity, reltablespace,
+      relam, relhastriggers
+    ) as fact from day
+    union all
+    select concat_ws(
+      ' ', 'column', attnum, attname, format_type(atttypid, atttypmod), attcollation, attnotnull, attstorage, attcompression,
+      attidentity, attgenerated, attoptions, attstattarget, pg_get_expr(adbin, adrelid)
+    )
+    from day join pg_attribute on attrelid = day.oid and attnum > 0
+    left join pg_attrdef on adrelid = attrelid and adnum = attnum
+    union all
+    select concat_ws(' ', 'constraint', pg_get_constraintdef(c.oid), c.convalidated)
+    from day join pg_constraint c on conrelid = day.oid
+    union all
+    select concat_ws(
+      ' ', 'index', regexp_replace(pg_get_indexdef(indexrelid), '^(.*) INDEX .* USING', '\\1'), indisprimary, indisvalid,
+      inhparent::regclass
+    )
+    from day join pg_index on indrelid = day.oid
+    join pg_inherits on inhrelid = indexrelid
+    union all
+    select concat_ws(' ', 'statistics', stxkind) from day join pg_statistic_ext on stxrelid = day.oid
+    order by 1`
+  return rows.map(({ fact }) => fact)
+}
+
 async function createRole(database: TestDatabase, sql: Sql) {
   const role = `business_api_old_${randomUUID()}`
   await sql`create role ${sql(role)}`
@@ -126,7 +178,7 @@ async function createRole(database: TestDatabase, sql: Sql) {
   ])
   return {
     name: role,
-    pool: database.sql({ max: 2, connection: { role } }),
+    pool: database.sql({ max: 4, connection: { role } }),
     drop: async () => void (await sql.unsafe(`drop owned by "${role}"; drop role "${role}"`)),
   }
 }
@@ -193,6 +245,31 @@ test('an installation with data moves to days file by file, while old processes 
   const [parent] =
     await sql`select relrowsecurity as is_on from pg_class where oid = 'business_api.events'::regclass`
   assert.equal(parent?.is_on, true)
+
+  // The tables of the first day are reached through the parents only, as those of a day that was made.
+  const tables = await sql`
+    select c.relname, c.relrowsecurity as is_secured,
+      coalesce(array_agg(a.grantee) filter (where a.grantee <> c.relowner), '{}')::text as grantees
+    from pg_class c left join lateral aclexplode(c.relacl) as a on true
+    where c.relnamespace = 'business_api'::regnamespace and c.relname ~ '_first$' and c.relkind = 'r' group by c.oid order by 1`
+  assert.deepEqual(
+    tables.map(({ relname, is_secured, grantees }) => [relname, is_secured, grantees]),
+    ['delivery_attempts_first', 'events_first', 'finished_deliveries_first'].map((name) => [
+      name,
+      true,
+      '{}',
+    ]),
+  )
+
+  // Everything but the names of indexes and the host's policies is as in a day that was made.
+  const later = await makeDay(sql, new Date(Date.now() + 40 * DAY_MS))
+  for (const parent of ['events', 'finished_deliveries', 'delivery_attempts']) {
+    assert.deepEqual(
+      await describeTable(sql, `${parent}_first`),
+      await describeTable(sql, `${parent}_${later}`),
+      parent,
+    )
+  }
 
   await sql.unsafe(
     'drop policy everything on business_api.events; alter table business_api.events disable row level security',

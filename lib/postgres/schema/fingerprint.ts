@@ -311,13 +311,14 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': '3b1ed283f019',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
       '75301e48f28b',
-    'function insert_events(organization_id text, events jsonb)': 'd488b24bdcfa',
+    'function insert_events(organization_id text, events jsonb)': '822022f0c167',
     'function invoice_representation(id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
       '66cd76e47dfd',
     'function is_change_made(organization_id text, subject_id text, change_id text)': '0ddb3e7754f0',
     'function is_recorded(organization_id text, entry_id text)': 'f77a2a5f7ce1',
     'function kept_day()': 'defa92f8c5cc',
     'function last_attempts(organization_id text, delivery_ids text[])': 'd36c681e11d3',
+    'function late_day_ms(retention_ms double precision)': '56be450abde9',
     'function lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
       '8a37fc4d0bcd',
     'function list_events(organization_id text, type text, since timestamp with time zone, until timestamp with time zone, before_id text, page_limit integer, inspected_limit integer)':
@@ -336,6 +337,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function make_day(name text, begins_at timestamp with time zone, ends_at timestamp with time zone)':
       '5d14f8d05313',
     'function make_days()': '066b9855cdb2',
+    'function make_days_ahead()': 'aac08bf60b66',
     'function new_id(kind text)': '19d9f08638fe',
     'function next_number(organization_id text, series text, table_name text, record_id text)':
       'a5458f4069e8',
@@ -349,12 +351,12 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function publish_event(organization_id text, type text, data jsonb, id text)': 'c0484a65aedc',
     'function publish_event(organization_id text, type text, data jsonb, id text, traceparent text)':
       '1c4113200cb1',
-    'function purge_days(retention_ms double precision, part_limit integer)': '83406eaf61aa',
+    'function purge_days(retention_ms double precision, part_limit integer)': '2bc7ab3e424a',
     'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
       '73c6b1d7bdad',
     'function purge_idempotency_keys(expired_from timestamp with time zone, key_limit integer, OUT purged integer, OUT latest timestamp with time zone)':
       '3996543ea0a7',
-    'function purge_lag(retention_ms double precision, walk jsonb)': 'a642d8e65eb6',
+    'function purge_lag(retention_ms double precision, walk jsonb)': '5e287dcf692f',
     'function purge_part(retention_ms double precision, walk jsonb, part_limit integer, has_endpoints boolean, entry jsonb)':
       'bf37fcfc4f72',
     'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': 'dc0294f19ec6',

@@ -27,7 +27,7 @@ type Lists = Omit<Privileges, 'purpose'>
 const BASE: Lists = { tables: { migrations: { select: ['id', 'name', 'breaking'] } }, functions: [] }
 
 /** The functions with which a publisher finds the day of an event, or makes it with the privileges of the schema's owner. */
-const DAYS: readonly string[] = ['make_days', 'first_day_end']
+const DAYS: readonly string[] = ['make_days', 'make_days_ahead', 'first_day_end']
 
 /** For parts that write events with their deliveries. Of endpoints, such a part reads the state and the types only. */
 const PUBLISHING: Lists = {
@@ -299,6 +299,7 @@ const WORKER = merge(BASE, PUBLISHING, {
     'purge_idempotency_keys',
     'purge_removed_endpoints',
     'purge_lag',
+    'late_day_ms',
     // Makes and drops days with the privileges of the schema's owner, also where it calls the functions after it.
     'purge_days',
     'make_day',

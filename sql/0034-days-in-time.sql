@@ -1,0 +1,455 @@
+-- Days in time: each day that may go is looked at in turn, a day that long transactions keep is waited for longer and reported, and
+-- publishers make the next days before these are needed. These functions replace functions of 0028 and 0032.
+-- Locks: the tables of the first day of an installation from before the days, for an instant.
+
+-- Does one part of the work on days: makes days ahead, drops one day, or deletes the ids of a dropped day. With the privileges of the
+-- schema's owner. Returns, as JSON, the number of dropped days, an estimate of the events in the dropped day, and `kept`: the open
+-- delivery for which the oldest kept day stays, or null.
+--
+-- A day is dropped in one transaction, which PostgreSQL either makes whole or not at all; the files are deleted after the locks are
+-- released. Nobody waits long: the drop waits 50 ms for each lock. If a long transaction is in the way, the drop gives up all locks,
+-- and tries the day again after a minute. On a database where the host's transactions overlap, there may always be one that is longer
+-- than 50 ms: after six hours the drop waits 500 ms for each lock, every ten minutes. That is less than the deadlock_timeout, so that
+-- no deadlock ends a transaction of the host, and no vacuum is cancelled.
+--
+-- The days are looked at in turn, because the oldest days may all be kept.
+--
+-- Nothing open is lost, though the tables are locked after the walk over the open deliveries: a delivery of an old day becomes open
+-- only by a redelivery, which moves the row of the day's finished deliveries, and the share lock on that table keeps redeliveries
+-- out. So the walk, which begins after that lock with a new snapshot, sees every delivery that is open or ever will be. A
+-- transaction with one snapshot for all statements (repeatable read) cannot see that, and drops only a day without rows.
+create or replace function business_api.purge_days(retention_ms double precision, part_limit integer) returns jsonb
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set row_security = off
+set lock_timeout = '50ms'
+as $$
+declare
+  at_time timestamptz := clock_timestamp();
+  old_before timestamptz;
+  day business_api.event_days;
+  look_at timestamptz;
+  is_locked boolean;
+  holder jsonb;
+  events bigint;
+  deleted integer;
+begin
+  if not exists (
+    select 1 from business_api.event_days d
+     where d.organization_id = '' and d.dropped_at is null and d.ends_at >= at_time + interval '144 hours'
+  ) then
+    begin
+      perform business_api.make_days();
+    exception
+      -- A vacuum by hand is under way. There are days for almost a week.
+      when lock_not_available or deadlock_detected then null;
+    end;
+  end if;
+
+  -- A day that is kept is looked at again after ten minutes, and after a clock that was ahead. A day stays for a day at least, so
+  -- that no publisher is still at work on it.
+  old_before := at_time - greatest(retention_ms, 86400000) * interval '1 millisecond';
+  for day in
+    select d.* from business_api.event_days d
+     where d.organization_id = '' and d.dropped_at is null and d.ends_at <= old_before
+       and coalesce(d.looked_at not between at_time - interval '10 minutes' and at_time, true)
+     order by d.looked_at nulls first, d.begins
+  loop
+    look_at := at_time;
+    is_locked := false;
+    holder := business_api.find_open_delivery(day.begins, day.ends);
+    if holder is null then
+      begin
+        if day.ends_at <= old_before - interval '6 hours' then
+          perform set_config('lock_timeout', '500ms', true);
+        else
+          perform set_config('lock_timeout', '50ms', true);
+          look_at := at_time - interval '9 minutes';
+        end if;
+        execute format('lock table business_api.%I in share mode', 'finished_deliveries_' || day.name);
+        if current_setting('transaction_isolation') = 'read committed' then
+          holder := business_api.find_open_delivery(day.begins, day.ends);
+        elsif pg_relation_size(format('business_api.%I', 'events_' || day.name)::regclass) > 0 then
+          holder := '{}';
+        end if;
+        if holder is null then
+          lock table only business_api.events, only business_api.finished_deliveries, only business_api.delivery_attempts
+            in access exclusive mode;
+          select greatest(c.reltuples, 0) into events from pg_catalog.pg_class c
+           where c.oid = format('business_api.%I', 'events_' || day.name)::regclass;
+          execute format(
+            'drop table business_api.%I, business_api.%I, business_api.%I',
+            'events_' || day.name, 'finished_deliveries_' || day.name, 'delivery_attempts_' || day.name
+          );
+          update business_api.event_days d set dropped_at = at_time, kept_by = null
+           where d.organization_id = '' and d.begins = day.begins;
+          return jsonb_build_object('days', 1, 'events', events, 'kept', business_api.kept_day());
+        end if;
+        look_at := at_time;
+      exception
+        when lock_not_available or deadlock_detected then is_locked := true;
+      end;
+    end if;
+    update business_api.event_days d set looked_at = look_at, kept_by = nullif(holder, '{}')
+     where d.organization_id = '' and d.begins = day.begins;
+    if is_locked then
+      -- Another day would wait for the same transaction. It is tried first the next time.
+      update business_api.event_days d set looked_at = look_at - interval '1 second'
+       where d.organization_id = '' and d.dropped_at is null and d.ends_at <= old_before and d.kept_by is null
+         and d.begins <> day.begins;
+    end if;
+    exit when is_locked or clock_timestamp() > at_time + interval '200 milliseconds';
+  end loop;
+
+  select d.* into day from business_api.event_days d
+   where d.organization_id = '' and d.dropped_at is not null
+   order by d.begins
+   limit 1;
+  if found then
+    delete from business_api.event_ids i
+     using (
+       select g.organization_id, g.id from business_api.event_ids g
+        where g.delivery_prefix >= day.begins and g.delivery_prefix < day.ends
+        order by g.delivery_prefix
+        limit part_limit
+     ) as gone
+     where i.organization_id = gone.organization_id and i.id = gone.id;
+    get diagnostics deleted = row_count;
+    if deleted < part_limit then
+      delete from business_api.event_days d where d.organization_id = '' and d.begins = day.begins;
+    end if;
+  end if;
+  return jsonb_build_object('days', 0, 'events', 0, 'kept', business_api.kept_day());
+end
+$$;
+
+-- Computes the milliseconds since the oldest day that may be dropped was to be gone: it was looked at, and no open delivery keeps it.
+-- So a transaction that is in the way for days is reported. Zero if there is none. With the privileges of the schema's owner, because
+-- the parts of an application that read the lag need not read the days.
+create function business_api.late_day_ms(retention_ms double precision) returns double precision
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  return (
+    select greatest(0, coalesce(max(
+             extract(epoch from now() - d.ends_at) * 1000 - greatest(retention_ms, 86400000)
+             - business_api.day_grace_ms(retention_ms)
+           ), 0))
+      from business_api.event_days d
+     where d.organization_id = '' and d.dropped_at is null and d.looked_at is not null and d.kept_by is null
+  );
+end
+$$;
+
+-- The workers of the running version go on purging until the grants of this version are run.
+revoke execute on function business_api.purge_days(double precision, integer), business_api.late_day_ms(double precision) from public;
+do $$
+declare
+  role text;
+begin
+  for role in
+    select distinct case when a.grantee = 0 then 'public' else quote_ident(pg_get_userbyid(a.grantee)) end
+      from pg_catalog.pg_class c cross join lateral aclexplode(c.relacl) as a
+     where c.oid = 'business_api.events'::regclass and a.privilege_type = 'DELETE' and a.grantee <> c.relowner
+  loop
+    execute format(
+      'grant execute on function business_api.purge_days(double precision, integer), business_api.late_day_ms(double precision) to %s',
+      role
+    );
+  end loop;
+end
+$$;
+
+-- Computes the lag of a purge in milliseconds: the age, beyond the retention, of the first event that the purge has not reached.
+-- An event is in time while its day may still be dropped. A day that cannot be dropped counts too.
+create or replace function business_api.purge_lag(retention_ms double precision, walk jsonb) returns double precision
+language plpgsql stable
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+declare
+  place jsonb := walk -> 'event';
+  oldest timestamptz;
+begin
+  select e.created_at into oldest from business_api.events e
+   where (e.created_at, e.organization_id, e.id) > (
+           coalesce((place ->> 'createdAt')::timestamptz, '-infinity'),
+           coalesce(place ->> 'organizationId', ''), coalesce(place ->> 'id', '')
+         )
+   order by e.created_at, e.organization_id, e.id
+   limit 1;
+  return greatest(
+    business_api.late_day_ms(retention_ms),
+    coalesce(extract(epoch from now() - oldest) * 1000 - retention_ms - business_api.day_grace_ms(retention_ms), 0)
+  );
+end
+$$;
+
+-- Does the next part of the shared purge: see DeliveryStore.continuePurge in lib/webhooks/deliveries.ts. A part drops a day, and
+-- then nothing else, or deletes rows. Only events that are too old for their day to be still ahead are deleted row by row.
+create or replace function business_api.continue_purge(retention_ms double precision, part_limit integer, share double precision)
+returns jsonb
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_variable
+declare
+  begun_at timestamptz := clock_timestamp();
+  progress business_api.purge_progress;
+  -- Age at which events are deleted row by row.
+  old_ms double precision := retention_ms + business_api.day_grace_ms(retention_ms);
+  day jsonb := '{}';
+  part jsonb;
+  second jsonb;
+  is_done boolean;
+begin
+  select p.* into progress from business_api.purge_progress p where p.organization_id = '' for update skip locked;
+  if not found and exists (select 1 from business_api.purge_progress) then
+    -- Another process holds the row and purges.
+    return jsonb_build_object(
+      'events', 0, 'days', 0, 'idempotencyKeys', 0, 'isDone', true, 'waitMs', 0, 'lagMs', null, 'kept', null
+    );
+  end if;
+  -- A clock that was set back must not stop the purge.
+  if progress.rests_until > begun_at and progress.rests_until < begun_at + interval '5 minutes' then
+    return jsonb_build_object(
+      'events', 0, 'days', 0, 'idempotencyKeys', 0, 'isDone', false,
+      'waitMs', extract(epoch from progress.rests_until - begun_at) * 1000, 'lagMs', null, 'kept', null
+    );
+  end if;
+
+  begin
+    day := business_api.purge_days(retention_ms, part_limit);
+  exception
+    -- Row level security that is forced on the schema's owner: an open delivery might be hidden.
+    when insufficient_privilege then day := '{}';
+  end;
+  if day -> 'days' = '1' then
+    update business_api.purge_progress p
+       set retention_ms = retention_ms, purged_at = clock_timestamp(),
+           rests_until = clock_timestamp() + (clock_timestamp() - begun_at) * (1 / share - 1)
+     where p.organization_id = '';
+    return jsonb_build_object(
+      'events', day -> 'events', 'days', 1, 'idempotencyKeys', 0, 'isDone', false,
+      'waitMs', extract(epoch from clock_timestamp() - begun_at) * 1000 * (1 / share - 1),
+      'lagMs', business_api.purge_lag(retention_ms, progress.walk), 'kept', day -> 'kept'
+    );
+  end if;
+
+  -- A clock that was ahead must not leave the walk beyond events that become old later.
+  if (progress.walk -> 'event' ->> 'createdAt')::timestamptz > begun_at - old_ms * interval '1 millisecond' then
+    progress.walk := '{}';
+  end if;
+
+  -- If row level security hides the row, each part begins with the oldest event.
+  part := business_api.purge_part(old_ms, coalesce(progress.walk, '{}'), part_limit, false, null);
+  is_done := (part ->> 'isDone')::boolean;
+  if is_done and progress.revisit is null
+    and coalesce(progress.revisited_at not between begun_at - interval '1 hour' and begun_at, true)
+  then
+    progress.revisit := '{}';
+    progress.revisited_at := begun_at;
+  end if;
+  if is_done and progress.revisit is not null then
+    second := business_api.purge_part(old_ms, progress.revisit, part_limit, true, null);
+    is_done := (second ->> 'isDone')::boolean;
+    progress.revisit := case when not is_done then second -> 'walk' end;
+  end if;
+
+  update business_api.purge_progress p
+     set retention_ms = retention_ms, walk = part -> 'walk',
+         revisit = progress.revisit, revisited_at = progress.revisited_at,
+         purged_at = clock_timestamp(),
+         rests_until = case
+           when is_done then '-infinity'
+           else clock_timestamp() + (clock_timestamp() - begun_at) * (1 / share - 1)
+         end
+   where p.organization_id = '';
+  return jsonb_build_object(
+    'events', (part ->> 'events')::bigint + coalesce((second ->> 'events')::bigint, 0),
+    'days', 0,
+    'idempotencyKeys', (part ->> 'idempotencyKeys')::bigint + coalesce((second ->> 'idempotencyKeys')::bigint, 0),
+    'isDone', is_done,
+    'waitMs', extract(epoch from clock_timestamp() - begun_at) * 1000 * (1 / share - 1),
+    'lagMs', business_api.purge_lag(retention_ms, part -> 'walk'),
+    'kept', day -> 'kept'
+  );
+end
+$$;
+
+-- Makes days ahead for a publisher, where no loop makes days. The first publisher of the last day makes the next days, and the others go
+-- on meanwhile: a publisher that finds no day at all waits until the transaction that makes the day has ended, and a host's
+-- transaction may take minutes.
+create function business_api.make_days_ahead() returns void
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set lock_timeout = '10ms'
+as $$
+begin
+  -- "days" in ASCII.
+  if pg_try_advisory_xact_lock(1684109683) then
+    perform business_api.make_days();
+  end if;
+exception
+  -- A vacuum by hand, a purge or a migration is under way.
+  when lock_not_available or deadlock_detected then null;
+end
+$$;
+
+-- The publishers of the running version go on until the grants of this version are run.
+revoke execute on function business_api.make_days_ahead() from public;
+do $$
+declare
+  role text;
+begin
+  for role in
+    select distinct case when a.grantee = 0 then 'public' else quote_ident(pg_get_userbyid(a.grantee)) end
+      from pg_catalog.pg_proc p cross join lateral aclexplode(p.proacl) as a
+     where p.oid = 'business_api.make_days()'::regprocedure and a.grantee <> p.proowner
+  loop
+    execute format('grant execute on function business_api.make_days_ahead() to %s', role);
+  end loop;
+end
+$$;
+
+-- Inserts events with one delivery for each endpoint of the organization that wants the type: open, or skipped at once for a
+-- disabled endpoint, so that the delivery can be recovered later. An event without `hasNewId` may have been
+-- published before: an existing id keeps the first event, and nothing is sent again. An id that was made for the event is not
+-- looked up. Returns the number of open deliveries. The ids of all deliveries share one timestamp, which is also the created_at,
+-- because the log finds a period by the ids. The function of 0028 stands in for this one while an installation with data is moved.
+create or replace function business_api.insert_events(organization_id text, events jsonb) returns bigint
+language plpgsql volatile
+set search_path = ''
+as $$
+declare
+  written bigint;
+  at_time timestamptz := clock_timestamp();
+  digits text := business_api.delivery_digits(at_time);
+  given record;
+  max_bytes integer;
+  first_end text;
+  -- The numbers, in the call, of the events whose ids were looked up and are new.
+  fresh bigint[] := '{}';
+begin
+  -- One statement, because each further one costs a tenth of publishing an event.
+  select bool_or(strpos(e.body, E'"\\u0000') > 0) as has_placeholder, max(octet_length(e.body)) as bytes,
+         bool_or(e."hasNewId" is not true) as has_own_ids,
+         exists (
+           select 1 from business_api.event_days d
+            where d.organization_id = '' and d.begins <= digits and d.ends > digits and d.dropped_at is null
+         ) as has_day,
+         (
+           select d.ends_at > at_time + interval '24 hours' from business_api.event_days d
+            where d.organization_id = '' and d.dropped_at is null
+            order by d.begins desc
+            limit 1
+         ) as has_days_ahead
+    into given
+    from jsonb_to_recordset($2) as e (body text, "hasNewId" boolean);
+  if given.has_placeholder then
+    raise exception 'Cannot insert an event because a placeholder is left in its body';
+  end if;
+  if given.bytes > 65536 then
+    -- The default applies if row level security hides the row.
+    max_bytes := coalesce((select l.max_body_bytes from business_api.event_limits l where l.organization_id = ''), 262144);
+    if given.bytes > max_bytes then
+      raise exception 'Cannot publish % because its body has % bytes, and an event may have %',
+        (
+          select e.type from jsonb_to_recordset($2) as e (type text, body text) order by octet_length(e.body) desc limit 1
+        ), given.bytes, max_bytes
+        using errcode = 'invalid_parameter_value', constraint = 'event_limits_max_body_bytes',
+              hint = 'Publish an id with which subscribers can fetch the rest.';
+    end if;
+  end if;
+  if not given.has_day then
+    perform business_api.make_days();
+  elsif not given.has_days_ahead then
+    perform business_api.make_days_ahead();
+  end if;
+  if given.has_own_ids then
+    first_end := business_api.first_day_end();
+    with looked_up as (
+      select e.value ->> 'id' as id, digits || upper(lpad(to_hex(e.number), 5, '0')) as delivery_prefix, e.number
+        from jsonb_array_elements($2) with ordinality as e (value, number)
+       where e.value -> 'hasNewId' is distinct from 'true'
+    ), taken as (
+      insert into business_api.event_ids as i (organization_id, id, delivery_prefix)
+      select $1, l.id, l.delivery_prefix from looked_up l
+      on conflict do nothing
+      returning i.delivery_prefix
+    )
+    select coalesce(array_agg(l.number), '{}') into fresh
+      from taken
+      join looked_up l on l.delivery_prefix = taken.delivery_prefix;
+    if first_end is not null and cardinality(fresh) > 0 then
+      select coalesce(array_agg(e.number), '{}') into fresh
+        from jsonb_array_elements($2) with ordinality as e (value, number)
+       where e.number = any (fresh) and not exists (
+         select 1 from business_api.events known
+          where known.organization_id = $1 and known.id = e.value ->> 'id' and known.delivery_prefix < first_end
+       );
+    end if;
+  end if;
+  with inserted as (
+    insert into business_api.events (organization_id, id, type, created_at, body, traceparent, delivery_prefix)
+    select $1, e.id, e.type, e."createdAt", e.body, e.traceparent, digits || upper(lpad(to_hex(e.number), 5, '0'))
+      from (
+        select one.*, row_number() over () as number
+          from jsonb_to_recordset($2)
+                 as one (
+                   id text, type text, "createdAt" timestamptz, body text, traceparent text, "hasNewId" boolean
+                 )
+      ) as e
+     where e."hasNewId" or e.number = any (fresh)
+    returning id, type, delivery_prefix
+  ), endpoint as materialized (
+    select e.id, e.state, e.types, upper(lpad(to_hex(row_number() over ()), 5, '0')) as number
+      from business_api.webhook_endpoints e
+     where e.organization_id = $1 and e.state <> 'removed'
+  ), fanned_out as materialized (
+    select inserted.delivery_prefix || endpoint.number as id, inserted.id as event_id, inserted.type,
+           endpoint.id as endpoint_id, endpoint.state
+      from inserted
+      join endpoint on endpoint.types is null or inserted.type = any (endpoint.types)
+  ), opened as (
+    insert into business_api.open_deliveries (organization_id, id, event_id, type, endpoint_id, due_at, created_at)
+    select $1, f.id, f.event_id, f.type, f.endpoint_id, at_time, at_time from fanned_out f where f.state <> 'disabled'
+    returning 1
+  ), skipped as (
+    insert into business_api.finished_deliveries
+      (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at)
+    select $1, f.id, f.event_id, f.type, f.endpoint_id, 'skipped', 'endpoint_disabled', at_time, at_time
+      from fanned_out f where f.state = 'disabled'
+  )
+  select count(*) into written from opened;
+  return written;
+end
+$$;
+
+-- The tables of the first day are reached through the parents only, as the tables of all other days: see make_day.
+do $$
+declare
+  parent text;
+  role text;
+begin
+  foreach parent in array array['events', 'finished_deliveries', 'delivery_attempts'] loop
+    continue when to_regclass('business_api.' || parent || '_first') is null;
+    execute format('alter table business_api.%I enable row level security', parent || '_first');
+    for role in
+      select distinct case when a.grantee = 0 then 'public' else quote_ident(pg_get_userbyid(a.grantee)) end
+        from pg_catalog.pg_class c
+        cross join lateral (
+          select e.grantee from aclexplode(c.relacl) as e
+          union all
+          select e.grantee from pg_catalog.pg_attribute t cross join lateral aclexplode(t.attacl) as e where t.attrelid = c.oid
+        ) as a
+       where c.oid = format('business_api.%I', parent || '_first')::regclass and a.grantee <> c.relowner
+    loop
+      execute format('revoke all on business_api.%I from %s', parent || '_first', role);
+    end loop;
+  end loop;
+end
+$$;
