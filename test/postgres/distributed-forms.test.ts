@@ -36,7 +36,10 @@ const KNOWN: Readonly<Record<string, readonly RefusedForm[]>> = {
   recall_attempt_results: ['table without a constant organization'],
   reclaim_expired_leases: ['table without a constant organization'],
   release_deliveries: ['table without a constant organization'],
-  write_attempt_results: ['table without a constant organization'],
+  write_attempt_results: [
+    'outer join LATERAL from a set of records to a table',
+    'table without a constant organization',
+  ],
   // sql/0031: the endpoint of a delivery is found by the delivery's organization.
   list_finished_deliveries: ['table without a constant organization'],
   // sql/0019 and 0032: retention.
