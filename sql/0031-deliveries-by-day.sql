@@ -1,5 +1,8 @@
 -- Claims and results of attempts, which open the days of their deliveries and no other: an event is found by its id and by the day of
--- the delivery. 0016-due-deliveries.sql says why each function limits the planner.
+-- the delivery. 0016-due-deliveries.sql says why each function limits the planner. One more limit is here: in a table that seemed to
+-- be empty the planner joins a list of keys the wrong way round, and compares each row of the table with the list. So lists are looked
+-- up one by one (lateral, with a limit), and the rows are changed where they were found: by ctid, all other scans off. The snapshot of
+-- the call keeps a place from being used again before the call ends.
 -- Locks: none.
 
 -- Claims deliveries: see DeliveryStore.claim in lib/webhooks/deliveries.ts. A claim walks over the pending deliveries from
@@ -194,10 +197,10 @@ begin
       ) as s;
     if cut is not null then
       -- Deliveries of a repeated claim that do not fit into the answer become due again.
-      update business_api.open_deliveries d
-         set attempts = d.attempts - 1, claim_token = null, claimed_at = null, lease_until = null
-        from unnest(organizations[cut:repeated], ids[cut:repeated]) as rest (organization_id, id)
-       where d.organization_id = rest.organization_id and d.id = rest.id and d.claim_token = $1;
+      perform business_api.release_deliveries((
+        select jsonb_agg(jsonb_build_object('organizationId', rest.organization_id, 'deliveryId', rest.id, 'token', $1))
+          from unnest(organizations[cut:repeated], ids[cut:repeated]) as rest (organization_id, id)
+      ));
       repeated := least(repeated, cut - 1);
       organizations := organizations[:cut - 1];
       ids := ids[:cut - 1];
@@ -209,11 +212,18 @@ begin
   end if;
 
   if claimed > repeated then
-    update business_api.open_deliveries d
-       set attempts = d.attempts + 1, claim_token = $1, claimed_at = at_time,
-           lease_until = at_time + lease_ms * interval '1 millisecond'
-      from unnest(organizations[repeated + 1:], ids[repeated + 1:]) as claim (organization_id, id)
-     where d.organization_id = claim.organization_id and d.id = claim.id;
+    perform business_api.hold_deliveries(
+      array(
+        select open.place
+          from unnest(organizations[repeated + 1:], ids[repeated + 1:]) as claim (organization_id, id)
+          cross join lateral (
+            select d.ctid as place from business_api.open_deliveries d
+             where d.organization_id = claim.organization_id and d.id = claim.id
+             limit 1
+          ) as open
+      ),
+      token, at_time, at_time + lease_ms * interval '1 millisecond'
+    );
   end if;
   if cardinality(unread_places) > 0 then
     select coalesce(json_agg(json_build_object(
@@ -234,6 +244,195 @@ begin
       then json_build_object('organizationId', here_organization, 'endpointId', here_endpoint)
     end
   )::text;
+end
+$$;
+
+-- Holds deliveries for a claim, which has found and locked them at these places.
+create function business_api.hold_deliveries(
+  places tid[], token text, claimed_at timestamptz, lease_until timestamptz
+) returns void
+language plpgsql volatile
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_indexscan = off
+set enable_bitmapscan = off
+set enable_tidscan = on
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+begin
+  update business_api.open_deliveries d
+     set attempts = d.attempts + 1, claim_token = $2, claimed_at = $3, lease_until = $4
+   where d.ctid = any ($1);
+end
+$$;
+
+-- Gives claims back: the deliveries are due as before, and the attempts are not counted.
+create or replace function business_api.release_deliveries(claims jsonb) returns bigint
+language plpgsql volatile
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  claim record;
+  released bigint := 0;
+begin
+  for claim in
+    select * from jsonb_to_recordset($1) as c ("organizationId" text, "deliveryId" text, token text)
+  loop
+    update business_api.open_deliveries d
+       set attempts = d.attempts - 1, claim_token = null, claimed_at = null, lease_until = null
+     where d.organization_id = claim."organizationId" and d.id = claim."deliveryId" and d.claim_token = claim.token;
+    if found then
+      released := released + 1;
+    end if;
+  end loop;
+  return released;
+end
+$$;
+
+-- Adds due retries to the deliveries that claims walk over.
+create or replace function business_api.promote_due_retries(at_time timestamptz) returns void
+language plpgsql volatile
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  due record;
+begin
+  for due in
+    select d.organization_id, d.id from business_api.open_deliveries d
+     where d.is_backing_off and d.due_at <= $1
+     order by d.due_at
+     limit 500
+       for update skip locked
+  loop
+    update business_api.open_deliveries d set is_backing_off = false
+     where d.organization_id = due.organization_id and d.id = due.id;
+  end loop;
+end
+$$;
+
+-- Frees the claimed deliveries of dead processes. The attempt counts, because the request may have reached the subscriber.
+-- Returns, as JSON, the deliveries that were dead-lettered by the call.
+create or replace function business_api.reclaim_expired_leases(max_attempts integer) returns json
+language plpgsql volatile
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  at_time timestamptz := clock_timestamp();
+  expired record;
+  dead_letters jsonb := '[]';
+begin
+  for expired in
+    select d.* from business_api.open_deliveries d
+     where d.lease_until <= at_time
+     order by d.lease_until
+     limit 500
+       for update skip locked
+  loop
+    if expired.attempts - expired.attempts_before < $1 then
+      update business_api.open_deliveries d
+         set due_at = at_time, claim_token = null, claimed_at = null, lease_until = null
+       where d.organization_id = expired.organization_id and d.id = expired.id;
+    else
+      delete from business_api.open_deliveries d
+       where d.organization_id = expired.organization_id and d.id = expired.id;
+      insert into business_api.finished_deliveries
+        (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
+      values (
+        expired.organization_id, expired.id, expired.event_id, expired.type, expired.endpoint_id, 'dead_lettered', 'interrupted',
+        expired.created_at, at_time, expired.attempts, expired.is_backfill
+      );
+      dead_letters := dead_letters || jsonb_build_object(
+        'organizationId', expired.organization_id, 'endpointId', expired.endpoint_id, 'deliveryId', expired.id,
+        'eventId', expired.event_id, 'type', expired.type, 'reason', 'interrupted'
+      );
+    end if;
+    insert into business_api.delivery_attempts
+      (organization_id, delivery_id, number, started_at, duration_ms, error, body_excerpt)
+    values (
+      expired.organization_id, expired.id, expired.attempts, expired.claimed_at,
+      extract(epoch from expired.lease_until - expired.claimed_at) * 1000, 'interrupted', ''
+    )
+    on conflict do nothing;
+  end loop;
+  return dead_letters::json;
+end
+$$;
+
+-- Skips up to 500 pending deliveries of a disabled or removed endpoint, and up to 500 of backfills; later claims skip the rest.
+-- Two selections, because each kind has an index of its own.
+create or replace function business_api.skip_pending(organization_id text, endpoint_id text) returns void
+language plpgsql volatile
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  pending text[] := array(
+    select d.id from business_api.open_deliveries d
+     where d.organization_id = $1 and d.endpoint_id = $2
+       and d.claim_token is null and not d.is_backing_off and not d.is_backfill
+     limit 500
+       for update skip locked
+  );
+  pending_backfills text[] := array(
+    select d.id from business_api.open_deliveries d
+     where d.organization_id = $1 and d.endpoint_id = $2
+       and d.claim_token is null and not d.is_backing_off and d.is_backfill
+     limit 500
+       for update skip locked
+  );
+begin
+  with ended as (
+    delete from business_api.open_deliveries d
+     where d.organization_id = $1 and d.id = any (pending || pending_backfills)
+    returning d.*
+  )
+  insert into business_api.finished_deliveries
+    (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
+  select e.organization_id, e.id, e.event_id, e.type, e.endpoint_id, 'skipped', 'endpoint_disabled', e.created_at,
+         clock_timestamp(), e.attempts, e.is_backfill
+    from ended e;
+end
+$$;
+
+-- Reads the content of deliveries whose claims are in force: see DeliveryStore.read in lib/webhooks/deliveries.ts.
+create or replace function business_api.read_claims(claims jsonb) returns text
+language plpgsql volatile
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  organizations text[];
+  ids text[];
+begin
+  select array_agg(d.organization_id order by claim.place), array_agg(d.id order by claim.place) into organizations, ids
+    from jsonb_array_elements($1) with ordinality as claim (ref, place)
+    cross join lateral (
+      select o.organization_id, o.id from business_api.open_deliveries o
+       where o.organization_id = claim.ref ->> 'organizationId' and o.id = claim.ref ->> 'deliveryId'
+         and o.claim_token = claim.ref ->> 'token'
+       limit 1
+    ) as d;
+  return coalesce(business_api.read_deliveries(organizations, ids)::text, '[]');
 end
 $$;
 
@@ -300,51 +499,43 @@ begin
 end
 $$;
 
--- Writes the results of attempts: see DeliveryStore.writeResults in lib/webhooks/deliveries.ts. Returns, as JSON, the results
--- whose claim was no longer in force, the endpoints with a failed attempt, and the deliveries that were dead-lettered. An
--- endpoint is judged failing or disabled under a lock on the endpoint's row, so that only one process sends the notice.
-create or replace function business_api.write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)
-returns text
+-- Ends attempts whose claims are in force: the deliveries, which the caller has found at `places`, are finished or due again, and the
+-- attempts are logged. A place is null for a result whose claim is no longer in force. A delivery that another process has changed
+-- since is no longer at its place, or has no longer the token. Returns the written results, as
+-- token and delivery, the outcomes by endpoint, and the deliveries that were dead-lettered.
+create function business_api.end_attempts(
+  results jsonb, places tid[], at_time timestamptz, out written text[], out outcomes jsonb, out dead_letters jsonb
+)
 language plpgsql volatile
 set search_path = ''
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set enable_indexscan = off
+set enable_bitmapscan = off
+set enable_tidscan = on
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
-declare
-  at_time timestamptz := clock_timestamp();
-  written text[];
-  outcomes jsonb;
-  dead_letters jsonb;
-  endpoints jsonb;
-  recalled jsonb;
-  lost jsonb := '[]';
 begin
-  -- A result lost in a crash costs one more attempt.
-  perform set_config('synchronous_commit', 'off', true);
-
   with result as (
-    select * from jsonb_to_recordset(results) as r (
+    select * from rows from (unnest(places), jsonb_to_recordset(results) as (
       "organizationId" text, "deliveryId" text, token text, outcome text, reason text, "isGone" boolean,
       "delayMs" double precision, "startedAgoMs" double precision, "endedAgoMs" double precision,
       "durationMs" real, "dnsMs" real, "connectMs" real, "tlsMs" real, "firstByteMs" real,
       status integer, error text, "bodyExcerpt" text
-    )
+    )) as r (place)
   ), due_again as (
     update business_api.open_deliveries d
        set due_at = at_time + (r."delayMs" - r."endedAgoMs") * interval '1 millisecond',
            is_backing_off = r."delayMs" > 0,
            claim_token = null, claimed_at = null, lease_until = null
       from result r
-     where r.outcome = 'retry'
-       and d.organization_id = r."organizationId" and d.id = r."deliveryId" and d.claim_token = r.token
+     where r.outcome = 'retry' and d.ctid = r.place and d.claim_token = r.token
     returning d.attempts, d.endpoint_id, d.event_id, d.type, d.created_at, d.is_backfill, r.*
   ), closed as (
     delete from business_api.open_deliveries d
      using result r
-     where r.outcome <> 'retry'
-       and d.organization_id = r."organizationId" and d.id = r."deliveryId" and d.claim_token = r.token
+     where r.outcome <> 'retry' and d.ctid = r.place and d.claim_token = r.token
     returning d.attempts, d.endpoint_id, d.event_id, d.type, d.created_at, d.is_backfill, r.*
   ), finished as (
     insert into business_api.finished_deliveries
@@ -396,13 +587,49 @@ begin
          coalesce((select jsonb_agg(o) from outcome o), '[]'),
          coalesce((select jsonb_agg(l) from dead_letter l), '[]')
     into written, outcomes, dead_letters;
+end
+$$;
+
+-- Writes the results of attempts: see DeliveryStore.writeResults in lib/webhooks/deliveries.ts. Returns, as JSON, the results
+-- whose claim was no longer in force, the endpoints with a failed attempt, and the deliveries that were dead-lettered. An
+-- endpoint is judged failing or disabled under a lock on the endpoint's row, so that only one process sends the notice.
+create or replace function business_api.write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)
+returns text
+language plpgsql volatile
+set search_path = ''
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  at_time timestamptz := clock_timestamp();
+  ended record;
+  dead_letters jsonb;
+  endpoints jsonb;
+  recalled jsonb;
+  lost jsonb := '[]';
+begin
+  -- A result lost in a crash costs one more attempt.
+  perform set_config('synchronous_commit', 'off', true);
+
+  select * into ended
+    from business_api.end_attempts(results, array(
+      select open.place
+        from jsonb_to_recordset(results) as r ("organizationId" text, "deliveryId" text, token text)
+        left join lateral (
+          select d.ctid as place from business_api.open_deliveries d
+           where d.organization_id = r."organizationId" and d.id = r."deliveryId" and d.claim_token = r.token
+           limit 1
+        ) as open on true
+    ), at_time);
 
   with outcome as (
     -- Only outcomes that change an endpoint. A row that another transaction holds is skipped, because a wait would hold up the
     -- results of all other organizations, and a count may be a few failures short.
     select o.*, e.failures as failures_before, e.failing_since as failing_before, e.state as state_before,
            e.noticed_attempt as noticed_before, o.has_success or e.failing_since is null as is_new_streak
-      from jsonb_to_recordset(outcomes) as o (
+      from jsonb_to_recordset(ended.outcomes) as o (
         organization_id text, endpoint_id text, has_success boolean, has_failure boolean, is_gone boolean,
         failures integer, first_failure_ago_ms double precision, failed_attempt text
       )
@@ -456,8 +683,9 @@ begin
     into endpoints
     from changed c;
 
-  if cardinality(written) < jsonb_array_length(results) then
-    recalled := business_api.recall_attempt_results(results, written, failure_limit);
+  dead_letters := ended.dead_letters;
+  if cardinality(ended.written) < jsonb_array_length(results) then
+    recalled := business_api.recall_attempt_results(results, ended.written, failure_limit);
     endpoints := endpoints || (recalled -> 'endpoints');
     dead_letters := dead_letters || (recalled -> 'deadLetters');
     lost := recalled -> 'lost';

@@ -124,16 +124,16 @@ begin
         on d.organization_id = o.organization_id
        and d.id >= o.delivery_prefix and d.id < o.delivery_prefix || '~' and d.event_id = o.id
        for update of d skip locked
+  ), counted_again as materialized (
+    -- Counted over the rows, and not joined to the events: a join of two lists would compare every pair.
+    select f.*, count(*) over (partition by f.organization_id, f.event_id) = f.total as is_whole from finished_delivery f
   ), purgeable as materialized (
-    select f.organization_id, f.event_id as id, f.delivery_prefix
-      from finished_delivery f group by f.organization_id, f.event_id, f.delivery_prefix, f.total
-    having count(*) = f.total
+    select distinct f.organization_id, f.event_id as id, f.delivery_prefix from counted_again f where f.is_whole
     union all
     select o.organization_id, o.id, o.delivery_prefix from old_event o where o.total = 0
   ), purged_delivery as (
-    delete from business_api.finished_deliveries d using finished_delivery f, purgeable p
-     where p.organization_id = f.organization_id and p.id = f.event_id
-       and d.organization_id = f.organization_id and d.id = f.id
+    delete from business_api.finished_deliveries d using counted_again f
+     where f.is_whole and d.organization_id = f.organization_id and d.id = f.id
     returning d.organization_id, d.id
   ), purged_attempt as (
     delete from business_api.delivery_attempts a using purged_delivery p

@@ -757,10 +757,10 @@ begin
       ) as s;
     if cut is not null then
       -- Deliveries of a repeated claim that do not fit into the answer become due again.
-      update business_api.open_deliveries d
-         set attempts = d.attempts - 1, claim_token = null, claimed_at = null, lease_until = null
-        from unnest(organizations[cut:repeated], ids[cut:repeated]) as rest (organization_id, id)
-       where d.organization_id = rest.organization_id and d.id = rest.id and d.claim_token = $1;
+      perform business_api.release_deliveries((
+        select jsonb_agg(jsonb_build_object('organizationId', rest.organization_id, 'deliveryId', rest.id, 'token', $1))
+          from unnest(organizations[cut:repeated], ids[cut:repeated]) as rest (organization_id, id)
+      ));
       repeated := least(repeated, cut - 1);
       organizations := organizations[:cut - 1];
       ids := ids[:cut - 1];
@@ -772,11 +772,18 @@ begin
   end if;
 
   if claimed > repeated then
-    update business_api.open_deliveries d
-       set attempts = d.attempts + 1, claim_token = $1, claimed_at = at_time,
-           lease_until = at_time + lease_ms * interval '1 millisecond'
-      from unnest(organizations[repeated + 1:], ids[repeated + 1:]) as claim (organization_id, id)
-     where d.organization_id = claim.organization_id and d.id = claim.id;
+    perform business_api.hold_deliveries(
+      array(
+        select open.place
+          from unnest(organizations[repeated + 1:], ids[repeated + 1:]) as claim (organization_id, id)
+          cross join lateral (
+            select d.ctid as place from business_api.open_deliveries d
+             where d.organization_id = claim.organization_id and d.id = claim.id
+             limit 1
+          ) as open
+      ),
+      token, at_time, at_time + lease_ms * interval '1 millisecond'
+    );
   end if;
   if cardinality(unread_places) > 0 then
     select coalesce(json_agg(json_build_object(
@@ -874,7 +881,7 @@ begin
 
   -- If row level security hides the row, each part begins with the oldest event.
   part := business_api.purge_part(old_ms, coalesce(progress.walk, '{}'), part_limit, false, null);
-  is_done := (part ->> 'isDone')::boolean;
+  is_done := (part ->> 'isDone')::boolean and coalesce((day ->> 'isDone')::boolean, true);
   if is_done and progress.revisit is null
     and coalesce(progress.revisited_at not between begun_at - interval '1 hour' and begun_at, true)
   then
@@ -1394,6 +1401,92 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION business_api.end_attempts(results jsonb, places tid[], at_time timestamp with time zone, OUT written text[], OUT outcomes jsonb, OUT dead_letters jsonb)
+ RETURNS record
+ LANGUAGE plpgsql
+ SET search_path TO ''
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_indexscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_tidscan TO 'on'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+begin
+  with result as (
+    select * from rows from (unnest(places), jsonb_to_recordset(results) as (
+      "organizationId" text, "deliveryId" text, token text, outcome text, reason text, "isGone" boolean,
+      "delayMs" double precision, "startedAgoMs" double precision, "endedAgoMs" double precision,
+      "durationMs" real, "dnsMs" real, "connectMs" real, "tlsMs" real, "firstByteMs" real,
+      status integer, error text, "bodyExcerpt" text
+    )) as r (place)
+  ), due_again as (
+    update business_api.open_deliveries d
+       set due_at = at_time + (r."delayMs" - r."endedAgoMs") * interval '1 millisecond',
+           is_backing_off = r."delayMs" > 0,
+           claim_token = null, claimed_at = null, lease_until = null
+      from result r
+     where r.outcome = 'retry' and d.ctid = r.place and d.claim_token = r.token
+    returning d.attempts, d.endpoint_id, d.event_id, d.type, d.created_at, d.is_backfill, r.*
+  ), closed as (
+    delete from business_api.open_deliveries d
+     using result r
+     where r.outcome <> 'retry' and d.ctid = r.place and d.claim_token = r.token
+    returning d.attempts, d.endpoint_id, d.event_id, d.type, d.created_at, d.is_backfill, r.*
+  ), finished as (
+    insert into business_api.finished_deliveries
+      (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
+    select c."organizationId", c."deliveryId", c.event_id, c.type, c.endpoint_id, c.outcome, c.reason, c.created_at,
+           at_time - c."endedAgoMs" * interval '1 millisecond', c.attempts, c.is_backfill
+      from closed c
+  ), ended as (
+    select * from due_again
+    union all
+    select * from closed
+  ), logged as (
+    insert into business_api.delivery_attempts (
+      organization_id, delivery_id, number, started_at, duration_ms, dns_ms, connect_ms, tls_ms, first_byte_ms,
+      status, error, body_excerpt
+    )
+    select e."organizationId", e."deliveryId", e.attempts,
+           at_time - e."startedAgoMs" * interval '1 millisecond',
+           e."durationMs", e."dnsMs", e."connectMs", e."tlsMs", e."firstByteMs", e.status, e.error, e."bodyExcerpt"
+      from ended e
+     -- No attempt is logged twice: the steps above found the claim's token and took it away, a delivery gets a token only with the
+     -- next number, and a claim that is given back has logged nothing.
+  ), last_success as (
+    select e."organizationId", e.endpoint_id, min(e."endedAgoMs") as ago_ms
+      from ended e where e.outcome = 'delivered' group by 1, 2
+  ), outcome as (
+    -- For an endpoint's health only the failures after the last success among these results count.
+    select e."organizationId" as organization_id, e.endpoint_id,
+           bool_or(e.outcome = 'delivered') as has_success,
+           bool_or(e.is_failure) as has_failure,
+           bool_or(e."isGone") as is_gone,
+           count(*) filter (where e.is_failure and e."endedAgoMs" < coalesce(s.ago_ms, 'infinity')) as failures,
+           max(e."endedAgoMs") filter (where e.is_failure and e."endedAgoMs" < coalesce(s.ago_ms, 'infinity'))
+             as first_failure_ago_ms,
+           max(e.token || ' ' || e."deliveryId") filter (where e.is_failure) as failed_attempt
+      from (
+        -- An attempt that the process interrupted or never made proves nothing about the endpoint.
+        select x.*, x.outcome <> 'delivered' and coalesce(x.error, '') not in ('interrupted', 'unreadable') as is_failure
+          from ended x
+      ) as e
+      left join last_success s on s."organizationId" = e."organizationId" and s.endpoint_id = e.endpoint_id
+     group by 1, 2
+  ), dead_letter as (
+    select e."organizationId", e.endpoint_id as "endpointId", e."deliveryId", e.event_id as "eventId", e.type, e.reason
+      from ended e
+     where e.outcome = 'dead_lettered'
+  )
+  select coalesce((select array_agg(e.token || ' ' || e."deliveryId") from ended e), '{}'),
+         coalesce((select jsonb_agg(o) from outcome o), '[]'),
+         coalesce((select jsonb_agg(l) from dead_letter l), '[]')
+    into written, outcomes, dead_letters;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION business_api.event_types()
  RETURNS text[]
  LANGUAGE sql
@@ -1677,6 +1770,25 @@ CREATE OR REPLACE FUNCTION business_api.format_number(series text, count bigint)
  IMMUTABLE
  SET search_path TO ''
 AS $function$ select series || '-' || lpad(count::text, greatest(4, length(count::text)), '0') $function$;
+
+CREATE OR REPLACE FUNCTION business_api.hold_deliveries(places tid[], token text, claimed_at timestamp with time zone, lease_until timestamp with time zone)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO ''
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_indexscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_tidscan TO 'on'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+begin
+  update business_api.open_deliveries d
+     set attempts = d.attempts + 1, claim_token = $2, claimed_at = $3, lease_until = $4
+   where d.ctid = any ($1);
+end
+$function$;
 
 CREATE OR REPLACE FUNCTION business_api.id_time(id text)
  RETURNS timestamp with time zone
@@ -3054,23 +3166,27 @@ $function$;
 
 CREATE OR REPLACE FUNCTION business_api.promote_due_retries(at_time timestamp with time zone)
  RETURNS void
- LANGUAGE sql
+ LANGUAGE plpgsql
  SET search_path TO ''
  SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
 AS $function$
-  with due as (
+declare
+  due record;
+begin
+  for due in
     select d.organization_id, d.id from business_api.open_deliveries d
      where d.is_backing_off and d.due_at <= $1
      order by d.due_at
      limit 500
        for update skip locked
-  )
-  update business_api.open_deliveries d set is_backing_off = false
-    from due
-   where d.organization_id = due.organization_id and d.id = due.id
+  loop
+    update business_api.open_deliveries d set is_backing_off = false
+     where d.organization_id = due.organization_id and d.id = due.id;
+  end loop;
+end
 $function$;
 
 CREATE OR REPLACE FUNCTION business_api.proposal_representation(id text, number text, title text, status text, version integer, total numeric, monthly_total numeric, currency text)
@@ -3246,7 +3362,12 @@ begin
       delete from business_api.event_days d where d.organization_id = '' and d.begins = day.begins;
     end if;
   end if;
-  return jsonb_build_object('days', 0, 'events', 0, 'kept', business_api.kept_day());
+  return jsonb_build_object(
+    'days', 0, 'events', 0, 'kept', business_api.kept_day(),
+    'isDone', not exists (
+      select 1 from business_api.event_days d where d.organization_id = '' and d.dropped_at is not null
+    )
+  );
 end
 $function$;
 
@@ -3314,16 +3435,16 @@ begin
         on d.organization_id = o.organization_id
        and d.id >= o.delivery_prefix and d.id < o.delivery_prefix || '~' and d.event_id = o.id
        for update of d skip locked
+  ), counted_again as materialized (
+    -- Counted over the rows, and not joined to the events: a join of two lists would compare every pair.
+    select f.*, count(*) over (partition by f.organization_id, f.event_id) = f.total as is_whole from finished_delivery f
   ), purgeable as materialized (
-    select f.organization_id, f.event_id as id, f.delivery_prefix
-      from finished_delivery f group by f.organization_id, f.event_id, f.delivery_prefix, f.total
-    having count(*) = f.total
+    select distinct f.organization_id, f.event_id as id, f.delivery_prefix from counted_again f where f.is_whole
     union all
     select o.organization_id, o.id, o.delivery_prefix from old_event o where o.total = 0
   ), purged_delivery as (
-    delete from business_api.finished_deliveries d using finished_delivery f, purgeable p
-     where p.organization_id = f.organization_id and p.id = f.event_id
-       and d.organization_id = f.organization_id and d.id = f.id
+    delete from business_api.finished_deliveries d using counted_again f
+     where f.is_whole and d.organization_id = f.organization_id and d.id = f.id
     returning d.organization_id, d.id
   ), purged_attempt as (
     delete from business_api.delivery_attempts a using purged_delivery p
@@ -3527,9 +3648,12 @@ declare
 begin
   select array_agg(d.organization_id order by claim.place), array_agg(d.id order by claim.place) into organizations, ids
     from jsonb_array_elements($1) with ordinality as claim (ref, place)
-    join business_api.open_deliveries d
-      on d.organization_id = claim.ref ->> 'organizationId' and d.id = claim.ref ->> 'deliveryId'
-     and d.claim_token = claim.ref ->> 'token';
+    cross join lateral (
+      select o.organization_id, o.id from business_api.open_deliveries o
+       where o.organization_id = claim.ref ->> 'organizationId' and o.id = claim.ref ->> 'deliveryId'
+         and o.claim_token = claim.ref ->> 'token'
+       limit 1
+    ) as d;
   return coalesce(business_api.read_deliveries(organizations, ids)::text, '[]');
 end
 $function$;
@@ -3665,50 +3789,43 @@ CREATE OR REPLACE FUNCTION business_api.reclaim_expired_leases(max_attempts inte
 AS $function$
 declare
   at_time timestamptz := clock_timestamp();
-  dead_letters json;
+  expired record;
+  dead_letters jsonb := '[]';
 begin
-  with expired as (
-    select d.organization_id, d.id, d.claimed_at, d.lease_until, d.attempts - d.attempts_before >= $1 as was_last
-      from business_api.open_deliveries d
+  for expired in
+    select d.* from business_api.open_deliveries d
      where d.lease_until <= at_time
      order by d.lease_until
      limit 500
        for update skip locked
-  ), due_again as (
-    update business_api.open_deliveries d
-       set due_at = at_time, claim_token = null, claimed_at = null, lease_until = null
-      from expired
-     where d.organization_id = expired.organization_id and d.id = expired.id and not expired.was_last
-    returning d.organization_id, d.id, d.attempts, expired.claimed_at, expired.lease_until
-  ), ended as (
-    delete from business_api.open_deliveries d using expired
-     where d.organization_id = expired.organization_id and d.id = expired.id and expired.was_last
-    returning d.*
-  ), finished as (
-    insert into business_api.finished_deliveries
-      (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
-    select e.organization_id, e.id, e.event_id, e.type, e.endpoint_id, 'dead_lettered', 'interrupted', e.created_at, at_time,
-           e.attempts, e.is_backfill
-      from ended e
-  ), logged as (
+  loop
+    if expired.attempts - expired.attempts_before < $1 then
+      update business_api.open_deliveries d
+         set due_at = at_time, claim_token = null, claimed_at = null, lease_until = null
+       where d.organization_id = expired.organization_id and d.id = expired.id;
+    else
+      delete from business_api.open_deliveries d
+       where d.organization_id = expired.organization_id and d.id = expired.id;
+      insert into business_api.finished_deliveries
+        (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
+      values (
+        expired.organization_id, expired.id, expired.event_id, expired.type, expired.endpoint_id, 'dead_lettered', 'interrupted',
+        expired.created_at, at_time, expired.attempts, expired.is_backfill
+      );
+      dead_letters := dead_letters || jsonb_build_object(
+        'organizationId', expired.organization_id, 'endpointId', expired.endpoint_id, 'deliveryId', expired.id,
+        'eventId', expired.event_id, 'type', expired.type, 'reason', 'interrupted'
+      );
+    end if;
     insert into business_api.delivery_attempts
       (organization_id, delivery_id, number, started_at, duration_ms, error, body_excerpt)
-    select f.organization_id, f.id, f.attempts, f.claimed_at,
-           extract(epoch from f.lease_until - f.claimed_at) * 1000, 'interrupted', ''
-      from (
-        select * from due_again
-        union all
-        select e.organization_id, e.id, e.attempts, e.claimed_at, e.lease_until from ended e
-      ) as f
-    on conflict do nothing
-  )
-  select coalesce(json_agg(json_build_object(
-           'organizationId', e.organization_id, 'endpointId', e.endpoint_id, 'deliveryId', e.id,
-           'eventId', e.event_id, 'type', e.type, 'reason', 'interrupted'
-         )), '[]')
-    into dead_letters
-    from ended e;
-  return dead_letters;
+    values (
+      expired.organization_id, expired.id, expired.attempts, expired.claimed_at,
+      extract(epoch from expired.lease_until - expired.claimed_at) * 1000, 'interrupted', ''
+    )
+    on conflict do nothing;
+  end loop;
+  return dead_letters::json;
 end
 $function$;
 
@@ -3755,13 +3872,19 @@ CREATE OR REPLACE FUNCTION business_api.release_deliveries(claims jsonb)
  SET enable_mergejoin TO 'off'
 AS $function$
 declare
-  released bigint;
+  claim record;
+  released bigint := 0;
 begin
-  update business_api.open_deliveries d
-     set attempts = d.attempts - 1, claim_token = null, claimed_at = null, lease_until = null
-    from jsonb_to_recordset($1) as claim ("organizationId" text, "deliveryId" text, token text)
-   where d.organization_id = claim."organizationId" and d.id = claim."deliveryId" and d.claim_token = claim.token;
-  get diagnostics released = row_count;
+  for claim in
+    select * from jsonb_to_recordset($1) as c ("organizationId" text, "deliveryId" text, token text)
+  loop
+    update business_api.open_deliveries d
+       set attempts = d.attempts - 1, claim_token = null, claimed_at = null, lease_until = null
+     where d.organization_id = claim."organizationId" and d.id = claim."deliveryId" and d.claim_token = claim.token;
+    if found then
+      released := released + 1;
+    end if;
+  end loop;
   return released;
 end
 $function$;
@@ -3884,23 +4007,25 @@ CREATE OR REPLACE FUNCTION business_api.skip_pending(organization_id text, endpo
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
 AS $function$
-begin
-  with pending as materialized (
+declare
+  pending text[] := array(
     select d.id from business_api.open_deliveries d
      where d.organization_id = $1 and d.endpoint_id = $2
        and d.claim_token is null and not d.is_backing_off and not d.is_backfill
      limit 500
        for update skip locked
-  ), pending_backfill as materialized (
+  );
+  pending_backfills text[] := array(
     select d.id from business_api.open_deliveries d
      where d.organization_id = $1 and d.endpoint_id = $2
        and d.claim_token is null and not d.is_backing_off and d.is_backfill
      limit 500
        for update skip locked
-  ), ended as (
+  );
+begin
+  with ended as (
     delete from business_api.open_deliveries d
-     using (select id from pending union all select id from pending_backfill) as skipped
-     where d.organization_id = $1 and d.id = skipped.id
+     where d.organization_id = $1 and d.id = any (pending || pending_backfills)
     returning d.*
   )
   insert into business_api.finished_deliveries
@@ -4030,8 +4155,7 @@ CREATE OR REPLACE FUNCTION business_api.write_attempt_results(results jsonb, fai
 AS $function$
 declare
   at_time timestamptz := clock_timestamp();
-  written text[];
-  outcomes jsonb;
+  ended record;
   dead_letters jsonb;
   endpoints jsonb;
   recalled jsonb;
@@ -4040,85 +4164,23 @@ begin
   -- A result lost in a crash costs one more attempt.
   perform set_config('synchronous_commit', 'off', true);
 
-  with result as (
-    select * from jsonb_to_recordset(results) as r (
-      "organizationId" text, "deliveryId" text, token text, outcome text, reason text, "isGone" boolean,
-      "delayMs" double precision, "startedAgoMs" double precision, "endedAgoMs" double precision,
-      "durationMs" real, "dnsMs" real, "connectMs" real, "tlsMs" real, "firstByteMs" real,
-      status integer, error text, "bodyExcerpt" text
-    )
-  ), due_again as (
-    update business_api.open_deliveries d
-       set due_at = at_time + (r."delayMs" - r."endedAgoMs") * interval '1 millisecond',
-           is_backing_off = r."delayMs" > 0,
-           claim_token = null, claimed_at = null, lease_until = null
-      from result r
-     where r.outcome = 'retry'
-       and d.organization_id = r."organizationId" and d.id = r."deliveryId" and d.claim_token = r.token
-    returning d.attempts, d.endpoint_id, d.event_id, d.type, d.created_at, d.is_backfill, r.*
-  ), closed as (
-    delete from business_api.open_deliveries d
-     using result r
-     where r.outcome <> 'retry'
-       and d.organization_id = r."organizationId" and d.id = r."deliveryId" and d.claim_token = r.token
-    returning d.attempts, d.endpoint_id, d.event_id, d.type, d.created_at, d.is_backfill, r.*
-  ), finished as (
-    insert into business_api.finished_deliveries
-      (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
-    select c."organizationId", c."deliveryId", c.event_id, c.type, c.endpoint_id, c.outcome, c.reason, c.created_at,
-           at_time - c."endedAgoMs" * interval '1 millisecond', c.attempts, c.is_backfill
-      from closed c
-  ), ended as (
-    select * from due_again
-    union all
-    select * from closed
-  ), logged as (
-    insert into business_api.delivery_attempts (
-      organization_id, delivery_id, number, started_at, duration_ms, dns_ms, connect_ms, tls_ms, first_byte_ms,
-      status, error, body_excerpt
-    )
-    select e."organizationId", e."deliveryId", e.attempts,
-           at_time - e."startedAgoMs" * interval '1 millisecond',
-           e."durationMs", e."dnsMs", e."connectMs", e."tlsMs", e."firstByteMs", e.status, e.error, e."bodyExcerpt"
-      from ended e
-     -- No attempt is logged twice: the steps above found the claim's token and took it away, a delivery gets a token only with the
-     -- next number, and a claim that is given back has logged nothing.
-  ), last_success as (
-    select e."organizationId", e.endpoint_id, min(e."endedAgoMs") as ago_ms
-      from ended e where e.outcome = 'delivered' group by 1, 2
-  ), outcome as (
-    -- For an endpoint's health only the failures after the last success among these results count.
-    select e."organizationId" as organization_id, e.endpoint_id,
-           bool_or(e.outcome = 'delivered') as has_success,
-           bool_or(e.is_failure) as has_failure,
-           bool_or(e."isGone") as is_gone,
-           count(*) filter (where e.is_failure and e."endedAgoMs" < coalesce(s.ago_ms, 'infinity')) as failures,
-           max(e."endedAgoMs") filter (where e.is_failure and e."endedAgoMs" < coalesce(s.ago_ms, 'infinity'))
-             as first_failure_ago_ms,
-           max(e.token || ' ' || e."deliveryId") filter (where e.is_failure) as failed_attempt
-      from (
-        -- An attempt that the process interrupted or never made proves nothing about the endpoint.
-        select x.*, x.outcome <> 'delivered' and coalesce(x.error, '') not in ('interrupted', 'unreadable') as is_failure
-          from ended x
-      ) as e
-      left join last_success s on s."organizationId" = e."organizationId" and s.endpoint_id = e.endpoint_id
-     group by 1, 2
-  ), dead_letter as (
-    select e."organizationId", e.endpoint_id as "endpointId", e."deliveryId", e.event_id as "eventId", e.type, e.reason
-      from ended e
-     where e.outcome = 'dead_lettered'
-  )
-  select coalesce((select array_agg(e.token || ' ' || e."deliveryId") from ended e), '{}'),
-         coalesce((select jsonb_agg(o) from outcome o), '[]'),
-         coalesce((select jsonb_agg(l) from dead_letter l), '[]')
-    into written, outcomes, dead_letters;
+  select * into ended
+    from business_api.end_attempts(results, array(
+      select open.place
+        from jsonb_to_recordset(results) as r ("organizationId" text, "deliveryId" text, token text)
+        left join lateral (
+          select d.ctid as place from business_api.open_deliveries d
+           where d.organization_id = r."organizationId" and d.id = r."deliveryId" and d.claim_token = r.token
+           limit 1
+        ) as open on true
+    ), at_time);
 
   with outcome as (
     -- Only outcomes that change an endpoint. A row that another transaction holds is skipped, because a wait would hold up the
     -- results of all other organizations, and a count may be a few failures short.
     select o.*, e.failures as failures_before, e.failing_since as failing_before, e.state as state_before,
            e.noticed_attempt as noticed_before, o.has_success or e.failing_since is null as is_new_streak
-      from jsonb_to_recordset(outcomes) as o (
+      from jsonb_to_recordset(ended.outcomes) as o (
         organization_id text, endpoint_id text, has_success boolean, has_failure boolean, is_gone boolean,
         failures integer, first_failure_ago_ms double precision, failed_attempt text
       )
@@ -4172,8 +4234,9 @@ begin
     into endpoints
     from changed c;
 
-  if cardinality(written) < jsonb_array_length(results) then
-    recalled := business_api.recall_attempt_results(results, written, failure_limit);
+  dead_letters := ended.dead_letters;
+  if cardinality(ended.written) < jsonb_array_length(results) then
+    recalled := business_api.recall_attempt_results(results, ended.written, failure_limit);
     endpoints := endpoints || (recalled -> 'endpoints');
     dead_letters := dead_letters || (recalled -> 'deadLetters');
     lost := recalled -> 'lost';

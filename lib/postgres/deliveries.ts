@@ -12,7 +12,7 @@ import { countQueue } from './queue-counts.ts'
 import { continuePurge, purge } from './retention.ts'
 import { plannedAnew } from './statements/fragments.ts'
 
-/** Creates the slice of deliveries in PostgreSQL. The delivery loop's verbs are functions of the schema: see sql/0016 to 0018. */
+/** Creates the slice of deliveries in PostgreSQL. The delivery loop's verbs are functions of the schema: see sql/0031. */
 export function createDeliveryStore(database: Database): DeliveryStore {
   return {
     async claim({ token, isRepeat, limit, maxBytes, scanLimit, cursor, leaseMs, maxAttempts, capacity }) {

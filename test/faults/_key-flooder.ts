@@ -13,7 +13,7 @@ const { port, connections, presents, addresses } = JSON.parse(process.argv[2] ??
 const KEYS = 3000
 const REOPEN_MS = 100
 
-setPriority(getPriority() + 10)
+setPriority(Math.min(getPriority() + 10, 19))
 const statuses: Record<string, number> = {}
 const keys = Array.from({ length: KEYS }, () => generateApiKey('bapi'))
 let sent = 0

@@ -282,6 +282,18 @@ describe('An old day', () => {
     assert.deepEqual(await recover(old.ids), [])
   })
 
+  test('leaves the ids of its events, which go part by part before the purge is done', async () => {
+    await fillDay(ago(40), 25)
+    await fillDay(ago(41), 5)
+    const reports = []
+    do {
+      assert.ok(reports.length < 20, JSON.stringify(reports))
+      reports.push(await store.deliveries.continuePurge({ eventsAfterMs: RETENTION_MS, limit: 10, share: 1 }))
+    } while (!reports.at(-1)?.isDone)
+    const [ids] = await sql`select count(*)::int as count from business_api.event_ids`
+    assert.equal(ids?.count, 0)
+  })
+
   const opened = {
     pending: {},
     'in flight': { claim_token: 't', claimed_at: new Date(), lease_until: new Date(Date.now() + 60_000) },

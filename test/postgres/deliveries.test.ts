@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Sql } from 'postgres'
+import type { Database } from '../../lib/postgres/connection/database.ts'
+import { createDeliveryStore } from '../../lib/postgres/deliveries.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
+import type { AttemptResult, ClaimRef, DeliveryStore } from '../../lib/webhooks/deliveries.ts'
 import { toEventRecord } from '../../lib/writes/event-envelope.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
@@ -10,6 +15,8 @@ import { finishDeliveries, reopenDeliveries } from '../_deliveries.ts'
 import { organizationOf } from '../_many-deliveries.ts'
 
 // Deliveries on PostgreSQL: locks, and the rows that a claim reads.
+
+const DAY_MS = 86_400_000
 
 describe('deliveries in PostgreSQL', () => {
   let database: TestDatabase
@@ -26,27 +33,7 @@ describe('deliveries in PostgreSQL', () => {
     await database.drop()
   })
 
-  const sealedSecret = 'plain.whsec_test'
-  async function addEndpoint(organizationId: string): Promise<void> {
-    const shown = {
-      id: `we_${organizationId}`,
-      url: 'https://hooks.example/',
-      description: '',
-      types: null,
-      headerNames: [],
-      sealedHeaders: null,
-    }
-    await store.endpoints.insert({
-      organizationId,
-      limit: 1000,
-      endpoint: {
-        ...shown,
-        createdAt: '2026-03-14T09:26:53.589Z',
-        sealedSecret,
-      },
-      entry: newEntry(),
-    })
-  }
+  const addEndpoint = (organizationId: string) => insertEndpoint(store, organizationId)
 
   const publish = (organizationId: string, id: string): Promise<void> =>
     store.events.publish(organizationId, toEventRecord(id, 'project.completed', {}, Date.now()))
@@ -207,6 +194,179 @@ describe('deliveries in PostgreSQL', () => {
     await fresh.drop()
   })
 })
+
+describe('A session that made its plans when a single delivery was open, beside thousands that wait', () => {
+  // The waiting deliveries come first in the keys.
+  const PAUSED = 'org_a'
+  const BUSY = 'org_b'
+  const WAITING = 5000
+  const COUNT = 50
+  let database: TestDatabase
+  let sql: Sql
+  let deliveries: DeliveryStore
+
+  before(async () => {
+    database = await createTestDatabase()
+    sql = database.sql({ max: 1 })
+    deliveries = deliveriesOf(sql)
+    await turnOffAutovacuum(sql, 'open_deliveries')
+    const store = createPostgresStore(database.url)
+    for (const organizationId of [PAUSED, BUSY]) await insertEndpoint(store, organizationId)
+    await store.close()
+    await fill(1)
+    await sql.unsafe('vacuum analyze business_api.open_deliveries')
+    for (const verb of Object.values(verbs)) {
+      await fill(1)
+      await verb()
+    }
+    await sql`update business_api.webhook_endpoints set state = 'paused' where organization_id = ${PAUSED}`
+    await publish(PAUSED, WAITING)
+  })
+  after(() => database.drop())
+
+  const publish = (organizationId: string, count: number) => sql`
+    select count(business_api.publish_event(${organizationId}, 'project.completed', '{}'::jsonb)) from generate_series(1, ${count}::int)`
+
+  /** Publishes until a number of deliveries is due. */
+  async function fill(count: number): Promise<void> {
+    const [open] = await sql`
+      select count(*)::int as count from business_api.open_deliveries where organization_id = ${BUSY}`
+    await publish(BUSY, count - open?.count)
+  }
+
+  async function claim(leaseMs = 60_000) {
+    const token = randomUUID()
+    const claims = await deliveries.claim({
+      token,
+      isRepeat: false,
+      limit: 100,
+      maxBytes: 4 * 1024 * 1024,
+      capacity: { endpoint: 100, organization: 100, endpoints: {}, organizations: {} },
+      scanLimit: 1000,
+      cursor: null,
+      leaseMs,
+      maxAttempts: 1000,
+    })
+    return claims.deliveries.map(({ organizationId, id }) => ({ organizationId, deliveryId: id, token }))
+  }
+
+  const resultOf = (
+    claimed: ClaimRef,
+    outcome: AttemptResult['outcome'],
+    delayMs: number,
+  ): AttemptResult => ({
+    ...claimed,
+    outcome,
+    reason: null,
+    isGone: false,
+    delayMs,
+    startedAgoMs: 2,
+    endedAgoMs: 1,
+    durationMs: 1,
+    dnsMs: null,
+    connectMs: null,
+    tlsMs: null,
+    firstByteMs: null,
+    status: outcome === 'delivered' ? 200 : 500,
+    error: null,
+    bodyExcerpt: '',
+  })
+  const limit = { failures: 1000, failingMs: DAY_MS }
+  const write = (claims: readonly ClaimRef[], outcome: AttemptResult['outcome'], delayMs = 0) =>
+    deliveries.writeResults(
+      claims.map((claimed) => resultOf(claimed, outcome, delayMs)),
+      limit,
+    )
+
+  /** The verbs of loops. Each returns the number of deliveries that it has found. */
+  const verbs = {
+    'read() and release()': async () => {
+      const claims = await claim()
+      const read = await deliveries.read(claims)
+      await deliveries.release(claims)
+      return read.length
+    },
+    'writeResults() of retries, which claim() finds': async () => {
+      const claims = await claim()
+      await write(claims, 'retry', 1)
+      await sleep(10)
+      const again = await claim()
+      await deliveries.release(again)
+      return again.length
+    },
+    'claim() after expired leases': async () => {
+      await claim(1)
+      await sleep(10)
+      const claims = await claim()
+      await deliveries.release(claims)
+      return claims.length
+    },
+    'writeResults() of deliveries that arrived': async () => {
+      const claims = await claim()
+      const { lost } = await write(claims, 'delivered')
+      return claims.length - lost.length
+    },
+    'claim() of a disabled endpoint': async () => {
+      await sql`update business_api.webhook_endpoints set state = 'disabled' where organization_id = ${BUSY}`
+      await claim()
+      await sql`update business_api.webhook_endpoints set state = 'enabled' where organization_id = ${BUSY}`
+      const [skipped] = await sql`
+        select count(*)::int as count from business_api.finished_deliveries
+        where organization_id = ${BUSY} and state = 'skipped'`
+      return skipped?.count - 1
+    },
+  }
+
+  /** The entries of indexes and rows of open deliveries that this transaction has read. */
+  async function countRead(): Promise<number> {
+    const [read] = await sql`
+      select sum(pg_stat_get_xact_tuples_returned(oid))::int as count from (
+        select 'business_api.open_deliveries'::regclass as oid
+        union all
+        select indexrelid from pg_index where indrelid = 'business_api.open_deliveries'::regclass
+      ) as read`
+    return read?.count
+  }
+
+  for (const [name, verb] of Object.entries(verbs)) {
+    test(`${name}: each delivery is found by its key`, async () => {
+      await fill(COUNT)
+      await sql.unsafe('begin')
+      const before = await countRead()
+      const done = await verb()
+      const read = (await countRead()) - before
+      await sql.unsafe('commit')
+      assert.equal(done, COUNT)
+      assert.ok(read < WAITING, `${read} read for ${COUNT} deliveries`)
+    })
+  }
+})
+
+async function insertEndpoint({ endpoints }: PostgresStore, organizationId: string): Promise<void> {
+  const shown = {
+    id: `we_${organizationId}`,
+    url: 'https://hooks.example/',
+    description: '',
+    types: null,
+    headerNames: [],
+    sealedHeaders: null,
+  }
+  await endpoints.insert({
+    organizationId,
+    limit: 1000,
+    endpoint: { ...shown, createdAt: '2026-03-14T09:26:53.589Z', sealedSecret: 'plain.whsec_test' },
+    entry: newEntry(),
+  })
+}
+
+/** The verbs of loops in a single session, whose plans and counters a test means. */
+function deliveriesOf(sql: Sql): DeliveryStore {
+  const row: Database['row'] = async (build) => {
+    const [answer] = await sql`${build(sql, sql`'x'::text`)}`.values()
+    return answer as string[]
+  }
+  return createDeliveryStore({ row, wakeUp: { signal() {} } } as unknown as Database)
+}
 
 /** Inserts delivered deliveries of an event each, and leaves the statistics of the tables unchanged. */
 async function insertDelivered(sql: Sql, count: number): Promise<void> {

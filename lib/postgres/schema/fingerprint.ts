@@ -9,7 +9,7 @@ export interface SchemaFingerprint {
 
 /** Written by test/postgres/fingerprint.test.ts with UPDATE_SCHEMA=1; without the variable, the test compares. */
 export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
-  migration: 34,
+  migration: 35,
   objects: {
     'column api_keys.burst': 'bec111850cf2',
     'column api_keys.created_at': '60019a7f1daa',
@@ -279,11 +279,11 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function business_representation(id text, name text, category text, city text, email text, phone text)':
       '31c7049527e9',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
-      '73ef7b661fc6',
+      'a67a52d51c01',
     'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)':
       '4297de468f75',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
-      '3ea55b841875',
+      '3d7de328d1cd',
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
       'd07a3a24d1c4',
     'function count_queue(organization_id text, endpoint_id text, count_max integer)': 'f526813935bf',
@@ -296,6 +296,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function deliveries_of_events(organization_id text, event_ids text[], delivery_prefixes text[])':
       'ba89c6a62359',
     'function delivery_digits(at_time timestamp with time zone)': 'a1982ec8c4fc',
+    'function end_attempts(results jsonb, places tid[], at_time timestamp with time zone, OUT written text[], OUT outcomes jsonb, OUT dead_letters jsonb)':
+      '0871a635406e',
     'function event_types()': '25f5c8d1a501',
     'function find_events(organization_id text, ids text[])': 'b6c2c362f5b8',
     'function find_open_delivery(begins text, ends text)': '61f76183a15c',
@@ -306,6 +308,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function forget_business_part(organization_id text, business_id text, proposal_ids jsonb, part_limit integer, after jsonb)':
       '1519874cd74a',
     'function format_number(series text, count bigint)': '7c1f0e0b3abc',
+    'function hold_deliveries(places tid[], token text, claimed_at timestamp with time zone, lease_until timestamp with time zone)':
+      'd907fc58d40f',
     'function id_time(id text)': '07a5443d6cd2',
     'function import_records(organization_id text, records jsonb)': '56b351bbba38',
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': '3b1ed283f019',
@@ -345,39 +349,39 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '68a1fa2cebea',
     'function project_representation(id text, name text, status text, billing_type text, value numeric)':
       '4233ebe63504',
-    'function promote_due_retries(at_time timestamp with time zone)': '75d882f46636',
+    'function promote_due_retries(at_time timestamp with time zone)': 'ea3de286be66',
     'function proposal_representation(id text, number text, title text, status text, version integer, total numeric, monthly_total numeric, currency text)':
       '680c176864ea',
     'function publish_event(organization_id text, type text, data jsonb, id text)': 'c0484a65aedc',
     'function publish_event(organization_id text, type text, data jsonb, id text, traceparent text)':
       '1c4113200cb1',
-    'function purge_days(retention_ms double precision, part_limit integer)': '2bc7ab3e424a',
+    'function purge_days(retention_ms double precision, part_limit integer)': '311f7931039e',
     'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
-      '73c6b1d7bdad',
+      'ec6e4a6b6e1f',
     'function purge_idempotency_keys(expired_from timestamp with time zone, key_limit integer, OUT purged integer, OUT latest timestamp with time zone)':
       '3996543ea0a7',
     'function purge_lag(retention_ms double precision, walk jsonb)': '5e287dcf692f',
     'function purge_part(retention_ms double precision, walk jsonb, part_limit integer, has_endpoints boolean, entry jsonb)':
       'bf37fcfc4f72',
     'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': 'dc0294f19ec6',
-    'function read_claims(claims jsonb)': 'd7fa760c22af',
+    'function read_claims(claims jsonb)': 'ab5b1014a756',
     'function read_deliveries(organizations text[], ids text[])': 'd7031cb3821f',
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': '28a308886829',
-    'function reclaim_expired_leases(max_attempts integer)': 'a71be468f9c2',
+    'function reclaim_expired_leases(max_attempts integer)': 'e7090c1f52e1',
     'function record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)':
       'd1a6606ef53e',
-    'function release_deliveries(claims jsonb)': 'd1340d199365',
+    'function release_deliveries(claims jsonb)': '1f4dde3c86c6',
     'function render_events(events jsonb, record json, more json)': 'cd9572be0092',
     'function render_template(template text, record json, more json)': '04b732df3378',
     'function rotate_api_key(organization_id text, key_id text, successor jsonb, overlap_ms double precision, key_limit integer)':
       'c550c6bbe525',
-    'function skip_pending(organization_id text, endpoint_id text)': '999b04e008b5',
+    'function skip_pending(organization_id text, endpoint_id text)': '21b33e93c437',
     'function take_settings_turn(organization_id text)': '179d60bb18af',
     'function take_tokens(organization_id text, key_id text, key_full_in double precision, key_rate double precision, key_burst double precision, is_key_own boolean, organization_full_in double precision, organization_rate double precision, organization_burst double precision, is_organization_own boolean, wanted double precision, hold_seconds double precision, OUT tokens double precision, OUT at double precision, OUT key_full_after double precision, OUT organization_full_after double precision)':
       '7e3206e47d93',
     'function touch_client_of(organization_id text, business_id text)': 'e8f356def7ce',
     'function write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)':
-      '3e662fd88384',
+      '3d58ef407b6c',
     'index api_keys_expires_at_idx': 'f88eb4d62f85',
     'index audit_entries_action_idx': '16fbe8ee2856',
     'index audit_entries_actor_idx': '403a6783493a',

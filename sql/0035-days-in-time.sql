@@ -119,7 +119,12 @@ begin
       delete from business_api.event_days d where d.organization_id = '' and d.begins = day.begins;
     end if;
   end if;
-  return jsonb_build_object('days', 0, 'events', 0, 'kept', business_api.kept_day());
+  return jsonb_build_object(
+    'days', 0, 'events', 0, 'kept', business_api.kept_day(),
+    'isDone', not exists (
+      select 1 from business_api.event_days d where d.organization_id = '' and d.dropped_at is not null
+    )
+  );
 end
 $$;
 
@@ -246,7 +251,7 @@ begin
 
   -- If row level security hides the row, each part begins with the oldest event.
   part := business_api.purge_part(old_ms, coalesce(progress.walk, '{}'), part_limit, false, null);
-  is_done := (part ->> 'isDone')::boolean;
+  is_done := (part ->> 'isDone')::boolean and coalesce((day ->> 'isDone')::boolean, true);
   if is_done and progress.revisit is null
     and coalesce(progress.revisited_at not between begun_at - interval '1 hour' and begun_at, true)
   then
