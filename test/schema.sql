@@ -2247,16 +2247,14 @@ begin
   -- One statement, because each further one costs a tenth of publishing an event.
   select bool_or(strpos(e.body, E'"\\u0000') > 0) as has_placeholder, max(octet_length(e.body)) as bytes,
          bool_or(e."hasNewId" is not true) as has_own_ids,
+         (
+           select d.ends_at from business_api.event_days d
+            where d.organization_id = '' and d.begins <= digits and d.ends > digits and d.dropped_at is null
+         ) as day_ends_at,
          exists (
            select 1 from business_api.event_days d
-            where d.organization_id = '' and d.begins <= digits and d.ends > digits and d.dropped_at is null
-         ) as has_day,
-         (
-           select d.ends_at > at_time + interval '24 hours' from business_api.event_days d
-            where d.organization_id = '' and d.dropped_at is null
-            order by d.begins desc
-            limit 1
-         ) as has_days_ahead
+            where d.organization_id = '' and d.begins > digits and d.dropped_at is null
+         ) as has_next_day
     into given
     from jsonb_to_recordset($2) as e (body text, "hasNewId" boolean);
   if given.has_placeholder then
@@ -2274,9 +2272,9 @@ begin
               hint = 'Publish an id with which subscribers can fetch the rest.';
     end if;
   end if;
-  if not given.has_day then
+  if given.day_ends_at is null then
     perform business_api.make_days();
-  elsif not given.has_days_ahead then
+  elsif not given.has_next_day and given.day_ends_at < at_time + interval '24 hours' then
     perform business_api.make_days_ahead();
   end if;
   if given.has_own_ids then

@@ -6,7 +6,7 @@ import type {
 } from '../webhooks/deliveries.ts'
 import type { Database } from './connection/database.ts'
 
-// The parts of a purge are functions of the schema: see sql/0019, sql/0032 and sql/0034.
+// The parts of a purge are functions of the schema: see sql/0019, sql/0032 and sql/0035.
 
 /** Purges a bounded part of the old rows: see `DeliveryStore.purge`. */
 export async function purge(

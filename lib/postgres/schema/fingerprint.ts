@@ -315,7 +315,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': '3b1ed283f019',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
       '75301e48f28b',
-    'function insert_events(organization_id text, events jsonb)': '822022f0c167',
+    'function insert_events(organization_id text, events jsonb)': '35a3e6042c0d',
     'function invoice_representation(id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
       '66cd76e47dfd',
     'function is_change_made(organization_id text, subject_id text, change_id text)': '0ddb3e7754f0',
