@@ -64,7 +64,8 @@ function matchFilter(sql: Sql, { subjectId, action, actor, since, until }: Audit
 }
 
 /**
- * The step of a statement that records an entry if there is a row in what its change gave.
+ * The step of a statement that records an entry if there is a row in what its change gave. The statement must read the step
+ * ({@link audited}), because PostgreSQL runs only the selects that are read.
  *
  * @param change the text after `from`: the step of the change, with at most one row
  * @param details further details from the change, as `jsonb`, added to the details of the entry
@@ -77,13 +78,20 @@ export function recordEntry(
   details: Fragment = sql`'{}'`,
 ): Fragment {
   return sql`
-    ${insertEntry(sql, organizationId, entry, change, details)}
-    on conflict (organization_id, id) do nothing`
+    select business_api.insert_audit_entry(
+      ${organizationId}::text, ${entry.id}::text, ${entry.actor}::text, ${entry.action}::text, ${entry.subjectId}::text,
+      ${JSON.stringify(entry.details)}::text::jsonb || ${details}
+    ) as inserted
+    from ${change}`
+}
+
+/** Reads the step `audited`, as a column of the statement's answer. */
+export function audited(sql: Sql): Fragment {
+  return sql`(select pg_catalog.count(inserted) from audited)::text as audited`
 }
 
 /**
- * Builds the step that records one entry for several statements: see {@link recordEntry}. The sum is made of text, because a
- * distributed database refuses jsonb_build_object in the update: the function counts as dependent on the session.
+ * Builds the step that records one entry for several statements: see {@link recordEntry}.
  *
  * @param counted the text after `from`: one row with `recovered`; the numbers of all statements are added up
  */
@@ -94,11 +102,11 @@ export function countInEntry(
   counted: Fragment,
 ): Fragment {
   return sql`
-    ${insertEntry(sql, organizationId, entry, counted, sql`pg_catalog.jsonb_build_object('recovered', recovered)`)}
-    on conflict (organization_id, id) do update set
-      details = audit_entries.details || (
-        '{"recovered":' || ((audit_entries.details ->> 'recovered')::int + (excluded.details ->> 'recovered')::int)::text || '}'
-      )::jsonb`
+    select business_api.count_in_audit_entry(
+      ${organizationId}::text, ${entry.id}::text, ${entry.actor}::text, ${entry.action}::text, ${entry.subjectId}::text,
+      ${JSON.stringify(entry.details)}::text::jsonb, recovered
+    ) as inserted
+    from ${counted}`
 }
 
 /**
@@ -117,19 +125,4 @@ export function isChangeMade(
   changeId: string,
 ): Fragment {
   return sql`business_api.is_change_made(${organizationId}::text, ${subjectId}::text, ${changeId}::text)`
-}
-
-function insertEntry(
-  sql: Sql,
-  organizationId: string,
-  { id, actor, action, subjectId, details }: AuditRecord,
-  change: Fragment,
-  added: Fragment,
-): Fragment {
-  return sql`
-    insert into business_api.audit_entries (organization_id, id, changed_at, actor, action, subject_id, details)
-    select
-      ${organizationId}::text, ${id}::text, clock_timestamp(), ${actor}::text, ${action}::text, ${subjectId}::text,
-      ${JSON.stringify(details)}::text::jsonb || ${added}
-    from ${change}`
 }

@@ -8,7 +8,7 @@ import { writeCreation } from './statements/write.ts'
 const RECORD: RecordKind = { table: 'business_api.businesses', representation: 'record.representation' }
 
 const CREATE = defineWrite<CreationValues & BusinessValues>((reserve) => ({
-  steps: [reserve(), insertBusiness(), published('business')],
+  steps: [reserve(), insertBusiness(), published('business where inserted is not null')],
   answer: {},
 }))
 
@@ -70,11 +70,9 @@ export function businessValues({ id, name, category, city, email, phone }: Busin
 /** The step `business`, which inserts a business. */
 export function insertBusiness(): string {
   return `business as (
-    insert into business_api.businesses (organization_id, id, name, category, city, email, phone)
-    select
+    select business_api.insert_business(
       @organizationId::text, @businessId::text, @name::text, @category::text, @city::text, @email::text, @phone::text
+    ) as inserted
     from reserved
-    on conflict (organization_id, id) do nothing
-    returning 1 as one
   )`
 }

@@ -53,14 +53,15 @@ const CREATE_PARTS = (reserve: Reserve): WriteParts => ({
   steps: [
     reserve(),
     insertBusiness(),
+    // From `business`, because the client refers to it.
     `client as (
-      insert into business_api.clients (${clientColumns()})
-      select ${newClientRow('@organizationId::text', '@businessId::text')}
-      from reserved
-      on conflict (organization_id, id) do nothing
-      returning 1 as one
+      select business_api.insert_client(
+        @organizationId::text, @clientId::text, @businessId::text, @clientStatus::text,
+        @totalRevenue::text::numeric, @monthlyRevenue::text::numeric, @convertedAt::text::timestamptz
+      ) as inserted
+      from business
     )`,
-    published('client'),
+    published('client where inserted is not null'),
   ],
   answer: {},
 })

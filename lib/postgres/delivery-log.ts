@@ -6,7 +6,7 @@ import type {
   DeliveryFilter,
   RecoveryRequest,
 } from '../webhooks/deliveries.ts'
-import { countInEntry, isRecorded, recordEntry } from './audit.ts'
+import { audited, countInEntry, isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './connection/database.ts'
 import type { Statement } from './connection/pool.ts'
 import {
@@ -148,20 +148,15 @@ export async function recoverDeliveries(
         using wanted
         where delivery.organization_id = ${organizationId}::text and delivery.id = wanted.id
         returning delivery.*
-      ), recovered as (
-        insert into business_api.open_deliveries (
-          organization_id, id, event_id, type, endpoint_id, due_at, created_at, attempts, attempts_before, is_backfill
-        )
-        select organization_id, id, event_id, type, endpoint_id, now(), created_at, attempts, attempts, is_backfill
-        from reopened
-        returning id
       ), counted as (
-        select count(*)::int as recovered from recovered
+        select business_api.insert_reopened_deliveries(
+          ${organizationId}::text, (select pg_catalog.jsonb_agg(pg_catalog.to_jsonb(reopened)) from reopened)
+        ) as recovered
       ), audited as (
         ${countInEntry(sql, organizationId, entry, sql`counted where recovered > 0`)}
       )
-      select coalesce(pg_catalog.json_agg(id order by id), '[]')::text, ${answerTag} from (
-        select id from recovered
+      select coalesce(pg_catalog.json_agg(id order by id), '[]')::text, ${audited(sql)}, ${answerTag} from (
+        select id from reopened
         union
         select subject.id from (values (${entry.subjectId}::text)) as subject (id)
         where subject.id = any (${textArray(sql, ids ?? [])}) and ${isRecorded(sql, organizationId, entry)}
@@ -197,12 +192,11 @@ export async function cancelDelivery(
           and present.is_pending and not present.is_repeat
         returning delivery.*
       ), cancelled as (
-        insert into business_api.finished_deliveries (
-          organization_id, id, event_id, type, endpoint_id, state, created_at, finished_at, attempts, is_backfill
+        select business_api.insert_cancelled_delivery(
+          ${organizationId}::text, closed.id, closed.event_id, closed.type, closed.endpoint_id, closed.created_at,
+          closed.attempts, closed.is_backfill
         )
-        select organization_id, id, event_id, type, endpoint_id, 'cancelled', created_at, now(), attempts, is_backfill
         from closed
-        returning 1
       ), audited as (
         ${recordEntry(sql, organizationId, entry, sql`cancelled`)}
       ), known as (
@@ -213,6 +207,7 @@ export async function cancelDelivery(
           when exists (select 1 from cancelled) then true
           else exists (select 1 from known where ${isRecorded(sql, organizationId, entry)})
         end::text,
+        ${audited(sql)},
         ${answerTag}`,
   )
   return wasPending === 'true'

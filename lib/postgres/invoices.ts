@@ -29,14 +29,11 @@ const CREATE = defineNumbered<InvoiceValues>(
   TABLE,
   'invoice',
   `invoice as (
-    insert into business_api.invoices
-      (organization_id, id, number, status, currency, minor_units, issue_date, due_date, total, amount_paid)
-    select
+    select business_api.insert_invoice(
       @organizationId::text, @writeId::text, numbered.number, @status::text, @currency::text, @decimals::int,
       @issueDate::text::timestamptz, @dueDate::text::timestamptz, @total::text::numeric, @amountPaid::text::numeric
+    ) as number
     from numbered
-    on conflict (organization_id, id) do nothing
-    returning number
   )`,
 )
 

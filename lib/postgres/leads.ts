@@ -58,16 +58,13 @@ const CREATE_PARTS = (reserve: Reserve): WriteParts<'hasBusiness'> => ({
     )`,
     reserve({ condition: 'exists (select 1 from business)' }),
     `lead as (
-      insert into business_api.leads
-        (organization_id, id, business_id, stage, lead_score, score_band, expected_value, created_at)
-      select
+      select business_api.insert_lead(
         @organizationId::text, @leadId::text, @businessId::text, @stage::text, @leadScore::text::numeric,
         @scoreBand::text, @expectedValue::text::numeric, @createdAt::text::timestamptz
+      ) as inserted
       from reserved
-      on conflict (organization_id, id) do nothing
-      returning 1 as one
     )`,
-    published('lead'),
+    published('lead where inserted is not null'),
   ],
   answer: { hasBusiness: '(select exists (select 1 from business))::text' },
 })
@@ -133,12 +130,17 @@ const CONVERT = defineChange<{ readonly set: string; readonly clientEvents: stri
     || ',"client":' || ${withJoinedBusiness(clientRepresentation('client'))} || '}'`,
   from: `after, client ${joinBusiness('client')}`,
   set: 'stage = after.stage',
-  more: [
-    `made_client as (
-      insert into business_api.clients (${clientColumns()})
-      select made.* from made, reserved
-    )`,
-  ],
+  alongside: {
+    name: 'made_client',
+    step: `
+      select case
+        when made.id is not null then business_api.insert_converted_client(
+          @organizationId::text, made.id, made.business_id, made.status, made.total_revenue, made.monthly_revenue,
+          made.converted_at
+        )
+      end
+      from reserved left join made on true`,
+  },
   events: `${EVENTS_OF_NEW_STAGE}
     || case when exists (select 1 from made) then @clientEvents::text::jsonb else '[]' end`,
   facts: FACTS,

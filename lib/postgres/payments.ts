@@ -58,15 +58,16 @@ const PAY = defineChange<PaymentValues>({
     })} || '}'`,
   set: 'status = after.status, amount_paid = after.amount_paid',
   isDone: 'after.is_there',
-  more: [
-    `payment as (
-      insert into business_api.payments (organization_id, id, invoice_id, amount, received_at)
-      select
-        @organizationId::text, @paymentId::text, @recordId::text, after.amount, @receivedAt::text::timestamptz
-      from after, reserved
-      where not after.is_there
-    )`,
-  ],
+  alongside: {
+    name: 'payment',
+    step: `
+      select case
+        when not after.is_there then business_api.insert_payment(
+          @organizationId::text, @paymentId::text, @recordId::text, after.amount, @receivedAt::text::timestamptz
+        )
+      end
+      from after, reserved`,
+  },
   // Of a payment that is there already the events are, too, and with other ids if it did not settle the invoice then.
   events: `
     case

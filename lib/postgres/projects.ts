@@ -24,14 +24,12 @@ const CREATE = defineWrite<CreationValues & ProjectValues>((reserve) => ({
   steps: [
     reserve(),
     `project as (
-      insert into business_api.projects (organization_id, id, name, status, billing_type, value)
-      select
+      select business_api.insert_project(
         @organizationId::text, @writeId::text, @name::text, @status::text, @billingType::text, @value::text::numeric
+      ) as inserted
       from reserved
-      on conflict (organization_id, id) do nothing
-      returning 1 as one
     )`,
-    published('project'),
+    published('project where inserted is not null'),
   ],
   answer: {},
 }))

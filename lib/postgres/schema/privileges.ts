@@ -52,7 +52,7 @@ const IDEMPOTENCY: Lists = {
       update: ['fingerprint', 'record_id', 'reply', 'expires_at'],
     },
   },
-  functions: [],
+  functions: ['reserve_key'],
 }
 
 const API = merge(BASE, PUBLISHING, IDEMPOTENCY, {
@@ -80,7 +80,16 @@ const API = merge(BASE, PUBLISHING, IDEMPOTENCY, {
     proposals: { select: true },
     projects: { select: true },
   },
-  functions: ['business_representation', 'client_representation', 'lead_representation', 'take_tokens'],
+  functions: [
+    'business_representation',
+    'client_representation',
+    'lead_representation',
+    'take_tokens',
+    'make_buckets',
+    'insert_business',
+    'insert_client',
+    'insert_lead',
+  ],
 })
 
 /** The columns that every change of a listed record sets. */
@@ -133,6 +142,14 @@ const PLATFORM = merge(BASE, PUBLISHING, IDEMPOTENCY, {
     'import_records',
     'new_id',
     'touch_client_of',
+    'insert_business',
+    'insert_client',
+    'insert_converted_client',
+    'insert_lead',
+    'insert_invoice',
+    'insert_payment',
+    'insert_proposal',
+    'insert_project',
     'business_representation',
     'client_representation',
     'lead_representation',
@@ -206,6 +223,11 @@ const SETTINGS = merge(BASE, {
     'is_recorded',
     'is_change_made',
     'record_test',
+    'insert_audit_entry',
+    'count_in_audit_entry',
+    'limit_organization',
+    'insert_reopened_deliveries',
+    'insert_cancelled_delivery',
   ],
 })
 

@@ -47,8 +47,6 @@ export interface ChangeParts {
   readonly isDone?: string
   /** False for a table without {@link CHANGED_NOW}. Default true. */
   readonly isSynced?: boolean
-  /** Further steps that write. */
-  readonly more?: readonly string[]
   /** A step of one row that calls a function with the change: PostgreSQL runs only the selects that are read. Default none. */
   readonly alongside?: { readonly name: string; readonly step: string }
   /** The events, as `jsonb`; may use `before` and `after`. Default those of the change. */
@@ -69,7 +67,6 @@ export function defineChange<Values = unknown>({
   set,
   isDone = 'before.is_repeat',
   isSynced = true,
-  more = [],
   alongside,
   events = '@events::text::jsonb',
   facts = "'{}'::json",
@@ -96,7 +93,6 @@ export function defineChange<Values = unknown>({
           from before, after, reserved
          where record.organization_id = @organizationId::text and record.id = after.id and not ${isDone}
       )`,
-      ...more,
       ...(alongside ? [`${alongside.name} as (${alongside.step})`] : []),
       published(
         `${['reserved, represented, before, after', ...(alongside ? [alongside.name] : [])].join(', ')}

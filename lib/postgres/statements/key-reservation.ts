@@ -3,7 +3,8 @@ import type { Creation, KeyReservation } from '../../writes/creation.ts'
 import type { EventRecord } from '../../writes/event-envelope.ts'
 import { defineStatement, type Statement, type StatementParts } from './statement.ts'
 
-// The steps that the statements of all writes have in common.
+// The steps that the statements of all writes have in common. A step that inserts is the call of a function: a distributed database
+// sends a statement to one shard as a whole unless the statement has an insertion in `with`.
 
 /** The creation or change that reserves an idempotency key. */
 export interface KeyHolder {
@@ -132,21 +133,14 @@ const LIMITS_WAIT = `(
   @lockTimeout::text is null or pg_catalog.set_config('lock_timeout', @lockTimeout::text, true) is not null
 )`
 
-// A condition: the window of an existing entry is over. The time is taken from `excluded`, and compared as a difference, which does
-// not depend on the time zone: a distributed database refuses now() here, and every other function that is not immutable.
-const IS_EXPIRED = "excluded.expires_at - entry.expires_at >= @windowMs::float8 * interval '1 millisecond'"
-
+// In `case`, because the key must not be reserved before the conditions hold.
 const reserveKey: Reserve = ({ condition = 'true', reply = '@reply::text' } = {}) => `reserved as (
-  insert into business_api.idempotency_keys as entry
-    (organization_id, operation, key, fingerprint, record_id, reply, expires_at)
-  select
-    @organizationId::text, @operation::text, @idempotencyKey::text, @fingerprint::text, @writeId::text, ${reply},
-    pg_catalog.now() + @windowMs::float8 * interval '1 millisecond'
-  where ${condition} and ${IS_IN_TIME} and ${LIMITS_WAIT}
-  on conflict (organization_id, operation, key) do update set
-    fingerprint = excluded.fingerprint, record_id = excluded.record_id,
-    reply = case when ${IS_EXPIRED} then excluded.reply else entry.reply end,
-    expires_at = case when ${IS_EXPIRED} then excluded.expires_at else entry.expires_at end
-  where ${IS_EXPIRED} or entry.record_id = excluded.record_id
-  returning 1 as one
+  select 1 as one
+  where case
+    when ${condition} and ${IS_IN_TIME} and ${LIMITS_WAIT}
+    then business_api.reserve_key(
+      @organizationId::text, @operation::text, @idempotencyKey::text, @fingerprint::text, @writeId::text, ${reply},
+      @windowMs::float8
+    )
+  end = 1
 )`

@@ -1,0 +1,418 @@
+-- Inserts as functions of one organization. A distributed database sends a statement with an insertion in `with` to all nodes, step by
+-- step; a statement that calls these functions goes to the node with the organization's shard, as a whole.
+-- Locks: nothing in use; functions are added and replaced.
+
+-- Reserves an idempotency key: see lib/postgres/statements/key-reservation.ts. Returns null if another creation or change holds the
+-- key. An expired entry is taken over; an entry of this very write is an earlier attempt whose answer was lost. The primary key makes
+-- a second holder of the key wait until the first has ended. A window is over by the time of `excluded`, and compared as a difference,
+-- which does not depend on the time zone: a distributed database refuses every function that is not immutable in the update.
+create function business_api.reserve_key(
+  organization_id text, operation text, key text, fingerprint text, record_id text, reply text, window_ms double precision
+) returns integer
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  reserved integer;
+begin
+  insert into business_api.idempotency_keys as entry
+    (organization_id, operation, key, fingerprint, record_id, reply, expires_at)
+  values ($1, $2, $3, $4, $5, $6, now() + $7 * interval '1 millisecond')
+  on conflict (organization_id, operation, key) do update set
+    fingerprint = excluded.fingerprint, record_id = excluded.record_id,
+    reply = case
+      when excluded.expires_at - entry.expires_at >= $7 * interval '1 millisecond' then excluded.reply else entry.reply
+    end,
+    expires_at = case
+      when excluded.expires_at - entry.expires_at >= $7 * interval '1 millisecond' then excluded.expires_at else entry.expires_at
+    end
+  where excluded.expires_at - entry.expires_at >= $7 * interval '1 millisecond' or entry.record_id = excluded.record_id
+  returning 1 into reserved;
+  return reserved;
+end
+$$;
+
+-- Inserts a business. Returns null, as each function that inserts a record, if the record is there already.
+create function business_api.insert_business(
+  organization_id text, id text, name text, category text, city text, email text, phone text
+) returns integer
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  inserted integer;
+begin
+  insert into business_api.businesses
+    (organization_id, id, name, category, city, email, phone)
+  values ($1, $2, $3, $4, $5, $6, $7)
+  on conflict (organization_id, id) do nothing
+  returning 1 into inserted;
+  return inserted;
+end
+$$;
+
+-- Inserts a client.
+create function business_api.insert_client(
+  organization_id text, id text, business_id text, status text, total_revenue numeric, monthly_revenue numeric,
+  converted_at timestamptz
+) returns integer
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  inserted integer;
+begin
+  insert into business_api.clients
+    (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at)
+  values ($1, $2, $3, $4, $5, $6, $7)
+  on conflict (organization_id, id) do nothing
+  returning 1 into inserted;
+  return inserted;
+end
+$$;
+
+-- Inserts a lead.
+create function business_api.insert_lead(
+  organization_id text, id text, business_id text, stage text, lead_score numeric, score_band text, expected_value numeric,
+  created_at timestamptz
+) returns integer
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  inserted integer;
+begin
+  insert into business_api.leads
+    (organization_id, id, business_id, stage, lead_score, score_band, expected_value, created_at)
+  values ($1, $2, $3, $4, $5, $6, $7, $8)
+  on conflict (organization_id, id) do nothing
+  returning 1 into inserted;
+  return inserted;
+end
+$$;
+
+-- Inserts an invoice, and returns its number.
+create function business_api.insert_invoice(
+  organization_id text, id text, number text, status text, currency text, minor_units integer, issue_date timestamptz,
+  due_date timestamptz, total numeric, amount_paid numeric
+) returns text
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  inserted text;
+begin
+  insert into business_api.invoices
+    (organization_id, id, number, status, currency, minor_units, issue_date, due_date, total, amount_paid)
+  values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+  on conflict (organization_id, id) do nothing
+  returning number into inserted;
+  return inserted;
+end
+$$;
+
+-- Inserts a proposal, and returns its number.
+create function business_api.insert_proposal(
+  organization_id text, id text, number text, title text, status text, version integer, total numeric, monthly_total numeric,
+  currency text, minor_units integer
+) returns text
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  inserted text;
+begin
+  insert into business_api.proposals
+    (organization_id, id, number, title, status, version, total, monthly_total, currency, minor_units)
+  values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+  on conflict (organization_id, id) do nothing
+  returning number into inserted;
+  return inserted;
+end
+$$;
+
+-- Inserts a project.
+create function business_api.insert_project(
+  organization_id text, id text, name text, status text, billing_type text, value numeric
+) returns integer
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  inserted integer;
+begin
+  insert into business_api.projects
+    (organization_id, id, name, status, billing_type, value)
+  values ($1, $2, $3, $4, $5, $6)
+  on conflict (organization_id, id) do nothing
+  returning 1 into inserted;
+  return inserted;
+end
+$$;
+
+-- Inserts a payment. A second insertion of the same payment is an error, and has the statement sent again.
+create function business_api.insert_payment(
+  organization_id text, id text, invoice_id text, amount numeric, received_at timestamptz
+) returns void
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  insert into business_api.payments (organization_id, id, invoice_id, amount, received_at) values ($1, $2, $3, $4, $5);
+end
+$$;
+
+-- Inserts the client that the conversion of a lead makes. A client that another conversion has made is an error, and has the
+-- statement sent again.
+create function business_api.insert_converted_client(
+  organization_id text, id text, business_id text, status text, total_revenue numeric, monthly_revenue numeric,
+  converted_at timestamptz
+) returns void
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  insert into business_api.clients
+    (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at)
+  values ($1, $2, $3, $4, $5, $6, $7);
+end
+$$;
+
+-- Records a change of the developer settings. Returns null if an earlier try has recorded the change.
+create function business_api.insert_audit_entry(
+  organization_id text, id text, actor text, action text, subject_id text, details jsonb
+) returns integer
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  inserted integer;
+begin
+  insert into business_api.audit_entries (organization_id, id, changed_at, actor, action, subject_id, details)
+  values ($1, $2, clock_timestamp(), $3, $4, $5, $6)
+  on conflict (organization_id, id) do nothing
+  returning 1 into inserted;
+  return inserted;
+end
+$$;
+
+-- Adds the number of recovered deliveries to the entry of a recovery, which several statements make together. The sum is made of text,
+-- because a distributed database refuses jsonb_build_object in the update: the function counts as dependent on the session.
+create function business_api.count_in_audit_entry(
+  organization_id text, id text, actor text, action text, subject_id text, details jsonb, recovered integer
+) returns integer
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  insert into business_api.audit_entries as audit (organization_id, id, changed_at, actor, action, subject_id, details)
+  values ($1, $2, clock_timestamp(), $3, $4, $5, $6 || jsonb_build_object('recovered', $7))
+  on conflict (organization_id, id) do update set
+    details = audit.details || (
+      '{"recovered":' || ((audit.details ->> 'recovered')::int + (excluded.details ->> 'recovered')::int)::text || '}'
+    )::jsonb;
+  return 1;
+end
+$$;
+
+-- Inserts deliveries that a recovery has taken out of the finished ones, given as JSON of their rows. Returns their number.
+create function business_api.insert_reopened_deliveries(organization_id text, reopened jsonb) returns integer
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  inserted integer;
+begin
+  insert into business_api.open_deliveries
+    (organization_id, id, event_id, type, endpoint_id, due_at, created_at, attempts, attempts_before, is_backfill)
+  select $1, r.id, r.event_id, r.type, r.endpoint_id, now(), r.created_at, r.attempts, r.attempts, r.is_backfill
+    from jsonb_to_recordset($2)
+           as r (
+             id text, event_id text, type text, endpoint_id text, created_at timestamptz, attempts integer,
+             is_backfill boolean
+           );
+  get diagnostics inserted = row_count;
+  return inserted;
+end
+$$;
+
+-- Inserts a delivery that was taken out of the open ones.
+create function business_api.insert_cancelled_delivery(
+  organization_id text, id text, event_id text, type text, endpoint_id text, created_at timestamptz, attempts integer,
+  is_backfill boolean
+) returns void
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  insert into business_api.finished_deliveries
+    (organization_id, id, event_id, type, endpoint_id, state, created_at, finished_at, attempts, is_backfill)
+  values ($1, $2, $3, $4, $5, 'cancelled', $6, now(), $7, $8);
+end
+$$;
+
+-- Sets the limit of an organization. Returns null if the organization has that limit already.
+create function business_api.limit_organization(organization_id text, per_second double precision, burst integer) returns integer
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  changed integer;
+begin
+  insert into business_api.organization_limits as present (organization_id, per_second, burst) values ($1, $2, $3)
+  on conflict (organization_id) do update set per_second = excluded.per_second, burst = excluded.burst
+  where (present.per_second, present.burst) <> (excluded.per_second, excluded.burst)
+  returning 1 into changed;
+  return changed;
+end
+$$;
+
+-- Makes the buckets of a key and of its organization, full. Returns the number of buckets that were missing.
+create function business_api.make_buckets(organization_id text, key_id text) returns integer
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  name text;
+  made integer := 0;
+  inserted integer;
+begin
+  -- One statement each: a distributed database carries out a row of values at once, and plans a set of rows.
+  foreach name in array array[$2, 'organization'] loop
+    insert into business_api.rate_buckets (organization_id, bucket, full_at) values ($1, name, 0)
+    on conflict do nothing
+    returning 1 into inserted;
+    made := made + coalesce(inserted, 0);
+  end loop;
+  return made;
+end
+$$;
+
+-- Inserts events with one delivery for each endpoint of the organization that wants the type: open, or skipped at once for a
+-- disabled endpoint, so that the delivery can be recovered later. An event without `hasNewId` may have been
+-- published before: an existing id keeps the first event, and nothing is sent again. An id that was made for the event is not
+-- looked up. Returns the number of open deliveries. The ids of all deliveries share one timestamp, which is also the created_at,
+-- because the log finds a period by the ids.
+create or replace function business_api.insert_events(organization_id text, events jsonb) returns bigint
+language plpgsql volatile
+set search_path = ''
+as $$
+declare
+  written bigint;
+  at_time timestamptz := clock_timestamp();
+  digits text := business_api.delivery_digits(at_time);
+  given record;
+  max_bytes integer;
+  first_end text;
+  taken text;
+  -- The numbers, in the call, of the events whose ids were looked up and are new.
+  fresh bigint[] := '{}';
+begin
+  -- One statement, because each further one costs a tenth of publishing an event.
+  select bool_or(strpos(e.body, E'"\\u0000') > 0) as has_placeholder, max(octet_length(e.body)) as bytes,
+         bool_or(e."hasNewId" is not true) as has_own_ids,
+         exists (
+           select 1 from business_api.event_days d
+            where d.organization_id = '' and d.begins <= digits and d.ends > digits and d.dropped_at is null
+         ) as has_day,
+         (
+           select jsonb_agg(jsonb_build_array(w.id, w.state, w.types)) from business_api.webhook_endpoints w
+            where w.organization_id = $1 and w.state <> 'removed'
+         ) as endpoints
+    into given
+    from jsonb_to_recordset($2) as e (body text, "hasNewId" boolean);
+  if given.has_placeholder then
+    raise exception 'Cannot insert an event because a placeholder is left in its body';
+  end if;
+  if given.bytes > 65536 then
+    -- The default applies if row level security hides the row.
+    max_bytes := coalesce((select l.max_body_bytes from business_api.event_limits l where l.organization_id = ''), 262144);
+    if given.bytes > max_bytes then
+      raise exception 'Cannot publish % because its body has % bytes, and an event may have %',
+        (
+          select e.type from jsonb_to_recordset($2) as e (type text, body text) order by octet_length(e.body) desc limit 1
+        ), given.bytes, max_bytes
+        using errcode = 'invalid_parameter_value', constraint = 'event_limits_max_body_bytes',
+              hint = 'Publish an id with which subscribers can fetch the rest.';
+    end if;
+  end if;
+  if not given.has_day then
+    perform business_api.make_days();
+  end if;
+  if given.has_own_ids then
+    first_end := business_api.first_day_end();
+    for taken in
+      insert into business_api.event_ids as i (organization_id, id, delivery_prefix)
+      select $1, e.value ->> 'id', digits || upper(lpad(to_hex(e.number), 5, '0'))
+        from jsonb_array_elements($2) with ordinality as e (value, number)
+       where e.value -> 'hasNewId' is distinct from 'true'
+      on conflict do nothing
+      returning right(i.delivery_prefix, 5)
+    loop
+      fresh := fresh || ('x' || lpad(taken, 16, '0'))::bit(64)::bigint;
+    end loop;
+    if first_end is not null and cardinality(fresh) > 0 then
+      select coalesce(array_agg(e.number), '{}') into fresh
+        from jsonb_array_elements($2) with ordinality as e (value, number)
+       where e.number = any (fresh) and not exists (
+         select 1 from business_api.events known
+          where known.organization_id = $1 and known.id = e.value ->> 'id' and known.delivery_prefix < first_end
+       );
+    end if;
+  end if;
+
+  insert into business_api.events (organization_id, id, type, created_at, body, traceparent, delivery_prefix)
+  select $1, e.id, e.type, e."createdAt", e.body, e.traceparent, digits || upper(lpad(to_hex(e.number), 5, '0'))
+    from (
+      select one.*, row_number() over () as number
+        from jsonb_to_recordset($2)
+               as one (
+                 id text, type text, "createdAt" timestamptz, body text, traceparent text, "hasNewId" boolean
+               )
+    ) as e
+   where e."hasNewId" or e.number = any (fresh);
+  if given.endpoints is null then
+    return 0;
+  end if;
+  insert into business_api.open_deliveries (organization_id, id, event_id, type, endpoint_id, due_at, created_at)
+  select $1, digits || upper(lpad(to_hex(e.number), 5, '0')) || upper(lpad(to_hex(w.number), 5, '0')), e.id, e.type,
+         w.endpoint ->> 0, at_time, at_time
+    from (
+      select one.*, row_number() over () as number
+        from jsonb_to_recordset($2) as one (id text, type text, "hasNewId" boolean)
+    ) as e
+    join jsonb_array_elements(given.endpoints) with ordinality as w (endpoint, number)
+      on w.endpoint -> 2 = 'null' or w.endpoint -> 2 ? e.type
+   where (e."hasNewId" or e.number = any (fresh)) and w.endpoint ->> 1 <> 'disabled';
+  get diagnostics written = row_count;
+  if given.endpoints @? 'strict $[*] ? (@[1] == "disabled")' then
+    insert into business_api.finished_deliveries
+      (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at)
+    select $1, digits || upper(lpad(to_hex(e.number), 5, '0')) || upper(lpad(to_hex(w.number), 5, '0')), e.id, e.type,
+           w.endpoint ->> 0, 'skipped', 'endpoint_disabled', at_time, at_time
+      from (
+        select one.*, row_number() over () as number
+          from jsonb_to_recordset($2) as one (id text, type text, "hasNewId" boolean)
+      ) as e
+      join jsonb_array_elements(given.endpoints) with ordinality as w (endpoint, number)
+        on w.endpoint -> 2 = 'null' or w.endpoint -> 2 ? e.type
+     where (e."hasNewId" or e.number = any (fresh)) and w.endpoint ->> 1 = 'disabled';
+  end if;
+  return written;
+end
+$$;
