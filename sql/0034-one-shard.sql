@@ -1,6 +1,73 @@
--- Inserts as functions of one organization. A distributed database sends a statement with an insertion in `with` to all nodes, step by
--- step; a statement that calls these functions goes to the node with the organization's shard, as a whole.
+-- Work of one organization on the node that has the organization, for a distributed database: ask_shard carries out a statement there,
+-- and inserts are functions. Steps with an insertion in `with` would be sent to all nodes, one by one; a statement that calls
+-- functions is carried out as a whole.
 -- Locks: nothing in use; functions are added and replaced.
+
+-- Carries out a statement of one organization, and returns the columns of its only row, as a JSON array of texts. A distributed
+-- database has the node with the organization's shard carry out the call (lib/postgres/schema/distribution.ts): the statement reads and
+-- writes tables of that node only, and the ids and snapshots of transactions are that node's. `given` is a JSON array of the values
+-- of the parameters, at most 64, all of type text. With the caller's privileges: the statement may do what the caller may do.
+create function business_api.ask_shard(organization_id text, statement text, given text) returns text
+language plpgsql volatile
+set search_path = ''
+as $$
+declare
+  values_given text[] := array(select jsonb_array_elements_text(given::jsonb));
+  answer record;
+begin
+  execute statement into strict answer using
+    values_given[1], values_given[2], values_given[3], values_given[4], values_given[5], values_given[6], values_given[7], values_given[8],
+    values_given[9], values_given[10], values_given[11], values_given[12], values_given[13], values_given[14], values_given[15], values_given[16],
+    values_given[17], values_given[18], values_given[19], values_given[20], values_given[21], values_given[22], values_given[23], values_given[24],
+    values_given[25], values_given[26], values_given[27], values_given[28], values_given[29], values_given[30], values_given[31], values_given[32],
+    values_given[33], values_given[34], values_given[35], values_given[36], values_given[37], values_given[38], values_given[39], values_given[40],
+    values_given[41], values_given[42], values_given[43], values_given[44], values_given[45], values_given[46], values_given[47], values_given[48],
+    values_given[49], values_given[50], values_given[51], values_given[52], values_given[53], values_given[54], values_given[55], values_given[56],
+    values_given[57], values_given[58], values_given[59], values_given[60], values_given[61], values_given[62], values_given[63], values_given[64];
+  return (select json_agg(c.value) from json_each_text(row_to_json(answer)) as c);
+end
+$$;
+
+-- Returns the id of the transaction on the node that carries out the statement.
+create function business_api.current_xid() returns xid8
+language plpgsql volatile
+set search_path = ''
+as $$
+begin
+  return pg_current_xact_id();
+end
+$$;
+
+-- Names the life of a table: another server (by the identifier that a cluster gets when it is made), another timeline (a copy of an
+-- earlier moment, or a standby that took over), another database, and a table that was made or filled anew, by a restore for
+-- example, have other ids of transactions for other changes. Of a distributed table the shard of the organization counts: a shard that
+-- was moved to another node, or back, is another table. A node without the shard gives another name each time, which no position has.
+-- A hash, because nothing of the server reaches a caller.
+create function business_api.life_of(organization_id text, table_name text) returns text
+language plpgsql volatile
+set search_path = ''
+as $$
+declare
+  place oid := table_name::regclass;
+begin
+  if to_regclass('pg_catalog.pg_dist_partition') is not null then
+    execute '
+      select coalesce(
+        case when exists (select 1 from pg_catalog.pg_dist_partition p where p.logicalrelid = $1::regclass) then
+          to_regclass(pg_catalog.shard_name($1::regclass, pg_catalog.get_shard_id_for_distribution_column($1::regclass, $2)))::oid
+        else $1 end, 0)' into place using place, $1;
+  end if;
+  return (
+    select hashtextextended(
+      case when place = 0 then gen_random_uuid()::text
+      else concat_ws(' ', server.system_identifier, latest.timeline_id, own.oid, pg_relation_filenode(place))
+      end, 0
+    )::text
+    from pg_control_system() as server, pg_control_checkpoint() as latest, pg_database as own
+    where own.datname = current_database()
+  );
+end
+$$;
 
 -- Reserves an idempotency key: see lib/postgres/statements/key-reservation.ts. Returns null if another creation or change holds the
 -- key. An expired entry is taken over; an entry of this very write is an earlier attempt whose answer was lost. The primary key makes

@@ -412,6 +412,28 @@ CREATE INDEX webhook_endpoints_previous_secret_expires_at_idx ON business_api.we
 
 CREATE INDEX webhook_endpoints_removed_idx ON business_api.webhook_endpoints USING btree (organization_id, id) WHERE (state = 'removed'::text);
 
+CREATE OR REPLACE FUNCTION business_api.ask_shard(organization_id text, statement text, given text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  values_given text[] := array(select jsonb_array_elements_text(given::jsonb));
+  answer record;
+begin
+  execute statement into strict answer using
+    values_given[1], values_given[2], values_given[3], values_given[4], values_given[5], values_given[6], values_given[7], values_given[8],
+    values_given[9], values_given[10], values_given[11], values_given[12], values_given[13], values_given[14], values_given[15], values_given[16],
+    values_given[17], values_given[18], values_given[19], values_given[20], values_given[21], values_given[22], values_given[23], values_given[24],
+    values_given[25], values_given[26], values_given[27], values_given[28], values_given[29], values_given[30], values_given[31], values_given[32],
+    values_given[33], values_given[34], values_given[35], values_given[36], values_given[37], values_given[38], values_given[39], values_given[40],
+    values_given[41], values_given[42], values_given[43], values_given[44], values_given[45], values_given[46], values_given[47], values_given[48],
+    values_given[49], values_given[50], values_given[51], values_given[52], values_given[53], values_given[54], values_given[55], values_given[56],
+    values_given[57], values_given[58], values_given[59], values_given[60], values_given[61], values_given[62], values_given[63], values_given[64];
+  return (select json_agg(c.value) from json_each_text(row_to_json(answer)) as c);
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION business_api.backfill_part(organization_id text, endpoint_id text, type text, template text, after_id text, record_limit integer, entry jsonb)
  RETURNS text
  LANGUAGE plpgsql
@@ -1209,6 +1231,16 @@ begin
     'inFlight', in_flight,
     'deadLetters', dead_letters
   )::text;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.current_xid()
+ RETURNS xid8
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  return pg_current_xact_id();
 end
 $function$;
 
@@ -2441,6 +2473,33 @@ begin
       to_json(to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))::text, 'null'
     )
     || '}';
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.life_of(organization_id text, table_name text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  place oid := table_name::regclass;
+begin
+  if to_regclass('pg_catalog.pg_dist_partition') is not null then
+    execute '
+      select coalesce(
+        case when exists (select 1 from pg_catalog.pg_dist_partition p where p.logicalrelid = $1::regclass) then
+          to_regclass(pg_catalog.shard_name($1::regclass, pg_catalog.get_shard_id_for_distribution_column($1::regclass, $2)))::oid
+        else $1 end, 0)' into place using place, $1;
+  end if;
+  return (
+    select hashtextextended(
+      case when place = 0 then gen_random_uuid()::text
+      else concat_ws(' ', server.system_identifier, latest.timeline_id, own.oid, pg_relation_filenode(place))
+      end, 0
+    )::text
+    from pg_control_system() as server, pg_control_checkpoint() as latest, pg_database as own
+    where own.datname = current_database()
+  );
 end
 $function$;
 

@@ -1,14 +1,24 @@
 import type { Business, BusinessStore } from '../resources/businesses.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { defineChange, isAllowed, orBefore, setOf, writeChange } from './statements/change.ts'
-import { type CreationValues, creationValues, defineWrite, published } from './statements/key-reservation.ts'
+import {
+  type CreationValues,
+  creationValues,
+  defineWrite,
+  published,
+  waitsFor,
+} from './statements/key-reservation.ts'
 import { getRecord, listRecords, type RecordKind } from './statements/read.ts'
 import { writeCreation } from './statements/write.ts'
 
 const RECORD: RecordKind = { table: 'business_api.businesses', representation: 'record.representation' }
 
 const CREATE = defineWrite<CreationValues & BusinessValues>((reserve) => ({
-  steps: [reserve(), insertBusiness(), published('business where inserted is not null')],
+  steps: [
+    reserve({ condition: waitsFor('business_api.businesses') }),
+    insertBusiness(),
+    published('business where inserted is not null'),
+  ],
   answer: {},
 }))
 

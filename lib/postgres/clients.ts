@@ -13,6 +13,7 @@ import {
   published,
   type Reserve,
   type WriteParts,
+  waitsFor,
 } from './statements/key-reservation.ts'
 import { defineList } from './statements/list.ts'
 import { getRecord, isOneOf, listRecords, type RecordKind, withUpdatedAt } from './statements/read.ts'
@@ -51,7 +52,7 @@ type NewClientValues = CreationValues & ClientValues & BusinessValues
 
 const CREATE_PARTS = (reserve: Reserve): WriteParts => ({
   steps: [
-    reserve(),
+    reserve({ condition: waitsFor(TABLE) }),
     insertBusiness(),
     // From `business`, because the client refers to it.
     `client as (

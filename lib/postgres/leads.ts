@@ -22,6 +22,7 @@ import {
   published,
   type Reserve,
   type WriteParts,
+  waitsFor,
 } from './statements/key-reservation.ts'
 import { defineList } from './statements/list.ts'
 import { getRecord, isOneOf, listRecords, type RecordKind, withUpdatedAt } from './statements/read.ts'
@@ -56,7 +57,7 @@ const CREATE_PARTS = (reserve: Reserve): WriteParts<'hasBusiness'> => ({
       select id from business_api.businesses
       where organization_id = @organizationId::text and id = @businessId::text
     )`,
-    reserve({ condition: 'exists (select 1 from business)' }),
+    reserve({ condition: `exists (select 1 from business) and ${waitsFor(TABLE)}` }),
     `lead as (
       select business_api.insert_lead(
         @organizationId::text, @leadId::text, @businessId::text, @stage::text, @leadScore::text::numeric,

@@ -2,7 +2,13 @@ import type { ProjectStore } from '../resources/projects.ts'
 import type { Admissions } from './admission.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { defineChange, isAllowed, orBefore, setOf, writeChange } from './statements/change.ts'
-import { type CreationValues, creationValues, defineWrite, published } from './statements/key-reservation.ts'
+import {
+  type CreationValues,
+  creationValues,
+  defineWrite,
+  published,
+  waitsFor,
+} from './statements/key-reservation.ts'
 import { defineList } from './statements/list.ts'
 import { getRecord, listRecords, type RecordKind, withUpdatedAt } from './statements/read.ts'
 import { writeCreation } from './statements/write.ts'
@@ -22,7 +28,7 @@ interface ProjectValues {
 
 const CREATE = defineWrite<CreationValues & ProjectValues>((reserve) => ({
   steps: [
-    reserve(),
+    reserve({ condition: waitsFor(TABLE) }),
     `project as (
       select business_api.insert_project(
         @organizationId::text, @writeId::text, @name::text, @status::text, @billingType::text, @value::text::numeric

@@ -27,6 +27,7 @@ import { createOrganizationStore } from './organizations.ts'
 import { createOverviewStore } from './overview.ts'
 import { createProjectStore } from './projects.ts'
 import { createProposalStore } from './proposals.ts'
+import { routeToShards } from './shard-routing.ts'
 
 /** The reference store. */
 export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
@@ -59,7 +60,7 @@ export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
  * @throws `TypeError` or `RangeError` for an unusable argument; the message repeats no part of the connection string
  */
 export function createPostgresStore(source: Sql | string, options: DatabaseOptions = {}): PostgresStore {
-  return createStoreOn(createDatabase(source, options))
+  return createStoreOn(routeToShards(createDatabase(source, options)))
 }
 
 /**

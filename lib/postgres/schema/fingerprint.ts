@@ -272,6 +272,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint settings_turns.settings_turns_pkey': 'b56cabea1aae',
     'constraint webhook_endpoints.webhook_endpoints_pkey': '1a29056265b9',
     'constraint webhook_endpoints.webhook_endpoints_state_check': '389e2a25dc5d',
+    'function ask_shard(organization_id text, statement text, given text)': '2276da2c4fcc',
     'function backfill_part(organization_id text, endpoint_id text, type text, template text, after_id text, record_limit integer, entry jsonb)':
       '60df7c1fdba7',
     'function backfill_records(organization_id text, type text, after_id text, record_limit integer)':
@@ -289,6 +290,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function count_in_audit_entry(organization_id text, id text, actor text, action text, subject_id text, details jsonb, recovered integer)':
       '6ef3a128b25b',
     'function count_queue(organization_id text, endpoint_id text, count_max integer)': 'f526813935bf',
+    'function current_xid()': '7d629eedf1fd',
     'function day_bound(at_time timestamp with time zone)': '75225027607a',
     'function day_grace_ms(retention_ms double precision)': 'e765db73da64',
     'function day_width(retention_ms double precision)': '5afd5d6019eb',
@@ -340,6 +342,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function last_attempts(organization_id text, delivery_ids text[])': 'd36c681e11d3',
     'function lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
       '8a37fc4d0bcd',
+    'function life_of(organization_id text, table_name text)': 'b22978864645',
     'function limit_organization(organization_id text, per_second double precision, burst integer)':
       'd7538b1a3bc6',
     'function list_finished_deliveries(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_newest boolean, is_recoverable boolean)':

@@ -23,8 +23,14 @@ export interface Privileges {
 
 type Lists = Omit<Privileges, 'purpose'>
 
-/** For every part: errors are explained by the state of the migrations. */
-const BASE: Lists = { tables: { migrations: { select: ['id', 'name', 'breaking'] } }, functions: [] }
+/**
+ * For every part: errors are explained by the state of the migrations, and a distributed database carries out statements on the node
+ * of their organization.
+ */
+const BASE: Lists = {
+  tables: { migrations: { select: ['id', 'name', 'breaking'] } },
+  functions: ['ask_shard'],
+}
 
 /** The functions with which a publisher finds the day of an event, or makes it with the privileges of the schema's owner. */
 const DAYS: readonly string[] = ['make_days', 'make_days_ahead', 'first_day_end']
@@ -86,6 +92,7 @@ const API = merge(BASE, PUBLISHING, IDEMPOTENCY, {
     'lead_representation',
     'take_tokens',
     'make_buckets',
+    'life_of',
     'insert_business',
     'insert_client',
     'insert_lead',
@@ -150,6 +157,7 @@ const PLATFORM = merge(BASE, PUBLISHING, IDEMPOTENCY, {
     'insert_payment',
     'insert_proposal',
     'insert_project',
+    'current_xid',
     'business_representation',
     'client_representation',
     'lead_representation',

@@ -45,7 +45,7 @@ export interface ChangeParts {
   readonly set: string
   /** Of a row that is as it is to be already. Default that of a repeat. */
   readonly isDone?: string
-  /** False for a table without {@link CHANGED_NOW}. Default true. */
+  /** False for a table without a list of changes. Default true. */
   readonly isSynced?: boolean
   /** A step of one row that calls a function with the change: PostgreSQL runs only the selects that are read. Default none. */
   readonly alongside?: { readonly name: string; readonly step: string }
@@ -80,7 +80,7 @@ export function defineChange<Values = unknown>({
   return defineWrite((reserve: Reserve) => ({
     steps: [
       `before as (
-        select *, @writeId::text = any (latest_changes) as is_repeat from ${table}
+        select *, @writeId::text = any (latest_changes) as is_repeat${isSynced ? `, ${XID} as xid` : ''} from ${table}
         where organization_id = @organizationId::text and id = @recordId::text
         for update
       )`,
@@ -89,7 +89,7 @@ export function defineChange<Values = unknown>({
       reserve(reservation),
       `written as (
         update ${table} record
-           set ${set}, ${isSynced ? `${CHANGED_NOW}, ` : ''}${WITH_THIS_CHANGE}
+           set ${set}, ${isSynced ? 'changed_xid = before.xid, updated_at = default, ' : ''}${WITH_THIS_CHANGE}
           from before, after, reserved
          where record.organization_id = @organizationId::text and record.id = after.id and not ${isDone}
       )`,
@@ -108,8 +108,11 @@ export function defineChange<Values = unknown>({
   }))
 }
 
-/** The assignments by which clients that sync learn of a change: every update of a listed record makes them. */
-export const CHANGED_NOW = 'changed_xid = default, updated_at = default'
+/**
+ * The id of the transaction, for `changed_xid`: every update of a listed record sets it, so that clients that sync learn of the change. A
+ * function, because a distributed database would take the default from the node that was asked, not from the one with the record.
+ */
+const XID = 'business_api.current_xid()'
 
 /** So many changes of one record may come between an attempt and the next one of the same change. */
 const LATEST_CHANGES = 10

@@ -122,7 +122,7 @@ function pageOf(parts: PageParts): string {
         ) is not null then ${continued}
       end as next,
       case when ${isOurs} then 'c ' || snapshot.database || ' ' || snapshot.floor || ' - - ' end as position
-    from (select ${databaseOf(table)} as database, ${snapshot}) as snapshot
+    from (select business_api.life_of(@organizationId::text, '${table}') as database, ${snapshot}) as snapshot
     cross join lateral (
       select
         '[' || coalesce(pg_catalog.string_agg(changed.representation, ','), '') || ']' as page,
@@ -142,21 +142,4 @@ function pageOf(parts: PageParts): string {
         limit (select @limit::int)
       ) as changed
     ) as joined`
-}
-
-/**
- * Names the life of a table: another server (by the identifier that a cluster gets when it is made), another timeline (a copy of
- * an earlier moment, or a standby that took over), another database, and a table that was made or filled anew, by a restore for
- * example, have other ids of transactions for other changes. A hash, because nothing of the server reaches a caller.
- */
-function databaseOf(table: string): string {
-  return `(
-    select pg_catalog.hashtextextended(
-      pg_catalog.concat_ws(' ', server.system_identifier, latest.timeline_id, own.oid,
-        pg_catalog.pg_relation_filenode('${table}'::pg_catalog.regclass)), 0
-    )::text
-    from pg_catalog.pg_control_system() as server, pg_catalog.pg_control_checkpoint() as latest,
-      pg_catalog.pg_database as own
-    where own.datname = pg_catalog.current_database()
-  )`
 }

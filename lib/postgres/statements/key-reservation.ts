@@ -125,6 +125,14 @@ export const LATE_MS = 4000
  */
 const IS_IN_TIME = `pg_catalog.clock_timestamp() < pg_catalog.statement_timestamp() + interval '${LATE_MS} milliseconds'`
 
+/**
+ * A condition that always holds, and names a table into which a function of the statement inserts: while the table is locked, the
+ * statement waits before it begins, and is then too late, in place of a wait in the function.
+ */
+export function waitsFor(table: string): string {
+  return `not exists (select 1 from ${table} where organization_id = @organizationId::text and false)`
+}
+
 const goOn: Reserve = ({ condition = 'true' } = {}) =>
   `reserved as (select 1 as one where ${condition} and ${IS_IN_TIME})`
 

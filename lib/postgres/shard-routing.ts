@@ -1,0 +1,56 @@
+import {
+  type BuildStatement,
+  type BuildTagged,
+  type ByteRow,
+  type Database,
+  type StatementWait,
+  toText,
+  withTagColumn,
+} from './connection/database.ts'
+import { renderStatement, textTemplate } from './connection/statement-text.ts'
+import type { Share } from './connection/turns.ts'
+import { createDistributionReader } from './distribution-state.ts'
+
+// The way of a statement to the node of its organization, on a distributed database.
+
+/**
+ * The statement that has a node carry out a statement. The call stands alone in `from`, and its arguments are constants: only such a
+ * call is sent to the node as a whole.
+ */
+const ASK_SHARD = `
+  select answer, $4::text as answer_tag from business_api.ask_shard($1::text, $2::text, $3::text) as answer`
+
+/**
+ * Routes the statements of an organization to the node of the organization if the database is distributed: one round trip, after
+ * which the node reads and writes its own tables only. On one PostgreSQL every statement is sent as it is.
+ */
+export function routeToShards(database: Database): Database {
+  const isDistributed = createDistributionReader(database)
+  let isOneServer = false
+
+  async function bytesFor(share: Share | null, build: BuildTagged, wait?: StatementWait): Promise<ByteRow> {
+    if (typeof share !== 'string') return database.bytesFor(share, build, wait)
+    isOneServer = !(await isDistributed())
+    if (isOneServer) return database.bytesFor(share, build, wait)
+    const [answer] = await database.bytesFor(
+      share,
+      (sql, answerTag) => {
+        const { text, parameters } = renderStatement(build(textTemplate, answerTag))
+        return sql.unsafe(ASK_SHARD, [share, text, JSON.stringify(parameters), answerTag], { prepare: true })
+      },
+      wait,
+    )
+    const columns = JSON.parse(answer?.toString('utf8') ?? '[]') as (string | null)[]
+    return columns.map((column) => (column === null ? null : Buffer.from(column)))
+  }
+
+  return {
+    ...database,
+    bytesFor: (share: Share | null, build: BuildTagged, wait?: StatementWait) =>
+      isOneServer ? database.bytesFor(share, build, wait) : bytesFor(share, build, wait),
+    rowFor: async (share: Share | null, build: BuildStatement, wait?: StatementWait) =>
+      isOneServer
+        ? database.rowFor(share, build, wait)
+        : toText(await bytesFor(share, withTagColumn(build), wait)),
+  }
+}
