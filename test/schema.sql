@@ -434,6 +434,16 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION business_api.ask_shard_in_transaction(organization_id text, statement text, given text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  return business_api.ask_shard(organization_id, statement, given);
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION business_api.backfill_part(organization_id text, endpoint_id text, type text, template text, after_id text, record_limit integer, entry jsonb)
  RETURNS text
  LANGUAGE plpgsql
@@ -2164,6 +2174,7 @@ declare
   given record;
   max_bytes integer;
   first_end text;
+  endpoints jsonb;
   taken text;
   -- The numbers, in the call, of the events whose ids were looked up and are new.
   fresh bigint[] := '{}';
@@ -2174,11 +2185,7 @@ begin
          exists (
            select 1 from business_api.event_days d
             where d.organization_id = '' and d.begins <= digits and d.ends > digits and d.dropped_at is null
-         ) as has_day,
-         (
-           select jsonb_agg(jsonb_build_array(w.id, w.state, w.types)) from business_api.webhook_endpoints w
-            where w.organization_id = $1 and w.state <> 'removed'
-         ) as endpoints
+         ) as has_day
     into given
     from jsonb_to_recordset($2) as e (body text, "hasNewId" boolean);
   if given.has_placeholder then
@@ -2231,7 +2238,12 @@ begin
                )
     ) as e
    where e."hasNewId" or e.number = any (fresh);
-  if given.endpoints is null then
+  -- A statement of its own, because one that also reads a table with a copy on every node is refused in a transaction of the host's on a
+  -- distributed database.
+  select jsonb_agg(jsonb_build_array(w.id, w.state, w.types)) into endpoints
+    from business_api.webhook_endpoints w
+   where w.organization_id = $1 and w.state <> 'removed';
+  if endpoints is null then
     return 0;
   end if;
   insert into business_api.open_deliveries (organization_id, id, event_id, type, endpoint_id, due_at, created_at)
@@ -2241,11 +2253,11 @@ begin
       select one.*, row_number() over () as number
         from jsonb_to_recordset($2) as one (id text, type text, "hasNewId" boolean)
     ) as e
-    join jsonb_array_elements(given.endpoints) with ordinality as w (endpoint, number)
+    join jsonb_array_elements(endpoints) with ordinality as w (endpoint, number)
       on w.endpoint -> 2 = 'null' or w.endpoint -> 2 ? e.type
    where (e."hasNewId" or e.number = any (fresh)) and w.endpoint ->> 1 <> 'disabled';
   get diagnostics written = row_count;
-  if given.endpoints @? 'strict $[*] ? (@[1] == "disabled")' then
+  if endpoints @? 'strict $[*] ? (@[1] == "disabled")' then
     insert into business_api.finished_deliveries
       (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at)
     select $1, digits || upper(lpad(to_hex(e.number), 5, '0')) || upper(lpad(to_hex(w.number), 5, '0')), e.id, e.type,
@@ -2254,7 +2266,7 @@ begin
         select one.*, row_number() over () as number
           from jsonb_to_recordset($2) as one (id text, type text, "hasNewId" boolean)
       ) as e
-      join jsonb_array_elements(given.endpoints) with ordinality as w (endpoint, number)
+      join jsonb_array_elements(endpoints) with ordinality as w (endpoint, number)
         on w.endpoint -> 2 = 'null' or w.endpoint -> 2 ? e.type
      where (e."hasNewId" or e.number = any (fresh)) and w.endpoint ->> 1 = 'disabled';
   end if;

@@ -3,13 +3,14 @@ import {
   type BuildTagged,
   type ByteRow,
   type Database,
+  type RecordDatabase,
   type StatementWait,
   toText,
   withTagColumn,
 } from './connection/database.ts'
 import { renderStatement, textTemplate } from './connection/statement-text.ts'
 import type { Share } from './connection/turns.ts'
-import { createDistributionReader } from './distribution-state.ts'
+import { createDistributionReader, type ReadDistribution } from './distribution-state.ts'
 
 // The way of a statement to the node of its organization, on a distributed database.
 
@@ -17,15 +18,27 @@ import { createDistributionReader } from './distribution-state.ts'
  * The statement that has a node carry out a statement. The call stands alone in `from`, and its arguments are constants: only such a
  * call is sent to the node as a whole.
  */
-const ASK_SHARD = `
-  select answer, $4::text as answer_tag from business_api.ask_shard($1::text, $2::text, $3::text) as answer`
+const askShard = (name: string): string => `
+  select answer, $4::text as answer_tag from business_api.${name}($1::text, $2::text, $3::text) as answer`
 
 /**
  * Routes the statements of an organization to the node of the organization if the database is distributed: one round trip, after
  * which the node reads and writes its own tables only. On one PostgreSQL every statement is sent as it is.
  */
 export function routeToShards(database: Database): Database {
-  const isDistributed = createDistributionReader(database)
+  return { ...database, ...route(database, createDistributionReader(database), askShard('ask_shard')) }
+}
+
+/** Does the same in a transaction of the host. @param isDistributed asks on another connection */
+export function routeTransaction(database: RecordDatabase, isDistributed: ReadDistribution): RecordDatabase {
+  return { ...database, ...route(database, isDistributed, askShard('ask_shard_in_transaction')) }
+}
+
+function route(
+  database: RecordDatabase,
+  isDistributed: ReadDistribution,
+  ask: string,
+): Pick<RecordDatabase, 'bytesFor' | 'rowFor'> {
   let isOneServer = false
 
   async function bytesFor(share: Share | null, build: BuildTagged, wait?: StatementWait): Promise<ByteRow> {
@@ -36,7 +49,7 @@ export function routeToShards(database: Database): Database {
       share,
       (sql, answerTag) => {
         const { text, parameters } = renderStatement(build(textTemplate, answerTag))
-        return sql.unsafe(ASK_SHARD, [share, text, JSON.stringify(parameters), answerTag], { prepare: true })
+        return sql.unsafe(ask, [share, text, JSON.stringify(parameters), answerTag], { prepare: true })
       },
       wait,
     )
@@ -45,7 +58,6 @@ export function routeToShards(database: Database): Database {
   }
 
   return {
-    ...database,
     bytesFor: (share: Share | null, build: BuildTagged, wait?: StatementWait) =>
       isOneServer ? database.bytesFor(share, build, wait) : bytesFor(share, build, wait),
     rowFor: async (share: Share | null, build: BuildStatement, wait?: StatementWait) =>

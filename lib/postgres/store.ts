@@ -15,6 +15,7 @@ import {
 } from './connection/database.ts'
 import { createTransactionDatabase, type PostgresTransaction } from './connection/transaction.ts'
 import { createDeliveryStore } from './deliveries.ts'
+import { createDistributionReader } from './distribution-state.ts'
 import type { SqlTransaction } from './drivers/sql-transaction.ts'
 import { createEndpointStore } from './endpoints.ts'
 import { createEventLogStore } from './event-log.ts'
@@ -27,7 +28,7 @@ import { createOrganizationStore } from './organizations.ts'
 import { createOverviewStore } from './overview.ts'
 import { createProjectStore } from './projects.ts'
 import { createProposalStore } from './proposals.ts'
-import { routeToShards } from './shard-routing.ts'
+import { routeToShards, routeTransaction } from './shard-routing.ts'
 
 /** The reference store. */
 export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
@@ -70,6 +71,7 @@ export function createPostgresStore(source: Sql | string, options: DatabaseOptio
  */
 export function createStoreOn(database: Database): PostgresStore {
   const admissions = createAdmissions(database)
+  const isDistributed = createDistributionReader(database)
 
   function close(closeOptions?: CloseOptions): Promise<void> {
     const closed = database.close(closeOptions)
@@ -89,7 +91,10 @@ export function createStoreOn(database: Database): PostgresStore {
     backfills: createBackfillStore(database),
     eventLog: createEventLogStore(database),
     using(transaction) {
-      const inTransaction = createTransactionDatabase(transaction, database.explain)
+      const inTransaction = routeTransaction(
+        createTransactionDatabase(transaction, database.explain),
+        isDistributed,
+      )
       return createRecordStores(inTransaction, createAdmissions(inTransaction, false))
     },
     beginRequest: database.beginRequest,

@@ -110,6 +110,30 @@ describe('On Citus, the', WITH_CITUS, () => {
     assert.deepEqual(apart, [])
   })
 
+  test("what a transaction of the host's writes has the node's transaction id, and the next list of changes has it", async () => {
+    const kind = kinds.clients
+    const tenant = await createTenant({ ...HARNESS, store: () => store, secondStore: () => secondStore })
+    const { position } = await changesOf(kind, tenant, { time: '1970-01-01T00:00:00.000Z' })
+    const { id } = await sql.begin((tx) =>
+      kind.create({ ...tenant, store: { ...store, ...store.using(tx) } }),
+    )
+    const created = await changesOf(kind, tenant, { position })
+    assert.deepEqual(created.pages.flat(), [id])
+    await sql.begin((tx) =>
+      store.using(tx).clients.change({
+        organizationId: tenant.id,
+        id: 'chg_1',
+        recordId: id,
+        from: null,
+        set: { status: 'paused' },
+        events: [],
+        idempotency: null,
+      }),
+    )
+    const changed = await changesOf(kind, tenant, { position: created.position })
+    assert.deepEqual(changed.pages.flat(), [id])
+  })
+
   test('a position of a list of changes is of one placement of the shard: after a move everything is listed again', async () => {
     const kind = kinds.clients
     const tenant = await createTenant({ ...HARNESS, store: () => store, secondStore: () => secondStore })

@@ -34,7 +34,7 @@ export const TABLES = `
  * Functions of one organization, the first argument, which the node of the organization carries out as a whole. A statement that
  * calls such a function does nothing else.
  */
-const FUNCTIONS_OF_AN_ORGANIZATION: readonly string[] = ['ask_shard']
+const FUNCTIONS_OF_AN_ORGANIZATION: readonly string[] = ['ask_shard', 'ask_shard_in_transaction']
 
 /**
  * The statement that distributes what is not distributed yet, all or nothing. A second run changes nothing.
@@ -85,7 +85,8 @@ begin
   for entry in
     select p.oid::pg_catalog.regprocedure as signature, p.proconfig,
            o.objid is not null as is_everywhere, o.distribution_argument_index is not null as is_placed,
-           p.proname in (${FUNCTIONS_OF_AN_ORGANIZATION.map((name) => `'${name}'`).join(', ')}) as is_of_organization
+           p.proname in (${FUNCTIONS_OF_AN_ORGANIZATION.map((name) => `'${name}'`).join(', ')}) as is_of_organization,
+           p.proname = 'ask_shard_in_transaction' as is_of_transaction
       from pg_catalog.pg_proc p
       left join pg_catalog.pg_dist_object o
         on o.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass and o.objid = p.oid
@@ -93,7 +94,9 @@ begin
      order by p.oid
   loop
     if entry.is_of_organization and not entry.is_placed then
-      perform pg_catalog.create_distributed_function(entry.signature, 'organization_id', colocate_with => anchor);
+      perform pg_catalog.create_distributed_function(
+        entry.signature, 'organization_id', colocate_with => anchor, force_delegation => entry.is_of_transaction
+      );
     elsif not entry.is_everywhere then
       perform pg_catalog.create_distributed_function(entry.signature);
     end if;

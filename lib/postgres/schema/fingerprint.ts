@@ -273,6 +273,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint webhook_endpoints.webhook_endpoints_pkey': '1a29056265b9',
     'constraint webhook_endpoints.webhook_endpoints_state_check': '389e2a25dc5d',
     'function ask_shard(organization_id text, statement text, given text)': '2276da2c4fcc',
+    'function ask_shard_in_transaction(organization_id text, statement text, given text)': 'f69a117df584',
     'function backfill_part(organization_id text, endpoint_id text, type text, template text, after_id text, record_limit integer, entry jsonb)':
       '60df7c1fdba7',
     'function backfill_records(organization_id text, type text, after_id text, record_limit integer)':
@@ -322,7 +323,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '687a0d033ae6',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
       '75301e48f28b',
-    'function insert_events(organization_id text, events jsonb)': '1f02bd35a7bb',
+    'function insert_events(organization_id text, events jsonb)': '4d5a84fd6df0',
     'function insert_invoice(organization_id text, id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
       'd2e6041ecc6f',
     'function insert_lead(organization_id text, id text, business_id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':

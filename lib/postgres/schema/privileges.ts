@@ -29,7 +29,7 @@ type Lists = Omit<Privileges, 'purpose'>
  */
 const BASE: Lists = {
   tables: { migrations: { select: ['id', 'name', 'breaking'] } },
-  functions: ['ask_shard'],
+  functions: ['ask_shard', 'ask_shard_in_transaction'],
 }
 
 /** The functions with which a publisher finds the day of an event, or makes it with the privileges of the schema's owner. */
