@@ -789,10 +789,10 @@ begin
       ) as s;
     if cut is not null then
       -- Deliveries of a repeated claim that do not fit into the answer become due again.
-      update business_api.open_deliveries d
-         set attempts = d.attempts - 1, claim_token = null, claimed_at = null, lease_until = null
-        from unnest(organizations[cut:repeated], ids[cut:repeated]) as rest (organization_id, id)
-       where d.organization_id = rest.organization_id and d.id = rest.id and d.claim_token = $1;
+      perform business_api.release_deliveries((
+        select jsonb_agg(jsonb_build_object('organizationId', rest.organization_id, 'deliveryId', rest.id, 'token', $1))
+          from unnest(organizations[cut:repeated], ids[cut:repeated]) as rest (organization_id, id)
+      ));
       repeated := least(repeated, cut - 1);
       organizations := organizations[:cut - 1];
       ids := ids[:cut - 1];
@@ -804,11 +804,18 @@ begin
   end if;
 
   if claimed > repeated then
-    update business_api.open_deliveries d
-       set attempts = d.attempts + 1, claim_token = $1, claimed_at = at_time,
-           lease_until = at_time + lease_ms * interval '1 millisecond'
-      from unnest(organizations[repeated + 1:], ids[repeated + 1:]) as claim (organization_id, id)
-     where d.organization_id = claim.organization_id and d.id = claim.id;
+    perform business_api.hold_deliveries(
+      array(
+        select open.place
+          from unnest(organizations[repeated + 1:], ids[repeated + 1:]) as claim (organization_id, id)
+          cross join lateral (
+            select d.ctid as place from business_api.open_deliveries d
+             where d.organization_id = claim.organization_id and d.id = claim.id
+             limit 1
+          ) as open
+      ),
+      token, at_time, at_time + lease_ms * interval '1 millisecond'
+    );
   end if;
   if cardinality(unread_places) > 0 then
     select coalesce(json_agg(json_build_object(
@@ -906,7 +913,7 @@ begin
 
   -- If row level security hides the row, each part begins with the oldest event.
   part := business_api.purge_part(old_ms, coalesce(progress.walk, '{}'), part_limit, false, null);
-  is_done := (part ->> 'isDone')::boolean;
+  is_done := (part ->> 'isDone')::boolean and coalesce((day ->> 'isDone')::boolean, true);
   if is_done and progress.revisit is null
     and coalesce(progress.revisited_at not between begun_at - interval '1 hour' and begun_at, true)
   then
@@ -1397,6 +1404,40 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION business_api.deliveries_of_events(organization_id text, event_ids text[], delivery_prefixes text[])
+ RETURNS TABLE(event_id text, id text, type text, endpoint_id text, state text, created_at timestamp with time zone)
+ LANGUAGE plpgsql
+ STABLE ROWS 64
+ SET search_path TO ''
+ SET plan_cache_mode TO 'force_custom_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+  first_id text;
+  end_id text;
+begin
+  select min(event.prefix collate "C"), max(event.prefix collate "C") || '~' into first_id, end_id
+    from unnest($3) as event (prefix);
+  return query
+    select event.id, delivery.*
+      from unnest($2, $3) as event (id, prefix)
+      cross join lateral (
+        select d.id, d.type, d.endpoint_id, case when d.claim_token is null then 'pending' else 'in_flight' end, d.created_at
+          from business_api.open_deliveries d
+         where d.organization_id = $1 and d.id >= event.prefix and d.id < event.prefix || '~' and d.event_id = event.id
+        union all
+        select d.id, d.type, d.endpoint_id, d.state, d.created_at
+          from business_api.finished_deliveries d
+         where d.organization_id = $1 and d.id >= event.prefix and d.id < event.prefix || '~' and d.event_id = event.id
+           and d.id >= first_id and d.id < end_id
+      ) as delivery;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION business_api.delivery_digits(at_time timestamp with time zone)
  RETURNS text
  LANGUAGE plpgsql
@@ -1419,6 +1460,92 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION business_api.end_attempts(results jsonb, places tid[], at_time timestamp with time zone, OUT written text[], OUT outcomes jsonb, OUT dead_letters jsonb)
+ RETURNS record
+ LANGUAGE plpgsql
+ SET search_path TO ''
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_indexscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_tidscan TO 'on'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+begin
+  with result as (
+    select * from rows from (unnest(places), jsonb_to_recordset(results) as (
+      "organizationId" text, "deliveryId" text, token text, outcome text, reason text, "isGone" boolean,
+      "delayMs" double precision, "startedAgoMs" double precision, "endedAgoMs" double precision,
+      "durationMs" real, "dnsMs" real, "connectMs" real, "tlsMs" real, "firstByteMs" real,
+      status integer, error text, "bodyExcerpt" text
+    )) as r (place)
+  ), due_again as (
+    update business_api.open_deliveries d
+       set due_at = at_time + (r."delayMs" - r."endedAgoMs") * interval '1 millisecond',
+           is_backing_off = r."delayMs" > 0,
+           claim_token = null, claimed_at = null, lease_until = null
+      from result r
+     where r.outcome = 'retry' and d.ctid = r.place and d.claim_token = r.token
+    returning d.attempts, d.endpoint_id, d.event_id, d.type, d.created_at, d.is_backfill, r.*
+  ), closed as (
+    delete from business_api.open_deliveries d
+     using result r
+     where r.outcome <> 'retry' and d.ctid = r.place and d.claim_token = r.token
+    returning d.attempts, d.endpoint_id, d.event_id, d.type, d.created_at, d.is_backfill, r.*
+  ), finished as (
+    insert into business_api.finished_deliveries
+      (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
+    select c."organizationId", c."deliveryId", c.event_id, c.type, c.endpoint_id, c.outcome, c.reason, c.created_at,
+           at_time - c."endedAgoMs" * interval '1 millisecond', c.attempts, c.is_backfill
+      from closed c
+  ), ended as (
+    select * from due_again
+    union all
+    select * from closed
+  ), logged as (
+    insert into business_api.delivery_attempts (
+      organization_id, delivery_id, number, started_at, duration_ms, dns_ms, connect_ms, tls_ms, first_byte_ms,
+      status, error, body_excerpt
+    )
+    select e."organizationId", e."deliveryId", e.attempts,
+           at_time - e."startedAgoMs" * interval '1 millisecond',
+           e."durationMs", e."dnsMs", e."connectMs", e."tlsMs", e."firstByteMs", e.status, e.error, e."bodyExcerpt"
+      from ended e
+     -- No attempt is logged twice: the steps above found the claim's token and took it away, a delivery gets a token only with the
+     -- next number, and a claim that is given back has logged nothing.
+  ), last_success as (
+    select e."organizationId", e.endpoint_id, min(e."endedAgoMs") as ago_ms
+      from ended e where e.outcome = 'delivered' group by 1, 2
+  ), outcome as (
+    -- For an endpoint's health only the failures after the last success among these results count.
+    select e."organizationId" as organization_id, e.endpoint_id,
+           bool_or(e.outcome = 'delivered') as has_success,
+           bool_or(e.is_failure) as has_failure,
+           bool_or(e."isGone") as is_gone,
+           count(*) filter (where e.is_failure and e."endedAgoMs" < coalesce(s.ago_ms, 'infinity')) as failures,
+           max(e."endedAgoMs") filter (where e.is_failure and e."endedAgoMs" < coalesce(s.ago_ms, 'infinity'))
+             as first_failure_ago_ms,
+           max(e.token || ' ' || e."deliveryId") filter (where e.is_failure) as failed_attempt
+      from (
+        -- An attempt that the process interrupted or never made proves nothing about the endpoint.
+        select x.*, x.outcome <> 'delivered' and coalesce(x.error, '') not in ('interrupted', 'unreadable') as is_failure
+          from ended x
+      ) as e
+      left join last_success s on s."organizationId" = e."organizationId" and s.endpoint_id = e.endpoint_id
+     group by 1, 2
+  ), dead_letter as (
+    select e."organizationId", e.endpoint_id as "endpointId", e."deliveryId", e.event_id as "eventId", e.type, e.reason
+      from ended e
+     where e.outcome = 'dead_lettered'
+  )
+  select coalesce((select array_agg(e.token || ' ' || e."deliveryId") from ended e), '{}'),
+         coalesce((select jsonb_agg(o) from outcome o), '[]'),
+         coalesce((select jsonb_agg(l) from dead_letter l), '[]')
+    into written, outcomes, dead_letters;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION business_api.event_types()
  RETURNS text[]
  LANGUAGE sql
@@ -1437,6 +1564,65 @@ AS $function$
     'marketing.campaign_completed', 'marketing.campaign_submitted', 'marketing.campaign_failed',
     'marketing.lead_captured', 'marketing.attribution_captured', 'marketing.provider_sync_completed'
   ]
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.find_events(organization_id text, ids text[])
+ RETURNS SETOF business_api.events
+ LANGUAGE plpgsql
+ STABLE ROWS 8
+ SET search_path TO ''
+ SET plan_cache_mode TO 'force_custom_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+  missing text[] := array(select distinct wanted.id from unnest($2) as wanted (id));
+  sought text[];
+  first_prefix text;
+  last_prefix text;
+  event business_api.events;
+begin
+  for step in 1 .. 3 loop
+    exit when cardinality(missing) = 0;
+    if step = 1 then
+      select array_agg(m.id), min(m.id collate "C"), max(m.id collate "C") into sought, first_prefix, last_prefix
+        from unnest(missing) as m (id) where m.id ~ '^evt_[0-7][0-9A-HJKMNP-TV-Z]{25}$';
+      -- The clock of a process may differ, and the statement may have been sent again.
+      first_prefix := business_api.day_bound(business_api.id_time(first_prefix) - interval '5 minutes');
+      last_prefix := business_api.day_bound(business_api.id_time(last_prefix) + interval '5 minutes');
+    elsif step = 2 then
+      select array_agg(known.id), min(known.delivery_prefix collate "C"), max(known.delivery_prefix collate "C")
+        into sought, first_prefix, last_prefix
+        from unnest(missing) as m (id)
+        cross join lateral (
+          select i.id, i.delivery_prefix from business_api.event_ids i
+           where i.organization_id = $1 and i.id = m.id
+           limit 1
+        ) as known;
+    else
+      sought := missing;
+      first_prefix := '';
+      last_prefix := '~';
+    end if;
+    continue when sought is null;
+    for event in
+      select found.*
+        from unnest(sought) as wanted (id)
+        cross join lateral (
+          select e.* from business_api.events e
+           where e.organization_id = $1 and e.id = wanted.id
+             and e.delivery_prefix >= first_prefix and e.delivery_prefix <= last_prefix
+           limit 1
+        ) as found
+    loop
+      missing := array_remove(missing, event.id);
+      return next event;
+    end loop;
+  end loop;
+end
 $function$;
 
 CREATE OR REPLACE FUNCTION business_api.find_open_delivery(begins text, ends text)
@@ -1643,6 +1829,25 @@ CREATE OR REPLACE FUNCTION business_api.format_number(series text, count bigint)
  IMMUTABLE
  SET search_path TO ''
 AS $function$ select series || '-' || lpad(count::text, greatest(4, length(count::text)), '0') $function$;
+
+CREATE OR REPLACE FUNCTION business_api.hold_deliveries(places tid[], token text, claimed_at timestamp with time zone, lease_until timestamp with time zone)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO ''
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_indexscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_tidscan TO 'on'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+begin
+  update business_api.open_deliveries d
+     set attempts = d.attempts + 1, claim_token = $2, claimed_at = $3, lease_until = $4
+   where d.ctid = any ($1);
+end
+$function$;
 
 CREATE OR REPLACE FUNCTION business_api.id_time(id text)
  RETURNS timestamp with time zone
@@ -2182,10 +2387,14 @@ begin
   -- One statement, because each further one costs a tenth of publishing an event.
   select bool_or(strpos(e.body, E'"\\u0000') > 0) as has_placeholder, max(octet_length(e.body)) as bytes,
          bool_or(e."hasNewId" is not true) as has_own_ids,
+         (
+           select d.ends_at from business_api.event_days d
+            where d.organization_id = '' and d.begins <= digits and d.ends > digits and d.dropped_at is null
+         ) as day_ends_at,
          exists (
            select 1 from business_api.event_days d
-            where d.organization_id = '' and d.begins <= digits and d.ends > digits and d.dropped_at is null
-         ) as has_day
+            where d.organization_id = '' and d.begins > digits and d.dropped_at is null
+         ) as has_next_day
     into given
     from jsonb_to_recordset($2) as e (body text, "hasNewId" boolean);
   if given.has_placeholder then
@@ -2203,8 +2412,13 @@ begin
               hint = 'Publish an id with which subscribers can fetch the rest.';
     end if;
   end if;
-  if not given.has_day then
+  if given.day_ends_at is null then
     perform business_api.make_days();
+  elsif not given.has_next_day and given.day_ends_at < at_time + interval '24 hours' then
+    -- Of a distributed table the coordinator makes the days: its loops do.
+    if to_regclass('pg_catalog.pg_dist_partition') is null then
+      perform business_api.make_days_ahead();
+    end if;
   end if;
   if given.has_own_ids then
     first_end := business_api.first_day_end();
@@ -2469,6 +2683,24 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION business_api.late_day_ms(retention_ms double precision)
+ RETURNS double precision
+ LANGUAGE plpgsql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  return (
+    select greatest(0, coalesce(max(
+             extract(epoch from now() - d.ends_at) * 1000 - greatest(retention_ms, 86400000)
+             - business_api.day_grace_ms(retention_ms)
+           ), 0))
+      from business_api.event_days d
+     where d.organization_id = '' and d.dropped_at is null and d.looked_at is not null and d.kept_by is null
+  );
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION business_api.lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)
  RETURNS text
  LANGUAGE plpgsql
@@ -2532,7 +2764,136 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION business_api.list_events(organization_id text, type text, since timestamp with time zone, until timestamp with time zone, before_id text, page_limit integer, inspected_limit integer)
+ RETURNS text
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO ''
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_sort TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+  -- Events before this place.
+  end_at timestamptz := coalesce($4, 'infinity');
+  end_id text := '';
+  before_at timestamptz;
+  inspected integer := 0;
+  event record;
+  next_id text;
+  ids text[] := '{}';
+  types text[] := '{}';
+  times timestamptz[] := '{}';
+  only_endpoint_ids text[] := '{}';
+  delivery_prefixes text[] := '{}';
+begin
+  if $5 is not null then
+    select e.created_at into before_at from business_api.find_events($1, array[$5]) as e;
+    if not found then
+      return '{"events":[],"next":null}';
+    end if;
+    if before_at < end_at then
+      end_at := before_at;
+      end_id := $5;
+    end if;
+  end if;
+
+  for event in
+    select e.id, e.type, e.created_at, e.only_endpoint_id, e.delivery_prefix from business_api.events e
+     where e.organization_id = $1 and e.created_at >= coalesce($3, '-infinity')
+       and (e.organization_id, e.created_at, e.id) < ($1, end_at, end_id)
+     order by e.created_at desc, e.id desc
+     limit $7
+  loop
+    inspected := inspected + 1;
+    if $2 is null or event.type = $2 then
+      if cardinality(ids) = $6 then
+        next_id := ids[$6];
+        exit;
+      end if;
+      ids := ids || event.id;
+      types := types || event.type;
+      times := times || event.created_at;
+      only_endpoint_ids := only_endpoint_ids || event.only_endpoint_id;
+      delivery_prefixes := delivery_prefixes || event.delivery_prefix;
+    end if;
+  end loop;
+  if next_id is null and inspected = $7 then
+    next_id := event.id;
+  end if;
+
+  return (
+    with counted as materialized (
+      select states.event_id, json_object_agg(states.state, states.deliveries) as deliveries
+        from (
+          select d.event_id, d.state, count(*) as deliveries
+            from business_api.deliveries_of_events($1, ids, delivery_prefixes) as d
+           group by d.event_id, d.state
+        ) as states
+       group by states.event_id
+    )
+    select json_build_object('events', coalesce(json_agg(json_build_object(
+             'id', listed.id, 'type', listed.type,
+             'createdAt', to_char(listed.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+             'onlyEndpointId', listed.only_endpoint_id, 'deliveries', coalesce(counted.deliveries, '{}')
+           ) order by listed.place), '[]'), 'next', next_id)::text
+      from unnest(ids, types, times, only_endpoint_ids) with ordinality
+             as listed (id, type, created_at, only_endpoint_id, place)
+      left join counted on counted.event_id = listed.id
+  );
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.list_events_since(organization_id text, since timestamp with time zone, row_limit integer, after_at timestamp with time zone, after_id text)
+ RETURNS text
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO ''
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_sort TO 'off'
+AS $function$
+begin
+  return (
+    select coalesce(json_agg(json_build_object(
+             -- Microseconds: a place that was cut to milliseconds would come before events that were read already.
+             'at', to_char(event.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+             'id', event.id, 'type', event.type, 'onlyEndpointId', event.only_endpoint_id
+           ) order by event.created_at, event.id), '[]')::text
+      from (
+        select e.id, e.type, e.created_at, e.only_endpoint_id from business_api.events e
+         where e.organization_id = $1 and e.created_at >= $2
+           and (e.organization_id, e.created_at, e.id) > ($1, coalesce($4, $2), coalesce($5, ''))
+         order by e.created_at, e.id
+         limit $3
+      ) as event
+  );
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION business_api.list_finished_deliveries(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_newest boolean, is_recoverable boolean)
+ RETURNS SETOF business_api.finished_deliveries
+ LANGUAGE plpgsql
+ STABLE ROWS 64
+ SET search_path TO ''
+AS $function$
+begin
+  if $10 then
+    return query select * from business_api.list_newest_finished($1, $2, $3, $4, $5, $6, $7, $8, $9, $11);
+  else
+    return query select * from business_api.list_oldest_finished($1, $2, $3, $4, $5, $6, $7, $8, $9, $11);
+  end if;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.list_newest_finished(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_recoverable boolean)
  RETURNS SETOF business_api.finished_deliveries
  LANGUAGE plpgsql
  STABLE ROWS 64
@@ -2559,160 +2920,193 @@ begin
         union all
         select $7, $8 where not exists (select 1 from business_api.event_days)
       ) as g
-     order by case when $10 then g.begins end desc, g.begins
+     order by g.begins desc
   loop
-    if $10 then
-        if is_whole then
-          return query
-            select d.* from business_api.finished_deliveries d
-             where d.organization_id = $1 and d.id >= day.begins and d.id < day.ends
-               and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
-               and (not $11 or exists (
-                 select 1 from business_api.webhook_endpoints e
-                  where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
-               ))
-             order by d.id desc limit $9 - listed;
-        elsif $4 is not null then
-          return query
-            with recursive walk as (
-              select coalesce($2, (
-                select d.endpoint_id from business_api.finished_deliveries d
-                 where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
-                   and d.type = $4 and d.id >= day.begins and d.id < day.ends
-                 order by d.endpoint_id limit 1
-              )) as endpoint_id
-              union all
-              select (
-                select d.endpoint_id from business_api.finished_deliveries d
-                 where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
-                   and d.type = $4 and d.endpoint_id > walk.endpoint_id and d.id >= day.begins and d.id < day.ends
-                 order by d.endpoint_id limit 1
-              )
-              from walk where walk.endpoint_id is not null and $2 is null
-            )
-            select found.* from walk, lateral (
-              select d.* from business_api.finished_deliveries d
-               where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
-                 and (d.type, d.endpoint_id, d.id) >= ($4, walk.endpoint_id, day.begins)
-                 and (d.type, d.endpoint_id, d.id) < ($4, walk.endpoint_id, day.ends)
-                 and d.state = any ($3) and d.id >= day.begins and d.id < day.ends
-                 and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
-                 and (not $11 or exists (
-                   select 1 from business_api.webhook_endpoints e
-                    where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
-                 ))
-               order by d.type desc, d.endpoint_id desc, d.id desc limit $9 - listed
-            ) as found where walk.endpoint_id is not null;
-        else
-          return query
-            with recursive walk as (
-              select wanted.state, coalesce($2, (
-                select d.endpoint_id from business_api.finished_deliveries d
-                 where d.organization_id = $1 and d.state = wanted.state
-                   and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled') and d.id >= day.begins and d.id < day.ends
-                 order by d.endpoint_id limit 1
-              )) as endpoint_id
-                from unnest($3) as wanted (state)
-              union all
-              select walk.state, (
-                select d.endpoint_id from business_api.finished_deliveries d
-                 where d.organization_id = $1 and d.state = walk.state
-                   and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
-                   and d.endpoint_id > walk.endpoint_id and d.id >= day.begins and d.id < day.ends
-                 order by d.endpoint_id limit 1
-              )
-              from walk where walk.endpoint_id is not null and $2 is null
-            )
-            select found.* from walk, lateral (
-              select d.* from business_api.finished_deliveries d
-               where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
-                 and (d.state, d.endpoint_id, d.id) >= (walk.state, walk.endpoint_id, day.begins)
-                 and (d.state, d.endpoint_id, d.id) < (walk.state, walk.endpoint_id, day.ends)
-                 and d.id >= day.begins and d.id < day.ends
-                 and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
-                 and (not $11 or exists (
-                   select 1 from business_api.webhook_endpoints e
-                    where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
-                 ))
-               order by d.state desc, d.endpoint_id desc, d.id desc limit $9 - listed
-            ) as found where walk.endpoint_id is not null;
-        end if;
+    if is_whole then
+      return query
+        select d.* from business_api.finished_deliveries d
+         where d.organization_id = $1 and d.id >= day.begins and d.id < day.ends
+           and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
+           and (not $10 or exists (
+             select 1 from business_api.webhook_endpoints e
+              where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
+           ))
+         order by d.id desc limit $9 - listed;
+    elsif $4 is not null then
+      return query
+        with recursive walk as (
+          select coalesce($2, (
+            select d.endpoint_id from business_api.finished_deliveries d
+             where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+               and d.type = $4 and d.id >= day.begins and d.id < day.ends
+             order by d.endpoint_id limit 1
+          )) as endpoint_id
+          union all
+          select (
+            select d.endpoint_id from business_api.finished_deliveries d
+             where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+               and d.type = $4 and d.endpoint_id > walk.endpoint_id and d.id >= day.begins and d.id < day.ends
+             order by d.endpoint_id limit 1
+          )
+          from walk where walk.endpoint_id is not null and $2 is null
+        )
+        select found.* from walk, lateral (
+          select d.* from business_api.finished_deliveries d
+           where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+             and (d.type, d.endpoint_id, d.id) >= ($4, walk.endpoint_id, day.begins)
+             and (d.type, d.endpoint_id, d.id) < ($4, walk.endpoint_id, day.ends)
+             and d.state = any ($3) and d.id >= day.begins and d.id < day.ends
+             and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
+             and (not $10 or exists (
+               select 1 from business_api.webhook_endpoints e
+                where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
+             ))
+           order by d.type desc, d.endpoint_id desc, d.id desc limit $9 - listed
+        ) as found where walk.endpoint_id is not null;
     else
-        if is_whole then
-          return query
-            select d.* from business_api.finished_deliveries d
-             where d.organization_id = $1 and d.id >= day.begins and d.id < day.ends
-               and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
-               and (not $11 or exists (
-                 select 1 from business_api.webhook_endpoints e
-                  where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
-               ))
-             order by d.id asc limit $9 - listed;
-        elsif $4 is not null then
-          return query
-            with recursive walk as (
-              select coalesce($2, (
-                select d.endpoint_id from business_api.finished_deliveries d
-                 where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
-                   and d.type = $4 and d.id >= day.begins and d.id < day.ends
-                 order by d.endpoint_id limit 1
-              )) as endpoint_id
-              union all
-              select (
-                select d.endpoint_id from business_api.finished_deliveries d
-                 where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
-                   and d.type = $4 and d.endpoint_id > walk.endpoint_id and d.id >= day.begins and d.id < day.ends
-                 order by d.endpoint_id limit 1
-              )
-              from walk where walk.endpoint_id is not null and $2 is null
-            )
-            select found.* from walk, lateral (
-              select d.* from business_api.finished_deliveries d
-               where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
-                 and (d.type, d.endpoint_id, d.id) >= ($4, walk.endpoint_id, day.begins)
-                 and (d.type, d.endpoint_id, d.id) < ($4, walk.endpoint_id, day.ends)
-                 and d.state = any ($3) and d.id >= day.begins and d.id < day.ends
-                 and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
-                 and (not $11 or exists (
-                   select 1 from business_api.webhook_endpoints e
-                    where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
-                 ))
-               order by d.type asc, d.endpoint_id asc, d.id asc limit $9 - listed
-            ) as found where walk.endpoint_id is not null;
-        else
-          return query
-            with recursive walk as (
-              select wanted.state, coalesce($2, (
-                select d.endpoint_id from business_api.finished_deliveries d
-                 where d.organization_id = $1 and d.state = wanted.state
-                   and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled') and d.id >= day.begins and d.id < day.ends
-                 order by d.endpoint_id limit 1
-              )) as endpoint_id
-                from unnest($3) as wanted (state)
-              union all
-              select walk.state, (
-                select d.endpoint_id from business_api.finished_deliveries d
-                 where d.organization_id = $1 and d.state = walk.state
-                   and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
-                   and d.endpoint_id > walk.endpoint_id and d.id >= day.begins and d.id < day.ends
-                 order by d.endpoint_id limit 1
-              )
-              from walk where walk.endpoint_id is not null and $2 is null
-            )
-            select found.* from walk, lateral (
-              select d.* from business_api.finished_deliveries d
-               where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
-                 and (d.state, d.endpoint_id, d.id) >= (walk.state, walk.endpoint_id, day.begins)
-                 and (d.state, d.endpoint_id, d.id) < (walk.state, walk.endpoint_id, day.ends)
-                 and d.id >= day.begins and d.id < day.ends
-                 and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
-                 and (not $11 or exists (
-                   select 1 from business_api.webhook_endpoints e
-                    where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
-                 ))
-               order by d.state asc, d.endpoint_id asc, d.id asc limit $9 - listed
-            ) as found where walk.endpoint_id is not null;
-        end if;
+      return query
+        with recursive walk as (
+          select wanted.state, coalesce($2, (
+            select d.endpoint_id from business_api.finished_deliveries d
+             where d.organization_id = $1 and d.state = wanted.state
+               and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled') and d.id >= day.begins and d.id < day.ends
+             order by d.endpoint_id limit 1
+          )) as endpoint_id
+            from unnest($3) as wanted (state)
+          union all
+          select walk.state, (
+            select d.endpoint_id from business_api.finished_deliveries d
+             where d.organization_id = $1 and d.state = walk.state
+               and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+               and d.endpoint_id > walk.endpoint_id and d.id >= day.begins and d.id < day.ends
+             order by d.endpoint_id limit 1
+          )
+          from walk where walk.endpoint_id is not null and $2 is null
+        )
+        select found.* from walk, lateral (
+          select d.* from business_api.finished_deliveries d
+           where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+             and (d.state, d.endpoint_id, d.id) >= (walk.state, walk.endpoint_id, day.begins)
+             and (d.state, d.endpoint_id, d.id) < (walk.state, walk.endpoint_id, day.ends)
+             and d.id >= day.begins and d.id < day.ends
+             and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
+             and (not $10 or exists (
+               select 1 from business_api.webhook_endpoints e
+                where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
+             ))
+           order by d.state desc, d.endpoint_id desc, d.id desc limit $9 - listed
+        ) as found where walk.endpoint_id is not null;
+    end if;
+    get diagnostics found_rows = row_count;
+    listed := listed + found_rows;
+    exit when listed >= $9;
+  end loop;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.list_oldest_finished(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_recoverable boolean)
+ RETURNS SETOF business_api.finished_deliveries
+ LANGUAGE plpgsql
+ STABLE ROWS 64
+ SET search_path TO ''
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_sort TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+  is_whole boolean := $2 is null and $4 is null and cardinality($3) = 4;
+  listed integer := 0;
+  found_rows integer;
+  day record;
+begin
+  for day in
+    select g.begins, g.ends
+      from (
+        select greatest(d.begins, $7) as begins, least(d.ends, $8) as ends from business_api.event_days d
+         where d.organization_id = '' and d.dropped_at is null and d.ends > $7 and d.begins < $8
+        union all
+        select $7, $8 where not exists (select 1 from business_api.event_days)
+      ) as g
+     order by g.begins asc
+  loop
+    if is_whole then
+      return query
+        select d.* from business_api.finished_deliveries d
+         where d.organization_id = $1 and d.id >= day.begins and d.id < day.ends
+           and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
+           and (not $10 or exists (
+             select 1 from business_api.webhook_endpoints e
+              where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
+           ))
+         order by d.id asc limit $9 - listed;
+    elsif $4 is not null then
+      return query
+        with recursive walk as (
+          select coalesce($2, (
+            select d.endpoint_id from business_api.finished_deliveries d
+             where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+               and d.type = $4 and d.id >= day.begins and d.id < day.ends
+             order by d.endpoint_id limit 1
+          )) as endpoint_id
+          union all
+          select (
+            select d.endpoint_id from business_api.finished_deliveries d
+             where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+               and d.type = $4 and d.endpoint_id > walk.endpoint_id and d.id >= day.begins and d.id < day.ends
+             order by d.endpoint_id limit 1
+          )
+          from walk where walk.endpoint_id is not null and $2 is null
+        )
+        select found.* from walk, lateral (
+          select d.* from business_api.finished_deliveries d
+           where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+             and (d.type, d.endpoint_id, d.id) >= ($4, walk.endpoint_id, day.begins)
+             and (d.type, d.endpoint_id, d.id) < ($4, walk.endpoint_id, day.ends)
+             and d.state = any ($3) and d.id >= day.begins and d.id < day.ends
+             and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
+             and (not $10 or exists (
+               select 1 from business_api.webhook_endpoints e
+                where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
+             ))
+           order by d.type asc, d.endpoint_id asc, d.id asc limit $9 - listed
+        ) as found where walk.endpoint_id is not null;
+    else
+      return query
+        with recursive walk as (
+          select wanted.state, coalesce($2, (
+            select d.endpoint_id from business_api.finished_deliveries d
+             where d.organization_id = $1 and d.state = wanted.state
+               and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled') and d.id >= day.begins and d.id < day.ends
+             order by d.endpoint_id limit 1
+          )) as endpoint_id
+            from unnest($3) as wanted (state)
+          union all
+          select walk.state, (
+            select d.endpoint_id from business_api.finished_deliveries d
+             where d.organization_id = $1 and d.state = walk.state
+               and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+               and d.endpoint_id > walk.endpoint_id and d.id >= day.begins and d.id < day.ends
+             order by d.endpoint_id limit 1
+          )
+          from walk where walk.endpoint_id is not null and $2 is null
+        )
+        select found.* from walk, lateral (
+          select d.* from business_api.finished_deliveries d
+           where d.organization_id = $1 and d.state in ('delivered', 'dead_lettered', 'skipped', 'cancelled')
+             and (d.state, d.endpoint_id, d.id) >= (walk.state, walk.endpoint_id, day.begins)
+             and (d.state, d.endpoint_id, d.id) < (walk.state, walk.endpoint_id, day.ends)
+             and d.id >= day.begins and d.id < day.ends
+             and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
+             and (not $10 or exists (
+               select 1 from business_api.webhook_endpoints e
+                where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
+             ))
+           order by d.state asc, d.endpoint_id asc, d.id asc limit $9 - listed
+        ) as found where walk.endpoint_id is not null;
     end if;
     get diagnostics found_rows = row_count;
     listed := listed + found_rows;
@@ -2897,6 +3291,24 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION business_api.make_days_ahead()
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET lock_timeout TO '10ms'
+AS $function$
+begin
+  -- "days" in ASCII.
+  if pg_try_advisory_xact_lock(1684109683) then
+    perform business_api.make_days();
+  end if;
+exception
+  -- A vacuum by hand, a purge or a migration is under way.
+  when lock_not_available or deadlock_detected then null;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION business_api.new_id(kind text)
  RETURNS text
  LANGUAGE plpgsql
@@ -3074,23 +3486,27 @@ $function$;
 
 CREATE OR REPLACE FUNCTION business_api.promote_due_retries(at_time timestamp with time zone)
  RETURNS void
- LANGUAGE sql
+ LANGUAGE plpgsql
  SET search_path TO ''
  SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
 AS $function$
-  with due as (
+declare
+  due record;
+begin
+  for due in
     select d.organization_id, d.id from business_api.open_deliveries d
      where d.is_backing_off and d.due_at <= $1
      order by d.due_at
      limit 500
        for update skip locked
-  )
-  update business_api.open_deliveries d set is_backing_off = false
-    from due
-   where d.organization_id = due.organization_id and d.id = due.id
+  loop
+    update business_api.open_deliveries d set is_backing_off = false
+     where d.organization_id = due.organization_id and d.id = due.id;
+  end loop;
+end
 $function$;
 
 CREATE OR REPLACE FUNCTION business_api.proposal_representation(id text, number text, title text, status text, version integer, total numeric, monthly_total numeric, currency text)
@@ -3173,7 +3589,10 @@ CREATE OR REPLACE FUNCTION business_api.purge_days(retention_ms double precision
 AS $function$
 declare
   at_time timestamptz := clock_timestamp();
+  old_before timestamptz;
   day business_api.event_days;
+  look_at timestamptz;
+  is_locked boolean;
   holder jsonb;
   events bigint;
   deleted integer;
@@ -3192,16 +3611,24 @@ begin
 
   -- A day that is kept is looked at again after ten minutes, and after a clock that was ahead. A day stays for a day at least, so
   -- that no publisher is still at work on it.
-  select d.* into day from business_api.event_days d
-   where d.organization_id = '' and d.dropped_at is null
-     and d.ends_at <= at_time - greatest(retention_ms, 86400000) * interval '1 millisecond'
-     and coalesce(d.looked_at not between at_time - interval '10 minutes' and at_time, true)
-   order by d.begins
-   limit 1;
-  if found then
+  old_before := at_time - greatest(retention_ms, 86400000) * interval '1 millisecond';
+  for day in
+    select d.* from business_api.event_days d
+     where d.organization_id = '' and d.dropped_at is null and d.ends_at <= old_before
+       and coalesce(d.looked_at not between at_time - interval '10 minutes' and at_time, true)
+     order by d.looked_at nulls first, d.begins
+  loop
+    look_at := at_time;
+    is_locked := false;
     holder := business_api.find_open_delivery(day.begins, day.ends);
     if holder is null then
       begin
+        if day.ends_at <= old_before - interval '6 hours' then
+          perform set_config('lock_timeout', '500ms', true);
+        else
+          perform set_config('lock_timeout', '50ms', true);
+          look_at := at_time - interval '9 minutes';
+        end if;
         execute format('lock table business_api.%I in share mode', 'finished_deliveries_' || day.name);
         if current_setting('transaction_isolation') = 'read committed' then
           holder := business_api.find_open_delivery(day.begins, day.ends);
@@ -3221,14 +3648,21 @@ begin
            where d.organization_id = '' and d.begins = day.begins;
           return jsonb_build_object('days', 1, 'events', events, 'kept', business_api.kept_day());
         end if;
+        look_at := at_time;
       exception
-        when lock_not_available or deadlock_detected then
-          at_time := at_time - interval '9 minutes';
+        when lock_not_available or deadlock_detected then is_locked := true;
       end;
     end if;
-    update business_api.event_days d set looked_at = at_time, kept_by = nullif(holder, '{}')
+    update business_api.event_days d set looked_at = look_at, kept_by = nullif(holder, '{}')
      where d.organization_id = '' and d.begins = day.begins;
-  end if;
+    if is_locked then
+      -- Another day would wait for the same transaction. It is tried first the next time.
+      update business_api.event_days d set looked_at = look_at - interval '1 second'
+       where d.organization_id = '' and d.dropped_at is null and d.ends_at <= old_before and d.kept_by is null
+         and d.begins <> day.begins;
+    end if;
+    exit when is_locked or clock_timestamp() > at_time + interval '200 milliseconds';
+  end loop;
 
   select d.* into day from business_api.event_days d
    where d.organization_id = '' and d.dropped_at is not null
@@ -3248,7 +3682,12 @@ begin
       delete from business_api.event_days d where d.organization_id = '' and d.begins = day.begins;
     end if;
   end if;
-  return jsonb_build_object('days', 0, 'events', 0, 'kept', business_api.kept_day());
+  return jsonb_build_object(
+    'days', 0, 'events', 0, 'kept', business_api.kept_day(),
+    'isDone', not exists (
+      select 1 from business_api.event_days d where d.organization_id = '' and d.dropped_at is not null
+    )
+  );
 end
 $function$;
 
@@ -3316,16 +3755,16 @@ begin
         on d.organization_id = o.organization_id
        and d.id >= o.delivery_prefix and d.id < o.delivery_prefix || '~' and d.event_id = o.id
        for update of d skip locked
+  ), counted_again as materialized (
+    -- Counted over the rows, and not joined to the events: a join of two lists would compare every pair.
+    select f.*, count(*) over (partition by f.organization_id, f.event_id) = f.total as is_whole from finished_delivery f
   ), purgeable as materialized (
-    select f.organization_id, f.event_id as id, f.delivery_prefix
-      from finished_delivery f group by f.organization_id, f.event_id, f.delivery_prefix, f.total
-    having count(*) = f.total
+    select distinct f.organization_id, f.event_id as id, f.delivery_prefix from counted_again f where f.is_whole
     union all
     select o.organization_id, o.id, o.delivery_prefix from old_event o where o.total = 0
   ), purged_delivery as (
-    delete from business_api.finished_deliveries d using finished_delivery f, purgeable p
-     where p.organization_id = f.organization_id and p.id = f.event_id
-       and d.organization_id = f.organization_id and d.id = f.id
+    delete from business_api.finished_deliveries d using counted_again f
+     where f.is_whole and d.organization_id = f.organization_id and d.id = f.id
     returning d.organization_id, d.id
   ), purged_attempt as (
     delete from business_api.delivery_attempts a using purged_delivery p
@@ -3415,7 +3854,10 @@ begin
          )
    order by e.created_at, e.organization_id, e.id
    limit 1;
-  return greatest(0, coalesce(extract(epoch from now() - oldest) * 1000 - retention_ms - business_api.day_grace_ms(retention_ms), 0));
+  return greatest(
+    business_api.late_day_ms(retention_ms),
+    coalesce(extract(epoch from now() - oldest) * 1000 - retention_ms - business_api.day_grace_ms(retention_ms), 0)
+  );
 end
 $function$;
 
@@ -3526,9 +3968,12 @@ declare
 begin
   select array_agg(d.organization_id order by claim.place), array_agg(d.id order by claim.place) into organizations, ids
     from jsonb_array_elements($1) with ordinality as claim (ref, place)
-    join business_api.open_deliveries d
-      on d.organization_id = claim.ref ->> 'organizationId' and d.id = claim.ref ->> 'deliveryId'
-     and d.claim_token = claim.ref ->> 'token';
+    cross join lateral (
+      select o.organization_id, o.id from business_api.open_deliveries o
+       where o.organization_id = claim.ref ->> 'organizationId' and o.id = claim.ref ->> 'deliveryId'
+         and o.claim_token = claim.ref ->> 'token'
+       limit 1
+    ) as d;
   return coalesce(business_api.read_deliveries(organizations, ids)::text, '[]');
 end
 $function$;
@@ -3664,50 +4109,43 @@ CREATE OR REPLACE FUNCTION business_api.reclaim_expired_leases(max_attempts inte
 AS $function$
 declare
   at_time timestamptz := clock_timestamp();
-  dead_letters json;
+  expired record;
+  dead_letters jsonb := '[]';
 begin
-  with expired as (
-    select d.organization_id, d.id, d.claimed_at, d.lease_until, d.attempts - d.attempts_before >= $1 as was_last
-      from business_api.open_deliveries d
+  for expired in
+    select d.* from business_api.open_deliveries d
      where d.lease_until <= at_time
      order by d.lease_until
      limit 500
        for update skip locked
-  ), due_again as (
-    update business_api.open_deliveries d
-       set due_at = at_time, claim_token = null, claimed_at = null, lease_until = null
-      from expired
-     where d.organization_id = expired.organization_id and d.id = expired.id and not expired.was_last
-    returning d.organization_id, d.id, d.attempts, expired.claimed_at, expired.lease_until
-  ), ended as (
-    delete from business_api.open_deliveries d using expired
-     where d.organization_id = expired.organization_id and d.id = expired.id and expired.was_last
-    returning d.*
-  ), finished as (
-    insert into business_api.finished_deliveries
-      (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
-    select e.organization_id, e.id, e.event_id, e.type, e.endpoint_id, 'dead_lettered', 'interrupted', e.created_at, at_time,
-           e.attempts, e.is_backfill
-      from ended e
-  ), logged as (
+  loop
+    if expired.attempts - expired.attempts_before < $1 then
+      update business_api.open_deliveries d
+         set due_at = at_time, claim_token = null, claimed_at = null, lease_until = null
+       where d.organization_id = expired.organization_id and d.id = expired.id;
+    else
+      delete from business_api.open_deliveries d
+       where d.organization_id = expired.organization_id and d.id = expired.id;
+      insert into business_api.finished_deliveries
+        (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
+      values (
+        expired.organization_id, expired.id, expired.event_id, expired.type, expired.endpoint_id, 'dead_lettered', 'interrupted',
+        expired.created_at, at_time, expired.attempts, expired.is_backfill
+      );
+      dead_letters := dead_letters || jsonb_build_object(
+        'organizationId', expired.organization_id, 'endpointId', expired.endpoint_id, 'deliveryId', expired.id,
+        'eventId', expired.event_id, 'type', expired.type, 'reason', 'interrupted'
+      );
+    end if;
     insert into business_api.delivery_attempts
       (organization_id, delivery_id, number, started_at, duration_ms, error, body_excerpt)
-    select f.organization_id, f.id, f.attempts, f.claimed_at,
-           extract(epoch from f.lease_until - f.claimed_at) * 1000, 'interrupted', ''
-      from (
-        select * from due_again
-        union all
-        select e.organization_id, e.id, e.attempts, e.claimed_at, e.lease_until from ended e
-      ) as f
-    on conflict do nothing
-  )
-  select coalesce(json_agg(json_build_object(
-           'organizationId', e.organization_id, 'endpointId', e.endpoint_id, 'deliveryId', e.id,
-           'eventId', e.event_id, 'type', e.type, 'reason', 'interrupted'
-         )), '[]')
-    into dead_letters
-    from ended e;
-  return dead_letters;
+    values (
+      expired.organization_id, expired.id, expired.attempts, expired.claimed_at,
+      extract(epoch from expired.lease_until - expired.claimed_at) * 1000, 'interrupted', ''
+    )
+    on conflict do nothing;
+  end loop;
+  return dead_letters::json;
 end
 $function$;
 
@@ -3754,13 +4192,19 @@ CREATE OR REPLACE FUNCTION business_api.release_deliveries(claims jsonb)
  SET enable_mergejoin TO 'off'
 AS $function$
 declare
-  released bigint;
+  claim record;
+  released bigint := 0;
 begin
-  update business_api.open_deliveries d
-     set attempts = d.attempts - 1, claim_token = null, claimed_at = null, lease_until = null
-    from jsonb_to_recordset($1) as claim ("organizationId" text, "deliveryId" text, token text)
-   where d.organization_id = claim."organizationId" and d.id = claim."deliveryId" and d.claim_token = claim.token;
-  get diagnostics released = row_count;
+  for claim in
+    select * from jsonb_to_recordset($1) as c ("organizationId" text, "deliveryId" text, token text)
+  loop
+    update business_api.open_deliveries d
+       set attempts = d.attempts - 1, claim_token = null, claimed_at = null, lease_until = null
+     where d.organization_id = claim."organizationId" and d.id = claim."deliveryId" and d.claim_token = claim.token;
+    if found then
+      released := released + 1;
+    end if;
+  end loop;
   return released;
 end
 $function$;
@@ -3909,23 +4353,25 @@ CREATE OR REPLACE FUNCTION business_api.skip_pending(organization_id text, endpo
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
 AS $function$
-begin
-  with pending as materialized (
+declare
+  pending text[] := array(
     select d.id from business_api.open_deliveries d
      where d.organization_id = $1 and d.endpoint_id = $2
        and d.claim_token is null and not d.is_backing_off and not d.is_backfill
      limit 500
        for update skip locked
-  ), pending_backfill as materialized (
+  );
+  pending_backfills text[] := array(
     select d.id from business_api.open_deliveries d
      where d.organization_id = $1 and d.endpoint_id = $2
        and d.claim_token is null and not d.is_backing_off and d.is_backfill
      limit 500
        for update skip locked
-  ), ended as (
+  );
+begin
+  with ended as (
     delete from business_api.open_deliveries d
-     using (select id from pending union all select id from pending_backfill) as skipped
-     where d.organization_id = $1 and d.id = skipped.id
+     where d.organization_id = $1 and d.id = any (pending || pending_backfills)
     returning d.*
   )
   insert into business_api.finished_deliveries
@@ -4055,8 +4501,7 @@ CREATE OR REPLACE FUNCTION business_api.write_attempt_results(results jsonb, fai
 AS $function$
 declare
   at_time timestamptz := clock_timestamp();
-  written text[];
-  outcomes jsonb;
+  ended record;
   dead_letters jsonb;
   endpoints jsonb;
   recalled jsonb;
@@ -4065,85 +4510,23 @@ begin
   -- A result lost in a crash costs one more attempt.
   perform set_config('synchronous_commit', 'off', true);
 
-  with result as (
-    select * from jsonb_to_recordset(results) as r (
-      "organizationId" text, "deliveryId" text, token text, outcome text, reason text, "isGone" boolean,
-      "delayMs" double precision, "startedAgoMs" double precision, "endedAgoMs" double precision,
-      "durationMs" real, "dnsMs" real, "connectMs" real, "tlsMs" real, "firstByteMs" real,
-      status integer, error text, "bodyExcerpt" text
-    )
-  ), due_again as (
-    update business_api.open_deliveries d
-       set due_at = at_time + (r."delayMs" - r."endedAgoMs") * interval '1 millisecond',
-           is_backing_off = r."delayMs" > 0,
-           claim_token = null, claimed_at = null, lease_until = null
-      from result r
-     where r.outcome = 'retry'
-       and d.organization_id = r."organizationId" and d.id = r."deliveryId" and d.claim_token = r.token
-    returning d.attempts, d.endpoint_id, d.event_id, d.type, d.created_at, d.is_backfill, r.*
-  ), closed as (
-    delete from business_api.open_deliveries d
-     using result r
-     where r.outcome <> 'retry'
-       and d.organization_id = r."organizationId" and d.id = r."deliveryId" and d.claim_token = r.token
-    returning d.attempts, d.endpoint_id, d.event_id, d.type, d.created_at, d.is_backfill, r.*
-  ), finished as (
-    insert into business_api.finished_deliveries
-      (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
-    select c."organizationId", c."deliveryId", c.event_id, c.type, c.endpoint_id, c.outcome, c.reason, c.created_at,
-           at_time - c."endedAgoMs" * interval '1 millisecond', c.attempts, c.is_backfill
-      from closed c
-  ), ended as (
-    select * from due_again
-    union all
-    select * from closed
-  ), logged as (
-    insert into business_api.delivery_attempts (
-      organization_id, delivery_id, number, started_at, duration_ms, dns_ms, connect_ms, tls_ms, first_byte_ms,
-      status, error, body_excerpt
-    )
-    select e."organizationId", e."deliveryId", e.attempts,
-           at_time - e."startedAgoMs" * interval '1 millisecond',
-           e."durationMs", e."dnsMs", e."connectMs", e."tlsMs", e."firstByteMs", e.status, e.error, e."bodyExcerpt"
-      from ended e
-     -- No attempt is logged twice: the steps above found the claim's token and took it away, a delivery gets a token only with the
-     -- next number, and a claim that is given back has logged nothing.
-  ), last_success as (
-    select e."organizationId", e.endpoint_id, min(e."endedAgoMs") as ago_ms
-      from ended e where e.outcome = 'delivered' group by 1, 2
-  ), outcome as (
-    -- For an endpoint's health only the failures after the last success among these results count.
-    select e."organizationId" as organization_id, e.endpoint_id,
-           bool_or(e.outcome = 'delivered') as has_success,
-           bool_or(e.is_failure) as has_failure,
-           bool_or(e."isGone") as is_gone,
-           count(*) filter (where e.is_failure and e."endedAgoMs" < coalesce(s.ago_ms, 'infinity')) as failures,
-           max(e."endedAgoMs") filter (where e.is_failure and e."endedAgoMs" < coalesce(s.ago_ms, 'infinity'))
-             as first_failure_ago_ms,
-           max(e.token || ' ' || e."deliveryId") filter (where e.is_failure) as failed_attempt
-      from (
-        -- An attempt that the process interrupted or never made proves nothing about the endpoint.
-        select x.*, x.outcome <> 'delivered' and coalesce(x.error, '') not in ('interrupted', 'unreadable') as is_failure
-          from ended x
-      ) as e
-      left join last_success s on s."organizationId" = e."organizationId" and s.endpoint_id = e.endpoint_id
-     group by 1, 2
-  ), dead_letter as (
-    select e."organizationId", e.endpoint_id as "endpointId", e."deliveryId", e.event_id as "eventId", e.type, e.reason
-      from ended e
-     where e.outcome = 'dead_lettered'
-  )
-  select coalesce((select array_agg(e.token || ' ' || e."deliveryId") from ended e), '{}'),
-         coalesce((select jsonb_agg(o) from outcome o), '[]'),
-         coalesce((select jsonb_agg(l) from dead_letter l), '[]')
-    into written, outcomes, dead_letters;
+  select * into ended
+    from business_api.end_attempts(results, array(
+      select open.place
+        from jsonb_to_recordset(results) as r ("organizationId" text, "deliveryId" text, token text)
+        left join lateral (
+          select d.ctid as place from business_api.open_deliveries d
+           where d.organization_id = r."organizationId" and d.id = r."deliveryId" and d.claim_token = r.token
+           limit 1
+        ) as open on true
+    ), at_time);
 
   with outcome as (
     -- Only outcomes that change an endpoint. A row that another transaction holds is skipped, because a wait would hold up the
     -- results of all other organizations, and a count may be a few failures short.
     select o.*, e.failures as failures_before, e.failing_since as failing_before, e.state as state_before,
            e.noticed_attempt as noticed_before, o.has_success or e.failing_since is null as is_new_streak
-      from jsonb_to_recordset(outcomes) as o (
+      from jsonb_to_recordset(ended.outcomes) as o (
         organization_id text, endpoint_id text, has_success boolean, has_failure boolean, is_gone boolean,
         failures integer, first_failure_ago_ms double precision, failed_attempt text
       )
@@ -4197,8 +4580,9 @@ begin
     into endpoints
     from changed c;
 
-  if cardinality(written) < jsonb_array_length(results) then
-    recalled := business_api.recall_attempt_results(results, written, failure_limit);
+  dead_letters := ended.dead_letters;
+  if cardinality(ended.written) < jsonb_array_length(results) then
+    recalled := business_api.recall_attempt_results(results, ended.written, failure_limit);
     endpoints := endpoints || (recalled -> 'endpoints');
     dead_letters := dead_letters || (recalled -> 'deadLetters');
     lost := recalled -> 'lost';

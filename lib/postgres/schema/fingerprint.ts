@@ -9,7 +9,7 @@ export interface SchemaFingerprint {
 
 /** Written by test/postgres/fingerprint.test.ts with UPDATE_SCHEMA=1; without the variable, the test compares. */
 export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
-  migration: 34,
+  migration: 36,
   objects: {
     'column api_keys.burst': 'bec111850cf2',
     'column api_keys.created_at': '60019a7f1daa',
@@ -281,11 +281,11 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function business_representation(id text, name text, category text, city text, email text, phone text)':
       '31c7049527e9',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
-      '73ef7b661fc6',
+      'a67a52d51c01',
     'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)':
       '4297de468f75',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
-      '3ea55b841875',
+      '3d7de328d1cd',
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
       'd07a3a24d1c4',
     'function count_in_audit_entry(organization_id text, id text, actor text, action text, subject_id text, details jsonb, recovered integer)':
@@ -298,8 +298,13 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function delete_organization_part(organization_id text, part_limit integer, after jsonb)':
       '1d89ac04620d',
     'function deliveries_of_event(organization_id text, event_id text, delivery_prefix text)': 'f47fabdb8438',
+    'function deliveries_of_events(organization_id text, event_ids text[], delivery_prefixes text[])':
+      'ba89c6a62359',
     'function delivery_digits(at_time timestamp with time zone)': 'a1982ec8c4fc',
+    'function end_attempts(results jsonb, places tid[], at_time timestamp with time zone, OUT written text[], OUT outcomes jsonb, OUT dead_letters jsonb)':
+      '0871a635406e',
     'function event_types()': '25f5c8d1a501',
+    'function find_events(organization_id text, ids text[])': 'b6c2c362f5b8',
     'function find_open_delivery(begins text, ends text)': '61f76183a15c',
     'function first_day_end()': 'b2562fbe1143',
     'function first_free_number(organization_id text, series text, table_name text, taken bigint)':
@@ -308,6 +313,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function forget_business_part(organization_id text, business_id text, proposal_ids jsonb, part_limit integer, after jsonb)':
       '1519874cd74a',
     'function format_number(series text, count bigint)': '7c1f0e0b3abc',
+    'function hold_deliveries(places tid[], token text, claimed_at timestamp with time zone, lease_until timestamp with time zone)':
+      'd907fc58d40f',
     'function id_time(id text)': '07a5443d6cd2',
     'function import_records(organization_id text, records jsonb)': '56b351bbba38',
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': '3b1ed283f019',
@@ -323,7 +330,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '687a0d033ae6',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
       '75301e48f28b',
-    'function insert_events(organization_id text, events jsonb)': '4d5a84fd6df0',
+    'function insert_events(organization_id text, events jsonb)': 'd442a6dba38b',
     'function insert_invoice(organization_id text, id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
       'd2e6041ecc6f',
     'function insert_lead(organization_id text, id text, business_id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
@@ -341,13 +348,22 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function is_recorded(organization_id text, entry_id text)': 'f77a2a5f7ce1',
     'function kept_day()': 'defa92f8c5cc',
     'function last_attempts(organization_id text, delivery_ids text[])': 'd36c681e11d3',
+    'function late_day_ms(retention_ms double precision)': '56be450abde9',
     'function lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
       '8a37fc4d0bcd',
     'function life_of(organization_id text, table_name text)': 'b22978864645',
     'function limit_organization(organization_id text, per_second double precision, burst integer)':
       'd7538b1a3bc6',
+    'function list_events(organization_id text, type text, since timestamp with time zone, until timestamp with time zone, before_id text, page_limit integer, inspected_limit integer)':
+      '25c1a5d213d8',
+    'function list_events_since(organization_id text, since timestamp with time zone, row_limit integer, after_at timestamp with time zone, after_id text)':
+      'c8d047480c26',
     'function list_finished_deliveries(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_newest boolean, is_recoverable boolean)':
-      '5a3894a4366a',
+      'c9737f938c24',
+    'function list_newest_finished(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_recoverable boolean)':
+      '46f743e475ed',
+    'function list_oldest_finished(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_recoverable boolean)':
+      '57c81af4953c',
     'function list_open_deliveries(organization_id text, endpoint_id text, type text, has_pending boolean, has_in_flight boolean, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer)':
       'a605a6852098',
     'function literals_of(key jsonb)': 'a60f6abe1127',
@@ -355,6 +371,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function make_day(name text, begins_at timestamp with time zone, ends_at timestamp with time zone)':
       '5d14f8d05313',
     'function make_days()': '066b9855cdb2',
+    'function make_days_ahead()': 'aac08bf60b66',
     'function new_id(kind text)': '19d9f08638fe',
     'function next_number(organization_id text, series text, table_name text, record_id text)':
       'a5458f4069e8',
@@ -362,41 +379,41 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '68a1fa2cebea',
     'function project_representation(id text, name text, status text, billing_type text, value numeric)':
       '4233ebe63504',
-    'function promote_due_retries(at_time timestamp with time zone)': '75d882f46636',
+    'function promote_due_retries(at_time timestamp with time zone)': 'ea3de286be66',
     'function proposal_representation(id text, number text, title text, status text, version integer, total numeric, monthly_total numeric, currency text)':
       '680c176864ea',
     'function publish_event(organization_id text, type text, data jsonb, id text)': 'c0484a65aedc',
     'function publish_event(organization_id text, type text, data jsonb, id text, traceparent text)':
       '1c4113200cb1',
-    'function purge_days(retention_ms double precision, part_limit integer)': '83406eaf61aa',
+    'function purge_days(retention_ms double precision, part_limit integer)': '311f7931039e',
     'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
-      '73c6b1d7bdad',
+      'ec6e4a6b6e1f',
     'function purge_idempotency_keys(expired_from timestamp with time zone, key_limit integer, OUT purged integer, OUT latest timestamp with time zone)':
       '3996543ea0a7',
-    'function purge_lag(retention_ms double precision, walk jsonb)': 'a642d8e65eb6',
+    'function purge_lag(retention_ms double precision, walk jsonb)': '5e287dcf692f',
     'function purge_part(retention_ms double precision, walk jsonb, part_limit integer, has_endpoints boolean, entry jsonb)':
       'bf37fcfc4f72',
     'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': 'dc0294f19ec6',
-    'function read_claims(claims jsonb)': 'd7fa760c22af',
+    'function read_claims(claims jsonb)': 'ab5b1014a756',
     'function read_deliveries(organizations text[], ids text[])': 'd7031cb3821f',
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': '28a308886829',
-    'function reclaim_expired_leases(max_attempts integer)': 'a71be468f9c2',
+    'function reclaim_expired_leases(max_attempts integer)': 'e7090c1f52e1',
     'function record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)':
       'd1a6606ef53e',
-    'function release_deliveries(claims jsonb)': 'd1340d199365',
+    'function release_deliveries(claims jsonb)': '1f4dde3c86c6',
     'function render_events(events jsonb, record json, more json)': 'cd9572be0092',
     'function render_template(template text, record json, more json)': '04b732df3378',
     'function reserve_key(organization_id text, operation text, key text, fingerprint text, record_id text, reply text, window_ms double precision)':
       'd9728e421b1a',
     'function rotate_api_key(organization_id text, key_id text, successor jsonb, overlap_ms double precision, key_limit integer)':
       'c550c6bbe525',
-    'function skip_pending(organization_id text, endpoint_id text)': '999b04e008b5',
+    'function skip_pending(organization_id text, endpoint_id text)': '21b33e93c437',
     'function take_settings_turn(organization_id text)': '179d60bb18af',
     'function take_tokens(organization_id text, key_id text, key_full_in double precision, key_rate double precision, key_burst double precision, is_key_own boolean, organization_full_in double precision, organization_rate double precision, organization_burst double precision, is_organization_own boolean, wanted double precision, hold_seconds double precision, OUT tokens double precision, OUT at double precision, OUT key_full_after double precision, OUT organization_full_after double precision)':
       '7e3206e47d93',
     'function touch_client_of(organization_id text, business_id text)': 'e8f356def7ce',
     'function write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)':
-      '3e662fd88384',
+      '3d58ef407b6c',
     'index api_keys_expires_at_idx': 'f88eb4d62f85',
     'index audit_entries_action_idx': '16fbe8ee2856',
     'index audit_entries_actor_idx': '403a6783493a',
