@@ -1,4 +1,5 @@
 import type { Database } from './connection/database.ts'
+import { show } from './statements/read.ts'
 
 /** The kinds of records of an organization, each after the kinds that it refers to. */
 export const RECORD_KINDS = [
@@ -25,7 +26,7 @@ export interface RecordPage {
 /** A kind in SQL. */
 interface Source {
   readonly table: string
-  /** The JSON text of a record, of a row named `record`. */
+  /** The JSON text of a record, of a row named `record`. `@organizationId` stands for the organization. */
   readonly representation: string
   /** Further fields that the API does not show, as pairs of names and JSON values: what an import needs beside the representation. */
   readonly beside?: string
@@ -40,7 +41,7 @@ const SOURCES: Readonly<Record<RecordKind, Source>> = {
     table: 'business_api.clients',
     representation: `pg_catalog.left(record.representation, -1) || ',"business":' || (
       select business.representation from business_api.businesses business
-      where business.organization_id = record.organization_id and business.id = record.business_id
+      where business.organization_id = @organizationId::text and business.id = record.business_id
     ) || '}'`,
   },
   lead: {
@@ -87,7 +88,7 @@ export async function readRecords(
       from (
         select
           record.id,
-          '{"kind":"' || ${kind}::text || '","record":' || ${sql.unsafe(representation)} || ${sql.unsafe(more)} as line
+          '{"kind":"' || ${kind}::text || '","record":' || ${show(sql, representation, organizationId)} || ${sql.unsafe(more)} as line
         from (
           select * from ${sql.unsafe(table)}
           where organization_id = ${organizationId}::text and id > ${after ?? ''}::text

@@ -106,7 +106,7 @@ export async function listRows<Stored>(
 }
 
 /** Builds a representation of the kind's records. */
-function show(sql: Sql, representation: string, organizationId: string): Fragment {
+export function show(sql: Sql, representation: string, organizationId: string): Fragment {
   const [first = '', ...more] = representation.split('@organizationId')
   return more.reduce((all, part) => sql`${all}${organizationId}${sql.unsafe(part)}`, sql.unsafe(first))
 }
