@@ -15,6 +15,7 @@ import {
 } from './connection/database.ts'
 import { createTransactionDatabase, type PostgresTransaction } from './connection/transaction.ts'
 import { createDeliveryStore } from './deliveries.ts'
+import { createDistributionReader, type ReadDistribution } from './distribution-state.ts'
 import type { SqlTransaction } from './drivers/sql-transaction.ts'
 import { createEndpointStore } from './endpoints.ts'
 import { createEventLogStore } from './event-log.ts'
@@ -69,6 +70,7 @@ export function createPostgresStore(source: Sql | string, options: DatabaseOptio
  */
 export function createStoreOn(database: Database): PostgresStore {
   const admissions = createAdmissions(database)
+  const isDistributed = createDistributionReader(database)
 
   function close(closeOptions?: CloseOptions): Promise<void> {
     const closed = database.close(closeOptions)
@@ -77,11 +79,11 @@ export function createStoreOn(database: Database): PostgresStore {
   }
 
   return {
-    ...createRecordStores(database, admissions),
+    ...createRecordStores(database, admissions, isDistributed),
     apiKeys: createApiKeyStore(database, admissions),
     endpoints: createEndpointStore(database),
-    deliveries: createDeliveryStore(database),
-    notices: createNoticeStore(database),
+    deliveries: createDeliveryStore(database, isDistributed),
+    notices: createNoticeStore(database, isDistributed),
     audit: createAuditStore(database),
     overview: createOverviewStore(database),
     organizations: createOrganizationStore(database),
@@ -89,7 +91,7 @@ export function createStoreOn(database: Database): PostgresStore {
     eventLog: createEventLogStore(database),
     using(transaction) {
       const inTransaction = createTransactionDatabase(transaction, database.explain)
-      return createRecordStores(inTransaction, createAdmissions(inTransaction, false))
+      return createRecordStores(inTransaction, createAdmissions(inTransaction, false), isDistributed)
     },
     beginRequest: database.beginRequest,
     connectionUse: database.connectionUse,
@@ -98,12 +100,16 @@ export function createStoreOn(database: Database): PostgresStore {
   }
 }
 
-function createRecordStores(database: RecordDatabase, admissions: Admissions): RecordStore {
+function createRecordStores(
+  database: RecordDatabase,
+  admissions: Admissions,
+  isDistributed: ReadDistribution,
+): RecordStore {
   return {
     businesses: createBusinessRecordStore(database),
     clients: createClientStore(database, admissions),
     leads: createLeadStore(database, admissions),
-    invoices: createInvoiceStore(database, admissions),
+    invoices: createInvoiceStore(database, admissions, isDistributed),
     proposals: createProposalStore(database, admissions),
     projects: createProjectStore(database, admissions),
     events: createEventStore(database),

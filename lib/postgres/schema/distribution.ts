@@ -31,6 +31,19 @@ export const TABLES = `
    ), relation.relname`
 
 /**
+ * Functions of one organization, the first argument, which the node of the organization carries out as a whole. A statement that
+ * calls such a function does nothing else.
+ */
+const FUNCTIONS_OF_AN_ORGANIZATION: readonly string[] = [
+  'claim_organization',
+  'notice_secrets_of',
+  'read_claims_of',
+  'reclaim_leases_of',
+  'release_claims_of',
+  'write_results_of',
+]
+
+/**
  * The statement that distributes what is not distributed yet, all or nothing. A second run changes nothing.
  *
  * The functions that delivery loops call have generic plans on one server. Citus finds the shard from the value of a parameter, and so
@@ -78,15 +91,17 @@ begin
 
   for entry in
     select p.oid::pg_catalog.regprocedure as signature, p.proconfig,
-           exists (
-             select 1 from pg_catalog.pg_dist_object o
-              where o.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass and o.objid = p.oid
-           ) as is_everywhere
+           o.objid is not null as is_everywhere, o.distribution_argument_index is not null as is_placed,
+           p.proname in (${FUNCTIONS_OF_AN_ORGANIZATION.map((name) => `'${name}'`).join(', ')}) as is_of_organization
       from pg_catalog.pg_proc p
+      left join pg_catalog.pg_dist_object o
+        on o.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass and o.objid = p.oid
      where p.pronamespace = 'business_api'::pg_catalog.regnamespace
      order by p.oid
   loop
-    if not entry.is_everywhere then
+    if entry.is_of_organization and not entry.is_placed then
+      perform pg_catalog.create_distributed_function(entry.signature, 'organization_id', colocate_with => anchor);
+    elsif not entry.is_everywhere then
       perform pg_catalog.create_distributed_function(entry.signature);
     end if;
     if 'plan_cache_mode=force_generic_plan' = any (entry.proconfig) then
