@@ -55,33 +55,3 @@ begin
   select count(*), coalesce(max(gone.expires_at), expired_from) into purged, latest from gone;
 end
 $$;
-
--- Does one part of a purge: events and idempotency keys, and removed endpoints once no old event is left. `walk` is the place
--- after the previous parts. Returns, as JSON, the counts, the `walk` of the next part, and isDone: true after the last part.
-create function business_api.purge_part(
-  retention_ms double precision, walk jsonb, part_limit integer, has_endpoints boolean, entry jsonb
-) returns jsonb
-language plpgsql volatile
-set search_path = ''
-as $$
-declare
-  events jsonb := business_api.purge_events(
-    now() - retention_ms * interval '1 millisecond', walk -> 'event', part_limit, entry
-  );
-  keys record;
-  endpoint jsonb;
-  is_done boolean := (events ->> 'isDone')::boolean;
-begin
-  select k.purged, k.latest into keys
-    from business_api.purge_idempotency_keys(coalesce((walk ->> 'expiry')::timestamptz, '-infinity'), part_limit) as k;
-  if is_done and has_endpoints then
-    endpoint := business_api.purge_removed_endpoints(walk -> 'endpoint', greatest(part_limit, 1000));
-  end if;
-  return jsonb_build_object(
-    'events', events -> 'events',
-    'idempotencyKeys', keys.purged,
-    'walk', jsonb_build_object('event', events -> 'place', 'expiry', keys.latest, 'endpoint', endpoint),
-    'isDone', is_done and keys.purged < part_limit and endpoint is null
-  );
-end
-$$;

@@ -1,4 +1,4 @@
-import { isStoreUnavailable } from '../base/errors.ts'
+import { isStoreUnavailable, storeUnavailable } from '../base/errors.ts'
 import { sleep, withDeadline } from '../base/time.ts'
 import type {
   AttemptResult,
@@ -110,11 +110,18 @@ export function createResultWriter(
     if (batch.length === 0) return
     const report = await writeOrShrink(batch)
     if (report === null) return
+    const unwritten = new Set(report.unwritten?.map(nameOf))
+    const isWritten = ({ result }: Ended): boolean => unwritten.size === 0 || !unwritten.has(nameOf(result))
     ended.splice(0, batch.length)
+    // Behind all others, because their part of the store may stay away for long.
+    ended.push(...batch.filter((one) => !isWritten(one)))
     batchSize = Math.min(BATCH_MAX, batchSize * 2)
-    const results = batch.map(({ result }) => result)
+    const results = batch.filter(isWritten).map(({ result }) => result)
     count(results, report)
     listener.onWritten(results, report)
+    if (unwritten.size === 0) return
+    listener.onError(storeUnavailable('Cannot write results because a part of the store cannot be reached'))
+    if (ended.length <= unwritten.size) await sleep(RETRY_MS)
   }
 
   function count(results: readonly UntimedResult[], { lost }: ResultReport): void {

@@ -8,57 +8,29 @@ import {
   listDeliveries,
   recoverDeliveries,
 } from './delivery-log.ts'
+import { createDistributedLoopStore, type LoopStore } from './distributed-deliveries.ts'
+import type { ReadDistribution } from './distribution-state.ts'
+import { createLookAtNodes } from './nodes.ts'
 import { countQueue } from './queue-counts.ts'
 import { continuePurge, purge } from './retention.ts'
 import { plannedAnew } from './statements/fragments.ts'
 
-/** Creates the slice of deliveries in PostgreSQL. The delivery loop's verbs are functions of the schema: see sql/0031. */
-export function createDeliveryStore(database: Database): DeliveryStore {
+/** Creates the slice of deliveries in PostgreSQL. The delivery loop's verbs are functions of the schema: see sql/0031, and lib/postgres/distributed-deliveries.ts for a cluster. */
+export function createDeliveryStore(database: Database, isDistributed: ReadDistribution): DeliveryStore {
+  const onOneServer = createLoopStore(database)
+  const onNodes = createDistributedLoopStore(database, createLookAtNodes(database))
+  const loop = async (): Promise<LoopStore> => ((await isDistributed()) ? onNodes : onOneServer)
+
   return {
-    async claim({ token, isRepeat, limit, maxBytes, scanLimit, cursor, leaseMs, maxAttempts, capacity }) {
-      let sent = 0
-      const [claims] = await database.row((sql, answerTag) => {
-        // A statement that is sent again because its answer was lost may already have claimed deliveries.
-        const isAgain = isRepeat || sent++ > 0
-        return sql`
-          select
-            business_api.claim_deliveries(
-              ${token}::text, ${String(isAgain)}::text::boolean, ${limit}::int, ${maxBytes}::int, ${scanLimit}::int,
-              ${cursor?.organizationId ?? null}::text, ${cursor?.endpointId ?? null}::text,
-              ${leaseMs}::float8, ${maxAttempts}::int, ${capacity.endpoint}::int, ${capacity.organization}::int,
-              ${JSON.stringify(capacity.endpoints)}::text::jsonb, ${JSON.stringify(capacity.organizations)}::text::jsonb
-            ),
-            ${answerTag}`
-      })
-      return JSON.parse(claims ?? 'null') as Claims
-    },
+    claim: async (request) => (await loop()).claim(request),
 
-    async read(claims) {
-      const [deliveries] = await database.row(
-        (sql, mark) => sql`
-          select business_api.read_claims(${JSON.stringify(claims)}::text::jsonb), ${mark}`,
-      )
-      return JSON.parse(deliveries ?? '[]') as ClaimedDelivery[]
-    },
+    read: async (claims) => (await loop()).read(claims),
 
-    async writeResults(results, limit) {
-      const [report] = await database.row(
-        (sql, answerTag) => sql`
-          select
-            business_api.write_attempt_results(
-              ${JSON.stringify(results)}::text::jsonb, ${limit.failures}::int, ${limit.failingMs}::float8
-            ),
-            ${answerTag}`,
-      )
-      return JSON.parse(report ?? 'null') as ResultReport
-    },
+    writeResults: async (results, limit) => (await loop()).writeResults(results, limit),
 
     async release(claims) {
-      const [released] = await database.row(
-        (sql, answerTag) => sql`
-          select business_api.release_deliveries(${JSON.stringify(claims)}::text::jsonb)::text, ${answerTag}`,
-      )
-      if (released !== '0') database.wakeUp.signal()
+      const store = await loop()
+      if ((await store.release(claims)) > 0) database.wakeUp.signal()
     },
 
     count: (organizationId, filter, max) => countDeliveries(database, organizationId, filter, max),
@@ -127,7 +99,7 @@ export function createDeliveryStore(database: Database): DeliveryStore {
 
     purge: (request) => purge(database, request),
 
-    continuePurge: (request) => continuePurge(database, request),
+    continuePurge: async (request) => continuePurge(database, request, await isDistributed()),
 
     watch: (onDue) => database.wakeUp.watch(onDue),
   }
@@ -141,3 +113,54 @@ const DUE_COUNTED = 100_000
  * oldest, of retries one of the oldest: a retry becomes due some minutes after the previous attempt.
  */
 const OLDEST_READ = 100
+
+/** Creates the delivery loop's verbs for one PostgreSQL: each is one call for all organizations. */
+function createLoopStore(database: Database): LoopStore {
+  return {
+    async claim({ token, isRepeat, limit, maxBytes, scanLimit, cursor, leaseMs, maxAttempts, capacity }) {
+      let sent = 0
+      const [claims] = await database.row((sql, answerTag) => {
+        // A statement that is sent again because its answer was lost may already have claimed deliveries.
+        const isAgain = isRepeat || sent++ > 0
+        return sql`
+          select
+            business_api.claim_deliveries(
+              ${token}::text, ${String(isAgain)}::text::boolean, ${limit}::int, ${maxBytes}::int, ${scanLimit}::int,
+              ${cursor?.organizationId ?? null}::text, ${cursor?.endpointId ?? null}::text,
+              ${leaseMs}::float8, ${maxAttempts}::int, ${capacity.endpoint}::int, ${capacity.organization}::int,
+              ${JSON.stringify(capacity.endpoints)}::text::jsonb, ${JSON.stringify(capacity.organizations)}::text::jsonb
+            ),
+            ${answerTag}`
+      })
+      return JSON.parse(claims ?? 'null') as Claims
+    },
+
+    async read(claims) {
+      const [deliveries] = await database.row(
+        (sql, mark) => sql`
+          select business_api.read_claims(${JSON.stringify(claims)}::text::jsonb), ${mark}`,
+      )
+      return JSON.parse(deliveries ?? '[]') as ClaimedDelivery[]
+    },
+
+    async writeResults(results, limit) {
+      const [report] = await database.row(
+        (sql, answerTag) => sql`
+          select
+            business_api.write_attempt_results(
+              ${JSON.stringify(results)}::text::jsonb, ${limit.failures}::int, ${limit.failingMs}::float8
+            ),
+            ${answerTag}`,
+      )
+      return JSON.parse(report ?? 'null') as ResultReport
+    },
+
+    async release(claims) {
+      const [released] = await database.row(
+        (sql, answerTag) => sql`
+          select business_api.release_deliveries(${JSON.stringify(claims)}::text::jsonb)::text, ${answerTag}`,
+      )
+      return Number(released)
+    },
+  }
+}

@@ -1,7 +1,8 @@
 import { minorUnits } from '../resources/currencies.ts'
-import type { Invoice, InvoiceStore } from '../resources/invoices.ts'
+import type { Invoice, InvoiceStore, OverdueRequest } from '../resources/invoices.ts'
 import type { Admissions } from './admission.ts'
 import type { RecordDatabase } from './connection/database.ts'
+import type { ReadDistribution } from './distribution-state.ts'
 import { listInvoices } from './invoice-list.ts'
 import { INVOICE_REPRESENTATION, listPayments, pay } from './payments.ts'
 import { defineChange, isAllowed, orBefore, setOf, writeChange } from './statements/change.ts'
@@ -69,7 +70,11 @@ const CHANGE = defineChange<ChangeValues>({
 })
 
 /** Invoices in PostgreSQL. Money is computed and rounded there and leaves as text with the currency's decimals. */
-export function createInvoiceStore(database: RecordDatabase, admissions: Admissions): InvoiceStore {
+export function createInvoiceStore(
+  database: RecordDatabase,
+  admissions: Admissions,
+  isDistributed: ReadDistribution,
+): InvoiceStore {
   return {
     admitAndList: (request, asked) => admissions.admitToPage(request, LIST, asked),
 
@@ -99,53 +104,100 @@ export function createInvoiceStore(database: RecordDatabase, admissions: Admissi
     listPayments: (organizationId, invoiceId, limit, before) =>
       listPayments(database, organizationId, invoiceId, limit, before),
 
-    async markOverdue({ organizationId, asOf, limit, event }) {
-      const { type, createdAt, body, traceparent = null } = event
-      const [due, marked] = await database.rowFor(
-        organizationId,
-        (sql, answerTag) => sql`
-          with due as (
-            select organization_id, id from business_api.invoices
-            where status in ('issued', 'partially_paid')
-              and due_date < coalesce(${asOf}::text::timestamptz, now())
-              ${organizationId === null ? sql`` : sql`and organization_id = ${organizationId}::text`}
-            order by due_date, id
-            limit ${limit}::int
-            for update skip locked
-          ),
-          marked as (
-            update business_api.invoices invoice
-               set status = 'overdue', changed_xid = default, updated_at = default
-              from due
-             where invoice.organization_id = ${organizationId === null ? sql`due.organization_id` : sql`${organizationId}::text`}
-               and invoice.id = due.id
-            returning invoice.*
-          ),
-          represented as (
-            select organization_id, id, due_date, representation, business_api.new_id('evt') as event_id from marked
-          ),
-          events as (
-            select organization_id, pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object(
-              'id', event_id, 'hasNewId', true, 'type', ${type}::text, 'createdAt', ${createdAt}::text,
-              'traceparent', ${traceparent}::text,
-              'body', business_api.render_template(
-                ${body}::text, representation::json, pg_catalog.json_build_object('eventId', event_id)
-              )
-            ) order by event_id) as events
-            from represented
-            group by organization_id
-          ),
-          published as (select business_api.insert_events(organization_id, events) as due from events)
-          select
-            (select coalesce(sum(due), 0) from published)::text as due,
-            (
-              select '[' || coalesce(pg_catalog.string_agg(representation, ',' order by due_date, id), '') || ']'
-              from represented
-            ) as marked,
-            ${answerTag}`,
-      )
-      if (due !== '0') database.wakeUp.signal()
-      return JSON.parse(marked ?? '[]') as Invoice[]
+    async markOverdue(request) {
+      const isOfAll = request.organizationId === null
+      return isOfAll && (await isDistributed())
+        ? markOverdueOnNodes(database, request)
+        : markOverdue(database, request)
     },
   }
+}
+
+async function markOverdue(
+  database: RecordDatabase,
+  { organizationId, asOf, limit, event }: OverdueRequest,
+): Promise<readonly Invoice[]> {
+  const { type, createdAt, body, traceparent = null } = event
+  const [due, marked] = await database.rowFor(
+    organizationId,
+    (sql, answerTag) => sql`
+      with due as (
+        select organization_id, id from business_api.invoices
+        where status in ('issued', 'partially_paid')
+          and due_date < coalesce(${asOf}::text::timestamptz, now())
+          ${organizationId === null ? sql`` : sql`and organization_id = ${organizationId}::text`}
+        order by due_date, id
+        limit ${limit}::int
+        for update skip locked
+      ),
+      marked as (
+        update business_api.invoices invoice
+           set status = 'overdue', changed_xid = default, updated_at = default
+          from due
+         where invoice.organization_id = ${organizationId === null ? sql`due.organization_id` : sql`${organizationId}::text`}
+           and invoice.id = due.id
+        returning invoice.*
+      ),
+      represented as (
+        select organization_id, id, due_date, representation, business_api.new_id('evt') as event_id from marked
+      ),
+      events as (
+        select organization_id, pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object(
+          'id', event_id, 'hasNewId', true, 'type', ${type}::text, 'createdAt', ${createdAt}::text,
+          'traceparent', ${traceparent}::text,
+          'body', business_api.render_template(
+            ${body}::text, representation::json, pg_catalog.json_build_object('eventId', event_id)
+          )
+        ) order by event_id) as events
+        from represented
+        group by organization_id
+      ),
+      published as (select business_api.insert_events(organization_id, events) as due from events)
+      select
+        (select coalesce(sum(due), 0) from published)::text as due,
+        (
+          select '[' || coalesce(pg_catalog.string_agg(representation, ',' order by due_date, id), '') || ']'
+          from represented
+        ) as marked,
+        ${answerTag}`,
+  )
+  if (due !== '0') database.wakeUp.signal()
+  return JSON.parse(marked ?? '[]') as Invoice[]
+}
+
+/**
+ * Does the same for all organizations of a distributed database: a look at the due invoices without locks, and then each organization by
+ * itself.
+ */
+async function markOverdueOnNodes(
+  database: RecordDatabase,
+  request: OverdueRequest,
+): Promise<readonly Invoice[]> {
+  const { asOf, limit } = request
+  const [found] = await database.rowFor(
+    null,
+    (sql, answerTag) => sql`
+      with due as (
+        select organization_id from business_api.invoices
+        where status in ('issued', 'partially_paid') and due_date < coalesce(${asOf}::text::timestamptz, now())
+        order by due_date, id
+        limit ${limit}::int
+      )
+      select
+        (
+          select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(organization_id, total)), '[]')
+          from (select organization_id, count(*) as total from due group by organization_id) as counted
+        )::text,
+        ${answerTag}`,
+  )
+  const marked: Invoice[] = []
+  for (const [organizationId, total] of JSON.parse(found ?? '[]') as [string, number][]) {
+    marked.push(...(await markOverdue(database, { ...request, organizationId, limit: total })))
+  }
+  return marked.sort((a, b) => compare(a.dueDate, b.dueDate) || compare(a.id, b.id))
+}
+
+function compare(a: string, b: string): number {
+  if (a === b) return 0
+  return a < b ? -1 : 1
 }

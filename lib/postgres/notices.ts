@@ -1,13 +1,17 @@
 import type { ExpiryNotice, NoticeStore } from '../webhooks/notices.ts'
 import type { Database } from './connection/database.ts'
+import { claimExpiringOnNodes } from './distributed-notices.ts'
+import type { ReadDistribution } from './distribution-state.ts'
 import { isoTimestamp } from './statements/fragments.ts'
 
 /** Creates the slice of notices about soon expiring secrets and keys, in PostgreSQL. */
-export function createNoticeStore(database: Database): NoticeStore {
+export function createNoticeStore(database: Database, isDistributed: ReadDistribution): NoticeStore {
   return {
     // Rows claimed under the same token come first, so that a repeat finds all of them within the limit. Rows that another
     // transaction has locked are left for the next call.
-    async claimExpiring({ token, secretsWithinMs, apiKeysWithinMs, limit }) {
+    async claimExpiring(request) {
+      if (await isDistributed()) return claimExpiringOnNodes(database, request)
+      const { token, secretsWithinMs, apiKeysWithinMs, limit } = request
       const [notices] = await database.row(
         (sql, answerTag) => sql`
           with expiring_secret as (

@@ -15,7 +15,7 @@ import {
 } from './connection/database.ts'
 import { createTransactionDatabase, type PostgresTransaction } from './connection/transaction.ts'
 import { createDeliveryStore } from './deliveries.ts'
-import { createDistributionReader } from './distribution-state.ts'
+import { createDistributionReader, type ReadDistribution } from './distribution-state.ts'
 import type { SqlTransaction } from './drivers/sql-transaction.ts'
 import { createEndpointStore } from './endpoints.ts'
 import { createEventLogStore } from './event-log.ts'
@@ -80,11 +80,11 @@ export function createStoreOn(database: Database): PostgresStore {
   }
 
   return {
-    ...createRecordStores(database, admissions),
+    ...createRecordStores(database, admissions, isDistributed),
     apiKeys: createApiKeyStore(database, admissions),
     endpoints: createEndpointStore(database),
-    deliveries: createDeliveryStore(database),
-    notices: createNoticeStore(database),
+    deliveries: createDeliveryStore(database, isDistributed),
+    notices: createNoticeStore(database, isDistributed),
     audit: createAuditStore(database),
     overview: createOverviewStore(database),
     organizations: createOrganizationStore(database),
@@ -95,7 +95,7 @@ export function createStoreOn(database: Database): PostgresStore {
         createTransactionDatabase(transaction, database.explain),
         isDistributed,
       )
-      return createRecordStores(inTransaction, createAdmissions(inTransaction, false))
+      return createRecordStores(inTransaction, createAdmissions(inTransaction, false), isDistributed)
     },
     beginRequest: database.beginRequest,
     connectionUse: database.connectionUse,
@@ -104,12 +104,16 @@ export function createStoreOn(database: Database): PostgresStore {
   }
 }
 
-function createRecordStores(database: RecordDatabase, admissions: Admissions): RecordStore {
+function createRecordStores(
+  database: RecordDatabase,
+  admissions: Admissions,
+  isDistributed: ReadDistribution,
+): RecordStore {
   return {
     businesses: createBusinessRecordStore(database),
     clients: createClientStore(database, admissions),
     leads: createLeadStore(database, admissions),
-    invoices: createInvoiceStore(database, admissions),
+    invoices: createInvoiceStore(database, admissions, isDistributed),
     proposals: createProposalStore(database, admissions),
     projects: createProjectStore(database, admissions),
     events: createEventStore(database),

@@ -236,6 +236,11 @@ export interface ResultReport {
   /** Endpoints with a failed attempt, except removed endpoints. */
   readonly endpoints: readonly EndpointHealth[]
   readonly deadLetters: readonly DeadLetter[]
+  /**
+   * Results that could not be written because the part of the store with their organization cannot be reached now: to be written
+   * again. Absent: none, as in every store that is reached as a whole.
+   */
+  readonly unwritten?: readonly ClaimRef[]
 }
 
 /** The deliveries of all organizations that are due or in flight. */

@@ -18,7 +18,6 @@ import {
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { newClient } from '../../lib/resources/clients.ts'
 import { newEntry } from '../_audit.ts'
-import { createCitusDatabase } from '../_citus.ts'
 import { createTestDatabase } from '../_database.ts'
 
 // The common setup of the HTTP tests: an API on a real database, and two ways of calling, with a port and without.
@@ -71,7 +70,7 @@ export const ids: ReturnType<typeof createIds> = createIds()
 let organizations = 0
 
 export async function startPlatform(): Promise<Platform> {
-  const database = await (process.env.ON_CITUS ? createCitusDatabase() : createTestDatabase())
+  const database = await createTestDatabase()
   const sql = database.sql({ max: 4 })
   const stores = [createPostgresStore(database.url)] as [PostgresStore, ...PostgresStore[]]
   const [store] = stores

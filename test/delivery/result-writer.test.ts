@@ -66,9 +66,12 @@ describe('createResultWriter()', () => {
   /** The work of the store before an answer. */
   let beforeWrite: (results: readonly AttemptResult[]) => Promise<void> | void = () => {}
   let beforeRelease: () => Promise<void> | void = () => {}
+  /** Results that the store leaves unwritten. */
+  let unwritten: readonly ClaimRef[] = []
   let writer: ResultWriter
 
   beforeEach(() => {
+    unwritten = []
     mock.timers.enable({ apis: ['setTimeout'] })
     batches = []
     released = []
@@ -82,7 +85,7 @@ describe('createResultWriter()', () => {
         assert.equal(limit, LIMIT)
         await beforeWrite(results)
         batches.push(results)
-        return { lost: [], endpoints: results.length === 3 ? [FAILING] : [], deadLetters: [] }
+        return { lost: [], endpoints: results.length === 3 ? [FAILING] : [], deadLetters: [], unwritten }
       },
       async release(claims) {
         await beforeRelease()
@@ -120,6 +123,28 @@ describe('createResultWriter()', () => {
     await writer.settle(1000)
     assert.deepEqual([numbersOf(batches), numbersOf(released)], [[[1, 2]], [[3, 4]]])
     assert.deepEqual([writer.pending, errors], [0, []])
+  })
+
+  test('writes results again, behind all others, whose part of the store cannot be reached', async () => {
+    unwritten = [claimOf(1), claimOf(2)]
+    write(1, 2, 3)
+    await settleDown()
+    assert.deepEqual([numbersOf(batches), told, writer.pending], [[[1, 2, 3]], ['dlv_3'], 2])
+    assert.equal(errors.length, 1)
+    write(4)
+    unwritten = [claimOf(1)]
+    mock.timers.tick(RETRY_MS)
+    await settleDown()
+    assert.deepEqual(numbersOf(batches), [
+      [1, 2, 3],
+      [1, 2, 4],
+    ])
+    unwritten = []
+    mock.timers.tick(RETRY_MS)
+    await settleDown()
+    assert.deepEqual(told, ['dlv_3', 'dlv_2', 'dlv_4', 'dlv_1'])
+    assert.equal(writer.pending, 0)
+    assert.equal(writer.counts.delivered, 4)
   })
 
   test('writes one statement at a time, with all results of the meantime, and 200 at most', async () => {

@@ -365,7 +365,7 @@ function deliveriesOf(sql: Sql): DeliveryStore {
     const [answer] = await sql`${build(sql, sql`'x'::text`)}`.values()
     return answer as string[]
   }
-  return createDeliveryStore({ row, wakeUp: { signal() {} } } as unknown as Database)
+  return createDeliveryStore({ row, wakeUp: { signal() {} } } as unknown as Database, async () => false)
 }
 
 /** Inserts delivered deliveries of an event each, and leaves the statistics of the tables unchanged. */

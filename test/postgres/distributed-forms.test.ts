@@ -51,6 +51,11 @@ const KNOWN: Readonly<Record<string, readonly RefusedForm[]>> = {
   purge_idempotency_keys: ['table without a constant organization'],
   purge_lag: ['table without a constant organization'],
   purge_removed_endpoints: ['table without a constant organization'],
+  // sql/0036: looks of a purge at all shards, without locks; each change names its organization.
+  purge_days_on_nodes: ['table without a constant organization'],
+  purge_endpoints_on_nodes: ['table without a constant organization'],
+  purge_events_on_nodes: ['table without a constant organization'],
+  purge_keys_on_nodes: ['table without a constant organization'],
   // sql/0020: backfills.
   backfill_part: ['function of the session in DO UPDATE'],
   backfill_records: ['table without a constant organization'],

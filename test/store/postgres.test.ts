@@ -48,10 +48,7 @@ test('PostgreSQL stores the representations that are computed anew', () => asser
 
 /** The statements for all organizations at once, and lists of changes: by a part of the text, with the file. */
 const KNOWN: readonly (readonly [part: string, file: string])[] = [
-  [
-    'from business_api.invoices\n            where status in',
-    'invoices.ts, markOverdue() of all organizations',
-  ],
+  ['from business_api.invoices\n        where status in', 'invoices.ts, markOverdue() of all organizations'],
   ['as "isPreviousExpired"', 'endpoint-secrets.ts, listSealed(): a read of all shards'],
   ['expiring_secret as (', 'notices.ts, claimExpiring()'],
   ['with recursive queue as (', 'deliveries.ts, measure()'],

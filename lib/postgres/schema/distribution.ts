@@ -34,7 +34,16 @@ export const TABLES = `
  * Functions of one organization, the first argument, which the node of the organization carries out as a whole. A statement that
  * calls such a function does nothing else.
  */
-const FUNCTIONS_OF_AN_ORGANIZATION: readonly string[] = ['ask_shard', 'ask_shard_in_transaction']
+const FUNCTIONS_OF_AN_ORGANIZATION: readonly string[] = [
+  'ask_shard',
+  'ask_shard_in_transaction',
+  'claim_organization',
+  'notice_secrets_of',
+  'read_claims_of',
+  'reclaim_leases_of',
+  'release_claims_of',
+  'write_results_of',
+]
 
 /**
  * The statement that distributes what is not distributed yet, all or nothing. A second run changes nothing.

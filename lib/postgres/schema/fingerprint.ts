@@ -9,7 +9,7 @@ export interface SchemaFingerprint {
 
 /** Written by test/postgres/fingerprint.test.ts with UPDATE_SCHEMA=1; without the variable, the test compares. */
 export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
-  migration: 36,
+  migration: 37,
   objects: {
     'column api_keys.burst': 'bec111850cf2',
     'column api_keys.created_at': '60019a7f1daa',
@@ -282,10 +282,14 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '31c7049527e9',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
       'a67a52d51c01',
+    'function claim_organization(organization_id text, token text, is_repeat boolean, targets jsonb, is_rest boolean, byte_limit integer, byte_budget integer, lease_ms double precision)':
+      'c2758daca04d',
     'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)':
       '4297de468f75',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
       '3d7de328d1cd',
+    'function continue_purge_on_nodes(retention_ms double precision, part_limit integer, share double precision)':
+      '65e9c81a8798',
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
       'd07a3a24d1c4',
     'function count_in_audit_entry(organization_id text, id text, actor text, action text, subject_id text, details jsonb, recovered integer)':
@@ -304,8 +308,12 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function end_attempts(results jsonb, places tid[], at_time timestamp with time zone, OUT written text[], OUT outcomes jsonb, OUT dead_letters jsonb)':
       '0871a635406e',
     'function event_types()': '25f5c8d1a501',
+    'function find_due_deliveries(token text, after_organization text, after_endpoint text, endpoint_limit integer, count_limit integer)':
+      '90a00eb6d403',
     'function find_events(organization_id text, ids text[])': 'b6c2c362f5b8',
     'function find_open_delivery(begins text, ends text)': '61f76183a15c',
+    'function find_open_delivery_of_node(begins text, ends text)': '85ff3a5f7b6d',
+    'function find_open_delivery_on_nodes(begins text, ends text)': '67b46dbc9f10',
     'function first_day_end()': 'b2562fbe1143',
     'function first_free_number(organization_id text, series text, table_name text, taken bigint)':
       '8bc823302de4',
@@ -345,6 +353,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function invoice_representation(id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
       '66cd76e47dfd',
     'function is_change_made(organization_id text, subject_id text, change_id text)': '0ddb3e7754f0',
+    'function is_distributed()': 'bd80cb3ce600',
     'function is_recorded(organization_id text, entry_id text)': 'f77a2a5f7ce1',
     'function kept_day()': 'defa92f8c5cc',
     'function last_attempts(organization_id text, delivery_ids text[])': 'd36c681e11d3',
@@ -375,31 +384,46 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function new_id(kind text)': '19d9f08638fe',
     'function next_number(organization_id text, series text, table_name text, record_id text)':
       'a5458f4069e8',
+    'function notice_keys(token text, within_ms double precision, key_limit integer)': '76b18568f692',
+    'function notice_secrets_of(organization_id text, token text, within_ms double precision, ids jsonb)':
+      'cbb348002931',
     'function pick_backfills(at_time timestamp with time zone, is_rest boolean, pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)':
       '68a1fa2cebea',
     'function project_representation(id text, name text, status text, billing_type text, value numeric)':
       '4233ebe63504',
     'function promote_due_retries(at_time timestamp with time zone)': 'ea3de286be66',
+    'function promote_retries_of(organization_id text, at_time timestamp with time zone)': '9fc8b1b5a317',
     'function proposal_representation(id text, number text, title text, status text, version integer, total numeric, monthly_total numeric, currency text)':
       '680c176864ea',
     'function publish_event(organization_id text, type text, data jsonb, id text)': 'c0484a65aedc',
     'function publish_event(organization_id text, type text, data jsonb, id text, traceparent text)':
       '1c4113200cb1',
     'function purge_days(retention_ms double precision, part_limit integer)': '311f7931039e',
+    'function purge_days_on_nodes(retention_ms double precision, part_limit integer)': 'bbefac8027db',
+    'function purge_endpoints_on_nodes(place jsonb, endpoint_limit integer)': 'ba23e442c1ad',
     'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
       'ec6e4a6b6e1f',
+    'function purge_events_of(organization_id text, event_ids text[], prefixes text[])': '5d1745d184ab',
+    'function purge_events_on_nodes(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
+      'bd9438aca1ce',
     'function purge_idempotency_keys(expired_from timestamp with time zone, key_limit integer, OUT purged integer, OUT latest timestamp with time zone)':
       '3996543ea0a7',
+    'function purge_keys_on_nodes(expired_from timestamp with time zone, key_limit integer, OUT purged integer, OUT latest timestamp with time zone)':
+      '922c49c01367',
     'function purge_lag(retention_ms double precision, walk jsonb)': '5e287dcf692f',
     'function purge_part(retention_ms double precision, walk jsonb, part_limit integer, has_endpoints boolean, entry jsonb)':
-      'bf37fcfc4f72',
+      '874a4370cdda',
     'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': 'dc0294f19ec6',
     'function read_claims(claims jsonb)': 'ab5b1014a756',
+    'function read_claims_of(organization_id text, claims jsonb)': '526b5b98fef8',
     'function read_deliveries(organizations text[], ids text[])': 'd7031cb3821f',
+    'function read_deliveries_of(organization_id text, ids text[])': '918d148d2c57',
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': '28a308886829',
     'function reclaim_expired_leases(max_attempts integer)': 'e7090c1f52e1',
+    'function reclaim_leases_of(organization_id text, max_attempts integer)': '6455a00c61b5',
     'function record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)':
       'd1a6606ef53e',
+    'function release_claims_of(organization_id text, claims jsonb)': '5f8d9d895d6c',
     'function release_deliveries(claims jsonb)': '1f4dde3c86c6',
     'function render_events(events jsonb, record json, more json)': 'cd9572be0092',
     'function render_template(template text, record json, more json)': '04b732df3378',
@@ -408,12 +432,16 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function rotate_api_key(organization_id text, key_id text, successor jsonb, overlap_ms double precision, key_limit integer)':
       'c550c6bbe525',
     'function skip_pending(organization_id text, endpoint_id text)': '21b33e93c437',
+    'function skip_pending_of(organization_id text, endpoint_id text)': 'e143af13472e',
+    'function tables_of_node()': '848a5d721d19',
     'function take_settings_turn(organization_id text)': '179d60bb18af',
     'function take_tokens(organization_id text, key_id text, key_full_in double precision, key_rate double precision, key_burst double precision, is_key_own boolean, organization_full_in double precision, organization_rate double precision, organization_burst double precision, is_organization_own boolean, wanted double precision, hold_seconds double precision, OUT tokens double precision, OUT at double precision, OUT key_full_after double precision, OUT organization_full_after double precision)':
       '7e3206e47d93',
     'function touch_client_of(organization_id text, business_id text)': 'e8f356def7ce',
     'function write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)':
       '3d58ef407b6c',
+    'function write_results_of(organization_id text, results jsonb, failure_limit integer, failing_ms double precision)':
+      '413cc8f5380b',
     'index api_keys_expires_at_idx': 'f88eb4d62f85',
     'index audit_entries_action_idx': '16fbe8ee2856',
     'index audit_entries_actor_idx': '403a6783493a',

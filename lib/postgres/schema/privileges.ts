@@ -29,7 +29,7 @@ type Lists = Omit<Privileges, 'purpose'>
  */
 const BASE: Lists = {
   tables: { migrations: { select: ['id', 'name', 'breaking'] } },
-  functions: ['ask_shard', 'ask_shard_in_transaction'],
+  functions: ['ask_shard', 'ask_shard_in_transaction', 'is_distributed'],
 }
 
 /** The functions with which a publisher finds the day of an event, or makes it with the privileges of the schema's owner. */
@@ -325,6 +325,27 @@ const WORKER = merge(BASE, PUBLISHING, {
     'write_attempt_results',
     'end_attempts',
     'recall_attempt_results',
+    // Of a distributed database.
+    'tables_of_node',
+    'find_due_deliveries',
+    'claim_organization',
+    'reclaim_leases_of',
+    'promote_retries_of',
+    'skip_pending_of',
+    'read_deliveries_of',
+    'read_claims_of',
+    'release_claims_of',
+    'write_results_of',
+    'notice_secrets_of',
+    'notice_keys',
+    'purge_events_on_nodes',
+    'purge_events_of',
+    'purge_keys_on_nodes',
+    'purge_endpoints_on_nodes',
+    'continue_purge_on_nodes',
+    'purge_days_on_nodes',
+    'find_open_delivery_on_nodes',
+    'find_open_delivery_of_node',
     'continue_purge',
     'purge_part',
     'purge_events',
