@@ -1,22 +1,30 @@
-import type { Database } from './connection/database.ts'
+import type { RecordDatabase } from './connection/database.ts'
+import type { Share } from './connection/turns.ts'
 
-/** Returns whether the tables are distributed over the nodes of a cluster. */
-export type ReadDistribution = () => Promise<boolean>
+/**
+ * Returns whether the tables are distributed over the nodes of a cluster.
+ *
+ * @param share the organization whose statement waits for the answer, so that others hold up the question as little as the statement.
+ *   Default null: no single organization
+ */
+export type ReadDistribution = (share?: Share | null) => Promise<boolean>
 
 /**
  * Creates a reader that asks the database once: a process that was started before the tables were distributed must be started again.
  */
-export function createDistributionReader(database: Pick<Database, 'row'>): ReadDistribution {
+export function createDistributionReader(database: Pick<RecordDatabase, 'rowFor'>): ReadDistribution {
   let answer: Promise<boolean> | undefined
 
-  async function ask(): Promise<boolean> {
-    const [catalogue] = await database.row(
+  async function ask(share: Share | null): Promise<boolean> {
+    const [catalogue] = await database.rowFor(
+      share,
       (sql, answerTag) =>
         sql`select pg_catalog.to_regclass('pg_catalog.pg_dist_partition')::text, ${answerTag}`,
     )
     // PostgreSQL refuses a statement that names a missing table.
     if (catalogue === null) return false
-    const [isDistributed] = await database.row(
+    const [isDistributed] = await database.rowFor(
+      share,
       (sql, answerTag) => sql`
         select
           exists (
@@ -28,8 +36,8 @@ export function createDistributionReader(database: Pick<Database, 'row'>): ReadD
     return isDistributed === 'true'
   }
 
-  return () => {
-    answer ??= ask().catch((error: unknown) => {
+  return (share = null) => {
+    answer ??= ask(share).catch((error: unknown) => {
       answer = undefined
       throw error
     })

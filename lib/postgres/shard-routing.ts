@@ -43,7 +43,7 @@ function route(
 
   async function bytesFor(share: Share | null, build: BuildTagged, wait?: StatementWait): Promise<ByteRow> {
     if (typeof share !== 'string') return database.bytesFor(share, build, wait)
-    isOneServer = !(await isDistributed())
+    isOneServer = !(await isDistributed(share))
     if (isOneServer) return database.bytesFor(share, build, wait)
     const [answer] = await database.bytesFor(
       share,
