@@ -15,7 +15,10 @@ import { countQueue } from './queue-counts.ts'
 import { continuePurge, purge } from './retention.ts'
 import { plannedAnew } from './statements/fragments.ts'
 
-/** Creates the slice of deliveries in PostgreSQL. The delivery loop's verbs are functions of the schema: see sql/0031, and lib/postgres/distributed-deliveries.ts for a cluster. */
+/**
+ * Creates the slice of deliveries in PostgreSQL. The delivery loop's verbs are functions of the schema: see sql/0031, and
+ * distributed-deliveries.ts for a cluster.
+ */
 export function createDeliveryStore(database: Database, isDistributed: ReadDistribution): DeliveryStore {
   const onOneServer = createLoopStore(database)
   const onNodes = createDistributedLoopStore(database, createLookAtNodes(database))

@@ -123,9 +123,8 @@ describe('On Citus, the', WITH_CITUS, () => {
     assert.deepEqual(changed.pages.flat(), [id])
   })
 
-  // To do: of two runs the last assertion failed once, after a move and a move back; the cause is not known yet.
   test('a position of a list of changes is of one placement of the shard: after a move everything is listed again', {
-    todo: true,
+    todo: 'of two runs the last assertion failed once, after a move and a move back; the cause is not known yet',
   }, async () => {
     const kind = kinds.clients
     const tenant = await createTenant({ ...HARNESS, store: () => store, secondStore: () => secondStore })
