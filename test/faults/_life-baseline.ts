@@ -1,7 +1,9 @@
+import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import type { Sql } from 'postgres'
+import type { BusinessApiStore } from '../../lib/business-store.ts'
 import { migrateFrom } from '../../lib/postgres/schema/migrate.ts'
 import type { MigrationTexts } from '../../lib/postgres/schema/migration-texts.ts'
 import { FAILURE_LIMIT, type Hands } from './_life-volume.ts'
@@ -60,6 +62,21 @@ export async function purgeBaseline(sql: Sql, retentionMs: number): Promise<void
     const [row] = await sql`select business_api.continue_purge(${retentionMs}::float8, 1000, 1)::text as part`
     if (JSON.parse(row?.part).isDone) return
   }
+}
+
+/** The store with the only verb of the settings that a life needs before the upgrade: endpoints are registered by the baseline schema. */
+export function baselineSettingsStore(store: BusinessApiStore, sql: Sql): BusinessApiStore {
+  const endpoints: BusinessApiStore['endpoints'] = {
+    ...store.endpoints,
+    async insert({ organizationId, endpoint, limit }) {
+      await sql`
+        select business_api.insert_endpoint(${organizationId}, ${JSON.stringify(endpoint)}::text::jsonb, ${limit}::int)`
+      const item = await store.endpoints.get(organizationId, endpoint.id)
+      assert.ok(item)
+      return { outcome: 'inserted', item }
+    },
+  }
+  return { ...store, endpoints }
 }
 
 /** The verbs of the volume by the functions of the baseline schema. */

@@ -1,10 +1,18 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { BusinessApiStore } from '../../lib/business-store.ts'
 import { createPostgresStore, migrate, type PostgresStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings, type DeveloperSettings } from '../../lib/settings.ts'
 import { cliOn, SECRET_KEY } from '../cli/_cli.ts'
-import { baselineHands, makeBaseline, OLD_YEAR, purgeBaseline, writeRecords } from './_life-baseline.ts'
+import {
+  baselineHands,
+  baselineSettingsStore,
+  makeBaseline,
+  OLD_YEAR,
+  purgeBaseline,
+  writeRecords,
+} from './_life-baseline.ts'
 import { type MovedServer, startMovedServer } from './_life-clock.ts'
 import { type Customer, createCustomer } from './_life-customer.ts'
 import { auditDeliveries, type Behaviour, Ledger } from './_life-ledger.ts'
@@ -65,7 +73,7 @@ const ledger = new Ledger()
 before(async () => {
   server = await startMovedServer(STARTS_AT)
   store = openStore()
-  settings = openSettings()
+  settings = openSettings(baselineSettingsStore(store, server.sql))
 })
 
 after(async () => {
@@ -80,8 +88,8 @@ function openStore(): PostgresStore {
   return createPostgresStore(url.href, { maxConnections: 8 })
 }
 
-function openSettings(): DeveloperSettings {
-  return createDeveloperSettings(store, {
+function openSettings(on: BusinessApiStore): DeveloperSettings {
+  return createDeveloperSettings(on, {
     allowHttp: true,
     allowPrivateNetworks: true,
     secretKeys: [SECRET_KEY],
@@ -179,7 +187,7 @@ async function upgrade(): Promise<void> {
   assert.ok(applied.length > 0, 'nothing to upgrade')
   await store.close()
   store = openStore()
-  settings = openSettings()
+  settings = openSettings(store)
 }
 
 /** Every path of time goes through the moved clock. */
