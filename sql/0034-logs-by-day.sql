@@ -361,28 +361,6 @@ $body$
 end
 $do$;
 
--- The two functions above in one, for processes of the previous version: `is_newest` chooses the order.
-create or replace function business_api.list_finished_deliveries(
-  organization_id text,
-  endpoint_id text,
-  states text[],
-  type text,
-  since timestamptz,
-  until timestamptz,
-  first_id text,
-  end_id text,
-  row_limit integer,
-  is_newest boolean,
-  is_recoverable boolean
-) returns setof business_api.finished_deliveries
-language plpgsql stable rows 64
-set search_path = ''
-as $$
-begin
-  if $10 then
-    return query select * from business_api.list_newest_finished($1, $2, $3, $4, $5, $6, $7, $8, $9, $11);
-  else
-    return query select * from business_api.list_oldest_finished($1, $2, $3, $4, $5, $6, $7, $8, $9, $11);
-  end if;
-end
-$$;
+drop function if exists business_api.list_finished_deliveries(
+  text, text, text[], text, timestamptz, timestamptz, text, text, integer, boolean, boolean
+);

@@ -171,51 +171,20 @@ as $$
 #variable_conflict use_column
 declare
   at_time timestamptz := clock_timestamp();
-  expired_ids text[];
-  due_again jsonb;
-  ended jsonb;
+  expired_id text;
+  dead_letters jsonb := '[]';
 begin
   perform set_config('synchronous_commit', 'off', true);
-  select array_agg(f.id) into expired_ids
-    from (
-      select d.id from business_api.open_deliveries d
-       where d.organization_id = $1 and d.lease_until <= at_time
-       order by d.lease_until
-       limit 500
-         for update skip locked
-    ) as f;
-  -- The log tells from when to when the claim lasted, and so is written first.
-  insert into business_api.delivery_attempts
-    (organization_id, delivery_id, number, started_at, duration_ms, error, body_excerpt)
-  select $1, d.id, d.attempts, d.claimed_at, extract(epoch from d.lease_until - d.claimed_at) * 1000, 'interrupted', ''
-    from business_api.open_deliveries d
-   where d.organization_id = $1 and d.id = any (expired_ids)
-  on conflict do nothing;
-  with gone as (
-    delete from business_api.open_deliveries d
-     where d.organization_id = $1 and d.id = any (expired_ids) and d.attempts - d.attempts_before >= $2
-    returning d.*
-  )
-  select coalesce(jsonb_agg(g), '[]') into ended from gone g;
-  update business_api.open_deliveries d
-     set due_at = at_time, claim_token = null, claimed_at = null, lease_until = null
-   where d.organization_id = $1 and d.id = any (expired_ids);
-  if ended <> '[]' then
-    insert into business_api.finished_deliveries
-      (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
-    select $1, e.id, e.event_id, e.type, e.endpoint_id, 'dead_lettered', 'interrupted', e.created_at, at_time, e.attempts,
-           e.is_backfill
-      from jsonb_to_recordset(ended) as e (
-        id text, event_id text, type text, endpoint_id text, created_at timestamptz, attempts integer, is_backfill boolean
-      );
-  end if;
-  return (
-    select coalesce(json_agg(json_build_object(
-             'organizationId', $1, 'endpointId', e.endpoint_id, 'deliveryId', e.id,
-             'eventId', e.event_id, 'type', e.type, 'reason', 'interrupted'
-           )), '[]')
-      from jsonb_to_recordset(ended) as e (id text, event_id text, type text, endpoint_id text)
-  )::text;
+  for expired_id in
+    select d.id from business_api.open_deliveries d
+     where d.organization_id = $1 and d.lease_until <= at_time
+     order by d.lease_until
+     limit 500
+       for update skip locked
+  loop
+    dead_letters := dead_letters || business_api.reclaim_lease($1, expired_id, at_time, $2);
+  end loop;
+  return dead_letters::text;
 end
 $$;
 
@@ -242,55 +211,6 @@ begin
     ) as f;
   if due_ids is not null then
     update business_api.open_deliveries d set is_backing_off = false where d.organization_id = $1 and d.id = any (due_ids);
-  end if;
-end
-$$;
-
--- Skips pending deliveries of a disabled or removed endpoint, as skip_pending does.
-create function business_api.skip_pending_of(organization_id text, endpoint_id text) returns void
-language plpgsql volatile
-set search_path = ''
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-#variable_conflict use_column
-declare
-  pending_ids text[];
-  backfill_ids text[];
-  ended jsonb;
-begin
-  select coalesce(array_agg(f.id), '{}') into pending_ids
-    from (
-      select d.id from business_api.open_deliveries d
-       where d.organization_id = $1 and d.endpoint_id = $2
-         and d.claim_token is null and not d.is_backing_off and not d.is_backfill
-       limit 500
-         for update skip locked
-    ) as f;
-  select coalesce(array_agg(f.id), '{}') into backfill_ids
-    from (
-      select d.id from business_api.open_deliveries d
-       where d.organization_id = $1 and d.endpoint_id = $2
-         and d.claim_token is null and not d.is_backing_off and d.is_backfill
-       limit 500
-         for update skip locked
-    ) as f;
-  with gone as (
-    delete from business_api.open_deliveries d
-     where d.organization_id = $1 and d.id = any (pending_ids || backfill_ids)
-    returning d.*
-  )
-  select coalesce(jsonb_agg(g), '[]') into ended from gone g;
-  if ended <> '[]' then
-    insert into business_api.finished_deliveries
-      (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
-    select $1, e.id, e.event_id, e.type, e.endpoint_id, 'skipped', 'endpoint_disabled', e.created_at, clock_timestamp(),
-           e.attempts, e.is_backfill
-      from jsonb_to_recordset(ended) as e (
-        id text, event_id text, type text, endpoint_id text, created_at timestamptz, attempts integer, is_backfill boolean
-      );
   end if;
 end
 $$;
@@ -323,15 +243,12 @@ as $$
 declare
   at_time timestamptz := clock_timestamp();
   target record;
-  endpoint_state text;
+  picked record;
   -- The claimed deliveries; the deliveries of a repeated claim come first.
   ids text[] := '{}';
   endpoints text[] := '{}';
   events text[] := '{}';
   repeated integer := 0;
-  repeats integer;
-  found_ids text[];
-  found_events text[];
   -- The sizes of the bodies; null for a delivery without an event.
   sizes bigint[] := '{}';
   cut integer;
@@ -363,47 +280,16 @@ begin
       from jsonb_array_elements($4) with ordinality as t (value, place)
      order by t.place
   loop
-    select e.state into endpoint_state from business_api.webhook_endpoints e
-     where e.organization_id = $1 and e.id = target.endpoint_id;
-    if endpoint_state = 'paused' then
-      continue;
-    elsif endpoint_state is distinct from 'enabled' then
-      perform business_api.skip_pending_of($1, target.endpoint_id);
-      continue;
+    select * into picked from business_api.pick_deliveries(
+      -- A claim that is sent again has some of the deliveries already.
+      $1, target.endpoint_id, target.is_backfill, is_rest,
+      target.budget - coalesce(cardinality(array_positions(endpoints[:repeated], target.endpoint_id)), 0)
+    );
+    if cardinality(picked.ids) > 0 then
+      ids := ids || picked.ids;
+      events := events || picked.events;
+      endpoints := endpoints || array_fill(target.endpoint_id, array[cardinality(picked.ids)]);
     end if;
-    if target.is_backfill and not is_rest and exists (
-      select 1 from business_api.webhook_endpoints e
-       where e.organization_id = $1 and e.state = 'enabled' and exists (
-         select 1 from business_api.open_deliveries d
-          where d.claim_token is null and not d.is_backing_off and not d.is_backfill
-            and d.organization_id = $1 and d.endpoint_id = e.id
-       )
-    ) then
-      continue;
-    end if;
-    -- A claim that is sent again has some of the deliveries already.
-    repeats := coalesce(cardinality(array_positions(endpoints[:repeated], target.endpoint_id)), 0);
-    continue when target.budget <= repeats;
-    if target.is_backfill then
-      select coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.event_id), '{}') into found_ids, found_events
-        from (
-          select d.id, d.event_id from business_api.open_deliveries d
-           where d.claim_token is null and not d.is_backing_off and d.is_backfill
-             and d.organization_id = $1 and d.endpoint_id = target.endpoint_id
-           order by d.is_retry, d.id limit target.budget - repeats for update skip locked
-        ) as f;
-    else
-      select coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.event_id), '{}') into found_ids, found_events
-        from (
-          select d.id, d.event_id from business_api.open_deliveries d
-           where d.claim_token is null and not d.is_backing_off and not d.is_backfill
-             and d.organization_id = $1 and d.endpoint_id = target.endpoint_id
-           order by d.is_retry, d.id limit target.budget - repeats for update skip locked
-        ) as f;
-    end if;
-    ids := ids || found_ids;
-    events := events || found_events;
-    endpoints := endpoints || array_fill(target.endpoint_id, array[cardinality(found_ids)]);
   end loop;
 
   if byte_limit <= 0 then
@@ -426,13 +312,7 @@ begin
     loop
       sizes[target.place::integer] := target.bytes;
     end loop;
-    select min(s.place) into cut
-      from (
-        select size.place, size.bytes,
-               sum(size.bytes) filter (where size.bytes <= byte_limit) over (order by size.place) as bytes_so_far
-          from unnest(sizes) with ordinality as size (bytes, place)
-      ) as s
-     where s.bytes <= byte_limit and s.bytes_so_far > byte_budget;
+    select fit.cut into cut from business_api.fit_bodies(sizes, byte_limit, byte_budget) as fit;
     if cut is not null then
       -- Deliveries of a repeated claim that do not fit into the answer become due again.
       update business_api.open_deliveries d
@@ -555,27 +435,13 @@ begin
 end
 $$;
 
--- Gives claims of an organization back, as release_deliveries does.
+-- Gives claims of an organization back.
 create function business_api.release_claims_of(organization_id text, claims jsonb) returns bigint
 language plpgsql volatile
 set search_path = ''
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 as $$
-#variable_conflict use_column
-declare
-  ids text[] := array(select r.value ->> 'deliveryId' from jsonb_array_elements($2) with ordinality as r order by r.ordinality);
-  tokens text[] := array(select r.value ->> 'token' from jsonb_array_elements($2) with ordinality as r order by r.ordinality);
-  released bigint;
 begin
-  update business_api.open_deliveries d
-     set attempts = d.attempts - 1, claim_token = null, claimed_at = null, lease_until = null
-    from unnest(ids, tokens) as claim (id, token)
-   where d.organization_id = $1 and d.id = claim.id and d.claim_token = claim.token;
-  get diagnostics released = row_count;
-  return released;
+  return business_api.release_deliveries($2);
 end
 $$;
 
@@ -599,18 +465,8 @@ declare
   gone jsonb;
   -- The results whose claim was in force, each with the columns of the delivery.
   ended jsonb;
-  outcome record;
-  endpoint record;
-  failures_now integer;
-  failing_now timestamptz;
-  is_new_streak boolean;
-  is_disabled_now boolean;
-  is_failing_now boolean;
-  unwritten record;
-  delivery record;
-  endpoints jsonb := '[]';
+  outcomes jsonb[];
   dead_letters jsonb;
-  lost jsonb := '[]';
 begin
   -- A result lost in a crash costs one more attempt.
   perform set_config('synchronous_commit', 'off', true);
@@ -674,15 +530,17 @@ begin
       );
   end if;
 
-  for outcome in
-    -- For an endpoint's health only the failures after the last success among these results count. An attempt that the process
-    -- interrupted or never made proves nothing about the endpoint.
-    select e.endpoint_id, bool_or(e.outcome = 'delivered') as has_success, bool_or(e.is_failure) as has_failure,
-           bool_or(e."isGone") as is_gone,
-           count(*) filter (where e.is_failure and e."endedAgoMs" < coalesce(e.success_ago_ms, 'infinity')) as failures,
-           max(e."endedAgoMs") filter (where e.is_failure and e."endedAgoMs" < coalesce(e.success_ago_ms, 'infinity'))
-             as first_failure_ago_ms,
-           max(e.token || ' ' || e."deliveryId") filter (where e.is_failure) as failed_attempt
+  -- For an endpoint's health only the failures after the last success among these results count. An attempt that the process
+  -- interrupted or never made proves nothing about the endpoint.
+  outcomes := array(
+    select jsonb_build_object(
+             'organization_id', $1, 'endpoint_id', e.endpoint_id,
+             'has_success', bool_or(e.outcome = 'delivered'), 'has_failure', bool_or(e.is_failure), 'is_gone', bool_or(e."isGone"),
+             'failures', count(*) filter (where e.is_failure and e."endedAgoMs" < coalesce(e.success_ago_ms, 'infinity')),
+             'first_failure_ago_ms',
+               max(e."endedAgoMs") filter (where e.is_failure and e."endedAgoMs" < coalesce(e.success_ago_ms, 'infinity')),
+             'failed_attempt', max(e.token || ' ' || e."deliveryId") filter (where e.is_failure)
+           )
       from (
         select x.*, x.outcome <> 'delivered' and coalesce(x.error, '') not in ('interrupted', 'unreadable') as is_failure,
                min(x."endedAgoMs") filter (where x.outcome = 'delivered') over (partition by x.endpoint_id) as success_ago_ms
@@ -692,50 +550,7 @@ begin
           )
       ) as e
      group by e.endpoint_id
-  loop
-    -- Only outcomes that change an endpoint. A row that another transaction holds is skipped, because a wait would hold up other
-    -- results, and a count may be a few failures short.
-    select e.state, e.failures, e.failing_since, e.disabled_reason, e.noticed_attempt into endpoint
-      from business_api.webhook_endpoints e
-     where e.organization_id = $1 and e.id = outcome.endpoint_id and (outcome.has_failure or e.failures > 0)
-       and e.state <> 'removed'
-       for no key update skip locked;
-    continue when not found;
-    is_new_streak := outcome.has_success or endpoint.failing_since is null;
-    failures_now := outcome.failures + case when outcome.has_success then 0 else endpoint.failures end;
-    failing_now := case
-      when is_new_streak then at_time - outcome.first_failure_ago_ms * interval '1 millisecond'
-      else endpoint.failing_since
-    end;
-    is_disabled_now := coalesce(
-      endpoint.state in ('enabled', 'paused') and (
-        outcome.is_gone
-        or failures_now >= failure_limit and failing_now <= at_time - failing_ms * interval '1 millisecond'
-      ), false
-    );
-    is_failing_now := not is_disabled_now and outcome.has_failure and endpoint.state in ('enabled', 'paused')
-      and failures_now * 2 >= failure_limit and (is_new_streak or endpoint.noticed_attempt is null);
-    if is_disabled_now then
-      endpoint.state := 'disabled';
-      endpoint.disabled_reason := case when outcome.is_gone then 'gone' else 'failing' end;
-    end if;
-    endpoint.noticed_attempt := case
-      when is_disabled_now or is_failing_now then outcome.failed_attempt
-      when not is_new_streak then endpoint.noticed_attempt
-    end;
-    update business_api.webhook_endpoints e
-       set failures = failures_now, failing_since = failing_now, state = endpoint.state,
-           disabled_reason = endpoint.disabled_reason, noticed_attempt = endpoint.noticed_attempt
-     where e.organization_id = $1 and e.id = outcome.endpoint_id;
-    if outcome.has_failure then
-      endpoints := endpoints || jsonb_build_object(
-        'organizationId', $1, 'endpointId', outcome.endpoint_id, 'state', endpoint.state, 'failures', failures_now,
-        'failingSince', to_char(failing_now at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
-        'disabledReason', endpoint.disabled_reason, 'isNewlyFailing', is_failing_now, 'isNewlyDisabled', is_disabled_now
-      );
-    end if;
-  end loop;
-
+  );
   select coalesce(jsonb_agg(jsonb_build_object(
            'organizationId', $1, 'endpointId', e.endpoint_id, 'deliveryId', e."deliveryId", 'eventId', e.event_id,
            'type', e.type, 'reason', e.reason
@@ -745,54 +560,9 @@ begin
       endpoint_id text, "deliveryId" text, event_id text, type text, outcome text, reason text
     )
    where e.outcome = 'dead_lettered';
-
-  -- The answer for results that an earlier call wrote, or that came too late: see recall_attempt_results.
-  for unwritten in
-    select * from jsonb_to_recordset($2) as r (
-      "deliveryId" text, token text, outcome text, reason text, "durationMs" real, status integer, error text
-    )
-     where not due_again ? (r.token || ' ' || r."deliveryId")
-  loop
-    if not exists (
-      select 1 from business_api.delivery_attempts a
-       where a.organization_id = $1 and a.delivery_id = unwritten."deliveryId" and a.duration_ms = unwritten."durationMs"
-         and a.status is not distinct from unwritten.status and a.error is not distinct from unwritten.error
-    ) then
-      lost := lost || jsonb_build_object(
-        'organizationId', $1, 'deliveryId', unwritten."deliveryId", 'token', unwritten.token
-      );
-    end if;
-    select o.event_id, o.type, o.endpoint_id, 'open' as state, null as reason into delivery
-      from business_api.open_deliveries o
-     where o.organization_id = $1 and o.id = unwritten."deliveryId";
-    if not found then
-      select f.event_id, f.type, f.endpoint_id, f.state, f.reason into delivery
-        from business_api.finished_deliveries f
-       where f.organization_id = $1 and f.id = unwritten."deliveryId";
-      continue when not found;
-    end if;
-    if delivery.state = 'dead_lettered' and unwritten.outcome = 'dead_lettered' and delivery.reason = unwritten.reason then
-      dead_letters := dead_letters || jsonb_build_object(
-        'organizationId', $1, 'endpointId', delivery.endpoint_id, 'deliveryId', unwritten."deliveryId",
-        'eventId', delivery.event_id, 'type', delivery.type, 'reason', delivery.reason
-      );
-    end if;
-    select e.id, e.state, e.failures, e.failing_since, e.disabled_reason into endpoint
-      from business_api.webhook_endpoints e
-     where e.organization_id = $1 and e.id = delivery.endpoint_id and e.state <> 'removed'
-       and e.noticed_attempt = unwritten.token || ' ' || unwritten."deliveryId";
-    if found then
-      endpoints := endpoints || jsonb_build_object(
-        'organizationId', $1, 'endpointId', endpoint.id, 'state', endpoint.state, 'failures', endpoint.failures,
-        'failingSince', to_char(endpoint.failing_since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
-        'disabledReason', endpoint.disabled_reason,
-        -- An administrator may have enabled or disabled the endpoint after the attempt.
-        'isNewlyFailing', endpoint.state <> 'disabled' and endpoint.failures * 2 >= failure_limit,
-        'isNewlyDisabled', endpoint.state = 'disabled' and endpoint.disabled_reason <> 'administrator'
-      );
-    end if;
-  end loop;
-  return jsonb_build_object('lost', lost, 'endpoints', endpoints, 'deadLetters', dead_letters)::text;
+  return business_api.report_results(
+    $2, array(select jsonb_object_keys(due_again)), outcomes, dead_letters, at_time, failure_limit, failing_ms
+  );
 end
 $$;
 

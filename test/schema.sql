@@ -627,21 +627,16 @@ CREATE OR REPLACE FUNCTION business_api.claim_deliveries(token text, is_repeat b
 AS $function$
 declare
   at_time timestamptz;
-  -- The claimed deliveries; the deliveries of a repeated claim come first.
+  -- The claimed deliveries; the deliveries of a repeated claim come first, and have no place.
   organizations text[] := '{}';
   ids text[] := '{}';
   endpoints text[] := '{}';
   events text[] := '{}';
+  places tid[];
   repeated integer := 0;
   claimed integer := 0;
-  found_ids text[];
-  found_events text[];
-  here_organization text := coalesce(after_organization, '');
-  here_endpoint text := coalesce(after_endpoint, '');
-  next_organization text;
-  next_endpoint text;
-  endpoint_state text;
-  budget integer;
+  picked record;
+  backfill record;
   -- Place of the first delivery whose body no longer fits into byte_budget, and which is left for the next claim.
   cut integer;
   unread_places bigint[] := '{}';
@@ -649,10 +644,9 @@ declare
   -- The range of the claimed deliveries, so that a statement opens only the days of their events.
   first_prefix text;
   last_id text;
-  endpoints_read integer := 0;
-  has_wrapped boolean := after_organization is null;
-  is_complete boolean := false;
-  backfill record;
+  here_organization text;
+  here_endpoint text;
+  is_complete boolean;
   dead_letters json := '[]';
 begin
   perform set_config('synchronous_commit', 'off', true);
@@ -677,73 +671,32 @@ begin
     claimed := repeated;
   end if;
 
-  while claimed < claim_limit and endpoints_read < endpoint_limit loop
-    select d.organization_id, d.endpoint_id into next_organization, next_endpoint
-      from business_api.open_deliveries d
-     where d.claim_token is null and not d.is_backing_off and not d.is_backfill
-       and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
-     order by d.organization_id, d.endpoint_id
-     limit 1;
-    if not found then
-      is_complete := has_wrapped;
-      exit when has_wrapped;
-      has_wrapped := true;
-      here_organization := '';
-      here_endpoint := '';
-      continue;
-    end if;
-    if has_wrapped and after_organization is not null
-       and (next_organization, next_endpoint) > (after_organization, after_endpoint) then
-      is_complete := true;
-      exit;
-    end if;
-    here_organization := next_organization;
-    here_endpoint := next_endpoint;
-    endpoints_read := endpoints_read + 1;
-
-    select e.state into endpoint_state from business_api.webhook_endpoints e
-     where e.organization_id = here_organization and e.id = here_endpoint;
-    if endpoint_state = 'paused' then
-      continue;
-    elsif endpoint_state is distinct from 'enabled' then
-      perform business_api.skip_pending(here_organization, here_endpoint);
-      continue;
-    end if;
-
-    budget := least(
-      claim_limit - claimed,
-      coalesce((endpoint_budgets ->> here_endpoint)::integer, endpoint_budget)
-        - coalesce(cardinality(array_positions(endpoints[:repeated], here_endpoint)), 0),
-      coalesce((organization_budgets ->> here_organization)::integer, organization_budget)
-        - coalesce(cardinality(array_positions(organizations, here_organization)), 0)
-    );
-    if budget > 0 then
-      select coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.event_id), '{}') into found_ids, found_events
-        from (
-          select d.id, d.event_id from business_api.open_deliveries d
-           where d.claim_token is null and not d.is_backing_off and not d.is_backfill
-             and d.organization_id = here_organization and d.endpoint_id = here_endpoint
-           order by d.is_retry, d.id limit budget for update skip locked
-        ) as f;
-      ids := ids || found_ids;
-      events := events || found_events;
-      organizations := organizations || array_fill(here_organization, array[cardinality(found_ids)]);
-      endpoints := endpoints || array_fill(here_endpoint, array[cardinality(found_ids)]);
-      claimed := cardinality(ids);
-    end if;
-  end loop;
+  select * into picked from business_api.walk_due_deliveries(
+    false, true, claim_limit - repeated, endpoint_limit, after_organization, after_endpoint,
+    endpoint_budget, organization_budget, endpoint_budgets, organization_budgets, organizations, endpoints
+  );
+  organizations := organizations || picked.organizations;
+  ids := ids || picked.ids;
+  endpoints := endpoints || picked.endpoints;
+  events := events || picked.events;
+  places := picked.places;
+  claimed := cardinality(ids);
+  here_organization := picked.here_organization;
+  here_endpoint := picked.here_endpoint;
+  is_complete := picked.is_complete;
 
   if claimed < claim_limit and exists (
     select 1 from business_api.open_deliveries d where d.claim_token is null and not d.is_backing_off and d.is_backfill
   ) then
-    select * into backfill from business_api.pick_backfills(
-      at_time, is_complete, claim_limit - claimed, endpoint_limit, after_organization, after_endpoint,
+    select * into backfill from business_api.walk_due_deliveries(
+      true, is_complete, claim_limit - claimed, endpoint_limit, after_organization, after_endpoint,
       endpoint_budget, organization_budget, endpoint_budgets, organization_budgets, organizations, endpoints
     );
-    ids := ids || backfill.ids;
-    events := events || backfill.events;
     organizations := organizations || backfill.organizations;
+    ids := ids || backfill.ids;
     endpoints := endpoints || backfill.endpoints;
+    events := events || backfill.events;
+    places := places || backfill.places;
     claimed := cardinality(ids);
     if is_complete and not backfill.is_complete then
       is_complete := false;
@@ -771,28 +724,28 @@ begin
          limit 1
       ) as event
   ) > byte_budget then
-    select coalesce(array_agg(s.place) filter (where s.bytes > byte_budget), '{}'),
-           min(s.place) filter (where s.bytes <= byte_budget and s.bytes_so_far > byte_budget)
-      into unread_places, cut
-      from (
-        select claim.place, octet_length(event.body) as bytes,
-               sum(octet_length(event.body)) filter (where octet_length(event.body) <= byte_budget)
-                 over (order by claim.place) as bytes_so_far
-          from unnest(organizations, events, ids) with ordinality as claim (organization_id, event_id, id, place)
-          cross join lateral (
-            select e.body from business_api.events e
-             where e.organization_id = claim.organization_id and e.id = claim.event_id
-               and e.delivery_prefix >= left(claim.id, 14) and e.delivery_prefix <= claim.id
-               and e.delivery_prefix >= first_prefix and e.delivery_prefix <= last_id
-             limit 1
-          ) as event
-      ) as s;
+    select fit.unread_places, fit.cut into unread_places, cut
+      from business_api.fit_bodies(
+        array(
+          select event.bytes
+            from unnest(organizations, events, ids) with ordinality as claim (organization_id, event_id, id, place)
+            left join lateral (
+              select octet_length(e.body) as bytes from business_api.events e
+               where e.organization_id = claim.organization_id and e.id = claim.event_id
+                 and e.delivery_prefix >= left(claim.id, 14) and e.delivery_prefix <= claim.id
+                 and e.delivery_prefix >= first_prefix and e.delivery_prefix <= last_id
+               limit 1
+            ) as event on true
+           order by claim.place
+        ), byte_budget, byte_budget
+      ) as fit;
     if cut is not null then
       -- Deliveries of a repeated claim that do not fit into the answer become due again.
       perform business_api.release_deliveries((
         select jsonb_agg(jsonb_build_object('organizationId', rest.organization_id, 'deliveryId', rest.id, 'token', $1))
           from unnest(organizations[cut:repeated], ids[cut:repeated]) as rest (organization_id, id)
       ));
+      places := places[:cut - 1 - repeated];
       repeated := least(repeated, cut - 1);
       organizations := organizations[:cut - 1];
       ids := ids[:cut - 1];
@@ -803,19 +756,8 @@ begin
     end if;
   end if;
 
-  if claimed > repeated then
-    perform business_api.hold_deliveries(
-      array(
-        select open.place
-          from unnest(organizations[repeated + 1:], ids[repeated + 1:]) as claim (organization_id, id)
-          cross join lateral (
-            select d.ctid as place from business_api.open_deliveries d
-             where d.organization_id = claim.organization_id and d.id = claim.id
-             limit 1
-          ) as open
-      ),
-      token, at_time, at_time + lease_ms * interval '1 millisecond'
-    );
+  if cardinality(places) > 0 then
+    perform business_api.hold_deliveries(places, token, at_time, at_time + lease_ms * interval '1 millisecond');
   end if;
   if cardinality(unread_places) > 0 then
     select coalesce(json_agg(json_build_object(
@@ -854,15 +796,12 @@ AS $function$
 declare
   at_time timestamptz := clock_timestamp();
   target record;
-  endpoint_state text;
+  picked record;
   -- The claimed deliveries; the deliveries of a repeated claim come first.
   ids text[] := '{}';
   endpoints text[] := '{}';
   events text[] := '{}';
   repeated integer := 0;
-  repeats integer;
-  found_ids text[];
-  found_events text[];
   -- The sizes of the bodies; null for a delivery without an event.
   sizes bigint[] := '{}';
   cut integer;
@@ -894,47 +833,16 @@ begin
       from jsonb_array_elements($4) with ordinality as t (value, place)
      order by t.place
   loop
-    select e.state into endpoint_state from business_api.webhook_endpoints e
-     where e.organization_id = $1 and e.id = target.endpoint_id;
-    if endpoint_state = 'paused' then
-      continue;
-    elsif endpoint_state is distinct from 'enabled' then
-      perform business_api.skip_pending_of($1, target.endpoint_id);
-      continue;
+    select * into picked from business_api.pick_deliveries(
+      -- A claim that is sent again has some of the deliveries already.
+      $1, target.endpoint_id, target.is_backfill, is_rest,
+      target.budget - coalesce(cardinality(array_positions(endpoints[:repeated], target.endpoint_id)), 0)
+    );
+    if cardinality(picked.ids) > 0 then
+      ids := ids || picked.ids;
+      events := events || picked.events;
+      endpoints := endpoints || array_fill(target.endpoint_id, array[cardinality(picked.ids)]);
     end if;
-    if target.is_backfill and not is_rest and exists (
-      select 1 from business_api.webhook_endpoints e
-       where e.organization_id = $1 and e.state = 'enabled' and exists (
-         select 1 from business_api.open_deliveries d
-          where d.claim_token is null and not d.is_backing_off and not d.is_backfill
-            and d.organization_id = $1 and d.endpoint_id = e.id
-       )
-    ) then
-      continue;
-    end if;
-    -- A claim that is sent again has some of the deliveries already.
-    repeats := coalesce(cardinality(array_positions(endpoints[:repeated], target.endpoint_id)), 0);
-    continue when target.budget <= repeats;
-    if target.is_backfill then
-      select coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.event_id), '{}') into found_ids, found_events
-        from (
-          select d.id, d.event_id from business_api.open_deliveries d
-           where d.claim_token is null and not d.is_backing_off and d.is_backfill
-             and d.organization_id = $1 and d.endpoint_id = target.endpoint_id
-           order by d.is_retry, d.id limit target.budget - repeats for update skip locked
-        ) as f;
-    else
-      select coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.event_id), '{}') into found_ids, found_events
-        from (
-          select d.id, d.event_id from business_api.open_deliveries d
-           where d.claim_token is null and not d.is_backing_off and not d.is_backfill
-             and d.organization_id = $1 and d.endpoint_id = target.endpoint_id
-           order by d.is_retry, d.id limit target.budget - repeats for update skip locked
-        ) as f;
-    end if;
-    ids := ids || found_ids;
-    events := events || found_events;
-    endpoints := endpoints || array_fill(target.endpoint_id, array[cardinality(found_ids)]);
   end loop;
 
   if byte_limit <= 0 then
@@ -957,13 +865,7 @@ begin
     loop
       sizes[target.place::integer] := target.bytes;
     end loop;
-    select min(s.place) into cut
-      from (
-        select size.place, size.bytes,
-               sum(size.bytes) filter (where size.bytes <= byte_limit) over (order by size.place) as bytes_so_far
-          from unnest(sizes) with ordinality as size (bytes, place)
-      ) as s
-     where s.bytes <= byte_limit and s.bytes_so_far > byte_budget;
+    select fit.cut into cut from business_api.fit_bodies(sizes, byte_limit, byte_budget) as fit;
     if cut is not null then
       -- Deliveries of a repeated claim that do not fit into the answer become due again.
       update business_api.open_deliveries d
@@ -2100,6 +2002,21 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION business_api.fit_bodies(sizes bigint[], byte_limit integer, byte_budget integer, OUT unread_places bigint[], OUT cut integer)
+ RETURNS record
+ LANGUAGE sql
+ IMMUTABLE
+ SET search_path TO ''
+AS $function$
+  select coalesce(array_agg(s.place) filter (where s.bytes > byte_limit), '{}'),
+         min(s.place) filter (where s.bytes <= byte_limit and s.bytes_so_far > byte_budget)
+    from (
+      select size.place, size.bytes,
+             sum(size.bytes) filter (where size.bytes <= byte_limit) over (order by size.place) as bytes_so_far
+        from unnest(sizes) with ordinality as size (bytes, place)
+    ) as s
+$function$;
+
 CREATE OR REPLACE FUNCTION business_api.forget_business_in(body text, business_id text)
  RETURNS text
  LANGUAGE plpgsql
@@ -3058,6 +2975,68 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION business_api.judge_endpoint(organization_id text, outcome jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+#variable_conflict use_column
+declare
+  has_success boolean := outcome ->> 'has_success';
+  has_failure boolean := outcome ->> 'has_failure';
+  endpoint record;
+  failures_now integer := outcome ->> 'failures';
+  failing_now timestamptz;
+  is_new_streak boolean;
+  is_disabled_now boolean;
+  is_failing_now boolean;
+begin
+  select e.id, e.state, e.failures, e.failing_since, e.disabled_reason, e.noticed_attempt into endpoint
+    from business_api.webhook_endpoints e
+   where e.organization_id = $1 and e.id = outcome ->> 'endpoint_id' and (has_failure or e.failures > 0) and e.state <> 'removed'
+     for no key update skip locked;
+  if not found then
+    return '[]';
+  end if;
+  is_new_streak := has_success or endpoint.failing_since is null;
+  if not has_success then
+    failures_now := failures_now + endpoint.failures;
+  end if;
+  failing_now := case
+    when is_new_streak then at_time - (outcome ->> 'first_failure_ago_ms')::double precision * interval '1 millisecond'
+    else endpoint.failing_since
+  end;
+  is_disabled_now := coalesce(
+    endpoint.state in ('enabled', 'paused') and (
+      (outcome ->> 'is_gone')::boolean
+      or failures_now >= failure_limit and failing_now <= at_time - failing_ms * interval '1 millisecond'
+    ), false
+  );
+  is_failing_now := not is_disabled_now and has_failure and endpoint.state in ('enabled', 'paused')
+    and failures_now * 2 >= failure_limit and (is_new_streak or endpoint.noticed_attempt is null);
+  if is_disabled_now then
+    endpoint.state := 'disabled';
+    endpoint.disabled_reason := case when (outcome ->> 'is_gone')::boolean then 'gone' else 'failing' end;
+  end if;
+  endpoint.noticed_attempt := case
+    when is_disabled_now or is_failing_now then outcome ->> 'failed_attempt'
+    when not is_new_streak then endpoint.noticed_attempt
+  end;
+  update business_api.webhook_endpoints e
+     set failures = failures_now, failing_since = failing_now, state = endpoint.state,
+         disabled_reason = endpoint.disabled_reason, noticed_attempt = endpoint.noticed_attempt
+   where e.organization_id = $1 and e.id = endpoint.id;
+  if not has_failure then
+    return '[]';
+  end if;
+  return jsonb_build_array(jsonb_build_object(
+    'organizationId', $1, 'endpointId', endpoint.id, 'state', endpoint.state, 'failures', failures_now,
+    'failingSince', to_char(failing_now at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+    'disabledReason', endpoint.disabled_reason, 'isNewlyFailing', is_failing_now, 'isNewlyDisabled', is_disabled_now
+  ));
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION business_api.kept_day()
  RETURNS jsonb
  LANGUAGE sql
@@ -3291,21 +3270,6 @@ begin
          limit $3
       ) as event
   );
-end
-$function$;
-
-CREATE OR REPLACE FUNCTION business_api.list_finished_deliveries(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_newest boolean, is_recoverable boolean)
- RETURNS SETOF business_api.finished_deliveries
- LANGUAGE plpgsql
- STABLE ROWS 64
- SET search_path TO ''
-AS $function$
-begin
-  if $10 then
-    return query select * from business_api.list_newest_finished($1, $2, $3, $4, $5, $6, $7, $8, $9, $11);
-  else
-    return query select * from business_api.list_oldest_finished($1, $2, $3, $4, $5, $6, $7, $8, $9, $11);
-  end if;
 end
 $function$;
 
@@ -3852,98 +3816,49 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION business_api.pick_backfills(at_time timestamp with time zone, is_rest boolean, pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)
+CREATE OR REPLACE FUNCTION business_api.pick_deliveries(organization_id text, endpoint_id text, is_backfill boolean, is_rest boolean, budget integer, OUT ids text[], OUT events text[], OUT places tid[])
  RETURNS record
  LANGUAGE plpgsql
  SET search_path TO ''
- SET plan_cache_mode TO 'force_generic_plan'
- SET enable_seqscan TO 'off'
- SET enable_hashjoin TO 'off'
- SET enable_mergejoin TO 'off'
- SET enable_bitmapscan TO 'off'
- SET enable_sort TO 'off'
 AS $function$
+#variable_conflict use_column
 declare
-  next_organization text;
-  next_endpoint text;
   endpoint_state text;
-  budget integer;
-  found_ids text[];
-  found_events text[];
-  endpoints_read integer := 0;
-  has_wrapped boolean := after_organization is null;
 begin
-  organizations := '{}';
   ids := '{}';
-  endpoints := '{}';
-  events := '{}';
-  here_organization := coalesce(after_organization, '');
-  here_endpoint := coalesce(after_endpoint, '');
-  is_complete := false;
-  while cardinality(ids) < pick_limit and endpoints_read < endpoint_limit loop
-    select d.organization_id, d.endpoint_id into next_organization, next_endpoint
-      from business_api.open_deliveries d
-     where d.claim_token is null and not d.is_backing_off and d.is_backfill
-       and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
-     order by d.organization_id, d.endpoint_id
-     limit 1;
-    if not found then
-      is_complete := has_wrapped;
-      exit when has_wrapped;
-      has_wrapped := true;
-      here_organization := '';
-      here_endpoint := '';
-      continue;
-    end if;
-    if has_wrapped and after_organization is not null
-       and (next_organization, next_endpoint) > (after_organization, after_endpoint) then
-      is_complete := true;
-      exit;
-    end if;
-    here_organization := next_organization;
-    here_endpoint := next_endpoint;
-    endpoints_read := endpoints_read + 1;
-
-    select e.state into endpoint_state from business_api.webhook_endpoints e
-     where e.organization_id = here_organization and e.id = here_endpoint;
-    if endpoint_state = 'paused' then
-      continue;
-    elsif endpoint_state is distinct from 'enabled' then
-      perform business_api.skip_pending(here_organization, here_endpoint);
-      continue;
-    end if;
-    if not is_rest and exists (
-      select 1 from business_api.webhook_endpoints e
-       where e.organization_id = here_organization and e.state = 'enabled' and exists (
-         select 1 from business_api.open_deliveries d
-          where d.claim_token is null and not d.is_backing_off and not d.is_backfill
-            and d.organization_id = e.organization_id and d.endpoint_id = e.id
-       )
-    ) then
-      continue;
-    end if;
-
-    budget := least(
-      pick_limit - cardinality(ids),
-      coalesce((endpoint_budgets ->> here_endpoint)::integer, endpoint_budget)
-        - coalesce(cardinality(array_positions(claimed_endpoints, here_endpoint)), 0),
-      coalesce((organization_budgets ->> here_organization)::integer, organization_budget)
-        - coalesce(cardinality(array_positions(claimed_organizations || organizations, here_organization)), 0)
-    );
-    if budget > 0 then
-      select coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.event_id), '{}') into found_ids, found_events
-        from (
-          select d.id, d.event_id from business_api.open_deliveries d
-           where d.claim_token is null and not d.is_backing_off and d.is_backfill
-             and d.organization_id = here_organization and d.endpoint_id = here_endpoint
-           order by d.is_retry, d.id limit budget for update skip locked
-        ) as f;
-      ids := ids || found_ids;
-      events := events || found_events;
-      organizations := organizations || array_fill(here_organization, array[cardinality(found_ids)]);
-      endpoints := endpoints || array_fill(here_endpoint, array[cardinality(found_ids)]);
-    end if;
-  end loop;
+  select e.state into endpoint_state from business_api.webhook_endpoints e where e.organization_id = $1 and e.id = $2;
+  if endpoint_state = 'paused' then
+    return;
+  elsif endpoint_state is distinct from 'enabled' then
+    perform business_api.skip_pending($1, $2);
+    return;
+  end if;
+  if $5 <= 0 then
+    return;
+  elsif not $3 then
+    select coalesce(array_agg(f.id), '{}'), array_agg(f.event_id), array_agg(f.place) into ids, events, places
+      from (
+        select d.id, d.event_id, d.ctid as place from business_api.open_deliveries d
+         where d.claim_token is null and not d.is_backing_off and not d.is_backfill
+           and d.organization_id = $1 and d.endpoint_id = $2
+         order by d.is_retry, d.id limit $5 for update skip locked
+      ) as f;
+  elsif $4 or not exists (
+    select 1 from business_api.webhook_endpoints e
+     where e.organization_id = $1 and e.state = 'enabled' and exists (
+       select 1 from business_api.open_deliveries d
+        where d.claim_token is null and not d.is_backing_off and not d.is_backfill
+          and d.organization_id = $1 and d.endpoint_id = e.id
+     )
+  ) then
+    select coalesce(array_agg(f.id), '{}'), array_agg(f.event_id), array_agg(f.place) into ids, events, places
+      from (
+        select d.id, d.event_id, d.ctid as place from business_api.open_deliveries d
+         where d.claim_token is null and not d.is_backing_off and d.is_backfill
+           and d.organization_id = $1 and d.endpoint_id = $2
+         order by d.is_retry, d.id limit $5 for update skip locked
+      ) as f;
+  end if;
 end
 $function$;
 
@@ -4931,50 +4846,60 @@ CREATE OR REPLACE FUNCTION business_api.recall_attempt_results(results jsonb, wr
  SET enable_mergejoin TO 'off'
 AS $function$
 declare
-  endpoints jsonb;
-  dead_letters jsonb;
-  lost jsonb;
+  result record;
+  delivery record;
+  endpoint record;
+  endpoints jsonb := '[]';
+  dead_letters jsonb := '[]';
+  lost jsonb := '[]';
 begin
-  select coalesce(jsonb_agg(jsonb_build_object(
-           'organizationId', r."organizationId", 'deliveryId', r."deliveryId", 'token', r.token
-         )), '[]')
-    into lost
-    from jsonb_to_recordset($1) as r (
-      "organizationId" text, "deliveryId" text, token text, "durationMs" real, status integer, error text
+  for result in
+    select * from jsonb_to_recordset(results) as r (
+      "organizationId" text, "deliveryId" text, token text, outcome text, reason text, "durationMs" real, status integer, error text
     )
-   where r.token || ' ' || r."deliveryId" <> all ($2) and not exists (
-     select 1 from business_api.delivery_attempts a
-      where a.organization_id = r."organizationId" and a.delivery_id = r."deliveryId" and a.duration_ms = r."durationMs"
-        and a.status is not distinct from r.status and a.error is not distinct from r.error
-   );
-
-  select coalesce(jsonb_agg(jsonb_build_object(
-           'organizationId', e.organization_id, 'endpointId', e.id, 'state', e.state, 'failures', e.failures,
-           'failingSince', to_char(e.failing_since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
-           'disabledReason', e.disabled_reason,
-           -- An administrator may have enabled or disabled the endpoint after the attempt.
-           'isNewlyFailing', e.state <> 'disabled' and e.failures * 2 >= $3,
-           'isNewlyDisabled', e.state = 'disabled' and e.disabled_reason <> 'administrator'
-         )) filter (where e.id is not null), '[]'),
-         coalesce(jsonb_agg(jsonb_build_object(
-           'organizationId', d.organization_id, 'endpointId', d.endpoint_id, 'deliveryId', d.id,
-           'eventId', d.event_id, 'type', d.type, 'reason', d.reason
-         )) filter (where d.state = 'dead_lettered' and r.outcome = 'dead_lettered' and d.reason = r.reason), '[]')
-    into endpoints, dead_letters
-    from jsonb_to_recordset($1) as r ("organizationId" text, "deliveryId" text, token text, outcome text, reason text)
-    join lateral (
-      select o.organization_id, o.id, o.event_id, o.type, o.endpoint_id, 'open' as state, null as reason
-        from business_api.open_deliveries o
-       where o.organization_id = r."organizationId" and o.id = r."deliveryId"
-      union all
-      select f.organization_id, f.id, f.event_id, f.type, f.endpoint_id, f.state, f.reason
+     where r.token || ' ' || r."deliveryId" <> all (written)
+  loop
+    if not exists (
+      select 1 from business_api.delivery_attempts a
+       where a.organization_id = result."organizationId" and a.delivery_id = result."deliveryId"
+         and a.duration_ms = result."durationMs" and a.status is not distinct from result.status
+         and a.error is not distinct from result.error
+    ) then
+      lost := lost || jsonb_build_object(
+        'organizationId', result."organizationId", 'deliveryId', result."deliveryId", 'token', result.token
+      );
+    end if;
+    select o.event_id, o.type, o.endpoint_id, 'open' as state, null as reason into delivery
+      from business_api.open_deliveries o
+     where o.organization_id = result."organizationId" and o.id = result."deliveryId";
+    if not found then
+      select f.event_id, f.type, f.endpoint_id, f.state, f.reason into delivery
         from business_api.finished_deliveries f
-       where f.organization_id = r."organizationId" and f.id = r."deliveryId"
-    ) as d on true
-    left join business_api.webhook_endpoints e
-      on e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
-     and e.noticed_attempt = r.token || ' ' || r."deliveryId"
-   where r.token || ' ' || r."deliveryId" <> all ($2);
+       where f.organization_id = result."organizationId" and f.id = result."deliveryId";
+      continue when not found;
+    end if;
+    if delivery.state = 'dead_lettered' and result.outcome = 'dead_lettered' and delivery.reason = result.reason then
+      dead_letters := dead_letters || jsonb_build_object(
+        'organizationId', result."organizationId", 'endpointId', delivery.endpoint_id, 'deliveryId', result."deliveryId",
+        'eventId', delivery.event_id, 'type', delivery.type, 'reason', delivery.reason
+      );
+    end if;
+    select e.id, e.state, e.failures, e.failing_since, e.disabled_reason into endpoint
+      from business_api.webhook_endpoints e
+     where e.organization_id = result."organizationId" and e.id = delivery.endpoint_id and e.state <> 'removed'
+       and e.noticed_attempt = result.token || ' ' || result."deliveryId";
+    if found then
+      endpoints := endpoints || jsonb_build_object(
+        'organizationId', result."organizationId", 'endpointId', endpoint.id, 'state', endpoint.state,
+        'failures', endpoint.failures,
+        'failingSince', to_char(endpoint.failing_since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+        'disabledReason', endpoint.disabled_reason,
+        -- An administrator may have enabled or disabled the endpoint after the attempt.
+        'isNewlyFailing', endpoint.state <> 'disabled' and endpoint.failures * 2 >= failure_limit,
+        'isNewlyDisabled', endpoint.state = 'disabled' and endpoint.disabled_reason <> 'administrator'
+      );
+    end if;
+  end loop;
   return jsonb_build_object('lost', lost, 'endpoints', endpoints, 'deadLetters', dead_letters);
 end
 $function$;
@@ -4994,39 +4919,52 @@ declare
   dead_letters jsonb := '[]';
 begin
   for expired in
-    select d.* from business_api.open_deliveries d
+    select d.organization_id, d.id from business_api.open_deliveries d
      where d.lease_until <= at_time
      order by d.lease_until
      limit 500
        for update skip locked
   loop
-    if expired.attempts - expired.attempts_before < $1 then
-      update business_api.open_deliveries d
-         set due_at = at_time, claim_token = null, claimed_at = null, lease_until = null
-       where d.organization_id = expired.organization_id and d.id = expired.id;
-    else
-      delete from business_api.open_deliveries d
-       where d.organization_id = expired.organization_id and d.id = expired.id;
-      insert into business_api.finished_deliveries
-        (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
-      values (
-        expired.organization_id, expired.id, expired.event_id, expired.type, expired.endpoint_id, 'dead_lettered', 'interrupted',
-        expired.created_at, at_time, expired.attempts, expired.is_backfill
-      );
-      dead_letters := dead_letters || jsonb_build_object(
-        'organizationId', expired.organization_id, 'endpointId', expired.endpoint_id, 'deliveryId', expired.id,
-        'eventId', expired.event_id, 'type', expired.type, 'reason', 'interrupted'
-      );
-    end if;
-    insert into business_api.delivery_attempts
-      (organization_id, delivery_id, number, started_at, duration_ms, error, body_excerpt)
-    values (
-      expired.organization_id, expired.id, expired.attempts, expired.claimed_at,
-      extract(epoch from expired.lease_until - expired.claimed_at) * 1000, 'interrupted', ''
-    )
-    on conflict do nothing;
+    dead_letters := dead_letters || business_api.reclaim_lease(expired.organization_id, expired.id, at_time, max_attempts);
   end loop;
   return dead_letters::json;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.reclaim_lease(organization_id text, id text, at_time timestamp with time zone, max_attempts integer)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+#variable_conflict use_column
+declare
+  expired record;
+begin
+  select d.* into expired from business_api.open_deliveries d where d.organization_id = $1 and d.id = $2;
+  insert into business_api.delivery_attempts
+    (organization_id, delivery_id, number, started_at, duration_ms, error, body_excerpt)
+  values (
+    $1, $2, expired.attempts, expired.claimed_at, extract(epoch from expired.lease_until - expired.claimed_at) * 1000,
+    'interrupted', ''
+  )
+  on conflict do nothing;
+  if expired.attempts - expired.attempts_before < $4 then
+    update business_api.open_deliveries d
+       set due_at = $3, claim_token = null, claimed_at = null, lease_until = null
+     where d.organization_id = $1 and d.id = $2;
+    return '[]';
+  end if;
+  delete from business_api.open_deliveries d where d.organization_id = $1 and d.id = $2;
+  insert into business_api.finished_deliveries
+    (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
+  values (
+    $1, $2, expired.event_id, expired.type, expired.endpoint_id, 'dead_lettered', 'interrupted', expired.created_at, $3,
+    expired.attempts, expired.is_backfill
+  );
+  return jsonb_build_array(jsonb_build_object(
+    'organizationId', $1, 'endpointId', expired.endpoint_id, 'deliveryId', $2, 'eventId', expired.event_id,
+    'type', expired.type, 'reason', 'interrupted'
+  ));
 end
 $function$;
 
@@ -5042,51 +4980,20 @@ AS $function$
 #variable_conflict use_column
 declare
   at_time timestamptz := clock_timestamp();
-  expired_ids text[];
-  due_again jsonb;
-  ended jsonb;
+  expired_id text;
+  dead_letters jsonb := '[]';
 begin
   perform set_config('synchronous_commit', 'off', true);
-  select array_agg(f.id) into expired_ids
-    from (
-      select d.id from business_api.open_deliveries d
-       where d.organization_id = $1 and d.lease_until <= at_time
-       order by d.lease_until
-       limit 500
-         for update skip locked
-    ) as f;
-  -- The log tells from when to when the claim lasted, and so is written first.
-  insert into business_api.delivery_attempts
-    (organization_id, delivery_id, number, started_at, duration_ms, error, body_excerpt)
-  select $1, d.id, d.attempts, d.claimed_at, extract(epoch from d.lease_until - d.claimed_at) * 1000, 'interrupted', ''
-    from business_api.open_deliveries d
-   where d.organization_id = $1 and d.id = any (expired_ids)
-  on conflict do nothing;
-  with gone as (
-    delete from business_api.open_deliveries d
-     where d.organization_id = $1 and d.id = any (expired_ids) and d.attempts - d.attempts_before >= $2
-    returning d.*
-  )
-  select coalesce(jsonb_agg(g), '[]') into ended from gone g;
-  update business_api.open_deliveries d
-     set due_at = at_time, claim_token = null, claimed_at = null, lease_until = null
-   where d.organization_id = $1 and d.id = any (expired_ids);
-  if ended <> '[]' then
-    insert into business_api.finished_deliveries
-      (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
-    select $1, e.id, e.event_id, e.type, e.endpoint_id, 'dead_lettered', 'interrupted', e.created_at, at_time, e.attempts,
-           e.is_backfill
-      from jsonb_to_recordset(ended) as e (
-        id text, event_id text, type text, endpoint_id text, created_at timestamptz, attempts integer, is_backfill boolean
-      );
-  end if;
-  return (
-    select coalesce(json_agg(json_build_object(
-             'organizationId', $1, 'endpointId', e.endpoint_id, 'deliveryId', e.id,
-             'eventId', e.event_id, 'type', e.type, 'reason', 'interrupted'
-           )), '[]')
-      from jsonb_to_recordset(ended) as e (id text, event_id text, type text, endpoint_id text)
-  )::text;
+  for expired_id in
+    select d.id from business_api.open_deliveries d
+     where d.organization_id = $1 and d.lease_until <= at_time
+     order by d.lease_until
+     limit 500
+       for update skip locked
+  loop
+    dead_letters := dead_letters || business_api.reclaim_lease($1, expired_id, at_time, $2);
+  end loop;
+  return dead_letters::text;
 end
 $function$;
 
@@ -5127,23 +5034,9 @@ CREATE OR REPLACE FUNCTION business_api.release_claims_of(organization_id text, 
  RETURNS bigint
  LANGUAGE plpgsql
  SET search_path TO ''
- SET plan_cache_mode TO 'force_generic_plan'
- SET enable_seqscan TO 'off'
- SET enable_hashjoin TO 'off'
- SET enable_mergejoin TO 'off'
 AS $function$
-#variable_conflict use_column
-declare
-  ids text[] := array(select r.value ->> 'deliveryId' from jsonb_array_elements($2) with ordinality as r order by r.ordinality);
-  tokens text[] := array(select r.value ->> 'token' from jsonb_array_elements($2) with ordinality as r order by r.ordinality);
-  released bigint;
 begin
-  update business_api.open_deliveries d
-     set attempts = d.attempts - 1, claim_token = null, claimed_at = null, lease_until = null
-    from unnest(ids, tokens) as claim (id, token)
-   where d.organization_id = $1 and d.id = claim.id and d.claim_token = claim.token;
-  get diagnostics released = row_count;
-  return released;
+  return business_api.release_deliveries($2);
 end
 $function$;
 
@@ -5212,6 +5105,31 @@ begin
     raise exception 'Cannot render a template because a placeholder in it has no value';
   end if;
   return rendered;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.report_results(results jsonb, written text[], outcomes jsonb[], dead_letters jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  outcome jsonb;
+  endpoints jsonb := '[]';
+  recalled jsonb;
+  lost jsonb := '[]';
+begin
+  foreach outcome in array outcomes loop
+    endpoints := endpoints
+      || business_api.judge_endpoint(outcome ->> 'organization_id', outcome, at_time, failure_limit, failing_ms);
+  end loop;
+  if cardinality(written) < jsonb_array_length(results) then
+    recalled := business_api.recall_attempt_results(results, written, failure_limit);
+    endpoints := endpoints || (recalled -> 'endpoints');
+    dead_letters := dead_letters || (recalled -> 'deadLetters');
+    lost := recalled -> 'lost';
+  end if;
+  return jsonb_build_object('lost', lost, 'endpoints', endpoints, 'deadLetters', dead_letters)::text;
 end
 $function$;
 
@@ -5318,7 +5236,9 @@ CREATE OR REPLACE FUNCTION business_api.skip_pending(organization_id text, endpo
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
 AS $function$
+#variable_conflict use_column
 declare
+  ended jsonb;
   pending text[] := array(
     select d.id from business_api.open_deliveries d
      where d.organization_id = $1 and d.endpoint_id = $2
@@ -5334,65 +5254,20 @@ declare
        for update skip locked
   );
 begin
-  with ended as (
+  with gone as (
     delete from business_api.open_deliveries d
      where d.organization_id = $1 and d.id = any (pending || pending_backfills)
     returning d.*
   )
+  select coalesce(jsonb_agg(g), '[]') into ended from gone g;
+  -- A statement of its own: a distributed database takes no insert beside a delete.
   insert into business_api.finished_deliveries
     (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
-  select e.organization_id, e.id, e.event_id, e.type, e.endpoint_id, 'skipped', 'endpoint_disabled', e.created_at,
-         clock_timestamp(), e.attempts, e.is_backfill
-    from ended e;
-end
-$function$;
-
-CREATE OR REPLACE FUNCTION business_api.skip_pending_of(organization_id text, endpoint_id text)
- RETURNS void
- LANGUAGE plpgsql
- SET search_path TO ''
- SET plan_cache_mode TO 'force_generic_plan'
- SET enable_seqscan TO 'off'
- SET enable_hashjoin TO 'off'
- SET enable_mergejoin TO 'off'
-AS $function$
-#variable_conflict use_column
-declare
-  pending_ids text[];
-  backfill_ids text[];
-  ended jsonb;
-begin
-  select coalesce(array_agg(f.id), '{}') into pending_ids
-    from (
-      select d.id from business_api.open_deliveries d
-       where d.organization_id = $1 and d.endpoint_id = $2
-         and d.claim_token is null and not d.is_backing_off and not d.is_backfill
-       limit 500
-         for update skip locked
-    ) as f;
-  select coalesce(array_agg(f.id), '{}') into backfill_ids
-    from (
-      select d.id from business_api.open_deliveries d
-       where d.organization_id = $1 and d.endpoint_id = $2
-         and d.claim_token is null and not d.is_backing_off and d.is_backfill
-       limit 500
-         for update skip locked
-    ) as f;
-  with gone as (
-    delete from business_api.open_deliveries d
-     where d.organization_id = $1 and d.id = any (pending_ids || backfill_ids)
-    returning d.*
-  )
-  select coalesce(jsonb_agg(g), '[]') into ended from gone g;
-  if ended <> '[]' then
-    insert into business_api.finished_deliveries
-      (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
-    select $1, e.id, e.event_id, e.type, e.endpoint_id, 'skipped', 'endpoint_disabled', e.created_at, clock_timestamp(),
-           e.attempts, e.is_backfill
-      from jsonb_to_recordset(ended) as e (
-        id text, event_id text, type text, endpoint_id text, created_at timestamptz, attempts integer, is_backfill boolean
-      );
-  end if;
+  select $1, e.id, e.event_id, e.type, e.endpoint_id, 'skipped', 'endpoint_disabled', e.created_at, clock_timestamp(), e.attempts,
+         e.is_backfill
+    from jsonb_to_recordset(ended) as e (
+      id text, event_id text, type text, endpoint_id text, created_at timestamptz, attempts integer, is_backfill boolean
+    );
 end
 $function$;
 
@@ -5526,6 +5401,79 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION business_api.walk_due_deliveries(is_backfill boolean, is_rest boolean, pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT places tid[], OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  next_organization text;
+  next_endpoint text;
+  found_deliveries record;
+  endpoints_read integer := 0;
+  has_wrapped boolean := after_organization is null;
+begin
+  organizations := '{}';
+  ids := '{}';
+  endpoints := '{}';
+  events := '{}';
+  places := '{}';
+  here_organization := coalesce(after_organization, '');
+  here_endpoint := coalesce(after_endpoint, '');
+  is_complete := false;
+  while cardinality(ids) < pick_limit and endpoints_read < endpoint_limit loop
+    -- Each kind has an index of its own.
+    if is_backfill then
+      select d.organization_id, d.endpoint_id into next_organization, next_endpoint
+        from business_api.open_deliveries d
+       where d.claim_token is null and not d.is_backing_off and d.is_backfill
+         and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
+       order by d.organization_id, d.endpoint_id
+       limit 1;
+    else
+      select d.organization_id, d.endpoint_id into next_organization, next_endpoint
+        from business_api.open_deliveries d
+       where d.claim_token is null and not d.is_backing_off and not d.is_backfill
+         and (d.organization_id, d.endpoint_id) > (here_organization, here_endpoint)
+       order by d.organization_id, d.endpoint_id
+       limit 1;
+    end if;
+    if not found then
+      is_complete := has_wrapped;
+      exit when has_wrapped;
+      has_wrapped := true;
+      here_organization := '';
+      here_endpoint := '';
+      continue;
+    end if;
+    if has_wrapped and after_organization is not null
+       and (next_organization, next_endpoint) > (after_organization, after_endpoint) then
+      is_complete := true;
+      exit;
+    end if;
+    here_organization := next_organization;
+    here_endpoint := next_endpoint;
+    endpoints_read := endpoints_read + 1;
+
+    select * into found_deliveries from business_api.pick_deliveries(here_organization, here_endpoint, is_backfill, is_rest, least(
+      pick_limit - cardinality(ids),
+      coalesce((endpoint_budgets ->> here_endpoint)::integer, endpoint_budget)
+        - coalesce(cardinality(array_positions(claimed_endpoints, here_endpoint)), 0),
+      coalesce((organization_budgets ->> here_organization)::integer, organization_budget)
+        - coalesce(cardinality(array_positions(claimed_organizations, here_organization)), 0)
+        - coalesce(cardinality(array_positions(organizations, here_organization)), 0)
+    ));
+    if cardinality(found_deliveries.ids) > 0 then
+      ids := ids || found_deliveries.ids;
+      events := events || found_deliveries.events;
+      places := places || found_deliveries.places;
+      organizations := organizations || array_fill(here_organization, array[cardinality(found_deliveries.ids)]);
+      endpoints := endpoints || array_fill(here_endpoint, array[cardinality(found_deliveries.ids)]);
+    end if;
+  end loop;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION business_api.write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)
  RETURNS text
  LANGUAGE plpgsql
@@ -5538,14 +5486,9 @@ AS $function$
 declare
   at_time timestamptz := clock_timestamp();
   ended record;
-  dead_letters jsonb;
-  endpoints jsonb;
-  recalled jsonb;
-  lost jsonb := '[]';
 begin
   -- A result lost in a crash costs one more attempt.
   perform set_config('synchronous_commit', 'off', true);
-
   select * into ended
     from business_api.end_attempts(results, array(
       select open.place
@@ -5556,74 +5499,21 @@ begin
            limit 1
         ) as open on true
     ), at_time);
-
-  with outcome as (
-    -- Only outcomes that change an endpoint. A row that another transaction holds is skipped, because a wait would hold up the
-    -- results of all other organizations, and a count may be a few failures short.
-    select o.*, e.failures as failures_before, e.failing_since as failing_before, e.state as state_before,
-           e.noticed_attempt as noticed_before, o.has_success or e.failing_since is null as is_new_streak
-      from jsonb_to_recordset(ended.outcomes) as o (
-        organization_id text, endpoint_id text, has_success boolean, has_failure boolean, is_gone boolean,
-        failures integer, first_failure_ago_ms double precision, failed_attempt text
-      )
-      join business_api.webhook_endpoints e on e.organization_id = o.organization_id and e.id = o.endpoint_id
-     where (o.has_failure or e.failures > 0) and e.state <> 'removed'
-       for no key update of e skip locked
-  ), counted as (
-    select o.*,
-           case when o.has_success then o.failures else o.failures_before + o.failures end as failures_now,
-           case
-             when o.is_new_streak
-             then at_time - o.first_failure_ago_ms * interval '1 millisecond'
-             else o.failing_before
-           end as failing_now
-      from outcome o
-  ), judged as (
-    select c.*,
-           c.state_before in ('enabled', 'paused') and (
-             c.is_gone
-             or c.failures_now >= failure_limit and c.failing_now <= at_time - failing_ms * interval '1 millisecond'
-           ) as is_disabled_now
-      from counted c
-  ), noticed as (
-    select j.*,
-           not j.is_disabled_now and j.has_failure and j.state_before in ('enabled', 'paused')
-             and j.failures_now * 2 >= failure_limit and (j.is_new_streak or j.noticed_before is null) as is_failing_now
-      from judged j
-  ), changed as (
-    update business_api.webhook_endpoints e
-       set failures = n.failures_now, failing_since = n.failing_now,
-           state = case when n.is_disabled_now then 'disabled' else e.state end,
-           disabled_reason = case
-             when n.is_disabled_now then case when n.is_gone then 'gone' else 'failing' end
-             else e.disabled_reason
-           end,
-           noticed_attempt = case
-             when n.is_disabled_now or n.is_failing_now then n.failed_attempt
-             when not n.is_new_streak then e.noticed_attempt
-           end
-      from noticed n
-     where e.organization_id = n.organization_id and e.id = n.endpoint_id
-    returning e.organization_id, e.id, e.state, e.disabled_reason, e.failures, e.failing_since,
-              n.has_failure, n.is_failing_now, n.is_disabled_now
-  )
-  select coalesce(jsonb_agg(jsonb_build_object(
-           'organizationId', c.organization_id, 'endpointId', c.id, 'state', c.state, 'failures', c.failures,
-           'failingSince', to_char(c.failing_since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
-           'disabledReason', c.disabled_reason,
-           'isNewlyFailing', c.is_failing_now, 'isNewlyDisabled', c.is_disabled_now
-         )) filter (where c.has_failure), '[]')
-    into endpoints
-    from changed c;
-
-  dead_letters := ended.dead_letters;
-  if cardinality(ended.written) < jsonb_array_length(results) then
-    recalled := business_api.recall_attempt_results(results, ended.written, failure_limit);
-    endpoints := endpoints || (recalled -> 'endpoints');
-    dead_letters := dead_letters || (recalled -> 'deadLetters');
-    lost := recalled -> 'lost';
-  end if;
-  return jsonb_build_object('lost', lost, 'endpoints', endpoints, 'deadLetters', dead_letters)::text;
+  return business_api.report_results(
+    results, ended.written,
+    -- Most endpoints are healthy, and stay as they are.
+    array(
+      select o.value
+        from jsonb_array_elements(ended.outcomes) as o
+        cross join lateral (
+          select 1 from business_api.webhook_endpoints e
+           where e.organization_id = o.value ->> 'organization_id' and e.id = o.value ->> 'endpoint_id'
+             and ((o.value ->> 'has_failure')::boolean or e.failures > 0)
+           limit 1
+        ) as changing
+    ),
+    ended.dead_letters, at_time, failure_limit, failing_ms
+  );
 end
 $function$;
 
@@ -5645,18 +5535,8 @@ declare
   gone jsonb;
   -- The results whose claim was in force, each with the columns of the delivery.
   ended jsonb;
-  outcome record;
-  endpoint record;
-  failures_now integer;
-  failing_now timestamptz;
-  is_new_streak boolean;
-  is_disabled_now boolean;
-  is_failing_now boolean;
-  unwritten record;
-  delivery record;
-  endpoints jsonb := '[]';
+  outcomes jsonb[];
   dead_letters jsonb;
-  lost jsonb := '[]';
 begin
   -- A result lost in a crash costs one more attempt.
   perform set_config('synchronous_commit', 'off', true);
@@ -5720,15 +5600,17 @@ begin
       );
   end if;
 
-  for outcome in
-    -- For an endpoint's health only the failures after the last success among these results count. An attempt that the process
-    -- interrupted or never made proves nothing about the endpoint.
-    select e.endpoint_id, bool_or(e.outcome = 'delivered') as has_success, bool_or(e.is_failure) as has_failure,
-           bool_or(e."isGone") as is_gone,
-           count(*) filter (where e.is_failure and e."endedAgoMs" < coalesce(e.success_ago_ms, 'infinity')) as failures,
-           max(e."endedAgoMs") filter (where e.is_failure and e."endedAgoMs" < coalesce(e.success_ago_ms, 'infinity'))
-             as first_failure_ago_ms,
-           max(e.token || ' ' || e."deliveryId") filter (where e.is_failure) as failed_attempt
+  -- For an endpoint's health only the failures after the last success among these results count. An attempt that the process
+  -- interrupted or never made proves nothing about the endpoint.
+  outcomes := array(
+    select jsonb_build_object(
+             'organization_id', $1, 'endpoint_id', e.endpoint_id,
+             'has_success', bool_or(e.outcome = 'delivered'), 'has_failure', bool_or(e.is_failure), 'is_gone', bool_or(e."isGone"),
+             'failures', count(*) filter (where e.is_failure and e."endedAgoMs" < coalesce(e.success_ago_ms, 'infinity')),
+             'first_failure_ago_ms',
+               max(e."endedAgoMs") filter (where e.is_failure and e."endedAgoMs" < coalesce(e.success_ago_ms, 'infinity')),
+             'failed_attempt', max(e.token || ' ' || e."deliveryId") filter (where e.is_failure)
+           )
       from (
         select x.*, x.outcome <> 'delivered' and coalesce(x.error, '') not in ('interrupted', 'unreadable') as is_failure,
                min(x."endedAgoMs") filter (where x.outcome = 'delivered') over (partition by x.endpoint_id) as success_ago_ms
@@ -5738,50 +5620,7 @@ begin
           )
       ) as e
      group by e.endpoint_id
-  loop
-    -- Only outcomes that change an endpoint. A row that another transaction holds is skipped, because a wait would hold up other
-    -- results, and a count may be a few failures short.
-    select e.state, e.failures, e.failing_since, e.disabled_reason, e.noticed_attempt into endpoint
-      from business_api.webhook_endpoints e
-     where e.organization_id = $1 and e.id = outcome.endpoint_id and (outcome.has_failure or e.failures > 0)
-       and e.state <> 'removed'
-       for no key update skip locked;
-    continue when not found;
-    is_new_streak := outcome.has_success or endpoint.failing_since is null;
-    failures_now := outcome.failures + case when outcome.has_success then 0 else endpoint.failures end;
-    failing_now := case
-      when is_new_streak then at_time - outcome.first_failure_ago_ms * interval '1 millisecond'
-      else endpoint.failing_since
-    end;
-    is_disabled_now := coalesce(
-      endpoint.state in ('enabled', 'paused') and (
-        outcome.is_gone
-        or failures_now >= failure_limit and failing_now <= at_time - failing_ms * interval '1 millisecond'
-      ), false
-    );
-    is_failing_now := not is_disabled_now and outcome.has_failure and endpoint.state in ('enabled', 'paused')
-      and failures_now * 2 >= failure_limit and (is_new_streak or endpoint.noticed_attempt is null);
-    if is_disabled_now then
-      endpoint.state := 'disabled';
-      endpoint.disabled_reason := case when outcome.is_gone then 'gone' else 'failing' end;
-    end if;
-    endpoint.noticed_attempt := case
-      when is_disabled_now or is_failing_now then outcome.failed_attempt
-      when not is_new_streak then endpoint.noticed_attempt
-    end;
-    update business_api.webhook_endpoints e
-       set failures = failures_now, failing_since = failing_now, state = endpoint.state,
-           disabled_reason = endpoint.disabled_reason, noticed_attempt = endpoint.noticed_attempt
-     where e.organization_id = $1 and e.id = outcome.endpoint_id;
-    if outcome.has_failure then
-      endpoints := endpoints || jsonb_build_object(
-        'organizationId', $1, 'endpointId', outcome.endpoint_id, 'state', endpoint.state, 'failures', failures_now,
-        'failingSince', to_char(failing_now at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
-        'disabledReason', endpoint.disabled_reason, 'isNewlyFailing', is_failing_now, 'isNewlyDisabled', is_disabled_now
-      );
-    end if;
-  end loop;
-
+  );
   select coalesce(jsonb_agg(jsonb_build_object(
            'organizationId', $1, 'endpointId', e.endpoint_id, 'deliveryId', e."deliveryId", 'eventId', e.event_id,
            'type', e.type, 'reason', e.reason
@@ -5791,53 +5630,8 @@ begin
       endpoint_id text, "deliveryId" text, event_id text, type text, outcome text, reason text
     )
    where e.outcome = 'dead_lettered';
-
-  -- The answer for results that an earlier call wrote, or that came too late: see recall_attempt_results.
-  for unwritten in
-    select * from jsonb_to_recordset($2) as r (
-      "deliveryId" text, token text, outcome text, reason text, "durationMs" real, status integer, error text
-    )
-     where not due_again ? (r.token || ' ' || r."deliveryId")
-  loop
-    if not exists (
-      select 1 from business_api.delivery_attempts a
-       where a.organization_id = $1 and a.delivery_id = unwritten."deliveryId" and a.duration_ms = unwritten."durationMs"
-         and a.status is not distinct from unwritten.status and a.error is not distinct from unwritten.error
-    ) then
-      lost := lost || jsonb_build_object(
-        'organizationId', $1, 'deliveryId', unwritten."deliveryId", 'token', unwritten.token
-      );
-    end if;
-    select o.event_id, o.type, o.endpoint_id, 'open' as state, null as reason into delivery
-      from business_api.open_deliveries o
-     where o.organization_id = $1 and o.id = unwritten."deliveryId";
-    if not found then
-      select f.event_id, f.type, f.endpoint_id, f.state, f.reason into delivery
-        from business_api.finished_deliveries f
-       where f.organization_id = $1 and f.id = unwritten."deliveryId";
-      continue when not found;
-    end if;
-    if delivery.state = 'dead_lettered' and unwritten.outcome = 'dead_lettered' and delivery.reason = unwritten.reason then
-      dead_letters := dead_letters || jsonb_build_object(
-        'organizationId', $1, 'endpointId', delivery.endpoint_id, 'deliveryId', unwritten."deliveryId",
-        'eventId', delivery.event_id, 'type', delivery.type, 'reason', delivery.reason
-      );
-    end if;
-    select e.id, e.state, e.failures, e.failing_since, e.disabled_reason into endpoint
-      from business_api.webhook_endpoints e
-     where e.organization_id = $1 and e.id = delivery.endpoint_id and e.state <> 'removed'
-       and e.noticed_attempt = unwritten.token || ' ' || unwritten."deliveryId";
-    if found then
-      endpoints := endpoints || jsonb_build_object(
-        'organizationId', $1, 'endpointId', endpoint.id, 'state', endpoint.state, 'failures', endpoint.failures,
-        'failingSince', to_char(endpoint.failing_since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
-        'disabledReason', endpoint.disabled_reason,
-        -- An administrator may have enabled or disabled the endpoint after the attempt.
-        'isNewlyFailing', endpoint.state <> 'disabled' and endpoint.failures * 2 >= failure_limit,
-        'isNewlyDisabled', endpoint.state = 'disabled' and endpoint.disabled_reason <> 'administrator'
-      );
-    end if;
-  end loop;
-  return jsonb_build_object('lost', lost, 'endpoints', endpoints, 'deadLetters', dead_letters)::text;
+  return business_api.report_results(
+    $2, array(select jsonb_object_keys(due_again)), outcomes, dead_letters, at_time, failure_limit, failing_ms
+  );
 end
 $function$;

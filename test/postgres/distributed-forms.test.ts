@@ -27,7 +27,7 @@ after(() => database.drop())
 const KNOWN: Readonly<Record<string, readonly RefusedForm[]>> = {
   // sql/0016 to 0018, and 0031: the claims of delivery loops.
   claim_deliveries: ['table without a constant organization'],
-  pick_backfills: ['table without a constant organization'],
+  walk_due_deliveries: ['table without a constant organization'],
   end_attempts: ['table without a constant organization'],
   hold_deliveries: ['table without a constant organization'],
   promote_due_retries: ['table without a constant organization'],

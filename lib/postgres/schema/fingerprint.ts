@@ -281,9 +281,9 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function business_representation(id text, name text, category text, city text, email text, phone text)':
       '31c7049527e9',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
-      'a67a52d51c01',
+      '758a64fd228a',
     'function claim_organization(organization_id text, token text, is_repeat boolean, targets jsonb, is_rest boolean, byte_limit integer, byte_budget integer, lease_ms double precision)':
-      'c2758daca04d',
+      '0707d85210e0',
     'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)':
       '4297de468f75',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
@@ -317,6 +317,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function first_day_end()': 'b2562fbe1143',
     'function first_free_number(organization_id text, series text, table_name text, taken bigint)':
       '8bc823302de4',
+    'function fit_bodies(sizes bigint[], byte_limit integer, byte_budget integer, OUT unread_places bigint[], OUT cut integer)':
+      '2fcefd888776',
     'function forget_business_in(body text, business_id text)': '2ccae84ad34d',
     'function forget_business_part(organization_id text, business_id text, proposal_ids jsonb, part_limit integer, after jsonb)':
       '1519874cd74a',
@@ -355,6 +357,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function is_change_made(organization_id text, subject_id text, change_id text)': '0ddb3e7754f0',
     'function is_distributed()': 'bd80cb3ce600',
     'function is_recorded(organization_id text, entry_id text)': 'f77a2a5f7ce1',
+    'function judge_endpoint(organization_id text, outcome jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
+      '6dbf45509ab5',
     'function kept_day()': 'defa92f8c5cc',
     'function last_attempts(organization_id text, delivery_ids text[])': 'd36c681e11d3',
     'function late_day_ms(retention_ms double precision)': '56be450abde9',
@@ -367,8 +371,6 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '25c1a5d213d8',
     'function list_events_since(organization_id text, since timestamp with time zone, row_limit integer, after_at timestamp with time zone, after_id text)':
       'c8d047480c26',
-    'function list_finished_deliveries(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_newest boolean, is_recoverable boolean)':
-      'c9737f938c24',
     'function list_newest_finished(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_recoverable boolean)':
       '46f743e475ed',
     'function list_oldest_finished(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_recoverable boolean)':
@@ -387,8 +389,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function notice_keys(token text, within_ms double precision, key_limit integer)': '76b18568f692',
     'function notice_secrets_of(organization_id text, token text, within_ms double precision, ids jsonb)':
       'cbb348002931',
-    'function pick_backfills(at_time timestamp with time zone, is_rest boolean, pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)':
-      '68a1fa2cebea',
+    'function pick_deliveries(organization_id text, endpoint_id text, is_backfill boolean, is_rest boolean, budget integer, OUT ids text[], OUT events text[], OUT places tid[])':
+      '188a1d879edd',
     'function project_representation(id text, name text, status text, billing_type text, value numeric)':
       '4233ebe63504',
     'function promote_due_retries(at_time timestamp with time zone)': 'ea3de286be66',
@@ -418,30 +420,35 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function read_claims_of(organization_id text, claims jsonb)': '526b5b98fef8',
     'function read_deliveries(organizations text[], ids text[])': 'd7031cb3821f',
     'function read_deliveries_of(organization_id text, ids text[])': '918d148d2c57',
-    'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': '28a308886829',
-    'function reclaim_expired_leases(max_attempts integer)': 'e7090c1f52e1',
-    'function reclaim_leases_of(organization_id text, max_attempts integer)': '6455a00c61b5',
+    'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': 'a3c607f6a741',
+    'function reclaim_expired_leases(max_attempts integer)': 'a7314757e1a3',
+    'function reclaim_lease(organization_id text, id text, at_time timestamp with time zone, max_attempts integer)':
+      '0cfb1de8f6ed',
+    'function reclaim_leases_of(organization_id text, max_attempts integer)': '06ab4c519849',
     'function record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)':
       'd1a6606ef53e',
-    'function release_claims_of(organization_id text, claims jsonb)': '5f8d9d895d6c',
+    'function release_claims_of(organization_id text, claims jsonb)': '153d64871aa9',
     'function release_deliveries(claims jsonb)': '1f4dde3c86c6',
     'function render_events(events jsonb, record json, more json)': 'cd9572be0092',
     'function render_template(template text, record json, more json)': '04b732df3378',
+    'function report_results(results jsonb, written text[], outcomes jsonb[], dead_letters jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
+      '7559e4ad0bf9',
     'function reserve_key(organization_id text, operation text, key text, fingerprint text, record_id text, reply text, window_ms double precision)':
       'd9728e421b1a',
     'function rotate_api_key(organization_id text, key_id text, successor jsonb, overlap_ms double precision, key_limit integer)':
       'c550c6bbe525',
-    'function skip_pending(organization_id text, endpoint_id text)': '21b33e93c437',
-    'function skip_pending_of(organization_id text, endpoint_id text)': 'e143af13472e',
+    'function skip_pending(organization_id text, endpoint_id text)': '16e4fb02d2b3',
     'function tables_of_node()': '848a5d721d19',
     'function take_settings_turn(organization_id text)': '179d60bb18af',
     'function take_tokens(organization_id text, key_id text, key_full_in double precision, key_rate double precision, key_burst double precision, is_key_own boolean, organization_full_in double precision, organization_rate double precision, organization_burst double precision, is_organization_own boolean, wanted double precision, hold_seconds double precision, OUT tokens double precision, OUT at double precision, OUT key_full_after double precision, OUT organization_full_after double precision)':
       '7e3206e47d93',
     'function touch_client_of(organization_id text, business_id text)': 'e8f356def7ce',
+    'function walk_due_deliveries(is_backfill boolean, is_rest boolean, pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT places tid[], OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)':
+      'f630d0a33e3b',
     'function write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)':
-      '3d58ef407b6c',
+      '1a312850e43c',
     'function write_results_of(organization_id text, results jsonb, failure_limit integer, failing_ms double precision)':
-      '413cc8f5380b',
+      '92b4b4203780',
     'index api_keys_expires_at_idx': 'f88eb4d62f85',
     'index audit_entries_action_idx': '16fbe8ee2856',
     'index audit_entries_actor_idx': '403a6783493a',
