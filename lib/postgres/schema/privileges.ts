@@ -46,7 +46,7 @@ const PUBLISHING: Lists = {
     event_days: { select: true },
     event_ids: { select: true, insert: true },
   },
-  functions: ['insert_events', 'delivery_digits', ...DAYS],
+  functions: ['insert_events', 'ensure_day', 'delivery_digits', ...DAYS],
 }
 
 /** For parts that reserve idempotency keys. The updates take over an expired entry. */
