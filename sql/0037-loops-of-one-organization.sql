@@ -1,6 +1,6 @@
 -- The delivery loop's work on a distributed database. There each function below belongs to one organization, and the node with the
 -- organization's rows carries the function out as a whole. A look at the nodes (find_due_deliveries) says which organizations have
--- something to do; it locks nothing. lib/postgres/distributed-deliveries.ts puts the parts together. On one PostgreSQL the loop calls
+-- something to do; it locks nothing. lib/postgres/distributed/claims.ts puts the parts together. On one PostgreSQL the loop calls
 -- claim_deliveries and write_attempt_results instead, which do the same for all organizations in one call.
 -- 0016-due-deliveries.sql says why each function limits the planner.
 -- Locks: none.

@@ -8,16 +8,16 @@ import {
   listDeliveries,
   recoverDeliveries,
 } from './delivery-log.ts'
-import { createDistributedLoopStore, type LoopStore } from './distributed-deliveries.ts'
-import type { ReadDistribution } from './distribution-state.ts'
-import { createLookAtNodes } from './nodes.ts'
+import { createDistributedLoopStore, type LoopStore } from './distributed/deliveries.ts'
+import { createLookAtNodes } from './distributed/nodes.ts'
+import type { ReadDistribution } from './distributed/state.ts'
 import { countQueue } from './queue-counts.ts'
 import { continuePurge, purge } from './retention.ts'
 import { plannedAnew } from './statements/fragments.ts'
 
 /**
  * Creates the slice of deliveries in PostgreSQL. The delivery loop's verbs are functions of the schema: see sql/0031, and
- * distributed-deliveries.ts for a cluster.
+ * distributed/ for a cluster.
  */
 export function createDeliveryStore(database: Database, isDistributed: ReadDistribution): DeliveryStore {
   const onOneServer = createLoopStore(database)

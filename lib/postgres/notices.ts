@@ -1,7 +1,7 @@
 import type { ExpiryNotice, NoticeStore } from '../webhooks/notices.ts'
 import type { Database } from './connection/database.ts'
-import { claimExpiringOnNodes } from './distributed-notices.ts'
-import type { ReadDistribution } from './distribution-state.ts'
+import { claimExpiringOnNodes } from './distributed/notices.ts'
+import type { ReadDistribution } from './distributed/state.ts'
 import { isoTimestamp } from './statements/fragments.ts'
 
 /** Creates the slice of notices about soon expiring secrets and keys, in PostgreSQL. */

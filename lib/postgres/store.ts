@@ -15,7 +15,8 @@ import {
 } from './connection/database.ts'
 import { createTransactionDatabase, type PostgresTransaction } from './connection/transaction.ts'
 import { createDeliveryStore } from './deliveries.ts'
-import { createDistributionReader, type ReadDistribution } from './distribution-state.ts'
+import { routeToShards, routeTransaction } from './distributed/routing.ts'
+import { createDistributionReader, type ReadDistribution } from './distributed/state.ts'
 import type { SqlTransaction } from './drivers/sql-transaction.ts'
 import { createEndpointStore } from './endpoints.ts'
 import { createEventLogStore } from './event-log.ts'
@@ -28,7 +29,6 @@ import { createOrganizationStore } from './organizations.ts'
 import { createOverviewStore } from './overview.ts'
 import { createProjectStore } from './projects.ts'
 import { createProposalStore } from './proposals.ts'
-import { routeToShards, routeTransaction } from './shard-routing.ts'
 
 /** The reference store. */
 export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
@@ -61,7 +61,9 @@ export interface PostgresStore extends BusinessApiStore, AsyncDisposable {
  * @throws `TypeError` or `RangeError` for an unusable argument; the message repeats no part of the connection string
  */
 export function createPostgresStore(source: Sql | string, options: DatabaseOptions = {}): PostgresStore {
-  return createStoreOn(routeToShards(createDatabase(source, options)))
+  const server = createDatabase(source, options)
+  const isDistributed = createDistributionReader(server)
+  return createStoreOn(routeToShards(server, isDistributed), isDistributed)
 }
 
 /**
@@ -69,9 +71,8 @@ export function createPostgresStore(source: Sql | string, options: DatabaseOptio
  *
  * @internal
  */
-export function createStoreOn(database: Database): PostgresStore {
+export function createStoreOn(database: Database, isDistributed: ReadDistribution): PostgresStore {
   const admissions = createAdmissions(database)
-  const isDistributed = createDistributionReader(database)
 
   function close(closeOptions?: CloseOptions): Promise<void> {
     const closed = database.close(closeOptions)

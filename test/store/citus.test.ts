@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import postgres, { type Sql } from 'postgres'
 import { createDatabase } from '../../lib/postgres/connection/database.ts'
-import { routeToShards } from '../../lib/postgres/shard-routing.ts'
+import { routeToShards } from '../../lib/postgres/distributed/routing.ts'
+import { createDistributionReader } from '../../lib/postgres/distributed/state.ts'
 import { createStoreOn } from '../../lib/postgres/store.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { changesOf, kinds } from '../../lib/testing/store-contract/kinds.ts'
@@ -50,8 +51,10 @@ describe('On Citus, the', WITH_CITUS, () => {
   before(async () => {
     database = await createCitusDatabase()
     sql = database.sql()
-    recording = recordStatements(routeToShards(createDatabase(database.url)))
-    store = createStoreOn(recording)
+    const server = createDatabase(database.url)
+    const isDistributed = createDistributionReader(server)
+    recording = recordStatements(routeToShards(server, isDistributed))
+    store = createStoreOn(recording, isDistributed)
     secondStore = createPostgresStore(database.url)
   })
 

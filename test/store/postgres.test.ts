@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Sql } from 'postgres'
 import { createDatabase } from '../../lib/postgres/connection/database.ts'
+import { createDistributionReader } from '../../lib/postgres/distributed/state.ts'
 import { createStoreOn } from '../../lib/postgres/store.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { describeStoreContract } from '../../lib/testing/store-contract.ts'
@@ -25,7 +26,7 @@ before(async () => {
   database = await createTestDatabase()
   sql = database.sql()
   recording = recordStatements(createDatabase(database.url))
-  store = createStoreOn(recording)
+  store = createStoreOn(recording, createDistributionReader(recording))
   secondStore = createPostgresStore(database.url)
 })
 

@@ -1,37 +1,21 @@
-import { isStoreUnavailable } from '../base/errors.ts'
 import type {
-  AttemptResult,
   ClaimedDelivery,
-  ClaimRef,
   ClaimRequest,
   Claims,
   DeadLetter,
   DeliveryStore,
   EndpointRef,
-  FailureLimit,
-  ResultReport,
   UnreadDelivery,
-} from '../webhooks/deliveries.ts'
-import type { Database } from './connection/database.ts'
-import type { Statement } from './connection/pool.ts'
+} from '../../webhooks/deliveries.ts'
+import type { Database } from '../connection/database.ts'
+import { callOrganization, forEach } from './each-organization.ts'
 import type { LookAtNodes } from './nodes.ts'
 
 // Longer than 250 lines: a claim over several nodes is read as a whole.
 //
-// The delivery loop's verbs on a distributed database, where one step locks and changes rows of one organization only, on the node
-// that has the organization. A claim first looks at all nodes, without locks, for endpoints with due deliveries
-// (find_due_deliveries), and then claims from each organization by itself (claim_organization), from several at once. If another
-// process claims the same deliveries in between, the claim gets fewer. A node that does not answer costs the claim its own
-// organizations, and no other. See sql/0037-loops-of-one-organization.sql.
-
-/** The delivery loop's verbs that differ on a distributed database. */
-export type LoopStore = Pick<DeliveryStore, 'claim' | 'read' | 'writeResults'> & {
-  /** Gives claims back: see `DeliveryStore.release`. @returns the number of deliveries that are due again */
-  release(claims: readonly ClaimRef[]): Promise<number>
-}
-
-/** Organizations that a call works for at once, each on a connection of its own. */
-const IN_FLIGHT = 6
+// A claim first looks at all nodes, without locks, for endpoints with due deliveries (find_due_deliveries), and then claims from each
+// organization by itself (claim_organization), from several at once. If another process claims the same deliveries in between, the
+// claim gets fewer.
 
 /** Organizations among which a part of a claim divides the bytes. */
 const GROUPS_MAX = 16
@@ -39,17 +23,9 @@ const GROUPS_MAX = 16
 /** Deliveries that the look at the nodes counts at most for each endpoint. */
 const COUNT_LIMIT = 100
 
-/** Creates the delivery loop's verbs for a distributed database. */
-export function createDistributedLoopStore(database: Database, look: LookAtNodes): LoopStore {
-  /** Calls a function of one organization. Nothing else may stand in the statement, so that the organization's node gets it whole. */
-  async function call<Answer>(
-    build: (sql: Parameters<Parameters<Database['row']>[0]>[0]) => Statement,
-  ): Promise<Answer> {
-    const [answer] = await database.row(
-      (sql, answerTag) => sql`select answer::text, ${answerTag} from ${build(sql)} as answer`,
-    )
-    return JSON.parse(answer ?? 'null') as Answer
-  }
+/** Creates the claim of deliveries on a distributed database. */
+export function createClaim(database: Database, look: LookAtNodes): DeliveryStore['claim'] {
+  const call = callOrganization(database)
 
   async function claimOf(
     group: Group,
@@ -144,79 +120,19 @@ export function createDistributedLoopStore(database: Database, look: LookAtNodes
     return call((sql) => sql`business_api.reclaim_leases_of(${organizationId}::text, ${maxAttempts}::int)`)
   }
 
-  async function writeResultsOf(
-    organizationId: string,
-    results: readonly AttemptResult[],
-    limit: FailureLimit,
-  ): Promise<ResultReport> {
-    return call(
-      (sql) => sql`
-        business_api.write_results_of(
-          ${organizationId}::text, ${JSON.stringify(results)}::text::jsonb, ${limit.failures}::int, ${limit.failingMs}::float8
-        )`,
-    )
-  }
-
-  return {
-    async claim(request) {
-      const claim = createOpenClaim(request)
-      const found = await findDue(look, request, claim)
-      for (const { answer } of await forEach(found.expired, (id) => reclaim(id, request.maxAttempts))) {
-        claim.deadLetters.push(...answer)
-      }
-      await repeat(found.claimed, claim)
-      let next = await claimInTurn(found.first, claim, false)
-      if (found.backfills.length > 0 && claim.left() > 0) {
-        const nextBackfill = await claimInTurn(found.backfills, claim, next === null)
-        next ??= nextBackfill
-      }
-      return claim.answer(next)
-    },
-
-    async read(claims) {
-      const answers = await forEach(groupByOrganization(claims), ([organizationId, own]) =>
-        call<readonly ClaimedDelivery[]>(
-          (sql) => sql`
-            business_api.read_claims_of(${organizationId}::text, ${JSON.stringify(own)}::text::jsonb)`,
-        ),
-      )
-      const found = new Map(
-        answers.flatMap(({ answer }) =>
-          answer.map((delivery) => [keyOf(delivery.organizationId, delivery.id), delivery]),
-        ),
-      )
-      return claims.flatMap(
-        ({ organizationId, deliveryId }) => found.get(keyOf(organizationId, deliveryId)) ?? [],
-      )
-    },
-
-    async writeResults(results, limit) {
-      const groups = groupByOrganization(results)
-      // Without an error even if no organization can be reached: the next results may be those of others.
-      const answers = await forEach(
-        groups,
-        ([organizationId, own]) => writeResultsOf(organizationId, own, limit),
-        { mayFailWhole: true },
-      )
-      const written = new Set(answers.map(({ item: [organizationId] }) => organizationId))
-      const unwritten = results.filter(({ organizationId }) => !written.has(organizationId))
-      return {
-        lost: answers.flatMap(({ answer }) => answer.lost),
-        endpoints: answers.flatMap(({ answer }) => answer.endpoints),
-        deadLetters: answers.flatMap(({ answer }) => answer.deadLetters),
-        ...(unwritten.length > 0 && { unwritten }),
-      }
-    },
-
-    async release(claims) {
-      const answers = await forEach(groupByOrganization(claims), ([organizationId, own]) =>
-        call<number>(
-          (sql) => sql`
-            business_api.release_claims_of(${organizationId}::text, ${JSON.stringify(own)}::text::jsonb)`,
-        ),
-      )
-      return answers.reduce((sum, { answer }) => sum + answer, 0)
-    },
+  return async (request) => {
+    const claim = createOpenClaim(request)
+    const found = await findDue(look, request, claim)
+    for (const { answer } of await forEach(found.expired, (id) => reclaim(id, request.maxAttempts))) {
+      claim.deadLetters.push(...answer)
+    }
+    await repeat(found.claimed, claim)
+    let next = await claimInTurn(found.first, claim, false)
+    if (found.backfills.length > 0 && claim.left() > 0) {
+      const nextBackfill = await claimInTurn(found.backfills, claim, next === null)
+      next ??= nextBackfill
+    }
+    return claim.answer(next)
   }
 }
 
@@ -422,55 +338,4 @@ function createOpenClaim(request: ClaimRequest): OpenClaim {
 
 function keyOf(organizationId: string, id: string): string {
   return `${organizationId} ${id}`
-}
-
-// --- Several organizations ---
-
-/** Groups items by organization, in the given order. */
-export function groupByOrganization<Item extends { readonly organizationId: string }>(
-  items: readonly Item[],
-): readonly (readonly [organizationId: string, own: readonly Item[]])[] {
-  const groups = new Map<string, Item[]>()
-  for (const item of items) {
-    const own = groups.get(item.organizationId)
-    if (own) own.push(item)
-    else groups.set(item.organizationId, [item])
-  }
-  return [...groups]
-}
-
-/**
- * Works on several items at once. An item fails alone if the store is unavailable for it: its node does not answer.
- *
- * @param options.mayFailWhole true: without an error also if no item has an answer
- * @returns the items with an answer, in the given order
- * @throws the first error of another kind; the error of an item if no item has an answer
- */
-export async function forEach<Item, Answer>(
-  items: readonly Item[],
-  work: (item: Item) => Promise<Answer>,
-  { mayFailWhole = false } = {},
-): Promise<readonly { readonly item: Item; readonly answer: Answer }[]> {
-  const answers: ({ readonly item: Item; readonly answer: Answer } | undefined)[] = []
-  const errors: unknown[] = []
-  let place = 0
-
-  async function workInTurn(): Promise<void> {
-    while (place < items.length) {
-      const own = place++
-      const item = items[own] as Item
-      try {
-        answers[own] = { item, answer: await work(item) }
-      } catch (error) {
-        errors.push(error)
-      }
-    }
-  }
-
-  await Promise.all(Array.from({ length: Math.min(IN_FLIGHT, items.length) }, workInTurn))
-  const found = answers.filter((one) => one !== undefined)
-  const fatal = errors.find((error) => !isStoreUnavailable(error))
-  if (fatal !== undefined) throw fatal
-  if (found.length === 0 && errors.length > 0 && !mayFailWhole) throw errors[0]
-  return found
 }

@@ -1,6 +1,6 @@
-import type { ExpiryNotice, ExpiryRequest } from '../webhooks/notices.ts'
-import type { Database } from './connection/database.ts'
-import { groupByOrganization } from './distributed-deliveries.ts'
+import type { ExpiryNotice, ExpiryRequest } from '../../webhooks/notices.ts'
+import type { Database } from '../connection/database.ts'
+import { groupByOrganization } from './each-organization.ts'
 
 /**
  * Claims the notices of expiries on a distributed database: a look at the secrets of all organizations without locks, and then a

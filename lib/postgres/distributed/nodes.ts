@@ -1,5 +1,5 @@
-import { storeUnavailable } from '../base/errors.ts'
-import type { Database } from './connection/database.ts'
+import { storeUnavailable } from '../../base/errors.ts'
+import type { Database } from '../connection/database.ts'
 
 /** The answers of the nodes that answered, and the time of the node that was asked, in milliseconds since 1970. */
 export interface NodeAnswers<Answer> {

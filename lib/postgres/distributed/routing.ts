@@ -7,10 +7,10 @@ import {
   type StatementWait,
   toText,
   withTagColumn,
-} from './connection/database.ts'
-import { renderStatement, textTemplate } from './connection/statement-text.ts'
-import type { Share } from './connection/turns.ts'
-import { createDistributionReader, type ReadDistribution } from './distribution-state.ts'
+} from '../connection/database.ts'
+import { renderStatement, textTemplate } from '../connection/statement-text.ts'
+import type { Share } from '../connection/turns.ts'
+import type { ReadDistribution } from './state.ts'
 
 // The way of a statement to the node of its organization, on a distributed database.
 
@@ -25,8 +25,8 @@ const askShard = (name: string): string => `
  * Routes the statements of an organization to the node of the organization if the database is distributed: one round trip, after
  * which the node reads and writes its own tables only. On one PostgreSQL every statement is sent as it is.
  */
-export function routeToShards(database: Database): Database {
-  return { ...database, ...route(database, createDistributionReader(database), askShard('ask_shard')) }
+export function routeToShards(database: Database, isDistributed: ReadDistribution): Database {
+  return { ...database, ...route(database, isDistributed, askShard('ask_shard')) }
 }
 
 /** Does the same in a transaction of the host. @param isDistributed asks on another connection */

@@ -1,5 +1,5 @@
-import type { RecordDatabase } from './connection/database.ts'
-import type { Share } from './connection/turns.ts'
+import type { RecordDatabase } from '../connection/database.ts'
+import type { Share } from '../connection/turns.ts'
 
 /**
  * Returns whether the tables are distributed over the nodes of a cluster.
