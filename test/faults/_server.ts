@@ -39,6 +39,8 @@ const listening = { port: config.port ?? 0, host: '127.0.0.1', backlog: 4096 }
 const server = createServer(api).listen(listening, () => {
   console.log(JSON.stringify({ port: (server.address() as AddressInfo).port }))
 })
+// Longer than any pause of a caller: a request on a connection that the server closes just then looks lost.
+server.keepAliveTimeout = 60_000
 process.stdin.resume().on('end', () => process.exit())
 
 function openPool({ databaseUrl, pool }: HostConfig): Sql | string {

@@ -2,7 +2,11 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Sql } from 'postgres'
+import { idPrefixAt } from '../../lib/base/ids.ts'
 import { createTestDatabase } from '../_database.ts'
+import { makeDay } from '../_days.ts'
 import { createCaller } from './_client.ts'
 import { makeApiKey, UNREACHED_RATE_LIMIT, until } from './_fixture.ts'
 import { startHost } from './_host.ts'
@@ -26,9 +30,12 @@ for (const pool of ['own', 'host', 'unprepared'] as const) {
     const caller = createCaller(host.port, key)
     t.after(() => caller.close())
 
-    const storm = await runStorm(sql, caller, STORM)
+    const storming = runStorm(sql, caller, STORM)
+    const days = await turnDays(sql, storming)
+    const storm = await storming
 
-    t.diagnostic(describeStorm(storm))
+    t.diagnostic(`${describeStorm(storm)}; ${days} days made and dropped`)
+    assert.ok(days >= 10, `only ${days} days were made and dropped meanwhile`)
     host.assertUnharmed()
     assert.ok(storm.kills >= STORM.kills, `only ${storm.kills} connections were killed`)
     assertAnswers(storm)
@@ -51,4 +58,30 @@ for (const pool of ['own', 'host', 'unprepared'] as const) {
     )
     assert.ok(slowestMs < 2000, `a list took ${slowestMs} ms after the storm`)
   })
+}
+
+/** Makes old days with an event each, and drops them as a loop's retention does, for as long as a storm goes on. */
+async function turnDays(sql: Sql, storm: Promise<unknown>): Promise<number> {
+  let isOver = false
+  const over = () => {
+    isOver = true
+  }
+  storm.then(over, over)
+  let dropped = 0
+  for (let age = 40; !isOver; age++) {
+    const at = new Date(Date.now() - age * 86_400_000)
+    await makeDay(sql, at)
+    await sql`
+      insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
+      values ('org_storm', ${`evt_old_${age}`}, 'project.completed', ${at}, '{}', ${`${idPrefixAt('dlv', at.getTime())}00000000001`})`
+    for (let part = 0; part < 20 && !isOver; part++) {
+      const [purge] =
+        await sql`select business_api.continue_purge(${30 * 86_400_000}::float8, 1000, 1)::text as answer`
+      const { days } = JSON.parse(purge?.answer)
+      dropped += days
+      if (days > 0) break
+      await sleep(20)
+    }
+  }
+  return dropped
 }
