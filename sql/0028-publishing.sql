@@ -176,8 +176,14 @@ declare
   digits text := business_api.delivery_digits(at_time);
   first_end text := business_api.first_day_end();
   endpoint record;
-  examined integer;
-  last_id text;
+  -- The records of the part, and those of which the endpoint was told.
+  batch jsonb;
+  announced text[];
+  -- The ids of new events, each with the beginning of the ids of deliveries.
+  taken jsonb := '{}';
+  taken_id text;
+  taken_prefix text;
+  batch_events jsonb;
   made integer;
 begin
   select e.state, e.types, e.created_at into endpoint from business_api.webhook_endpoints e
@@ -198,63 +204,76 @@ begin
   ) then
     perform business_api.make_days();
   end if;
-  with batch as materialized (
-    select r.id, r.business_id, r.representation,
-           floor(extract(epoch from business_api.id_time(r.id)))::bigint as second,
-           'evt_backfill_' || left(encode(sha256(convert_to($2 || ' ' || $3 || ' ' || r.id, 'UTF8')), 'hex'), 32) as event_id
-      from business_api.backfill_records($1, $3, $5, $6) as r
-  ), second as materialized (
+  -- One statement after the other, each of one organization: a distributed database sends an insertion in `with` to every node.
+  select coalesce(jsonb_agg(jsonb_build_object(
+           'id', r.id, 'businessId', r.business_id, 'representation', r.representation,
+           'second', floor(extract(epoch from business_api.id_time(r.id)))::bigint,
+           'eventId', 'evt_backfill_' || left(encode(sha256(convert_to($2 || ' ' || $3 || ' ' || r.id, 'UTF8')), 'hex'), 32)
+         )), '[]')
+    into batch
+    from business_api.backfill_records($1, $3, $5, $6) as r;
+
+  with second as materialized (
     -- A second before and after, because the clock of a process may step back between the id and the event.
     select distinct b.second + near.seconds as begins
-      from batch b, generate_series(-1, 1) as near (seconds)
+      from jsonb_to_recordset(batch) as b (second bigint), generate_series(-1, 1) as near (seconds)
      where b.second >= extract(epoch from endpoint.created_at) - 60
-  ), announced as materialized (
-    -- A publisher in SQL writes a space behind the colon.
-    select distinct substring(event.body from '"' || split_part($3, '.', 1) || 'Id": ?"([^"]+)"') as record_id
-      from second
-      join lateral (
-        select e.id, e.body, e.delivery_prefix from business_api.events e
-         where e.organization_id = $1 and e.created_at >= to_timestamp(second.begins)
-           and e.created_at < to_timestamp(second.begins + 1)
-           and e.type = $3 and e.only_endpoint_id is null
-      ) as event on true
-      join lateral (
-        select 1 from business_api.deliveries_of_event($1, event.id, event.delivery_prefix) as d
-         where d.endpoint_id = $2 and d.state in ('pending', 'in_flight', 'delivered')
-         limit 1
-      ) as delivery on true
-  ), taken as (
+  )
+  -- A publisher in SQL writes a space behind the colon.
+  select array_agg(distinct substring(event.body from '"' || split_part($3, '.', 1) || 'Id": ?"([^"]+)"')) into announced
+    from second
+    join lateral (
+      select e.id, e.body, e.delivery_prefix from business_api.events e
+       where e.organization_id = $1 and e.created_at >= to_timestamp(second.begins)
+         and e.created_at < to_timestamp(second.begins + 1)
+         and e.type = $3 and e.only_endpoint_id is null
+    ) as event on true
+    join lateral (
+      select 1 from business_api.deliveries_of_event($1, event.id, event.delivery_prefix) as d
+       where d.endpoint_id = $2 and d.state in ('pending', 'in_flight', 'delivered')
+       limit 1
+    ) as delivery on true;
+
+  for taken_id, taken_prefix in
     insert into business_api.event_ids as i (organization_id, id, delivery_prefix)
-    select $1, b.event_id, digits || upper(lpad(to_hex(row_number() over (order by b.id)), 5, '0'))
-      from batch b
-      left join announced a on a.record_id = b.id
-     where a.record_id is null and (first_end is null or not exists (
-       select 1 from business_api.events known
-        where known.organization_id = $1 and known.id = b.event_id and known.delivery_prefix < first_end
-     ))
-     order by b.id
+    select $1, b.event_id, digits || upper(lpad(to_hex(b.number), 5, '0'))
+      from (
+        select wanted."eventId" as event_id, row_number() over () as number
+          from jsonb_to_recordset(batch) as wanted (id text, "eventId" text)
+         where wanted.id <> all (coalesce(announced, '{}'))
+      ) as b
     on conflict do nothing
     returning i.id, i.delivery_prefix
-  ), made as (
-    insert into business_api.events (organization_id, id, type, created_at, body, only_endpoint_id, delivery_prefix)
-    select $1, b.event_id, $3, at_time,
-           business_api.render_template($4, b.representation::json, json_build_object(
-             'eventId', b.event_id, 'eventCreatedAt', created_text, 'businessId', b.business_id
-           )),
-           $2, taken.delivery_prefix
-      from taken
-      join batch b on b.event_id = taken.id
-     order by b.id
-    returning id, delivery_prefix
-  ), queued as (
-    insert into business_api.open_deliveries
-      (organization_id, id, event_id, type, endpoint_id, due_at, created_at, is_backfill)
-    select $1, made.delivery_prefix || '00001', made.id, $3, $2, at_time, at_time, true
-      from made
-    returning 1
-  )
-  select (select count(*) from batch), (select max(b.id) from batch b), (select count(*) from queued)
-    into examined, last_id, made;
+  loop
+    taken := taken || jsonb_build_object(taken_id, taken_prefix);
+  end loop;
+  -- Events of the first day have no row in event_ids.
+  if first_end is not null and taken <> '{}' then
+    for taken_id in
+      select known.id from business_api.events known
+       where known.organization_id = $1 and known.id = any (array(select jsonb_object_keys(taken)))
+         and known.delivery_prefix < first_end
+    loop
+      taken := taken - taken_id;
+    end loop;
+  end if;
+  select coalesce(jsonb_agg(jsonb_build_object(
+           'id', b."eventId", 'prefix', taken ->> b."eventId",
+           'body', business_api.render_template($4, b.representation::json, json_build_object(
+             'eventId', b."eventId", 'eventCreatedAt', created_text, 'businessId', b."businessId"
+           ))
+         )), '[]')
+    into batch_events
+    from jsonb_to_recordset(batch) as b (id text, "businessId" text, representation text, "eventId" text)
+   where taken ? b."eventId";
+  insert into business_api.events (organization_id, id, type, created_at, body, only_endpoint_id, delivery_prefix)
+  select $1, e.id, $3, at_time, e.body, $2, e.prefix
+    from jsonb_to_recordset(batch_events) as e (id text, body text, prefix text);
+  insert into business_api.open_deliveries
+    (organization_id, id, event_id, type, endpoint_id, due_at, created_at, is_backfill)
+  select $1, e.prefix || '00001', e.id, $3, $2, at_time, at_time, true
+    from jsonb_to_recordset(batch_events) as e (id text, prefix text);
+  get diagnostics made = row_count;
 
   if made > 0 then
     insert into business_api.audit_entries as audit
@@ -264,13 +283,13 @@ begin
       (entry -> 'details') || jsonb_build_object('events', made)
     )
     on conflict (organization_id, id) do update set
-      details = audit.details || jsonb_build_object(
-        'events', (audit.details ->> 'events')::bigint + (excluded.details ->> 'events')::bigint
-      );
+      details = audit.details || (
+        '{"events":' || ((audit.details ->> 'events')::bigint + (excluded.details ->> 'events')::bigint)::text || '}'
+      )::jsonb;
   end if;
   return json_build_object(
-    'outcome', 'done', 'examined', examined, 'events', made,
-    'next', case when examined = record_limit then last_id end
+    'outcome', 'done', 'examined', jsonb_array_length(batch), 'events', made,
+    'next', case when jsonb_array_length(batch) = record_limit then batch -> -1 ->> 'id' end
   )::text;
 end
 $$;

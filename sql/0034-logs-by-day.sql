@@ -282,7 +282,7 @@ begin
            and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
            and (not $10 or exists (
              select 1 from business_api.webhook_endpoints e
-              where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
+              where e.organization_id = $1 and e.id = d.endpoint_id and e.state <> 'removed'
            ))
          order by d.id %1$s limit $9 - listed;
     elsif $4 is not null then
@@ -312,7 +312,7 @@ begin
              and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
              and (not $10 or exists (
                select 1 from business_api.webhook_endpoints e
-                where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
+                where e.organization_id = $1 and e.id = d.endpoint_id and e.state <> 'removed'
              ))
            order by d.type %1$s, d.endpoint_id %1$s, d.id %1$s limit $9 - listed
         ) as found where walk.endpoint_id is not null;
@@ -345,7 +345,7 @@ begin
              and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
              and (not $10 or exists (
                select 1 from business_api.webhook_endpoints e
-                where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
+                where e.organization_id = $1 and e.id = d.endpoint_id and e.state <> 'removed'
              ))
            order by d.state %1$s, d.endpoint_id %1$s, d.id %1$s limit $9 - listed
         ) as found where walk.endpoint_id is not null;

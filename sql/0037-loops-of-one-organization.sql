@@ -21,25 +21,33 @@ begin
 end
 $$;
 
--- Returns the tables with the rows of this node: of each shard the open deliveries and the endpoints. On one PostgreSQL that is one
--- pair, the tables themselves.
-create function business_api.tables_of_node() returns table (deliveries text, endpoints text)
+-- Returns the tables with the rows of this node: of each shard the open and finished deliveries and the endpoints. On one PostgreSQL
+-- these are the tables themselves. With an organization: the shard of the organization only, if this node has the shard.
+create function business_api.tables_of_node(of_organization text default null)
+returns table (deliveries text, finished text, endpoints text)
 language plpgsql stable rows 8
 set search_path = ''
 as $$
 begin
   if not business_api.is_distributed() then
-    return query select 'business_api.open_deliveries', 'business_api.webhook_endpoints';
+    return query
+      select 'business_api.open_deliveries', 'business_api.finished_deliveries', 'business_api.webhook_endpoints';
     return;
   end if;
   return query execute '
-    select pg_catalog.shard_name(d.logicalrelid, d.shardid), pg_catalog.shard_name(e.logicalrelid, e.shardid)
+    select pg_catalog.shard_name(d.logicalrelid, d.shardid), pg_catalog.shard_name(f.logicalrelid, f.shardid),
+           pg_catalog.shard_name(e.logicalrelid, e.shardid)
       from pg_catalog.pg_dist_placement p
       join pg_catalog.pg_dist_local_group here on here.groupid = p.groupid
       join pg_catalog.pg_dist_shard d
         on d.shardid = p.shardid and d.logicalrelid = ''business_api.open_deliveries''::regclass
+      join pg_catalog.pg_dist_shard f
+        on f.shardminvalue = d.shardminvalue and f.logicalrelid = ''business_api.finished_deliveries''::regclass
       join pg_catalog.pg_dist_shard e
-        on e.shardminvalue = d.shardminvalue and e.logicalrelid = ''business_api.webhook_endpoints''::regclass';
+        on e.shardminvalue = d.shardminvalue and e.logicalrelid = ''business_api.webhook_endpoints''::regclass
+     where $1 is null
+        or d.shardid = pg_catalog.get_shard_id_for_distribution_column(''business_api.open_deliveries''::regclass, $1)'
+    using of_organization;
 end
 $$;
 

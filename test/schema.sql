@@ -459,8 +459,14 @@ declare
   digits text := business_api.delivery_digits(at_time);
   first_end text := business_api.first_day_end();
   endpoint record;
-  examined integer;
-  last_id text;
+  -- The records of the part, and those of which the endpoint was told.
+  batch jsonb;
+  announced text[];
+  -- The ids of new events, each with the beginning of the ids of deliveries.
+  taken jsonb := '{}';
+  taken_id text;
+  taken_prefix text;
+  batch_events jsonb;
   made integer;
 begin
   select e.state, e.types, e.created_at into endpoint from business_api.webhook_endpoints e
@@ -481,63 +487,76 @@ begin
   ) then
     perform business_api.make_days();
   end if;
-  with batch as materialized (
-    select r.id, r.business_id, r.representation,
-           floor(extract(epoch from business_api.id_time(r.id)))::bigint as second,
-           'evt_backfill_' || left(encode(sha256(convert_to($2 || ' ' || $3 || ' ' || r.id, 'UTF8')), 'hex'), 32) as event_id
-      from business_api.backfill_records($1, $3, $5, $6) as r
-  ), second as materialized (
+  -- One statement after the other, each of one organization: a distributed database sends an insertion in `with` to every node.
+  select coalesce(jsonb_agg(jsonb_build_object(
+           'id', r.id, 'businessId', r.business_id, 'representation', r.representation,
+           'second', floor(extract(epoch from business_api.id_time(r.id)))::bigint,
+           'eventId', 'evt_backfill_' || left(encode(sha256(convert_to($2 || ' ' || $3 || ' ' || r.id, 'UTF8')), 'hex'), 32)
+         )), '[]')
+    into batch
+    from business_api.backfill_records($1, $3, $5, $6) as r;
+
+  with second as materialized (
     -- A second before and after, because the clock of a process may step back between the id and the event.
     select distinct b.second + near.seconds as begins
-      from batch b, generate_series(-1, 1) as near (seconds)
+      from jsonb_to_recordset(batch) as b (second bigint), generate_series(-1, 1) as near (seconds)
      where b.second >= extract(epoch from endpoint.created_at) - 60
-  ), announced as materialized (
-    -- A publisher in SQL writes a space behind the colon.
-    select distinct substring(event.body from '"' || split_part($3, '.', 1) || 'Id": ?"([^"]+)"') as record_id
-      from second
-      join lateral (
-        select e.id, e.body, e.delivery_prefix from business_api.events e
-         where e.organization_id = $1 and e.created_at >= to_timestamp(second.begins)
-           and e.created_at < to_timestamp(second.begins + 1)
-           and e.type = $3 and e.only_endpoint_id is null
-      ) as event on true
-      join lateral (
-        select 1 from business_api.deliveries_of_event($1, event.id, event.delivery_prefix) as d
-         where d.endpoint_id = $2 and d.state in ('pending', 'in_flight', 'delivered')
-         limit 1
-      ) as delivery on true
-  ), taken as (
+  )
+  -- A publisher in SQL writes a space behind the colon.
+  select array_agg(distinct substring(event.body from '"' || split_part($3, '.', 1) || 'Id": ?"([^"]+)"')) into announced
+    from second
+    join lateral (
+      select e.id, e.body, e.delivery_prefix from business_api.events e
+       where e.organization_id = $1 and e.created_at >= to_timestamp(second.begins)
+         and e.created_at < to_timestamp(second.begins + 1)
+         and e.type = $3 and e.only_endpoint_id is null
+    ) as event on true
+    join lateral (
+      select 1 from business_api.deliveries_of_event($1, event.id, event.delivery_prefix) as d
+       where d.endpoint_id = $2 and d.state in ('pending', 'in_flight', 'delivered')
+       limit 1
+    ) as delivery on true;
+
+  for taken_id, taken_prefix in
     insert into business_api.event_ids as i (organization_id, id, delivery_prefix)
-    select $1, b.event_id, digits || upper(lpad(to_hex(row_number() over (order by b.id)), 5, '0'))
-      from batch b
-      left join announced a on a.record_id = b.id
-     where a.record_id is null and (first_end is null or not exists (
-       select 1 from business_api.events known
-        where known.organization_id = $1 and known.id = b.event_id and known.delivery_prefix < first_end
-     ))
-     order by b.id
+    select $1, b.event_id, digits || upper(lpad(to_hex(b.number), 5, '0'))
+      from (
+        select wanted."eventId" as event_id, row_number() over () as number
+          from jsonb_to_recordset(batch) as wanted (id text, "eventId" text)
+         where wanted.id <> all (coalesce(announced, '{}'))
+      ) as b
     on conflict do nothing
     returning i.id, i.delivery_prefix
-  ), made as (
-    insert into business_api.events (organization_id, id, type, created_at, body, only_endpoint_id, delivery_prefix)
-    select $1, b.event_id, $3, at_time,
-           business_api.render_template($4, b.representation::json, json_build_object(
-             'eventId', b.event_id, 'eventCreatedAt', created_text, 'businessId', b.business_id
-           )),
-           $2, taken.delivery_prefix
-      from taken
-      join batch b on b.event_id = taken.id
-     order by b.id
-    returning id, delivery_prefix
-  ), queued as (
-    insert into business_api.open_deliveries
-      (organization_id, id, event_id, type, endpoint_id, due_at, created_at, is_backfill)
-    select $1, made.delivery_prefix || '00001', made.id, $3, $2, at_time, at_time, true
-      from made
-    returning 1
-  )
-  select (select count(*) from batch), (select max(b.id) from batch b), (select count(*) from queued)
-    into examined, last_id, made;
+  loop
+    taken := taken || jsonb_build_object(taken_id, taken_prefix);
+  end loop;
+  -- Events of the first day have no row in event_ids.
+  if first_end is not null and taken <> '{}' then
+    for taken_id in
+      select known.id from business_api.events known
+       where known.organization_id = $1 and known.id = any (array(select jsonb_object_keys(taken)))
+         and known.delivery_prefix < first_end
+    loop
+      taken := taken - taken_id;
+    end loop;
+  end if;
+  select coalesce(jsonb_agg(jsonb_build_object(
+           'id', b."eventId", 'prefix', taken ->> b."eventId",
+           'body', business_api.render_template($4, b.representation::json, json_build_object(
+             'eventId', b."eventId", 'eventCreatedAt', created_text, 'businessId', b."businessId"
+           ))
+         )), '[]')
+    into batch_events
+    from jsonb_to_recordset(batch) as b (id text, "businessId" text, representation text, "eventId" text)
+   where taken ? b."eventId";
+  insert into business_api.events (organization_id, id, type, created_at, body, only_endpoint_id, delivery_prefix)
+  select $1, e.id, $3, at_time, e.body, $2, e.prefix
+    from jsonb_to_recordset(batch_events) as e (id text, body text, prefix text);
+  insert into business_api.open_deliveries
+    (organization_id, id, event_id, type, endpoint_id, due_at, created_at, is_backfill)
+  select $1, e.prefix || '00001', e.id, $3, $2, at_time, at_time, true
+    from jsonb_to_recordset(batch_events) as e (id text, prefix text);
+  get diagnostics made = row_count;
 
   if made > 0 then
     insert into business_api.audit_entries as audit
@@ -547,13 +566,13 @@ begin
       (entry -> 'details') || jsonb_build_object('events', made)
     )
     on conflict (organization_id, id) do update set
-      details = audit.details || jsonb_build_object(
-        'events', (audit.details ->> 'events')::bigint + (excluded.details ->> 'events')::bigint
-      );
+      details = audit.details || (
+        '{"events":' || ((audit.details ->> 'events')::bigint + (excluded.details ->> 'events')::bigint)::text || '}'
+      )::jsonb;
   end if;
   return json_build_object(
-    'outcome', 'done', 'examined', examined, 'events', made,
-    'next', case when examined = record_limit then last_id end
+    'outcome', 'done', 'examined', jsonb_array_length(batch), 'events', made,
+    'next', case when jsonb_array_length(batch) = record_limit then batch -> -1 ->> 'id' end
   )::text;
 end
 $function$;
@@ -579,10 +598,10 @@ begin
     return query
       select r.id, r.business_id, left(r.representation, -1) || ',"business":' || b.representation || '}'
         from (
-          select c.organization_id, c.id, c.business_id, c.representation from business_api.clients c
+          select c.id, c.business_id, c.representation from business_api.clients c
            where c.organization_id = $1 and c.id > $3 order by c.id limit $4
         ) as r
-        join business_api.businesses b on b.organization_id = r.organization_id and b.id = r.business_id;
+        join business_api.businesses b on b.organization_id = $1 and b.id = r.business_id;
   elsif $2 = 'lead.created' then
     return query
       select r.id, r.business_id, r.representation from business_api.leads r
@@ -1364,6 +1383,196 @@ begin
     ) as f
    where ($1 is null or f.organization_id = $1) and ($2 is null or f.endpoint_id = $2);
 
+  return json_build_object(
+    'due', due,
+    'oldestDueMs', greatest(0, coalesce(extract(epoch from at_time - oldest_due) * 1000, 0)),
+    'backingOff', backing_off,
+    'paused', paused,
+    'inFlight', in_flight,
+    'deadLetters', dead_letters
+  )::text;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.count_queue_of_node(organization_id text, endpoint_id text, count_max integer)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO ''
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+declare
+  at_time timestamptz := clock_timestamp();
+  -- One more than count_max says that there are more.
+  counted_max integer := count_max + 1;
+  own text := case when $1 is null then '' else ' and d.organization_id = $1' end
+    || case when $2 is null then '' else ' and d.endpoint_id = $2' end;
+  source record;
+  found_counts record;
+  due bigint := 0;
+  oldest_due timestamptz;
+  backing_off bigint := 0;
+  paused bigint := 0;
+  in_flight bigint := 0;
+  dead_letters bigint := 0;
+begin
+  for source in select t.deliveries, t.finished, t.endpoints from business_api.tables_of_node($1) as t loop
+    begin
+      execute format(
+        $query$
+        with recursive walk (organization_id, endpoint_id, place, due, paused, oldest) as (
+          values (coalesce($1, '') collate "C", '' collate "C", 0, 0::bigint, 0::bigint, null::timestamptz)
+          union all
+          select next.organization_id, next.endpoint_id, walk.place + 1,
+                 least($3, walk.due + case when e.state = 'enabled' then pending.total else 0 end),
+                 least($3, walk.paused + case when e.state = 'paused' then pending.total else 0 end),
+                 least(walk.oldest, case when e.state = 'enabled' then pending.oldest end)
+            from walk
+            cross join lateral (
+              select one.organization_id, one.endpoint_id
+                from (
+                  (
+                    select d.organization_id, d.endpoint_id from %1$s d
+                     where d.claim_token is null and not d.is_backing_off and not d.is_backfill
+                       and (d.organization_id, d.endpoint_id) > (walk.organization_id, walk.endpoint_id)
+                     order by d.organization_id, d.endpoint_id limit 1
+                  )
+                  union all
+                  (
+                    select d.organization_id, d.endpoint_id from %1$s d
+                     where d.claim_token is null and not d.is_backing_off and d.is_backfill
+                       and (d.organization_id, d.endpoint_id) > (walk.organization_id, walk.endpoint_id)
+                     order by d.organization_id, d.endpoint_id limit 1
+                  )
+                ) as one
+               order by one.organization_id, one.endpoint_id limit 1
+            ) as next
+            left join lateral (
+              select w.state from %3$s w
+               where w.organization_id = next.organization_id and w.id = next.endpoint_id and ($2 is null or w.id = $2)
+            ) as e on true
+            -- The oldest first attempt stands first; of the retries the oldest is found among the first hundred.
+            cross join lateral (
+              select count(*) as total, min(f.due_at) filter (where not f.is_backfill) as oldest
+                from (
+                  (
+                    select d.due_at, false as is_backfill from %1$s d
+                     where d.claim_token is null and not d.is_backing_off and not d.is_backfill
+                       and d.organization_id = next.organization_id and d.endpoint_id = next.endpoint_id and not d.is_retry
+                     order by d.id limit greatest(1, $3 - walk.due)
+                  )
+                  union all
+                  (
+                    select d.due_at, false from %1$s d
+                     where d.claim_token is null and not d.is_backing_off and not d.is_backfill
+                       and d.organization_id = next.organization_id and d.endpoint_id = next.endpoint_id and d.is_retry
+                     order by d.id limit greatest(100, $3 - walk.due)
+                  )
+                  union all
+                  (
+                    select d.due_at, true from %1$s d
+                     where d.claim_token is null and not d.is_backing_off and d.is_backfill
+                       and d.organization_id = next.organization_id and d.endpoint_id = next.endpoint_id
+                     order by d.is_retry, d.id limit $3 - walk.due
+                  )
+                ) as f
+               where e.state in ('enabled', 'paused')
+            ) as pending
+           where walk.place < 2000 and ($1 is null or next.organization_id = $1)
+        ), waiting as (
+          select e.state, f.due_at, f.is_backfill
+            from (%4$s) as f
+            join %3$s e on e.organization_id = f.organization_id and e.id = f.endpoint_id
+        ), walked as (
+          select w.due, w.paused, w.oldest from walk w order by w.place desc limit 1
+        )
+        select walked.due + waited.late_due as due, walked.paused + waited.late_paused as paused,
+               least(walked.oldest, waited.oldest) as oldest, waited.backing_off, (
+                 select count(*) from (select 1 from %1$s d where d.lease_until is not null%5$s order by d.lease_until limit $3) as f
+               ) as in_flight, (
+                 %6$s
+               ) as dead_letters
+          from walked
+          cross join (
+            select count(*) filter (where w.due_at > $4 and w.state in ('enabled', 'paused')) as backing_off,
+                   count(*) filter (where w.due_at <= $4 and w.state = 'enabled') as late_due,
+                   count(*) filter (where w.due_at <= $4 and w.state = 'paused') as late_paused,
+                   min(w.due_at) filter (where w.due_at <= $4 and w.state = 'enabled' and not w.is_backfill) as oldest
+              from waiting w
+          ) as waited
+        $query$,
+        source.deliveries, source.finished, source.endpoints,
+        -- Retries become pending with the next claim: while no loop runs, due retries still count as backing off.
+        case
+          when $1 is not null then format(
+            'select d.organization_id, d.endpoint_id, d.due_at, d.is_backfill from %s d where d.is_backing_off%s limit 3 * $3',
+            source.deliveries, own
+          )
+          else format(
+            '(
+               select d.organization_id, d.endpoint_id, d.due_at, d.is_backfill from %1$s d
+                where d.is_backing_off and d.due_at <= $4 order by d.due_at limit $3
+             )
+             union all
+             (
+               select d.organization_id, d.endpoint_id, d.due_at, d.is_backfill from %1$s d
+                where d.is_backing_off and d.due_at > $4 order by d.due_at limit $3
+             )',
+            source.deliveries
+          )
+        end,
+        own,
+        case
+          when $1 is not null then format(
+            'select count(*)
+               from (
+                 select 1 from %s d
+                  where d.state in (''dead_lettered'', ''skipped'') and d.state = ''dead_lettered''%s
+                  limit $3
+               ) as f',
+            source.finished, own
+          )
+          -- From organization to organization, because skipped deliveries stand between the dead letters.
+          else format(
+            'with recursive dead (organization_id, place, total) as (
+               values ('''' collate "C", 0, 0::bigint)
+               union all
+               select next.organization_id, dead.place + 1, dead.total + counted.total
+                 from dead
+                 cross join lateral (
+                   select d.organization_id from %1$s d
+                    where d.state in (''dead_lettered'', ''skipped'') and d.organization_id > dead.organization_id
+                    order by d.organization_id, d.state, d.endpoint_id, d.id limit 1
+                 ) as next
+                 cross join lateral (
+                   select count(*) as total
+                     from (
+                       select 1 from %1$s d
+                        where d.organization_id = next.organization_id
+                          and d.state in (''dead_lettered'', ''skipped'') and d.state = ''dead_lettered''
+                        limit $3 - dead.total
+                     ) as f
+                 ) as counted
+                where dead.place < 1000 and dead.total < $3
+             )
+             select max(d.total) from dead d',
+            source.finished
+          )
+        end
+      ) into found_counts using $1, $2, counted_max, at_time;
+      due := least(counted_max, due + found_counts.due);
+      paused := least(counted_max, paused + found_counts.paused);
+      oldest_due := least(oldest_due, found_counts.oldest);
+      backing_off := least(counted_max, backing_off + found_counts.backing_off);
+      in_flight := least(counted_max, in_flight + found_counts.in_flight);
+      dead_letters := least(counted_max, dead_letters + found_counts.dead_letters);
+    exception
+      -- The shard was moved to another node a moment ago.
+      when undefined_table then null;
+    end;
+  end loop;
   return json_build_object(
     'due', due,
     'oldestDueMs', greatest(0, coalesce(extract(epoch from at_time - oldest_due) * 1000, 0)),
@@ -3324,7 +3533,7 @@ begin
            and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
            and (not $10 or exists (
              select 1 from business_api.webhook_endpoints e
-              where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
+              where e.organization_id = $1 and e.id = d.endpoint_id and e.state <> 'removed'
            ))
          order by d.id desc limit $9 - listed;
     elsif $4 is not null then
@@ -3354,7 +3563,7 @@ begin
              and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
              and (not $10 or exists (
                select 1 from business_api.webhook_endpoints e
-                where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
+                where e.organization_id = $1 and e.id = d.endpoint_id and e.state <> 'removed'
              ))
            order by d.type desc, d.endpoint_id desc, d.id desc limit $9 - listed
         ) as found where walk.endpoint_id is not null;
@@ -3387,7 +3596,7 @@ begin
              and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
              and (not $10 or exists (
                select 1 from business_api.webhook_endpoints e
-                where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
+                where e.organization_id = $1 and e.id = d.endpoint_id and e.state <> 'removed'
              ))
            order by d.state desc, d.endpoint_id desc, d.id desc limit $9 - listed
         ) as found where walk.endpoint_id is not null;
@@ -3435,7 +3644,7 @@ begin
            and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
            and (not $10 or exists (
              select 1 from business_api.webhook_endpoints e
-              where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
+              where e.organization_id = $1 and e.id = d.endpoint_id and e.state <> 'removed'
            ))
          order by d.id asc limit $9 - listed;
     elsif $4 is not null then
@@ -3465,7 +3674,7 @@ begin
              and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
              and (not $10 or exists (
                select 1 from business_api.webhook_endpoints e
-                where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
+                where e.organization_id = $1 and e.id = d.endpoint_id and e.state <> 'removed'
              ))
            order by d.type asc, d.endpoint_id asc, d.id asc limit $9 - listed
         ) as found where walk.endpoint_id is not null;
@@ -3498,7 +3707,7 @@ begin
              and ($5 is null or d.created_at >= $5) and ($6 is null or d.created_at < $6)
              and (not $10 or exists (
                select 1 from business_api.webhook_endpoints e
-                where e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state <> 'removed'
+                where e.organization_id = $1 and e.id = d.endpoint_id and e.state <> 'removed'
              ))
            order by d.state asc, d.endpoint_id asc, d.id asc limit $9 - listed
         ) as found where walk.endpoint_id is not null;
@@ -5123,6 +5332,64 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION business_api.reopen_deliveries(organization_id text, ids text[], endpoint_id text, event_id text, type text, states text[], since timestamp with time zone, until timestamp with time zone, delivery_limit integer, entry jsonb)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO ''
+ SET plan_cache_mode TO 'force_custom_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+  locked text[];
+  is_repeat boolean;
+  reopened jsonb;
+  taken text[];
+begin
+  -- A recovery at the same time waits here for the other, and then finds the deliveries gone.
+  select coalesce(array_agg(f.id), '{}') into locked
+    from (
+      select d.id from business_api.finished_deliveries d
+       where d.organization_id = $1 and d.id = any ($2)
+         and ($3 is null or d.endpoint_id = $3) and ($4 is null or d.event_id = $4) and ($5 is null or d.type = $5)
+         and ($6 is null or d.state = any ($6))
+         and ($7 is null or d.created_at >= $7) and ($8 is null or d.created_at < $8)
+         and exists (
+           select 1 from business_api.webhook_endpoints e
+            where e.organization_id = $1 and e.id = d.endpoint_id and e.state <> 'removed'
+         )
+       order by d.id
+       limit $9
+         for update of d
+    ) as f;
+  -- After the wait, because an earlier try of this call may have ended meanwhile.
+  is_repeat := business_api.is_recorded($1, entry ->> 'id');
+  if is_repeat then
+    locked := array_remove(locked, entry ->> 'subjectId');
+  end if;
+  with gone as (
+    delete from business_api.finished_deliveries d
+     where d.organization_id = $1 and d.id = any (locked)
+    returning d.*
+  )
+  select coalesce(jsonb_agg(g), '[]') into reopened from gone g;
+  if reopened <> '[]' then
+    perform business_api.insert_reopened_deliveries($1, reopened);
+    perform business_api.count_in_audit_entry(
+      $1, entry ->> 'id', entry ->> 'actor', entry ->> 'action', entry ->> 'subjectId', entry -> 'details',
+      jsonb_array_length(reopened)
+    );
+  end if;
+  taken := array(select r.id from jsonb_to_recordset(reopened) as r (id text));
+  if is_repeat and entry ->> 'subjectId' = any ($2) then
+    taken := taken || (entry ->> 'subjectId');
+  end if;
+  return (select coalesce(json_agg(t.id order by t.id collate "C"), '[]') from unnest(taken) as t (id))::text;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION business_api.report_results(results jsonb, written text[], outcomes jsonb[], dead_letters jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)
  RETURNS text
  LANGUAGE plpgsql
@@ -5286,25 +5553,32 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION business_api.tables_of_node()
- RETURNS TABLE(deliveries text, endpoints text)
+CREATE OR REPLACE FUNCTION business_api.tables_of_node(of_organization text DEFAULT NULL::text)
+ RETURNS TABLE(deliveries text, finished text, endpoints text)
  LANGUAGE plpgsql
  STABLE ROWS 8
  SET search_path TO ''
 AS $function$
 begin
   if not business_api.is_distributed() then
-    return query select 'business_api.open_deliveries', 'business_api.webhook_endpoints';
+    return query
+      select 'business_api.open_deliveries', 'business_api.finished_deliveries', 'business_api.webhook_endpoints';
     return;
   end if;
   return query execute '
-    select pg_catalog.shard_name(d.logicalrelid, d.shardid), pg_catalog.shard_name(e.logicalrelid, e.shardid)
+    select pg_catalog.shard_name(d.logicalrelid, d.shardid), pg_catalog.shard_name(f.logicalrelid, f.shardid),
+           pg_catalog.shard_name(e.logicalrelid, e.shardid)
       from pg_catalog.pg_dist_placement p
       join pg_catalog.pg_dist_local_group here on here.groupid = p.groupid
       join pg_catalog.pg_dist_shard d
         on d.shardid = p.shardid and d.logicalrelid = ''business_api.open_deliveries''::regclass
+      join pg_catalog.pg_dist_shard f
+        on f.shardminvalue = d.shardminvalue and f.logicalrelid = ''business_api.finished_deliveries''::regclass
       join pg_catalog.pg_dist_shard e
-        on e.shardminvalue = d.shardminvalue and e.logicalrelid = ''business_api.webhook_endpoints''::regclass';
+        on e.shardminvalue = d.shardminvalue and e.logicalrelid = ''business_api.webhook_endpoints''::regclass
+     where $1 is null
+        or d.shardid = pg_catalog.get_shard_id_for_distribution_column(''business_api.open_deliveries''::regclass, $1)'
+    using of_organization;
 end
 $function$;
 

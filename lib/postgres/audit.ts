@@ -91,25 +91,6 @@ export function audited(sql: Sql): Fragment {
 }
 
 /**
- * Builds the step that records one entry for several statements: see {@link recordEntry}.
- *
- * @param counted the text after `from`: one row with `recovered`; the numbers of all statements are added up
- */
-export function countInEntry(
-  sql: Sql,
-  organizationId: string,
-  entry: AuditRecord,
-  counted: Fragment,
-): Fragment {
-  return sql`
-    select business_api.count_in_audit_entry(
-      ${organizationId}::text, ${entry.id}::text, ${entry.actor}::text, ${entry.action}::text, ${entry.subjectId}::text,
-      ${JSON.stringify(entry.details)}::text::jsonb, recovered
-    ) as inserted
-    from ${counted}`
-}
-
-/**
  * Builds the condition that an earlier try, with an answer that was lost, has made the change of this entry. The condition
  * belongs in a step after the lock on the changed row, because the earlier try may end while the statement waits for the lock.
  */

@@ -10,6 +10,7 @@ import {
 } from './delivery-log.ts'
 import { createDistributedLoopStore, type LoopStore } from './distributed/deliveries.ts'
 import { createLookAtNodes } from './distributed/nodes.ts'
+import { countQueueOnNodes, measureOnNodes } from './distributed/queue-counts.ts'
 import type { ReadDistribution } from './distributed/state.ts'
 import { countQueue } from './queue-counts.ts'
 import { continuePurge, purge } from './retention.ts'
@@ -21,7 +22,8 @@ import { plannedAnew } from './statements/fragments.ts'
  */
 export function createDeliveryStore(database: Database, isDistributed: ReadDistribution): DeliveryStore {
   const onOneServer = createLoopStore(database)
-  const onNodes = createDistributedLoopStore(database, createLookAtNodes(database))
+  const look = createLookAtNodes(database)
+  const onNodes = createDistributedLoopStore(database, look)
   const loop = async (): Promise<LoopStore> => ((await isDistributed()) ? onNodes : onOneServer)
 
   return {
@@ -54,6 +56,7 @@ export function createDeliveryStore(database: Database, isDistributed: ReadDistr
     cancel: (request) => cancelDelivery(database, request),
 
     async measure() {
+      if (await isDistributed()) return measureOnNodes(look, DUE_COUNTED)
       const [backlog] = await database.row((sql, answerTag) =>
         // A session may keep a plan from a time when nothing was open, which would read the whole table for each endpoint.
         plannedAnew(sql`
@@ -98,7 +101,8 @@ export function createDeliveryStore(database: Database, isDistributed: ReadDistr
       return JSON.parse(backlog ?? 'null') as Backlog
     },
 
-    countQueue: (target) => countQueue(database, target),
+    countQueue: async (target) =>
+      (await isDistributed()) ? countQueueOnNodes(database, look, target) : countQueue(database, target),
 
     purge: (request) => purge(database, request),
 

@@ -6,15 +6,12 @@ import type {
   DeliveryFilter,
   RecoveryRequest,
 } from '../webhooks/deliveries.ts'
-import { audited, countInEntry, isRecorded, recordEntry } from './audit.ts'
+import { audited, isRecorded, recordEntry } from './audit.ts'
 import type { Database } from './connection/database.ts'
 import type { Statement } from './connection/pool.ts'
 import {
   deliveryOfId,
   FINAL_STATES,
-  matchKeptEndpoint,
-  matchPeriod,
-  matchType,
   selectDeliveries,
   selectRanges,
   selectRows,
@@ -121,46 +118,27 @@ export async function getDelivery(
 }
 
 /**
- * Starts a new round for deliveries in a final state, the oldest first: see `DeliveryStore.recover`. Of two recoveries at once the
- * second waits for the lock, and then finds the delivery gone from the finished ones.
+ * Starts a new round for deliveries in a final state, the oldest first: see `DeliveryStore.recover` and
+ * sql/0038-counts-and-recoveries.sql.
  */
 export async function recoverDeliveries(
   database: Database,
   { organizationId, ids, filter, limit, entry }: RecoveryRequest,
 ): Promise<readonly string[]> {
+  const { endpointId = null, eventId = null, type = null, states = null, since = null, until = null } = filter
   const [recovered] = await database.rowFor(organizationId, (sql, answerTag) =>
     planned(
       filter,
       sql`
-      with wanted as (
-        select delivery.id
-        from pg_catalog.unnest(${ids === null ? oldestOf(sql, organizationId, filter, limit) : textArray(sql, ids)}) as one (id)
-        join business_api.finished_deliveries delivery on delivery.id = one.id
-        where delivery.organization_id = ${organizationId}::text
-          ${matchFilter(sql, filter)}
-          ${matchKeptEndpoint(sql, organizationId)}
-          and not (delivery.id = ${entry.subjectId}::text and ${isRecorded(sql, organizationId, entry)})
-        order by delivery.id
-        limit ${limit}::int
-        for update of delivery
-      ), reopened as (
-        delete from business_api.finished_deliveries delivery
-        using wanted
-        where delivery.organization_id = ${organizationId}::text and delivery.id = wanted.id
-        returning delivery.*
-      ), counted as (
-        select business_api.insert_reopened_deliveries(
-          ${organizationId}::text, (select pg_catalog.jsonb_agg(pg_catalog.to_jsonb(reopened)) from reopened)
-        ) as recovered
-      ), audited as (
-        ${countInEntry(sql, organizationId, entry, sql`counted where recovered > 0`)}
-      )
-      select coalesce(pg_catalog.json_agg(id order by id), '[]')::text, ${audited(sql)}, ${answerTag} from (
-        select id from reopened
-        union
-        select subject.id from (values (${entry.subjectId}::text)) as subject (id)
-        where subject.id = any (${textArray(sql, ids ?? [])}) and ${isRecorded(sql, organizationId, entry)}
-      ) as item`,
+      select
+        business_api.reopen_deliveries(
+          ${organizationId}::text,
+          ${ids === null ? oldestOf(sql, organizationId, filter, limit) : textArray(sql, ids)},
+          ${endpointId}::text, ${eventId}::text, ${type}::text,
+          ${states === null ? sql`null` : textArray(sql, states)},
+          ${since}::text::timestamptz, ${until}::text::timestamptz, ${limit}::int, ${JSON.stringify(entry)}::text::jsonb
+        ),
+        ${answerTag}`,
     ),
   )
   return JSON.parse(recovered ?? '[]') as string[]
@@ -232,17 +210,6 @@ function oldestOf(sql: Sql, organizationId: string, filter: DeliveryFilter, limi
  */
 function planned<Query extends Statement>({ type }: DeliveryFilter, statement: Query): Query {
   return type === undefined ? statement : plannedAnew(statement)
-}
-
-/** Builds the conditions of a filter, for deliveries found by id. */
-function matchFilter(sql: Sql, filter: DeliveryFilter): Fragment {
-  const { endpointId, eventId, states } = filter
-  return sql`
-    ${endpointId === undefined ? sql`` : sql`and delivery.endpoint_id = ${endpointId}::text`}
-    ${eventId === undefined ? sql`` : sql`and delivery.event_id = ${eventId}::text`}
-    ${states === undefined ? sql`` : sql`and delivery.state = any (${textArray(sql, states)})`}
-    ${matchPeriod(sql, filter)}
-    ${matchType(sql, filter)}`
 }
 
 /** Builds the columns of the log, from `delivery` and its last `attempt`. */

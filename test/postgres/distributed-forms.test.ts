@@ -40,9 +40,6 @@ const KNOWN: Readonly<Record<string, readonly RefusedForm[]>> = {
     'outer join LATERAL from a set of records to a table',
     'table without a constant organization',
   ],
-  // sql/0034: the endpoint of a delivery is found by the delivery's organization.
-  list_newest_finished: ['table without a constant organization'],
-  list_oldest_finished: ['table without a constant organization'],
   // sql/0019 and 0032: retention.
   continue_purge: ['function of the session in CASE or COALESCE of SET'],
   find_open_delivery: ['table without a constant organization'],
@@ -56,9 +53,6 @@ const KNOWN: Readonly<Record<string, readonly RefusedForm[]>> = {
   purge_endpoints_on_nodes: ['table without a constant organization'],
   purge_events_on_nodes: ['table without a constant organization'],
   purge_keys_on_nodes: ['table without a constant organization'],
-  // sql/0020: backfills.
-  backfill_part: ['function of the session in DO UPDATE'],
-  backfill_records: ['table without a constant organization'],
   // sql/0023: the counts of the queue.
   count_queue: ['table without a constant organization'],
 }

@@ -14,27 +14,7 @@ import type { TestDatabase } from '../_database.ts'
 import { type RecordingDatabase, recordStatements } from '../postgres/_recording.ts'
 import { letTimePass, readEventsOf } from './_postgres.ts'
 
-// The contract on a Citus cluster: CITUS_URL names its coordinator. The parts below are not made for a cluster yet; a failure of their
-// tests counts as work to do.
-
-/** The parts in which a test still fails, or which have not been run: see the forms in test/postgres. */
-const TO_DO: readonly string[] = [
-  'audit',
-  'backfills',
-  'backlog',
-  'cancellations',
-  'claims',
-  'counts of the queue',
-  'deletion of organizations',
-  'deliveries',
-  'event log',
-  'new failures, reported once',
-  'overview',
-  'recoveries',
-  'retention',
-  'tenant isolation of webhooks',
-  'traces of events',
-]
+// The contract on a Citus cluster: CITUS_URL names its coordinator.
 
 let database: TestDatabase
 let sql: Sql
@@ -63,20 +43,9 @@ describe('On Citus, the', WITH_CITUS, () => {
     await database?.drop()
   })
 
-  let part = ''
   describeStoreContract({
     name: 'PostgreSQL',
-    runner: {
-      describe: (name, body) => {
-        part = name
-        return describe(name, body)
-      },
-      test: Object.assign(
-        (name: string, body: () => unknown) =>
-          test(name, { todo: TO_DO.includes(part) }, async () => void (await body())),
-        { skip: test.skip },
-      ),
-    },
+    runner: { describe, test },
     store: () => store,
     secondStore: () => secondStore,
     ...HARNESS,

@@ -9,7 +9,7 @@ export interface SchemaFingerprint {
 
 /** Written by test/postgres/fingerprint.test.ts with UPDATE_SCHEMA=1; without the variable, the test compares. */
 export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
-  migration: 37,
+  migration: 38,
   objects: {
     'column api_keys.burst': 'bec111850cf2',
     'column api_keys.created_at': '60019a7f1daa',
@@ -275,9 +275,9 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function ask_shard(organization_id text, statement text, given text)': '2276da2c4fcc',
     'function ask_shard_in_transaction(organization_id text, statement text, given text)': 'f69a117df584',
     'function backfill_part(organization_id text, endpoint_id text, type text, template text, after_id text, record_limit integer, entry jsonb)':
-      '60df7c1fdba7',
+      '8de58ec2bb6e',
     'function backfill_records(organization_id text, type text, after_id text, record_limit integer)':
-      '025802e8a0e7',
+      '406759564c76',
     'function business_representation(id text, name text, category text, city text, email text, phone text)':
       '31c7049527e9',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
@@ -295,6 +295,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function count_in_audit_entry(organization_id text, id text, actor text, action text, subject_id text, details jsonb, recovered integer)':
       '6ef3a128b25b',
     'function count_queue(organization_id text, endpoint_id text, count_max integer)': 'f526813935bf',
+    'function count_queue_of_node(organization_id text, endpoint_id text, count_max integer)': 'ba4b718a2bbe',
     'function current_xid()': '7d629eedf1fd',
     'function day_bound(at_time timestamp with time zone)': '75225027607a',
     'function day_grace_ms(retention_ms double precision)': 'e765db73da64',
@@ -373,9 +374,9 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function list_events_since(organization_id text, since timestamp with time zone, row_limit integer, after_at timestamp with time zone, after_id text)':
       'c8d047480c26',
     'function list_newest_finished(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_recoverable boolean)':
-      '46f743e475ed',
+      '68bf8be2d983',
     'function list_oldest_finished(organization_id text, endpoint_id text, states text[], type text, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer, is_recoverable boolean)':
-      '57c81af4953c',
+      'b037b087eeed',
     'function list_open_deliveries(organization_id text, endpoint_id text, type text, has_pending boolean, has_in_flight boolean, since timestamp with time zone, until timestamp with time zone, first_id text, end_id text, row_limit integer)':
       'a605a6852098',
     'function literals_of(key jsonb)': 'a60f6abe1127',
@@ -432,6 +433,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function release_deliveries(claims jsonb)': '1f4dde3c86c6',
     'function render_events(events jsonb, record json, more json)': 'cd9572be0092',
     'function render_template(template text, record json, more json)': '04b732df3378',
+    'function reopen_deliveries(organization_id text, ids text[], endpoint_id text, event_id text, type text, states text[], since timestamp with time zone, until timestamp with time zone, delivery_limit integer, entry jsonb)':
+      'c5bf1fa8b22e',
     'function report_results(results jsonb, written text[], outcomes jsonb[], dead_letters jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
       '7559e4ad0bf9',
     'function reserve_key(organization_id text, operation text, key text, fingerprint text, record_id text, reply text, window_ms double precision)':
@@ -439,7 +442,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function rotate_api_key(organization_id text, key_id text, successor jsonb, overlap_ms double precision, key_limit integer)':
       'c550c6bbe525',
     'function skip_pending(organization_id text, endpoint_id text)': '16e4fb02d2b3',
-    'function tables_of_node()': '848a5d721d19',
+    'function tables_of_node(of_organization text)': '7e74914c93e8',
     'function take_settings_turn(organization_id text)': '179d60bb18af',
     'function take_tokens(organization_id text, key_id text, key_full_in double precision, key_rate double precision, key_burst double precision, is_key_own boolean, organization_full_in double precision, organization_rate double precision, organization_burst double precision, is_organization_own boolean, wanted double precision, hold_seconds double precision, OUT tokens double precision, OUT at double precision, OUT key_full_after double precision, OUT organization_full_after double precision)':
       '7e3206e47d93',

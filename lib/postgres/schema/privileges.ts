@@ -234,6 +234,7 @@ const SETTINGS = merge(BASE, {
     'count_in_audit_entry',
     'limit_organization',
     'insert_reopened_deliveries',
+    'reopen_deliveries',
     'insert_cancelled_delivery',
   ],
 })
@@ -365,6 +366,7 @@ const WORKER = merge(BASE, PUBLISHING, {
     'day_grace_ms',
     'day_width',
     'count_queue',
+    'count_queue_of_node',
     'render_template',
     'new_id',
     'invoice_representation',

@@ -172,7 +172,7 @@ const LATE_ID_MS = 5 * 60 * 1000
  * an id begins with a time. The time of an id may be later than `created_at`, which is the beginning of the transaction, but
  * never earlier.
  */
-export function matchPeriod(sql: Sql, filter: DeliveryFilter): Fragment {
+function matchPeriod(sql: Sql, filter: DeliveryFilter): Fragment {
   const { since, until } = filter
   const { firstId, endId } = idsOf(filter)
   return sql`
@@ -209,12 +209,12 @@ export function deliveriesOf(sql: Sql, event: string): Fragment {
 }
 
 /** Builds the condition of the filter's type. */
-export function matchType(sql: Sql, { type }: DeliveryFilter): Fragment {
+function matchType(sql: Sql, { type }: DeliveryFilter): Fragment {
   return type === undefined ? sql`` : sql`and delivery.type = ${type}::text`
 }
 
 /** Builds the condition that a delivery's endpoint is not removed. */
-export function matchKeptEndpoint(sql: Sql, organizationId: string): Fragment {
+function matchKeptEndpoint(sql: Sql, organizationId: string): Fragment {
   return sql`
     and exists (
       select 1 from business_api.webhook_endpoints endpoint
