@@ -7,6 +7,9 @@
 -- database has the node with the organization's shard carry out the call (lib/postgres/schema/distribution.ts): the statement reads and
 -- writes tables of that node only, and the ids and snapshots of transactions are that node's. `given` is a JSON array of the values
 -- of the parameters, at most 64, all of type text. With the caller's privileges: the statement may do what the caller may do.
+-- A shard may be moved while a statement is on its way. Then the statement is undone, and the store sends it again: what a node writes
+-- into the shard of another node has ids of the wrong node's transactions, and lists of changes would miss it. One look after the
+-- statement is enough, because a write to this node's shard keeps the shard here until the transaction ends.
 create function business_api.ask_shard(organization_id text, statement text, given text) returns text
 language plpgsql volatile
 set search_path = ''
@@ -14,6 +17,7 @@ as $$
 declare
   values_given text[] := array(select jsonb_array_elements_text(given::jsonb));
   answer record;
+  shard bigint;
 begin
   execute statement into strict answer using
     values_given[1], values_given[2], values_given[3], values_given[4], values_given[5], values_given[6], values_given[7], values_given[8],
@@ -24,6 +28,15 @@ begin
     values_given[41], values_given[42], values_given[43], values_given[44], values_given[45], values_given[46], values_given[47], values_given[48],
     values_given[49], values_given[50], values_given[51], values_given[52], values_given[53], values_given[54], values_given[55], values_given[56],
     values_given[57], values_given[58], values_given[59], values_given[60], values_given[61], values_given[62], values_given[63], values_given[64];
+  -- Without a join, which would be planned each time, for 0.2 milliseconds instead of 12 microseconds.
+  shard := pg_catalog.get_shard_id_for_distribution_column('business_api.open_deliveries'::regclass, $1);
+  if not exists (
+    select 1 from pg_catalog.pg_dist_placement p
+     where p.shardid = shard and p.groupid = (select here.groupid from pg_catalog.pg_dist_local_group here)
+  ) then
+    raise exception 'Cannot carry out the statement because the shard of the organization is on another node'
+      using errcode = 'serialization_failure', hint = 'Send the statement to the coordinator again.';
+  end if;
   return (select json_agg(c.value) from json_each_text(row_to_json(answer)) as c);
 end
 $$;

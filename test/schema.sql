@@ -420,6 +420,7 @@ AS $function$
 declare
   values_given text[] := array(select jsonb_array_elements_text(given::jsonb));
   answer record;
+  shard bigint;
 begin
   execute statement into strict answer using
     values_given[1], values_given[2], values_given[3], values_given[4], values_given[5], values_given[6], values_given[7], values_given[8],
@@ -430,6 +431,15 @@ begin
     values_given[41], values_given[42], values_given[43], values_given[44], values_given[45], values_given[46], values_given[47], values_given[48],
     values_given[49], values_given[50], values_given[51], values_given[52], values_given[53], values_given[54], values_given[55], values_given[56],
     values_given[57], values_given[58], values_given[59], values_given[60], values_given[61], values_given[62], values_given[63], values_given[64];
+  -- Without a join, which would be planned each time, for 0.2 milliseconds instead of 12 microseconds.
+  shard := pg_catalog.get_shard_id_for_distribution_column('business_api.open_deliveries'::regclass, $1);
+  if not exists (
+    select 1 from pg_catalog.pg_dist_placement p
+     where p.shardid = shard and p.groupid = (select here.groupid from pg_catalog.pg_dist_local_group here)
+  ) then
+    raise exception 'Cannot carry out the statement because the shard of the organization is on another node'
+      using errcode = 'serialization_failure', hint = 'Send the statement to the coordinator again.';
+  end if;
   return (select json_agg(c.value) from json_each_text(row_to_json(answer)) as c);
 end
 $function$;

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { countWaiting } from '../_waiting.ts'
 import { assertError, comparable, type Organization, recordOf, request } from './_api.ts'
 import {
   api,
@@ -29,10 +30,11 @@ describe('The window', () => {
     assert.equal((await read())?.expires_at, before?.expires_at)
   })
 
-  /** Moves the whole life of the organization's entries into the past. */
+  /** Moves the whole life of the organization's entries into the past; in UTC, for a distributed database. */
   async function pass(organization: Organization, time: string): Promise<void> {
     await platform.sql`
-      update business_api.idempotency_keys set expires_at = expires_at - ${time}::interval
+      update business_api.idempotency_keys
+      set expires_at = (expires_at at time zone 'UTC' - ${time}::interval) at time zone 'UTC'
       where organization_id = ${organization.id}`
   }
 
@@ -87,12 +89,7 @@ describe('Two at once', () => {
 
   /** Waits until a statement of the store waits for the holder of a key. */
   async function untilBlocked(): Promise<void> {
-    for (;;) {
-      const [waiting] = await platform.sql`
-        select count(*)::int from pg_stat_activity
-        where datname = current_database() and wait_event_type = 'Lock'`
-      if (waiting?.count > 0) return
-    }
+    while ((await countWaiting(platform.sql)) === 0);
   }
 
   test('The second waits no longer than the deadline allows: 409 and Retry-After: 1', async () => {

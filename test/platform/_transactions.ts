@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { BusinessApiStore } from '../../lib/business-store.ts'
 import { createPlatform } from '../../lib/platform.ts'
 import { createPostgresStore, migrate, type PostgresStore, type SqlTransaction } from '../../lib/postgres.ts'
+import { countWaiting } from '../_waiting.ts'
 import { CALLS, invoke } from './_calls.ts'
 import { type Host, type Opened, typesOf } from './_platform.ts'
 import { createInvoice, invoiceIn, leadIn, proposalIn } from './_records.ts'
@@ -283,9 +284,7 @@ function storeOf(store: BusinessApiStore): PostgresStore {
 /** Waits until a statement waits for the lock of another transaction. */
 async function isWaiting(opened: Opened): Promise<void> {
   for (let tries = 0; tries < 200; tries++) {
-    const rows = await opened.sql()`
-      select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-    if (rows.length > 0) return
+    if ((await countWaiting(opened.sql())) > 0) return
     await sleep(20)
   }
   throw new Error('No statement waits for a lock')

@@ -272,7 +272,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint settings_turns.settings_turns_pkey': 'b56cabea1aae',
     'constraint webhook_endpoints.webhook_endpoints_pkey': '1a29056265b9',
     'constraint webhook_endpoints.webhook_endpoints_state_check': '389e2a25dc5d',
-    'function ask_shard(organization_id text, statement text, given text)': '2276da2c4fcc',
+    'function ask_shard(organization_id text, statement text, given text)': 'fea6b037a2ff',
     'function ask_shard_in_transaction(organization_id text, statement text, given text)': 'f69a117df584',
     'function backfill_part(organization_id text, endpoint_id text, type text, template text, after_id text, record_limit integer, entry jsonb)':
       '8de58ec2bb6e',
