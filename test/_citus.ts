@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import postgres from 'postgres'
 import { migrate } from '../lib/postgres/schema/migrate.ts'
 import type { TestDatabase } from './_database.ts'
+import { type NetworkProxy, startProxy } from './faults/_proxy.ts'
 
 // Real databases on a Citus cluster, for tests that say by name what is skipped without one. CITUS_URL is a connection string of the
 // coordinator, to a database with the extension and the nodes; the user may create databases on every node.
@@ -14,8 +15,37 @@ export const WITH_CITUS: { readonly skip: string | false } = {
 const PROCESS_ID = randomBytes(4).toString('hex')
 let databases = 0
 
+/** A node of the cluster, as a test sees it. */
+export interface CitusNode {
+  /** The connection string of the test's database on the node, past the proxy. */
+  readonly url: string
+  /** The host and the port by which the other nodes know the node. */
+  readonly port: number
+  /** False for the coordinator. */
+  readonly isWorker: boolean
+  /** Stands between the node and the other nodes, for this database only. Undefined without option `proxied`. */
+  readonly proxy?: NetworkProxy
+}
+
+/** A database of a cluster. */
+export interface CitusDatabase extends TestDatabase {
+  /** The coordinator first. */
+  readonly nodes: readonly CitusNode[]
+}
+
+/** Options of a database on a cluster. */
+export interface CitusDatabaseOptions {
+  /** True: the nodes reach each worker by way of a proxy of this process, so that a test can take the worker away. */
+  readonly proxied?: boolean
+  /** The workers that are added; others are named in `nodes`, but have the extension only. Default: all. */
+  readonly workers?: number
+}
+
 /** Makes an empty database on every node of the cluster, with the extension and the same nodes. */
-export async function createEmptyCitusDatabase(): Promise<TestDatabase> {
+export async function createEmptyCitusDatabase({
+  proxied = false,
+  workers = Number.POSITIVE_INFINITY,
+}: CitusDatabaseOptions = {}): Promise<CitusDatabase> {
   const cluster = process.env.CITUS_URL ?? ''
   databases++
   const name = `business_api_citus_${PROCESS_ID}_${databases}`
@@ -30,18 +60,24 @@ export async function createEmptyCitusDatabase(): Promise<TestDatabase> {
     await withSql(url('postgres'), (sql) => sql`create database ${sql(name)}`)
     await withSql(url(name), (sql) => sql`create extension citus`)
   }
-  const [coordinator] = urls
-  const url = coordinator?.(name) ?? ''
-  await withSql(url, async (sql) => {
-    for (const { host, port, isWorker } of nodes) {
-      await (isWorker
-        ? sql`select citus_add_node(${host}, ${port})`
-        : sql`select citus_set_coordinator_host(${host}, ${port})`)
-    }
-  })
+  const known: CitusNode[] = []
+  for (const [place, { host, port, isWorker }] of nodes.entries()) {
+    const url = urls[place]?.(name) ?? ''
+    const proxy = proxied && isWorker ? await startProxy(url) : undefined
+    const ownPort = proxy ? Number(new URL(proxy.url).port) : port
+    known.push({ url, port: ownPort, isWorker, ...(proxy && { proxy }) })
+    if (place > workers) continue
+    await withSql(known[0]?.url ?? '', (sql) =>
+      isWorker
+        ? sql`select citus_add_node(${proxy ? '127.0.0.1' : host}, ${ownPort})`
+        : sql`select citus_set_coordinator_host(${host}, ${port})`,
+    )
+  }
+  const url = known[0]?.url ?? ''
   const pools: postgres.Sql[] = []
   return {
     url,
+    nodes: known,
     sql: (options) => {
       const pool = postgres(url, { onnotice: () => {}, ...options })
       pools.push(pool)
@@ -52,13 +88,14 @@ export async function createEmptyCitusDatabase(): Promise<TestDatabase> {
       for (const node of urls) {
         await withSql(node('postgres'), (sql) => sql`drop database if exists ${sql(name)} with (force)`)
       }
+      await Promise.all(known.map(({ proxy }) => proxy?.close()))
     },
   }
 }
 
 /** Makes a migrated and distributed database. */
-export async function createCitusDatabase(): Promise<TestDatabase> {
-  const database = await createEmptyCitusDatabase()
+export async function createCitusDatabase(options?: CitusDatabaseOptions): Promise<CitusDatabase> {
+  const database = await createEmptyCitusDatabase(options)
   await migrate(database.url, { distributed: true })
   return database
 }

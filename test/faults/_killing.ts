@@ -16,6 +16,10 @@ export interface Killing {
   readonly killEveryMs: number
   /** So short that the work of the dead is taken up soon; a busy machine must not need as long for an attempt. */
   readonly leaseMs: number
+  /** Processes that deliver at once. Default 2. */
+  readonly deliverers?: number
+  /** A migrated and empty database. Default a new database. */
+  readonly databaseUrl?: string
 }
 
 const ORGANIZATIONS = ['org_one', 'org_two', 'org_three', 'org_four']
@@ -27,13 +31,13 @@ const RETRY_DELAYS_MS = Array.from({ length: 11 }, () => 200)
 const KILLS_MAX = 50
 
 /**
- * Publishes while two deliverers deliver and are killed (SIGKILL) at random, each started again at once. Then every committed
- * event must arrive, and nothing else.
+ * Publishes while deliverers deliver and are killed (SIGKILL) at random, each started again at once. Then every committed
+ * event must arrive, and nothing else, and never from two deliverers at once.
  *
  * @returns a line of what happened
  */
 export async function assertSurvivesKills(t: TestContext, killing: Killing): Promise<string> {
-  const scene = await setScene(t)
+  const scene = await setScene(t, killing.databaseUrl)
   const published = createPublished()
   const publishers = await Promise.all(ORGANIZATIONS.map((id) => createPublisher(scene, id, published)))
   for (const organizationId of ORGANIZATIONS) await scene.subscribe(organizationId, 'answering')
@@ -55,7 +59,9 @@ export async function assertSurvivesKills(t: TestContext, killing: Killing): Pro
     }
   }
   async function killAll(): Promise<void> {
-    const deliverers = await Promise.all([1, 2].map(() => startDeliverer(scene, killing.leaseMs)))
+    const deliverers = await Promise.all(
+      Array.from({ length: killing.deliverers ?? 2 }, () => startDeliverer(scene, killing.leaseMs)),
+    )
     for (;;) {
       await sleep(randomInt(2 * killing.killEveryMs))
       if (isOver) return
@@ -71,6 +77,7 @@ export async function assertSurvivesKills(t: TestContext, killing: Killing): Pro
 
   const tally = await assertDelivered(scene, published)
   assert.ok(tally.interrupted > 0, 'no kill has met an attempt')
+  assert.equal((await scene.receiver.counts()).overlaps, 0, 'no event was sent by two deliverers at once')
   return (
     `${kills} kills, ${describeTally(tally)}, ${published.rolledBack.size} events rolled back, ` +
     `all delivered ${Math.round(drainedMs)} ms after the last was published`

@@ -19,6 +19,10 @@ export interface NetworkProxy {
   speakOnNewConnections(): void
   /** Breaks all connections, as a machine does that has been started anew. */
   reset(): void
+  /** Breaks all connections and refuses new ones, as a machine does without the server. */
+  refuse(): Promise<void>
+  /** Takes connections again, on the same port. */
+  accept(): Promise<void>
   close(): Promise<void>
 }
 
@@ -52,9 +56,10 @@ export async function startProxy(databaseUrl: string): Promise<NetworkProxy> {
     }
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
 
   return {
-    url: urlWithPort(target, (server.address() as AddressInfo).port),
+    url: urlWithPort(target, port),
     get size() {
       return pairs.size
     },
@@ -84,11 +89,24 @@ export async function startProxy(databaseUrl: string): Promise<NetworkProxy> {
     reset() {
       for (const [near] of pairs) near.resetAndDestroy()
     },
+    async refuse() {
+      server.close()
+      for (const [near, far] of pairs) {
+        near.resetAndDestroy()
+        far.destroy()
+      }
+      await once(server, 'close')
+    },
+    async accept() {
+      server.listen(port, '127.0.0.1')
+      await once(server, 'listening')
+    },
     async close() {
       for (const [near, far] of pairs) {
         near.destroy()
         far.destroy()
       }
+      if (!server.listening) return
       server.close()
       await once(server, 'close')
     },

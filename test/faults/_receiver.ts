@@ -28,6 +28,8 @@ export interface Counts {
   open: number
   /** Requests with a wrong signature for the arrived body. */
   forged: number
+  /** Requests that came while an earlier request of the same event was open at the same subscriber. */
+  overlaps: number
 }
 
 /** The arrivals of an event at a subscriber. */
@@ -37,12 +39,14 @@ export interface Arrival {
   /** By the header of the service. */
   readonly eventId: string
   count: number
+  /** Requests without an answer that the sender has not given up. */
+  open: number
   /** SHA-256 of the bodies in hex, each once. */
   readonly bodies: string[]
 }
 
 const { secret } = JSON.parse(process.argv[2] ?? '{}') as ReceiverConfig
-const counts: Counts = { requests: 0, open: 0, forged: 0 }
+const counts: Counts = { requests: 0, open: 0, forged: 0, overlaps: 0 }
 const ledger = new Map<string, Arrival>()
 const gate = new EventEmitter().setMaxListeners(0)
 let isHeld = false
@@ -76,15 +80,21 @@ function receive(request: IncomingMessage, response: ServerResponse): void {
   request.on('end', () => {
     counts.requests++
     counts.open++
-    response.on('close', () => counts.open--)
-    void answer(response, enter(request, Buffer.concat(chunks)))
+    const arrival = enter(request, Buffer.concat(chunks))
+    if (arrival.open > 0) counts.overlaps++
+    arrival.open++
+    response.on('close', () => {
+      counts.open--
+      arrival.open--
+    })
+    void answer(response, arrival)
   })
 }
 
 function enter({ url: path = '', headers }: IncomingMessage, body: Buffer): Arrival {
   const eventId = String(headers['x-service-event-id'])
   const known = ledger.get(`${path} ${eventId}`)
-  const arrival = known ?? { path, eventId, count: 0, bodies: [] }
+  const arrival = known ?? { path, eventId, count: 0, open: 0, bodies: [] }
   ledger.set(`${path} ${eventId}`, arrival)
   arrival.count++
   const digest = createHash('sha256').update(body).digest('hex')

@@ -102,6 +102,8 @@ test('a refused statement leaves the connection; a read-only server does not', a
     ['select 1 / 0', true, false],
     ['select * from business_api.nothing', true, false],
     ["do $$ begin raise exception 'no' using errcode = '40P01'; end $$", true, false],
+    // As the coordinator of a cluster reports a worker that is away.
+    ["do $$ begin raise exception 'no' using errcode = 'connection_failure'; end $$", true, false],
     ['set default_transaction_read_only = on; select 1; create table public.t ()', true, false],
     ['begin read only; create table public.t ()', false, true],
     ['select pg_terminate_backend(pg_backend_pid())', false, false],

@@ -3,13 +3,15 @@ import { type BusinessApiError, storeUnavailable } from '../../base/errors.ts'
 // The errors of PostgreSQL, of the driver and of the network, by meaning.
 // See https://www.postgresql.org/docs/current/errcodes-appendix.html
 
+const CONNECTION_FAILURE = '08006'
+
 /** The connection went away under the statement, which may or may not have run. */
 const CONNECTION_LOST = new Set([
   'CONNECTION_CLOSED',
   'CONNECTION_DESTROYED',
   'ECONNRESET',
   'EPIPE',
-  '08006', // connection_failure
+  CONNECTION_FAILURE,
   '57P01', // admin_shutdown
   '57P02', // crash_shutdown
   '57P05', // idle_session_timeout
@@ -122,8 +124,21 @@ export function openFailure(error: unknown): unknown {
   return isConnectionLost(error) ? error : unavailable(error)
 }
 
+/**
+ * True if the server itself reports that its connection to another server was lost, as a coordinator does whose worker is away: the
+ * store's connection lives. Poolers that report the loss of their server this way give no routine of PostgreSQL.
+ */
+function isLossElsewhere(error: unknown): boolean {
+  return (
+    codeOf(error) === CONNECTION_FAILURE &&
+    textOf(error, 'severity') === 'ERROR' &&
+    textOf(error, 'routine') !== ''
+  )
+}
+
 /** True if a connection can be used again after the failure of a statement, because the server refused only that statement. */
 export function leavesConnectionUsable(error: unknown): boolean {
+  if (isLossElsewhere(error)) return true
   const code = codeOf(error)
   const isRefusal =
     textOf(error, 'severity') === 'ERROR' && !code.startsWith('08') && !isConnectionLost(error)
