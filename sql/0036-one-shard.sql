@@ -52,6 +52,19 @@ begin
 end
 $$;
 
+-- Keeps the shard of an organization where it is until the transaction ends. `select for update` does not: after a move to another
+-- node, which nothing has locked there, the rows would be changed by two transactions. A write does, also of no row. For a function
+-- whose first lock on rows is a `select for update`.
+create function business_api.hold_shard(organization_id text) returns void
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  update business_api.open_deliveries d set due_at = d.due_at where d.organization_id = $1 and d.id = '';
+end
+$$;
+
 -- Returns the id of the transaction on the node that carries out the statement.
 create function business_api.current_xid() returns xid8
 language plpgsql volatile

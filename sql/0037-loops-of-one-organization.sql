@@ -183,6 +183,7 @@ declare
   dead_letters jsonb := '[]';
 begin
   perform set_config('synchronous_commit', 'off', true);
+  perform business_api.hold_shard($1);
   for expired_id in
     select d.id from business_api.open_deliveries d
      where d.organization_id = $1 and d.lease_until <= at_time
@@ -266,6 +267,7 @@ declare
   last_id text;
 begin
   perform set_config('synchronous_commit', 'off', true);
+  perform business_api.hold_shard($1);
   if exists (
     select 1 from business_api.open_deliveries d
      where d.organization_id = $1 and d.is_backing_off and d.due_at <= at_time

@@ -840,6 +840,7 @@ declare
   last_id text;
 begin
   perform set_config('synchronous_commit', 'off', true);
+  perform business_api.hold_shard($1);
   if exists (
     select 1 from business_api.open_deliveries d
      where d.organization_id = $1 and d.is_backing_off and d.due_at <= at_time
@@ -2408,6 +2409,17 @@ begin
   update business_api.open_deliveries d
      set attempts = d.attempts + 1, claim_token = $2, claimed_at = $3, lease_until = $4
    where d.ctid = any ($1);
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.hold_shard(organization_id text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+#variable_conflict use_column
+begin
+  update business_api.open_deliveries d set due_at = d.due_at where d.organization_id = $1 and d.id = '';
 end
 $function$;
 
@@ -5218,6 +5230,7 @@ declare
   dead_letters jsonb := '[]';
 begin
   perform set_config('synchronous_commit', 'off', true);
+  perform business_api.hold_shard($1);
   for expired_id in
     select d.id from business_api.open_deliveries d
      where d.organization_id = $1 and d.lease_until <= at_time

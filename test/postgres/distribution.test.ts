@@ -138,6 +138,21 @@ describe('migrate() with the option `distributed`, on Citus', WITH_CITUS, () => 
     )
   })
 
+  test('leaves no unlogged table, so that a shard can be moved while writers go on', async () => {
+    await migrate(database.url, { distributed: true })
+    await sql`insert into business_api.rate_buckets (organization_id, bucket, full_at) values ('org_1', 'key', 1)`
+    await sql`
+      select citus_move_shard_placement(
+        placed.shardid, placed.nodename, placed.nodeport, other.nodename, other.nodeport, 'force_logical'
+      )
+      from pg_dist_shard_placement placed
+      join pg_dist_node other on other.nodeport <> placed.nodeport and other.shouldhaveshards
+      where placed.shardid = get_shard_id_for_distribution_column('business_api.rate_buckets', 'org_1'::text)
+      limit 1`
+    const [bucket] = await sql`select full_at from business_api.rate_buckets where organization_id = 'org_1'`
+    assert.equal(bucket?.full_at, 1)
+  })
+
   test('refuses a cluster without a node for shards', async () => {
     await sql`select citus_set_node_property(nodename, nodeport, 'shouldhaveshards', false) from pg_dist_node`
     await assert.rejects(migrate(database.url, { distributed: true }), {

@@ -5,7 +5,8 @@ import { readText } from './lock-watch.ts'
 // table is distributed by organization_id, together with the others. A reference table has a copy on every node: the tables with one
 // row for the whole database (their organization_id is '' by default), and API keys, which are found by their digest.
 
-/** Selects the tables without partitions, each after the tables that it refers to. */
+/** Selects the tables without partitions, each after the tables that it refers to. A shard of an unlogged table could only be moved while
+ * writers wait. */
 export const TABLES = `
   select relation.relname as name,
          not exists (
@@ -22,7 +23,8 @@ export const TABLES = `
               select 1 from pg_catalog.pg_attribute a
                where a.attrelid = relation.oid and a.attname = 'organization_id' and a.attnum = any (i.indkey)
             )
-         ) as is_everywhere
+         ) as is_everywhere,
+         relation.relpersistence = 'u' as is_unlogged
     from pg_catalog.pg_class relation
    where relation.relnamespace = 'business_api'::pg_catalog.regnamespace
      and relation.relkind in ('r', 'p') and not relation.relispartition
@@ -79,6 +81,9 @@ begin
         anchor := coalesce(anchor, 'business_api.' || entry.name);
       end if;
       continue;
+    end if;
+    if entry.is_unlogged then
+      execute pg_catalog.format('alter table business_api.%I set logged', entry.name);
     end if;
     if entry.is_everywhere then
       perform pg_catalog.create_reference_table(('business_api.' || entry.name)::pg_catalog.regclass);

@@ -283,7 +283,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
       '758a64fd228a',
     'function claim_organization(organization_id text, token text, is_repeat boolean, targets jsonb, is_rest boolean, byte_limit integer, byte_budget integer, lease_ms double precision)':
-      '0707d85210e0',
+      '1a1e1296a9b8',
     'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)':
       '4297de468f75',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
@@ -327,6 +327,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function format_number(series text, count bigint)': '7c1f0e0b3abc',
     'function hold_deliveries(places tid[], token text, claimed_at timestamp with time zone, lease_until timestamp with time zone)':
       'd907fc58d40f',
+    'function hold_shard(organization_id text)': '335ffed472cf',
     'function id_time(id text)': '07a5443d6cd2',
     'function import_records(organization_id text, records jsonb)': '56b351bbba38',
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': '3b1ed283f019',
@@ -426,7 +427,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function reclaim_expired_leases(max_attempts integer)': 'a7314757e1a3',
     'function reclaim_lease(organization_id text, id text, at_time timestamp with time zone, max_attempts integer)':
       '0cfb1de8f6ed',
-    'function reclaim_leases_of(organization_id text, max_attempts integer)': '06ab4c519849',
+    'function reclaim_leases_of(organization_id text, max_attempts integer)': 'a88861255dd3',
     'function record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)':
       'd1a6606ef53e',
     'function release_claims_of(organization_id text, claims jsonb)': '153d64871aa9',

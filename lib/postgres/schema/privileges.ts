@@ -331,6 +331,7 @@ const WORKER = merge(BASE, PUBLISHING, {
     'report_results',
     'recall_attempt_results',
     // Of a distributed database.
+    'hold_shard',
     'tables_of_node',
     'find_due_deliveries',
     'claim_organization',

@@ -1,0 +1,113 @@
+// A worker is added to a cluster, filled and emptied again under load: two to three minutes.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { sleep } from '../../lib/base/time.ts'
+import { createCitusDatabase, WITH_CITUS } from '../_citus.ts'
+import { portOf, startLoad, tallyOf } from './_citus-load.ts'
+import { setScene } from './_deliveries.ts'
+import { createPublished } from './_publishers.ts'
+import { assertDelivered, describeTally, untilDelivered } from './_tally.ts'
+
+const ORGANIZATIONS = ['org_one', 'org_two', 'org_three', 'org_four', 'org_five', 'org_six']
+const PHASES = ['calm', 'adding', 'rebalancing', 'moving', 'draining', 'after']
+
+test(
+  'a worker that is added, filled and emptied under load loses nothing, and lists of changes miss nothing',
+  WITH_CITUS,
+  async (t) => {
+    const database = await createCitusDatabase({ workers: 1 })
+    t.after(() => database.drop())
+    const scene = await setScene(t, database.url)
+    const { sql } = scene
+    for (const organizationId of ORGANIZATIONS) await scene.subscribe(organizationId, 'answering')
+    const deliverers = await Promise.all([scene.startDeliverer(), scene.startDeliverer()])
+    const load = await startLoad(database.url, ORGANIZATIONS, 2)
+    t.after(() => load.host.stop())
+    const worker = database.nodes[2]
+    assert.ok(worker, 'the cluster has two workers')
+    const took: Record<string, number> = {}
+    const during = async (phase: string, work: () => PromiseLike<unknown>): Promise<void> => {
+      load.phase = phase
+      const begunAt = performance.now()
+      await work()
+      took[phase] = Math.round(performance.now() - begunAt)
+    }
+    const portsOf = (): Promise<number[]> => Promise.all(ORGANIZATIONS.map((id) => portOf(sql, id)))
+
+    await during('calm', () => sleep(5000))
+    await during('adding', () => sql`select citus_add_node(${new URL(worker.url).hostname}, ${worker.port})`)
+    await during(
+      'rebalancing',
+      () => sql`select rebalance_table_shards('business_api.events', rebalance_strategy => 'by_shard_count')`,
+    )
+    assert.equal(new Set(await portsOf()).size, 2, 'both workers have organizations')
+    // There and back, while writers wait and while writers go on.
+    await during('moving', async () => {
+      for (const mode of ['block_writes', 'force_logical', 'block_writes']) await moveShard(mode)
+    })
+    await during(
+      'draining',
+      () => sql`select citus_drain_node(${new URL(worker.url).hostname}, ${worker.port})`,
+    )
+    assert.ok(!(await portsOf()).includes(worker.port), 'the drained worker has no organizations')
+    await during('after', () => sleep(5000))
+    await load.stop()
+    const drainedMs = await untilDelivered(scene, 60_000)
+
+    for (const phase of PHASES) {
+      console.log(`${phase}, ${took[phase]} ms: ${JSON.stringify(tallyOf(load, phase, ORGANIZATIONS))}`)
+    }
+    await load.assertLedger(sql)
+    for (const deliverer of deliverers) deliverer.assertUnharmed()
+    const published = createPublished()
+    published.unnamed = 2 * load.created
+    const tally = await assertDelivered(scene, published)
+    console.log(`${describeTally(tally)}, the last ${Math.round(drainedMs)} ms after the load`)
+    const statuses = new Set(load.samples.map(({ status }) => status))
+    assert.deepEqual(
+      [...statuses].filter((status) => status !== 200 && status !== 503),
+      [],
+      'nothing but 200 and 503',
+    )
+
+    async function moveShard(mode: string): Promise<void> {
+      await sql`
+      select citus_move_shard_placement(
+        placed.shardid, placed.nodename, placed.nodeport, other.nodename, other.nodeport, ${mode}::citus.shard_transfer_mode
+      )
+      from pg_dist_shard_placement placed
+      join pg_dist_node other on other.nodeport <> placed.nodeport and other.shouldhaveshards
+      where placed.shardid = get_shard_id_for_distribution_column('business_api.events', ${ORGANIZATIONS[0] ?? ''}::text)`
+    }
+  },
+)
+
+test(
+  'a shard is not moved while a claim from one of its organizations is under way',
+  WITH_CITUS,
+  async (t) => {
+    const database = await createCitusDatabase()
+    t.after(() => database.drop())
+    const scene = await setScene(t, database.url)
+    await scene.subscribe('org_one', 'answering')
+    const [endpoint] = await scene.sql<{ id: string }[]>`select id from business_api.webhook_endpoints`
+    const targets = JSON.stringify([{ endpointId: endpoint?.id, budget: 1, isBackfill: false }])
+    const mover = database.sql({ max: 1 })
+    await mover`set lock_timeout = '2s'`
+    const move = (): Promise<unknown> => mover`
+    select citus_move_shard_placement(
+      placed.shardid, placed.nodename, placed.nodeport, other.nodename, other.nodeport, 'block_writes'
+    )
+    from pg_dist_shard_placement placed
+    join pg_dist_node other on other.nodeport <> placed.nodeport and other.shouldhaveshards
+    where placed.shardid = get_shard_id_for_distribution_column('business_api.events', 'org_one'::text)`
+    await scene.sql.begin(async (tx) => {
+      await tx`
+      select answer from business_api.claim_organization(
+        'org_one', 'token', false, ${targets}::text::jsonb, false, 1000, 1000, 1000
+      ) as answer`
+      await assert.rejects(move(), /lock timeout/, 'the move waits for the claim')
+    })
+  },
+)
