@@ -12,6 +12,8 @@ export interface StormOptions {
   readonly pauseMs: number
   /** The time limit of the whole storm. */
   readonly timeoutMs: number
+  /** Connections to servers whose sessions are killed. Default: the connection of the call alone. */
+  readonly victims?: readonly Sql[]
 }
 
 /** Everything that was sent and answered. */
@@ -57,11 +59,12 @@ export async function runStorm(sql: Sql, caller: Caller, options: StormOptions):
 async function killConnections(
   sql: Sql,
   storm: Storm,
-  { pauseMs }: StormOptions,
+  { pauseMs, victims = [sql] }: StormOptions,
   goesOn: () => boolean,
 ): Promise<void> {
   while (goesOn()) {
-    const [killed] = await sql`
+    const server = victims[randomInt(victims.length)] ?? sql
+    const [killed] = await server`
       select count(*) filter (where pg_terminate_backend(pid))::int as count from (
         select pid from pg_stat_activity
         where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'
