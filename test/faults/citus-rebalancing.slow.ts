@@ -44,11 +44,15 @@ test(
     assert.equal(new Set(await portsOf()).size, 2, 'both workers have organizations')
     // There and back, while writers wait and while writers go on.
     await during('moving', async () => {
-      for (const mode of ['block_writes', 'force_logical', 'block_writes']) await moveShard(mode)
+      for (const mode of ['block_writes', 'force_logical', 'block_writes']) {
+        await withoutRemains(() => moveShard(mode))
+      }
     })
-    await during(
-      'draining',
-      () => sql`select citus_drain_node(${new URL(worker.url).hostname}, ${worker.port})`,
+    await during('draining', () =>
+      withoutRemains(
+        async () =>
+          void (await sql`select citus_drain_node(${new URL(worker.url).hostname}, ${worker.port})`),
+      ),
     )
     assert.ok(!(await portsOf()).includes(worker.port), 'the drained worker has no organizations')
     await during('after', () => sleep(5000))
@@ -70,6 +74,19 @@ test(
       [],
       'nothing but 200 and 503',
     )
+
+    /** Citus refuses to move a shard back while a reader keeps the shard that was left behind. */
+    async function withoutRemains(work: () => Promise<void>): Promise<void> {
+      for (let tries = 1; ; tries++) {
+        try {
+          return await work()
+        } catch (error) {
+          if (tries === 20 || !String(error).includes('could not be cleaned up')) throw error
+          await sleep(500)
+          await sql`call citus_cleanup_orphaned_resources()`
+        }
+      }
+    }
 
     async function moveShard(mode: string): Promise<void> {
       await sql`
