@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import type { Sql } from 'postgres'
 import postgres from 'postgres'
 import { migrate } from '../lib/postgres/schema/migrate.ts'
 import type { TestDatabase } from './_database.ts'
@@ -85,6 +86,8 @@ export async function createEmptyCitusDatabase({
     },
     drop: async () => {
       await Promise.all(pools.map((pool) => pool.end({ timeout: 1 })))
+      // A worker that was away may hold prepared transactions, which keep the database from being dropped.
+      for (const node of urls) await withSql(node(name), rollBackPrepared).catch(() => undefined)
       for (const node of urls) {
         await withSql(node('postgres'), (sql) => sql`drop database if exists ${sql(name)} with (force)`)
       }
@@ -120,4 +123,11 @@ async function withSql<Result>(
   } finally {
     await sql.end({ timeout: 1 })
   }
+}
+
+async function rollBackPrepared(sql: Sql): Promise<void> {
+  const rows = await sql<
+    { gid: string }[]
+  >`select gid from pg_prepared_xacts where database = current_database()`
+  for (const { gid } of rows) await sql.unsafe(`rollback prepared '${gid.replaceAll("'", "''")}'`)
 }

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { createBusinessApi } from '../../lib/index.ts'
-import { isReadOnlyServer, leavesConnectionUsable } from '../../lib/postgres/connection/driver-faults.ts'
+import {
+  isReadOnlyServer,
+  isUnavailable,
+  leavesConnectionUsable,
+} from '../../lib/postgres/connection/driver-faults.ts'
 import { createPostgresStore } from '../../lib/postgres.ts'
 import { createTestDatabase } from '../_database.ts'
 import { makeApiKey, UNREACHED_RATE_LIMIT, until } from '../faults/_fixture.ts'
@@ -117,4 +121,10 @@ test('a refused statement leaves the connection; a read-only server does not', a
     assert.equal(leavesConnectionUsable(error), isUsable, `${statement}: ${error}`)
     assert.equal(isReadOnlyServer(error), isReadOnly, `${statement}: ${error}`)
   }
+})
+
+test('isUnavailable() of a transaction that a coordinator has undone because a worker is away, and of no other internal error', () => {
+  const error = (message: string) => Object.assign(new Error(message), { code: 'XX000', severity: 'ERROR' })
+  assert.equal(isUnavailable(error('failure on connection marked as essential: 10.0.0.2:5432')), true)
+  assert.equal(isUnavailable(error('cache lookup failed for relation 12')), false)
 })

@@ -63,7 +63,13 @@ export function isConnectionLost(error: unknown): boolean {
 export function isUnavailable(error: unknown): boolean {
   const code = codeOf(error)
   // Classes: connection exception, invalid authorization.
-  return UNAVAILABLE.has(code) || code.startsWith('08') || code.startsWith('28') || isReadOnlyServer(error)
+  return (
+    UNAVAILABLE.has(code) ||
+    code.startsWith('08') ||
+    code.startsWith('28') ||
+    isReadOnlyServer(error) ||
+    isUndoneElsewhere(error)
+  )
 }
 
 /** Reasons of failures that PostgreSQL itself reported, by code. */
@@ -133,6 +139,17 @@ function isLossElsewhere(error: unknown): boolean {
     codeOf(error) === CONNECTION_FAILURE &&
     textOf(error, 'severity') === 'ERROR' &&
     textOf(error, 'routine') !== ''
+  )
+}
+
+/**
+ * True if a coordinator has undone a transaction because it lost a worker that takes part. The code is internal_error, and the message is
+ * in English on every server, because Citus has no translations.
+ */
+function isUndoneElsewhere(error: unknown): boolean {
+  return (
+    codeOf(error) === LOST_CODE &&
+    textOf(error, 'message').startsWith('failure on connection marked as essential')
   )
 }
 

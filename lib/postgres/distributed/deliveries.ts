@@ -1,3 +1,5 @@
+import { storeUnavailable } from '../../base/errors.ts'
+import { withDeadline } from '../../base/time.ts'
 import type {
   AttemptResult,
   ClaimedDelivery,
@@ -9,7 +11,7 @@ import type {
 import type { Database } from '../connection/database.ts'
 import { createClaim } from './claims.ts'
 import { callOrganization, forEach, groupByOrganization } from './each-organization.ts'
-import type { LookAtNodes } from './nodes.ts'
+import { type LookAtNodes, PATIENCE_MS } from './nodes.ts'
 
 // The delivery loop's verbs on a distributed database, where one step locks and changes rows of one organization only, on the node
 // that has the organization: see sql/0037-loops-of-one-organization.sql. A node that does not answer costs a call its own
@@ -21,21 +23,41 @@ export type LoopStore = Pick<DeliveryStore, 'claim' | 'read' | 'writeResults'> &
   release(claims: readonly ClaimRef[]): Promise<number>
 }
 
+function notInTime(): Error {
+  return storeUnavailable(
+    'Cannot write results of attempts because the node of the organization does not answer',
+  )
+}
+
 /** Creates the delivery loop's verbs for a distributed database. */
 export function createDistributedLoopStore(database: Database, look: LookAtNodes): LoopStore {
   const call = callOrganization(database)
 
+  /** Organizations of which an earlier write is still under way. */
+  const late = new Set<string>()
+
+  /**
+   * Writes the results of an organization. A node that does not answer in time may write them later: they are sent again, and the answer
+   * is then repeated. Meanwhile nothing waits for the organization.
+   */
   async function writeResultsOf(
     organizationId: string,
     results: readonly AttemptResult[],
     limit: FailureLimit,
   ): Promise<ResultReport> {
-    return call(
+    if (late.has(organizationId)) throw notInTime()
+    const write = call<ResultReport>(
       (sql) => sql`
         business_api.write_results_of(
           ${organizationId}::text, ${JSON.stringify(results)}::text::jsonb, ${limit.failures}::int, ${limit.failingMs}::float8
         )`,
     )
+    const report = await withDeadline(write, PATIENCE_MS, () => null)
+    if (report !== null) return report
+    late.add(organizationId)
+    const end = (): boolean => late.delete(organizationId)
+    write.then(end, end)
+    throw notInTime()
   }
 
   return {

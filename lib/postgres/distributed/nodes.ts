@@ -31,7 +31,8 @@ interface Question {
 
 type Outcome = { readonly answer: string | null } | { readonly error: unknown }
 
-const PATIENCE_MS = 1000
+/** How long a delivery loop waits for a node, in milliseconds. */
+export const PATIENCE_MS = 1000
 
 /** Creates the look at the nodes of a Citus cluster. */
 export function createLookAtNodes(database: Database): LookAtNodes {
