@@ -167,7 +167,8 @@ describe('On Citus, the', WITH_CITUS, () => {
 })
 
 /** Statements that write API keys, of which every node has a copy. The first step of a deletion revokes the keys. */
-const KEYS = /(update|insert into) business_api\.api_keys|insert_api_key|rotate_api_key|delete_organization_part/
+const KEYS =
+  /(update|insert into) business_api\.api_keys|insert_api_key|rotate_api_key|delete_organization_part/
 
 /** Carries a statement out on a node, takes it back, and returns the commands that the node sent to other nodes meanwhile. */
 async function readRemoteCommands(
