@@ -60,13 +60,18 @@ function described(sql: Sql, oid: string): Fragment {
 
 const SCHEMA = `pg_catalog.to_regnamespace('business_api')`
 
-/** The rate buckets may be logged: a distributed database needs that, and nothing is lost by it. */
+/** The rate buckets may be logged where Citus is: a distributed database needs that, and nothing is lost by it. */
 function tables(sql: Sql): Fragment {
   return sql`
     select
       case when relkind in ('v', 'm') then 'view ' when relkind = 'S' then 'sequence ' else 'table ' end || relname as name,
       pg_catalog.concat_ws(
-        ' ', relkind, case when relname = 'rate_buckets' then 'u' else relpersistence end, relrowsecurity, pg_catalog.pg_get_partkeydef(${described(sql, 'pg_class.oid')}),
+        ' ', relkind,
+        case
+          when relname = 'rate_buckets' and pg_catalog.to_regclass('pg_catalog.pg_dist_partition') is not null then 'u'
+          else relpersistence
+        end,
+        relrowsecurity, pg_catalog.pg_get_partkeydef(${described(sql, 'pg_class.oid')}),
         case when relkind in ('v', 'm') then pg_catalog.pg_get_viewdef(${described(sql, 'pg_class.oid')}) end
       ) as definition
     from pg_catalog.pg_class
