@@ -102,7 +102,8 @@ export async function freeUrl(): Promise<string> {
 /** A path in a folder that goes with the test file. */
 export function temporaryPath(name: string): string {
   const folder = mkdtempSync(join(tmpdir(), 'business-api-'))
-  after(() => rm(folder, { recursive: true, force: true }))
+  // Again and again for a second: a program that is just ending may write a last file.
+  after(() => rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 }))
   return join(folder, name)
 }
 
