@@ -408,8 +408,8 @@ end
 $$;
 
 -- Makes sure that the present day has its tables, and tries to have those of the next day ahead of time. A session that knows of the
--- present day's tables does not ask again until day_known_until, ten minutes later or at the end of the day: a text that is compared
--- with the ids of deliveries.
+-- present day's tables does not ask again between day_known_from and day_known_until, ten minutes later or the end of the day: texts
+-- that are compared with the ids of deliveries. A clock that goes back makes the session ask again.
 create function business_api.ensure_day(at_time timestamptz) returns void
 language plpgsql volatile
 set search_path = ''
@@ -430,6 +430,7 @@ begin
   ) then
     perform business_api.make_days_ahead();
   end if;
+  perform set_config('business_api.day_known_from', digits, false);
   perform set_config(
     'business_api.day_known_until', least(day.ends, business_api.delivery_digits(at_time + interval '10 minutes') collate "C"), false
   );
@@ -480,7 +481,10 @@ begin
               hint = 'Publish an id with which subscribers can fetch the rest.';
     end if;
   end if;
-  if (digits < current_setting('business_api.day_known_until', true) collate "C") is not true then
+  if (
+    digits >= current_setting('business_api.day_known_from', true) collate "C"
+    and digits < current_setting('business_api.day_known_until', true) collate "C"
+  ) is not true then
     perform business_api.ensure_day(at_time);
   end if;
   if given.has_own_ids then

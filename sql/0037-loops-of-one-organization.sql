@@ -225,7 +225,7 @@ end
 $$;
 
 -- Claims deliveries of an organization: `targets` is a JSON array of endpoints in the order of the claim, each with a `budget` and
--- whether backfills are meant; `is_rest` as in pick_backfills. A repeated claim gives the deliveries that are in flight under the
+-- whether backfills are meant; `is_rest` as in pick_deliveries. A repeated claim gives the deliveries that are in flight under the
 -- token first. `byte_limit` is the size from which a body is left to be read on its own, and `byte_budget` the size of all bodies
 -- of this answer: the first delivery that does not fit ends the claim. Returns, as JSON, the deliveries, those without content, and
 -- the endpoint of the delivery that did not fit.

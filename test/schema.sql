@@ -1911,6 +1911,7 @@ begin
   ) then
     perform business_api.make_days_ahead();
   end if;
+  perform set_config('business_api.day_known_from', digits, false);
   perform set_config(
     'business_api.day_known_until', least(day.ends, business_api.delivery_digits(at_time + interval '10 minutes') collate "C"), false
   );
@@ -2981,7 +2982,10 @@ begin
               hint = 'Publish an id with which subscribers can fetch the rest.';
     end if;
   end if;
-  if (digits < current_setting('business_api.day_known_until', true) collate "C") is not true then
+  if (
+    digits >= current_setting('business_api.day_known_from', true) collate "C"
+    and digits < current_setting('business_api.day_known_until', true) collate "C"
+  ) is not true then
     perform business_api.ensure_day(at_time);
   end if;
   if given.has_own_ids then

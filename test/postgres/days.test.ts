@@ -200,6 +200,19 @@ describe('Days are made', () => {
       await Promise.all([one.end(), other.end()])
     })
 
+    test('for a session that knew the days of a clock that went back', async () => {
+      const session = fresh.sql({ max: 1, connection: { role } })
+      await publish(session)
+      await session`
+        select set_config('business_api.day_known_from', 'dlv_Y', false), set_config('business_api.day_known_until', 'dlv_Z', false)`
+      await dropAll(owner)
+      await publish(session)
+      const [today] =
+        await owner`select name from business_api.event_days where begins_at <= now() and ends_at > now()`
+      assert.ok(today, 'the present day has tables again')
+      await session.end()
+    })
+
     test('who cannot see the days because of row level security, and waits for no other publisher', async () => {
       await owner`alter table business_api.event_days enable row level security`
       const publishers = [1, 2].map(() =>

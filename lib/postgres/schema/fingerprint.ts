@@ -308,7 +308,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function delivery_digits(at_time timestamp with time zone)': 'a1982ec8c4fc',
     'function end_attempts(results jsonb, places tid[], at_time timestamp with time zone, OUT written text[], OUT outcomes jsonb, OUT dead_letters jsonb)':
       '0871a635406e',
-    'function ensure_day(at_time timestamp with time zone)': '5ec38b58da65',
+    'function ensure_day(at_time timestamp with time zone)': 'cddd9d37a700',
     'function event_types()': '25f5c8d1a501',
     'function find_due_deliveries(token text, after_organization text, after_endpoint text, endpoint_limit integer, count_limit integer)':
       '90a00eb6d403',
@@ -343,7 +343,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '687a0d033ae6',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
       '75301e48f28b',
-    'function insert_events(organization_id text, events jsonb)': '0ec2de4c5ab8',
+    'function insert_events(organization_id text, events jsonb)': '8d916ffe2f58',
     'function insert_invoice(organization_id text, id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
       'd2e6041ecc6f',
     'function insert_lead(organization_id text, id text, business_id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
