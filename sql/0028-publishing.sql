@@ -220,7 +220,7 @@ begin
      where b.second >= extract(epoch from endpoint.created_at) - 60
   )
   -- A publisher in SQL writes a space behind the colon.
-  select array_agg(distinct substring(event.body from '"' || split_part($3, '.', 1) || 'Id": ?"([^"]+)"')) into announced
+  select array_agg(distinct named.id) filter (where named.id is not null) into announced
     from second
     join lateral (
       select e.id, e.body, e.delivery_prefix from business_api.events e
@@ -232,7 +232,9 @@ begin
       select 1 from business_api.deliveries_of_event($1, event.id, event.delivery_prefix) as d
        where d.endpoint_id = $2 and d.state in ('pending', 'in_flight', 'delivered')
        limit 1
-    ) as delivery on true;
+    ) as delivery on true
+    -- Null for an event that names no record, as a host may publish.
+    cross join lateral substring(event.body from '"' || split_part($3, '.', 1) || 'Id": ?"([^"]+)"') as named (id);
 
   for taken_id, taken_prefix in
     insert into business_api.event_ids as i (organization_id, id, delivery_prefix)

@@ -275,7 +275,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function ask_shard(organization_id text, statement text, given text)': 'fea6b037a2ff',
     'function ask_shard_in_transaction(organization_id text, statement text, given text)': 'f69a117df584',
     'function backfill_part(organization_id text, endpoint_id text, type text, template text, after_id text, record_limit integer, entry jsonb)':
-      '8de58ec2bb6e',
+      '4979a30446a8',
     'function backfill_records(organization_id text, type text, after_id text, record_limit integer)':
       '406759564c76',
     'function business_representation(id text, name text, category text, city text, email text, phone text)':

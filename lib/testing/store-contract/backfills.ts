@@ -239,6 +239,14 @@ function testRepeatedBackfills(harness: StoreHarness): void {
       assert.equal(await backfillAll(tenant, endpointId), 1, 'the one that was given up')
     },
   )
+
+  harness.test('backfill() goes by no event of the type that names no record', async (t) => {
+    const { tenant } = await createRecords(harness, t)
+    const { id: endpointId } = await tenant.insertEndpoint()
+    const createdAt = new Date().toISOString()
+    await tenant.publish({ type: 'client.created', createdAt, body: '{"type":"client.created","data":{}}' })
+    assert.equal(await backfillAll(tenant, endpointId), 7)
+  })
 }
 
 function testRefusals(harness: StoreHarness): void {
