@@ -209,7 +209,7 @@ begin
            'id', r.id, 'businessId', r.business_id, 'representation', r.representation,
            'second', floor(extract(epoch from business_api.id_time(r.id)))::bigint,
            'eventId', 'evt_backfill_' || left(encode(sha256(convert_to($2 || ' ' || $3 || ' ' || r.id, 'UTF8')), 'hex'), 32)
-         )), '[]')
+         ) order by r.id collate "C"), '[]')
     into batch
     from business_api.backfill_records($1, $3, $5, $6) as r;
 

@@ -249,7 +249,6 @@ begin
       from business_api.open_deliveries d
      where d.lease_until > at_time and d.claim_token = $1;
     repeated := cardinality(ids);
-    claimed := repeated;
   end if;
 
   select * into picked from business_api.walk_due_deliveries(
@@ -302,7 +301,7 @@ begin
          where e.organization_id = claim.organization_id and e.id = claim.event_id
            and e.delivery_prefix >= left(claim.id, 14) and e.delivery_prefix <= claim.id
            and e.delivery_prefix >= first_prefix and e.delivery_prefix <= last_id
-         limit 1
+         order by e.delivery_prefix limit 1
       ) as event
   ) > byte_budget then
     select fit.unread_places, fit.cut into unread_places, cut
@@ -315,7 +314,7 @@ begin
                where e.organization_id = claim.organization_id and e.id = claim.event_id
                  and e.delivery_prefix >= left(claim.id, 14) and e.delivery_prefix <= claim.id
                  and e.delivery_prefix >= first_prefix and e.delivery_prefix <= last_id
-               limit 1
+               order by e.delivery_prefix limit 1
             ) as event on true
            order by claim.place
         ), byte_budget, byte_budget
@@ -613,7 +612,7 @@ begin
          where e.organization_id = claim.organization_id and e.id = d.event_id
            and e.delivery_prefix >= left(claim.id, 14) and e.delivery_prefix <= claim.id
            and e.delivery_prefix >= first_prefix and e.delivery_prefix <= last_id
-         limit 1
+         order by e.delivery_prefix limit 1
       ) as event
       join business_api.webhook_endpoints endpoint
         on endpoint.organization_id = d.organization_id and endpoint.id = d.endpoint_id and endpoint.state <> 'removed'

@@ -53,7 +53,7 @@ begin
           select e.* from business_api.events e
            where e.organization_id = $1 and e.id = wanted.id
              and e.delivery_prefix >= first_prefix and e.delivery_prefix <= last_prefix
-           limit 1
+           order by e.delivery_prefix limit 1
         ) as found
     loop
       missing := array_remove(missing, event.id);

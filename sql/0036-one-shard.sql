@@ -28,7 +28,7 @@ begin
     values_given[41], values_given[42], values_given[43], values_given[44], values_given[45], values_given[46], values_given[47], values_given[48],
     values_given[49], values_given[50], values_given[51], values_given[52], values_given[53], values_given[54], values_given[55], values_given[56],
     values_given[57], values_given[58], values_given[59], values_given[60], values_given[61], values_given[62], values_given[63], values_given[64];
-  -- Without a join, which would be planned each time, for 0.2 milliseconds instead of 12 microseconds.
+  -- Without a join, which would be planned each time: planning costs many times the look-up.
   shard := pg_catalog.get_shard_id_for_distribution_column('business_api.open_deliveries'::regclass, $1);
   if not exists (
     select 1 from pg_catalog.pg_dist_placement p
@@ -461,7 +461,7 @@ declare
   -- The numbers, in the call, of the events whose ids were looked up and are new.
   fresh bigint[] := '{}';
 begin
-  -- One statement, because each further one costs some hundredths of publishing an event.
+  -- One statement, because this function runs for every event, and each further statement is felt.
   select bool_or(strpos(e.body, E'"\\u0000') > 0) as has_placeholder, max(octet_length(e.body)) as bytes,
          bool_or(e."hasNewId" is not true) as has_own_ids
     into given

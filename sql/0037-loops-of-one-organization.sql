@@ -317,7 +317,7 @@ begin
            where e.organization_id = $1 and e.id = claim.event_id
              and e.delivery_prefix >= left(claim.id, 14) and e.delivery_prefix <= claim.id
              and e.delivery_prefix >= first_prefix and e.delivery_prefix <= last_id
-           limit 1
+           order by e.delivery_prefix limit 1
         ) as event
     loop
       sizes[target.place::integer] := target.bytes;
@@ -394,7 +394,7 @@ begin
          where e.organization_id = $1 and e.id = d.event_id
            and e.delivery_prefix >= left(claim.id, 14) and e.delivery_prefix <= claim.id
            and e.delivery_prefix >= first_prefix and e.delivery_prefix <= last_id
-         limit 1
+         order by e.delivery_prefix limit 1
       ) as event
       cross join lateral (
         select w.url, w.header_names, w.sealed_headers, w.standard_webhooks, w.sealed_secret, w.previous_sealed_secret,
@@ -452,6 +452,23 @@ set search_path = ''
 as $$
 begin
   return business_api.release_deliveries($2);
+end
+$$;
+
+-- Gives the deliveries back that a claim holds whose answer was lost. `kept` is a JSON array of deliveries that another answer to the claim
+-- has brought.
+create function business_api.release_claim_of(organization_id text, token text, kept jsonb) returns bigint
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  claims jsonb;
+begin
+  select jsonb_agg(jsonb_build_object('organizationId', $1, 'deliveryId', d.id, 'token', $2)) into claims
+    from business_api.open_deliveries d
+   where d.organization_id = $1 and d.lease_until > clock_timestamp() and d.claim_token = $2 and not $3 ? d.id;
+  return business_api.release_deliveries(coalesce(claims, '[]'));
 end
 $$;
 

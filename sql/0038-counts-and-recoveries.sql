@@ -65,6 +65,7 @@ begin
               select w.state from %3$s w
                where w.organization_id = next.organization_id and w.id = next.endpoint_id and ($2 is null or w.id = $2)
             ) as e on true
+            cross join lateral (select case when e.state = 'paused' then walk.paused else walk.due end as before) as counted
             -- The oldest first attempt stands first; of the retries the oldest is found among the first hundred.
             cross join lateral (
               select count(*) as total, min(f.due_at) filter (where not f.is_backfill) as oldest
@@ -73,21 +74,21 @@ begin
                     select d.due_at, false as is_backfill from %1$s d
                      where d.claim_token is null and not d.is_backing_off and not d.is_backfill
                        and d.organization_id = next.organization_id and d.endpoint_id = next.endpoint_id and not d.is_retry
-                     order by d.id limit greatest(1, $3 - walk.due)
+                     order by d.id limit greatest(1, $3 - counted.before)
                   )
                   union all
                   (
                     select d.due_at, false from %1$s d
                      where d.claim_token is null and not d.is_backing_off and not d.is_backfill
                        and d.organization_id = next.organization_id and d.endpoint_id = next.endpoint_id and d.is_retry
-                     order by d.id limit greatest(100, $3 - walk.due)
+                     order by d.id limit greatest(100, $3 - counted.before)
                   )
                   union all
                   (
                     select d.due_at, true from %1$s d
                      where d.claim_token is null and not d.is_backing_off and d.is_backfill
                        and d.organization_id = next.organization_id and d.endpoint_id = next.endpoint_id
-                     order by d.is_retry, d.id limit $3 - walk.due
+                     order by d.is_retry, d.id limit $3 - counted.before
                   )
                 ) as f
                where e.state in ('enabled', 'paused')

@@ -103,6 +103,20 @@ export async function createCitusDatabase(options?: CitusDatabaseOptions): Promi
   return database
 }
 
+/**
+ * Writes records of an organization as a host does by SQL of its own: on a cluster the organization's node carries out the statement, so
+ * that the records name a transaction of the node.
+ *
+ * @param statement has the organization as `$1`, and returns a row of text
+ */
+export async function writeBySql(sql: Sql, organizationId: string, statement: string): Promise<void> {
+  if (process.env.TEST_ON_CITUS !== '1') await sql.unsafe(statement, [organizationId])
+  else {
+    const given = JSON.stringify([organizationId])
+    await sql`select business_api.ask_shard(${organizationId}, ${statement}, ${given})`
+  }
+}
+
 function urlOf(cluster: string, host: string, port: number): (database: string) => string {
   return (database) => {
     const url = new URL(cluster)

@@ -431,7 +431,7 @@ begin
     values_given[41], values_given[42], values_given[43], values_given[44], values_given[45], values_given[46], values_given[47], values_given[48],
     values_given[49], values_given[50], values_given[51], values_given[52], values_given[53], values_given[54], values_given[55], values_given[56],
     values_given[57], values_given[58], values_given[59], values_given[60], values_given[61], values_given[62], values_given[63], values_given[64];
-  -- Without a join, which would be planned each time, for 0.2 milliseconds instead of 12 microseconds.
+  -- Without a join, which would be planned each time: planning costs many times the look-up.
   shard := pg_catalog.get_shard_id_for_distribution_column('business_api.open_deliveries'::regclass, $1);
   if not exists (
     select 1 from pg_catalog.pg_dist_placement p
@@ -502,7 +502,7 @@ begin
            'id', r.id, 'businessId', r.business_id, 'representation', r.representation,
            'second', floor(extract(epoch from business_api.id_time(r.id)))::bigint,
            'eventId', 'evt_backfill_' || left(encode(sha256(convert_to($2 || ' ' || $3 || ' ' || r.id, 'UTF8')), 'hex'), 32)
-         )), '[]')
+         ) order by r.id collate "C"), '[]')
     into batch
     from business_api.backfill_records($1, $3, $5, $6) as r;
 
@@ -699,7 +699,6 @@ begin
       from business_api.open_deliveries d
      where d.lease_until > at_time and d.claim_token = $1;
     repeated := cardinality(ids);
-    claimed := repeated;
   end if;
 
   select * into picked from business_api.walk_due_deliveries(
@@ -752,7 +751,7 @@ begin
          where e.organization_id = claim.organization_id and e.id = claim.event_id
            and e.delivery_prefix >= left(claim.id, 14) and e.delivery_prefix <= claim.id
            and e.delivery_prefix >= first_prefix and e.delivery_prefix <= last_id
-         limit 1
+         order by e.delivery_prefix limit 1
       ) as event
   ) > byte_budget then
     select fit.unread_places, fit.cut into unread_places, cut
@@ -765,7 +764,7 @@ begin
                where e.organization_id = claim.organization_id and e.id = claim.event_id
                  and e.delivery_prefix >= left(claim.id, 14) and e.delivery_prefix <= claim.id
                  and e.delivery_prefix >= first_prefix and e.delivery_prefix <= last_id
-               limit 1
+               order by e.delivery_prefix limit 1
             ) as event on true
            order by claim.place
         ), byte_budget, byte_budget
@@ -892,7 +891,7 @@ begin
            where e.organization_id = $1 and e.id = claim.event_id
              and e.delivery_prefix >= left(claim.id, 14) and e.delivery_prefix <= claim.id
              and e.delivery_prefix >= first_prefix and e.delivery_prefix <= last_id
-           limit 1
+           order by e.delivery_prefix limit 1
         ) as event
     loop
       sizes[target.place::integer] := target.bytes;
@@ -1466,6 +1465,7 @@ begin
               select w.state from %3$s w
                where w.organization_id = next.organization_id and w.id = next.endpoint_id and ($2 is null or w.id = $2)
             ) as e on true
+            cross join lateral (select case when e.state = 'paused' then walk.paused else walk.due end as before) as counted
             -- The oldest first attempt stands first; of the retries the oldest is found among the first hundred.
             cross join lateral (
               select count(*) as total, min(f.due_at) filter (where not f.is_backfill) as oldest
@@ -1474,21 +1474,21 @@ begin
                     select d.due_at, false as is_backfill from %1$s d
                      where d.claim_token is null and not d.is_backing_off and not d.is_backfill
                        and d.organization_id = next.organization_id and d.endpoint_id = next.endpoint_id and not d.is_retry
-                     order by d.id limit greatest(1, $3 - walk.due)
+                     order by d.id limit greatest(1, $3 - counted.before)
                   )
                   union all
                   (
                     select d.due_at, false from %1$s d
                      where d.claim_token is null and not d.is_backing_off and not d.is_backfill
                        and d.organization_id = next.organization_id and d.endpoint_id = next.endpoint_id and d.is_retry
-                     order by d.id limit greatest(100, $3 - walk.due)
+                     order by d.id limit greatest(100, $3 - counted.before)
                   )
                   union all
                   (
                     select d.due_at, true from %1$s d
                      where d.claim_token is null and not d.is_backing_off and d.is_backfill
                        and d.organization_id = next.organization_id and d.endpoint_id = next.endpoint_id
-                     order by d.is_retry, d.id limit $3 - walk.due
+                     order by d.is_retry, d.id limit $3 - counted.before
                   )
                 ) as f
                where e.state in ('enabled', 'paused')
@@ -2099,7 +2099,7 @@ begin
           select e.* from business_api.events e
            where e.organization_id = $1 and e.id = wanted.id
              and e.delivery_prefix >= first_prefix and e.delivery_prefix <= last_prefix
-           limit 1
+           order by e.delivery_prefix limit 1
         ) as found
     loop
       missing := array_remove(missing, event.id);
@@ -2964,7 +2964,7 @@ declare
   -- The numbers, in the call, of the events whose ids were looked up and are new.
   fresh bigint[] := '{}';
 begin
-  -- One statement, because each further one costs some hundredths of publishing an event.
+  -- One statement, because this function runs for every event, and each further statement is felt.
   select bool_or(strpos(e.body, E'"\\u0000') > 0) as has_placeholder, max(octet_length(e.body)) as bytes,
          bool_or(e."hasNewId" is not true) as has_own_ids
     into given
@@ -4997,7 +4997,7 @@ begin
          where e.organization_id = claim.organization_id and e.id = d.event_id
            and e.delivery_prefix >= left(claim.id, 14) and e.delivery_prefix <= claim.id
            and e.delivery_prefix >= first_prefix and e.delivery_prefix <= last_id
-         limit 1
+         order by e.delivery_prefix limit 1
       ) as event
       join business_api.webhook_endpoints endpoint
         on endpoint.organization_id = d.organization_id and endpoint.id = d.endpoint_id and endpoint.state <> 'removed'
@@ -5060,7 +5060,7 @@ begin
          where e.organization_id = $1 and e.id = d.event_id
            and e.delivery_prefix >= left(claim.id, 14) and e.delivery_prefix <= claim.id
            and e.delivery_prefix >= first_prefix and e.delivery_prefix <= last_id
-         limit 1
+         order by e.delivery_prefix limit 1
       ) as event
       cross join lateral (
         select w.url, w.header_names, w.sealed_headers, w.standard_webhooks, w.sealed_secret, w.previous_sealed_secret,
@@ -5280,6 +5280,22 @@ begin
     $1, entry ->> 'id', at_time, entry ->> 'actor', entry ->> 'action', entry ->> 'subjectId', entry -> 'details'
   );
   return true;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.release_claim_of(organization_id text, token text, kept jsonb)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+#variable_conflict use_column
+declare
+  claims jsonb;
+begin
+  select jsonb_agg(jsonb_build_object('organizationId', $1, 'deliveryId', d.id, 'token', $2)) into claims
+    from business_api.open_deliveries d
+   where d.organization_id = $1 and d.lease_until > clock_timestamp() and d.claim_token = $2 and not $3 ? d.id;
+  return business_api.release_deliveries(coalesce(claims, '[]'));
 end
 $function$;
 

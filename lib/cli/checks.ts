@@ -134,7 +134,18 @@ const BACKLOG_WARN_MS = 60_000
 const BACKLOG_FAIL_MS = 15 * 60_000
 
 /** Checks that deliveries are made about when they are due. */
-export function checkBacklog({ due, oldestDueMs }: Pick<QueueCounts, 'due' | 'oldestDueMs'>): Finding {
+export function checkBacklog({
+  due,
+  oldestDueMs,
+  isPartial,
+}: Pick<QueueCounts, 'due' | 'oldestDueMs' | 'isPartial'>): Finding {
+  if (isPartial) {
+    return {
+      level: 'fail',
+      message: `a node of the database did not answer; on the others ${formatBounded(due)} due`,
+      advice: 'look for the node that is away: its organizations have neither requests nor deliveries',
+    }
+  }
   if (due === 0) return { level: 'ok', message: 'nothing is due' }
   const message = `${formatBounded(due)} due, the oldest for ${formatDuration(oldestDueMs)}`
   if (oldestDueMs < BACKLOG_WARN_MS) return { level: 'ok', message }

@@ -79,6 +79,9 @@ export function createResultWriter(
   let batchSize = BATCH_MAX
   let writing: Promise<void> | undefined
   let isSuspended = false
+  /** Results and claims of the latest batches of which none was taken: when all were tried in vain, the writer waits. */
+  let writtenInVain = 0
+  let releasedInVain = 0
 
   async function writeAll(): Promise<void> {
     while (ended.length + released.length > 0 && !isSuspended) {
@@ -101,8 +104,18 @@ export function createResultWriter(
   async function writeReleased(): Promise<void> {
     const batch = released.slice(0, BATCH_MAX)
     if (batch.length === 0) return
-    await store.release(batch)
+    const unreleased = (await store.release(batch)) ?? []
     released.splice(0, batch.length)
+    releasedInVain = unreleased.length === batch.length ? releasedInVain + batch.length : 0
+    if (unreleased.length === 0) return
+    released.push(...unreleased)
+    listener.onError(
+      storeUnavailable('Cannot give claims back because a part of the store cannot be reached'),
+    )
+    if (ended.length === 0 && (released.length <= unreleased.length || releasedInVain >= released.length)) {
+      releasedInVain = 0
+      await sleep(RETRY_MS)
+    }
   }
 
   async function writeEnded(): Promise<void> {
@@ -119,9 +132,15 @@ export function createResultWriter(
     const results = batch.filter(isWritten).map(({ result }) => result)
     count(results, report)
     listener.onWritten(results, report)
-    if (unwritten.size === 0) return
+    if (unwritten.size === 0) {
+      writtenInVain = 0
+      return
+    }
     listener.onError(storeUnavailable('Cannot write results because a part of the store cannot be reached'))
-    if (ended.length <= unwritten.size) await sleep(RETRY_MS)
+    writtenInVain = results.length === 0 ? writtenInVain + batch.length : 0
+    if (ended.length > unwritten.size && writtenInVain < ended.length) return
+    writtenInVain = 0
+    await sleep(RETRY_MS)
   }
 
   function count(results: readonly UntimedResult[], { lost }: ResultReport): void {

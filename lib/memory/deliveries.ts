@@ -29,6 +29,7 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
 
     async release(claims) {
       release(memory, claims)
+      return []
     },
 
     async count(organizationId, filter, max) {

@@ -27,8 +27,12 @@ const NO_LABELS: Labels = {}
 
 /** The metrics of the state: the queue of the database, and the connections and the loop of this process. */
 export const STATE_METRICS: readonly StateMetric[] = [
-  ofQueue('up', '1', 'Whether the last count of the queue had an answer.', ({ queue, isCounting }) =>
-    isCounting ? Number(queue.counts !== null) : undefined,
+  ofQueue(
+    'up',
+    '1',
+    'Whether the last count of the queue had an answer of the whole database.',
+    ({ queue, isCounting }) =>
+      isCounting ? Number(queue.counts !== null && !queue.counts.isPartial) : undefined,
   ),
   ofQueue(
     'due',

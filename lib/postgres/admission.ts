@@ -3,6 +3,7 @@ import type { RateLimits } from '../access/rate-limit.ts'
 import { type Allotment, createAllotments, HOLD_MS } from './allotments.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { type Beginning, EVERYTHING, readBeginning } from './position.ts'
+import { createRefusedKeys } from './refused-keys.ts'
 import {
   type AdmissionStatements,
   defineAdmission,
@@ -24,6 +25,7 @@ import {
   pageFor,
   refusalOf,
   stateOf,
+  UNAUTHENTICATED,
   verdict,
 } from './verdict.ts'
 
@@ -79,8 +81,6 @@ const ADMIT = defineAdmission()
 /** A second attempt follows the making of the buckets. */
 const TAKE_ATTEMPTS = 3
 
-const UNAUTHENTICATED = { admission: { outcome: 'unauthenticated' }, page: null } as const
-
 /**
  * Creates the admission of a store's requests.
  *
@@ -89,6 +89,9 @@ const UNAUTHENTICATED = { admission: { outcome: 'unauthenticated' }, page: null 
 export function createAdmissions(database: RecordDatabase, holdsTokens = true): Admissions {
   const allotments = createAllotments((allotment, tokens) => giveBack(database, allotment, tokens))
   if (!holdsTokens) allotments.close()
+  const refusedKeys = createRefusedKeys(({ keyDigest, organizationId, scope }) =>
+    ask(database, organizationId, ADMIT.read, { keyDigest, organizationId, scope }),
+  )
 
   /** Judges a request for which a token is at hand. Null when its limits have changed since the token was taken. */
   async function admitWith<Values extends object>(
@@ -176,7 +179,9 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
     if (atHand) return atHand
     for (let attempt = 1; ; attempt++) {
       const begunAt = performance.now()
-      const taken = await admitAndTake(owned, rateLimits, statements, page)
+      const taken = await refusedKeys.judge(owned, rateLimits, () =>
+        admitAndTake(owned, rateLimits, statements, page),
+      )
       if (taken.admission.outcome !== 'limited') return taken
       // Another request of the key may have taken the last tokens for this process.
       const lateToken = await allotments.spendLate(keyDigest)
@@ -185,7 +190,10 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
       // Tokens that this process was giving back, or holds for other keys, are no reason for a refusal.
       const isShort = taken.admission.rateLimit?.organization.remaining === 0
       const isBack = await allotments.recall(organizationId, begunAt, isShort)
-      if (!isBack || attempt === TAKE_ATTEMPTS) return taken
+      if (!isBack || attempt === TAKE_ATTEMPTS) {
+        refusedKeys.note(keyDigest)
+        return taken
+      }
     }
   }
 

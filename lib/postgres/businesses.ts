@@ -5,6 +5,7 @@ import {
   type CreationValues,
   creationValues,
   defineWrite,
+  ORGANIZATION_ARGUMENT,
   published,
   waitsFor,
 } from './statements/key-reservation.ts'
@@ -30,7 +31,7 @@ const CHANGE = defineChange<{ readonly set: string }>({
   after: [
     `after as (
       select
-        before.organization_id, before.id, ${orBefore('name')}, ${orBefore('category')}, ${orBefore('city')},
+        before.id, ${orBefore('name')}, ${orBefore('category')}, ${orBefore('city')},
         ${orBefore('email')}, ${orBefore('phone')}
       from before
       where ${isAllowed('id')}
@@ -41,7 +42,7 @@ const CHANGE = defineChange<{ readonly set: string }>({
   set: 'name = after.name, category = after.category, city = after.city, email = after.email, phone = after.phone',
   alongside: {
     name: 'touched',
-    step: 'select business_api.touch_client_of(after.organization_id, after.id) from after, reserved',
+    step: `select business_api.touch_client_of(${ORGANIZATION_ARGUMENT}, after.id) from after, reserved`,
   },
 })
 

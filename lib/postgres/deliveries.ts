@@ -8,8 +8,9 @@ import {
   listDeliveries,
   recoverDeliveries,
 } from './delivery-log.ts'
+import { createAskNodes } from './distributed/ask-nodes.ts'
 import { createDistributedLoopStore, type LoopStore } from './distributed/deliveries.ts'
-import { createLookAtNodes } from './distributed/nodes.ts'
+import { createNodes } from './distributed/nodes.ts'
 import { countQueueOnNodes, measureOnNodes } from './distributed/queue-counts.ts'
 import type { ReadDistribution } from './distributed/state.ts'
 import { countQueue } from './queue-counts.ts'
@@ -22,8 +23,9 @@ import { plannedAnew } from './statements/fragments.ts'
  */
 export function createDeliveryStore(database: Database, isDistributed: ReadDistribution): DeliveryStore {
   const onOneServer = createLoopStore(database)
-  const look = createLookAtNodes(database)
-  const onNodes = createDistributedLoopStore(database, look)
+  const nodes = createNodes(database)
+  const askNodes = createAskNodes(database, nodes)
+  const onNodes = createDistributedLoopStore(database, nodes, askNodes)
   const loop = async (): Promise<LoopStore> => ((await isDistributed()) ? onNodes : onOneServer)
 
   return {
@@ -34,8 +36,9 @@ export function createDeliveryStore(database: Database, isDistributed: ReadDistr
     writeResults: async (results, limit) => (await loop()).writeResults(results, limit),
 
     async release(claims) {
-      const store = await loop()
-      if ((await store.release(claims)) > 0) database.wakeUp.signal()
+      const { released, unreleased } = await (await loop()).release(claims)
+      if (released > 0) database.wakeUp.signal()
+      return unreleased
     },
 
     count: (organizationId, filter, max) => countDeliveries(database, organizationId, filter, max),
@@ -56,7 +59,7 @@ export function createDeliveryStore(database: Database, isDistributed: ReadDistr
     cancel: (request) => cancelDelivery(database, request),
 
     async measure() {
-      if (await isDistributed()) return measureOnNodes(look, DUE_COUNTED)
+      if (await isDistributed()) return measureOnNodes(askNodes, DUE_COUNTED)
       const [backlog] = await database.row((sql, answerTag) =>
         // A session may keep a plan from a time when nothing was open, which would read the whole table for each endpoint.
         plannedAnew(sql`
@@ -102,7 +105,7 @@ export function createDeliveryStore(database: Database, isDistributed: ReadDistr
     },
 
     countQueue: async (target) =>
-      (await isDistributed()) ? countQueueOnNodes(database, look, target) : countQueue(database, target),
+      (await isDistributed()) ? countQueueOnNodes(database, askNodes, target) : countQueue(database, target),
 
     purge: (request) => purge(database, request),
 
@@ -167,7 +170,7 @@ function createLoopStore(database: Database): LoopStore {
         (sql, answerTag) => sql`
           select business_api.release_deliveries(${JSON.stringify(claims)}::text::jsonb)::text, ${answerTag}`,
       )
-      return Number(released)
+      return { released: Number(released), unreleased: [] }
     },
   }
 }

@@ -171,7 +171,7 @@ export async function cancelDelivery(
         returning delivery.*
       ), cancelled as (
         select business_api.insert_cancelled_delivery(
-          ${organizationId}::text, closed.id, closed.event_id, closed.type, closed.endpoint_id, closed.created_at,
+          ${organizationId}::text collate pg_catalog."default", closed.id, closed.event_id, closed.type, closed.endpoint_id, closed.created_at,
           closed.attempts, closed.is_backfill
         )
         from closed

@@ -152,7 +152,7 @@ async function markOverdue(
         from represented
         group by organization_id
       ),
-      published as (select business_api.insert_events(organization_id, events) as due from events)
+      published as (select business_api.insert_events(organization_id collate pg_catalog."default", events) as due from events)
       select
         (select coalesce(sum(due), 0) from published)::text as due,
         (

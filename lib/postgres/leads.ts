@@ -19,6 +19,7 @@ import {
   creationValues,
   defineWrite,
   eventsOf,
+  ORGANIZATION_ARGUMENT,
   published,
   type Reserve,
   type WriteParts,
@@ -136,7 +137,7 @@ const CONVERT = defineChange<{ readonly set: string; readonly clientEvents: stri
     step: `
       select case
         when made.id is not null then business_api.insert_converted_client(
-          @organizationId::text, made.id, made.business_id, made.status, made.total_revenue, made.monthly_revenue,
+          ${ORGANIZATION_ARGUMENT}, made.id, made.business_id, made.status, made.total_revenue, made.monthly_revenue,
           made.converted_at
         )
       end

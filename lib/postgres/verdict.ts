@@ -25,6 +25,9 @@ export interface OwnedRequest extends AdmissionRequest {
   readonly organizationId: string
 }
 
+/** The answer to a request whose key is not in force. */
+export const UNAUTHENTICATED = { admission: { outcome: 'unauthenticated' }, page: null } as const
+
 /** Gives the page to an admitted caller. */
 export function pageFor(
   judged: JudgedPage,

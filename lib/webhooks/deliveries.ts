@@ -254,6 +254,8 @@ export interface Backlog {
   readonly oldestDueMs: number
   /** Claimed by any process. */
   readonly inFlight: number
+  /** True if a part of the store could not be reached, and its deliveries are not counted. Absent: all are. */
+  readonly isPartial?: boolean | undefined
 }
 
 /** The audit entry of a purge by hand, written for each organization that loses events. */
@@ -388,8 +390,11 @@ export interface DeliveryStore {
   /**
    * Gives claims back: the deliveries are due as before, and the attempts are not counted. Claims that are not in force are
    * ignored.
+   *
+   * @returns the claims that could not be given back because the part of the store with their organization cannot be reached now: to
+   *   be given back again. Empty in every store that is reached as a whole
    */
-  release(claims: readonly ClaimRef[]): Promise<void>
+  release(claims: readonly ClaimRef[]): Promise<readonly ClaimRef[]>
 
   /**
    * Lists the newest deliveries that the filter selects.

@@ -27,6 +27,8 @@ export interface QueueCounts {
   readonly inFlight: number
   /** Dead letters that have not been recovered, also of removed endpoints. Purged with the event. */
   readonly deadLetters: number
+  /** True if a part of the store could not be reached, and its deliveries are not counted. Absent: all are. */
+  readonly isPartial?: boolean | undefined
 }
 
 /** The greatest exact count of {@link QueueCounts}. */

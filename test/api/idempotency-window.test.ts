@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { countWaiting } from '../_waiting.ts'
+import { untilWaiting } from '../_waiting.ts'
 import { assertError, comparable, type Organization, recordOf, request } from './_api.ts'
 import {
   api,
@@ -87,11 +87,6 @@ describe('Two at once', () => {
     }
   }
 
-  /** Waits until a statement of the store waits for the holder of a key. */
-  async function untilBlocked(): Promise<void> {
-    while ((await countWaiting(platform.sql)) === 0);
-  }
-
   test('The second waits no longer than the deadline allows: 409 and Retry-After: 1', async () => {
     const organization = await platform.organization()
     const impatient = platform.apiWith({ deadlineMs: 600 })
@@ -126,7 +121,7 @@ describe('Two at once', () => {
     const organization = await platform.organization()
     const release = await hold(organization, 'form-1')
     const waiting = post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
-    await untilBlocked()
+    await untilWaiting(platform.sql)
     await release('rollback')
     const answer = await waiting
     assert.equal(answer.headers.get('idempotent-replayed'), null)
@@ -137,7 +132,7 @@ describe('Two at once', () => {
     const organization = await platform.organization()
     const release = await hold(organization, 'form-1')
     const waiting = post(CLIENTS, organization, 'form-1', { name: 'Atlas' })
-    await untilBlocked()
+    await untilWaiting(platform.sql)
     await release('commit')
     assertError(await waiting, 422, MISMATCH)
   })

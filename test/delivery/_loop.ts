@@ -289,7 +289,7 @@ export interface TestSender extends WebhookSender {
   sent(count: number): Promise<void>
 }
 
-const SENT_WITHIN_MS = 8000
+const SENT_WITHIN_MS = 20_000
 
 /** Makes a sender with the behaviour of a test. */
 export function createTestSender(respond: Respond = () => ({})): TestSender {

@@ -120,7 +120,7 @@ describeOnMemory('A store that is slow', (under) => {
       },
       async release(given) {
         released += given.length
-        await under.store.deliveries.release(given)
+        return under.store.deliveries.release(given)
       },
     })
     const sender = createTestSender()

@@ -68,10 +68,14 @@ describe('createResultWriter()', () => {
   let beforeRelease: () => Promise<void> | void = () => {}
   /** Results that the store leaves unwritten. */
   let unwritten: readonly ClaimRef[] = []
+  /** Claims that the store does not take back. */
+  let unreleased: readonly ClaimRef[] = []
+  let store: Pick<DeliveryStore, 'writeResults' | 'release'>
   let writer: ResultWriter
 
   beforeEach(() => {
     unwritten = []
+    unreleased = []
     mock.timers.enable({ apis: ['setTimeout'] })
     batches = []
     released = []
@@ -80,7 +84,7 @@ describe('createResultWriter()', () => {
     told = []
     beforeWrite = () => {}
     beforeRelease = () => {}
-    const store: Pick<DeliveryStore, 'writeResults' | 'release'> = {
+    store = {
       async writeResults(results, limit) {
         assert.equal(limit, LIMIT)
         await beforeWrite(results)
@@ -90,6 +94,7 @@ describe('createResultWriter()', () => {
       async release(claims) {
         await beforeRelease()
         released.push(claims)
+        return unreleased
       },
     }
     writer = createResultWriter(store, LIMIT)
@@ -145,6 +150,60 @@ describe('createResultWriter()', () => {
     assert.deepEqual(told, ['dlv_3', 'dlv_2', 'dlv_4', 'dlv_1'])
     assert.equal(writer.pending, 0)
     assert.equal(writer.counts.delivered, 4)
+  })
+
+  test('gives claims back again whose part of the store cannot be reached, and writes results meanwhile', async () => {
+    unreleased = [claimOf(1)]
+    writer.release(claimOf(1))
+    writer.release(claimOf(2))
+    await settleDown()
+    assert.deepEqual([numbersOf(released), writer.pending, errors.length], [[[1, 2]], 1, 1])
+    write(3)
+    unreleased = []
+    mock.timers.tick(RETRY_MS)
+    await settleDown()
+    assert.deepEqual(
+      [numbersOf(released), numbersOf(batches), writer.pending, errors.length],
+      [[[1, 2], [1]], [[3]], 0, 1],
+    )
+  })
+
+  test('waits when everything was tried in vain, also with more than a batch of it', async () => {
+    const claims = upTo(450).map(claimOf)
+    unreleased = claims
+    unwritten = claims
+    store.release = async (given) => {
+      released.push(given)
+      return given
+    }
+    for (const claim of claims) writer.release(claim)
+    await settleDown()
+    assert.equal(released.length, 3)
+    mock.timers.tick(RETRY_MS)
+    await settleDown()
+    assert.equal(released.length, 6)
+    store.release = async (given) => {
+      released.push(given)
+      return []
+    }
+    mock.timers.tick(RETRY_MS)
+    await settleDown()
+    assert.equal(writer.pending, 0)
+    write(...upTo(450))
+    await settleDown()
+    const tries = batches.length
+    assert.ok(tries <= 4, `${tries} batches`)
+    mock.timers.tick(RETRY_MS)
+    await settleDown()
+    assert.ok(batches.length <= tries + 4, `${batches.length} batches`)
+    assert.equal(writer.pending, 450)
+  })
+
+  test('takes a store that returns nothing for one that has taken all claims back', async () => {
+    store.release = async () => undefined as never
+    writer.release(claimOf(1))
+    await settleDown()
+    assert.deepEqual([writer.pending, errors], [0, []])
   })
 
   test('writes one statement at a time, with all results of the meantime, and 200 at most', async () => {

@@ -4,6 +4,7 @@ import { dirname } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { HttpResponse, http } from 'msw'
 import { setupServer } from 'msw/node'
+import postgres from 'postgres'
 import { type Copy, openCopy, syncClients } from '../../examples/sync-clients.ts'
 import { ApiError } from '../../lib/client.ts'
 import type { Client } from '../../lib/index.ts'
@@ -43,6 +44,11 @@ async function readCopy(path: string): Promise<Client[]> {
   return JSON.parse(await readFile(path, 'utf8')).clients
 }
 
+/** The number of clients that a poll has found new or changed. */
+function changesOf(line = ''): number {
+  return Number(/^\d+/.exec(line)?.[0])
+}
+
 describe('examples/sync-clients with the real API', () => {
   let platform: TestPlatform
   before(async () => {
@@ -66,14 +72,23 @@ describe('examples/sync-clients with the real API', () => {
     const { data } = await list()
     assert.equal(data.length, 2)
     assert.deepEqual(new Map(data.map((client) => [client.id, client])), copy.clients)
-    const { clients, syncToken } = await openCopy(path)
-    assert.deepEqual(clients, copy.clients)
-    // A transaction of another test that is open meanwhile, on the same server, makes a poll repeat what was committed since it began.
+    const reopened = await openCopy(path)
+    assert.deepEqual(reopened.clients, copy.clients)
+    // A poll beside an open transaction, also of another test on the same server, repeats what was committed since that began; so
+    // does the first poll after the transaction.
+    const sql = postgres(platform.databaseUrl, { max: 1 })
+    await sql.begin(async (transaction) => {
+      await transaction`select pg_current_xact_id()`
+      await create('Cap Blanc')
+      const beside = await poll(platform, reopened, [() => {}])
+      assert.deepEqual(beside.lines.map(changesOf), [1, 0])
+    })
+    await sql.end()
     await until(
       'a poll lists nothing',
       async () => {
-        const again = await poll(platform, { ...copy, clients, syncToken })
-        assert.match(again.lines[0] ?? '', /^0 of the [02] listed clients/)
+        const again = await poll(platform, reopened)
+        assert.equal(changesOf(again.lines[0]), 0)
         return /^0 of the 0 /.test(again.lines[0] ?? '')
       },
       30_000,
@@ -86,12 +101,12 @@ describe('examples/sync-clients with the real API', () => {
     const path = temporaryPath('clients.json')
     const env = { API_URL: platform.url, API_KEY: platform.key }
     const program = startSource(['examples/sync-clients.ts', path, '20'], env)
-    await program.prints(/2 of the 2 listed clients are new or have changed, 2 in the copy/)
-    await create('Cap Blanc')
-    await program.prints(/1 of the 1 listed clients are new or have changed, 3 in the copy/)
+    await program.prints(/3 of the 3 listed clients are new or have changed, 3 in the copy/)
+    await create('Dar Sami')
+    await program.prints(/1 of the \d listed clients are new or have changed, 4 in the copy/)
     program.signal('SIGTERM')
     assert.equal(await program.exit, 0)
-    assert.equal((await readCopy(path)).length, 3)
+    assert.equal((await readCopy(path)).length, 4)
     assertSecret(program, platform.key)
   })
 

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { Transform } from 'node:stream'
 
 /** The network between a store and the database. */
 export interface NetworkProxy {
@@ -13,6 +14,8 @@ export interface NetworkProxy {
   fallSilent(): void
   /** From now on a connection falls silent for good, by itself, when the client says a text. */
   silenceAt(text: string): void
+  /** From now on each piece of an answer is held back for a time, in milliseconds: 0 for a network without delay. */
+  delay(ms: number): void
   /** Forwards the held bytes, and goes on. */
   speak(): void
   /** Forwards on new connections; open connections stay silent for good. */
@@ -29,31 +32,41 @@ export interface NetworkProxy {
 /** Starts a proxy on a free port of this machine. */
 export async function startProxy(databaseUrl: string): Promise<NetworkProxy> {
   const target = new URL(databaseUrl)
-  const pairs = new Set<readonly [Socket, Socket]>()
+  const pairs = new Set<Pair>()
+  let delayMs = 0
   let isSilent = false
   let sent = 0
   let silencing: string | undefined
 
   const server = createServer((near) => {
     const far = connect(Number(target.port), target.hostname)
-    const pair = [near, far] as const
+    const answers = new Transform({
+      transform(piece, _encoding, done) {
+        if (delayMs === 0) done(null, piece)
+        else setTimeout(done, delayMs, null, piece)
+      },
+    })
+    const pair = [near, far, answers] as const
     pairs.add(pair)
     near.on('data', (data: Buffer) => {
       sent++
       if (silencing === undefined || !data.includes(silencing)) return
-      near.unpipe(far).pause()
-      far.unpipe(near).pause()
+      hold(pair)
     })
-    for (const [from, to] of [pair, [far, near] as const]) {
-      from
+    for (const [socket, other] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      socket
         .on('error', () => {})
         .on('close', () => {
           pairs.delete(pair)
-          to.destroy()
+          other.destroy()
         })
-      from.pipe(to)
-      if (isSilent) from.unpipe(to).pause()
     }
+    answers.pipe(near)
+    forward(pair)
+    if (isSilent) hold(pair)
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
@@ -68,20 +81,17 @@ export async function startProxy(databaseUrl: string): Promise<NetworkProxy> {
     },
     fallSilent() {
       isSilent = true
-      for (const [near, far] of pairs) {
-        near.unpipe(far).pause()
-        far.unpipe(near).pause()
-      }
+      for (const pair of pairs) hold(pair)
     },
     silenceAt(text) {
       silencing = text
     },
     speak() {
       isSilent = false
-      for (const [near, far] of pairs) {
-        near.pipe(far)
-        far.pipe(near)
-      }
+      for (const pair of pairs) forward(pair)
+    },
+    delay(ms) {
+      delayMs = ms
     },
     speakOnNewConnections() {
       isSilent = false
@@ -111,6 +121,19 @@ export async function startProxy(databaseUrl: string): Promise<NetworkProxy> {
       await once(server, 'close')
     },
   }
+}
+
+type Pair = readonly [near: Socket, far: Socket, answers: Transform]
+
+function forward([near, far, answers]: Pair): void {
+  // A second pipe would forward everything twice.
+  near.unpipe(far).pipe(far)
+  far.unpipe(answers).pipe(answers)
+}
+
+function hold([near, far, answers]: Pair): void {
+  near.unpipe(far).pause()
+  far.unpipe(answers).pause()
 }
 
 function urlWithPort(target: URL, port: number): string {

@@ -10,20 +10,31 @@ import { makeDay } from '../_days.ts'
 import { createCaller } from './_client.ts'
 import { makeApiKey, UNREACHED_RATE_LIMIT, until } from './_fixture.ts'
 import { startHost } from './_host.ts'
+import { startPgBouncer, WITH_PGBOUNCER } from './_pgbouncer.ts'
 import { assertAnswers, assertRecords, describeStorm, runStorm } from './_storm.ts'
 
 const STORM = { kills: 700, callers: 24, pauseMs: 60, timeoutMs: 60_000 }
 const MAX_CONNECTIONS = 10
 
-for (const pool of ['own', 'host', 'unprepared'] as const) {
-  test(`a long storm of killed connections leaves nothing behind: pool '${pool}'`, async (t) => {
+const WAYS = [
+  { way: "pool 'own'", pool: 'own', store: {}, needs: {} },
+  { way: "pool 'host'", pool: 'host', store: {}, needs: {} },
+  { way: "pool 'unprepared'", pool: 'unprepared', store: {}, needs: {} },
+  { way: 'PgBouncer', pool: 'own', store: { sessions: false, prepare: false }, needs: WITH_PGBOUNCER },
+] as const
+
+for (const { way, pool, store, needs } of WAYS) {
+  test(`a long storm of killed connections leaves nothing behind: ${way}`, needs, async (t) => {
     const database = await createTestDatabase()
     t.after(() => database.drop())
     const sql = database.sql({ max: 1 })
     const { key } = await makeApiKey(database.url, 'org_storm')
+    const pooler = way === 'PgBouncer' ? await startPgBouncer(database, MAX_CONNECTIONS) : null
+    t.after(() => pooler?.close())
     const host = await startHost({
-      databaseUrl: database.url,
+      databaseUrl: pooler?.url ?? database.url,
       pool,
+      store,
       api: { rateLimit: UNREACHED_RATE_LIMIT },
     })
     t.after(() => host.stop())

@@ -6,7 +6,8 @@ import { createBusinessApi } from '../../lib/index.ts'
 import { createPlatform } from '../../lib/platform.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
-import { makeApiKey, UNREACHED_RATE_LIMIT, until } from './_fixture.ts'
+import { untilWaiting } from '../_waiting.ts'
+import { makeApiKey, UNREACHED_RATE_LIMIT } from './_fixture.ts'
 
 // A statement that first waited for a connection of the store, and then for a lock, must not run after the caller has given up.
 
@@ -79,16 +80,7 @@ describe('A statement after a wait for a turn', () => {
     await sql.begin(async (tx) => {
       await tx`select 1 from business_api.invoices where id = ${invoiceId} for update`
       const payments = [pay(), pay()]
-      await until(
-        'both wait for the lock',
-        async () => {
-          const [row] = await sql`
-          select count(*)::int as count from pg_stat_activity
-          where datname = current_database() and wait_event_type = 'Lock'`
-          return row?.count === 2
-        },
-        2000,
-      )
+      await untilWaiting(sql, payments.length)
       send('{"name":"Atlas"}')
       assert.equal((await answered).status, 503)
       await Promise.allSettled(payments)

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { after, test } from 'node:test'
 import { createTestDatabase } from '../_database.ts'
+import { untilWaiting } from '../_waiting.ts'
 import { createCaller } from './_client.ts'
 import { makeApiKey, until } from './_fixture.ts'
 import { startHost } from './_host.ts'
@@ -54,7 +55,7 @@ test('a caller that dies while the create waits for a lock gets a single record 
   await sql.begin(async (tx) => {
     await tx`lock table business_api.clients in share mode`
     socket.write(postRequest(JSON.stringify(body), idempotencyKey))
-    await until('the create waits', isWaiting, 5000)
+    await untilWaiting(sql)
     socket.resetAndDestroy()
   })
 
@@ -81,10 +82,4 @@ function postRequest(body: string, idempotencyKey: string = IDEMPOTENCY_KEY): st
 async function readClients(): Promise<string[]> {
   const rows = await sql`select id from business_api.clients order by id`
   return rows.map(({ id }) => id)
-}
-
-async function isWaiting(): Promise<boolean> {
-  const waiting = await sql`
-    select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-  return waiting.length > 0
 }

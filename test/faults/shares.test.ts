@@ -5,7 +5,8 @@ import { createBusinessApi } from '../../lib/index.ts'
 import { createPlatform } from '../../lib/platform.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
-import { makeApiKey, UNREACHED_RATE_LIMIT, until } from './_fixture.ts'
+import { countWaiting, untilWaiting } from '../_waiting.ts'
+import { makeApiKey, UNREACHED_RATE_LIMIT } from './_fixture.ts'
 
 // The statements of one organization that wait for a lock must leave connections for other organizations.
 
@@ -56,17 +57,10 @@ async function whileWaiting(
     await lock(tx)
     begun = begin()
     void Promise.allSettled(begun)
-    await until('they wait for the lock', async () => (await countLockWaits()) >= count, 3000)
+    await untilWaiting(sql, count)
     await work()
   })
   return Promise.allSettled(begun)
-}
-
-async function countLockWaits(): Promise<number> {
-  const [row] = await sql`
-    select count(*)::int as waiting from pg_stat_activity
-    where datname = current_database() and wait_event_type = 'Lock'`
-  return row?.waiting
 }
 
 async function assertAtOnce(work: () => Promise<Response>): Promise<void> {
@@ -94,7 +88,7 @@ test('ten payments waiting for one invoice leave another organization the list',
     (tx) => tx`select from business_api.invoices where id = ${invoice.id} for update`,
     { count: CONNECTIONS / 2, begin: () => Array.from({ length: 10 }, pay) },
     async () => {
-      assert.equal(await countLockWaits(), CONNECTIONS / 2)
+      assert.equal(await countWaiting(sql), CONNECTIONS / 2)
       for (let request = 0; request < 5; request++) await assertAtOnce(list)
     },
   )

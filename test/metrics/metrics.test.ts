@@ -199,14 +199,20 @@ describe('metrics of deliveries', () => {
   test('give the queue in seconds and counts, and no queue without an answer of the store', async (t) => {
     const store = createMemoryStore()
     let isBroken = false
+    let isPartial = false
     const countQueue: typeof store.deliveries.countQueue = async (target) => {
       if (isBroken) throw storeUnavailable('Cannot reach postgres://user:secret@host')
-      return { ...(await store.deliveries.countQueue(target)), due: 10_001, oldestDueMs: 1500 }
+      const counts = await store.deliveries.countQueue(target)
+      return { ...counts, due: 10_001, oldestDueMs: 1500, ...(isPartial && { isPartial }) }
     }
     const { metrics } = await prepare(t, {}, { ...store, deliveries: { ...store.deliveries, countQueue } })
     const samples = await read(metrics)
     assert.equal(sampleOf(samples, 'business_api_queue_due'), 10_001)
     assert.equal(sampleOf(samples, 'business_api_queue_oldest_due_seconds'), 1.5)
+    isPartial = true
+    const partial = await read(metrics)
+    assert.equal(sampleOf(partial, 'business_api_queue_up'), 0)
+    assert.equal(sampleOf(partial, 'business_api_queue_due'), 10_001)
     isBroken = true
     const without = await read(metrics)
     assert.equal(sampleOf(without, 'business_api_queue_up'), 0)

@@ -37,6 +37,14 @@ const CUSTOMER_CALLS: readonly CallUnderTest[] = [
     events: ['business.created'],
   },
   {
+    name: 'businesses.update',
+    idField: 'businessId',
+    make: async (host) => (await clientIn(host, 'active')).business.id,
+    fields: { name: 'Borea' },
+    others: { name: 'Bora' },
+    events: [],
+  },
+  {
     name: 'clients.create',
     make: none,
     fields: BUSINESS,

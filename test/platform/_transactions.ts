@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { BusinessApiStore } from '../../lib/business-store.ts'
 import { createPlatform } from '../../lib/platform.ts'
 import { createPostgresStore, migrate, type PostgresStore, type SqlTransaction } from '../../lib/postgres.ts'
-import { countWaiting } from '../_waiting.ts'
+import { limitLockWaits, untilWaiting } from '../_waiting.ts'
 import { CALLS, invoke } from './_calls.ts'
 import { type Host, type Opened, typesOf } from './_platform.ts'
 import { createInvoice, invoiceIn, leadIn, proposalIn } from './_records.ts'
@@ -189,11 +188,14 @@ export function testTransactions(
     const { within } = await newHost()
     await driver().begin(async (tx) => {
       await createInvoice(within(tx), { number: 'A', idempotencyKey: 'key' })
+      const begunAt = performance.now()
       const other = driver().begin(async (second, query) => {
-        await query("set local lock_timeout = '50ms'")
+        await limitLockWaits(query, '50ms')
         await createInvoice(within(second), { number: 'A', idempotencyKey: 'key' })
       })
       await assert.rejects(other, { code: 'store_unavailable' })
+      const tookMs = performance.now() - begunAt
+      assert.ok(tookMs < 5000, `waited ${tookMs} ms for a lock`)
     })
   })
 
@@ -204,7 +206,7 @@ export function testTransactions(
       await createInvoice(within(tx), { number: 'A' })
       second = driver().begin((other) => createInvoice(within(other), { number: 'A' }))
       second.catch(() => {})
-      await isWaiting(opened)
+      await untilWaiting(opened.sql())
     })
     await assert.rejects(second, { code: 'store_unavailable' })
   })
@@ -279,13 +281,4 @@ export function testTransactions(
 
 function storeOf(store: BusinessApiStore): PostgresStore {
   return store as PostgresStore
-}
-
-/** Waits until a statement waits for the lock of another transaction. */
-async function isWaiting(opened: Opened): Promise<void> {
-  for (let tries = 0; tries < 200; tries++) {
-    if ((await countWaiting(opened.sql())) > 0) return
-    await sleep(20)
-  }
-  throw new Error('No statement waits for a lock')
 }

@@ -174,6 +174,7 @@ export const ORGANIZATIONS = [undefined, ...NO_STRINGS, '', SECRET.repeat(10), '
 export function isRequired(name: string): (field: string) => boolean {
   const optional: Record<string, readonly string[]> = {
     'businesses.create': ['category', 'city', 'email', 'phone'],
+    'businesses.update': ['name'],
     'clients.create': ['category', 'city', 'email', 'phone'],
     'clients.setRevenue': ['totalRevenue', 'monthlyRevenue'],
     'leads.create': ['leadScore', 'expectedValue'],

@@ -5,6 +5,7 @@ import { createPlatform } from '../../lib/platform.ts'
 import { createPostgresStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
 import { createDeliveryLoop, createWebhookSender } from '../../lib/webhooks.ts'
+import { limitLockWaits } from '../_waiting.ts'
 import { startReceiver } from '../sender/_receiver.ts'
 import { CALLS, call as callByName, invoke } from './_calls.ts'
 import { type Host, openPostgres, typesOf } from './_platform.ts'
@@ -178,19 +179,28 @@ test('a savepoint of the host’s is a transaction, too', async () => {
 test('settings of the host’s transaction are left alone', async () => {
   const { within, ...host } = await newHost()
   await opened.sql().begin(async (tx) => {
-    await tx`set local lock_timeout = '1234ms'`
+    await limitLockWaits((text) => tx.unsafe(text), '1234ms')
     await tx`set local statement_timeout = '54321ms'`
-    const settings = () => tx`
-      select name, setting from pg_settings
-      where name in ('lock_timeout', 'statement_timeout', 'synchronous_commit', 'search_path', 'enable_seqscan', 'plan_cache_mode')`
-    const before = [...(await settings())]
     const there = within(tx)
+    await createInvoice(there)
+    const settings = async () => [
+      await tx`
+        select name, setting from pg_settings
+        where name in ('lock_timeout', 'statement_timeout', 'synchronous_commit', 'search_path', 'enable_seqscan', 'plan_cache_mode')`,
+      // On a cluster these are the settings of the node that carries out the calls.
+      await tx`
+        select current_setting('lock_timeout') as lock_timeout, current_setting('statement_timeout') as statement_timeout,
+          current_setting('search_path') as search_path, current_setting('plan_cache_mode') as plan_cache_mode
+        from business_api.invoices where organization_id = ${host.organizationId} limit 1`,
+    ]
+    const before = await settings()
+    assert.equal(before[1]?.[0]?.lock_timeout, '1234ms')
     for (const call of CALLS) {
       const id = await call.make(there)
       await invoke(there, call, { ...(call.idField && { [call.idField]: id }), idempotencyKey: 'key' })
     }
     await there.platform.invoices.markOverdue(host.organizationId)
-    assert.deepEqual([...(await settings())], before)
+    assert.deepEqual(await settings(), before)
   })
 })
 
@@ -198,11 +208,14 @@ test('a key that another transaction holds for longer than the host’s lock_tim
   const { within } = await newHost()
   await opened.sql().begin(async (tx) => {
     await createInvoice(within(tx), { number: 'A', idempotencyKey: 'key' })
+    const begunAt = performance.now()
     const other = opened.sql().begin(async (second) => {
-      await second`set local lock_timeout = '50ms'`
+      await limitLockWaits((text) => second.unsafe(text), '50ms')
       await createInvoice(within(second), { number: 'A', idempotencyKey: 'key' })
     })
     await assert.rejects(other, { code: 'store_unavailable' })
+    const tookMs = performance.now() - begunAt
+    assert.ok(tookMs < 5000, `waited ${tookMs} ms for a lock`)
   })
 })
 

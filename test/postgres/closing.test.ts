@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { createBusinessApi } from '../../lib/index.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { createTestDatabase } from '../_database.ts'
+import { untilWaiting } from '../_waiting.ts'
 import { makeApiKey, UNREACHED_RATE_LIMIT, until } from '../faults/_fixture.ts'
 
 const database = await createTestDatabase()
@@ -49,7 +50,7 @@ test('close() cuts off unfinished requests after its time, and a second call wai
   const statement = store.apiKeys.list('org_closing')
   const cut = assert.rejects(statement, { code: 'store_unavailable' })
   // Sent, and not only begun.
-  await until('it waits for the lock', async () => (await countWaiting()) === 1, 2000)
+  await untilWaiting(sql)
 
   const startedAt = performance.now()
   await Promise.all([store.close({ timeoutMs: 300 }), store.close()])
@@ -106,13 +107,6 @@ function openCreate(store: PostgresStore): (name: string, bodyAfterMs: number) =
     const call = { method: 'POST', headers, body, duplex: 'half' } as RequestInit
     return (await api(new Request('http://localhost/api/v1/clients', call))).status
   }
-}
-
-async function countWaiting(): Promise<number> {
-  const [row] = await sql`
-    select count(*)::int as count from pg_stat_activity
-    where datname = current_database() and wait_event_type = 'Lock'`
-  return row?.count
 }
 
 /** Locks the table of the keys until told otherwise. */

@@ -195,7 +195,7 @@ describe('deliveries in PostgreSQL', () => {
   })
 })
 
-describe('A session that made its plans when a single delivery was open, beside thousands that wait', () => {
+describe('A session that made its plans when a single delivery was open, beside thousands of deliveries and events', () => {
   // The waiting deliveries come first in the keys.
   const PAUSED = 'org_a'
   const BUSY = 'org_b'
@@ -209,10 +209,11 @@ describe('A session that made its plans when a single delivery was open, beside 
     database = await createTestDatabase()
     sql = database.sql({ max: 1 })
     deliveries = deliveriesOf(sql)
-    await turnOffAutovacuum(sql, 'open_deliveries')
+    await turnOffAutovacuum(sql, 'open_deliveries', 'events')
     const store = createPostgresStore(database.url)
     for (const organizationId of [PAUSED, BUSY]) await insertEndpoint(store, organizationId)
     await store.close()
+    await sql.unsafe('vacuum analyze business_api.events')
     await fill(1)
     await sql.unsafe('vacuum analyze business_api.open_deliveries')
     for (const verb of Object.values(verbs)) {
@@ -221,6 +222,12 @@ describe('A session that made its plans when a single delivery was open, beside 
     }
     await sql`update business_api.webhook_endpoints set state = 'paused' where organization_id = ${PAUSED}`
     await publish(PAUSED, WAITING)
+    // Of the busy organization, in the day of its deliveries.
+    await sql`
+      insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
+      select ${BUSY}, 'evt_early_' || number, 'project.completed', now() - number * interval '1 millisecond', '{}',
+             ${TODAY} || lpad(number::text, 16, '0')
+      from generate_series(1, ${WAITING}::int) as number`
   })
   after(() => database.drop())
 
@@ -328,16 +335,25 @@ describe('A session that made its plans when a single delivery was open, beside 
     return read?.count
   }
 
+  /** The pages of the indexes of events that this transaction has read. */
+  async function countPages(): Promise<number> {
+    const [read] = await sql`
+      select sum(pg_stat_get_xact_blocks_fetched(indexrelid))::int as count from pg_index
+      where indrelid in (select relid from pg_partition_tree('business_api.events'))`
+    return read?.count
+  }
+
   for (const [name, verb] of Object.entries(verbs)) {
-    test(`${name}: each delivery is found by its key`, async () => {
+    test(`${name}: each delivery and each event is found by its key`, async () => {
       await fill(COUNT)
       await sql.unsafe('begin')
-      const before = await countRead()
+      const before = [await countRead(), await countPages()] as const
       const done = await verb()
-      const read = (await countRead()) - before
+      const [read, pages] = [(await countRead()) - before[0], (await countPages()) - before[1]]
       await sql.unsafe('commit')
       assert.equal(done, COUNT)
       assert.ok(read < WAITING, `${read} read for ${COUNT} deliveries`)
+      assert.ok(pages < 20 * COUNT, `${pages} pages of the indexes of events for ${COUNT} deliveries`)
     })
   }
 })

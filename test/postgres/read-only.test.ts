@@ -126,5 +126,8 @@ test('a refused statement leaves the connection; a read-only server does not', a
 test('isUnavailable() of a transaction that a coordinator has undone because a worker is away, and of no other internal error', () => {
   const error = (message: string) => Object.assign(new Error(message), { code: 'XX000', severity: 'ERROR' })
   assert.equal(isUnavailable(error('failure on connection marked as essential: 10.0.0.2:5432')), true)
+  const lost =
+    'server closed the connection unexpectedly\n\tThis probably means the server terminated abnormally'
+  assert.equal(isUnavailable(error(lost)), true)
   assert.equal(isUnavailable(error('cache lookup failed for relation 12')), false)
 })

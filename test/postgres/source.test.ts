@@ -144,7 +144,8 @@ describe('a store from a connection string and one from a pool behave alike', ()
 
   test('sessions: false listens to no notifications, and prepared statements go on', async () => {
     const listeners = async (): Promise<number> => {
-      const [row] = await sql`select count(*)::int as count from pg_stat_activity where query like 'listen %'`
+      const [row] = await sql`select count(*)::int as count from pg_stat_activity
+        where datname = current_database() and query like 'listen %'`
       return row?.count
     }
     for (const [sessions, expected] of [

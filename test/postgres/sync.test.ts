@@ -7,7 +7,9 @@ import { createPlatform } from '../../lib/platform.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { newClient } from '../../lib/resources/clients.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
+import { writeBySql } from '../_citus.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { untilWaiting } from '../_waiting.ts'
 import { begin, clientsOf, createMirror, type OpenTransaction, randomOf } from './_sync.ts'
 
 // Lists of changes beside transactions that are open: what commits late is listed late, and never lost.
@@ -165,15 +167,21 @@ describe('a sync', () => {
     const org = newOrganization()
     const mirror = await createMirror(store, org)
     await mirror.sync()
-    await sql`
-      with business as (
+    await writeBySql(
+      sql,
+      org,
+      `with business as (
         insert into business_api.businesses (organization_id, id, name)
-        select ${org}, 'biz_' || lpad(i::text, 26, '0'), 'Imported' from generate_series(1, 1000) i
+        select $1::text, 'biz_' || lpad(i::text, 26, '0'), 'Imported' from generate_series(1, 1000) i
         returning organization_id, id
+      ), client as (
+        insert into business_api.clients
+          (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at)
+        select organization_id, 'cli_' || substr(id, 5), id, 'active', 0, 0, now() from business
+        returning id
       )
-      insert into business_api.clients
-        (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at)
-      select organization_id, 'cli_' || substr(id, 5), id, 'active', 0, 0, now() from business`
+      select count(*)::text from client`,
+    )
     const read = await mirror.sync(200)
     assert.equal(new Set(read).size, 1000)
     assert.equal(read.length, 1000)
@@ -222,7 +230,7 @@ describe('a sync', () => {
     await sql.begin(async (tx) => {
       await platform.using(tx).leads.convert(org, { leadId })
       updated = platform.businesses.update(org, { businessId, name: 'Byrsa Ltd' })
-      await waitForLock()
+      await untilWaiting(sql)
     })
     await updated
     const [client] = await sql`
@@ -287,16 +295,5 @@ describe('a sync', () => {
       await own.drop()
     })
     return { pool: own.sql(), store: opened }
-  }
-
-  /** Waits until a statement waits for a lock. */
-  async function waitForLock(): Promise<void> {
-    for (let tries = 0; tries < 200; tries++) {
-      const [waiting] = await sql`
-        select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
-      if (waiting) return
-      await new Promise((resolve) => setTimeout(resolve, 10))
-    }
-    assert.fail('no statement waits for a lock')
   }
 })

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import postgres, { type Sql } from 'postgres'
+import { createPlatform } from '../../lib/platform.ts'
 import { createDatabase } from '../../lib/postgres/connection/database.ts'
 import { routeToShards } from '../../lib/postgres/distributed/routing.ts'
 import { createDistributionReader } from '../../lib/postgres/distributed/state.ts'
@@ -93,6 +94,31 @@ describe('On Citus, the', WITH_CITUS, () => {
     )
     const changed = await changesOf(kind, tenant, { position: created.position })
     assert.deepEqual(changed.pages.flat(), [id])
+  })
+
+  test("many keyed calls go through in transactions of one of the host's sessions", async () => {
+    const { platform, organizationId } = { platform: createPlatform(store), organizationId: 'org_many_calls' }
+    const session = postgres(database.url, { max: 1, onnotice: () => {} })
+    try {
+      // PostgreSQL plans a statement for all values from the sixth time on.
+      for (let call = 1; call <= 12; call++) {
+        const { id } = await session.begin((tx) =>
+          platform
+            .using(tx)
+            .clients.create(organizationId, { name: `Client ${call}`, idempotencyKey: `create-${call}` }),
+        )
+        const { status } = await session.begin((tx) =>
+          platform.using(tx).clients.setStatus(organizationId, {
+            clientId: id,
+            status: 'inactive',
+            idempotencyKey: `pause-${call}`,
+          }),
+        )
+        assert.equal(status, 'inactive')
+      }
+    } finally {
+      await session.end()
+    }
   })
 
   test('a position of a list of changes is of one placement of the shard: after a move everything is listed again', async () => {

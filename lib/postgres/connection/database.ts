@@ -81,6 +81,11 @@ export interface StatementWait {
   readonly lockMs?: number | undefined
   /** The time for which the caller waits: the store gives up the statement then. Default unlimited. */
   readonly atMostMs?: number | undefined
+  /**
+   * The time for the answer once the statement was sent: without an answer until then the connection is closed, and the server is not
+   * blamed. Default unlimited.
+   */
+  readonly answerMs?: number | undefined
   /** True for a statement that must not be sent again when its answer was lost. */
   readonly isOnce?: boolean | undefined
 }
@@ -146,7 +151,12 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
   let closing: Promise<void> | undefined
   let tags = 0
 
-  async function send(share: Share, build: BuildTagged, timeoutMs: number): Promise<ByteRow> {
+  async function send(
+    share: Share,
+    build: BuildTagged,
+    timeoutMs: number,
+    answerMs: number,
+  ): Promise<ByteRow> {
     const answerTag = String(++tags)
     // The tag is checked before the connection is used again: a connection with mixed-up answers is closed.
     return await pool.run(
@@ -154,6 +164,7 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
       (sql) => build(sql, answerTag),
       timeoutMs,
       (rows) => readAnswer(rows, answerTag),
+      answerMs,
     )
   }
 
@@ -161,30 +172,31 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
     share: Share,
     build: BuildTagged,
     timeoutMs: number,
+    answerMs: number,
     mayRepeat: boolean,
     attempt = 1,
   ): Promise<ByteRow> {
     const begunAt = performance.now()
     try {
-      return await send(share, build, timeoutMs)
+      return await send(share, build, timeoutMs, answerMs)
     } catch (error) {
       const leftMs = timeoutMs - (performance.now() - begunAt)
       const hasFailedServer = isConnectionLost(error) || isReadOnlyServer(error)
       const isWorthwhile = isConflict(error) || (hasFailedServer && mayRepeat && attempt === 1)
       if (!isWorthwhile || leftMs <= 0) throw error
       if (isConflict(error)) await sleep(Math.random() * Math.min(attempt, CONFLICT_PAUSE_MAX_MS))
-      return sendUntil(share, build, leftMs, mayRepeat, attempt + 1)
+      return sendUntil(share, build, leftMs, answerMs, mayRepeat, attempt + 1)
     }
   }
 
   const explain = createSchemaFaults(async (build) =>
-    toText(await send(OWN_WORK, withTagColumn(build), statementTimeoutMs)),
+    toText(await send(OWN_WORK, withTagColumn(build), statementTimeoutMs, UNLIMITED)),
   )
 
   async function bytesFor(
     share: Share | null,
     build: BuildTagged,
-    { lockMs = 0, atMostMs = Number.POSITIVE_INFINITY, isOnce = false }: StatementWait = {},
+    { lockMs = 0, atMostMs = UNLIMITED, answerMs = UNLIMITED, isOnce = false }: StatementWait = {},
   ): Promise<ByteRow> {
     const end = drain.beginStatement()
     try {
@@ -192,6 +204,7 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
         share ?? OWN_WORK,
         build,
         Math.min(statementTimeoutMs + lockMs, atMostMs),
+        answerMs,
         !isOnce,
       )
     } catch (error) {
@@ -260,6 +273,8 @@ function mixedUp(): Error {
     code: 'CONNECTION_CLOSED',
   })
 }
+
+const UNLIMITED = Number.POSITIVE_INFINITY
 
 /** Milliseconds that a close waits by default: longer than a request takes without obstacles. */
 const CLOSE_MS = 4000

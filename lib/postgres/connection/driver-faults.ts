@@ -59,6 +59,11 @@ export function isConnectionLost(error: unknown): boolean {
   return CONNECTION_LOST.has(codeOf(error))
 }
 
+/** True if a connection failed, also a connection between two servers: not if a server has refused or ended the statement. */
+export function isConnectionFailure(error: unknown): boolean {
+  return isConnectionLost(error) || codeOf(error).startsWith('08') || isUndoneElsewhere(error)
+}
+
 /** True if a later statement may succeed. */
 export function isUnavailable(error: unknown): boolean {
   const code = codeOf(error)
@@ -143,15 +148,16 @@ function isLossElsewhere(error: unknown): boolean {
 }
 
 /**
- * True if a coordinator has undone a transaction because it lost a worker that takes part. The code is internal_error, and the message is
- * in English on every server, because Citus has no translations.
+ * True if a coordinator has undone a transaction because it lost a worker that takes part. The code is internal_error. The message is
+ * Citus' own, which has no translations, or what PostgreSQL's client library said to the coordinator, which has: in another language it
+ * counts as an internal error.
  */
 function isUndoneElsewhere(error: unknown): boolean {
-  return (
-    codeOf(error) === LOST_CODE &&
-    textOf(error, 'message').startsWith('failure on connection marked as essential')
-  )
+  return codeOf(error) === LOST_CODE && WORKER_LOST.test(textOf(error, 'message'))
 }
+
+const WORKER_LOST =
+  /^failure on connection marked as essential|^server closed the connection unexpectedly|^SSL connection has been closed unexpectedly|^could not (receive data from|send data to) server|^no connection to the server/
 
 /** True if a connection can be used again after the failure of a statement, because the server refused only that statement. */
 export function leavesConnectionUsable(error: unknown): boolean {

@@ -19,7 +19,8 @@ export interface Pool {
    *
    * @param share the organization whose share of the connections the statement takes
    * @param read reads the rows before the connection is used again; a throw closes the connection
-   * @throws `BusinessApiError` with code `store_unavailable` when there is no answer within `timeoutMs`, or too many
+   * @param answerMs the part of `timeoutMs` for the answer, from the sending on
+   * @throws `BusinessApiError` with code `store_unavailable` when there is no answer within `timeoutMs` or `answerMs`, or too many
    *   statements wait
    */
   run<T>(
@@ -27,6 +28,7 @@ export interface Pool {
     build: (sql: Sql) => Statement,
     timeoutMs: number,
     read: (rows: RawRows) => T,
+    answerMs: number,
   ): Promise<T>
 }
 
@@ -66,7 +68,7 @@ export function createPool(connections: Connections, turns: Turns): Pool {
     } catch (error) {
       if (leavesConnectionUsable(error)) connections.giveBack(connection)
       else if (error !== TIMED_OUT) connections.giveUp(connection, error, sentAt)
-      // A statement with a late turn had too little time for an answer: the server may be healthy.
+      // A statement with a late turn, or with little time for the answer: the server may be healthy.
       else if (timeoutMs < wholeMs / 2) connections.cutOff(connection)
       else connections.giveUpSilent(connection, sentAt)
       throw error
@@ -77,13 +79,15 @@ export function createPool(connections: Connections, turns: Turns): Pool {
     build: (sql: Sql) => Statement,
     timeoutMs: number,
     wholeMs: number,
+    answerMs: number,
     read: (rows: RawRows) => T,
   ): Promise<T> {
     const begunAt = performance.now()
     const connection = connections.takeIdle() ?? (await take(timeoutMs))
     if (connection === null) throw TIMED_OUT
     try {
-      return await send(connection, build, timeoutMs - (performance.now() - begunAt), wholeMs, read)
+      const leftMs = timeoutMs - (performance.now() - begunAt)
+      return await send(connection, build, Math.min(leftMs, answerMs), wholeMs, read)
     } catch (error) {
       if (connections.isClosed)
         throw storeUnavailable('Cannot use PostgreSQL because the store was closed', error)
@@ -92,13 +96,15 @@ export function createPool(connections: Connections, turns: Turns): Pool {
   }
 
   return {
-    async run(share, build, timeoutMs, read) {
+    async run(share, build, timeoutMs, read, answerMs) {
       const begunAt = performance.now()
       if (!turns.takeNow(share) && !(await turns.take(share, timeoutMs))) throw unanswered(timeoutMs)
       try {
-        return await runInTurn(build, timeoutMs - (performance.now() - begunAt), timeoutMs, read)
+        // A server is blamed for a statement that has had the ordinary time only.
+        const wholeMs = Number.isFinite(answerMs) ? Number.POSITIVE_INFINITY : timeoutMs
+        return await runInTurn(build, timeoutMs - (performance.now() - begunAt), wholeMs, answerMs, read)
       } catch (error) {
-        throw error === TIMED_OUT ? unanswered(timeoutMs) : error
+        throw error === TIMED_OUT ? unanswered(Math.min(timeoutMs, answerMs)) : error
       } finally {
         turns.end(share)
       }

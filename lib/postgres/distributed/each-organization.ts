@@ -1,69 +1,146 @@
 import type { ISql } from 'postgres'
-import { isStoreUnavailable } from '../../base/errors.ts'
+import { isStoreUnavailable, storeUnavailable } from '../../base/errors.ts'
 import type { Database } from '../connection/database.ts'
 import type { Statement } from '../connection/pool.ts'
+import { type NodePlace, type Nodes, PATIENCE_MS, SLOW_PATIENCE_MS } from './nodes.ts'
 
-/** Organizations that a call works for at once, each on a connection of its own. */
-const IN_FLIGHT = 6
-
-/** Calls a function of one organization, with the name and the arguments that `build` gives, and returns its JSON answer. */
-export type CallOrganization = <Answer>(build: (sql: ISql) => Statement) => Promise<Answer>
-
-/** Creates the call. Nothing else stands in the statement, so that the organization's node gets it whole. */
-export function callOrganization(database: Database): CallOrganization {
-  return async <Answer>(build: (sql: ISql) => Statement) => {
-    const [answer] = await database.row(
-      (sql, answerTag) => sql`select answer::text, ${answerTag} from ${build(sql)} as answer`,
-    )
-    return JSON.parse(answer ?? 'null') as Answer
-  }
+/** Items of an organization. */
+export interface OwnItems<Item> {
+  readonly organizationId: string
+  readonly own: readonly Item[]
 }
 
 /** Groups items by organization, in the given order. */
 export function groupByOrganization<Item extends { readonly organizationId: string }>(
   items: readonly Item[],
-): readonly (readonly [organizationId: string, own: readonly Item[]])[] {
+): readonly OwnItems<Item>[] {
   const groups = new Map<string, Item[]>()
   for (const item of items) {
     const own = groups.get(item.organizationId)
     if (own) own.push(item)
     else groups.set(item.organizationId, [item])
   }
-  return [...groups]
+  return Array.from(groups, ([organizationId, own]) => ({ organizationId, own }))
+}
+
+/** An item with the answer of its organization's node. */
+export interface Answered<Item, Answer> {
+  readonly item: Item
+  readonly answer: Answer
+}
+
+/** What became of the items, each part in the given order. */
+export interface Outcome<Item, Answer> {
+  readonly answered: readonly Answered<Item, Answer>[]
+  /** Items without an answer: the statement may have been carried out all the same. */
+  readonly missed: readonly Item[]
+  /** Why the first of these has no answer. */
+  readonly error: unknown
 }
 
 /**
- * Works on several items at once. An item fails alone if the store is unavailable for it: its node does not answer.
+ * Calls a function of one organization for each item, on the organization's node, and reads its JSON answer. An organization whose node
+ * does not answer is missed, and delays the others by a second. So is an organization whose statement takes long, because of locked rows
+ * for example: it is then left out for five seconds, and gets twice the time, up to five seconds.
  *
- * @param options.mayFailWhole true: without an error also if no item has an answer
- * @returns the items with an answer, in the given order
- * @throws the first error of another kind; the error of an item if no item has an answer
+ * @param build the call of the function, of the item
+ * @throws the first error that is not `store_unavailable`
  */
-export async function forEach<Item, Answer>(
+export type ForEachOrganization = <Item extends { readonly organizationId: string }, Answer>(
   items: readonly Item[],
-  work: (item: Item) => Promise<Answer>,
-  { mayFailWhole = false } = {},
-): Promise<readonly { readonly item: Item; readonly answer: Answer }[]> {
-  const answers: ({ readonly item: Item; readonly answer: Answer } | undefined)[] = []
-  const errors: unknown[] = []
-  let place = 0
+  build: (item: Item, sql: ISql) => Statement,
+) => Promise<Outcome<Item, Answer>>
 
-  async function workInTurn(): Promise<void> {
-    while (place < items.length) {
-      const own = place++
-      const item = items[own] as Item
-      try {
-        answers[own] = { item, answer: await work(item) }
-      } catch (error) {
-        errors.push(error)
-      }
+/** How long an organization is left out whose statement had no answer while the node answers pings, in milliseconds. */
+const LEFT_OUT_MS = 5000
+
+/** An organization whose last statement had no answer. Forgotten after a minute. */
+interface Late {
+  /** Until when the organization is left out, on the monotonic clock. */
+  readonly until: number
+  /** Milliseconds for the next answer. */
+  readonly answerMs: number
+}
+
+const FORGET_MS = 60_000
+
+/** Creates the work on several organizations. */
+export function createForEachOrganization(database: Database, nodes: Nodes): ForEachOrganization {
+  const late = new Map<string, Late>()
+
+  async function readPlaces(organizations: readonly string[]): Promise<readonly NodePlace[]> {
+    const [places] = await database.row(
+      (sql, answerTag) => sql`
+        select
+          pg_catalog.json_agg(
+            pg_catalog.json_build_object('node', coalesce(p.nodename || ':' || p.nodeport, ''), 'organizationId', o.id) order by o.place
+          )::text,
+          ${answerTag}
+        from pg_catalog.json_array_elements_text(${JSON.stringify(organizations)}::text::json) with ordinality as o (id, place)
+        left join pg_catalog.pg_dist_shard_placement p
+          on p.shardid = pg_catalog.get_shard_id_for_distribution_column('business_api.open_deliveries', o.id)`,
+    )
+    return JSON.parse(places ?? '[]') as readonly NodePlace[]
+  }
+
+  function isLeftOut(organizationId: string): boolean {
+    return performance.now() < (late.get(organizationId)?.until ?? 0)
+  }
+
+  function leaveOut(organizationId: string): void {
+    const now = performance.now()
+    const answerMs = Math.min(SLOW_PATIENCE_MS, 2 * (late.get(organizationId)?.answerMs ?? PATIENCE_MS))
+    for (const [id, { until }] of late) if (until < now - FORGET_MS) late.delete(id)
+    late.set(organizationId, { until: now + LEFT_OUT_MS, answerMs })
+  }
+
+  async function call<Answer>(place: NodePlace, build: (sql: ISql) => Statement): Promise<Answer> {
+    const { organizationId } = place
+    const answerMs = late.get(organizationId)?.answerMs
+    let sentAt = Number.POSITIVE_INFINITY
+    try {
+      const [answer] = await nodes.send(
+        place,
+        (sql, answerTag) => {
+          sentAt = performance.now()
+          // Nothing else stands in the statement, so that the organization's node gets it whole.
+          return sql`select answer::text, ${answerTag} from ${build(sql)} as answer`
+        },
+        { answerMs },
+      )
+      late.delete(organizationId)
+      return JSON.parse(answer ?? 'null') as Answer
+    } catch (error) {
+      const isLate = performance.now() - sentAt > PATIENCE_MS / 2
+      if (isLate && !nodes.isSilent(place.node)) leaveOut(organizationId)
+      throw error
     }
   }
 
-  await Promise.all(Array.from({ length: Math.min(IN_FLIGHT, items.length) }, workInTurn))
-  const found = answers.filter((one) => one !== undefined)
-  const fatal = errors.find((error) => !isStoreUnavailable(error))
-  if (fatal !== undefined) throw fatal
-  if (found.length === 0 && errors.length > 0 && !mayFailWhole) throw errors[0]
-  return found
+  return async <Item extends { readonly organizationId: string }, Answer>(
+    items: readonly Item[],
+    build: (item: Item, sql: ISql) => Statement,
+  ) => {
+    const asked = items.filter(({ organizationId }) => !isLeftOut(organizationId))
+    const missed = new Set(items)
+    const answered: Answered<Item, Answer>[] = []
+    if (asked.length === 0) return { answered, missed: items, error: leftOutError() }
+    const places = await readPlaces(asked.map(({ organizationId }) => organizationId))
+    const settled = await Promise.allSettled(
+      asked.map((item, at) => call<Answer>(places[at] as NodePlace, (sql) => build(item, sql))),
+    )
+    const errors: unknown[] = []
+    for (const [at, one] of settled.entries()) {
+      const item = asked[at] as Item
+      if (one.status === 'rejected') errors.push(one.reason)
+      else if (missed.delete(item)) answered.push({ item, answer: one.value })
+    }
+    const refusal = errors.find((error) => !isStoreUnavailable(error))
+    if (refusal !== undefined) throw refusal
+    return { answered, missed: [...missed], error: errors[0] ?? leftOutError() }
+  }
+}
+
+function leftOutError(): Error {
+  return storeUnavailable('Cannot reach the organization: its last statement had no answer')
 }

@@ -1,127 +1,244 @@
 import { storeUnavailable } from '../../base/errors.ts'
-import { withDeadline } from '../../base/time.ts'
-import type { Database } from '../connection/database.ts'
+import type { BuildStatement, Database, TextRow } from '../connection/database.ts'
+import { isConnectionFailure } from '../connection/driver-faults.ts'
+import type { Share } from '../connection/turns.ts'
 
-/** The answers of the nodes that answered, and the time of the coordinator, in milliseconds since 1970. */
-export interface NodeAnswers<Answer> {
-  readonly answers: readonly Answer[]
-  readonly time: number
+// What the delivery loops know of the nodes of a cluster. A silent node must not hold up the work of the others, and a locked row or
+// a slow statement must not make a node silent: so a node whose answer is late is sent a ping, and the ping decides.
+
+/** A node of the cluster, by an organization whose rows the node has: the coordinator sends a statement to the organization's node. */
+export interface NodePlace {
+  readonly node: string
+  readonly organizationId: string
 }
 
-/**
- * Calls a function of the schema on every node of the cluster that has rows: each answers for its own. A node that cannot be reached
- * is left out. So is a node that does not answer within a second, which costs that second once: its answer, when it comes, is one of
- * the next call's of the same function, and no call waits for the node until then.
- *
- * @param name the function, which returns JSON text
- * @param parameters the arguments
- * @throws `BusinessApiError` with code `store_unavailable` if no node answers
- */
-export type LookAtNodes = <Answer>(
-  name: string,
-  parameters: readonly (string | number | null)[],
-) => Promise<NodeAnswers<Answer>>
-
-/** A question to a node. The outcome never rejects. */
-interface Question {
-  readonly outcome: Promise<Outcome>
-  /** True if an earlier call has waited for the node in vain. */
-  isLate: boolean
+/** How a statement is sent to a node. */
+export interface SendOptions {
+  /** The share of the connections that the statement takes. Default null: the loops' own */
+  readonly share?: Share | null
+  /** Milliseconds for the answer: at least one second, and five while the node is slow, which is the default. */
+  readonly answerMs?: number | undefined
 }
 
-type Outcome = { readonly answer: string | null } | { readonly error: unknown }
+/** Sends the statements of the loops to the nodes of a cluster. */
+export interface Nodes {
+  /**
+   * Sends a statement to a node, which gets three at a time. A silent node gets none, but a ping: until the ping is answered, each
+   * call fails at once.
+   *
+   * @throws `BusinessApiError` with code `store_unavailable` if the node is silent, cannot be reached, or does not answer in time, and
+   *   if the statements before this one have not ended within five seconds
+   */
+  send(place: NodePlace, build: BuildStatement, options?: SendOptions): Promise<TextRow>
+  /** True if the node has not answered a ping in time, and no later ping. */
+  isSilent(node: string): boolean
+}
 
-/** How long a delivery loop waits for a node, in milliseconds. */
+/** Milliseconds for an answer of a node. A statement of the loops takes a few. */
 export const PATIENCE_MS = 1000
 
-/** Creates the look at the nodes of a Citus cluster. */
-export function createLookAtNodes(database: Database): LookAtNodes {
-  const questions = new Map<string, Question>()
-  /** Nodes, by function, that did not answer the last question. */
-  const away = new Set<string>()
+/** Milliseconds for an answer of a node that has answered a ping late: as for any statement, so that a slow node gets its work done. */
+export const SLOW_PATIENCE_MS = 5000
 
-  /**
-   * Reads the nodes with shards, and an organization of each: the node carries out what is asked for its organization. Any text is an
-   * organization, and 20 texts for each shard miss no node.
-   */
-  async function readNodes(): Promise<{ nodes: readonly NodePlace[]; time: number }> {
-    const [nodes, time] = await database.row(
-      (sql, answerTag) => sql`
-        with shard as (
-          select s.shardid, s.shardminvalue::int as first, s.shardmaxvalue::int as last, p.nodename || ':' || p.nodeport as node
-            from pg_catalog.pg_dist_shard s
-            join pg_catalog.pg_dist_shard_placement p on p.shardid = s.shardid
-           where s.logicalrelid = 'business_api.open_deliveries'::pg_catalog.regclass
-        ), candidate as (
-          select 'node ' || n as organization_id, pg_catalog.hashtext('node ' || n) as place
-            from pg_catalog.generate_series(1, 20 * (select count(*) from shard)) as n
-        ), node as (
-          select s.node, min(c.organization_id) as organization_id
-            from shard s join candidate c on c.place between s.first and s.last
-           group by s.node
-        )
-        select
-          (select pg_catalog.json_agg(pg_catalog.json_build_array(node, organization_id)) from node)::text,
-          (extract(epoch from pg_catalog.clock_timestamp()) * 1000)::text as time,
-          ${answerTag}`,
-    )
-    return { nodes: JSON.parse(nodes ?? '[]') as readonly NodePlace[], time: Number(time) }
+/** Milliseconds after which a node is sent a ping about a statement without an answer. */
+const PING_AFTER_MS = 500
+
+/** Statements that a node gets at once: together the loops have half of the connections, five by default. */
+const AT_ONCE = 3
+
+/** Milliseconds for which a statement waits for others of the node to end. */
+const TURN_MS = 5000
+
+interface Node {
+  /** The share of the node's pings: a ping must not wait behind the statements that it is about. */
+  readonly pings: symbol
+  underWay: number
+  /** Statements that wait for one of the others to end. */
+  readonly waiting: Set<Waiter>
+  /** The callers of the statements that were sent: they give up when the node falls silent. */
+  readonly callers: Set<Caller>
+  patienceMs: number
+  isSilent: boolean
+  isPinged: boolean
+}
+
+interface Caller {
+  reject(error: unknown): void
+}
+
+interface Waiter extends Caller {
+  resolve(): void
+}
+
+/** Creates the nodes: nothing is known of them yet. */
+export function createNodes(database: Database): Nodes {
+  const nodes = new Map<string, Node>()
+
+  function nodeOf(name: string): Node {
+    const known = nodes.get(name)
+    if (known) return known
+    const node = {
+      pings: Symbol(name),
+      underWay: 0,
+      waiting: new Set<Waiter>(),
+      callers: new Set<Caller>(),
+      patienceMs: PATIENCE_MS,
+      isSilent: false,
+      isPinged: false,
+    }
+    nodes.set(name, node)
+    return node
   }
 
-  async function ask(organizationId: string, command: string): Promise<Outcome> {
+  function fallSilent(node: Node): void {
+    node.isSilent = true
+    rejectAll(node.waiting, silent())
+    rejectAll(node.callers, silent())
+  }
+
+  /** Asks the node for a sign of life, in the name of an organization of the node. Reads no table, and waits for no lock. */
+  async function ping(node: Node, organizationId: string): Promise<void> {
+    if (node.isPinged) return
+    node.isPinged = true
+    let sentAt: number | undefined
+    let silence: NodeJS.Timeout | undefined
+    let isOver = false
+    // After the events of the network: a process that stood still has not read an answer that is there.
+    const judge = (): void => void setImmediate(() => isOver || fallSilent(node))
     try {
-      const [answer] = await database.row(
-        (sql, answerTag) => sql`
-          select answer, ${answerTag}
-          from business_api.ask_shard(${organizationId}::text, ${command}::text, '[]'::text) as answer`,
+      await database.rowFor(
+        node.pings,
+        (sql, answerTag) => {
+          sentAt ??= performance.now()
+          silence ??= setTimeout(judge, node.patienceMs - PING_AFTER_MS)
+          return sql`
+            select answer, ${answerTag}
+            from business_api.ask_shard(${organizationId}::text, 'select true::text', '[]') as answer`
+        },
+        { answerMs: SLOW_PATIENCE_MS },
       )
-      return { answer: (JSON.parse(answer ?? '[]') as (string | null)[])[0] ?? null }
+      node.isSilent = false
+      if (msSince(sentAt) >= PING_AFTER_MS) node.patienceMs = SLOW_PATIENCE_MS
     } catch (error) {
-      return { error }
+      // A node that is refused at once is not silent, because it costs nobody any time. A ping that was not sent, or had no time left,
+      // says nothing.
+      if (sentAt === undefined) return
+      if (msSince(sentAt) >= PING_AFTER_MS) node.isSilent = true
+      else if (isFailureOfConnection(error)) node.isSilent = false
+    } finally {
+      isOver = true
+      clearTimeout(silence)
+      node.isPinged = false
     }
   }
 
-  /** Returns undefined if the node has not answered in time. */
-  async function hear(
-    key: string,
-    [, organizationId]: NodePlace,
-    command: string,
-  ): Promise<Outcome | undefined> {
-    const question = questions.get(key) ?? { outcome: ask(organizationId, command), isLate: away.has(key) }
-    questions.set(key, question)
-    const outcome = await withDeadline(question.outcome, question.isLate ? 0 : PATIENCE_MS, () => undefined)
-    if (!outcome) {
-      question.isLate = true
-      return undefined
+  /** Waits for one of the statements under way to end: a call for many organizations must not wait for a slow node without end. */
+  async function takeTurn(node: Node): Promise<void> {
+    if (node.underWay < AT_ONCE) {
+      node.underWay++
+      return
     }
-    questions.delete(key)
-    if ('error' in outcome) away.add(key)
-    else away.delete(key)
-    return outcome
+    let late: NodeJS.Timeout | undefined
+    try {
+      await new Promise<void>((resolve, reject) => {
+        const waiter = { resolve, reject }
+        node.waiting.add(waiter)
+        late = setTimeout(() => {
+          if (node.waiting.delete(waiter)) reject(busy())
+        }, TURN_MS)
+      })
+    } finally {
+      clearTimeout(late)
+    }
   }
 
-  return async <Answer>(name: string, parameters: readonly (string | number | null)[]) => {
-    const command = `select business_api.${name}(${parameters.map(toLiteral).join(', ')})`
-    const { nodes, time } = await readNodes()
-    const outcomes = await Promise.all(nodes.map((place) => hear(`${name} ${place[0]}`, place, command)))
-    const answers: Answer[] = []
-    const errors: unknown[] = []
-    for (const outcome of outcomes) {
-      if (outcome && 'error' in outcome) errors.push(outcome.error)
-      else if (outcome) answers.push(JSON.parse(outcome.answer ?? 'null') as Answer)
+  /** Gives the turn to the statement that has waited longest. */
+  function endTurn(node: Node): void {
+    const [next] = node.waiting
+    if (next === undefined) node.underWay--
+    else if (node.waiting.delete(next)) next.resolve()
+  }
+
+  async function sendInTurn(
+    node: Node,
+    organizationId: string,
+    build: BuildStatement,
+    { share = null, answerMs = 0 }: SendOptions,
+    caller: Caller,
+  ): Promise<TextRow> {
+    let sentAt: number | undefined
+    let late: NodeJS.Timeout | undefined
+    try {
+      const row = await database.rowFor(
+        share,
+        (sql, answerTag) => {
+          sentAt = performance.now()
+          clearTimeout(late)
+          late = setTimeout(() => ping(node, organizationId), PING_AFTER_MS)
+          const statement = build(sql, answerTag)
+          // Not before: a caller that has given up must know whether the statement was sent.
+          if (node.isSilent) caller.reject(silent())
+          else node.callers.add(caller)
+          return statement
+        },
+        { answerMs: Math.max(answerMs, node.patienceMs) },
+      )
+      if (msSince(sentAt) < PING_AFTER_MS) node.patienceMs = PATIENCE_MS
+      return row
+    } catch (error) {
+      // The waiting statements would fail in the same way, one by one.
+      if (isFailureOfConnection(error)) rejectAll(node.waiting, error)
+      throw error
+    } finally {
+      clearTimeout(late)
+      node.callers.delete(caller)
+      endTurn(node)
     }
-    if (answers.length === 0) throw errors[0] ?? storeUnavailable('Cannot reach any node of the cluster')
-    return { answers, time }
+  }
+
+  return {
+    async send({ node: name, organizationId }, build, options = {}) {
+      const node = nodeOf(name)
+      if (node.isSilent) {
+        void ping(node, organizationId)
+        throw silent()
+      }
+      await takeTurn(node)
+      if (node.isSilent) {
+        endTurn(node)
+        throw silent()
+      }
+      // The caller may be rejected by the silence of the node; the statement keeps its turn until its time is over.
+      return new Promise((resolve, reject) => {
+        sendInTurn(node, organizationId, build, options, { reject }).then(resolve, reject)
+      })
+    },
+    isSilent: (name) => nodeOf(name).isSilent,
   }
 }
 
-type NodePlace = readonly [node: string, organizationId: string]
+function rejectAll(callers: Set<Caller>, error: unknown): void {
+  for (const { reject } of callers) reject(error)
+  callers.clear()
+}
 
-/** Writes a value as a literal: the function's call is a statement without parameters. */
-function toLiteral(value: string | number | null): string {
-  if (value === null) return 'null'
-  if (typeof value === 'number') return String(value)
-  return value.includes('\\')
-    ? `E'${value.replaceAll('\\', '\\\\').replaceAll("'", "''")}'`
-    : `'${value.replaceAll("'", "''")}'`
+function isFailureOfConnection(error: unknown): boolean {
+  return error instanceof Error && isConnectionFailure(error.cause)
+}
+
+/** @returns milliseconds; infinitely many since a time that did not come */
+function msSince(time = Number.NEGATIVE_INFINITY): number {
+  return performance.now() - time
+}
+
+function busy(): Error {
+  return storeUnavailable(
+    `Cannot reach a node of the cluster: ${AT_ONCE} other statements have not ended in time`,
+  )
+}
+
+function silent(): Error {
+  return storeUnavailable(
+    'Cannot reach a node of the cluster: it was sent a ping and has not answered in time',
+  )
 }

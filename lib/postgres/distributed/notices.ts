@@ -40,7 +40,7 @@ export async function claimExpiringOnNodes(
   ])
   const endpoints = JSON.parse(found[0] ?? '[]') as { organizationId: string; id: string }[]
   const notices = JSON.parse(keys[0] ?? '[]') as ExpiryNotice[]
-  for (const [organizationId, own] of groupByOrganization(endpoints)) {
+  for (const { organizationId, own } of groupByOrganization(endpoints)) {
     const [answer] = await database.row(
       (sql, answerTag) => sql`
         select answer, ${answerTag}

@@ -1,7 +1,7 @@
 import type { Backlog } from '../../webhooks/deliveries.ts'
 import { QUEUE_COUNT_MAX, type QueueCounts, type QueueTarget } from '../../webhooks/queue-counts.ts'
 import type { Database } from '../connection/database.ts'
-import type { LookAtNodes } from './nodes.ts'
+import type { AskNodes } from './ask-nodes.ts'
 
 /**
  * Counts the queue of a distributed database: the sums of all nodes, or the counts of an organization by the organization's node. See
@@ -9,10 +9,10 @@ import type { LookAtNodes } from './nodes.ts'
  */
 export async function countQueueOnNodes(
   database: Database,
-  look: LookAtNodes,
+  askNodes: AskNodes,
   target: QueueTarget | null,
 ): Promise<QueueCounts> {
-  if (target === null) return countAllOnNodes(look, QUEUE_COUNT_MAX)
+  if (target === null) return countAllOnNodes(askNodes, QUEUE_COUNT_MAX)
   const { organizationId, endpointId = null } = target
   const [counts] = await database.rowFor(
     organizationId,
@@ -25,14 +25,17 @@ export async function countQueueOnNodes(
 }
 
 /** Measures the backlog of a distributed database: see `DeliveryStore.measure`. @param dueCounted the greatest number of due deliveries */
-export async function measureOnNodes(look: LookAtNodes, dueCounted: number): Promise<Backlog> {
-  const { due, oldestDueMs, inFlight } = await countAllOnNodes(look, dueCounted)
-  return { due: Math.min(due, dueCounted), oldestDueMs, inFlight }
+export async function measureOnNodes(askNodes: AskNodes, dueCounted: number): Promise<Backlog> {
+  const { due, oldestDueMs, inFlight, isPartial } = await countAllOnNodes(askNodes, dueCounted)
+  return { due: Math.min(due, dueCounted), oldestDueMs, inFlight, ...(isPartial && { isPartial }) }
 }
 
 /** Adds up the counts of the nodes that answer, each exact to `countMax`. */
-async function countAllOnNodes(look: LookAtNodes, countMax: number): Promise<QueueCounts> {
-  const { answers } = await look<QueueCounts>('count_queue_of_node', [null, null, countMax])
+async function countAllOnNodes(askNodes: AskNodes, countMax: number): Promise<QueueCounts> {
+  const { answers, isPartial } = await askNodes<QueueCounts>(
+    (sql) => sql`business_api.count_queue_of_node(null::text, null::text, ${countMax}::int)`,
+    COUNT_MS,
+  )
   const total = (count: (counts: QueueCounts) => number): number =>
     Math.min(
       countMax + 1,
@@ -45,5 +48,9 @@ async function countAllOnNodes(look: LookAtNodes, countMax: number): Promise<Que
     paused: total(({ paused }) => paused),
     inFlight: total(({ inFlight }) => inFlight),
     deadLetters: total(({ deadLetters }) => deadLetters),
+    ...(isPartial && { isPartial }),
   }
 }
+
+/** Milliseconds for the counts of a node: a count is no work of the loops, and may take as long as any statement. */
+const COUNT_MS = 5000

@@ -43,6 +43,7 @@ const FUNCTIONS_OF_AN_ORGANIZATION: readonly string[] = [
   'notice_secrets_of',
   'read_claims_of',
   'reclaim_leases_of',
+  'release_claim_of',
   'release_claims_of',
   'write_results_of',
 ]

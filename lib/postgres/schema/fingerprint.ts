@@ -272,18 +272,18 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'constraint settings_turns.settings_turns_pkey': 'b56cabea1aae',
     'constraint webhook_endpoints.webhook_endpoints_pkey': '1a29056265b9',
     'constraint webhook_endpoints.webhook_endpoints_state_check': '389e2a25dc5d',
-    'function ask_shard(organization_id text, statement text, given text)': 'fea6b037a2ff',
+    'function ask_shard(organization_id text, statement text, given text)': '569f8624a60b',
     'function ask_shard_in_transaction(organization_id text, statement text, given text)': 'f69a117df584',
     'function backfill_part(organization_id text, endpoint_id text, type text, template text, after_id text, record_limit integer, entry jsonb)':
-      '4979a30446a8',
+      'fef3e8529493',
     'function backfill_records(organization_id text, type text, after_id text, record_limit integer)':
       '406759564c76',
     'function business_representation(id text, name text, category text, city text, email text, phone text)':
       '31c7049527e9',
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
-      '758a64fd228a',
+      'bc68c037f516',
     'function claim_organization(organization_id text, token text, is_repeat boolean, targets jsonb, is_rest boolean, byte_limit integer, byte_budget integer, lease_ms double precision)':
-      '1a1e1296a9b8',
+      'ae2eae4e07a2',
     'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)':
       '4297de468f75',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
@@ -295,7 +295,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function count_in_audit_entry(organization_id text, id text, actor text, action text, subject_id text, details jsonb, recovered integer)':
       '6ef3a128b25b',
     'function count_queue(organization_id text, endpoint_id text, count_max integer)': 'f526813935bf',
-    'function count_queue_of_node(organization_id text, endpoint_id text, count_max integer)': 'ba4b718a2bbe',
+    'function count_queue_of_node(organization_id text, endpoint_id text, count_max integer)': 'c2ebbd250c9c',
     'function current_xid()': '7d629eedf1fd',
     'function day_bound(at_time timestamp with time zone)': '75225027607a',
     'function day_grace_ms(retention_ms double precision)': 'e765db73da64',
@@ -312,7 +312,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function event_types()': '25f5c8d1a501',
     'function find_due_deliveries(token text, after_organization text, after_endpoint text, endpoint_limit integer, count_limit integer)':
       '90a00eb6d403',
-    'function find_events(organization_id text, ids text[])': 'b6c2c362f5b8',
+    'function find_events(organization_id text, ids text[])': '54cf490aca97',
     'function find_open_delivery(begins text, ends text)': '61f76183a15c',
     'function find_open_delivery_of_node(begins text, ends text)': '85ff3a5f7b6d',
     'function find_open_delivery_on_nodes(begins text, ends text)': '67b46dbc9f10',
@@ -343,7 +343,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '687a0d033ae6',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
       '75301e48f28b',
-    'function insert_events(organization_id text, events jsonb)': '8d916ffe2f58',
+    'function insert_events(organization_id text, events jsonb)': '0cbfeca7ed69',
     'function insert_invoice(organization_id text, id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
       'd2e6041ecc6f',
     'function insert_lead(organization_id text, id text, business_id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
@@ -421,8 +421,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function purge_removed_endpoints(place jsonb, endpoint_limit integer)': 'dc0294f19ec6',
     'function read_claims(claims jsonb)': 'ab5b1014a756',
     'function read_claims_of(organization_id text, claims jsonb)': '526b5b98fef8',
-    'function read_deliveries(organizations text[], ids text[])': 'd7031cb3821f',
-    'function read_deliveries_of(organization_id text, ids text[])': '918d148d2c57',
+    'function read_deliveries(organizations text[], ids text[])': 'd6a240e37fab',
+    'function read_deliveries_of(organization_id text, ids text[])': 'e98f241189ef',
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': 'a3c607f6a741',
     'function reclaim_expired_leases(max_attempts integer)': 'a7314757e1a3',
     'function reclaim_lease(organization_id text, id text, at_time timestamp with time zone, max_attempts integer)':
@@ -430,6 +430,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function reclaim_leases_of(organization_id text, max_attempts integer)': 'a88861255dd3',
     'function record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)':
       'd1a6606ef53e',
+    'function release_claim_of(organization_id text, token text, kept jsonb)': '5af8548428a0',
     'function release_claims_of(organization_id text, claims jsonb)': '153d64871aa9',
     'function release_deliveries(claims jsonb)': '1f4dde3c86c6',
     'function render_events(events jsonb, record json, more json)': 'cd9572be0092',

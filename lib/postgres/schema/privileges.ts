@@ -339,6 +339,7 @@ const WORKER = merge(BASE, PUBLISHING, {
     'promote_retries_of',
     'read_deliveries_of',
     'read_claims_of',
+    'release_claim_of',
     'release_claims_of',
     'write_results_of',
     'notice_secrets_of',

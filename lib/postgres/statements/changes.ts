@@ -42,10 +42,21 @@ export interface ChangesStatements {
 
 /** What a list shows of a row of its table, named `record`. */
 export interface ShownRecord {
-  /** JSON text. */
+  /** The columns of the table that the representation and the join read, without the id. */
+  readonly columns: readonly string[]
+  /** JSON text, or with a seam nearly so. */
   readonly representation: string
   /** A join of exactly one row for each record, for the representation. Default none. */
   readonly join?: string
+  /** A text that stands in each representation between two stored texts, and nowhere else, and the text that belongs there. */
+  readonly seam?: { readonly text: string; readonly replacement: string }
+}
+
+/** Joins the representations of the rows of a query to the JSON text of an array. */
+export function joinRepresentations({ seam }: ShownRecord, representation: string): string {
+  const joined = `pg_catalog.string_agg(${representation}, ',')`
+  const whole = seam ? `pg_catalog.replace(${joined}, '${seam.text}', '${seam.replacement}')` : joined
+  return `'[' || coalesce(${whole}, '') || ']'`
 }
 
 /** Builds the statements of a list of changes. */
@@ -125,14 +136,14 @@ function pageOf(parts: PageParts): string {
     from (select business_api.life_of(@organizationId::text, '${table}') as database, ${snapshot}) as snapshot
     cross join lateral (
       select
-        '[' || coalesce(pg_catalog.string_agg(changed.representation, ','), '') || ']' as page,
+        ${joinRepresentations(shown, 'changed.representation')} as page,
         pg_catalog.count(*) as count,
         (pg_catalog.array_agg(changed.key))[pg_catalog.count(*)::int] as last_key,
         (pg_catalog.array_agg(changed.id))[pg_catalog.count(*)::int] as last_id
       from (
         select ${shown.representation} as representation, record.${key} as key, record.id
         from (
-          select * from ${table}
+          select id, ${key}, ${shown.columns.join(', ')} from ${table}
           where organization_id = @organizationId::text and (${key}, id) > (${after}, (select @id::text))
             and ${below('')} and ${isOurs} and ${isAdmitted}
           order by ${key}, id

@@ -141,13 +141,19 @@ const LIMITS_WAIT = `(
   @lockTimeout::text is null or pg_catalog.set_config('lock_timeout', @lockTimeout::text, true) is not null
 )`
 
+/**
+ * The organization as an argument of a function that inserts. On a distributed database the collation of the arguments reaches the
+ * insertion, which a node refuses in a transaction of the host's if the collation is that of a column.
+ */
+export const ORGANIZATION_ARGUMENT = '@organizationId::text collate pg_catalog."default"'
+
 // In `case`, because the key must not be reserved before the conditions hold.
 const reserveKey: Reserve = ({ condition = 'true', reply = '@reply::text' } = {}) => `reserved as (
   select 1 as one
   where case
     when ${condition} and ${IS_IN_TIME} and ${LIMITS_WAIT}
     then business_api.reserve_key(
-      @organizationId::text, @operation::text, @idempotencyKey::text, @fingerprint::text, @writeId::text, ${reply},
+      ${ORGANIZATION_ARGUMENT}, @operation::text, @idempotencyKey::text, @fingerprint::text, @writeId::text, ${reply},
       @windowMs::float8
     )
   end = 1

@@ -1,5 +1,5 @@
 import { type AdmissionStatements, defineAdmission } from './admission.ts'
-import { type ChangesStatements, defineChanges, type ShownRecord } from './changes.ts'
+import { type ChangesStatements, defineChanges, joinRepresentations, type ShownRecord } from './changes.ts'
 
 /** The statements of a list: the judgement of the request, and the stored representations of a page joined to one text. */
 export interface ListStatements extends ChangesStatements {
@@ -9,10 +9,7 @@ export interface ListStatements extends ChangesStatements {
   readonly older: AdmissionStatements<{ readonly limit: number; readonly before: string }>
 }
 
-/**
- * Builds the statements of a list.
- *
- */
+/** Builds the statements of a list. */
 export function defineList(table: string, shown: ShownRecord = STORED): ListStatements {
   return {
     newest: defineAdmission(pageOf(table, shown)),
@@ -22,22 +19,21 @@ export function defineList(table: string, shown: ShownRecord = STORED): ListStat
   }
 }
 
-const STORED: ShownRecord = { representation: 'record.representation' }
+const STORED: ShownRecord = { columns: ['representation'], representation: 'record.representation' }
 
-function pageOf(
-  table: string,
-  { representation, join = '' }: ShownRecord,
-  where = 'true',
-): (condition: string) => string {
+function pageOf(table: string, shown: ShownRecord, where = 'true'): (condition: string) => string {
+  const { columns, representation, join = '' } = shown
   // PostgreSQL plans a statement anew for every request as long as the bound values promise a cheaper plan, and planning takes
   // longer than the list. The subquery hides the limit from the estimate, and each hidden limit counts as a tenth: with two
   // limits the organization's number of records hardly counts either. The constant is the longest page; without the constant,
   // the estimate would begin with all records of the organization.
+  // Every column passes through each step of the plan, and PostgreSQL prepares it there for every request: so only the columns of
+  // the page are selected. The count is compared with the plain limit, because a comparison has no estimate to spoil.
   // Only a full page is followed by a look for a further record, a single descent of the primary key. Not with `exists`, which
   // drops the order, and with the order the certainty that the descent is of the primary key.
   return (isAdmitted) => `
     select joined.page, null::text as position, case
-      when joined.count = (select @limit::int) and (
+      when joined.count = @limit::int and (
         select further.id from ${table} further
         where further.organization_id = @organizationId::text and further.id < joined.last_id
         order by further.id desc
@@ -46,13 +42,13 @@ function pageOf(
     end as next
     from (
       select
-        '[' || coalesce(pg_catalog.string_agg(newest.representation, ','), '') || ']' as page,
+        ${joinRepresentations(shown, 'newest.representation')} as page,
         pg_catalog.count(*) as count, pg_catalog.min(newest.id) as last_id
       from (
         select ${representation} as representation, record.id
         from (
           select * from (
-            select * from ${table}
+            select id, ${columns.join(', ')} from ${table}
             where organization_id = @organizationId::text and ${where} and ${isAdmitted}
             order by id desc
             limit 200

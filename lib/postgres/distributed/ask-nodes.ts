@@ -1,0 +1,83 @@
+import type { ISql } from 'postgres'
+import { isStoreUnavailable, storeUnavailable } from '../../base/errors.ts'
+import type { Database } from '../connection/database.ts'
+import type { Statement } from '../connection/pool.ts'
+import type { NodePlace, Nodes } from './nodes.ts'
+
+/** The answers of the nodes that answered. */
+export interface NodeAnswers<Answer> {
+  readonly answers: readonly Answer[]
+  /** True if at least one node did not answer. */
+  readonly isPartial: boolean
+  /** The time of the coordinator at the return, in milliseconds since 1970. */
+  readonly time: number
+}
+
+/**
+ * Asks every node of the cluster that has rows: each answers for its own. A node that cannot be reached, or does not answer in time, is
+ * left out.
+ *
+ * @param build the call of a function of the schema that returns JSON text
+ * @param answerMs milliseconds for an answer. Default: as for other statements of the loops
+ * @throws `BusinessApiError` with code `store_unavailable` if no node answers; the error of a node that refuses the call
+ */
+export type AskNodes = <Answer>(
+  build: (sql: ISql) => Statement,
+  answerMs?: number,
+) => Promise<NodeAnswers<Answer>>
+
+/** Creates the question to the nodes of a cluster. */
+export function createAskNodes(database: Database, nodes: Nodes): AskNodes {
+  /**
+   * Reads the nodes with shards, and an organization of each: the node carries out what is asked for its organization. Any text is an
+   * organization, and 20 texts for each shard miss no node.
+   */
+  async function readPlaces(): Promise<{ places: readonly NodePlace[]; time: number }> {
+    const [places, time] = await database.row(
+      (sql, answerTag) => sql`
+        with shard as (
+          select s.shardid, s.shardminvalue::int as first, s.shardmaxvalue::int as last, p.nodename || ':' || p.nodeport as node
+            from pg_catalog.pg_dist_shard s
+            join pg_catalog.pg_dist_shard_placement p on p.shardid = s.shardid
+           where s.logicalrelid = 'business_api.open_deliveries'::pg_catalog.regclass
+        ), candidate as (
+          select 'node ' || n as organization_id, pg_catalog.hashtext('node ' || n) as place
+            from pg_catalog.generate_series(1, 20 * (select count(*) from shard)) as n
+        ), node as (
+          select s.node, min(c.organization_id) as organization_id
+            from shard s join candidate c on c.place between s.first and s.last
+           group by s.node
+        )
+        select
+          (select pg_catalog.json_agg(pg_catalog.json_build_object('node', node, 'organizationId', organization_id)) from node)::text,
+          (extract(epoch from pg_catalog.clock_timestamp()) * 1000)::text as time,
+          ${answerTag}`,
+    )
+    return { places: JSON.parse(places ?? '[]') as readonly NodePlace[], time: Number(time) }
+  }
+
+  async function ask<Answer>(
+    place: NodePlace,
+    build: (sql: ISql) => Statement,
+    answerMs: number | undefined,
+  ): Promise<Answer> {
+    const [answer] = await nodes.send(
+      place,
+      (sql, answerTag) => sql`select ${build(sql)}::text as answer, ${answerTag}`,
+      { share: place.organizationId, answerMs },
+    )
+    return JSON.parse(answer ?? 'null') as Answer
+  }
+
+  return async <Answer>(build: (sql: ISql) => Statement, answerMs?: number) => {
+    const { places, time } = await readPlaces()
+    const readAt = performance.now()
+    const settled = await Promise.allSettled(places.map((place) => ask<Answer>(place, build, answerMs)))
+    const answers = settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+    const errors = settled.flatMap((one) => (one.status === 'rejected' ? [one.reason as unknown] : []))
+    const refusal = errors.find((error) => !isStoreUnavailable(error))
+    if (refusal !== undefined) throw refusal
+    if (answers.length === 0) throw errors[0] ?? storeUnavailable('Cannot reach any node of the cluster')
+    return { answers, isPartial: errors.length > 0, time: time + (performance.now() - readAt) }
+  }
+}
