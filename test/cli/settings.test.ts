@@ -3,6 +3,7 @@ import { after, before, describe, test } from 'node:test'
 import type { Sql } from 'postgres'
 import { createInspector } from '../../lib/postgres/schema/inspector.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { until } from '../faults/_fixture.ts'
 import { assertFailed, cliOn, jsonOf, type Result, textOf } from './_cli.ts'
 import { publish } from './_events.ts'
 import { addEndpoint, ERASE, newOrganization } from './_settings.ts'
@@ -217,12 +218,11 @@ test('nothing is left open: the commands have closed their connections', async (
   const open = async (): Promise<number> => {
     const [row] = await sql`
       select count(*)::int as count from pg_stat_activity
-      where datname = current_database() and pid <> pg_backend_pid()`
+      where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()`
     return row?.count
   }
   await inspector.schema()
   assert.equal(await open(), 1)
   await inspector.close()
-  // A server takes a moment to notice.
-  while ((await open()) > 0);
+  await until('the server has ended the session', async () => (await open()) === 0, 5000)
 })
