@@ -79,9 +79,8 @@ export function createResultWriter(
   let batchSize = BATCH_MAX
   let writing: Promise<void> | undefined
   let isSuspended = false
-  /** Results and claims of the latest batches of which none was taken: when all were tried in vain, the writer waits. */
-  let writtenInVain = 0
-  let releasedInVain = 0
+  const areAllUnwritten = createTries()
+  const areAllUnreleased = createTries()
 
   async function writeAll(): Promise<void> {
     while (ended.length + released.length > 0 && !isSuspended) {
@@ -106,16 +105,14 @@ export function createResultWriter(
     if (batch.length === 0) return
     const unreleased = (await store.release(batch)) ?? []
     released.splice(0, batch.length)
-    releasedInVain = unreleased.length === batch.length ? releasedInVain + batch.length : 0
-    if (unreleased.length === 0) return
     released.push(...unreleased)
-    listener.onError(
-      storeUnavailable('Cannot give claims back because a part of the store cannot be reached'),
-    )
-    if (ended.length === 0 && (released.length <= unreleased.length || releasedInVain >= released.length)) {
-      releasedInVain = 0
-      await sleep(RETRY_MS)
+    if (unreleased.length > 0) {
+      listener.onError(
+        storeUnavailable('Cannot give claims back because a part of the store cannot be reached'),
+      )
     }
+    const isInVain = areAllUnreleased(batch.length, unreleased.length, released.length)
+    if (isInVain && ended.length === 0) await sleep(RETRY_MS)
   }
 
   async function writeEnded(): Promise<void> {
@@ -132,15 +129,10 @@ export function createResultWriter(
     const results = batch.filter(isWritten).map(({ result }) => result)
     count(results, report)
     listener.onWritten(results, report)
-    if (unwritten.size === 0) {
-      writtenInVain = 0
-      return
+    if (unwritten.size > 0) {
+      listener.onError(storeUnavailable('Cannot write results because a part of the store cannot be reached'))
     }
-    listener.onError(storeUnavailable('Cannot write results because a part of the store cannot be reached'))
-    writtenInVain = results.length === 0 ? writtenInVain + batch.length : 0
-    if (ended.length > unwritten.size && writtenInVain < ended.length) return
-    writtenInVain = 0
-    await sleep(RETRY_MS)
+    if (areAllUnwritten(batch.length, unwritten.size, ended.length)) await sleep(RETRY_MS)
   }
 
   function count(results: readonly UntimedResult[], { lost }: ResultReport): void {
@@ -201,6 +193,22 @@ export function createResultWriter(
       await withDeadline(Promise.resolve(writing), ms, () => {})
       isSuspended = true
     },
+  }
+}
+
+/**
+ * Creates the memory of the batches of which the store took nothing: when all that waits was tried in vain, the writer pauses.
+ *
+ * @returns notes a batch of `tried` entries of which `left` were not taken, while `waiting` wait with these: true if none of the
+ *   waiting is worth a try now
+ */
+function createTries(): (tried: number, left: number, waiting: number) => boolean {
+  let triedInVain = 0
+  return (tried, left, waiting) => {
+    triedInVain = left === tried ? triedInVain + tried : 0
+    const isInVain = left > 0 && (waiting <= left || triedInVain >= waiting)
+    if (isInVain) triedInVain = 0
+    return isInVain
   }
 }
 

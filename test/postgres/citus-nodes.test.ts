@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, test } from 'node:test'
 import postgres, { type Sql } from 'postgres'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
-import type { AttemptResult, ClaimRef } from '../../lib/webhooks/deliveries.ts'
+import { failure, refOf, success } from '../../lib/testing/store-contract/delivering.ts'
+import type { ClaimRef } from '../../lib/webhooks/deliveries.ts'
 import { type CitusDatabase, type CitusNode, createCitusDatabase, WITH_CITUS } from '../_citus.ts'
 import { TODAY } from '../_days.ts'
 import { organizationsByNode } from '../faults/_citus-load.ts'
@@ -103,13 +104,13 @@ describe('Beside a node that does not answer', WITH_CITUS, () => {
     return found.sort()
   }
 
+  /** What a claim of every organization's delivery holds. */
+  const heldBy = (token: string) =>
+    [...lost, ...kept].map((organizationId) => ({ organizationId, id: `${TODAY}1`, token }))
+
   /** Gives back what a claim holds, also of a node that does not answer at first. */
-  async function release(token: string, number: number): Promise<void> {
-    let claims: readonly ClaimRef[] = [...lost, ...kept].map((organizationId) => ({
-      organizationId,
-      deliveryId: `${TODAY}${number}`,
-      token,
-    }))
+  async function release(token: string): Promise<void> {
+    let claims: readonly ClaimRef[] = heldBy(token).map(refOf)
     await until(
       'all claims are given back',
       async () => {
@@ -121,27 +122,6 @@ describe('Beside a node that does not answer', WITH_CITUS, () => {
   }
 
   const first = (organizations: readonly string[]): string[] => organizations.map((id) => `${id} 1`).sort()
-
-  const resultsOf = (token: string): readonly AttemptResult[] =>
-    [...lost, ...kept].map((organizationId) => ({
-      organizationId,
-      deliveryId: `${TODAY}1`,
-      token,
-      outcome: 'delivered',
-      reason: null,
-      isGone: false,
-      delayMs: 0,
-      startedAgoMs: 10,
-      endedAgoMs: 5,
-      durationMs: 5,
-      dnsMs: null,
-      connectMs: null,
-      tlsMs: null,
-      firstByteMs: null,
-      status: 204,
-      error: null,
-      bodyExcerpt: '',
-    }))
 
   async function isBack(): Promise<void> {
     await until('the node is back', async () => !(await store.deliveries.countQueue(null)).isPartial, 20_000)
@@ -173,7 +153,7 @@ describe('Beside a node that does not answer', WITH_CITUS, () => {
     assert.ok(Math.abs(result.storeTime - time) < 500, `${result.storeTime} at ${time}`)
     proxy.speak()
     await isBack()
-    await release('clm_silent', 1)
+    await release('clm_silent')
   })
 
   test('what a node has claimed whose answer was lost is given back, and no attempt is used up', async () => {
@@ -198,17 +178,13 @@ describe('Beside a node that does not answer', WITH_CITUS, () => {
       'alter function business_api.claim_organization_at_once rename to claim_organization',
     )
     assert.deepEqual(await claimAll('clm_found', LOST), first(lost))
-    await release('clm_lost', 1)
-    await release('clm_found', 1)
+    await release('clm_lost')
+    await release('clm_found')
   })
 
   test('a read fails in a second, and a release tells what it could not give back', async () => {
     await claimAll('clm_read', LOST + KEPT)
-    const refs = [...lost, ...kept].map((organizationId) => ({
-      organizationId,
-      deliveryId: `${TODAY}1`,
-      token: 'clm_read',
-    }))
+    const refs = heldBy('clm_read').map(refOf)
     assert.equal((await store.deliveries.read(refs)).length, LOST + KEPT)
     proxy.fallSilent()
     const read = await timed(assert.rejects(store.deliveries.read(refs), { code: 'store_unavailable' }))
@@ -221,17 +197,13 @@ describe('Beside a node that does not answer', WITH_CITUS, () => {
     assert.ok(released.ms < 900, `${released.ms} ms`)
     proxy.speak()
     await isBack()
-    await release('clm_read', 1)
+    await release('clm_read')
   })
 
   test('a locked organization delays the others of its node by a second once, and nobody is left out', async () => {
     const locked = kept[0] ?? ''
     await claimAll('clm_locked', LOST + KEPT)
-    const results = resultsOf('clm_locked').map((result) => ({
-      ...result,
-      outcome: 'retry' as const,
-      status: 500,
-    }))
+    const results = heldBy('clm_locked').map((delivery) => failure(delivery))
     const write = () => store.deliveries.writeResults(results, { failures: 20, failingMs: 1000 })
     await sql.begin(async (transaction) => {
       await transaction`
@@ -263,12 +235,12 @@ describe('Beside a node that does not answer', WITH_CITUS, () => {
     proxy.delay(300)
     assert.deepEqual(await claimAll('clm_slow', LOST + KEPT), first([...lost, ...kept]))
     proxy.delay(0)
-    await release('clm_slow', 1)
+    await release('clm_slow')
   })
 
   test('the results of many organizations wait for a second once, and are written when the node is back', async () => {
     await claimAll('clm_results', LOST + KEPT)
-    const results = resultsOf('clm_results')
+    const results = heldBy('clm_results').map((delivery) => success(delivery))
     const write = () => store.deliveries.writeResults(results, { failures: 20, failingMs: 1000 })
     proxy.fallSilent()
     const first = await timed(write())

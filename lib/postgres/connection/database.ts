@@ -12,7 +12,7 @@ import {
   isUnavailable,
   unavailable,
 } from './driver-faults.ts'
-import { createPool, type RawRows, type Statement } from './pool.ts'
+import { createPool, type RawRows, type Statement, type StatementTime } from './pool.ts'
 import { createServers } from './servers.ts'
 import { readSource } from './source.ts'
 import { createTurns, type Share } from './turns.ts'
@@ -151,46 +151,41 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
   let closing: Promise<void> | undefined
   let tags = 0
 
-  async function send(
-    share: Share,
-    build: BuildTagged,
-    timeoutMs: number,
-    answerMs: number,
-  ): Promise<ByteRow> {
+  async function send(share: Share, build: BuildTagged, time: StatementTime): Promise<ByteRow> {
     const answerTag = String(++tags)
     // The tag is checked before the connection is used again: a connection with mixed-up answers is closed.
     return await pool.run(
       share,
       (sql) => build(sql, answerTag),
-      timeoutMs,
+      time,
       (rows) => readAnswer(rows, answerTag),
-      answerMs,
     )
   }
 
   async function sendUntil(
     share: Share,
     build: BuildTagged,
-    timeoutMs: number,
-    answerMs: number,
+    time: StatementTime,
     mayRepeat: boolean,
     attempt = 1,
   ): Promise<ByteRow> {
     const begunAt = performance.now()
     try {
-      return await send(share, build, timeoutMs, answerMs)
+      return await send(share, build, time)
     } catch (error) {
-      const leftMs = timeoutMs - (performance.now() - begunAt)
+      const leftMs = time.timeoutMs - (performance.now() - begunAt)
       const hasFailedServer = isConnectionLost(error) || isReadOnlyServer(error)
       const isWorthwhile = isConflict(error) || (hasFailedServer && mayRepeat && attempt === 1)
       if (!isWorthwhile || leftMs <= 0) throw error
       if (isConflict(error)) await sleep(Math.random() * Math.min(attempt, CONFLICT_PAUSE_MAX_MS))
-      return sendUntil(share, build, leftMs, answerMs, mayRepeat, attempt + 1)
+      return sendUntil(share, build, { ...time, timeoutMs: leftMs }, mayRepeat, attempt + 1)
     }
   }
 
   const explain = createSchemaFaults(async (build) =>
-    toText(await send(OWN_WORK, withTagColumn(build), statementTimeoutMs, UNLIMITED)),
+    toText(
+      await send(OWN_WORK, withTagColumn(build), { timeoutMs: statementTimeoutMs, answerMs: UNLIMITED }),
+    ),
   )
 
   async function bytesFor(
@@ -203,8 +198,7 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
       return await sendUntil(
         share ?? OWN_WORK,
         build,
-        Math.min(statementTimeoutMs + lockMs, atMostMs),
-        answerMs,
+        { timeoutMs: Math.min(statementTimeoutMs + lockMs, atMostMs), answerMs },
         !isOnce,
       )
     } catch (error) {

@@ -12,6 +12,14 @@ export type Statement = PendingQuery<Row[]>
 /** The rows of a statement: bytes by position. */
 export type RawRows = readonly (readonly (Buffer | null)[])[]
 
+/** The time that a statement has, in milliseconds. */
+export interface StatementTime {
+  /** From the call to the answer, with the wait for a connection. */
+  readonly timeoutMs: number
+  /** From the sending to the answer, where a caller waits for less than the ordinary time. Infinity: no such limit. */
+  readonly answerMs: number
+}
+
 /** Sends the store's statements. */
 export interface Pool {
   /**
@@ -19,16 +27,13 @@ export interface Pool {
    *
    * @param share the organization whose share of the connections the statement takes
    * @param read reads the rows before the connection is used again; a throw closes the connection
-   * @param answerMs the part of `timeoutMs` for the answer, from the sending on
-   * @throws `BusinessApiError` with code `store_unavailable` when there is no answer within `timeoutMs` or `answerMs`, or too many
-   *   statements wait
+   * @throws `BusinessApiError` with code `store_unavailable` when there is no answer in time, or too many statements wait
    */
   run<T>(
     share: Share,
     build: (sql: Sql) => Statement,
-    timeoutMs: number,
+    time: StatementTime,
     read: (rows: RawRows) => T,
-    answerMs: number,
   ): Promise<T>
 }
 
@@ -53,13 +58,13 @@ export function createPool(connections: Connections, turns: Turns): Pool {
   async function send<T>(
     connection: Connection,
     build: (sql: Sql) => Statement,
-    timeoutMs: number,
-    wholeMs: number,
+    leftMs: number,
+    time: StatementTime,
     read: (rows: RawRows) => T,
   ): Promise<T> {
     const sentAt = performance.now()
     try {
-      const rows = await withDeadline(build(connection.sql).raw(), timeoutMs, () => {
+      const rows = await withDeadline(build(connection.sql).raw(), Math.min(leftMs, time.answerMs), () => {
         throw TIMED_OUT
       })
       const answer = read(rows)
@@ -68,8 +73,8 @@ export function createPool(connections: Connections, turns: Turns): Pool {
     } catch (error) {
       if (leavesConnectionUsable(error)) connections.giveBack(connection)
       else if (error !== TIMED_OUT) connections.giveUp(connection, error, sentAt)
-      // A statement with a late turn, or with little time for the answer: the server may be healthy.
-      else if (timeoutMs < wholeMs / 2) connections.cutOff(connection)
+      // The server may be healthy: the statement got its connection late, or its caller waited for less than the ordinary time.
+      else if (leftMs < time.timeoutMs / 2 || Number.isFinite(time.answerMs)) connections.cutOff(connection)
       else connections.giveUpSilent(connection, sentAt)
       throw error
     }
@@ -77,17 +82,15 @@ export function createPool(connections: Connections, turns: Turns): Pool {
 
   async function runInTurn<T>(
     build: (sql: Sql) => Statement,
-    timeoutMs: number,
-    wholeMs: number,
-    answerMs: number,
+    leftMs: number,
+    time: StatementTime,
     read: (rows: RawRows) => T,
   ): Promise<T> {
     const begunAt = performance.now()
-    const connection = connections.takeIdle() ?? (await take(timeoutMs))
+    const connection = connections.takeIdle() ?? (await take(leftMs))
     if (connection === null) throw TIMED_OUT
     try {
-      const leftMs = timeoutMs - (performance.now() - begunAt)
-      return await send(connection, build, Math.min(leftMs, answerMs), wholeMs, read)
+      return await send(connection, build, leftMs - (performance.now() - begunAt), time, read)
     } catch (error) {
       if (connections.isClosed)
         throw storeUnavailable('Cannot use PostgreSQL because the store was closed', error)
@@ -96,13 +99,12 @@ export function createPool(connections: Connections, turns: Turns): Pool {
   }
 
   return {
-    async run(share, build, timeoutMs, read, answerMs) {
+    async run(share, build, time, read) {
+      const { timeoutMs, answerMs } = time
       const begunAt = performance.now()
       if (!turns.takeNow(share) && !(await turns.take(share, timeoutMs))) throw unanswered(timeoutMs)
       try {
-        // A server is blamed for a statement that has had the ordinary time only.
-        const wholeMs = Number.isFinite(answerMs) ? Number.POSITIVE_INFINITY : timeoutMs
-        return await runInTurn(build, timeoutMs - (performance.now() - begunAt), wholeMs, answerMs, read)
+        return await runInTurn(build, timeoutMs - (performance.now() - begunAt), time, read)
       } catch (error) {
         throw error === TIMED_OUT ? unanswered(Math.min(timeoutMs, answerMs)) : error
       } finally {

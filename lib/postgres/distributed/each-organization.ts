@@ -34,7 +34,7 @@ export interface Outcome<Item, Answer> {
   readonly answered: readonly Answered<Item, Answer>[]
   /** Items without an answer: the statement may have been carried out all the same. */
   readonly missed: readonly Item[]
-  /** Why the first of these has no answer. */
+  /** Why the first of these has no answer. Undefined if all have one. */
   readonly error: unknown
 }
 
@@ -124,8 +124,7 @@ export function createForEachOrganization(database: Database, nodes: Nodes): For
     const asked = items.filter(({ organizationId }) => !isLeftOut(organizationId))
     const missed = new Set(items)
     const answered: Answered<Item, Answer>[] = []
-    if (asked.length === 0) return { answered, missed: items, error: leftOutError() }
-    const places = await readPlaces(asked.map(({ organizationId }) => organizationId))
+    const places = asked.length > 0 ? await readPlaces(asked.map(({ organizationId }) => organizationId)) : []
     const settled = await Promise.allSettled(
       asked.map((item, at) => call<Answer>(places[at] as NodePlace, (sql) => build(item, sql))),
     )
@@ -137,7 +136,11 @@ export function createForEachOrganization(database: Database, nodes: Nodes): For
     }
     const refusal = errors.find((error) => !isStoreUnavailable(error))
     if (refusal !== undefined) throw refusal
-    return { answered, missed: [...missed], error: errors[0] ?? leftOutError() }
+    return {
+      answered,
+      missed: [...missed],
+      error: missed.size > 0 ? (errors[0] ?? leftOutError()) : undefined,
+    }
   }
 }
 

@@ -123,7 +123,7 @@ export function createNodes(database: Database): Nodes {
       // A node that is refused at once is not silent, because it costs nobody any time. A ping that was not sent, or had no time left,
       // says nothing.
       if (sentAt === undefined) return
-      if (msSince(sentAt) >= PING_AFTER_MS) node.isSilent = true
+      if (msSince(sentAt) >= PING_AFTER_MS) fallSilent(node)
       else if (isFailureOfConnection(error)) node.isSilent = false
     } finally {
       isOver = true

@@ -117,13 +117,16 @@ export async function storeTime(tenant: Tenant): Promise<number> {
 
 // --- Results ---
 
+/** What names a claim. */
+export type ClaimedName = Pick<Claimed, 'organizationId' | 'id' | 'token'>
+
 /** Identifies a claim. */
-export function refOf({ organizationId, id, token }: Claimed): ClaimRef {
+export function refOf({ organizationId, id, token }: ClaimedName): ClaimRef {
   return { organizationId, deliveryId: id, token }
 }
 
 /** A success. */
-export function success(delivery: Claimed, changes: Partial<AttemptResult> = {}): AttemptResult {
+export function success(delivery: ClaimedName, changes: Partial<AttemptResult> = {}): AttemptResult {
   return {
     ...refOf(delivery),
     outcome: 'delivered',
@@ -145,12 +148,12 @@ export function success(delivery: Claimed, changes: Partial<AttemptResult> = {})
 }
 
 /** A failure that makes the delivery due again at once. */
-export function failure(delivery: Claimed, changes: Partial<AttemptResult> = {}): AttemptResult {
+export function failure(delivery: ClaimedName, changes: Partial<AttemptResult> = {}): AttemptResult {
   return success(delivery, { outcome: 'retry', status: 500, bodyExcerpt: 'oops', ...changes })
 }
 
 /** A failure without a further attempt. */
-export function lastFailure(delivery: Claimed, changes: Partial<AttemptResult> = {}): AttemptResult {
+export function lastFailure(delivery: ClaimedName, changes: Partial<AttemptResult> = {}): AttemptResult {
   return failure(delivery, { outcome: 'dead_lettered', reason: 'http_500', ...changes })
 }
 
