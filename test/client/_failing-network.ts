@@ -15,6 +15,7 @@ import {
 } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { breakConnection } from '../faults/_proxy.ts'
 
 /** What becomes of an attempt between the client and the API. */
 export type Step =
@@ -181,8 +182,8 @@ async function forwardAndReset(apiUrl: string, request: Buffer, near: Socket): P
       await sleep(READING_MS)
     }
   }
-  far.resetAndDestroy()
-  near.resetAndDestroy()
+  breakConnection(far)
+  breakConnection(near)
 }
 
 async function pass(apiUrl: string, request: IncomingMessage, body: Buffer) {

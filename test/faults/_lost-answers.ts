@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer } from 'node:net'
+import { breakConnection } from './_proxy.ts'
 
 /** A network that loses answers of the database. */
 export interface LossyProxy {
@@ -32,7 +33,7 @@ export async function startLossyProxy(databaseUrl: string): Promise<LossyProxy> 
       if (!isDoomed) return void near.write(chunk)
       // The server sends the answer at the end of the statement, so the statement is committed by now.
       lost++
-      near.resetAndDestroy()
+      breakConnection(near)
       far.destroy()
     })
     for (const [socket, other] of [[near, far] as const, [far, near] as const]) {

@@ -97,12 +97,12 @@ export async function startProxy(databaseUrl: string): Promise<NetworkProxy> {
       isSilent = false
     },
     reset() {
-      for (const [near] of pairs) near.resetAndDestroy()
+      for (const [near] of pairs) breakConnection(near)
     },
     async refuse() {
       server.close()
       for (const [near, far] of pairs) {
-        near.resetAndDestroy()
+        breakConnection(near)
         far.destroy()
       }
       await once(server, 'close')
@@ -121,6 +121,15 @@ export async function startProxy(databaseUrl: string): Promise<NetworkProxy> {
       await once(server, 'close')
     },
   }
+}
+
+/**
+ * Breaks a connection, as a machine does that has been started anew. A reset of a socket that has begun to end is refused, and Node.js
+ * then never frees the socket: the process would run at full speed instead of ending.
+ */
+export function breakConnection(socket: Socket): void {
+  if (socket.writableEnded) socket.destroy()
+  else socket.resetAndDestroy()
 }
 
 type Pair = readonly [near: Socket, far: Socket, answers: Transform]
