@@ -2960,9 +2960,10 @@ declare
   endpoint_ids text[];
   endpoint_types text[];
   are_disabled boolean[];
-  taken text;
-  -- The numbers, in the call, of the events whose ids were looked up and are new.
-  fresh bigint[] := '{}';
+  place integer;
+  -- Whether the id is new, of the events whose ids are looked up, by the place of the event in the call. Not an array of the places
+  -- of new events: a plan that is made once compares a place with each of these.
+  are_new boolean[];
 begin
   -- One statement, because this function runs for every event, and each further statement is felt.
   select bool_or(strpos(e.body, E'"\\u0000') > 0) as has_placeholder, max(octet_length(e.body)) as bytes,
@@ -2992,23 +2993,27 @@ begin
   end if;
   if given.has_own_ids then
     first_end := business_api.first_day_end();
-    for taken in
+    are_new := array_fill(false, array[jsonb_array_length($2)]);
+    for place in
       insert into business_api.event_ids as i (organization_id, id, delivery_prefix)
       select $1, e.value ->> 'id', digits || upper(lpad(to_hex(e.number), 5, '0'))
         from jsonb_array_elements($2) with ordinality as e (value, number)
        where e.value -> 'hasNewId' is distinct from 'true'
       on conflict do nothing
-      returning right(i.delivery_prefix, 5)
+      returning ('x' || lpad(right(i.delivery_prefix, 5), 8, '0'))::bit(32)::integer
     loop
-      fresh := fresh || ('x' || lpad(taken, 16, '0'))::bit(64)::bigint;
+      are_new[place] := true;
     end loop;
-    if first_end is not null and cardinality(fresh) > 0 then
-      select coalesce(array_agg(e.number), '{}') into fresh
-        from jsonb_array_elements($2) with ordinality as e (value, number)
-       where e.number = any (fresh) and not exists (
-         select 1 from business_api.events known
-          where known.organization_id = $1 and known.id = e.value ->> 'id' and known.delivery_prefix < first_end
-       );
+    if first_end is not null and true = any (are_new) then
+      for place in
+        select e.number from jsonb_array_elements($2) with ordinality as e (value, number)
+         where are_new[e.number] and exists (
+           select 1 from business_api.events known
+            where known.organization_id = $1 and known.id = e.value ->> 'id' and known.delivery_prefix < first_end
+         )
+      loop
+        are_new[place] := false;
+      end loop;
     end if;
   end if;
 
@@ -3021,7 +3026,7 @@ begin
                  id text, type text, "createdAt" timestamptz, body text, traceparent text, "hasNewId" boolean
                )
     ) as e
-   where e."hasNewId" or e.number = any (fresh);
+   where e."hasNewId" or are_new[e.number];
   select array_agg(w.id), array_agg(w.types::text), array_agg(w.state = 'disabled') into endpoint_ids, endpoint_types, are_disabled
     from business_api.webhook_endpoints w
    where w.organization_id = $1 and w.state <> 'removed';
@@ -3037,7 +3042,7 @@ begin
     ) as e
     join unnest(endpoint_ids, endpoint_types, are_disabled) with ordinality as w (id, types, is_disabled, number)
       on w.types is null or e.type = any (w.types::text[])
-   where (e."hasNewId" or e.number = any (fresh)) and not w.is_disabled;
+   where (e."hasNewId" or are_new[e.number]) and not w.is_disabled;
   get diagnostics written = row_count;
   if true = any (are_disabled) then
     insert into business_api.finished_deliveries
@@ -3050,7 +3055,7 @@ begin
       ) as e
       join unnest(endpoint_ids, endpoint_types, are_disabled) with ordinality as w (id, types, is_disabled, number)
         on w.types is null or e.type = any (w.types::text[])
-     where (e."hasNewId" or e.number = any (fresh)) and w.is_disabled;
+     where (e."hasNewId" or are_new[e.number]) and w.is_disabled;
   end if;
   return written;
 end
