@@ -3,6 +3,8 @@
 -- something to do; it locks nothing. lib/postgres/distributed/claims.ts puts the parts together. On one PostgreSQL the loop calls
 -- claim_deliveries and write_attempt_results instead, which do the same for all organizations in one call.
 -- 0016-due-deliveries.sql says why each function limits the planner.
+-- Claims and results wait for the disk here, as those of 0031 do not: a shard moves with the log that is written out when its writers
+-- stop, and a commit that is not written out by then stays behind.
 -- Locks: none.
 
 -- Returns whether the tables are distributed over the nodes of a cluster.
@@ -182,7 +184,6 @@ declare
   expired_id text;
   dead_letters jsonb := '[]';
 begin
-  perform set_config('synchronous_commit', 'off', true);
   perform business_api.hold_shard($1);
   for expired_id in
     select d.id from business_api.open_deliveries d
@@ -266,7 +267,6 @@ declare
   first_prefix text;
   last_id text;
 begin
-  perform set_config('synchronous_commit', 'off', true);
   perform business_api.hold_shard($1);
   if exists (
     select 1 from business_api.open_deliveries d
@@ -495,9 +495,6 @@ declare
   outcomes jsonb[];
   dead_letters jsonb;
 begin
-  -- A result lost in a crash costs one more attempt.
-  perform set_config('synchronous_commit', 'off', true);
-
   select array_agg(r."deliveryId") as ids, array_agg(r.token) as tokens, array_agg(r."delayMs" > 0) as are_backing_off,
          array_agg(at_time + (r."delayMs" - r."endedAgoMs") * interval '1 millisecond') as due_ats
     into retried

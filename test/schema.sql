@@ -840,7 +840,6 @@ declare
   first_prefix text;
   last_id text;
 begin
-  perform set_config('synchronous_commit', 'off', true);
   perform business_api.hold_shard($1);
   if exists (
     select 1 from business_api.open_deliveries d
@@ -5240,7 +5239,6 @@ declare
   expired_id text;
   dead_letters jsonb := '[]';
 begin
-  perform set_config('synchronous_commit', 'off', true);
   perform business_api.hold_shard($1);
   for expired_id in
     select d.id from business_api.open_deliveries d
@@ -5877,9 +5875,6 @@ declare
   outcomes jsonb[];
   dead_letters jsonb;
 begin
-  -- A result lost in a crash costs one more attempt.
-  perform set_config('synchronous_commit', 'off', true);
-
   select array_agg(r."deliveryId") as ids, array_agg(r.token) as tokens, array_agg(r."delayMs" > 0) as are_backing_off,
          array_agg(at_time + (r."delayMs" - r."endedAgoMs") * interval '1 millisecond') as due_ats
     into retried

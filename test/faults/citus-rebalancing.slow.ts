@@ -3,7 +3,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sleep } from '../../lib/base/time.ts'
+import { createPostgresStore } from '../../lib/postgres.ts'
+import { success } from '../../lib/testing/store-contract/delivering.ts'
 import { createCitusDatabase, WITH_CITUS } from '../_citus.ts'
+import { TODAY } from '../_days.ts'
 import { portOf, startLoad, tallyOf } from './_citus-load.ts'
 import { setScene } from './_deliveries.ts'
 import { createPublished } from './_publishers.ts'
@@ -128,3 +131,69 @@ test(
     })
   },
 )
+
+test('what a claim or a result has answered is not lost when the shard moves', WITH_CITUS, async (t) => {
+  const database = await createCitusDatabase()
+  t.after(() => database.drop())
+  const sql = database.sql({ max: 2 })
+  const store = createPostgresStore(database.url)
+  t.after(() => store.close())
+  await sql`
+    insert into business_api.webhook_endpoints (organization_id, id, url, state, created_at, sealed_secret)
+    values ('org_one', 'we_1', 'https://hooks.example/', 'enabled', now(), 'plain.whsec_test')`
+  await sql`
+    insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
+    values ('org_one', 'evt_1', 'client.created', now(), '{}', ${TODAY})`
+  await sql`
+    insert into business_api.open_deliveries (organization_id, id, event_id, type, endpoint_id, due_at)
+    select 'org_one', ${TODAY} || lpad(number::text, 6, '0'), 'evt_1', 'client.created', 'we_1', now() - interval '1 second'
+    from generate_series(1, 20000) as number`
+
+  const claimed: string[] = []
+  let isMoving = true
+  const deliver = async (): Promise<void> => {
+    for (let claims = 0; isMoving; claims++) {
+      const token = `claim_${claims}`
+      const answer = await store.deliveries.claim({
+        token,
+        isRepeat: false,
+        limit: 3,
+        maxBytes: 1_000_000,
+        capacity: { endpoint: 3, organization: 3, endpoints: {}, organizations: {} },
+        scanLimit: 10,
+        cursor: null,
+        leaseMs: 600_000,
+        maxAttempts: 5,
+      })
+      claimed.push(...answer.deliveries.map(({ id }) => id))
+      const [first] = answer.deliveries
+      // Two of three stay claimed.
+      if (first)
+        await store.deliveries.writeResults([success({ ...first, token })], { failures: 20, failingMs: 1000 })
+    }
+  }
+  // Commits that wait for the disk, as creates do: they write out what was committed before them, and no more.
+  const commit = async (): Promise<void> => {
+    while (isMoving) {
+      await sql`update business_api.webhook_endpoints set description = ${String(claimed.length)} where organization_id = 'org_one'`
+      await sleep(50)
+    }
+  }
+  const delivering = Promise.all([deliver(), commit()])
+  for (let moves = 0; moves < 6; moves++) {
+    await sleep(300)
+    await sql`call citus_cleanup_orphaned_resources()`
+    await sql`
+      select citus_move_shard_placement(
+        placed.shardid, placed.nodename, placed.nodeport, other.nodename, other.nodeport, 'force_logical'
+      )
+      from pg_dist_shard_placement placed
+      join pg_dist_node other on other.nodeport <> placed.nodeport and other.shouldhaveshards
+      where placed.shardid = get_shard_id_for_distribution_column('business_api.events', 'org_one'::text)`
+  }
+  isMoving = false
+  await delivering
+  assert.ok(claimed.length > 100, `${claimed.length} deliveries were claimed`)
+  const again = claimed.length - new Set(claimed).size
+  assert.equal(again, 0, `${again} of ${claimed.length} deliveries were claimed twice`)
+})

@@ -283,7 +283,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function claim_deliveries(token text, is_repeat boolean, claim_limit integer, byte_budget integer, endpoint_limit integer, after_organization text, after_endpoint text, lease_ms double precision, max_attempts integer, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb)':
       'bc68c037f516',
     'function claim_organization(organization_id text, token text, is_repeat boolean, targets jsonb, is_rest boolean, byte_limit integer, byte_budget integer, lease_ms double precision)':
-      'ae2eae4e07a2',
+      'bed8ed95f367',
     'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)':
       '4297de468f75',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
@@ -427,7 +427,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function reclaim_expired_leases(max_attempts integer)': 'a7314757e1a3',
     'function reclaim_lease(organization_id text, id text, at_time timestamp with time zone, max_attempts integer)':
       '0cfb1de8f6ed',
-    'function reclaim_leases_of(organization_id text, max_attempts integer)': 'a88861255dd3',
+    'function reclaim_leases_of(organization_id text, max_attempts integer)': '811a5f1f57d3',
     'function record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)':
       'd1a6606ef53e',
     'function release_claim_of(organization_id text, token text, kept jsonb)': '5af8548428a0',
@@ -454,7 +454,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)':
       '1a312850e43c',
     'function write_results_of(organization_id text, results jsonb, failure_limit integer, failing_ms double precision)':
-      '92b4b4203780',
+      '19a3e1951532',
     'index api_keys_expires_at_idx': 'f88eb4d62f85',
     'index audit_entries_action_idx': '16fbe8ee2856',
     'index audit_entries_actor_idx': '403a6783493a',
