@@ -79,8 +79,8 @@ export function createResultWriter(
   let batchSize = BATCH_MAX
   let writing: Promise<void> | undefined
   let isSuspended = false
-  const areAllUnwritten = createTries()
-  const areAllUnreleased = createTries()
+  const resultTries = createTries()
+  const releaseTries = createTries()
 
   async function writeAll(): Promise<void> {
     while (ended.length + released.length > 0 && !isSuspended) {
@@ -111,8 +111,9 @@ export function createResultWriter(
         storeUnavailable('Cannot give claims back because a part of the store cannot be reached'),
       )
     }
-    const isInVain = areAllUnreleased(batch.length, unreleased.length, released.length)
-    if (isInVain && ended.length === 0) await sleep(RETRY_MS)
+    const isPauseDue = releaseTries.note(batch.length, unreleased.length, released.length)
+    // Results do not wait for claims.
+    if (isPauseDue && ended.length === 0) await sleep(RETRY_MS)
   }
 
   async function writeEnded(): Promise<void> {
@@ -132,7 +133,8 @@ export function createResultWriter(
     if (unwritten.size > 0) {
       listener.onError(storeUnavailable('Cannot write results because a part of the store cannot be reached'))
     }
-    if (areAllUnwritten(batch.length, unwritten.size, ended.length)) await sleep(RETRY_MS)
+    const isPauseDue = resultTries.note(batch.length, batch.length - results.length, ended.length)
+    if (isPauseDue) await sleep(RETRY_MS)
   }
 
   function count(results: readonly UntimedResult[], { lost }: ResultReport): void {
@@ -196,19 +198,29 @@ export function createResultWriter(
   }
 }
 
-/**
- * Creates the memory of the batches of which the store took nothing: when all that waits was tried in vain, the writer pauses.
- *
- * @returns notes a batch of `tried` entries of which `left` were not taken, while `waiting` wait with these: true if none of the
- *   waiting is worth a try now
- */
-function createTries(): (tried: number, left: number, waiting: number) => boolean {
+/** Decides when a writer pauses, because the store took nothing of all that waits. */
+interface Tries {
+  /**
+   * Notes a batch.
+   *
+   * @param tried entries of the batch
+   * @param left entries that the store did not take
+   * @param waiting all entries that wait now, with these
+   * @returns true if a pause is due
+   */
+  note(tried: number, left: number, waiting: number): boolean
+}
+
+function createTries(): Tries {
+  /** Entries of the last batches of which the store took nothing. */
   let triedInVain = 0
-  return (tried, left, waiting) => {
-    triedInVain = left === tried ? triedInVain + tried : 0
-    const isInVain = left > 0 && (waiting <= left || triedInVain >= waiting)
-    if (isInVain) triedInVain = 0
-    return isInVain
+  return {
+    note(tried, left, waiting) {
+      triedInVain = left === tried ? triedInVain + tried : 0
+      const isPauseDue = left > 0 && (waiting <= left || triedInVain >= waiting)
+      if (isPauseDue) triedInVain = 0
+      return isPauseDue
+    },
   }
 }
 

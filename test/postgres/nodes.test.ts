@@ -254,6 +254,20 @@ describe('createNodes()', () => {
     assert.equal(statements.length, 6)
   })
 
+  test('a slow node whose ping fails late is silent: callers give up without waiting for their own answers', async () => {
+    await sendAll(1)
+    await pass(1200)
+    pings[0]?.answer()
+    await settleDown()
+    const told = await sendAll(4)
+    await pass(500)
+    await pass(600)
+    assert.deepEqual([outcomes(told), nodes.isSilent('a')], [Array(4).fill('pending'), false])
+    pings[1]?.fail(storeUnavailable('No answer'))
+    await settleDown()
+    assert.deepEqual([outcomes(told), nodes.isSilent('a')], [Array(4).fill('store_unavailable'), true])
+  })
+
   test('a statement that waits for a turn at the connections is no sign of silence', async () => {
     const database: Pick<Database, 'rowFor'> = { rowFor: () => new Promise(() => {}) }
     nodes = createNodes(database as Database)

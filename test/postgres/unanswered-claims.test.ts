@@ -7,7 +7,7 @@ import {
   createUnansweredClaims,
   type UnansweredClaims,
 } from '../../lib/postgres/distributed/unanswered-claims.ts'
-import type { ClaimRequest } from '../../lib/webhooks/deliveries.ts'
+import type { ClaimRequest, DeliveryStore } from '../../lib/webhooks/deliveries.ts'
 
 // What becomes of claims without an answer, on statements that the test answers, with a clock that the test moves. citus-nodes.test.ts
 // does the same with real nodes.
@@ -82,11 +82,12 @@ describe('createUnansweredClaims()', () => {
     assert.deepEqual(await givenBackAfter(TRY_AGAIN_MS), both)
     found = { org_late: 1 }
     assert.deepEqual(await givenBackAfter(TRY_AGAIN_MS + 1), both)
-    assert.deepEqual(await givenBackAfter(TRY_AGAIN_MS + 1), ['org_silent clm_1 []'])
-    assert.deepEqual(await givenBackAfter(LEASE_MS), [])
+    const passedMs = 3 * TRY_AGAIN_MS + 3
+    assert.deepEqual(await givenBackAfter(LEASE_MS - passedMs), ['org_silent clm_1 []'])
+    assert.deepEqual(await givenBackAfter(1), [])
   })
 
-  test('a call that failed as a whole holds nothing back while it can be repeated', async () => {
+  test('the claims of a call that failed as a whole are not given back before the repeated call', async () => {
     const claims = begin('clm_1')
     claims.noteSent('org_a')
     claims.noteUnanswered('org_b')
@@ -111,7 +112,7 @@ describe('createUnansweredClaims()', () => {
     ])
   })
 
-  test('the call after that begins with nothing, and so does a call with another token', async () => {
+  test('a failed call says nothing of calls after the repeated one, nor of another token', async () => {
     const failed = begin('clm_1')
     failed.noteSent('org_a')
     failed.fail()
@@ -133,31 +134,63 @@ describe('createUnansweredClaims()', () => {
 })
 
 describe('createClaim() of a distributed database', () => {
+  type Item = { readonly organizationId: string }
+  type Row = readonly [string, string, string, string, boolean, number, number]
+
+  let now = 0
+  /** The calls of functions that were sent: the name, and the first three values. */
+  let calls: string[]
+  let rows: Row[]
+  /** Organizations whose statement is sent twice, and organizations whose node does not answer. */
+  let resent: readonly string[]
+  let silent: readonly string[]
+  /** An error of the call as a whole, after its statements were sent. */
+  let error: Error | undefined
+  let claim: DeliveryStore['claim']
+
+  beforeEach(() => {
+    now = 1_000_000
+    mock.method(performance, 'now', () => now)
+    calls = []
+    rows = []
+    resent = []
+    silent = []
+    error = undefined
+    const forEach = async (items: readonly Item[], build: (item: Item, sql: unknown) => string) => {
+      const sql = (texts: readonly string[], ...values: readonly unknown[]) => {
+        const name = /business_api\.(\w+)/.exec(texts[0] ?? '')?.[1]
+        calls.push(`${name} ${values.slice(0, 3).join(' ')}`)
+        return name
+      }
+      const answered = []
+      for (const item of items) {
+        const { organizationId } = item
+        const name = build(item, sql)
+        if (resent.includes(organizationId)) build(item, sql)
+        const deliveries = [
+          { organizationId, id: `dlv_of_${organizationId}`, endpointId: 'we_1', body: '{}' },
+        ]
+        const claims = { deliveries, unread: [], cutEndpoint: null }
+        if (silent.includes(organizationId)) continue
+        answered.push({ item, answer: name === 'release_claim_of' ? 1 : claims })
+      }
+      if (error !== undefined && items.length > 0) throw error
+      const missed = items.filter(({ organizationId }) => silent.includes(organizationId))
+      return { answered, missed, error: storeUnavailable('No answer') }
+    }
+    const askNodes = async () => ({ answers: [rows], isPartial: false, time: 0 })
+    claim = createClaim(forEach as unknown as ForEachOrganization, askNodes as never)
+  })
   afterEach(() => mock.restoreAll())
 
-  test('gives back what a call that failed as a whole may hold, once the repeated call has an answer', async () => {
-    let now = 1_000_000
-    mock.method(performance, 'now', () => now)
-    const due = ['due', 'org_a', 'we_1', 'enabled', false, 0, 1]
-    let error: Error | undefined = storeUnavailable('No answer')
-    const calls: string[] = []
-    const forEach = (async (items: readonly object[], build: (item: object, sql: unknown) => void) => {
-      const sql = (texts: readonly string[], ...values: readonly unknown[]) =>
-        calls.push(`${texts[0]?.trim().replace('(', '')} ${values[0]} ${values[1]}`)
-      for (const item of items) build(item, sql)
-      if (items.length > 0 && error !== undefined) throw error
-      const answer = { deliveries: [], unread: [], cutEndpoint: null }
-      return { answered: items.map((item) => ({ item, answer })), missed: [], error: undefined }
-    }) as unknown as ForEachOrganization
-    const rows: unknown[][] = [due]
-    const claim = createClaim(forEach, (async () => ({
-      answers: [rows],
-      isPartial: false,
-      time: 0,
-    })) as never)
-    const request = {
-      token: 'clm_1',
-      isRepeat: false,
+  const due = (organizationId: string): Row => ['due', organizationId, 'we_1', 'enabled', false, 0, 1]
+  const held = (organizationId: string): Row => ['claimed', organizationId, 'we_1', 'enabled', false, 0, 1]
+
+  /** Claims, and tells the organizations whose deliveries came. */
+  async function claimFrom(token: string, isRepeat = false): Promise<string[]> {
+    const { deliveries } = await claim({
+      token,
+      isRepeat,
       limit: 10,
       maxBytes: 1000,
       capacity: { endpoint: 1, organization: 1, endpoints: {}, organizations: {} },
@@ -165,14 +198,55 @@ describe('createClaim() of a distributed database', () => {
       cursor: null,
       leaseMs: LEASE_MS,
       maxAttempts: 5,
-    }
-    await assert.rejects(claim(request), { code: 'store_unavailable' })
-    error = undefined
-    rows.length = 0
-    await claim({ ...request, isRepeat: true })
-    calls.length = 0
+    })
+    return deliveries.map(({ organizationId }) => organizationId)
+  }
+
+  /** Lets the time come, and tells what the next claim gives back. */
+  async function givenBack(): Promise<string[]> {
+    rows = []
+    calls = []
     now += TRY_AGAIN_MS + 1
-    await claim({ ...request, token: 'clm_2' })
-    assert.deepEqual(calls, ['business_api.release_claim_of org_a clm_1'])
+    await claimFrom('clm_next')
+    return calls
+  }
+
+  test('gives back the claims of a silent node, and of a statement that was sent twice what the call has not returned', async () => {
+    rows = [due('org_a'), due('org_b'), due('org_c')]
+    resent = ['org_a']
+    silent = ['org_b']
+    assert.deepEqual(await claimFrom('clm_1'), ['org_a', 'org_c'])
+    assert.deepEqual(calls, [
+      'claim_organization org_a clm_1 false',
+      'claim_organization org_a clm_1 true',
+      'claim_organization org_b clm_1 false',
+      'claim_organization org_c clm_1 false',
+    ])
+    resent = []
+    silent = []
+    assert.deepEqual(await givenBack(), [
+      'release_claim_of org_a clm_1 ["dlv_of_org_a"]',
+      'release_claim_of org_b clm_1 []',
+    ])
+  })
+
+  test('gives the deliveries again that a repeated call holds, once', async () => {
+    rows = [held('org_a'), due('org_b')]
+    assert.deepEqual(await claimFrom('clm_1', true), ['org_a', 'org_b'])
+    assert.deepEqual(calls, ['claim_organization org_a clm_1 true', 'claim_organization org_b clm_1 false'])
+    assert.deepEqual(await givenBack(), [])
+  })
+
+  test('gives back what a call that failed as a whole may hold, once the repeated call has an answer', async () => {
+    rows = [due('org_a'), due('org_b')]
+    error = storeUnavailable('No answer')
+    await assert.rejects(claimFrom('clm_1'), { code: 'store_unavailable' })
+    error = undefined
+    rows = [held('org_b')]
+    assert.deepEqual(await claimFrom('clm_1', true), ['org_b'])
+    assert.deepEqual(await givenBack(), [
+      'release_claim_of org_a clm_1 []',
+      'release_claim_of org_b clm_1 ["dlv_of_org_b"]',
+    ])
   })
 })

@@ -22,7 +22,7 @@ export function createClaim(forEach: ForEachOrganization, askNodes: AskNodes): D
   /** Claims from organizations, each with up to `maxBytes`. */
   async function claimFrom(
     groups: readonly Group[],
-    { request, sent }: OpenClaim,
+    { request, sentClaims }: OpenClaim,
     isRest: boolean,
     maxBytes: number,
   ): Promise<readonly Answered<Group, OrganizationClaims>[]> {
@@ -32,7 +32,7 @@ export function createClaim(forEach: ForEachOrganization, askNodes: AskNodes): D
       // A statement that is sent again because its answer was lost may already have claimed deliveries.
       const earlier = timesSent.get(group) ?? 0
       timesSent.set(group, earlier + 1)
-      sent.noteSent(group.organizationId)
+      sentClaims.noteSent(group.organizationId)
       const isRepeat = group.isRepeat || earlier > 0
       return sql`
         business_api.claim_organization(
@@ -42,8 +42,9 @@ export function createClaim(forEach: ForEachOrganization, askNodes: AskNodes): D
         )`
     })
     const isMissed = new Set(missed)
+    // The first of two statements may end after the second.
     for (const [group, times] of timesSent) {
-      if (isMissed.has(group) || times > 1) sent.noteUnanswered(group.organizationId)
+      if (isMissed.has(group) || times > 1) sentClaims.noteUnanswered(group.organizationId)
     }
     return answered
   }
@@ -141,10 +142,10 @@ export function createClaim(forEach: ForEachOrganization, askNodes: AskNodes): D
     const claim = createOpenClaim(request, unanswered.begin(request))
     try {
       const next = await claimFromAll(claim)
-      claim.sent.end(claim.claimed())
+      claim.sentClaims.end(claim.claimed())
       return claim.answer(next)
     } catch (error) {
-      claim.sent.fail()
+      claim.sentClaims.fail()
       throw error
     }
   }

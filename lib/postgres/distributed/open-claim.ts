@@ -29,7 +29,7 @@ export interface OrganizationClaims {
 /** A claim under way. */
 export interface OpenClaim {
   readonly request: ClaimRequest
-  readonly sent: SentClaims
+  readonly sentClaims: SentClaims
   readonly deadLetters: DeadLetter[]
   /** @param storeTime the time of the store now */
   setTime(storeTime: number): void
@@ -50,7 +50,7 @@ export interface OpenClaim {
 }
 
 /** Begins a claim. */
-export function createOpenClaim(request: ClaimRequest, sent: SentClaims): OpenClaim {
+export function createOpenClaim(request: ClaimRequest, sentClaims: SentClaims): OpenClaim {
   const { limit, maxBytes, capacity } = request
   const deliveries = new Map<string, ClaimedDelivery>()
   const unread = new Map<string, UnreadDelivery>()
@@ -85,7 +85,7 @@ export function createOpenClaim(request: ClaimRequest, sent: SentClaims): OpenCl
 
   return {
     request,
-    sent,
+    sentClaims,
     deadLetters,
     setTime(storeTime) {
       clock = { storeTime, readAt: performance.now() }
