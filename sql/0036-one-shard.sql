@@ -458,8 +458,8 @@ declare
   endpoint_types text[];
   are_disabled boolean[];
   place integer;
-  -- Whether the id is new, of the events whose ids are looked up, by the place of the event in the call. Not an array of the places
-  -- of new events: a plan that is made once compares a place with each of these.
+  -- For each place in the call: true for a new event with an id of the host's own. Not an array of such places: a plan that is made
+  -- once compares every place with each element.
   are_new boolean[];
 begin
   -- One statement, because this function runs for every event, and each further statement is felt.

@@ -62,7 +62,7 @@ export function checkClock({ clockAheadMs, clockErrorMs }: ServerState): Check {
   }
 }
 
-/** Checks that the schema is the one of this version. */
+/** Checks that the schema belongs to this version. */
 export function checkMigrations(schema: SchemaState): Finding {
   const { current, latest, pending, newer, renamed } = schema
   const [first] = renamed
@@ -117,7 +117,7 @@ export function checkSchema(drift: SchemaDrift | null): Finding {
   }
 }
 
-/** Running loops set a lease free within a second of its end. */
+/** Running loops set a lease free within a second after the end. */
 const LEASE_FAIL_MS = 60_000
 
 /** Checks for leases of dead processes that no other process has taken over. */

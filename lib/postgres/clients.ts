@@ -33,12 +33,12 @@ const TABLE = 'business_api.clients'
 
 const LIST = defineList(TABLE, {
   columns: ['business_id', 'representation'],
-  // The stored text of a client ends where the business belongs. Its last brace is removed from the whole page and not from each
-  // client, because PostgreSQL counts the characters of a text twice before it cuts one off. The seam stands nowhere else: in a
+  // The stored text of a client ends where the business belongs. The last brace is removed from the whole page and not from each
+  // client, because PostgreSQL counts all characters of a text twice to cut the last off. The seam is in no other place: in a
   // JSON string a backslash comes before every quote.
   representation: `record.representation || ',"business":' || business.representation || '}'`,
   seam: { text: '},"business":', replacement: ',"business":' },
-  // The limit has PostgreSQL look each business up by its key. Without the limit, a join of the whole tables is planned while
+  // The limit has PostgreSQL look each business up by the key. Without the limit, a join of the whole tables is planned while
   // the tables have no statistics; and a subquery in place of the join takes longer.
   join: `
     cross join lateral (
@@ -59,7 +59,7 @@ const CREATE_PARTS = (reserve: Reserve): WriteParts => ({
   steps: [
     reserve({ condition: waitsFor(TABLE) }),
     insertBusiness(),
-    // From `business`, because the client refers to it.
+    // From `business`, because the client refers to the business.
     `client as (
       select business_api.insert_client(
         @organizationId::text, @clientId::text, @businessId::text, @clientStatus::text,
@@ -130,7 +130,7 @@ export function createClientStore(database: RecordDatabase, admissions: Admissio
 
 function newClientValues(creation: Creation<Client>): NewClientValues {
   const { record } = creation
-  // Not with spreads, which are slow for so many fields.
+  // Spreads are slow for so many fields.
   return Object.assign(
     creationValues(creation, record.id),
     clientValues(record),
@@ -138,7 +138,7 @@ function newClientValues(creation: Creation<Client>): NewClientValues {
   )
 }
 
-/** The stored columns of a client in the order of {@link newClientRow}. @param of the name of a row, with its dot */
+/** The stored columns of a client in the order of {@link newClientRow}. @param of the name of a row, with a dot */
 export function clientColumns(of = ''): string {
   return COLUMNS.map((column) => of + column).join(', ')
 }
@@ -171,14 +171,14 @@ export function newClientRow(organizationId: string, businessId: string): string
     @monthlyRevenue::text::numeric(15, 3) as monthly_revenue, @convertedAt::text::timestamptz as converted_at`
 }
 
-/** The stored representation of a row of clients: that of a client without its business. */
+/** The stored representation of a row of clients, without the business. */
 export function clientRepresentation(row: string): string {
   return `business_api.client_representation(
     ${row}.id, ${row}.status, ${row}.total_revenue, ${row}.monthly_revenue, ${row}.converted_at
   )`
 }
 
-/** The representation of a client with that of its business, which {@link joinBusiness} has joined. */
+/** The representation of a client with the business that {@link joinBusiness} has joined. */
 export function withJoinedBusiness(stored: string): string {
   return `pg_catalog.left(${stored}, -1) || ',"business":' || business.representation || '}'`
 }
@@ -193,7 +193,7 @@ export function joinBusiness(step: string): string {
       on business.organization_id = @organizationId::text and business.id = ${step}.business_id`
 }
 
-/** The representation of a client: the stored one with that of the business of `row` as its last field. */
+/** The representation of a client: the stored text, with the business of `row` as the last field. */
 export function withBusiness(stored: string, row: string): string {
   return `pg_catalog.left(${stored}, -1) || ',"business":' || (
     select business.representation from business_api.businesses business

@@ -61,7 +61,7 @@ export function createDeliveryStore(database: Database, isDistributed: ReadDistr
     async measure() {
       if (await isDistributed()) return measureOnNodes(askNodes, DUE_COUNTED)
       const [backlog] = await database.row((sql, answerTag) =>
-        // A session may keep a plan from a time when nothing was open, which would read the whole table for each endpoint.
+        // A session may keep a plan from a time without open deliveries: such a plan reads the whole table for each endpoint.
         plannedAnew(sql`
           with recursive queue as (
             (
@@ -119,12 +119,12 @@ export function createDeliveryStore(database: Database, isDistributed: ReadDistr
 const DUE_COUNTED = 100_000
 
 /**
- * Number of due deliveries of an endpoint, the oldest ones, among which the longest due is searched. Of first attempts that is the
- * oldest, of retries one of the oldest: a retry becomes due some minutes after the previous attempt.
+ * Number of the oldest due deliveries of an endpoint that are searched for the longest due. Among first attempts the oldest is the
+ * longest due, among retries nearly so: a retry becomes due some minutes after the previous attempt.
  */
 const OLDEST_READ = 100
 
-/** Creates the delivery loop's verbs for one PostgreSQL: each is one call for all organizations. */
+/** Creates the delivery loop's verbs for one PostgreSQL: each is a single call for all organizations. */
 function createLoopStore(database: Database): LoopStore {
   return {
     async claim({ token, isRepeat, limit, maxBytes, scanLimit, cursor, leaseMs, maxAttempts, capacity }) {

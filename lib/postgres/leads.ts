@@ -79,7 +79,7 @@ const REPRESENTATION = `business_api.lead_representation(
 
 const FACTS = `pg_catalog.json_build_object('businessId', before.business_id, 'previousStage', before.stage)`
 
-/** The events of a lead whose stage is another one than before. */
+/** The events of a change of a lead's stage. */
 const EVENTS_OF_NEW_STAGE = `
   case when before.stage is distinct from after.stage then @events::text::jsonb else '[]' end`
 

@@ -2,16 +2,17 @@ import type { AdmittedPage } from '../access/admission.ts'
 import { type BucketTimes, type RateLimits, takeToken } from '../access/rate-limit.ts'
 import { type Judged, limitsOf, type OwnedRequest, UNAUTHENTICATED, verdict } from './verdict.ts'
 
-// A flood of requests over a limit costs the database little: the requests of a key that wait while another is judged share one look
-// at the key and its buckets. The look is sent after each of them has come, so that a revocation and a changed limit hold for all.
+// A flood of requests over a limit costs the database little: while a request of a key is judged, all further requests of the key
+// share a single look at the key and the buckets. The look is sent after all these requests, so that a revocation or a changed limit
+// holds for each.
 
 /** The keys with requests over a limit, a moment ago. */
 export interface RefusedKeys {
   /** Notes that a request of a key was refused by a limit. */
   note(keyDigest: string): void
   /**
-   * Judges a request. If another request of the key is being judged, and one was refused a moment ago, then the request is refused by
-   * a look that it shares with others, unless a token is left for it.
+   * Judges a request. While another request of the key is being judged, and shortly after a refusal, a shared look refuses the request
+   * unless a token is left.
    *
    * @param take judges a request by taking a token
    */
@@ -25,7 +26,7 @@ export interface RefusedKeys {
 /** How long a key counts as refused, in milliseconds. */
 const REFUSED_MS = 250
 
-/** A key and its buckets, as the requests that share the look find them, one after the other. */
+/** A key with the buckets, for the requests that share a look, each after the other. */
 interface Look {
   readonly judged: Judged
   /** Relative to the look. */
@@ -45,7 +46,7 @@ interface RefusedKey {
 /**
  * Creates the memory of refused keys.
  *
- * @param readKey reads the key of a request, with its limits and buckets as they are
+ * @param readKey reads the key of a request with the present limits and buckets
  */
 export function createRefusedKeys(readKey: (request: OwnedRequest) => Promise<Judged>): RefusedKeys {
   const keys = new Map<string, RefusedKey>()
@@ -78,7 +79,7 @@ export function createRefusedKeys(readKey: (request: OwnedRequest) => Promise<Ju
     }
   }
 
-  /** A look of one key is sent after the other, and each is shared by the requests that came before it was sent. */
+  /** The looks of a key are sent each after the other. All requests that came before share a look. */
   function share(key: RefusedKey, request: OwnedRequest): Promise<Look> {
     if (key.next) return key.next
     const sendNext = (): Promise<Look> => {

@@ -60,7 +60,7 @@ export const NO_LIMITS: OwnLimits = {
   organizationBurst: null,
 }
 
-/** The limits that the key and its organization have of their own. */
+/** The limits of the key and of the organization. */
 export function ownLimitsOf({
   keyPerSecond,
   keyBurst,
@@ -70,7 +70,7 @@ export function ownLimitsOf({
   return { keyPerSecond, keyBurst, organizationPerSecond, organizationBurst }
 }
 
-/** The limits that hold: their own, or those of the API. */
+/** The limits in force: own limits, else the limits of the API. */
 export function limitsOf(own: OwnLimits, defaults: RateLimits): RateLimits {
   return {
     key: limitOf(own.keyPerSecond, own.keyBurst, defaults.key),

@@ -5,7 +5,7 @@ import { type BusinessApiError, storeUnavailable } from '../../base/errors.ts'
 
 const CONNECTION_FAILURE = '08006'
 
-/** The connection went away under the statement, which may or may not have run. */
+/** The connection went away under the statement. The statement may have run. */
 const CONNECTION_LOST = new Set([
   'CONNECTION_CLOSED',
   'CONNECTION_DESTROYED',
@@ -54,7 +54,7 @@ const UNAVAILABLE = new Set([
 /** Another transaction held a lock for longer than the statement's lock_timeout. */
 const LOCK_NOT_AVAILABLE = '55P03'
 
-/** True if the connection was lost under a statement, which may or may not have run. */
+/** True if the connection was lost under a statement. The statement may have run. */
 export function isConnectionLost(error: unknown): boolean {
   return CONNECTION_LOST.has(codeOf(error))
 }
@@ -91,7 +91,7 @@ const REASONS: Readonly<Record<string, string>> = {
   '57014': 'the server ended the statement, whose time was over',
 }
 
-/** Creates the error for a statement that could not be carried out: the failure and its reason, without details of the cause. */
+/** Creates the error for a statement that could not be carried out: the failure and the reason, without details of the cause. */
 export function unavailable(error: unknown): BusinessApiError {
   const reason = REASONS[codeOf(error)]
   const message =
@@ -136,8 +136,8 @@ export function openFailure(error: unknown): unknown {
 }
 
 /**
- * True if the server itself reports that its connection to another server was lost, as a coordinator does whose worker is away: the
- * store's connection lives. Poolers that report the loss of their server this way give no routine of PostgreSQL.
+ * True if the server itself reports a lost connection to another server, as a coordinator does for a worker: the store's connection
+ * lives. A pooler that reports the loss of the server in this way gives no routine of PostgreSQL.
  */
 function isLossElsewhere(error: unknown): boolean {
   return (
@@ -148,9 +148,8 @@ function isLossElsewhere(error: unknown): boolean {
 }
 
 /**
- * True if a coordinator has undone a transaction because it lost a worker that takes part. The code is internal_error. The message is
- * Citus' own, which has no translations, or what PostgreSQL's client library said to the coordinator, which has: in another language it
- * counts as an internal error.
+ * True if a coordinator has undone a transaction because of the loss of a worker. The code is internal_error. The message is of Citus,
+ * in English always, or of PostgreSQL's client library in the coordinator: in another language the error counts as an internal error.
  */
 function isUndoneElsewhere(error: unknown): boolean {
   return codeOf(error) === LOST_CODE && WORKER_LOST.test(textOf(error, 'message'))
@@ -182,7 +181,7 @@ const WRITTEN_BY_ANOTHER = [
 ]
 
 const UNIQUE_VIOLATION = '23505'
-/** internal_error: a distributed database gives some errors of another node this code, and leaves the message as it was. */
+/** internal_error: a distributed database gives some errors of another node this code, and keeps the message. */
 const LOST_CODE = 'XX000'
 
 /** True if PostgreSQL undid a statement because of other transactions. */

@@ -14,7 +14,7 @@ export interface NodeAnswers<Answer> {
 }
 
 /**
- * Asks every node of the cluster that has rows: each answers for its own. A node that cannot be reached, or does not answer in time, is
+ * Asks every node of the cluster with rows of the schema for an answer about these. A node that cannot be reached, or is late, is
  * left out.
  *
  * @param build the call of a function of the schema that returns JSON text

@@ -7,8 +7,8 @@ import { createUnansweredClaims } from './unanswered-claims.ts'
 
 // A claim first asks all nodes, without locks, for endpoints with due deliveries (due.ts), and then claims from each organization by
 // itself (claim_organization), from several at once. If another process claims the same deliveries in between, the claim gets fewer.
-// A node that does not answer costs a claim the deliveries of the node, and no others. What such a node may have claimed all the same
-// is given back by a later claim (unanswered-claims.ts).
+// A claim gets no deliveries of a node that does not answer, and all others. A later claim gives back the deliveries that such a node
+// may have claimed (unanswered-claims.ts).
 
 /** Organizations among which a part of a claim divides the bytes. */
 const GROUPS_MAX = 16
@@ -49,7 +49,7 @@ export function createClaim(forEach: ForEachOrganization, askNodes: AskNodes): D
     return answered
   }
 
-  /** Claims from organizations, several at once, which share the bytes. Claims are given again that the token already has. */
+  /** Claims from several organizations at once: each gets an equal share of the bytes. Deliveries under the token come again. */
   async function claimGroups(groups: readonly Group[], claim: OpenClaim, isRest: boolean): Promise<void> {
     const share = Math.floor(Math.max(0, claim.bytesLeft()) / groups.length)
     const answers = await claimFrom(groups, claim, isRest, share)
@@ -58,7 +58,7 @@ export function createClaim(forEach: ForEachOrganization, askNodes: AskNodes): D
       const { organizationId } = group
       let { cutEndpoint } = answer
       if (cutEndpoint !== null && groups.length > 1) {
-        // With the bytes that the others left, and from the endpoint whose delivery did not fit.
+        // With all bytes that are left, and from the endpoint of the delivery that did not fit.
         const cutAt = group.targets.findIndex(({ endpointId }) => endpointId === cutEndpoint)
         const rest = claim.within({ ...group, targets: group.targets.slice(Math.max(0, cutAt)) })
         const [again] = await claimFrom([rest], claim, isRest, claim.bytesLeft())
@@ -88,7 +88,7 @@ export function createClaim(forEach: ForEachOrganization, askNodes: AskNodes): D
       for (; place < inspected.length && expected > 0; place++) {
         const candidate = inspected[place] as Candidate
         const { organizationId, endpointId, isBackfill } = candidate
-        // A paused endpoint gives no delivery. Its due retries are moved, so that they hide no other retries from the nodes.
+        // A paused endpoint gives no delivery. The claim moves the due retries, because retries that stay hide other retries.
         if (candidate.state === 'paused' && !candidate.hasRetry) continue
         const last = groups.at(-1)
         const isSame = last?.organizationId === organizationId

@@ -12,8 +12,8 @@ import { createForEachOrganization, groupByOrganization, type OwnItems } from '.
 import type { Nodes } from './nodes.ts'
 
 // The delivery loop's verbs on a distributed database, where one step locks and changes rows of one organization only, on the node
-// that has the organization: see sql/0037-loops-of-one-organization.sql. A node that does not answer costs a call its own
-// organizations, and no other.
+// that has the organization: see sql/0037-loops-of-one-organization.sql. A call leaves out the organizations of a node that does not
+// answer.
 
 /** The delivery loop's verbs that differ on a distributed database. */
 export type LoopStore = Pick<DeliveryStore, 'claim' | 'read' | 'writeResults'> & {
@@ -21,11 +21,11 @@ export type LoopStore = Pick<DeliveryStore, 'claim' | 'read' | 'writeResults'> &
   release(claims: readonly ClaimRef[]): Promise<Released>
 }
 
-/** What became of claims that were given back. */
+/** The outcome of a release. */
 export interface Released {
   /** The number of deliveries that are due again. */
   readonly released: number
-  /** Claims of organizations whose node does not answer. */
+  /** Claims on nodes that do not answer. */
   readonly unreleased: readonly ClaimRef[]
 }
 

@@ -1,7 +1,7 @@
 import type { ClaimRequest, EndpointRef } from '../../webhooks/deliveries.ts'
 import type { AskNodes } from './ask-nodes.ts'
 
-// What the nodes of a cluster have for a claim, in the order of the claim. The question takes no locks.
+// The endpoints with something to claim, of all nodes, in the order of the claim. The question takes no locks.
 
 /** An endpoint with deliveries to claim. */
 export interface Candidate extends EndpointRef {

@@ -23,25 +23,26 @@ export function groupByOrganization<Item extends { readonly organizationId: stri
   return Array.from(groups, ([organizationId, own]) => ({ organizationId, own }))
 }
 
-/** An item with the answer of its organization's node. */
+/** An item with the answer of the node. */
 export interface Answered<Item, Answer> {
   readonly item: Item
   readonly answer: Answer
 }
 
-/** What became of the items, each part in the given order. */
+/** The outcome for all items. Each part is in the given order. */
 export interface Outcome<Item, Answer> {
   readonly answered: readonly Answered<Item, Answer>[]
   /** Items without an answer: the statement may have been carried out all the same. */
   readonly missed: readonly Item[]
-  /** Why the first of these has no answer. Undefined if all have one. */
+  /** The reason for the first item without an answer. Undefined if every item has an answer. */
   readonly error: unknown
 }
 
 /**
- * Calls a function of one organization for each item, on the organization's node, and reads its JSON answer. An organization whose node
- * does not answer is missed, and delays the others by a second. So is an organization whose statement takes long, because of locked rows
- * for example: it is then left out for five seconds, and gets twice the time, up to five seconds.
+ * Calls a function of one organization for each item, on the organization's node, and reads the JSON answer. An organization on a node
+ * that does not answer is missed, and delays the call by a second. An organization with a long statement, because of locked rows for
+ * example, is missed too: the next calls of five seconds leave the organization out, and later calls wait twice as long, up to five
+ * seconds.
  *
  * @param build the call of the function, of the item
  * @throws the first error that is not `store_unavailable`
@@ -51,10 +52,10 @@ export type ForEachOrganization = <Item extends { readonly organizationId: strin
   build: (item: Item, sql: ISql) => Statement,
 ) => Promise<Outcome<Item, Answer>>
 
-/** How long an organization is left out whose statement had no answer while the node answers pings, in milliseconds. */
+/** Milliseconds for which an organization is left out after a statement without an answer from a node that answers pings. */
 const LEFT_OUT_MS = 5000
 
-/** An organization whose last statement had no answer. Forgotten after a minute. */
+/** An organization after a statement without an answer. Forgotten after a minute. */
 interface Late {
   /** Until when the organization is left out, on the monotonic clock. */
   readonly until: number
@@ -103,7 +104,7 @@ export function createForEachOrganization(database: Database, nodes: Nodes): For
         place,
         (sql, answerTag) => {
           sentAt = performance.now()
-          // Nothing else stands in the statement, so that the organization's node gets it whole.
+          // With nothing else in the statement, the coordinator sends the whole statement to the organization's node.
           return sql`select answer::text, ${answerTag} from ${build(sql)} as answer`
         },
         { answerMs },

@@ -3,10 +3,10 @@ import type { BuildStatement, Database, TextRow } from '../connection/database.t
 import { isConnectionFailure } from '../connection/driver-faults.ts'
 import type { Share } from '../connection/turns.ts'
 
-// What the delivery loops know of the nodes of a cluster. A silent node must not hold up the work of the others, and a locked row or
-// a slow statement must not make a node silent: so a node whose answer is late is sent a ping, and the ping decides.
+// The state of each node of a cluster, for the delivery loops. A silent node must not hold up work on other nodes, and a locked row or
+// a slow statement must not make a node silent: so a late answer is followed by a ping, and the ping decides.
 
-/** A node of the cluster, by an organization whose rows the node has: the coordinator sends a statement to the organization's node. */
+/** A node of the cluster, by an organization on the node: the coordinator sends a statement to the organization's node. */
 export interface NodePlace {
   readonly node: string
   readonly organizationId: string
@@ -23,11 +23,11 @@ export interface SendOptions {
 /** Sends the statements of the loops to the nodes of a cluster. */
 export interface Nodes {
   /**
-   * Sends a statement to a node, which gets three at a time. A silent node gets none, but a ping: until the ping is answered, each
+   * Sends a statement to a node, at most three at a time. A silent node gets a ping and no statement: until the ping is answered, each
    * call fails at once.
    *
    * @throws `BusinessApiError` with code `store_unavailable` if the node is silent, cannot be reached, or does not answer in time, and
-   *   if the statements before this one have not ended within five seconds
+   *   if the statements before have not ended within five seconds
    */
   send(place: NodePlace, build: BuildStatement, options?: SendOptions): Promise<TextRow>
   /** True if the node has not answered a ping in time, and no later ping. */
@@ -46,16 +46,16 @@ const PING_AFTER_MS = 500
 /** Statements that a node gets at once: together the loops have half of the connections, five by default. */
 const AT_ONCE = 3
 
-/** Milliseconds for which a statement waits for others of the node to end. */
+/** Milliseconds for which a statement waits for a turn at the node. */
 const TURN_MS = 5000
 
 interface Node {
-  /** The share of the node's pings: a ping must not wait behind the statements that it is about. */
+  /** The share of the node's pings: a ping must not wait behind the statements in question. */
   readonly pings: symbol
   underWay: number
-  /** Statements that wait for one of the others to end. */
+  /** Statements that wait for a turn. */
   readonly waiting: Set<Waiter>
-  /** The callers of the statements that were sent: they give up when the node falls silent. */
+  /** The callers of statements under way: all give up when the node falls silent. */
   readonly callers: Set<Caller>
   patienceMs: number
   isSilent: boolean
@@ -70,7 +70,7 @@ interface Waiter extends Caller {
   resolve(): void
 }
 
-/** Creates the nodes: nothing is known of them yet. */
+/** Creates the nodes. No state is known at first. */
 export function createNodes(database: Database): Nodes {
   const nodes = new Map<string, Node>()
 
@@ -120,7 +120,7 @@ export function createNodes(database: Database): Nodes {
       node.isSilent = false
       if (msSince(sentAt) >= PING_AFTER_MS) node.patienceMs = SLOW_PATIENCE_MS
     } catch (error) {
-      // A node that is refused at once is not silent, because it costs nobody any time. A ping that was not sent, or had no time left,
+      // A node that refuses at once is not silent, because no caller waits. A ping that was not sent, or had no time left,
       // says nothing.
       if (sentAt === undefined) return
       if (msSince(sentAt) >= PING_AFTER_MS) fallSilent(node)
@@ -132,7 +132,7 @@ export function createNodes(database: Database): Nodes {
     }
   }
 
-  /** Waits for one of the statements under way to end: a call for many organizations must not wait for a slow node without end. */
+  /** Waits for a turn, but not without end: a call for many organizations must not hang at a slow node. */
   async function takeTurn(node: Node): Promise<void> {
     if (node.underWay < AT_ONCE) {
       node.underWay++
@@ -186,7 +186,7 @@ export function createNodes(database: Database): Nodes {
       if (msSince(sentAt) < PING_AFTER_MS) node.patienceMs = PATIENCE_MS
       return row
     } catch (error) {
-      // The waiting statements would fail in the same way, one by one.
+      // The waiting statements would fail in the same way, each after the other.
       if (isFailureOfConnection(error)) rejectAll(node.waiting, error)
       throw error
     } finally {
@@ -208,7 +208,7 @@ export function createNodes(database: Database): Nodes {
         endTurn(node)
         throw silent()
       }
-      // The caller may be rejected by the silence of the node; the statement keeps its turn until its time is over.
+      // The silence of the node may reject the caller; the statement keeps the turn until the end of the time.
       return new Promise((resolve, reject) => {
         sendInTurn(node, organizationId, build, options, { reject }).then(resolve, reject)
       })

@@ -9,7 +9,7 @@ import type {
 import { compareEndpoints } from './due.ts'
 import type { ClaimedId, SentClaims } from './unanswered-claims.ts'
 
-// A claim under way, over several organizations: what it has sent and got, and how much it may still take.
+// The state of a claim over several organizations: deliveries so far, and limits for the rest.
 
 /** The endpoints of an organization from which a claim takes deliveries. */
 export interface Group {
@@ -34,15 +34,15 @@ export interface OpenClaim {
   /** @param storeTime the time of the store now */
   setTime(storeTime: number): void
   add(claims: OrganizationClaims): void
-  /** Ends the claim at an endpoint whose delivery did not fit into the bytes. */
+  /** Ends the claim at the endpoint of a delivery that did not fit into the bytes. */
   cut(endpoint: EndpointRef): void
   isCutAt(endpoint: EndpointRef): boolean
   /** How many deliveries may still be taken. */
   left(): number
   bytesLeft(): number
-  /** @param targets what the claim already wants from the organization */
+  /** @param targets the endpoints of the same organization before this endpoint */
   capacityOf(endpoint: EndpointRef, targets: Group['targets']): number
-  /** Limits the budgets of a group to what may still be taken. */
+  /** Limits the budgets of a group to the rest. */
   within(group: Group): Group
   /** The deliveries with and without content. */
   claimed(): readonly ClaimedId[]
@@ -68,7 +68,7 @@ export function createOpenClaim(request: ClaimRequest, sentClaims: SentClaims): 
     (capacity.endpoints[endpointId] ?? capacity.endpoint) -
     (taken.get(keyOf(organizationId, endpointId)) ?? 0)
 
-  /** A repeated claim and its rest may bring a delivery twice. */
+  /** @returns false for a known delivery: a claim from the same organization can bring a delivery again */
   function addNew<Delivery extends ClaimedId & EndpointRef>(
     known: Map<string, Delivery>,
     delivery: Delivery,

@@ -1,9 +1,9 @@
 import type { ClaimedDelivery, ClaimRequest } from '../../webhooks/deliveries.ts'
 import type { ForEachOrganization } from './each-organization.ts'
 
-// A call of the claim sends one claim for each organization. The answer to such a claim can be lost, and the node may carry the claim
-// out all the same, or later: no process attempts its deliveries, and each would wait for the end of the lease and lose an attempt. So
-// these deliveries are given back.
+// A call sends a claim for each organization. When the answer is lost, the node may have carried the claim out, or may do so later. No
+// process attempts the deliveries of such a claim: each would wait for the end of the lease and lose an attempt. So a later call gives
+// these deliveries back.
 
 /** A delivery in the answer to a claim. */
 export type ClaimedId = Pick<ClaimedDelivery, 'organizationId' | 'id'>

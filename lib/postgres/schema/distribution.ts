@@ -2,8 +2,8 @@ import type { Sql } from 'postgres'
 import { readText } from './lock-watch.ts'
 
 // The distribution of the tables over the nodes of a Citus cluster. Everything of one organization stands in one shard, because every
-// table is distributed by organization_id, together with the others. A reference table has a copy on every node: the tables with one
-// row for the whole database (their organization_id is '' by default), and API keys, which are found by their digest.
+// table is distributed by organization_id, together with all other tables. A reference table has a copy on every node: the tables with a
+// single row for the whole database (organization_id is '' by default), and API keys, because a request finds a key by the digest.
 
 /** Selects the tables without partitions, each after the tables that it refers to. A shard of an unlogged table could only be moved while
  * writers wait. */
@@ -33,7 +33,7 @@ export const TABLES = `
    ), relation.relname`
 
 /**
- * Functions of one organization, the first argument, which the node of the organization carries out as a whole. A statement that
+ * Functions of one organization, the first argument. The organization's node carries out the whole function. A statement that
  * calls such a function does nothing else.
  */
 const FUNCTIONS_OF_AN_ORGANIZATION: readonly string[] = [
@@ -49,7 +49,7 @@ const FUNCTIONS_OF_AN_ORGANIZATION: readonly string[] = [
 ]
 
 /**
- * The statement that distributes what is not distributed yet, all or nothing. A second run changes nothing.
+ * The statement that distributes the tables that are not distributed, all or nothing. A second run changes nothing.
  *
  * The functions that delivery loops call have generic plans on one server. Citus finds the shard from the value of a parameter, and so
  * plans each call. A function of a statement that one node carries out reads that node's own shards: nested statements are allowed.
@@ -171,7 +171,7 @@ async function readPlaced(sql: Pick<Sql, 'unsafe'>): Promise<string[]> {
 
 const FEATURE_NOT_SUPPORTED = '0A000'
 
-/** Returns an error with the remedy for a database that is no cluster; any other error unchanged. */
+/** Returns an error with the remedy for a database that is no cluster; else the error unchanged. */
 function explain(error: unknown): unknown {
   const { code, message, hint } = (error instanceof Error ? error : {}) as Record<string, unknown>
   if (code !== FEATURE_NOT_SUPPORTED || !String(message).startsWith('Cannot distribute ')) return error

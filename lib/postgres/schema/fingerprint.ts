@@ -343,7 +343,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '687a0d033ae6',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
       '75301e48f28b',
-    'function insert_events(organization_id text, events jsonb)': 'a9ac6511982c',
+    'function insert_events(organization_id text, events jsonb)': '0e6507759599',
     'function insert_invoice(organization_id text, id text, number text, status text, currency text, minor_units integer, issue_date timestamp with time zone, due_date timestamp with time zone, total numeric, amount_paid numeric)':
       'd2e6041ecc6f',
     'function insert_lead(organization_id text, id text, business_id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':

@@ -40,7 +40,7 @@ export interface ChangesStatements {
   readonly times: AdmissionStatements<TimesValues>
 }
 
-/** What a list shows of a row of its table, named `record`. */
+/** The representation in a list of a row of the table, named `record`. */
 export interface ShownRecord {
   /** The columns of the table that the representation and the join read, without the id. */
   readonly columns: readonly string[]

@@ -34,7 +34,7 @@ export function keyValuesOf(idempotency: Omit<KeyReservation, 'reply'>): KeyValu
 /** The values that each statement of a write binds, besides those of the record. */
 export interface WriteValues {
   readonly organizationId: string
-  /** The id by which a repeated attempt recognizes the entry of its idempotency key. */
+  /** The id by which a repeated attempt recognizes the entry of the idempotency key. */
   readonly writeId: string
   /** JSON. */
   readonly events: string
@@ -42,7 +42,7 @@ export interface WriteValues {
 
 /** The values of a simple creation. */
 export interface CreationValues extends WriteValues {
-  /** What a replay answers; null without an idempotency key. */
+  /** The answer of a replay; null without an idempotency key. */
   readonly reply: string | null
 }
 

@@ -117,7 +117,7 @@ export async function storeTime(tenant: Tenant): Promise<number> {
 
 // --- Results ---
 
-/** What names a claim. */
+/** The fields that identify a claim. */
 export type ClaimedName = Pick<Claimed, 'organizationId' | 'id' | 'token'>
 
 /** Identifies a claim. */
