@@ -1,4 +1,4 @@
-// A worker is added to a cluster, filled and emptied again under load: two to three minutes.
+// A worker is added to a cluster, filled and emptied again under load: three to six minutes.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
