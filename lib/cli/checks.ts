@@ -29,7 +29,7 @@ export interface Check {
 
 type Finding = Omit<Check, 'name'>
 
-/** As the README says. */
+/** The oldest version that the README names. */
 const POSTGRES_MIN = 140_000
 
 /** Checks that the server is new enough for the schema. */
@@ -120,7 +120,7 @@ export function checkSchema(drift: SchemaDrift | null): Finding {
 /** Running loops set a lease free within a second after the end. */
 const LEASE_FAIL_MS = 60_000
 
-/** Checks for leases of dead processes that no other process has taken over. */
+/** Checks for leases of dead processes that no process has taken over. */
 export function checkLeases({ count, oldestMs }: EndedLeases): Finding {
   if (oldestMs < LEASE_FAIL_MS) return { level: 'ok', message: 'none is stuck' }
   return {
@@ -133,7 +133,7 @@ export function checkLeases({ count, oldestMs }: EndedLeases): Finding {
 const BACKLOG_WARN_MS = 60_000
 const BACKLOG_FAIL_MS = 15 * 60_000
 
-/** Checks that deliveries are made about when they are due. */
+/** Checks that deliveries are made soon after the due time. */
 export function checkBacklog({
   due,
   oldestDueMs,
@@ -175,7 +175,7 @@ export function checkRetention({ retentionMs, purgedAgoMs, lagMs }: RetentionSta
   }
 }
 
-/** A duration that the purge takes as it stands. */
+/** A duration in a form that the command purge reads. */
 function wholeSeconds(ms: number): string {
   const days = ms / 86_400_000
   return Number.isInteger(days) ? `${days}d` : `${Math.ceil(ms / 1000)}s`

@@ -43,8 +43,8 @@ export interface Admissions {
     asked: PageRequest,
   ): Promise<AdmittedPage<Representation>>
   /**
-   * Judges a request and writes for it, in one statement, if a token is at hand. The two are one step only then: no bucket
-   * is locked while the write waits for an idempotency key or for the disk.
+   * Judges a request and carries out the write in the same statement, but only with a token at hand: no bucket must be locked while
+   * the write waits for an idempotency key or for the disk.
    *
    * @param write sends a statement with the judgement's values, and gives `judge` the answer: `judge` returns
    *   {@link NOT_ADMITTED} for a request that is not admitted
@@ -54,7 +54,7 @@ export interface Admissions {
     request: AdmissionRequest,
     write: AdmittedWrite<Outcome>,
   ): Promise<Admitted<Outcome> | null>
-  /** Gives back the tokens that are held, and holds no more. */
+  /** Gives back the tokens that are held, and from then on holds no tokens. */
   close(): void
 }
 
@@ -93,7 +93,7 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
     ask(database, organizationId, ADMIT.read, { keyDigest, organizationId, scope }),
   )
 
-  /** Judges a request for which a token is at hand. Null when its limits have changed since the token was taken. */
+  /** Judges a request with a token at hand. Returns null if the limits have changed since the token was taken. */
   async function admitWith<Values extends object>(
     token: Allotment | null,
     request: OwnedRequest,
@@ -116,7 +116,7 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
     return pageFor(answer, request, stateOf(answer, limits, token.left))
   }
 
-  /** Judges a request and takes its token, and more when the key is busy. */
+  /** Judges a request and takes a token, or several tokens if the key is busy. */
   async function admitAndTake<Values extends object>(
     request: OwnedRequest,
     rateLimits: RateLimits,
@@ -207,7 +207,7 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
     const judged = await judgeFrom(request, list, limit, readBeginning(since))
     if (judged.admission.outcome !== 'admitted') return judged
     const isForeign = judged.position === null
-    // The request has taken its token. The key may have been revoked since.
+    // The request has already taken a token. The key may have been revoked since.
     const read = isForeign
       ? await judgeFrom({ ...request, rateLimits: null }, list, limit, EVERYTHING)
       : judged
@@ -234,12 +234,12 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
     const token = rateLimits && allotments.spend(keyDigest)
     if (organizationId === undefined || (rateLimits && !token)) return null
     if (token && rateLimits && !areEqual(limitsOf(token.own, rateLimits), token.limits)) {
-      // Taken for an API with other limits on the same store.
+      // The token was taken for an API with different limits on the same store.
       allotments.giveBack(token)
       return null
     }
     const owned = { ...request, organizationId }
-    // As the statement compares them.
+    // The same comparison as in the statement.
     const isSame = (own: OwnLimits): boolean => token === null || haveSameLimits(own, token.own)
     let judged: Judged | undefined
     const values = {
@@ -288,12 +288,12 @@ async function organizationOf(database: RecordDatabase, keyDigest: string): Prom
   return (await ask(database, null, FIND_ORGANIZATION, { keyDigest })).organizationId
 }
 
-/** The moment by the database's clock from which on a bucket may have become full, and held tokens would be on top of its burst. */
+/** The time by the database's clock from which on a bucket may be full, and tokens that are held would come on top of the burst. */
 function voidAtOf(at: number, taken: number, { key, organization }: RateLimits): number {
   return at + HOLD_MS / 1000 + taken / Math.max(key.perSecond, organization.perSecond)
 }
 
-/** Gives tokens back. Not sent again: twice would be too much. Tokens that cannot be given back are lost. */
+/** Gives tokens back. The statement is never sent again, because tokens must not be given back twice. Tokens may be lost instead. */
 async function giveBack(
   database: RecordDatabase,
   { organizationId, keyId, limits, own, voidAt }: Allotment,

@@ -184,8 +184,8 @@ export function withJoinedBusiness(stored: string): string {
 }
 
 /**
- * Joins the business of the only row of a step. A join, because a distributed database refuses a subquery that names a step; with
- * the organization as a constant, because the database then finds the shard.
+ * Joins the business of the only row of a step. A join, because a distributed database refuses a subquery that names a step. The
+ * organization is a constant, so that the database finds the shard.
  */
 export function joinBusiness(step: string): string {
   return `

@@ -23,7 +23,7 @@ export interface RefusedKeys {
   ): Promise<AdmittedPage<never>>
 }
 
-/** How long a key counts as refused, in milliseconds. */
+/** Milliseconds for which a key counts as refused. */
 const REFUSED_MS = 250
 
 /** A key with the buckets, for the requests that share a look, each after the other. */
@@ -36,7 +36,7 @@ interface Look {
 interface RefusedKey {
   /** On the monotonic clock. */
   refusedAt: number
-  /** Requests that take tokens, and looks. */
+  /** The number of requests that take tokens, and of looks. */
   underWay: number
   /** The look that has been sent last, and the look that follows. */
   sent: Promise<Look> | null

@@ -20,12 +20,12 @@ interface JudgedPage extends Judged {
   readonly position: string | null
 }
 
-/** A request whose key was found. */
+/** A request with a key that was found. */
 export interface OwnedRequest extends AdmissionRequest {
   readonly organizationId: string
 }
 
-/** The answer to a request whose key is not in force. */
+/** The answer to a request with a key that is not in force. */
 export const UNAUTHENTICATED = { admission: { outcome: 'unauthenticated' }, page: null } as const
 
 /** Gives the page to an admitted caller. */
@@ -52,7 +52,7 @@ export function verdict(
   return { outcome, caller, rateLimit, lastUseIsStale: lastUseIsStale === 'true' }
 }
 
-/** No limits of a key's or an organization's own. */
+/** No own limits, neither of the key nor of the organization. */
 export const NO_LIMITS: OwnLimits = {
   keyPerSecond: null,
   keyBurst: null,

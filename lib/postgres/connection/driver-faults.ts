@@ -23,7 +23,7 @@ const CONFLICT = [
   '40P01', // deadlock_detected
 ]
 
-/** The statement did not run or was undone, and may succeed later. */
+/** The statement did not run, was undone, or lost the connection, and a later statement may succeed. */
 const UNAVAILABLE = new Set([
   ...CONNECTION_LOST,
   'CONNECTION_ENDED',
@@ -59,7 +59,7 @@ export function isConnectionLost(error: unknown): boolean {
   return CONNECTION_LOST.has(codeOf(error))
 }
 
-/** True if a connection failed, also a connection between two servers: not if a server has refused or ended the statement. */
+/** True if a connection failed, also a connection between two servers; false if a server refused or ended only the statement. */
 export function isConnectionFailure(error: unknown): boolean {
   return isConnectionLost(error) || codeOf(error).startsWith('08') || isUndoneElsewhere(error)
 }
@@ -104,7 +104,7 @@ const FEATURE_NOT_SUPPORTED = '0A000'
 
 /**
  * True if the server cannot write: a standby, or a former primary during a failover. A server in recovery cannot even read
- * the unlogged table of the rate limits. The `routine` of the error identifies that failure, because other failures share the
+ * the unlogged table of the rate limits. The `routine` of the error identifies that failure, because different failures share the
  * code and messages are translated.
  */
 export function isReadOnlyServer(error: unknown): boolean {
@@ -116,7 +116,7 @@ export function isReadOnlyServer(error: unknown): boolean {
 
 const PROTOCOL_VIOLATION = '08P01'
 
-/** True if a pooler in transaction mode has refused a connection because of its session parameters, as PgBouncer does. */
+/** True if a pooler in transaction mode has refused a connection because of session parameters, as PgBouncer does. */
 function refusesSessions(error: unknown): boolean {
   return codeOf(error) === PROTOCOL_VIOLATION && /startup parameter/.test(textOf(error, 'message'))
 }
@@ -169,7 +169,7 @@ export function leavesConnectionUsable(error: unknown): boolean {
 
 /**
  * Constraints on records that two statements can both find missing and both write: the client of a business with two leads won
- * at the same moment; a document number given by hand that is also next in its series; a client or a payment of a statement
+ * at the same moment; a document number given by hand that is also next in the series; a client or a payment of a statement
  * that counted as lost and commits late. A retry of the second statement sees the record of the first.
  */
 const WRITTEN_BY_ANOTHER = [
@@ -198,14 +198,14 @@ export function isKeyHeld(error: unknown): boolean {
 
 const CHECK_VIOLATION = '23514'
 
-/** Returns the name of the check constraint that a record breaks (`invoices_total_check`); undefined for any other failure. */
+/** Returns the name of the check constraint that a record breaks (`invoices_total_check`); otherwise undefined. */
 export function brokenRule(error: unknown): string | undefined {
   return codeOf(error) === CHECK_VIOLATION ? constraintOf(error) : undefined
 }
 
-/** Returns the message of business_api.insert_events for a body over the event limit; undefined for any other failure. */
+/** Returns the message of business_api.insert_events for a body over the event limit; otherwise undefined. */
 export function tooLargeEvent(error: unknown): string | undefined {
-  // A driver that leaves the name of the constraint out still gives the function's own message, which is never translated.
+  // A driver that leaves the name of the constraint out still gives the function's own message. The message is never translated.
   const isTooLarge =
     constraintOf(error) === 'event_limits_max_body_bytes' ||
     TOO_LARGE_EVENT.test(textOf(error, 'message').split('\n', 1)[0] ?? '')
@@ -217,7 +217,7 @@ const TOO_LARGE_EVENT = /^Cannot publish \S+ because its body has \d+ bytes, and
 
 /**
  * The name of the broken constraint: `constraint_name` of postgres.js, `constraint` of pg. On a shard of a distributed table the name
- * ends with the number of the shard, and some errors of another node have the name in the message only, as the last name.
+ * ends with the number of the shard, and an error of another node may have the name only in the message, as the last name.
  */
 function constraintOf(error: unknown): string {
   const given = textOf(error, 'constraint_name') || textOf(error, 'constraint')
@@ -231,8 +231,8 @@ const QUOTED_NAME = /["'„“”«»‘’](\w+)["'„“”«»‘’]/g
 const CAUSES_MAX = 8
 
 /**
- * Finds the error of PostgreSQL or of the network in an error of a driver of the host: query builders wrap the error of their
- * driver. An error of pg for a lost connection has no code, and gets one.
+ * Finds the error of PostgreSQL or of the network in an error of the host's driver: query builders wrap the driver's error. An error
+ * of pg for a lost connection has no code, and gets the code CONNECTION_CLOSED.
  *
  * @returns the given error if nothing in its chain of causes has a code
  */

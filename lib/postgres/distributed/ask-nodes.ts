@@ -7,7 +7,7 @@ import type { NodePlace, Nodes } from './nodes.ts'
 /** The answers of the nodes that answered. */
 export interface NodeAnswers<Answer> {
   readonly answers: readonly Answer[]
-  /** True if at least one node did not answer. */
+  /** True if a node did not answer. */
   readonly isPartial: boolean
   /** The time of the coordinator at the return, in milliseconds since 1970. */
   readonly time: number
@@ -29,8 +29,8 @@ export type AskNodes = <Answer>(
 /** Creates the question to the nodes of a cluster. */
 export function createAskNodes(database: Database, nodes: Nodes): AskNodes {
   /**
-   * Reads the nodes with shards, and an organization of each: the node carries out what is asked for its organization. Any text is an
-   * organization, and 20 texts for each shard miss no node.
+   * Reads the nodes with shards, and for each node an organization: a call for the organization is carried out by the node. Any text is
+   * an organization, and 20 texts for each shard miss no node.
    */
   async function readPlaces(): Promise<{ places: readonly NodePlace[]; time: number }> {
     const [places, time] = await database.row(

@@ -29,7 +29,7 @@ export function createClaim(forEach: ForEachOrganization, askNodes: AskNodes): D
     const { token, maxBytes: byteLimit, leaseMs } = request
     const timesSent = new Map<Group, number>()
     const { answered, missed } = await forEach<Group, OrganizationClaims>(groups, (group, sql) => {
-      // A statement that is sent again because its answer was lost may already have claimed deliveries.
+      // A statement that is sent again because the answer was lost may already have claimed deliveries.
       const earlier = timesSent.get(group) ?? 0
       timesSent.set(group, earlier + 1)
       sentClaims.noteSent(group.organizationId)
@@ -72,7 +72,7 @@ export function createClaim(forEach: ForEachOrganization, askNodes: AskNodes): D
   /**
    * Claims from endpoints in turn, up to the limit of the claim.
    *
-   * @returns the place of the last endpoint that was inspected; null if every endpoint was
+   * @returns the place of the last endpoint that was inspected; null if every endpoint was inspected
    */
   async function claimInTurn(
     candidates: readonly Candidate[],

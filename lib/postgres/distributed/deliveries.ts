@@ -12,8 +12,8 @@ import { createForEachOrganization, groupByOrganization, type OwnItems } from '.
 import type { Nodes } from './nodes.ts'
 
 // The delivery loop's verbs on a distributed database, where one step locks and changes rows of one organization only, on the node
-// that has the organization: see sql/0037-loops-of-one-organization.sql. A call leaves out the organizations of a node that does not
-// answer.
+// that has the organization: see sql/0037-loops-of-one-organization.sql. Results and releases leave out the organizations of a node
+// that does not answer; a read fails.
 
 /** The delivery loop's verbs that differ on a distributed database. */
 export type LoopStore = Pick<DeliveryStore, 'claim' | 'read' | 'writeResults'> & {
@@ -25,7 +25,7 @@ export type LoopStore = Pick<DeliveryStore, 'claim' | 'read' | 'writeResults'> &
 export interface Released {
   /** The number of deliveries that are due again. */
   readonly released: number
-  /** Claims on nodes that do not answer. */
+  /** Claims of organizations that were left out. */
   readonly unreleased: readonly ClaimRef[]
 }
 
@@ -51,7 +51,7 @@ export function createDistributedLoopStore(database: Database, nodes: Nodes, ask
     },
 
     async writeResults(results, { failures, failingMs }) {
-      // Results that were written without an answer are sent again, and the answer is then repeated.
+      // Results that were written without an answer are sent again, and the node then repeats the answer.
       const { answered, missed } = await forEach<OwnItems<AttemptResult>, ResultReport>(
         groupByOrganization(results),
         ({ organizationId, own }, sql) => sql`

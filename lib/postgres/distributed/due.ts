@@ -18,7 +18,7 @@ export interface Candidate extends EndpointRef {
 /** An organization, by its id. */
 export type OrganizationRef = Pick<EndpointRef, 'organizationId'>
 
-/** The endpoints with something to do, of all nodes that answered. */
+/** The endpoints and organizations with work for a claim, of all nodes that answered. */
 export interface Due {
   readonly first: readonly Candidate[]
   readonly backfills: readonly Candidate[]
@@ -41,7 +41,7 @@ type DueRow = readonly [
   total: number,
 ]
 
-/** Deliveries that a node counts at most for each endpoint. */
+/** Greatest number of deliveries that a node counts for each endpoint. */
 const COUNT_LIMIT = 100
 
 /** Asks the nodes for endpoints with due deliveries. */

@@ -34,7 +34,7 @@ export interface Outcome<Item, Answer> {
   readonly answered: readonly Answered<Item, Answer>[]
   /** Items without an answer: the statement may have been carried out all the same. */
   readonly missed: readonly Item[]
-  /** The reason for the first item without an answer. Undefined if every item has an answer. */
+  /** The first error among the items without an answer. Undefined if every item has an answer. */
   readonly error: unknown
 }
 
@@ -65,7 +65,7 @@ interface Late {
 
 const FORGET_MS = 60_000
 
-/** Creates the work on several organizations. */
+/** Creates the function that calls a function for several organizations. */
 export function createForEachOrganization(database: Database, nodes: Nodes): ForEachOrganization {
   const late = new Map<string, Late>()
 

@@ -12,11 +12,11 @@ export interface NodePlace {
   readonly organizationId: string
 }
 
-/** How a statement is sent to a node. */
+/** Options of a statement to a node. */
 export interface SendOptions {
   /** The share of the connections that the statement takes. Default null: the loops' own */
   readonly share?: Share | null
-  /** Milliseconds for the answer: at least one second, and five while the node is slow, which is the default. */
+  /** Milliseconds for the answer. Default and least: 1000, or 5000 while the node is slow */
   readonly answerMs?: number | undefined
 }
 
@@ -34,16 +34,16 @@ export interface Nodes {
   isSilent(node: string): boolean
 }
 
-/** Milliseconds for an answer of a node. A statement of the loops takes a few. */
+/** Milliseconds for an answer of a node. A statement of the loops takes a few milliseconds. */
 export const PATIENCE_MS = 1000
 
-/** Milliseconds for an answer of a node that has answered a ping late: as for any statement, so that a slow node gets its work done. */
+/** Milliseconds for an answer of a slow node, after a late answer to a ping: as for any statement, so that the node's work gets done. */
 export const SLOW_PATIENCE_MS = 5000
 
-/** Milliseconds after which a node is sent a ping about a statement without an answer. */
+/** Milliseconds without an answer to a statement, after which the node gets a ping. */
 const PING_AFTER_MS = 500
 
-/** Statements that a node gets at once: together the loops have half of the connections, five by default. */
+/** Greatest number of statements under way on a node: the loops together have half of the connections, five by default. */
 const AT_ONCE = 3
 
 /** Milliseconds for which a statement waits for a turn at the node. */
@@ -96,14 +96,14 @@ export function createNodes(database: Database): Nodes {
     rejectAll(node.callers, silent())
   }
 
-  /** Asks the node for a sign of life, in the name of an organization of the node. Reads no table, and waits for no lock. */
+  /** Sends the node a ping, by an organization of the node: a statement that reads no table and waits for no lock. */
   async function ping(node: Node, organizationId: string): Promise<void> {
     if (node.isPinged) return
     node.isPinged = true
     let sentAt: number | undefined
     let silence: NodeJS.Timeout | undefined
     let isOver = false
-    // After the events of the network: a process that stood still has not read an answer that is there.
+    // After the events of the network: a process that stood still has not yet read an answer that has arrived.
     const judge = (): void => void setImmediate(() => isOver || fallSilent(node))
     try {
       await database.rowFor(
@@ -176,7 +176,7 @@ export function createNodes(database: Database): Nodes {
           clearTimeout(late)
           late = setTimeout(() => ping(node, organizationId), PING_AFTER_MS)
           const statement = build(sql, answerTag)
-          // Not before: a caller that has given up must know whether the statement was sent.
+          // Not before `build`: a caller that gets an error must know whether the statement was sent.
           if (node.isSilent) caller.reject(silent())
           else node.callers.add(caller)
           return statement
@@ -226,7 +226,7 @@ function isFailureOfConnection(error: unknown): boolean {
   return error instanceof Error && isConnectionFailure(error.cause)
 }
 
-/** @returns milliseconds; infinitely many since a time that did not come */
+/** @returns milliseconds; infinity if there was no such time */
 function msSince(time = Number.NEGATIVE_INFINITY): number {
   return performance.now() - time
 }

@@ -22,7 +22,7 @@ export interface Group {
 export interface OrganizationClaims {
   readonly deliveries: readonly ClaimedDelivery[]
   readonly unread: readonly UnreadDelivery[]
-  /** The endpoint of the first delivery that did not fit into the bytes; null: all fitted. */
+  /** The endpoint of the first delivery that did not fit into the bytes; null if all deliveries did. */
   readonly cutEndpoint: string | null
 }
 
@@ -37,7 +37,7 @@ export interface OpenClaim {
   /** Ends the claim at the endpoint of a delivery that did not fit into the bytes. */
   cut(endpoint: EndpointRef): void
   isCutAt(endpoint: EndpointRef): boolean
-  /** How many deliveries may still be taken. */
+  /** The number of deliveries that may still be taken. */
   left(): number
   bytesLeft(): number
   /** @param targets the endpoints of the same organization before this endpoint */

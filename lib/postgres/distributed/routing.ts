@@ -12,24 +12,24 @@ import { renderStatement, textTemplate } from '../connection/statement-text.ts'
 import type { Share } from '../connection/turns.ts'
 import type { ReadDistribution } from './state.ts'
 
-// The way of a statement to the node of its organization, on a distributed database.
+// The way of a statement to the node of an organization, on a distributed database.
 
 /**
- * The statement that has a node carry out a statement. The call stands alone in `from`, and its arguments are constants: only such a
- * call is sent to the node as a whole.
+ * The call by which a node carries out a statement. The call stands alone in `from`, with constants as arguments: only such a call is
+ * sent to the node as a whole.
  */
 const askShard = (name: string): string => `
   select answer, $4::text as answer_tag from business_api.${name}($1::text, $2::text, $3::text) as answer`
 
 /**
- * Routes the statements of an organization to the node of the organization if the database is distributed: one round trip, after
- * which the node reads and writes its own tables only. On one PostgreSQL every statement is sent as it is.
+ * Routes the statements of an organization to the node of the organization if the database is distributed. A statement takes one round
+ * trip, because the node reads and writes only the node's own tables. On a single PostgreSQL every statement is sent unchanged.
  */
 export function routeToShards(database: Database, isDistributed: ReadDistribution): Database {
   return { ...database, ...route(database, isDistributed, askShard('ask_shard')) }
 }
 
-/** Does the same in a transaction of the host. @param isDistributed asks on another connection */
+/** Routes the statements in a transaction of the host, like {@link routeToShards}. @param isDistributed asks on another connection */
 export function routeTransaction(database: RecordDatabase, isDistributed: ReadDistribution): RecordDatabase {
   return { ...database, ...route(database, isDistributed, askShard('ask_shard_in_transaction')) }
 }

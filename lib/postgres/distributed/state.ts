@@ -4,8 +4,8 @@ import type { Share } from '../connection/turns.ts'
 /**
  * Returns whether the tables are distributed over the nodes of a cluster.
  *
- * @param share the organization whose statement waits for the answer, so that others hold up the question as little as the statement.
- *   Default null: no single organization
+ * @param share the organization of the statement that waits for the answer, so that the question waits no longer for other organizations
+ *   than the statement does. Default null: no single organization
  */
 export type ReadDistribution = (share?: Share | null) => Promise<boolean>
 

@@ -2,11 +2,13 @@ import type { Sql } from 'postgres'
 import { readText } from './lock-watch.ts'
 
 // The distribution of the tables over the nodes of a Citus cluster. Everything of one organization stands in one shard, because every
-// table is distributed by organization_id, together with all other tables. A reference table has a copy on every node: the tables with a
-// single row for the whole database (organization_id is '' by default), and API keys, because a request finds a key by the digest.
+// table is distributed by organization_id, together with all other tables. A reference table has a copy on every node: the tables with
+// rows for the whole database (organization_id is '' by default), and API keys, because a request finds a key by the digest.
 
-/** Selects the tables without partitions, each after the tables that it refers to. A shard of an unlogged table could only be moved while
- * writers wait. */
+/**
+ * Selects the tables except partitions. Tables with fewer foreign keys come first, so that a table comes after the tables that the
+ * table refers to. A shard of an unlogged table could only be moved while writers wait.
+ */
 export const TABLES = `
   select relation.relname as name,
          not exists (
@@ -125,8 +127,8 @@ begin
 end $distribution$`
 
 /**
- * Distributes the tables of the schema over the nodes of a Citus cluster, in one transaction. Tables with rows are moved, and other
- * sessions wait meanwhile. A repeated call distributes the tables that were added since.
+ * Distributes the tables of the schema over the nodes of a Citus cluster, in one transaction. Tables with rows are moved while other
+ * sessions wait. A repeated call distributes the tables that were added since.
  *
  * @returns the names of the tables that this call has distributed
  * @throws Error with the remedy if the database has no extension citus, or no node may hold shards
@@ -146,7 +148,7 @@ export async function distribute(sql: Sql): Promise<string[]> {
   }
 }
 
-/** Returns whether a table of the schema is distributed, and so every table ought to be. */
+/** Returns whether a table of the schema is distributed: then every table ought to be. */
 export async function isDistributed(sql: Sql): Promise<boolean> {
   return (await readPlaced(sql)).length > 0
 }

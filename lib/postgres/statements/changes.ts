@@ -1,12 +1,12 @@
 import { type AdmissionStatements, defineAdmission } from './admission.ts'
 
-// Lists of changes. A transaction gets its id with its first write and may commit much later, so that the order of commits is no
-// order of the ids. But every transaction below the oldest id that is running (`floor`, the xmin of the snapshot) has ended, and
-// what it wrote is visible. So a pass notes the floor with its first page, goes on by (changed_xid, id), and the next pass begins
-// at the floor: whatever was invisible at the first page has an id from the floor on. Records of a transaction that stays open
-// are not shown before its commit; records that changed meanwhile come again with every pass.
+// Lists of changes. A transaction gets an id with the first write and may commit much later, so that the order of commits differs from
+// the order of the ids. But every transaction below the oldest id that is running (`floor`, the xmin of the snapshot) has ended, and the
+// writes of the transaction are visible. So a pass notes the floor with the first page and goes on by (changed_xid, id). The next pass
+// begins at the floor, because every write that was invisible at the first page has an id from the floor on. Records of a transaction
+// that stays open are not shown before the commit; records that changed meanwhile come again with every pass.
 //
-// A pass from a time goes by (updated_at, id) instead, and is also the pass of everything.
+// A pass from a time goes by (updated_at, id) instead. The pass over all records is a pass from a time.
 
 /** The values of a page of changes in the order of transactions. Ids of transactions are decimal numbers. */
 export interface ChangesValues {
@@ -32,7 +32,7 @@ export interface TimesValues {
 }
 
 /**
- * The statements of a list of changes. In their answers `next` is the position behind the page, null for the last page, and
+ * The statements of a list of changes. In the answers `next` is the position behind the page, null for the last page, and
  * `position` the beginning of the next pass, null if the given position is of another database.
  */
 export interface ChangesStatements {
@@ -44,7 +44,7 @@ export interface ChangesStatements {
 export interface ShownRecord {
   /** The columns of the table that the representation and the join read, without the id. */
   readonly columns: readonly string[]
-  /** JSON text, or with a seam nearly so. */
+  /** JSON text. With a seam, the text is JSON only after the replacement. */
   readonly representation: string
   /** A join of exactly one row for each record, for the representation. Default none. */
   readonly join?: string
@@ -111,7 +111,7 @@ interface PageParts {
   readonly key: string
   /** The value after which the page begins. Hidden in a subquery, so that no value promises a cheaper plan. */
   readonly after: string
-  /** A condition on a row by its name with a dot: it belongs to the pass. */
+  /** A condition, by the row's name with a dot: the row belongs to the pass. */
   readonly below: (row: string) => string
   /** The position behind the last record. */
   readonly continued: string

@@ -80,10 +80,10 @@ export type WriteParts<Column extends string = never> = StatementParts<Column, n
 /**
  * Builds the statements of a write.
  *
- * @param parts is given the step `reserved`: one row if the statement may go on, none if another creation or change holds its
- *   idempotency key. An expired entry is taken over; an entry of this very write is an earlier attempt whose answer was lost.
- *   The primary key makes a second holder of the key wait until the first has ended. Its `condition` must hold for the key to
- *   be reserved at all, its `reply` is what a replay answers
+ * @param parts is given the step `reserved`: one row if the statement may go on, no row if another creation or change holds the
+ *   idempotency key. An expired entry is taken over; an entry of the same write is from an earlier try of the statement, without an
+ *   answer. The primary key makes a second holder of the key wait until the first has ended. The key is reserved only if `condition`
+ *   holds; `reply` is the answer of a replay
  */
 export function defineWrite<Values, Column extends string = never>(
   parts: (reserve: Reserve) => WriteParts<Column>,
@@ -104,10 +104,10 @@ const OUTCOME_COLUMNS: Readonly<Record<OutcomeColumn, string>> = {
 }
 
 /**
- * The step `published`: how many deliveries of the events are due.
+ * The step `published`: writes the events, and counts the due deliveries.
  *
- * @param source the step that wrote the record, with a row unless an earlier attempt wrote it: the events were written with the
- *   record, once
+ * @param source the step that wrote the record. Without a row an earlier try of the statement wrote the record, and the events with
+ *   the record
  * @param events as `jsonb`
  */
 export function published(source: string, events = '@events::text::jsonb'): string {
@@ -116,18 +116,18 @@ export function published(source: string, events = '@events::text::jsonb'): stri
   )`
 }
 
-/** After so many milliseconds a write is not begun any more. */
+/** Milliseconds after which a write is no longer begun. */
 export const LATE_MS = 4000
 
 /**
- * False for a statement that began to run only long after PostgreSQL had received it, because a table was locked: its caller
- * has had a 503 by then, and a create that no caller waits for must not be written.
+ * False for a statement that began to run long after the arrival at PostgreSQL, because a table was locked. The caller has had a 503
+ * by then, and a create that no caller waits for must not be written.
  */
 const IS_IN_TIME = `pg_catalog.clock_timestamp() < pg_catalog.statement_timestamp() + interval '${LATE_MS} milliseconds'`
 
 /**
- * A condition that always holds, and names a table into which a function of the statement inserts: while the table is locked, the
- * statement waits before it begins, and is then too late, in place of a wait in the function.
+ * A condition that always holds, and names a table into which a function of the statement inserts. While the table is locked, the
+ * statement waits before the beginning, and is then too late. Without the condition the function would wait.
  */
 export function waitsFor(table: string): string {
   return `not exists (select 1 from ${table} where organization_id = @organizationId::text and false)`
@@ -143,7 +143,7 @@ const LIMITS_WAIT = `(
 
 /**
  * The organization as an argument of a function that inserts. On a distributed database the collation of the arguments reaches the
- * insertion, which a node refuses in a transaction of the host's if the collation is that of a column.
+ * insertion: in a transaction of the host's a node refuses an insertion with the collation of a column.
  */
 export const ORGANIZATION_ARGUMENT = '@organizationId::text collate pg_catalog."default"'
 
