@@ -82,6 +82,15 @@ describe('createNodes()', () => {
 
   const outcomes = (told: readonly { outcome: string }[]): string[] => told.map(({ outcome }) => outcome)
 
+  test('a statement that must not be sent again is passed on as such', async () => {
+    void nodes.send({ node: 'a', organizationId: 'org_a' }, () => '' as never, { isOnce: true })
+    await sendAll(1)
+    assert.deepEqual(
+      statements.map(({ wait }) => wait?.isOnce),
+      [true, undefined],
+    )
+  })
+
   test('a node gets three statements at a time, in order, and another node is not held up', async () => {
     const told = await sendAll(5)
     await sendAll(1, 'b')

@@ -5,6 +5,7 @@ import { createClaim } from '../../lib/postgres/distributed/claims.ts'
 import type { ForEachOrganization } from '../../lib/postgres/distributed/each-organization.ts'
 import {
   createUnansweredClaims,
+  type SentClaims,
   type UnansweredClaims,
 } from '../../lib/postgres/distributed/unanswered-claims.ts'
 import type { ClaimRequest, DeliveryStore } from '../../lib/webhooks/deliveries.ts'
@@ -47,6 +48,12 @@ describe('createUnansweredClaims()', () => {
 
   const begin = (token: string) => unanswered.begin({ token, leaseMs: LEASE_MS } as ClaimRequest)
 
+  /** Notes a claim that was sent and has no answer. */
+  function miss(claims: SentClaims, organizationId: string): void {
+    claims.noteSent(organizationId)
+    claims.noteUnanswered(organizationId)
+  }
+
   /** Lets time pass, and tells what is given back then. */
   async function givenBackAfter(ms: number): Promise<string[]> {
     now += ms
@@ -58,8 +65,8 @@ describe('createUnansweredClaims()', () => {
   test('a claim without an answer is given back after five seconds, without the deliveries that were returned', async () => {
     const claims = begin('clm_1')
     for (const id of ['org_a', 'org_b', 'org_c']) claims.noteSent(id)
-    claims.noteUnanswered('org_b')
-    claims.noteUnanswered('org_c')
+    miss(claims, 'org_b')
+    miss(claims, 'org_c')
     claims.end([
       { organizationId: 'org_a', id: 'dlv_1' },
       { organizationId: 'org_b', id: 'dlv_2' },
@@ -72,8 +79,8 @@ describe('createUnansweredClaims()', () => {
 
   test('a claim that holds nothing yet, or whose node does not answer, is given back again until the lease has ended', async () => {
     const claims = begin('clm_1')
-    claims.noteUnanswered('org_late')
-    claims.noteUnanswered('org_silent')
+    miss(claims, 'org_late')
+    miss(claims, 'org_silent')
     claims.end([])
     found = { org_late: 0 }
     const both = ['org_late clm_1 []', 'org_silent clm_1 []']
@@ -90,7 +97,7 @@ describe('createUnansweredClaims()', () => {
   test('the claims of a call that failed as a whole are not given back before the repeated call', async () => {
     const claims = begin('clm_1')
     claims.noteSent('org_a')
-    claims.noteUnanswered('org_b')
+    miss(claims, 'org_b')
     claims.fail()
     found = { org_a: 1, org_b: 1 }
     assert.deepEqual(await givenBackAfter(TRY_AGAIN_MS + 1), [])
@@ -124,12 +131,25 @@ describe('createUnansweredClaims()', () => {
     assert.deepEqual(await givenBackAfter(TRY_AGAIN_MS + 1), ['org_a clm_1 []'])
   })
 
-  test('an error of giving back fails no claim', async () => {
-    unanswered = createUnansweredClaims(() => Promise.reject(storeUnavailable('No node answers')))
+  test('a claim that was not sent is not given back', async () => {
     const claims = begin('clm_1')
     claims.noteUnanswered('org_a')
     claims.end([])
+    found = { org_a: 1 }
     assert.deepEqual(await givenBackAfter(TRY_AGAIN_MS + 1), [])
+  })
+
+  test('an error of giving back fails no claim', async () => {
+    let tries = 0
+    unanswered = createUnansweredClaims(() => {
+      tries++
+      return Promise.reject(storeUnavailable('No node answers'))
+    })
+    const claims = begin('clm_1')
+    miss(claims, 'org_a')
+    claims.end([])
+    await givenBackAfter(TRY_AGAIN_MS + 1)
+    assert.equal(tries, 1)
   })
 })
 
@@ -141,9 +161,11 @@ describe('createClaim() of a distributed database', () => {
   /** The calls of functions that were sent: the name, and the first three values. */
   let calls: string[]
   let rows: Row[]
-  /** Organizations whose statement is sent twice, and organizations whose node does not answer. */
-  let resent: readonly string[]
+  /** Organizations whose node does not answer, and organizations that are left out without a statement. */
   let silent: readonly string[]
+  let leftOut: readonly string[]
+  /** The functions that are sent once only. */
+  let sentOnce: Set<string | undefined>
   /** An error of the call as a whole, after its statements were sent. */
   let error: Error | undefined
   let claim: DeliveryStore['claim']
@@ -153,10 +175,15 @@ describe('createClaim() of a distributed database', () => {
     mock.method(performance, 'now', () => now)
     calls = []
     rows = []
-    resent = []
     silent = []
+    leftOut = []
+    sentOnce = new Set()
     error = undefined
-    const forEach = async (items: readonly Item[], build: (item: Item, sql: unknown) => string) => {
+    const forEach = async (
+      items: readonly Item[],
+      build: (item: Item, sql: unknown) => string,
+      { isOnce = false } = {},
+    ) => {
       const sql = (texts: readonly string[], ...values: readonly unknown[]) => {
         const name = /business_api\.(\w+)/.exec(texts[0] ?? '')?.[1]
         calls.push(`${name} ${values.slice(0, 3).join(' ')}`)
@@ -165,8 +192,9 @@ describe('createClaim() of a distributed database', () => {
       const answered = []
       for (const item of items) {
         const { organizationId } = item
+        if (leftOut.includes(organizationId)) continue
         const name = build(item, sql)
-        if (resent.includes(organizationId)) build(item, sql)
+        if (isOnce) sentOnce.add(name)
         const deliveries = [
           { organizationId, id: `dlv_of_${organizationId}`, endpointId: 'we_1', body: '{}' },
         ]
@@ -175,7 +203,7 @@ describe('createClaim() of a distributed database', () => {
         answered.push({ item, answer: name === 'release_claim_of' ? 1 : claims })
       }
       if (error !== undefined && items.length > 0) throw error
-      const missed = items.filter(({ organizationId }) => silent.includes(organizationId))
+      const missed = items.filter(({ organizationId }) => [...silent, ...leftOut].includes(organizationId))
       return { answered, missed, error: storeUnavailable('No answer') }
     }
     const askNodes = async () => ({ answers: [rows], isPartial: false, time: 0 })
@@ -211,23 +239,21 @@ describe('createClaim() of a distributed database', () => {
     return calls
   }
 
-  test('gives back the claims of a silent node, and of a statement that was sent twice what the call has not returned', async () => {
+  test('gives back the claims of a silent node, and asks nothing of an organization that was left out', async () => {
     rows = [due('org_a'), due('org_b'), due('org_c')]
-    resent = ['org_a']
     silent = ['org_b']
-    assert.deepEqual(await claimFrom('clm_1'), ['org_a', 'org_c'])
-    assert.deepEqual(calls, [
-      'claim_organization org_a clm_1 false',
-      'claim_organization org_a clm_1 true',
-      'claim_organization org_b clm_1 false',
-      'claim_organization org_c clm_1 false',
-    ])
-    resent = []
+    leftOut = ['org_c']
+    assert.deepEqual(await claimFrom('clm_1'), ['org_a'])
+    assert.deepEqual(calls, ['claim_organization org_a clm_1 false', 'claim_organization org_b clm_1 false'])
     silent = []
-    assert.deepEqual(await givenBack(), [
-      'release_claim_of org_a clm_1 ["dlv_of_org_a"]',
-      'release_claim_of org_b clm_1 []',
-    ])
+    leftOut = []
+    assert.deepEqual(await givenBack(), ['release_claim_of org_b clm_1 []'])
+  })
+
+  test('sends each claim once, because a claim that is sent again could free what the call returns', async () => {
+    rows = [due('org_a')]
+    await claimFrom('clm_1')
+    assert.deepEqual([...sentOnce], ['claim_organization'])
   })
 
   test('gives the deliveries again that a repeated call holds, once', async () => {

@@ -27,25 +27,21 @@ export function createClaim(forEach: ForEachOrganization, askNodes: AskNodes): D
     maxBytes: number,
   ): Promise<readonly Answered<Group, OrganizationClaims>[]> {
     const { token, maxBytes: byteLimit, leaseMs } = request
-    const timesSent = new Map<Group, number>()
-    const { answered, missed } = await forEach<Group, OrganizationClaims>(groups, (group, sql) => {
-      // A statement that is sent again because the answer was lost may already have claimed deliveries.
-      const earlier = timesSent.get(group) ?? 0
-      timesSent.set(group, earlier + 1)
-      sentClaims.noteSent(group.organizationId)
-      const isRepeat = group.isRepeat || earlier > 0
-      return sql`
-        business_api.claim_organization(
-          ${group.organizationId}::text, ${token}::text, ${String(isRepeat)}::text::boolean,
-          ${JSON.stringify(group.targets)}::text::jsonb, ${String(isRest)}::text::boolean, ${byteLimit}::int, ${maxBytes}::int,
-          ${leaseMs}::float8
-        )`
-    })
-    const isMissed = new Set(missed)
-    // The first of two statements may end after the second.
-    for (const [group, times] of timesSent) {
-      if (isMissed.has(group) || times > 1) sentClaims.noteUnanswered(group.organizationId)
-    }
+    const { answered, missed } = await forEach<Group, OrganizationClaims>(
+      groups,
+      ({ organizationId, isRepeat, targets }, sql) => {
+        sentClaims.noteSent(organizationId)
+        return sql`
+          business_api.claim_organization(
+            ${organizationId}::text, ${token}::text, ${String(isRepeat)}::text::boolean,
+            ${JSON.stringify(targets)}::text::jsonb, ${String(isRest)}::text::boolean, ${byteLimit}::int, ${maxBytes}::int,
+            ${leaseMs}::float8
+          )`
+      },
+      // A second claim from an organization, sent again, could free deliveries of the first, which the call returns.
+      { isOnce: true },
+    )
+    for (const { organizationId } of missed) sentClaims.noteUnanswered(organizationId)
     return answered
   }
 

@@ -2,7 +2,7 @@ import type { ISql } from 'postgres'
 import { isStoreUnavailable, storeUnavailable } from '../../base/errors.ts'
 import type { Database } from '../connection/database.ts'
 import type { Statement } from '../connection/pool.ts'
-import { type NodePlace, type Nodes, PATIENCE_MS, SLOW_PATIENCE_MS } from './nodes.ts'
+import { type NodePlace, type Nodes, PATIENCE_MS, type SendOptions, SLOW_PATIENCE_MS } from './nodes.ts'
 
 /** Items of an organization. */
 export interface OwnItems<Item> {
@@ -50,6 +50,7 @@ export interface Outcome<Item, Answer> {
 export type ForEachOrganization = <Item extends { readonly organizationId: string }, Answer>(
   items: readonly Item[],
   build: (item: Item, sql: ISql) => Statement,
+  options?: Pick<SendOptions, 'isOnce'>,
 ) => Promise<Outcome<Item, Answer>>
 
 /** Milliseconds for which an organization is left out after a statement without an answer from a node that answers pings. */
@@ -95,7 +96,11 @@ export function createForEachOrganization(database: Database, nodes: Nodes): For
     late.set(organizationId, { until: now + LEFT_OUT_MS, answerMs })
   }
 
-  async function call<Answer>(place: NodePlace, build: (sql: ISql) => Statement): Promise<Answer> {
+  async function call<Answer>(
+    place: NodePlace,
+    build: (sql: ISql) => Statement,
+    isOnce: boolean | undefined,
+  ): Promise<Answer> {
     const { organizationId } = place
     const answerMs = late.get(organizationId)?.answerMs
     let sentAt = Number.POSITIVE_INFINITY
@@ -107,7 +112,7 @@ export function createForEachOrganization(database: Database, nodes: Nodes): For
           // With nothing else in the statement, the coordinator sends the whole statement to the organization's node.
           return sql`select answer::text, ${answerTag} from ${build(sql)} as answer`
         },
-        { answerMs },
+        { answerMs, isOnce },
       )
       late.delete(organizationId)
       return JSON.parse(answer ?? 'null') as Answer
@@ -121,13 +126,14 @@ export function createForEachOrganization(database: Database, nodes: Nodes): For
   return async <Item extends { readonly organizationId: string }, Answer>(
     items: readonly Item[],
     build: (item: Item, sql: ISql) => Statement,
+    { isOnce }: Pick<SendOptions, 'isOnce'> = {},
   ) => {
     const asked = items.filter(({ organizationId }) => !isLeftOut(organizationId))
     const missed = new Set(items)
     const answered: Answered<Item, Answer>[] = []
     const places = asked.length > 0 ? await readPlaces(asked.map(({ organizationId }) => organizationId)) : []
     const settled = await Promise.allSettled(
-      asked.map((item, at) => call<Answer>(places[at] as NodePlace, (sql) => build(item, sql))),
+      asked.map((item, at) => call<Answer>(places[at] as NodePlace, (sql) => build(item, sql), isOnce)),
     )
     const errors: unknown[] = []
     for (const [at, one] of settled.entries()) {

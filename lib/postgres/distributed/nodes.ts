@@ -18,6 +18,8 @@ export interface SendOptions {
   readonly share?: Share | null
   /** Milliseconds for the answer. Default and least: 1000, or 5000 while the node is slow */
   readonly answerMs?: number | undefined
+  /** True for a statement that must not be sent again after the loss of the answer. Default false */
+  readonly isOnce?: boolean | undefined
 }
 
 /** Sends the statements of the loops to the nodes of a cluster. */
@@ -163,7 +165,7 @@ export function createNodes(database: Database): Nodes {
     node: Node,
     organizationId: string,
     build: BuildStatement,
-    { share = null, answerMs = 0 }: SendOptions,
+    { share = null, answerMs = 0, isOnce }: SendOptions,
     caller: Caller,
   ): Promise<TextRow> {
     let sentAt: number | undefined
@@ -181,7 +183,7 @@ export function createNodes(database: Database): Nodes {
           else node.callers.add(caller)
           return statement
         },
-        { answerMs: Math.max(answerMs, node.patienceMs) },
+        { answerMs: Math.max(answerMs, node.patienceMs), isOnce },
       )
       if (msSince(sentAt) < PING_AFTER_MS) node.patienceMs = PATIENCE_MS
       return row

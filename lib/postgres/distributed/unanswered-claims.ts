@@ -19,7 +19,7 @@ export interface UnansweredClaims {
 /** The claims that a call has sent. */
 export interface SentClaims {
   noteSent(organizationId: string): void
-  /** Notes that a claim had no answer, or was sent twice: the first statement may then end after the second. */
+  /** Notes that a claim had no answer. Without effect for a claim that was not sent. */
   noteUnanswered(organizationId: string): void
   /** Ends the call. Later, deliveries of claims without an answer are given back, except the deliveries that the call returns. */
   end(returned: readonly ClaimedId[]): void
@@ -64,13 +64,16 @@ export function createUnansweredClaims(forEach: ForEachOrganization): Unanswered
       const sent = new Set<string>()
       /** The time at which the call gave an answer up, by organization. */
       const missed = new Map<string, number>()
+      const noteSent = (organizationId: string): void => void sent.add(organizationId)
       const noteUnanswered = (organizationId: string): void => {
-        sent.add(organizationId)
-        missed.set(organizationId, performance.now())
+        if (sent.has(organizationId)) missed.set(organizationId, performance.now())
       }
-      failed.get(token)?.organizationIds.forEach(noteUnanswered)
+      for (const organizationId of failed.get(token)?.organizationIds ?? []) {
+        noteSent(organizationId)
+        noteUnanswered(organizationId)
+      }
       return {
-        noteSent: (organizationId) => void sent.add(organizationId),
+        noteSent,
         noteUnanswered,
         end(returned) {
           failed.delete(token)
