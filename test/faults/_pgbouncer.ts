@@ -1,9 +1,10 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { type AddressInfo, connect, createServer } from 'node:net'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { findFreePort } from '../../examples/demo/postgres-machine.ts'
 import type { TestDatabase } from '../_database.ts'
 import { until } from './_fixture.ts'
 
@@ -28,7 +29,7 @@ export interface PgBouncer {
  */
 export async function startPgBouncer(database: Pick<TestDatabase, 'url'>, size: number): Promise<PgBouncer> {
   const { hostname, port, username, password, pathname } = new URL(database.url)
-  const ownPort = await freePort()
+  const ownPort = await findFreePort()
   const folder = await mkdtemp(join(tmpdir(), 'pgbouncer-'))
   await chmod(folder, 0o755)
   const settings = join(folder, 'pgbouncer.ini')
@@ -67,15 +68,6 @@ server_login_retry = 1
       await rm(folder, { recursive: true })
     },
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }
 
 async function isListening(child: ChildProcess, port: number, log: string): Promise<boolean> {

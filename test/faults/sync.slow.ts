@@ -4,15 +4,14 @@
 
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import type { Sql } from 'postgres'
+import { findFreePort } from '../../examples/demo/postgres-machine.ts'
 import { createIds } from '../../lib/base/ids.ts'
 import { createPostgresStore } from '../../lib/postgres.ts'
 import { createDeveloperSettings } from '../../lib/settings.ts'
@@ -101,7 +100,7 @@ async function setScene(t: TestContext, seed: number): Promise<Scene> {
   const directory = mkdtempSync(join(tmpdir(), 'business-api-sync-'))
   const pollPath = join(directory, 'polls.ndjson')
   const webhookPath = join(directory, 'webhooks.ndjson')
-  const [apiPort, webhookPort] = [await freePort(), await freePort()]
+  const [apiPort, webhookPort] = [await findFreePort(), await findFreePort()]
   const toDatabase = await startProxy(database.url)
   const toApi = await startProxy(`http://127.0.0.1:${apiPort}`)
   const toSubscriber = await startProxy(`http://127.0.0.1:${webhookPort}`)
@@ -158,15 +157,6 @@ async function fill(sql: Sql): Promise<void> {
   await sql`
     insert into business_api.leads (organization_id, id, business_id, stage, created_at)
     select ${ORGANIZATION}, ${id('lead_')}, ${id('biz_')}, 'new', now() from generate_series(1, ${LEADS}::int) as i`
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }
 
 // --- Faults ---

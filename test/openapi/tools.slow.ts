@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import net from 'node:net'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { promisify } from 'node:util'
+import { findFreePort } from '../../examples/demo/postgres-machine.ts'
 import { type BusinessApi, EVENT_TYPES } from '../../lib/index.ts'
 import {
   assertFields,
@@ -146,7 +146,7 @@ describe('prism', () => {
   after(() => prism?.kill())
 
   test('prism as a proxy sees no violation in any answer, and none in the requests that succeed', async () => {
-    const port = await freePort()
+    const port = await findFreePort()
     prism = spawn(bin('prism'), ['proxy', path, server.url, '--port', String(port)], {
       cwd,
       env: ENVIRONMENT,
@@ -240,15 +240,6 @@ function post(target: string, key: string, body: object, idempotencyKey?: string
     ...(idempotencyKey === undefined ? {} : { 'Idempotency-Key': idempotencyKey }),
   }
   return { target, method: 'POST', headers, body: JSON.stringify(body) }
-}
-
-async function freePort(): Promise<number> {
-  const listener = net.createServer().listen(0, '127.0.0.1')
-  await once(listener, 'listening')
-  const { port } = Object(listener.address())
-  listener.close()
-  await once(listener, 'close')
-  return port
 }
 
 /** Waits until a port of this machine answers, half a minute at most. */

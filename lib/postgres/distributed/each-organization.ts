@@ -32,7 +32,7 @@ export interface Answered<Item, Answer> {
 /** The outcome for all items. Each part is in the given order. */
 export interface Outcome<Item, Answer> {
   readonly answered: readonly Answered<Item, Answer>[]
-  /** Items without an answer: the statement may have been carried out all the same. */
+  /** Items without an answer. The node may have carried the statement out. */
   readonly missed: readonly Item[]
   /** The first error among the items without an answer. Undefined if every item has an answer. */
   readonly error: unknown
@@ -41,7 +41,7 @@ export interface Outcome<Item, Answer> {
 /**
  * Calls a function of one organization for each item, on the organization's node, and reads the JSON answer. An organization on a node
  * that does not answer is missed, and delays the call by a second. An organization with a long statement, because of locked rows for
- * example, is missed too: the next calls of five seconds leave the organization out, and later calls wait twice as long, up to five
+ * example, is missed too: calls of the next five seconds leave the organization out, and later calls wait twice as long, up to five
  * seconds.
  *
  * @param build the call of the function, of the item
