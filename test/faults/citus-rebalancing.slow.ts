@@ -9,7 +9,8 @@ import { createCitusDatabase, WITH_CITUS } from '../_citus.ts'
 import { TODAY } from '../_days.ts'
 import { portOf, startLoad, tallyOf } from './_citus-load.ts'
 import { setScene } from './_deliveries.ts'
-import { createPublished } from './_publishers.ts'
+import { until } from './_fixture.ts'
+import { createPublished, publishBySql } from './_publishers.ts'
 import { assertDelivered, describeTally, untilDelivered } from './_tally.ts'
 
 const ORGANIZATIONS = ['org_one', 'org_two', 'org_three', 'org_four', 'org_five', 'org_six']
@@ -196,4 +197,41 @@ test('what a claim or a result has answered is not lost when the shard moves', W
   assert.ok(claimed.length > 100, `${claimed.length} deliveries were claimed`)
   const again = claimed.length - new Set(claimed).size
   assert.equal(again, 0, `${again} of ${claimed.length} deliveries were claimed twice`)
+})
+
+test('an organization with a shard and a node of its own gets its deliveries', WITH_CITUS, async (t) => {
+  const database = await createCitusDatabase({ workers: 1 })
+  t.after(() => database.drop())
+  const scene = await setScene(t, database.url)
+  const { sql } = scene
+  const worker = database.nodes[2]
+  assert.ok(worker, 'the cluster has two workers')
+  await sql`select citus_add_node(${new URL(worker.url).hostname}, ${worker.port})`
+  for (const organizationId of ['org_own', 'org_other']) await scene.subscribe(organizationId, 'answering')
+  await sql`select isolate_tenant_to_new_shard('business_api.events', 'org_own', 'CASCADE', 'block_writes')`
+  await sql`
+    select citus_move_shard_placement(
+      placed.shardid, placed.nodename, placed.nodeport, other.nodename, other.nodeport, 'block_writes'
+    )
+    from pg_dist_shard_placement placed
+    join pg_dist_node other on other.nodeport = ${worker.port} and placed.nodeport <> other.nodeport
+    where placed.shardid = get_shard_id_for_distribution_column('business_api.events', 'org_own'::text)`
+  assert.deepEqual(
+    [await portOf(sql, 'org_own'), await portOf(sql, 'org_other')],
+    [worker.port, database.nodes[1]?.port],
+  )
+
+  const deliverer = await scene.startDeliverer()
+  const published = createPublished()
+  for (const organizationId of ['org_own', 'org_other']) {
+    for (let left = 10; left > 0; left--) published.committed.add(await publishBySql(sql, organizationId))
+  }
+  await untilDelivered(scene, 30_000)
+  const tally = await assertDelivered(scene, published)
+  console.log(describeTally(tally))
+  deliverer.assertUnharmed()
+  const store = createPostgresStore(database.url)
+  t.after(() => store.close())
+  const isKnown = async (): Promise<boolean> => !(await store.deliveries.countQueue(null)).isPartial
+  await until('a process that has just started knows the node', isKnown, 20_000)
 })

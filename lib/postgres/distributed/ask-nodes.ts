@@ -2,6 +2,7 @@ import type { ISql } from 'postgres'
 import { isStoreUnavailable, storeUnavailable } from '../../base/errors.ts'
 import type { Database } from '../connection/database.ts'
 import type { Statement } from '../connection/pool.ts'
+import { createNodePlacesReader } from './node-places.ts'
 import type { NodePlace, Nodes } from './nodes.ts'
 
 /** The answers of the nodes that answered. */
@@ -28,33 +29,7 @@ export type AskNodes = <Answer>(
 
 /** Creates the question to the nodes of a cluster. */
 export function createAskNodes(database: Database, nodes: Nodes): AskNodes {
-  /**
-   * Reads the nodes with shards, and for each node an organization: a call for the organization is carried out by the node. Any text is
-   * an organization, and 20 texts for each shard miss no node.
-   */
-  async function readPlaces(): Promise<{ places: readonly NodePlace[]; time: number }> {
-    const [places, time] = await database.row(
-      (sql, answerTag) => sql`
-        with shard as (
-          select s.shardid, s.shardminvalue::int as first, s.shardmaxvalue::int as last, p.nodename || ':' || p.nodeport as node
-            from pg_catalog.pg_dist_shard s
-            join pg_catalog.pg_dist_shard_placement p on p.shardid = s.shardid
-           where s.logicalrelid = 'business_api.open_deliveries'::pg_catalog.regclass
-        ), candidate as (
-          select 'node ' || n as organization_id, pg_catalog.hashtext('node ' || n) as place
-            from pg_catalog.generate_series(1, 20 * (select count(*) from shard)) as n
-        ), node as (
-          select s.node, min(c.organization_id) as organization_id
-            from shard s join candidate c on c.place between s.first and s.last
-           group by s.node
-        )
-        select
-          (select pg_catalog.json_agg(pg_catalog.json_build_object('node', node, 'organizationId', organization_id)) from node)::text,
-          (extract(epoch from pg_catalog.clock_timestamp()) * 1000)::text as time,
-          ${answerTag}`,
-    )
-    return { places: JSON.parse(places ?? '[]') as readonly NodePlace[], time: Number(time) }
-  }
+  const readPlaces = createNodePlacesReader(database)
 
   async function ask<Answer>(
     place: NodePlace,
@@ -70,7 +45,7 @@ export function createAskNodes(database: Database, nodes: Nodes): AskNodes {
   }
 
   return async <Answer>(build: (sql: ISql) => Statement, answerMs?: number) => {
-    const { places, time } = await readPlaces()
+    const { places, unknown, time } = await readPlaces()
     const readAt = performance.now()
     const settled = await Promise.allSettled(places.map((place) => ask<Answer>(place, build, answerMs)))
     const answers = settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
@@ -78,6 +53,6 @@ export function createAskNodes(database: Database, nodes: Nodes): AskNodes {
     const refusal = errors.find((error) => !isStoreUnavailable(error))
     if (refusal !== undefined) throw refusal
     if (answers.length === 0) throw errors[0] ?? storeUnavailable('Cannot reach any node of the cluster')
-    return { answers, isPartial: errors.length > 0, time: time + (performance.now() - readAt) }
+    return { answers, isPartial: errors.length + unknown > 0, time: time + (performance.now() - readAt) }
   }
 }
