@@ -91,7 +91,6 @@ export type { RecordReads, Updated } from './resources/record-reads.ts'
 export type { BackfillOutcome, BackfillRequest, BackfillStore } from './webhooks/backfill.ts'
 export type {
   AttemptResult,
-  Backlog,
   CancellationRequest,
   Capacity,
   ClaimedDelivery,

@@ -1,6 +1,6 @@
 import { ATTEMPT_MAX_MS } from '../webhooks/attempt.ts'
-import type { Backlog } from '../webhooks/deliveries.ts'
 import type { LoopHealth } from '../webhooks/loop-health.ts'
+import type { QueueCounts } from '../webhooks/queue-counts.ts'
 import type { WebhookSender } from '../webhooks/webhook-sender.ts'
 import type { Run } from './intake.ts'
 import type { DeliveryLoopOptions } from './loop-options.ts'
@@ -22,8 +22,8 @@ import type { DeliveryCounts } from './result-writer.ts'
 //
 // The claims of a dead process end with the leases: each claim counts as an attempt, `interrupted`, and is due again.
 
-/** The due deliveries of all processes, and the attempts since the loop was created. */
-export interface DeliveryStats extends Backlog {
+/** The queue of all processes, and the attempts since the loop was created. */
+export interface DeliveryStats extends QueueCounts {
   readonly attempts: DeliveryCounts
 }
 
@@ -50,7 +50,7 @@ export interface DeliveryLoop extends AsyncDisposable {
    * @throws `TypeError` while the loop runs; the errors of the store
    */
   runOnce(): Promise<DeliveryCounts>
-  /** Counts due deliveries and the attempts of this loop. */
+  /** Counts the deliveries of all organizations that are not finished, and the attempts of this loop. */
   stats(): Promise<DeliveryStats>
   /** Tells how this loop stands, without a call of the store. */
   health(): LoopHealth
@@ -127,7 +127,7 @@ export function createDeliveryLoop(
     },
 
     async stats() {
-      return { ...(await deliveries.measure()), attempts: { ...counts } }
+      return { ...(await deliveries.countQueue(null)), attempts: { ...counts } }
     },
 
     health() {

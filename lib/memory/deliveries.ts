@@ -1,4 +1,4 @@
-import type { Backlog, DeliveryStore } from '../webhooks/deliveries.ts'
+import type { DeliveryStore } from '../webhooks/deliveries.ts'
 import { release, writeResults } from './attempts.ts'
 import { claim, readClaims } from './claims.ts'
 import {
@@ -58,10 +58,6 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
       return cancelDelivery(memory, memory.organization(request.organizationId), request)
     },
 
-    async measure() {
-      return measure(memory)
-    },
-
     async countQueue(target) {
       return countQueue(memory, target)
     },
@@ -75,25 +71,5 @@ export function createDeliveryStore(memory: Memory): DeliveryStore {
     },
 
     watch: (onDue) => memory.wakeUp.watch(onDue),
-  }
-}
-
-/** Greatest number of due deliveries that are counted. */
-const DUE_COUNTED = 100_000
-
-function measure(memory: Memory): Backlog {
-  const now = memory.clock()
-  const due = [...memory.organizations()]
-    .flatMap(({ endpoints }) => [...endpoints.values()])
-    .filter(({ state, isRemoved }) => state === 'enabled' && !isRemoved)
-    .flatMap(({ pending }) => [...pending])
-    .filter(({ dueAt: time }) => time <= now)
-  return {
-    due: Math.min(due.length, DUE_COUNTED),
-    // reduce instead of Math.min(…): a call cannot take so many arguments.
-    oldestDueMs:
-      now -
-      due.filter(({ isBackfill }) => !isBackfill).reduce((oldest, { dueAt }) => Math.min(oldest, dueAt), now),
-    inFlight: memory.inFlight.size,
   }
 }

@@ -1,4 +1,4 @@
-import type { Backlog, ClaimedDelivery, Claims, DeliveryStore, ResultReport } from '../webhooks/deliveries.ts'
+import type { ClaimedDelivery, Claims, DeliveryStore, ResultReport } from '../webhooks/deliveries.ts'
 import { listAttempts } from './attempt-log.ts'
 import type { Database } from './connection/database.ts'
 import {
@@ -11,11 +11,10 @@ import {
 import { createAskNodes } from './distributed/ask-nodes.ts'
 import { createDistributedLoopStore, type LoopStore } from './distributed/deliveries.ts'
 import { createNodes } from './distributed/nodes.ts'
-import { countQueueOnNodes, measureOnNodes } from './distributed/queue-counts.ts'
+import { countQueueOnNodes } from './distributed/queue-counts.ts'
 import type { ReadDistribution } from './distributed/state.ts'
 import { countQueue } from './queue-counts.ts'
 import { continuePurge, purge } from './retention.ts'
-import { plannedAnew } from './statements/fragments.ts'
 
 /**
  * Creates the slice of deliveries in PostgreSQL. The delivery loop's verbs are functions of the schema: see sql/0031, and
@@ -58,52 +57,6 @@ export function createDeliveryStore(database: Database, isDistributed: ReadDistr
 
     cancel: (request) => cancelDelivery(database, request),
 
-    async measure() {
-      if (await isDistributed()) return measureOnNodes(askNodes, DUE_COUNTED)
-      const [backlog] = await database.row((sql, answerTag) =>
-        // A session may keep a plan from a time without open deliveries: such a plan reads the whole table for each endpoint.
-        plannedAnew(sql`
-          with recursive queue as (
-            (
-              select organization_id, endpoint_id from business_api.open_deliveries
-              where claim_token is null and not is_backing_off and not is_backfill order by organization_id, endpoint_id limit 1
-            )
-            union all
-            select following.organization_id, following.endpoint_id from queue, lateral (
-              select d.organization_id, d.endpoint_id from business_api.open_deliveries d
-              where d.claim_token is null and not d.is_backing_off and not d.is_backfill
-                and (d.organization_id, d.endpoint_id) > (queue.organization_id, queue.endpoint_id)
-              order by d.organization_id, d.endpoint_id limit 1
-            ) as following
-          ), oldest as (
-            select waiting.due_at from queue
-            join business_api.webhook_endpoints e
-              on e.organization_id = queue.organization_id and e.id = queue.endpoint_id and e.state = 'enabled',
-            (values (false), (true)) as kind (is_retry), lateral (
-              select d.due_at from business_api.open_deliveries d
-              where d.claim_token is null and not d.is_backing_off and not d.is_backfill
-                and d.organization_id = queue.organization_id
-                and d.endpoint_id = queue.endpoint_id and d.is_retry = kind.is_retry
-              order by d.id limit ${OLDEST_READ}::int
-            ) as waiting
-          ), due as (
-            select 1 from business_api.open_deliveries d
-            join business_api.webhook_endpoints e
-              on e.organization_id = d.organization_id and e.id = d.endpoint_id and e.state = 'enabled'
-            where d.claim_token is null and d.due_at <= now()
-            limit ${DUE_COUNTED}::int
-          )
-          select
-            pg_catalog.json_build_object(
-              'due', (select count(*) from due),
-              'oldestDueMs', greatest(0, coalesce(extract(epoch from now() - (select min(due_at) from oldest)) * 1000, 0)),
-              'inFlight', (select count(*) from business_api.open_deliveries where lease_until is not null)
-            )::text,
-            ${answerTag}`),
-      )
-      return JSON.parse(backlog ?? 'null') as Backlog
-    },
-
     countQueue: async (target) =>
       (await isDistributed()) ? countQueueOnNodes(database, askNodes, target) : countQueue(database, target),
 
@@ -114,15 +67,6 @@ export function createDeliveryStore(database: Database, isDistributed: ReadDistr
     watch: (onDue) => database.wakeUp.watch(onDue),
   }
 }
-
-/** Greatest number of due deliveries that are counted, so that the cost of counting does not grow with the backlog. */
-const DUE_COUNTED = 100_000
-
-/**
- * Number of the oldest due deliveries of an endpoint that are searched for the longest due. Among first attempts the oldest is the
- * longest due, among retries nearly so: a retry becomes due some minutes after the previous attempt.
- */
-const OLDEST_READ = 100
 
 /** Creates the delivery loop's verbs for one PostgreSQL: each is a single call for all organizations. */
 function createLoopStore(database: Database): LoopStore {

@@ -3,7 +3,6 @@ import { testApiKeys } from './store-contract/api-keys.ts'
 import { testAttempts } from './store-contract/attempts.ts'
 import { testAudit } from './store-contract/audit.ts'
 import { testBackfills } from './store-contract/backfills.ts'
-import { testBacklog } from './store-contract/backlog.ts'
 import { testCancellations } from './store-contract/cancellations.ts'
 import { testChanges } from './store-contract/changes.ts'
 import { testChangesIdempotency } from './store-contract/changes-idempotency.ts'
@@ -45,6 +44,7 @@ import { testRoundRobin } from './store-contract/round-robin.ts'
 import { testSigningSecrets } from './store-contract/signing-secrets.ts'
 import { testSync } from './store-contract/sync.ts'
 import { testTraces } from './store-contract/traces.ts'
+import { testWatching } from './store-contract/watching.ts'
 import { testWebhookIsolation } from './store-contract/webhook-isolation.ts'
 
 // The contract of BusinessApiStore as one suite, run by every store: lib/business-store.ts and the resources' files in tests.
@@ -111,7 +111,7 @@ const PARTS = {
   cancellations: testCancellations,
   backfills: testBackfills,
   'event log': testEventLog,
-  backlog: testBacklog,
+  'watchers of new work': testWatching,
   'counts of the queue': testQueueCounts,
   retention: testPurge,
   'traces of events': testTraces,

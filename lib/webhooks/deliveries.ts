@@ -243,21 +243,6 @@ export interface ResultReport {
   readonly unwritten?: readonly ClaimRef[]
 }
 
-/** The deliveries of all organizations that are due or in flight. */
-export interface Backlog {
-  /** Deliveries of enabled endpoints that are due, counted to at most 100,000. */
-  readonly due: number
-  /**
-   * Milliseconds for which the oldest due delivery has been due; 0 without due deliveries. Deliveries of backfills, which wait
-   * for all others of the organization, do not count here.
-   */
-  readonly oldestDueMs: number
-  /** Claimed by any process. */
-  readonly inFlight: number
-  /** True if a part of the store could not be reached, and its deliveries are not counted. Absent: all are. */
-  readonly isPartial?: boolean | undefined
-}
-
 /** The audit entry of a purge by hand, written for each organization that loses events. */
 export type PurgeEntry = Omit<AuditRecord, 'subjectId'>
 
@@ -437,9 +422,6 @@ export interface DeliveryStore {
    * @returns true if the delivery was pending, and again for the same entry
    */
   cancel(request: CancellationRequest): Promise<boolean>
-
-  /** Counts the deliveries of all organizations that are due or in flight. */
-  measure(): Promise<Backlog>
 
   /**
    * Counts the deliveries that are not finished, and the dead letters, at a cost that does not grow with their number. Of an

@@ -99,7 +99,6 @@ function share(store: (part: Part) => PostgresStore): BusinessApiStore {
       count: settings.deliveries.count,
       recover: settings.deliveries.recover,
       cancel: settings.deliveries.cancel,
-      measure: () => eitherOf(worker, administrator).deliveries.measure(),
       countQueue: (target) => eitherOf(worker, administrator).deliveries.countQueue(target),
       // The audit entries of a purge by hand.
       purge: (request) => (request.entry ? administrator : worker).deliveries.purge(request),

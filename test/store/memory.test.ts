@@ -82,10 +82,6 @@ test('the memory store returns copies: a change of a returned object changes no 
   assert.deepEqual((await onlyEndpoint(tenant)).headerNames, ['X-A'])
 })
 
-test('the memory store measures nothing where nothing is to be done', async () => {
-  assert.deepEqual(await createMemoryStore().deliveries.measure(), { due: 0, oldestDueMs: 0, inFlight: 0 })
-})
-
 test('a watcher may call the memory store, because the waking verb has ended', async (t) => {
   const tenant = await createPublisher(harness, t)
   await tenant.insertEndpoint()

@@ -52,7 +52,6 @@ const KNOWN: readonly (readonly [part: string, file: string])[] = [
   ['from business_api.invoices\n        where status in', 'invoices.ts, markOverdue() of all organizations'],
   ['as "isPreviousExpired"', 'endpoint-secrets.ts, listSealed(): a read of all shards'],
   ['expiring_secret as (', 'notices.ts, claimExpiring()'],
-  ['with recursive queue as (', 'deliveries.ts, measure()'],
 ]
 
 test('PostgreSQL store sends statements in the forms that a distributed database takes', async () => {

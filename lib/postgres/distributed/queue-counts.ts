@@ -1,4 +1,3 @@
-import type { Backlog } from '../../webhooks/deliveries.ts'
 import { QUEUE_COUNT_MAX, type QueueCounts, type QueueTarget } from '../../webhooks/queue-counts.ts'
 import type { Database } from '../connection/database.ts'
 import type { AskNodes } from './ask-nodes.ts'
@@ -12,7 +11,7 @@ export async function countQueueOnNodes(
   askNodes: AskNodes,
   target: QueueTarget | null,
 ): Promise<QueueCounts> {
-  if (target === null) return countAllOnNodes(askNodes, QUEUE_COUNT_MAX)
+  if (target === null) return countAllOnNodes(askNodes)
   const { organizationId, endpointId = null } = target
   const [counts] = await database.rowFor(
     organizationId,
@@ -24,21 +23,15 @@ export async function countQueueOnNodes(
   return JSON.parse(counts ?? 'null') as QueueCounts
 }
 
-/** Measures the backlog of a distributed database: see `DeliveryStore.measure`. @param dueCounted the greatest number of due deliveries */
-export async function measureOnNodes(askNodes: AskNodes, dueCounted: number): Promise<Backlog> {
-  const { due, oldestDueMs, inFlight, isPartial } = await countAllOnNodes(askNodes, dueCounted)
-  return { due: Math.min(due, dueCounted), oldestDueMs, inFlight, ...(isPartial && { isPartial }) }
-}
-
-/** Adds up the counts of the nodes that answer, each exact to `countMax`. */
-async function countAllOnNodes(askNodes: AskNodes, countMax: number): Promise<QueueCounts> {
+/** Adds up the counts of the nodes that answer. */
+async function countAllOnNodes(askNodes: AskNodes): Promise<QueueCounts> {
   const { answers, isPartial } = await askNodes<QueueCounts>(
-    (sql) => sql`business_api.count_queue_of_node(null::text, null::text, ${countMax}::int)`,
+    (sql) => sql`business_api.count_queue_of_node(null::text, null::text, ${QUEUE_COUNT_MAX}::int)`,
     COUNT_MS,
   )
   const total = (count: (counts: QueueCounts) => number): number =>
     Math.min(
-      countMax + 1,
+      QUEUE_COUNT_MAX + 1,
       answers.reduce((sum, counts) => sum + count(counts), 0),
     )
   return {

@@ -367,12 +367,12 @@ function testTurns(harness: StoreHarness): void {
     },
   )
 
-  harness.test('measure() counts the deliveries of a backfill as due, and not their age', async (t) => {
+  harness.test('countQueue() counts the deliveries of a backfill as due, and not their age', async (t) => {
     const { tenant } = await createRecords(harness, t)
     const { id: endpointId } = await tenant.insertEndpoint()
     await backfillAll(tenant, endpointId)
     await tenant.letTimePass(100_000)
-    const { due, oldestDueMs } = await tenant.store.deliveries.measure()
+    const { due, oldestDueMs } = await tenant.store.deliveries.countQueue(null)
     assert.deepEqual([due, oldestDueMs], [7, 0])
   })
 }

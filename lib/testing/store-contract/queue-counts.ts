@@ -21,8 +21,12 @@ export function testQueueCounts(harness: StoreHarness): void {
     return tenant.store.deliveries.countQueue({ organizationId: tenant.id, endpointId })
   }
 
-  async function setState(tenant: Tenant, endpointId: string, state: 'enabled' | 'paused'): Promise<void> {
-    const from = state === 'paused' ? (['enabled'] as const) : (['paused'] as const)
+  async function setState(
+    tenant: Tenant,
+    endpointId: string,
+    state: 'enabled' | 'paused' | 'disabled',
+  ): Promise<void> {
+    const from = [state === 'enabled' ? 'paused' : 'enabled'] as const
     const change = { organizationId: tenant.id, endpointId, state, from, entry: newEntry() }
     await tenant.store.endpoints.setState(change)
   }
@@ -40,7 +44,12 @@ export function testQueueCounts(harness: StoreHarness): void {
       const { deliveries } = tenant.store
       await storeTime(tenant)
       const before = await deliveries.countQueue(null)
-      assert.deepEqual([before.due, before.backingOff], [0, 0], 'no test leaves anything to send behind')
+      const { due: dueBefore, oldestDueMs: ageBefore, backingOff } = before
+      assert.deepEqual(
+        [dueBefore, ageBefore, backingOff],
+        [0, 0, 0],
+        'no test leaves anything to send behind',
+      )
 
       await tenant.insertEndpoint()
       for (let event = 0; event < 6; event++) await tenant.publish()
@@ -67,6 +76,26 @@ export function testQueueCounts(harness: StoreHarness): void {
     },
   )
 
+  harness.test(
+    'countQueue() tells the age of the oldest delivery that is due, and not in flight',
+    async (t) => {
+      const tenant = await createPublisher(harness, t)
+      await tenant.insertEndpoint()
+      for (let event = 0; event < 3; event++) await tenant.publish()
+      await tenant.letTimePass(100_000)
+      await tenant.publish()
+      const claimed = (await claim(tenant, { limit: 3 })).deliveries
+      for (const counts of [await countOf(tenant), await tenant.store.deliveries.countQueue(null)]) {
+        assert.equal(counts.due, 1)
+        assert.ok(counts.oldestDueMs < 10_000, `${counts.oldestDueMs}`)
+      }
+      await writeResults(
+        tenant,
+        claimed.map((delivery) => success(delivery)),
+      )
+    },
+  )
+
   harness.test('countQueue() counts a retry as due when the delay has passed', async (t) => {
     const tenant = await createPublisher(harness, t)
     await tenant.insertEndpoint()
@@ -86,19 +115,25 @@ export function testQueueCounts(harness: StoreHarness): void {
   })
 
   harness.test(
-    'countQueue() counts deliveries of a paused endpoint apart, and none of a removed endpoint',
+    'countQueue() counts deliveries of a paused endpoint apart, and none of a disabled or removed endpoint',
     async (t) => {
       const tenant = await createPublisher(harness, t)
-      const [paused, removed] = [await tenant.insertEndpoint(), await tenant.insertEndpoint()]
+      const [paused, disabled, removed] = [
+        await tenant.insertEndpoint(),
+        await tenant.insertEndpoint(),
+        await tenant.insertEndpoint(),
+      ]
       await tenant.publish()
+      assert.equal((await tenant.store.deliveries.countQueue(null)).due, 3)
       await setState(tenant, paused.id, 'paused')
+      await setState(tenant, disabled.id, 'disabled')
       await tenant.store.endpoints.remove({
         organizationId: tenant.id,
         endpointId: removed.id,
         entry: newEntry(),
       })
       const before = await tenant.store.deliveries.countQueue(null)
-      assert.deepEqual([before.due, before.paused], [0, 1])
+      assert.deepEqual([before.due, before.oldestDueMs, before.paused], [0, 0, 1])
       assert.deepEqual(await countOf(tenant), { ...NOTHING, paused: 1 })
       await setState(tenant, paused.id, 'enabled')
       const { due, paused: left } = await countOf(tenant)

@@ -1,99 +1,13 @@
 import assert from 'node:assert/strict'
 import { setTimeout } from 'node:timers/promises'
 import { newEntry } from './audit-entry.ts'
-import {
-  claim,
-  claimOne,
-  createPublisher,
-  failure,
-  refOf,
-  storeTime,
-  success,
-  writeResults,
-} from './delivering.ts'
+import { claim, claimOne, createPublisher, refOf, success, writeResults } from './delivering.ts'
 import type { StoreHarness } from './harness.ts'
 import { kinds } from './kinds.ts'
 import { events } from './tenant.ts'
 
-/** The measured backlog, and the watchers of new work. */
-export function testBacklog(harness: StoreHarness): void {
-  testMeasure(harness)
-  testWatch(harness)
-}
-
-function testMeasure(harness: StoreHarness): void {
-  harness.test(
-    'measure() counts due deliveries of enabled endpoints, their age, and deliveries in flight',
-    async (t) => {
-      const tenant = await createPublisher(harness, t)
-      const { measure } = tenant.store.deliveries
-      const { due: dueBefore, oldestDueMs } = await measure()
-      assert.deepEqual([dueBefore, oldestDueMs], [0, 0], 'no test leaves anything due behind')
-
-      await tenant.insertEndpoint()
-      for (let event = 0; event < 3; event++) await tenant.publish()
-      await tenant.letTimePass(100_000)
-      await tenant.publish()
-      // Deliveries that other tests left in flight may have ended by then.
-      await storeTime(tenant)
-      const due = await measure()
-      assert.equal(due.due, 4)
-      assert.ok(due.oldestDueMs >= 100_000 && due.oldestDueMs < 110_000, `${due.oldestDueMs}`)
-
-      const { deliveries } = await claim(tenant, { limit: 3 })
-      const [one, other] = deliveries
-      assert.ok(one && other, 'one or other is missing')
-      const claimed = await measure()
-      assert.deepEqual([claimed.due, claimed.inFlight], [1, due.inFlight + 3])
-      assert.ok(claimed.oldestDueMs < 10_000, 'those that were due for longest are in flight')
-      await writeResults(tenant, [success(one), failure(other, { delayMs: 60_000 })])
-      const recorded = await measure()
-      assert.deepEqual([recorded.due, recorded.inFlight], [1, due.inFlight + 1], 'a retry is not due yet')
-    },
-  )
-
-  harness.test(
-    'measure() does not count deliveries that wait for a paused, disabled or removed endpoint as due',
-    async (t) => {
-      const tenant = await createPublisher(harness, t)
-      const { endpoints, deliveries } = tenant.store
-      const [paused, disabled, removed] = [
-        await tenant.insertEndpoint(),
-        await tenant.insertEndpoint(),
-        await tenant.insertEndpoint(),
-      ]
-      await tenant.publish()
-      assert.equal((await deliveries.measure()).due, 3)
-      await endpoints.setState({
-        organizationId: tenant.id,
-        endpointId: paused.id,
-        state: 'paused',
-        from: ['enabled'],
-        entry: newEntry(),
-      })
-      await endpoints.setState({
-        organizationId: tenant.id,
-        endpointId: disabled.id,
-        state: 'disabled',
-        from: ['enabled'],
-        entry: newEntry(),
-      })
-      await endpoints.remove({ organizationId: tenant.id, endpointId: removed.id, entry: newEntry() })
-      const { due, oldestDueMs } = await deliveries.measure()
-      assert.deepEqual([due, oldestDueMs], [0, 0])
-      await endpoints.setState({
-        organizationId: tenant.id,
-        endpointId: paused.id,
-        state: 'enabled',
-        from: ['paused'],
-        entry: newEntry(),
-      })
-      assert.equal((await deliveries.measure()).due, 1)
-    },
-  )
-}
-
-function testWatch(harness: StoreHarness): void {
+/** The watchers of new work. */
+export function testWatching(harness: StoreHarness): void {
   /** The number of a watcher's calls, including calls without new work. */
   async function assertTold(calls: () => number, work: () => Promise<unknown>, what: string): Promise<void> {
     const before = calls()
