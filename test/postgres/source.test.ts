@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import postgres, { type Fragment, type ISql, type PendingQuery, type Row, type Sql } from 'postgres'
 import { createDatabase } from '../../lib/postgres/connection/database.ts'
 import { createPostgresStore, type DatabaseOptions, migrate } from '../../lib/postgres.ts'
@@ -176,6 +176,21 @@ describe('a store from a connection string and one from a pool behave alike', ()
       })
       await until('its sessions have ended', async () => (await countSessions('maximum')) === 0, 2000)
     }
+  })
+
+  test('twenty connections that are opened at once make no warning', async (t) => {
+    const warnings: Error[] = []
+    const warn = (warning: Error): number => warnings.push(warning)
+    process.on('warning', warn)
+    t.after(() => process.off('warning', warn))
+    const store = createPostgresStore(database.url, { maxConnections: 20 })
+    t.after(() => store.close())
+    await Promise.all(Array.from({ length: 20 }, (_, number) => store.apiKeys.list(`org_${number}`)))
+    await turn()
+    assert.deepEqual(
+      warnings.map(({ name, message }) => `${name}: ${message}`),
+      [],
+    )
   })
 
   test('idle_timeout: idle connections are closed after the time of the source', () =>

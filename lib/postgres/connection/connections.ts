@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { storeUnavailable } from '../../base/errors.ts'
 import { withDeadline } from '../../base/time.ts'
 import type { Connection } from './connection.ts'
@@ -55,6 +56,8 @@ export function createConnections(servers: Servers, maxConnections: number): Con
   const waiting = new Set<Waiter>()
   const backoff = createDialBackoff()
   const closing = new AbortController()
+  // Each connection that is being opened listens, which Node takes for a leak from the eleventh on.
+  setMaxListeners(0, closing.signal)
   let dials = 0
   /** Time of the last read-only failure, on the monotonic clock: older connections may lead to a server that cannot write. */
   let readOnlyAt = 0
