@@ -79,6 +79,26 @@ as $$
   select (business_api.day_width(retention_ms) + 1.5) * 86400000
 $$;
 
+-- Computes until when there is a day for every moment from a moment on; the moment itself if no day holds it. A clock that was ahead
+-- leaves later days behind, with a gap before.
+create function business_api.days_end(at_time timestamptz) returns timestamptz
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  here timestamptz := at_time;
+  next_at timestamptz;
+begin
+  loop
+    select max(d.ends_at) into next_at from business_api.event_days d
+     where d.organization_id = '' and d.begins_at <= here and d.ends_at > here and d.dropped_at is null;
+    exit when next_at is null or here >= at_time + interval '168 hours';
+    here := next_at;
+  end loop;
+  return here;
+end
+$$;
+
 -- Makes the days up to seven days ahead, with the privileges of the schema's owner. A purge makes days in time; a publisher that
 -- finds no day for its event makes the days too, so that publishing never depends on a loop. The lock keeps other makers and vacuums
 -- of the parents out, and nobody else. A new table is empty, so that attaching reads nothing.
@@ -97,11 +117,7 @@ declare
   day_name text;
 begin
   -- A publisher from whom row level security hides the days asks each time, and must not wait for another one.
-  if (
-    select bool_or(d.begins_at <= here and d.ends_at > here) and bool_or(d.begins_at <= at_time and d.ends_at > at_time)
-           and bool_or(d.ends_at >= at_time + interval '144 hours')
-      from business_api.event_days d where d.organization_id = '' and d.dropped_at is null
-  ) then
+  if business_api.days_end(here) >= at_time + interval '144 hours' then
     return;
   end if;
   lock table only business_api.events, only business_api.finished_deliveries, only business_api.delivery_attempts

@@ -15,8 +15,9 @@
 -- The days are looked at in turn, because the oldest days may all be kept.
 --
 -- Nothing open is lost, though the tables are locked after the walk over the open deliveries: a delivery of an old day becomes open
--- only by a redelivery, which moves the row of the day's finished deliveries, and the share lock on that table keeps redeliveries
--- out. So the walk, which begins after that lock with a new snapshot, sees every delivery that is open or ever will be. A
+-- only by a publisher whose transaction has been open since that day, or after a clock that was behind, and by a redelivery. Both
+-- have written to a table of the day, and the share locks on these tables wait for the end of such transactions and keep new ones
+-- out. So the walk, which begins after these locks with a new snapshot, sees every delivery that is open or ever will be. A
 -- transaction with one snapshot for all statements (repeatable read) cannot see that, and drops only a day without rows.
 create or replace function business_api.purge_days(retention_ms double precision, part_limit integer) returns jsonb
 language plpgsql volatile security definer
@@ -34,10 +35,7 @@ declare
   events bigint;
   deleted integer;
 begin
-  if not exists (
-    select 1 from business_api.event_days d
-     where d.organization_id = '' and d.dropped_at is null and d.ends_at >= at_time + interval '144 hours'
-  ) then
+  if business_api.days_end(at_time) < at_time + interval '144 hours' then
     begin
       perform business_api.make_days();
     exception
@@ -66,7 +64,9 @@ begin
           perform set_config('lock_timeout', '50ms', true);
           look_at := at_time - interval '9 minutes';
         end if;
-        execute format('lock table business_api.%I in share mode', 'finished_deliveries_' || day.name);
+        execute format(
+          'lock table business_api.%I, business_api.%I in share mode', 'events_' || day.name, 'finished_deliveries_' || day.name
+        );
         if current_setting('transaction_isolation') = 'read committed' then
           holder := business_api.find_open_delivery(day.begins, day.ends);
         elsif pg_relation_size(format('business_api.%I', 'events_' || day.name)::regclass) > 0 then

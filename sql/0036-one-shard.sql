@@ -407,7 +407,8 @@ begin
 end
 $$;
 
--- Makes sure that the present day has its tables, and tries to have those of the next day ahead of time. A session that knows of the
+-- Makes sure that the present day has its tables, and tries to have those of the next days two days ahead of time, because the host's
+-- transaction that makes them may stay open for hours. A session that knows of the
 -- present day's tables does not ask again between day_known_from and day_known_until, ten minutes later or the end of the day: texts
 -- that are compared with the ids of deliveries. A clock that goes back makes the session ask again.
 create function business_api.ensure_day(at_time timestamptz) returns void
@@ -418,16 +419,14 @@ declare
   digits text collate "C" := business_api.delivery_digits(at_time);
   day record;
 begin
-  select d.ends, d.ends_at into day from business_api.event_days d
+  select d.ends into day from business_api.event_days d
    where d.organization_id = '' and d.begins <= digits and d.ends > digits and d.dropped_at is null;
   if not found then
     perform business_api.make_days();
     return;
   end if;
   -- Of a distributed table the coordinator makes the days: its loops do.
-  if day.ends_at < at_time + interval '24 hours' and to_regclass('pg_catalog.pg_dist_partition') is null and not exists (
-    select 1 from business_api.event_days d where d.organization_id = '' and d.begins > digits and d.dropped_at is null
-  ) then
+  if to_regclass('pg_catalog.pg_dist_partition') is null and business_api.days_end(at_time) < at_time + interval '48 hours' then
     perform business_api.make_days_ahead();
   end if;
   perform set_config('business_api.day_known_from', digits, false);

@@ -970,7 +970,7 @@ end
 $$;
 
 -- Makes days ahead, drops one day, or deletes ids of a dropped day, as purge_days does: with the privileges of the schema's owner, who
--- therefore connects to the nodes. The lock on the day's finished deliveries keeps redeliveries out on all nodes while the nodes are
+-- therefore connects to the nodes. The locks on the day's tables keep publishers and redeliveries out on all nodes while the nodes are
 -- asked for the second time.
 create function business_api.purge_days_on_nodes(retention_ms double precision, part_limit integer) returns jsonb
 language plpgsql volatile security definer
@@ -984,10 +984,7 @@ declare
   holder jsonb;
   last_prefix text;
 begin
-  if not exists (
-    select 1 from business_api.event_days d
-     where d.organization_id = '' and d.dropped_at is null and d.ends_at >= at_time + interval '144 hours'
-  ) then
+  if business_api.days_end(at_time) < at_time + interval '144 hours' then
     begin
       perform business_api.make_days();
     exception
@@ -1005,7 +1002,9 @@ begin
     holder := business_api.find_open_delivery_on_nodes(day.begins, day.ends);
     if holder is null then
       begin
-        execute format('lock table business_api.%I in share mode', 'finished_deliveries_' || day.name);
+        execute format(
+          'lock table business_api.%I, business_api.%I in share mode', 'events_' || day.name, 'finished_deliveries_' || day.name
+        );
         holder := business_api.find_open_delivery_on_nodes(day.begins, day.ends);
         if holder is null then
           execute format(

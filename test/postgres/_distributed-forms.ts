@@ -37,7 +37,7 @@ export function findRefusedForms(text: string, facts: Facts): readonly RefusedFo
   const statements = split(parse(text), ';')
   for (const [place, statement] of statements.entries()) {
     const previous = statements[place - 1] ?? []
-    if (statement.includes('diagnostics') && previous.includes('insert') && previous.includes('conflict')) {
+    if (statement.includes('row_count') && previous.includes('insert') && previous.includes('conflict')) {
       found.add('row count of an INSERT with ON CONFLICT')
     }
     for (const level of levelsOf(statement)) inspect(level, facts, found)

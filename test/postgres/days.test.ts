@@ -9,6 +9,7 @@ import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { newEntry } from '../_audit.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { makeDay } from '../_days.ts'
+import { until } from '../faults/_fixture.ts'
 
 // The days of events and deliveries: made ahead, read one by one, kept for what is open, and dropped as a whole.
 
@@ -200,6 +201,18 @@ describe('Days are made', () => {
       await Promise.all([one.end(), other.end()])
     })
 
+    test('in the last two days, so that a transaction may stay open beyond the end of the present day', async () => {
+      for (const {
+        name,
+      } of await owner`delete from business_api.event_days where begins_at > now() + interval '1 day' returning name`) {
+        for (const table of TABLES) await owner.unsafe(`drop table business_api.${table}_${name}`)
+      }
+      const session = fresh.sql({ max: 1, connection: { role } })
+      await publish(session)
+      await session.end()
+      await assertNoGap(owner)
+    })
+
     test('for a session that knew the days of a clock that went back', async () => {
       const session = fresh.sql({ max: 1, connection: { role } })
       await publish(session)
@@ -240,11 +253,58 @@ describe('Days are made', () => {
     })
   })
 
+  test('by a purge and by a publisher although a clock that was ahead has left a later day behind', async () => {
+    for (const work of [
+      async () => void (await purge()),
+      async () =>
+        void (await sql`select business_api.publish_event('org_any', 'project.completed', '{}'::jsonb)`),
+    ]) {
+      await dropAll(sql)
+      await makeDay(sql, ago(-20))
+      await makeDay(sql, ago(0))
+      await work()
+      await assertNoGap(sql)
+    }
+  })
+
+  /** Asserts that every moment of the next six days has a day. */
+  async function assertNoGap(owner: Sql): Promise<void> {
+    const missing = await owner`
+      select moment from generate_series(now(), now() + interval '6 days', interval '1 day') as moment
+      where not exists (select 1 from business_api.event_days where begins_at <= moment and ends_at > moment)`
+    assert.deepEqual([...missing], [])
+  }
+
   async function dropAll(owner: Sql): Promise<void> {
     for (const { name } of await owner`delete from business_api.event_days returning name`) {
       for (const table of TABLES) await owner.unsafe(`drop table business_api.${table}_${name}`)
     }
   }
+})
+
+test('A claim goes on although somebody has dropped the tables of a claimed delivery’s day', async () => {
+  const id = `${idPrefixAt('dlv', ago(50).getTime())}${'1'.padStart(16, '0')}`
+  await sql`
+    insert into business_api.open_deliveries
+      (organization_id, id, event_id, type, endpoint_id, due_at, attempts, claim_token, claimed_at, lease_until)
+    values (
+      ${ORGANIZATION}, ${id}, 'evt_gone', 'project.completed', 'we_1', now(), 1, 'gone', now() - interval '1 minute',
+      now() - interval '1 second'
+    )`
+  await sql`select business_api.publish_event(${ORGANIZATION}, 'project.completed', '{}'::jsonb)`
+  const { deliveries } = await store.deliveries.claim({
+    token: 'claim_days',
+    isRepeat: false,
+    limit: 10,
+    maxBytes: 1_000_000,
+    capacity: { endpoint: 10, organization: 10, endpoints: {}, organizations: {} },
+    scanLimit: 10,
+    cursor: null,
+    leaseMs: 60_000,
+    maxAttempts: 5,
+  })
+  assert.equal(deliveries.length, 1)
+  assert.deepEqual([...(await sql`select 1 from business_api.open_deliveries where id = ${id}`)], [])
 })
 
 describe('A host’s id of an event', () => {
@@ -431,6 +491,35 @@ describe('An old day', () => {
     await letTimePass()
     assert.equal((await purge()).days, 1)
     assert.equal(await isThere(name), false)
+  })
+
+  test('stays with the event of a publisher that commits while the drop waits', async () => {
+    const { name } = await fillDay(ago(40), 0)
+    const publisher = await sql.reserve()
+    await publisher`begin`
+    const id = `${idPrefixAt('dlv', ago(40).getTime())}${'1'.padStart(16, '0')}`
+    await publisher`
+      insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
+      values (${ORGANIZATION}, 'evt_late', 'project.completed', ${ago(40)}, '{}', ${id.slice(0, -5)})`
+    await publisher`
+      insert into business_api.open_deliveries (organization_id, id, event_id, type, endpoint_id, due_at)
+      values (${ORGANIZATION}, ${id}, 'evt_late', 'project.completed', 'we_1', now())`
+    const dropping = purge()
+    await until(
+      'the drop waits',
+      async () => {
+        const rows = await sql`
+        select 1 from pg_locks l join pg_database d on d.oid = l.database and d.datname = current_database()
+        where not l.granted and l.mode in ('ShareLock', 'AccessExclusiveLock')`
+        return rows.length > 0
+      },
+      1000,
+    )
+    await publisher`commit`
+    publisher.release()
+    const { days } = await dropping
+    assert.deepEqual([days, await isThere(name)], [0, true])
+    assert.equal((await sql`select 1 from business_api.events where id = 'evt_late'`).length, 1)
   })
 
   test('is reported as a lag while a long transaction keeps it', async () => {

@@ -300,6 +300,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function day_bound(at_time timestamp with time zone)': '75225027607a',
     'function day_grace_ms(retention_ms double precision)': 'e765db73da64',
     'function day_width(retention_ms double precision)': '5afd5d6019eb',
+    'function days_end(at_time timestamp with time zone)': 'deefab2aa4f9',
     'function delete_organization_part(organization_id text, part_limit integer, after jsonb)':
       '1d89ac04620d',
     'function deliveries_of_event(organization_id text, event_id text, delivery_prefix text)': 'f47fabdb8438',
@@ -308,7 +309,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function delivery_digits(at_time timestamp with time zone)': 'a1982ec8c4fc',
     'function end_attempts(results jsonb, places tid[], at_time timestamp with time zone, OUT written text[], OUT outcomes jsonb, OUT dead_letters jsonb)':
       '0871a635406e',
-    'function ensure_day(at_time timestamp with time zone)': 'cddd9d37a700',
+    'function ensure_day(at_time timestamp with time zone)': '342ff6cf94b1',
     'function event_types()': '25f5c8d1a501',
     'function find_due_deliveries(token text, after_organization text, after_endpoint text, endpoint_limit integer, count_limit integer)':
       '90a00eb6d403',
@@ -384,7 +385,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function make_buckets(organization_id text, key_id text)': '83e2e8dbdee7',
     'function make_day(name text, begins_at timestamp with time zone, ends_at timestamp with time zone)':
       '5d14f8d05313',
-    'function make_days()': '066b9855cdb2',
+    'function make_days()': 'c52425df0d2a',
     'function make_days_ahead()': 'aac08bf60b66',
     'function new_id(kind text)': '19d9f08638fe',
     'function next_number(organization_id text, series text, table_name text, record_id text)':
@@ -403,8 +404,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function publish_event(organization_id text, type text, data jsonb, id text)': 'c0484a65aedc',
     'function publish_event(organization_id text, type text, data jsonb, id text, traceparent text)':
       '1c4113200cb1',
-    'function purge_days(retention_ms double precision, part_limit integer)': '311f7931039e',
-    'function purge_days_on_nodes(retention_ms double precision, part_limit integer)': 'bbefac8027db',
+    'function purge_days(retention_ms double precision, part_limit integer)': '895d6cfff953',
+    'function purge_days_on_nodes(retention_ms double precision, part_limit integer)': 'b03e5ba70620',
     'function purge_endpoints_on_nodes(place jsonb, endpoint_limit integer)': 'ba23e442c1ad',
     'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
       'ec6e4a6b6e1f',
@@ -426,7 +427,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': 'a3c607f6a741',
     'function reclaim_expired_leases(max_attempts integer)': 'a7314757e1a3',
     'function reclaim_lease(organization_id text, id text, at_time timestamp with time zone, max_attempts integer)':
-      '0cfb1de8f6ed',
+      '8e2bf3649e2b',
     'function reclaim_leases_of(organization_id text, max_attempts integer)': '811a5f1f57d3',
     'function record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)':
       'd1a6606ef53e',

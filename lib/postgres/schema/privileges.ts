@@ -33,7 +33,7 @@ const BASE: Lists = {
 }
 
 /** The functions with which a publisher finds the day of an event, or makes it with the privileges of the schema's owner. */
-const DAYS: readonly string[] = ['make_days', 'make_days_ahead', 'first_day_end']
+const DAYS: readonly string[] = ['days_end', 'make_days', 'make_days_ahead', 'first_day_end']
 
 /** For parts that write events with their deliveries. Of endpoints, such a part reads the state and the types only. */
 const PUBLISHING: Lists = {
