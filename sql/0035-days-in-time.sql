@@ -285,7 +285,7 @@ begin
 end
 $$;
 
--- Makes days ahead for a publisher, where no loop makes days. The first publisher of the last day makes the next days, and the others go
+-- Makes days ahead for a publisher, where no loop makes days. The first publisher of the last two days makes the next days, and the others go
 -- on meanwhile: a publisher that finds no day at all waits until the transaction that makes the day has ended, and a host's
 -- transaction may take minutes.
 create function business_api.make_days_ahead() returns void

@@ -23,6 +23,10 @@ test('promtool takes the alert rules of examples/metrics', { skip }, () => {
   promtool(['check', 'rules', 'examples/metrics/alerts.yml'])
 })
 
+test('the alert rules tell of a loop that does not claim, and since when', { skip }, () => {
+  promtool(['test', 'rules', 'test/examples/alerts.test.yml'])
+})
+
 test('promtool takes the text of metrics', { skip }, async () => {
   const store = createMemoryStore()
   const loop = createDeliveryLoop(store, createWebhookSender(), {
