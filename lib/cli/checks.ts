@@ -1,6 +1,6 @@
 import type { RetentionState } from '../postgres/retention.ts'
 import type { SchemaDrift } from '../postgres/schema/catalogue.ts'
-import type { EndedLeases, ServerState, StoredSecrets } from '../postgres/schema/inspector.ts'
+import type { DaysState, EndedLeases, ServerState, StoredSecrets } from '../postgres/schema/inspector.ts'
 import {
   describeGap,
   describeRenamed,
@@ -154,6 +154,26 @@ export function checkBacklog({
     message,
     advice: 'run a delivery loop (business-api-kit deliver), and further loops where one loop is not enough',
   }
+}
+
+const DAYS_WARN_MS = 24 * 60 * 60_000
+
+/** Checks that there are tables for the events of now and of the next day. */
+export function checkDays({ aheadMs, withoutTables }: DaysState): Finding {
+  if (withoutTables.length > 0) {
+    return {
+      level: 'fail',
+      message: 'the tables of some days are gone',
+      details: withoutTables,
+      advice:
+        'restore the tables, or delete the rows of these days from business_api.event_days: a loop then makes the days that are needed',
+    }
+  }
+  const advice =
+    'run a delivery loop (business-api-kit deliver), at least once in five days: a loop makes the days'
+  if (aheadMs <= 0) return { level: 'fail', message: 'there are no tables for the events of today', advice }
+  const message = `there are tables for the events of the next ${formatDuration(aheadMs)}`
+  return aheadMs < DAYS_WARN_MS ? { level: 'warn', message, advice } : { level: 'ok', message }
 }
 
 const LAG_WARN_MS = 60 * 60_000

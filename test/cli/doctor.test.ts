@@ -56,6 +56,7 @@ test('a database in order passes every check', async () => {
       'schema',
       'leases',
       'backlog',
+      'days',
       'retention',
       'secrets',
     ].map((name) => `${name} ok`),
@@ -277,6 +278,33 @@ describe('deliveries', () => {
       levels.push((await diagnose('backlog')).level)
     }
     assert.deepEqual(levels, ['ok', 'warn', 'fail'])
+  })
+
+  test('days of events that end soon, are missing or have lost their tables', async (t) => {
+    const own = await createTestDatabase()
+    t.after(() => own.drop())
+    const owner = own.sql({ max: 1 })
+    const judge = async () => {
+      const { level, message, details, advice } = await diagnose('days', cliOn(own.url)('doctor', '--json'))
+      return { finding: `${level}: ${message}`, details, advice: advice?.split(/[ ,]/)[0] }
+    }
+    await owner`delete from business_api.event_days where begins_at > now()`
+    const soon = await judge()
+    assert.match(soon.finding, /^warn: there are tables for the events of the next \d.*$/)
+    assert.equal(soon.advice, 'run')
+    const [today] = await owner`select name from business_api.event_days where ends_at > now()`
+    await owner.unsafe(`drop table business_api.delivery_attempts_${today?.name}`)
+    assert.deepEqual(await judge(), {
+      finding: 'fail: the tables of some days are gone',
+      details: [today?.name],
+      advice: 'restore',
+    })
+    await owner`delete from business_api.event_days`
+    assert.deepEqual(await judge(), {
+      finding: 'fail: there are no tables for the events of today',
+      details: undefined,
+      advice: 'run',
+    })
   })
 
   test('old events that are not purged warn after an hour and fail after a day, by the retention of the loops', async () => {

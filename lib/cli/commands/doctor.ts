@@ -3,6 +3,7 @@ import {
   type Check,
   checkBacklog,
   checkClock,
+  checkDays,
   checkLeases,
   checkMigrations,
   checkRetention,
@@ -71,6 +72,7 @@ async function runChecks(
     await attempt('schema', async () => checkSchema(await inspector.drift())),
     await attempt('leases', async () => checkLeases(await inspector.endedLeases())),
     await attempt('backlog', async () => checkBacklog(await inspector.backlog())),
+    await attempt('days', async () => checkDays(await inspector.days())),
     await attempt('retention', async () => checkRetention(await inspector.retention())),
     await attempt('secrets', async () => {
       return checkSecrets(await inspector.secrets(SECRETS_LOOKED_AT), secretKeys)

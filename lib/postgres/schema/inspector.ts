@@ -60,6 +60,14 @@ export interface PurgePreview {
   readonly isPartial: boolean
 }
 
+/** The days of events: see sql/0027-event-days.sql. */
+export interface DaysState {
+  /** Milliseconds from now for which there is a day for every event; 0 without a day for now. */
+  readonly aheadMs: number
+  /** The names of at most 100 days whose tables are gone, oldest first. */
+  readonly withoutTables: readonly string[]
+}
+
 /** Reads the state of a database for operators. Never writes, and shows no business data of organizations. */
 export interface Inspector {
   /** Reads the state of the migrations, also in a database without the schema. */
@@ -72,6 +80,7 @@ export interface Inspector {
   /** Counts the queue of all organizations. */
   backlog(): Promise<QueueCounts>
   endedLeases(): Promise<EndedLeases>
+  days(): Promise<DaysState>
   retention(): Promise<RetentionState>
   /** Reads the credentials of at most `limit` endpoints that have not been removed. */
   secrets(limit: number): Promise<readonly StoredSecrets[]>
@@ -170,6 +179,27 @@ export function createInspector(url: string): Inspector {
             )::text,
             ${mark}
           from business_api.open_deliveries where lease_until <= now()`,
+      ),
+
+    days: () =>
+      read(
+        (sql, mark) => sql`
+          select
+            pg_catalog.json_build_object(
+              'aheadMs', extract(epoch from business_api.days_end(now()) - now()) * 1000,
+              'withoutTables', coalesce((
+                select pg_catalog.json_agg(gone.name order by gone.begins) from (
+                  select d.name, d.begins from business_api.event_days d
+                  where d.organization_id = '' and d.dropped_at is null
+                    and exists (
+                      select 1 from unnest(array['events', 'finished_deliveries', 'delivery_attempts']) as parent
+                      where pg_catalog.to_regclass('business_api.' || parent || '_' || d.name) is null
+                    )
+                  order by d.begins limit 100
+                ) as gone
+              ), '[]')
+            )::text,
+            ${mark}`,
       ),
 
     retention: () => readRetention(database),
