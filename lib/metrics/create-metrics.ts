@@ -1,3 +1,5 @@
+import * as v from 'valibot'
+import { IdSchema, OrganizationIdSchema, read } from '../base/host-input.ts'
 import { type AnswerTrace, channels, type LoopStep } from '../base/tracing.ts'
 import type { Notice } from '../webhooks/notices.ts'
 import type { QueueCounts, QueueTarget } from '../webhooks/queue-counts.ts'
@@ -25,12 +27,14 @@ export interface Metrics {
   /**
    * Counts the queue of an organization or endpoint, which no metric has as a label.
    *
-   * @throws the errors of the store
+   * @throws `BusinessApiError` with code `invalid_input` for a target without an organization; the errors of the store
    */
   queueOf(target: QueueTarget): Promise<QueueCounts>
   /** Ends the counting. The numbers so far stay readable. */
   close(): void
 }
+
+const TargetSchema = v.object({ organizationId: OrganizationIdSchema, endpointId: v.optional(IdSchema) })
 
 /**
  * Creates the metrics of this process, which count from now on: the requests of every API and the deliveries of every loop in
@@ -76,7 +80,8 @@ export function createMetrics(store: MetricsStore, options: MetricsOptions = {})
       return writePrometheusText([...counted, ...numbersOf(state)])
     },
     health: async () => judgeHealth(await readQueue(), resolved),
-    queueOf: (target) => store.deliveries.countQueue(target),
+    queueOf: async (target) =>
+      store.deliveries.countQueue(read(TargetSchema, target, 'Cannot count the queue')),
     close() {
       for (const end of ends) end()
     },

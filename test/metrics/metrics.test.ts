@@ -176,6 +176,14 @@ describe('metrics of deliveries', () => {
     assert.equal(sampleOf(samples, 'business_api_queue_up'), 1)
     assert.equal(sampleOf(samples, 'business_api_queue_dead_letters'), 1)
     assert.equal((await metrics.queueOf({ organizationId: ORGANIZATION })).deadLetters, 1)
+    for (const target of [undefined, {}, { organizationId: null }, { organizationId: '\u0000' }]) {
+      const counting = metrics.queueOf(target as never)
+      await assert.rejects(
+        counting,
+        { code: 'invalid_input' },
+        'the counts of all organizations are not given away',
+      )
+    }
     assert.ok(!(await metrics.text()).includes(endpoint.id))
   })
 
