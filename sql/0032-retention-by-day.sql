@@ -43,15 +43,20 @@ begin
 end
 $$;
 
--- Returns the open delivery for which the oldest kept day stays, as JSON; null if no day is kept.
-create function business_api.kept_day() returns jsonb
+-- Returns the open deliveries for which days are kept, as a JSON array with the oldest of each endpoint, at most 100.
+create function business_api.kept_deliveries() returns jsonb
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
-  select d.kept_by from business_api.event_days d
-   where d.organization_id = '' and d.dropped_at is null and d.kept_by is not null
-   order by d.begins
-   limit 1
+  select coalesce(jsonb_agg(kept.delivery order by kept.begins), '[]')
+    from (
+      select (array_agg(d.kept_by order by d.begins))[1] as delivery, min(d.begins) as begins
+        from business_api.event_days d
+       where d.organization_id = '' and d.dropped_at is null and d.kept_by is not null
+       group by d.kept_by ->> 'organizationId', d.kept_by ->> 'endpointId'
+       order by 2
+       limit 100
+    ) as kept
 $$;
 
 -- Purges old events with deliveries and attempts, from a place in events_created_at_idx on. Events with an open delivery stay. A

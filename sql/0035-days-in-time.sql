@@ -4,7 +4,7 @@
 
 -- Does one part of the work on days: makes days ahead, drops one day, or deletes the ids of a dropped day. With the privileges of the
 -- schema's owner. Returns, as JSON, the number of dropped days, an estimate of the events in the dropped day, and `kept`: the open
--- delivery for which the oldest kept day stays, or null.
+-- deliveries for which days stay.
 --
 -- A day is dropped in one transaction, which PostgreSQL either makes whole or not at all; the files are deleted after the locks are
 -- released. Nobody waits long: the drop waits 50 ms for each lock. If a long transaction is in the way, the drop gives up all locks,
@@ -83,7 +83,7 @@ begin
           );
           update business_api.event_days d set dropped_at = at_time, kept_by = null
            where d.organization_id = '' and d.begins = day.begins;
-          return jsonb_build_object('days', 1, 'events', events, 'kept', business_api.kept_day());
+          return jsonb_build_object('days', 1, 'events', events, 'kept', business_api.kept_deliveries());
         end if;
         look_at := at_time;
       exception
@@ -120,7 +120,7 @@ begin
     end if;
   end if;
   return jsonb_build_object(
-    'days', 0, 'events', 0, 'kept', business_api.kept_day(),
+    'days', 0, 'events', 0, 'kept', business_api.kept_deliveries(),
     'isDone', not exists (
       select 1 from business_api.event_days d where d.organization_id = '' and d.dropped_at is not null
     )
@@ -215,14 +215,14 @@ begin
   if not found and exists (select 1 from business_api.purge_progress) then
     -- Another process holds the row and purges.
     return jsonb_build_object(
-      'events', 0, 'days', 0, 'idempotencyKeys', 0, 'isDone', true, 'waitMs', 0, 'lagMs', null, 'kept', null
+      'events', 0, 'days', 0, 'idempotencyKeys', 0, 'isDone', true, 'waitMs', 0, 'lagMs', null, 'kept', json_build_array()
     );
   end if;
   -- A clock that was set back must not stop the purge.
   if progress.rests_until > begun_at and progress.rests_until < begun_at + interval '5 minutes' then
     return jsonb_build_object(
       'events', 0, 'days', 0, 'idempotencyKeys', 0, 'isDone', false,
-      'waitMs', extract(epoch from progress.rests_until - begun_at) * 1000, 'lagMs', null, 'kept', null
+      'waitMs', extract(epoch from progress.rests_until - begun_at) * 1000, 'lagMs', null, 'kept', json_build_array()
     );
   end if;
 
@@ -240,7 +240,7 @@ begin
     return jsonb_build_object(
       'events', day -> 'events', 'days', 1, 'idempotencyKeys', 0, 'isDone', false,
       'waitMs', extract(epoch from clock_timestamp() - begun_at) * 1000 * (1 / share - 1),
-      'lagMs', business_api.purge_lag(retention_ms, progress.walk), 'kept', day -> 'kept'
+      'lagMs', business_api.purge_lag(retention_ms, progress.walk), 'kept', coalesce(day -> 'kept', '[]')
     );
   end if;
 
@@ -280,7 +280,7 @@ begin
     'isDone', is_done,
     'waitMs', extract(epoch from clock_timestamp() - begun_at) * 1000 * (1 / share - 1),
     'lagMs', business_api.purge_lag(retention_ms, part -> 'walk'),
-    'kept', day -> 'kept'
+    'kept', coalesce(day -> 'kept', '[]')
   );
 end
 $$;

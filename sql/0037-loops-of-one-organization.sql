@@ -1013,7 +1013,7 @@ begin
           );
           update business_api.event_days d set dropped_at = at_time, kept_by = null
            where d.organization_id = '' and d.begins = day.begins;
-          return jsonb_build_object('days', 1, 'kept', business_api.kept_day());
+          return jsonb_build_object('days', 1, 'kept', business_api.kept_deliveries());
         end if;
       exception
         when lock_not_available or deadlock_detected then
@@ -1039,7 +1039,7 @@ begin
       delete from business_api.event_days d where d.organization_id = '' and d.begins = day.begins;
     end if;
   end if;
-  return jsonb_build_object('days', 0, 'kept', business_api.kept_day());
+  return jsonb_build_object('days', 0, 'kept', business_api.kept_deliveries());
 end
 $$;
 
@@ -1065,7 +1065,7 @@ begin
   if progress.rests_until > begun_at and progress.rests_until < begun_at + interval '5 minutes' then
     return jsonb_build_object(
       'events', 0, 'days', 0, 'idempotencyKeys', 0, 'isDone', false,
-      'waitMs', extract(epoch from progress.rests_until - begun_at) * 1000, 'lagMs', null, 'kept', null
+      'waitMs', extract(epoch from progress.rests_until - begun_at) * 1000, 'lagMs', null, 'kept', json_build_array()
     );
   end if;
 
@@ -1107,7 +1107,7 @@ begin
     'isDone', is_done,
     'waitMs', extract(epoch from clock_timestamp() - begun_at) * 1000 * (1 / share - 1),
     'lagMs', business_api.purge_lag(retention_ms, progress.walk),
-    'kept', day -> 'kept'
+    'kept', coalesce(day -> 'kept', '[]')
   );
 end
 $$;

@@ -964,14 +964,14 @@ begin
   if not found and exists (select 1 from business_api.purge_progress) then
     -- Another process holds the row and purges.
     return jsonb_build_object(
-      'events', 0, 'days', 0, 'idempotencyKeys', 0, 'isDone', true, 'waitMs', 0, 'lagMs', null, 'kept', null
+      'events', 0, 'days', 0, 'idempotencyKeys', 0, 'isDone', true, 'waitMs', 0, 'lagMs', null, 'kept', json_build_array()
     );
   end if;
   -- A clock that was set back must not stop the purge.
   if progress.rests_until > begun_at and progress.rests_until < begun_at + interval '5 minutes' then
     return jsonb_build_object(
       'events', 0, 'days', 0, 'idempotencyKeys', 0, 'isDone', false,
-      'waitMs', extract(epoch from progress.rests_until - begun_at) * 1000, 'lagMs', null, 'kept', null
+      'waitMs', extract(epoch from progress.rests_until - begun_at) * 1000, 'lagMs', null, 'kept', json_build_array()
     );
   end if;
 
@@ -989,7 +989,7 @@ begin
     return jsonb_build_object(
       'events', day -> 'events', 'days', 1, 'idempotencyKeys', 0, 'isDone', false,
       'waitMs', extract(epoch from clock_timestamp() - begun_at) * 1000 * (1 / share - 1),
-      'lagMs', business_api.purge_lag(retention_ms, progress.walk), 'kept', day -> 'kept'
+      'lagMs', business_api.purge_lag(retention_ms, progress.walk), 'kept', coalesce(day -> 'kept', '[]')
     );
   end if;
 
@@ -1029,7 +1029,7 @@ begin
     'isDone', is_done,
     'waitMs', extract(epoch from clock_timestamp() - begun_at) * 1000 * (1 / share - 1),
     'lagMs', business_api.purge_lag(retention_ms, part -> 'walk'),
-    'kept', day -> 'kept'
+    'kept', coalesce(day -> 'kept', '[]')
   );
 end
 $function$;
@@ -1054,7 +1054,7 @@ begin
   if progress.rests_until > begun_at and progress.rests_until < begun_at + interval '5 minutes' then
     return jsonb_build_object(
       'events', 0, 'days', 0, 'idempotencyKeys', 0, 'isDone', false,
-      'waitMs', extract(epoch from progress.rests_until - begun_at) * 1000, 'lagMs', null, 'kept', null
+      'waitMs', extract(epoch from progress.rests_until - begun_at) * 1000, 'lagMs', null, 'kept', json_build_array()
     );
   end if;
 
@@ -1096,7 +1096,7 @@ begin
     'isDone', is_done,
     'waitMs', extract(epoch from clock_timestamp() - begun_at) * 1000 * (1 / share - 1),
     'lagMs', business_api.purge_lag(retention_ms, progress.walk),
-    'kept', day -> 'kept'
+    'kept', coalesce(day -> 'kept', '[]')
   );
 end
 $function$;
@@ -3311,16 +3311,21 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION business_api.kept_day()
+CREATE OR REPLACE FUNCTION business_api.kept_deliveries()
  RETURNS jsonb
  LANGUAGE sql
  STABLE
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
-  select d.kept_by from business_api.event_days d
-   where d.organization_id = '' and d.dropped_at is null and d.kept_by is not null
-   order by d.begins
-   limit 1
+  select coalesce(jsonb_agg(kept.delivery order by kept.begins), '[]')
+    from (
+      select (array_agg(d.kept_by order by d.begins))[1] as delivery, min(d.begins) as begins
+        from business_api.event_days d
+       where d.organization_id = '' and d.dropped_at is null and d.kept_by is not null
+       group by d.kept_by ->> 'organizationId', d.kept_by ->> 'endpointId'
+       order by 2
+       limit 100
+    ) as kept
 $function$;
 
 CREATE OR REPLACE FUNCTION business_api.last_attempts(organization_id text, delivery_ids text[])
@@ -4336,7 +4341,7 @@ begin
           );
           update business_api.event_days d set dropped_at = at_time, kept_by = null
            where d.organization_id = '' and d.begins = day.begins;
-          return jsonb_build_object('days', 1, 'events', events, 'kept', business_api.kept_day());
+          return jsonb_build_object('days', 1, 'events', events, 'kept', business_api.kept_deliveries());
         end if;
         look_at := at_time;
       exception
@@ -4373,7 +4378,7 @@ begin
     end if;
   end if;
   return jsonb_build_object(
-    'days', 0, 'events', 0, 'kept', business_api.kept_day(),
+    'days', 0, 'events', 0, 'kept', business_api.kept_deliveries(),
     'isDone', not exists (
       select 1 from business_api.event_days d where d.organization_id = '' and d.dropped_at is not null
     )
@@ -4424,7 +4429,7 @@ begin
           );
           update business_api.event_days d set dropped_at = at_time, kept_by = null
            where d.organization_id = '' and d.begins = day.begins;
-          return jsonb_build_object('days', 1, 'kept', business_api.kept_day());
+          return jsonb_build_object('days', 1, 'kept', business_api.kept_deliveries());
         end if;
       exception
         when lock_not_available or deadlock_detected then
@@ -4450,7 +4455,7 @@ begin
       delete from business_api.event_days d where d.organization_id = '' and d.begins = day.begins;
     end if;
   end if;
-  return jsonb_build_object('days', 0, 'kept', business_api.kept_day());
+  return jsonb_build_object('days', 0, 'kept', business_api.kept_deliveries());
 end
 $function$;
 

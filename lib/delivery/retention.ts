@@ -21,7 +21,7 @@ const CATCH_UP_MS = 10 * 60 * 1000
 
 /**
  * Creates the task that purges old events and expired idempotency keys, part by part, and sends a notice when the purge fails
- * again and again or does not keep up: once, until a part succeeds or the purge has caught up. Another notice names the endpoint for
+ * again and again or does not keep up: once, until a part succeeds or the purge has caught up. Other notices name the endpoints for
  * which old events are kept.
  *
  * @param retentionMs age of the events to purge in milliseconds; `false` keeps every event and purges expired idempotency
@@ -39,7 +39,7 @@ export function createPurge(
   let failures = 0
   let laggingSince: number | undefined
   let hasNotifiedOfLag = false
-  let keeper: string | undefined
+  let keepers = new Set<string>()
 
   function send(notice: Pick<RetentionBehindNotice, 'reason' | 'lagMs' | 'failures'>): void {
     notify([{ kind: 'retention_behind', retentionMs: eventsAfterMs, ...notice }])
@@ -57,10 +57,10 @@ export function createPurge(
     send({ reason: 'slow', lagMs, failures })
   }
 
-  function judgeKept(kept: KeptDelivery | null): void {
-    const found = kept === null ? undefined : `${kept.organizationId} ${kept.endpointId}`
-    if (kept !== null && found !== keeper) notify([{ kind: 'events_kept', ...kept }])
-    keeper = found
+  function judgeKept(kept: readonly KeptDelivery[]): void {
+    const news = kept.filter((delivery) => !keepers.has(endpointOf(delivery)))
+    notify(news.map((delivery) => ({ kind: 'events_kept', ...delivery })))
+    keepers = new Set(kept.map(endpointOf))
   }
 
   function judgePart(lagMs: number, waitMs: number): void {
@@ -85,6 +85,10 @@ export function createPurge(
     }
     return report.isDone || report.waitMs
   }
+}
+
+function endpointOf({ organizationId, endpointId }: KeptDelivery): string {
+  return JSON.stringify([organizationId, endpointId])
 }
 
 function halve(limit: number): number {

@@ -294,10 +294,10 @@ export interface SharedPurgeReport extends Omit<PurgeReport, 'next'> {
   /** Days that were dropped whole; 0 in a store that deletes event by event. The events of a dropped day are estimated in `events`. */
   readonly days: number
   /**
-   * The open delivery for which the oldest day beyond the retention is kept; null if no day is kept, if none was looked for, or in a
-   * store without days.
+   * The open deliveries for which days beyond the retention are kept: the oldest of each endpoint, at most 100, oldest first. Empty if
+   * none was looked for, and in a store without days.
    */
-  readonly kept: KeptDelivery | null
+  readonly kept: readonly KeptDelivery[]
   /** True if nothing that can be purged is left, or if another process is purging. */
   readonly isDone: boolean
   /** Milliseconds until the next part may begin. */

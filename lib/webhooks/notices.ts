@@ -76,11 +76,12 @@ export interface RetentionBehindNotice {
 
 /**
  * Events older than the retention are kept with their whole day, because a delivery of that day is still open: an endpoint was paused
- * for longer than the retention. Sent once by each process for each endpoint, while the oldest kept day has an open delivery of it.
+ * for longer than the retention. Sent once by each process for each endpoint, while a day is kept for the endpoint. A day with open
+ * deliveries of several endpoints is kept for one of them after the other.
  */
 export interface EventsKeptNotice extends EndpointRef {
   readonly kind: 'events_kept'
-  /** Creation of the endpoint's oldest open delivery in that day. */
+  /** Creation of an open delivery in the oldest such day. */
   readonly since: string
 }
 

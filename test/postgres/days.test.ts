@@ -345,7 +345,7 @@ describe('An old day', () => {
     const old = await fillDay(ago(40), 3)
     const young = await fillDay(ago(20), 3)
     const report = await purge()
-    assert.deepEqual([report.days, report.isDone, report.kept], [1, false, null])
+    assert.deepEqual([report.days, report.isDone, report.kept], [1, false, []])
     assert.deepEqual([await isThere(old.name), await isThere(young.name)], [false, true])
     await purge()
     const left = await sql`select 1 from business_api.event_days where name = ${old.name}`
@@ -381,7 +381,7 @@ describe('An old day', () => {
       const endpointId = state === 'of a paused endpoint' ? 'we_paused' : 'we_1'
       const { days, kept } = await purge()
       assert.equal(days, 0)
-      const { since, ...names } = kept ?? assert.fail('nothing is named')
+      const { since, ...names } = kept[0] ?? assert.fail('nothing is named')
       assert.deepEqual(names, { organizationId: ORGANIZATION, endpointId })
       assert.ok(Math.abs(Date.parse(since) - ago(40).getTime()) < 60_000, since)
       assert.equal(await isThere(name), true)
@@ -392,10 +392,35 @@ describe('An old day', () => {
       assert.equal((await purge()).days, 0, 'looked at again after ten minutes')
       await letTimePass()
       const after = await purge()
-      assert.deepEqual([after.days, after.kept], [1, null])
+      assert.deepEqual([after.days, after.kept], [1, []])
       assert.equal(await isThere(name), false)
     })
   }
+
+  test('is named with each endpoint for which days stay, by the oldest delivery of each', async () => {
+    for (const [days, endpointId] of [
+      [50, 'we_a'],
+      [45, 'we_b'],
+      [40, 'we_a'],
+    ] as const) {
+      const { ids } = await fillDay(ago(days), 1)
+      await recover(ids)
+      await sql`update business_api.open_deliveries set endpoint_id = ${endpointId} where id = ${ids[0] ?? ''}`
+    }
+    const { days, kept } = await purge()
+    assert.equal(days, 0)
+    assert.deepEqual(
+      kept.map(({ endpointId, since }) => [
+        endpointId,
+        Math.round((Date.now() - Date.parse(since)) / DAY_MS),
+      ]),
+      [
+        ['we_a', 50],
+        ['we_b', 45],
+      ],
+    )
+    await sql`truncate business_api.open_deliveries`
+  })
 
   test('stays for deliveries of any organization, among others with open deliveries of other days', async () => {
     const { name, ids } = await fillDay(ago(40), 1)
@@ -408,7 +433,7 @@ describe('An old day', () => {
       insert into business_api.open_deliveries (organization_id, id, event_id, type, endpoint_id, due_at)
       select 'org_m', ${ids[0] ?? ''}, 'evt_x', 'project.completed', 'we_m', now()`
     const { days, kept } = await purge()
-    assert.deepEqual([days, kept?.organizationId, kept?.endpointId], [0, 'org_m', 'we_m'])
+    assert.deepEqual([days, kept[0]?.organizationId, kept[0]?.endpointId], [0, 'org_m', 'we_m'])
     await sql`delete from business_api.open_deliveries where organization_id = 'org_m'`
     await letTimePass()
     assert.equal((await purge()).days, 1)
@@ -426,7 +451,7 @@ describe('An old day', () => {
     // Without the store's limit of time for a statement.
     const purgeDays = async (): Promise<unknown> => {
       const [{ report } = {}] = await sql`select business_api.purge_days(${RETENTION_MS}, 1000) as report`
-      return [report.days, report.kept?.organizationId, await isThere(name)]
+      return [report.days, report.kept[0]?.organizationId, await isThere(name)]
     }
     assert.deepEqual(await purgeDays(), [0, undefined, true])
     await sql`delete from business_api.open_deliveries where organization_id = 'org_a1'`

@@ -287,9 +287,9 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function client_representation(id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)':
       '4297de468f75',
     'function continue_purge(retention_ms double precision, part_limit integer, share double precision)':
-      '3d7de328d1cd',
+      '859ce91eecf1',
     'function continue_purge_on_nodes(retention_ms double precision, part_limit integer, share double precision)':
-      '65e9c81a8798',
+      'e984aefb786a',
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
       'd07a3a24d1c4',
     'function count_in_audit_entry(organization_id text, id text, actor text, action text, subject_id text, details jsonb, recovered integer)':
@@ -363,7 +363,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function is_recorded(organization_id text, entry_id text)': 'f77a2a5f7ce1',
     'function judge_endpoint(organization_id text, outcome jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
       '6dbf45509ab5',
-    'function kept_day()': 'defa92f8c5cc',
+    'function kept_deliveries()': 'f296bddbf06a',
     'function last_attempts(organization_id text, delivery_ids text[])': 'd36c681e11d3',
     'function late_day_ms(retention_ms double precision)': '56be450abde9',
     'function lead_representation(id text, stage text, lead_score numeric, score_band text, expected_value numeric, created_at timestamp with time zone)':
@@ -404,8 +404,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function publish_event(organization_id text, type text, data jsonb, id text)': 'c0484a65aedc',
     'function publish_event(organization_id text, type text, data jsonb, id text, traceparent text)':
       '1c4113200cb1',
-    'function purge_days(retention_ms double precision, part_limit integer)': '895d6cfff953',
-    'function purge_days_on_nodes(retention_ms double precision, part_limit integer)': 'b03e5ba70620',
+    'function purge_days(retention_ms double precision, part_limit integer)': 'b1cce9186656',
+    'function purge_days_on_nodes(retention_ms double precision, part_limit integer)': '411a4e750be2',
     'function purge_endpoints_on_nodes(place jsonb, endpoint_limit integer)': 'ba23e442c1ad',
     'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
       'ec6e4a6b6e1f',

@@ -364,7 +364,7 @@ const WORKER = merge(BASE, PUBLISHING, {
     'make_day',
     'day_bound',
     'find_open_delivery',
-    'kept_day',
+    'kept_deliveries',
     'day_grace_ms',
     'day_width',
     'count_queue',
