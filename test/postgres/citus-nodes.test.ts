@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, test } from 'node:test'
 import postgres, { type Sql } from 'postgres'
+import { createInspector } from '../../lib/postgres/schema/inspector.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { failure, refOf, success } from '../../lib/testing/store-contract/delivering.ts'
 import type { ClaimedDelivery, ClaimRef } from '../../lib/webhooks/deliveries.ts'
@@ -140,6 +141,10 @@ describe('Beside a node that does not answer', WITH_CITUS, () => {
     assert.ok(first.ms >= 900, `waited for ${first.ms} ms`)
     const second = await timed(store.deliveries.countQueue(null))
     assert.deepEqual([second.result.due, second.ms < first.ms / 2], [KEPT, true], `${second.ms} ms`)
+    const inspector = createInspector(database.url)
+    const told = await inspector.backlog()
+    await inspector.close()
+    assert.deepEqual([told.due, told.isPartial], [KEPT, true], 'as status and doctor tell')
     proxy.speak()
     await isBack()
     assert.equal((await store.deliveries.countQueue(null)).due, LOST + KEPT)

@@ -2,8 +2,8 @@ import type { ISql } from 'postgres'
 import { isStoreUnavailable, storeUnavailable } from '../../base/errors.ts'
 import type { Database } from '../connection/database.ts'
 import type { Statement } from '../connection/pool.ts'
-import { createNodePlacesReader } from './node-places.ts'
 import type { NodePlace, Nodes } from './nodes.ts'
+import { textOfHash } from './text-of-hash.ts'
 
 /** The answers of the nodes that answered. */
 export interface NodeAnswers<Answer> {
@@ -29,7 +29,37 @@ export type AskNodes = <Answer>(
 
 /** Creates the question to the nodes of a cluster. */
 export function createAskNodes(database: Database, nodes: Nodes): AskNodes {
-  const readPlaces = createNodePlacesReader(database)
+  /** The texts with the least hash of each node that was asked: other hashes after a move of a shard. */
+  const texts = new Map<number, string>()
+
+  function textOf(hash: number): string {
+    const text = texts.get(hash) ?? textOfHash(hash)
+    texts.set(hash, text)
+    return text
+  }
+
+  /** Reads the nodes with shards, and for each node an organization: a call for the organization is carried out by the node. */
+  async function readPlaces(): Promise<{ places: readonly NodePlace[]; time: number }> {
+    const [nodes, time] = await database.row(
+      (sql, answerTag) => sql`
+        with node as (
+          select p.nodename || ':' || p.nodeport as node, min(s.shardminvalue::int) as hash
+            from pg_catalog.pg_dist_shard s
+            join pg_catalog.pg_dist_shard_placement p on p.shardid = s.shardid
+           where s.logicalrelid = 'business_api.open_deliveries'::pg_catalog.regclass
+           group by 1
+        )
+        select
+          (select pg_catalog.json_agg(pg_catalog.json_build_object('node', node, 'hash', hash)) from node)::text,
+          (extract(epoch from pg_catalog.clock_timestamp()) * 1000)::text as time,
+          ${answerTag}`,
+    )
+    const found = JSON.parse(nodes ?? '[]') as readonly { node: string; hash: number }[]
+    return {
+      places: found.map(({ node, hash }) => ({ node, organizationId: textOf(hash) })),
+      time: Number(time),
+    }
+  }
 
   async function ask<Answer>(
     place: NodePlace,
@@ -45,7 +75,7 @@ export function createAskNodes(database: Database, nodes: Nodes): AskNodes {
   }
 
   return async <Answer>(build: (sql: ISql) => Statement, answerMs?: number) => {
-    const { places, unknown, time } = await readPlaces()
+    const { places, time } = await readPlaces()
     const readAt = performance.now()
     const settled = await Promise.allSettled(places.map((place) => ask<Answer>(place, build, answerMs)))
     const answers = settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
@@ -53,6 +83,6 @@ export function createAskNodes(database: Database, nodes: Nodes): AskNodes {
     const refusal = errors.find((error) => !isStoreUnavailable(error))
     if (refusal !== undefined) throw refusal
     if (answers.length === 0) throw errors[0] ?? storeUnavailable('Cannot reach any node of the cluster')
-    return { answers, isPartial: errors.length + unknown > 0, time: time + (performance.now() - readAt) }
+    return { answers, isPartial: errors.length > 0, time: time + (performance.now() - readAt) }
   }
 }

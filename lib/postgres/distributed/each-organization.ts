@@ -73,14 +73,18 @@ export function createForEachOrganization(database: Database, nodes: Nodes): For
   async function readPlaces(organizations: readonly string[]): Promise<readonly NodePlace[]> {
     const [places] = await database.row(
       (sql, answerTag) => sql`
+        -- Materialized: otherwise the shard is computed for each pair of an organization and a placement.
+        with organization as materialized (
+          select o.id, o.place, pg_catalog.get_shard_id_for_distribution_column('business_api.open_deliveries', o.id) as shard
+            from pg_catalog.json_array_elements_text(${JSON.stringify(organizations)}::text::json) with ordinality as o (id, place)
+        )
         select
           pg_catalog.json_agg(
             pg_catalog.json_build_object('node', coalesce(p.nodename || ':' || p.nodeport, ''), 'organizationId', o.id) order by o.place
           )::text,
           ${answerTag}
-        from pg_catalog.json_array_elements_text(${JSON.stringify(organizations)}::text::json) with ordinality as o (id, place)
-        left join pg_catalog.pg_dist_shard_placement p
-          on p.shardid = pg_catalog.get_shard_id_for_distribution_column('business_api.open_deliveries', o.id)`,
+        from organization o
+        left join pg_catalog.pg_dist_shard_placement p on p.shardid = o.shard`,
     )
     return JSON.parse(places ?? '[]') as readonly NodePlace[]
   }

@@ -63,9 +63,9 @@ export function createOpenClaim(request: ClaimRequest, sentClaims: SentClaims): 
 
   const left = (): number => (cutAt ? 0 : limit - deliveries.size - unread.size)
   const organizationLeft = (id: string): number =>
-    (capacity.organizations[id] ?? capacity.organization) - (taken.get(id) ?? 0)
+    budgetOf(capacity.organizations, id, capacity.organization) - (taken.get(id) ?? 0)
   const endpointLeft = ({ organizationId, endpointId }: EndpointRef): number =>
-    (capacity.endpoints[endpointId] ?? capacity.endpoint) -
+    budgetOf(capacity.endpoints, endpointId, capacity.endpoint) -
     (taken.get(keyOf(organizationId, endpointId)) ?? 0)
 
   /** @returns false for a known delivery: a claim from the same organization can bring a delivery again */
@@ -127,6 +127,11 @@ export function createOpenClaim(request: ClaimRequest, sentClaims: SentClaims): 
   }
 }
 
+/** An id of a host's can be the name of a method: `constructor`. */
+function budgetOf(budgets: Readonly<Record<string, number>>, id: string, otherwise: number): number {
+  return Object.hasOwn(budgets, id) ? (budgets[id] ?? otherwise) : otherwise
+}
+
 function keyOf(organizationId: string, id: string): string {
-  return `${organizationId} ${id}`
+  return JSON.stringify([organizationId, id])
 }

@@ -2,7 +2,9 @@ import type { DeliveryFilter } from '../../webhooks/deliveries.ts'
 import { QUEUE_COUNT_MAX, type QueueCounts } from '../../webhooks/queue-counts.ts'
 import type { SealedHeaders } from '../../webhooks/secret-sealing.ts'
 import { createDatabase, type Database } from '../connection/database.ts'
-import { countQueue } from '../queue-counts.ts'
+import { createDeliveryStore } from '../deliveries.ts'
+import { routeToShards } from '../distributed/routing.ts'
+import { createDistributionReader } from '../distributed/state.ts'
 import { type RetentionState, readRetention } from '../retention.ts'
 import { deliveriesOf, selectRanges } from '../statements/delivery-selection.ts'
 import { type Catalogue, compareCatalogues, readCatalogue, type SchemaDrift } from './catalogue.ts'
@@ -115,6 +117,8 @@ export function createInspector(url: string): Inspector {
     createDatabase(url, { prepare: false, sessions: false, maxConnections: 1, statementTimeoutMs })
   const database = open(STATEMENT_TIMEOUT_MS)
   const looks = open(LOOK_TIMEOUT_MS)
+  const isDistributed = createDistributionReader(database)
+  const deliveries = createDeliveryStore(routeToShards(database, isDistributed), isDistributed)
   const read = async <Answer>(build: Parameters<Database['row']>[0]): Promise<Answer> =>
     JSON.parse((await database.row(build))[0] ?? 'null')
 
@@ -167,7 +171,7 @@ export function createInspector(url: string): Inspector {
             ${mark}`,
       ),
 
-    backlog: () => countQueue(database, null),
+    backlog: () => deliveries.countQueue(null),
 
     endedLeases: () =>
       read(
