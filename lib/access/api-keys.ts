@@ -200,7 +200,7 @@ export interface ApiKeyStore {
    */
   rotate(request: ApiKeyReplacement): Promise<ApiKeyRotation | null>
 
-  /** Sets the limit for all keys of the organization together; `null` returns to the API's limit. */
+  /** Sets the limit for all keys of the organization together; `null` returns to the API's limit, with a full bucket. */
   limitOrganization(request: OrganizationLimit): Promise<void>
 
   /** Reads the limit that was set for all keys of the organization together; `null`: the API's limit. */

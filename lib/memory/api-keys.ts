@@ -106,6 +106,7 @@ export function createApiKeyStore(memory: Memory): ApiKeyStore {
       const organization = memory.organization(organizationId)
       if (isDeepStrictEqual(organization.rateLimit, rateLimit) || isRecorded(organization, entry)) return
       organization.rateLimit = structuredClone(rateLimit)
+      if (rateLimit === null) organization.bucketFullAt = 0
       recordEntry(memory, organization, entry)
     },
 

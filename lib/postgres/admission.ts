@@ -1,23 +1,16 @@
 import type { Admission, AdmissionRequest, AdmittedPage, PageRequest, Since } from '../access/admission.ts'
-import type { RateLimits } from '../access/rate-limit.ts'
+import type { RateLimit, RateLimits } from '../access/rate-limit.ts'
 import { type Allotment, createAllotments, HOLD_MS } from './allotments.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { type Beginning, EVERYTHING, readBeginning } from './position.ts'
 import { createRefusedKeys } from './refused-keys.ts'
-import {
-  type AdmissionStatements,
-  defineAdmission,
-  FIND_ORGANIZATION,
-  type OwnLimits,
-} from './statements/admission.ts'
-import type { AdmittedValues } from './statements/admitted-write.ts'
+import { type AdmissionStatements, defineAdmission, FIND_ORGANIZATION } from './statements/admission.ts'
+import type { AdmittedColumn, AdmittedValues } from './statements/admitted-write.ts'
 import { GIVE_BACK, MAKE_BUCKETS } from './statements/buckets.ts'
 import type { ListStatements } from './statements/list.ts'
-import { ask, type Value } from './statements/statement.ts'
+import { type Answer, ask, type Value } from './statements/statement.ts'
 import {
   areEqual,
-  haveSameLimits,
-  type Judged,
   limitsOf,
   NO_LIMITS,
   type OwnedRequest,
@@ -61,9 +54,12 @@ export interface Admissions {
 /** The outcome of a write for a request that was not admitted. */
 export const NOT_ADMITTED: unique symbol = Symbol('not admitted')
 
+/** The answer of a write that also judges its request. */
+type JudgedWrite = Answer<AdmittedColumn, never>
+
 type AdmittedWrite<Outcome> = (
   values: AdmittedValues,
-  judge: (answer: Judged) => typeof NOT_ADMITTED | undefined,
+  judge: (answer: JudgedWrite) => typeof NOT_ADMITTED | undefined,
 ) => Promise<Outcome | typeof NOT_ADMITTED>
 
 /** An admission and the outcome of the write for an admitted caller. */
@@ -239,9 +235,7 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
       return null
     }
     const owned = { ...request, organizationId }
-    // The same comparison as in the statement.
-    const isSame = (own: OwnLimits): boolean => token === null || haveSameLimits(own, token.own)
-    let judged: Judged | undefined
+    let judged: JudgedWrite | undefined
     const values = {
       keyDigest,
       organizationId,
@@ -251,9 +245,9 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
     }
     const outcome = await write(values, (answer) => {
       judged = answer
-      return answer.keyId !== null && answer.hasScope === 'true' && isSame(answer) ? undefined : NOT_ADMITTED
+      return answer.hasScope === 'true' && answer.hasSameLimits === 'true' ? undefined : NOT_ADMITTED
     })
-    const seen = judged as Judged | undefined
+    const seen = judged as JudgedWrite | undefined
     if (seen?.keyId === null) {
       if (token) allotments.giveBack(token)
       return { ...UNAUTHENTICATED, outcome: null }
@@ -263,7 +257,7 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
       if (token) allotments.giveBack(token)
       return null
     }
-    if (!isSame(seen)) {
+    if (seen.hasSameLimits === 'false') {
       if (token) allotments.drop(token)
       return null
     }
@@ -288,9 +282,19 @@ async function organizationOf(database: RecordDatabase, keyDigest: string): Prom
   return (await ask(database, null, FIND_ORGANIZATION, { keyDigest })).organizationId
 }
 
-/** The time by the database's clock from which on a bucket may be full, and tokens that are held would come on top of the burst. */
+/**
+ * The seconds for which a bucket does not become full after tokens came back. A full bucket takes no refill: tokens that another
+ * process still holds, and gives back later, would come on top of its burst. A nearly full bucket loses the refill of this time, or
+ * one token.
+ */
+function notFullFor({ perSecond }: RateLimit): number {
+  return HOLD_MS / 1000 + Math.max(HOLD_MS / 1000, 1 / perSecond)
+}
+
+/** The time by the database's clock from which on a bucket may have become full, so that tokens cannot come back. */
 function voidAtOf(at: number, taken: number, { key, organization }: RateLimits): number {
-  return at + HOLD_MS / 1000 + taken / Math.max(key.perSecond, organization.perSecond)
+  const refillSeconds = taken / Math.max(key.perSecond, organization.perSecond)
+  return at + Math.min(HOLD_MS / 1000 + refillSeconds, notFullFor(key), notFullFor(organization))
 }
 
 /** Gives tokens back. The statement is never sent again, because tokens must not be given back twice. Tokens may be lost instead. */
@@ -306,6 +310,8 @@ async function giveBack(
     voidAt,
     keySeconds: tokens / limits.key.perSecond,
     organizationSeconds: tokens / limits.organization.perSecond,
+    keyNotFullFor: notFullFor(limits.key),
+    organizationNotFullFor: notFullFor(limits.organization),
   }
   await ask(database, organizationId, GIVE_BACK, values, { isOnce: true }).catch(() => {})
 }

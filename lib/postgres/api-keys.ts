@@ -167,6 +167,9 @@ export function createApiKeyStore(database: Database, admissions: Admissions): A
                 delete from business_api.organization_limits
                 where organization_id = ${organizationId}::text and not (select is_recorded from seen)
                 returning 1
+              ), filled as (
+                update business_api.rate_buckets set full_at = 0
+                where organization_id = ${organizationId}::text and bucket = 'organization' and exists (select 1 from removed)
               ), audited as (
                 ${recordEntry(sql, organizationId, entry, sql`removed`)}
               )

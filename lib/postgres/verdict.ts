@@ -92,16 +92,6 @@ export function areEqual(some: RateLimits, other: RateLimits): boolean {
   )
 }
 
-/** Returns whether limits in the database are the same. */
-export function haveSameLimits(some: OwnLimits, other: OwnLimits): boolean {
-  return (
-    some.keyPerSecond === other.keyPerSecond &&
-    some.keyBurst === other.keyBurst &&
-    some.organizationPerSecond === other.organizationPerSecond &&
-    some.organizationBurst === other.organizationBurst
-  )
-}
-
 /** Both buckets after a request that was let through. Tokens at hand count as tokens of the buckets. */
 export function stateOf(judged: Judged, limits: RateLimits, atHand: number): RateLimitState {
   const fullIn = {

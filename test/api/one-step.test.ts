@@ -34,13 +34,17 @@ async function startCounted(
   {
     rateLimit = false,
     replace = (store) => store,
+    databaseUrl = platform.databaseUrl,
+    sessions = true,
     ...hooks
   }: Pick<BusinessApiOptions, 'rateLimit' | 'onRequest' | 'onResponse'> & {
     replace?: (store: BusinessApiStore) => BusinessApiStore
+    databaseUrl?: string
+    sessions?: boolean
   } = {},
 ) {
-  const proxy = await startProxy(platform.databaseUrl)
-  const store = createPostgresStore(proxy.url, { maxConnections: 1 })
+  const proxy = await startProxy(databaseUrl)
+  const store = createPostgresStore(proxy.url, { maxConnections: 1, sessions })
   const server = await serve(createBusinessApi(replace(store), { ...hooks, rateLimit, logger: false }))
   const connection = await server.connect()
   t.after(async () => {
@@ -132,6 +136,31 @@ describe('A create is one statement', () => {
       // With the first one the process gets to know the key.
       if (index === 1) await useSteadily(organization)
       return post(organization.key, BODY, { headers: [`Idempotency-Key: limited-${index}`] })
+    })
+    assert.equal(count, 1)
+  })
+
+  test('with a limit of many digits too, where the database shows few of them', async (t) => {
+    const few = await startPlatform()
+    t.after(() => few.close())
+    await few.sql.unsafe(
+      `alter database ${new URL(few.databaseUrl).pathname.slice(1)} set extra_float_digits = 0`,
+    )
+    const organization = await few.organization()
+    await few.store.apiKeys.limitOrganization({
+      organizationId: organization.id,
+      rateLimit: { perSecond: 1 / 60, burst: 1_000_000 },
+      entry: newEntry(),
+    })
+    const { post, useSteadily, countStatements } = await startCounted(t, {
+      rateLimit: ROOMY_LIMITS,
+      databaseUrl: few.databaseUrl,
+      sessions: false,
+    })
+    const count = await countStatements(async (index) => {
+      // With the first one the process gets to know the key.
+      if (index === 1) await useSteadily(organization)
+      return post(organization.key, BODY, { headers: [`Idempotency-Key: digits-${index}`] })
     })
     assert.equal(count, 1)
   })

@@ -289,6 +289,21 @@ test('Tokens given back after the bucket may have become full are void', async (
   assert.deepEqual([...(await readFullAt())], [...before])
 })
 
+test('Tokens that come back leave the bucket so far from full that tokens of other processes are void first', async () => {
+  const store = createPostgresStore(database.url, { maxConnections: 4 })
+  const key = { perSecond: 50, burst: 10_000 }
+  const { request, organizationId, keyId } = await makeRequest(store, { key, organization: ROOMY })
+  await useSteadily(store, request)
+  const isBucket = sql`organization_id = ${organizationId} and bucket = ${keyId}`
+  const now = sql`extract(epoch from clock_timestamp())::float8`
+  // Another process has just taken tokens.
+  await sql`update business_api.rate_buckets set full_at = ${now} + 0.6 where ${isBucket}`
+  await store.close()
+  const [bucket] =
+    await sql`select full_at - ${now} as full_in from business_api.rate_buckets where ${isBucket}`
+  assert.ok(bucket?.full_in > 0.25, `full in ${bucket?.full_in} s`)
+})
+
 test('A flood over the limit waits for no lock of a bucket', async (t) => {
   const store = openStore(t)
   const { request, organizationId } = await makeRequest(store, {

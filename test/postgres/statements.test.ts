@@ -77,7 +77,7 @@ describe('the statements', () => {
       create schema evil;
       create function evil.clock_timestamp() returns timestamptz language sql as $$ select timestamptz '2000-01-01' $$;`)
     const hostile = database.sql({ connection: { search_path: 'evil, public, pg_catalog' } })
-    const admission = await createPostgresStore(hostile).apiKeys.admit({
+    const admission = await createPostgresStore(hostile, { sessions: false }).apiKeys.admit({
       keyDigest,
       scope: 'clients:read',
       rateLimits,
@@ -95,6 +95,7 @@ describe('the statements', () => {
       create function public.string_agg(text, text) returns text language sql as $$ select 'hostile' $$;`)
     const hostile = createPostgresStore(
       database.sql({ connection: { search_path: 'evil, public, pg_catalog' } }),
+      { sessions: false },
     )
     await hostile.clients.create(creation('org_hostile'))
     const request = { scope: 'clients:read', rateLimits: null } as const
@@ -108,6 +109,22 @@ describe('the statements', () => {
       JSON.parse(String(page)).map((client: { business: { name: string } }) => client.business.name),
       ['Atlas'],
     )
+  })
+
+  test('cannot be captured by an operator either, unless the connections have no sessions of their own', async () => {
+    const digest = await insertKey('org_operators')
+    await sql`update business_api.api_keys set revoked_at = now() - interval '1 hour' where digest = ${digest}`
+    await sql.unsafe(`
+      create schema operators;
+      create function operators.holds(timestamptz, timestamptz) returns boolean language sql as $$ select true $$;
+      create operator operators.> (leftarg = timestamptz, rightarg = timestamptz, function = operators.holds)`)
+    const hostile = database.sql({ connection: { search_path: 'operators, public, pg_catalog' } })
+    const admission = await createPostgresStore(hostile).apiKeys.admit({
+      keyDigest: digest,
+      scope: 'clients:read',
+      rateLimits: null,
+    })
+    assert.deepEqual(admission, { outcome: 'unauthenticated' })
   })
 
   const pages = {

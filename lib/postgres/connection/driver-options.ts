@@ -56,12 +56,17 @@ export function resolveDriverOptions(given: DriverOptions, session: SessionOptio
   return { ...given, ...own } as unknown as DriverOptions
 }
 
-/** Limits statements in the server: without limits an abandoned statement could wait for a lock for ever. */
+/** The settings on which the statements rely, whatever the server, the database and the role set. */
 function sessionParameters(statementTimeoutMs: number): Record<string, string | number> {
   return {
+    // Without limits an abandoned statement could wait for a lock for ever.
     statement_timeout: statementTimeoutMs + SERVER_TIMEOUT_EXTRA_MS,
     // The wait for a lock ends before the caller's deadline, because an abandoned statement must write nothing.
     lock_timeout: Math.ceil(statementTimeoutMs * LOCK_SHARE),
     default_transaction_isolation: 'read committed',
+    // An operator of another schema must not take the place of PostgreSQL's.
+    search_path: 'pg_catalog',
+    // The limits of requests are shown with all their digits.
+    extra_float_digits: 1,
   }
 }

@@ -25,8 +25,8 @@ export interface PostgresTransaction {
 
 /**
  * Creates the database of a transaction of the host. A statement is sent once and waits as long as the host's connection
- * allows; a write that has waited for a lock for more than 4 s is refused and writes nothing. A failed statement fails the whole
- * transaction, and the host decides about a retry.
+ * allows. A write that has waited for a locked table for more than 4 s is refused and writes nothing; a wait for another holder of
+ * its idempotency key does not count. A failed statement fails the whole transaction, and the host decides about a retry.
  *
  * Due deliveries wake no loop, because only the host knows the moment of the commit: the next poll of a delivery loop finds
  * the deliveries.

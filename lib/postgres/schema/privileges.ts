@@ -171,6 +171,7 @@ const SETTINGS = merge(BASE, {
   tables: {
     api_keys: { select: true, insert: true, update: ['name', 'revoked_at', 'expires_at', 'successor_id'] },
     organization_limits: { select: true, insert: true, update: ['per_second', 'burst'], delete: true },
+    rate_buckets: { select: true, update: ['full_at'] },
     settings_turns: { select: true, insert: true, update: ['turn'] },
     audit_entries: { select: true, insert: true, update: ['details'] },
     webhook_endpoints: {

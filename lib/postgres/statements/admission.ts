@@ -143,7 +143,10 @@ function pageColumns(isAdmitted: string): Record<PageColumn, string> {
 /** Limits of a key and of its organization as the database has them; null for the limits of the API. */
 export type OwnLimits = Readonly<Record<OwnLimitColumn, string | null>>
 
-/** A condition: the limits of the row `limits` are those under which tokens were taken. */
+/**
+ * A condition: the limits are those under which tokens were taken. Compared as the texts that the process was given, which are
+ * shorter than the numbers under some settings of PostgreSQL.
+ */
 export function hasSameLimits(
   perSecond: string,
   burst: string,
@@ -151,10 +154,10 @@ export function hasSameLimits(
   organizationBurst: string,
 ): string {
   return `
-    ${perSecond} is not distinct from @keyPerSecond::text::float8
-    and ${burst} is not distinct from @keyBurst::text::int
-    and ${organizationPerSecond} is not distinct from @organizationPerSecond::text::float8
-    and ${organizationBurst} is not distinct from @organizationBurst::text::int`
+    ${perSecond}::text is not distinct from @keyPerSecond::text
+    and ${burst}::text is not distinct from @keyBurst::text
+    and ${organizationPerSecond}::text is not distinct from @organizationPerSecond::text
+    and ${organizationBurst}::text is not distinct from @organizationBurst::text`
 }
 
 /** Finds the organization of a key. */

@@ -18,6 +18,9 @@ export interface GivenBack extends OwnLimits {
   /** The tokens as the time in which the bucket refills them. */
   readonly keySeconds: number
   readonly organizationSeconds: number
+  /** The seconds for which a bucket does not become full: other processes hold tokens that are void after that time. */
+  readonly keyNotFullFor: number
+  readonly organizationNotFullFor: number
 }
 
 /** Gives tokens back to both buckets, unless they are void: a limit has changed since they were taken, or they come back too late. */
@@ -29,7 +32,6 @@ export const GIVE_BACK: Statement<GivenBack, 'given'> = defineStatement({
       left join business_api.organization_limits own on own.organization_id = @organizationId::text
       where key.organization_id = @organizationId::text and key.id = @keyId::text
         and ${hasSameLimits('key.per_second', 'key.burst', 'own.per_second', 'own.burst')}
-        and pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) < @voidAt::float8
     )`,
     `locked as (
       select bucket.bucket
@@ -38,13 +40,20 @@ export const GIVE_BACK: Statement<GivenBack, 'given'> = defineStatement({
       order by bucket.bucket
       for no key update of bucket
     )`,
+    // A step of its own: the time after the wait for the lock.
+    `returned as materialized (
+      select
+        bucket, pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) as at,
+        case when bucket = 'organization' then @organizationSeconds::float8 else @keySeconds::float8 end as seconds,
+        case when bucket = 'organization' then @organizationNotFullFor::float8 else @keyNotFullFor::float8 end as not_full_for
+      from locked
+    )`,
     `given as (
       update business_api.rate_buckets bucket
-         set full_at = bucket.full_at - case
-           when locked.bucket = 'organization' then @organizationSeconds::float8 else @keySeconds::float8
-         end
-        from locked
-       where bucket.organization_id = @organizationId::text and bucket.bucket = locked.bucket
+         set full_at = greatest(bucket.full_at - returned.seconds, least(bucket.full_at, returned.at + returned.not_full_for))
+        from returned
+       where bucket.organization_id = @organizationId::text and bucket.bucket = returned.bucket
+         and returned.at < @voidAt::float8
       returning 1
     )`,
   ],

@@ -308,4 +308,16 @@ function testOwnLimits(harness: StoreHarness): void {
       assert.equal((await spend(tenant, limits(5, 9))).organization.burst, 9)
     },
   )
+
+  harness.test('an own limit that is taken back leaves no wait behind: the bucket is full', async () => {
+    const tenant = await createTenant(harness)
+    const change = { organizationId: tenant.id, entry: newEntry() }
+    await tenant.store.apiKeys.limitOrganization({ ...change, rateLimit: { perSecond: 0.01, burst: 2 } })
+    for (const outcome of ['admitted', 'admitted', 'limited']) {
+      assert.equal((await spend(tenant, limits(5, 9))).outcome, outcome)
+    }
+    await tenant.store.apiKeys.limitOrganization({ ...change, entry: newEntry(), rateLimit: null })
+    const { outcome, organization } = await spend(tenant, limits(5, 9))
+    assert.deepEqual([outcome, organization.remaining], ['admitted', 8])
+  })
 }
