@@ -19,8 +19,8 @@ export async function startLossyProxy(databaseUrl: string): Promise<LossyProxy> 
   let marker: string | null = null
   let lost = 0
 
-  const server = createServer((near) => {
-    const far = connect(Number(target.port), target.hostname)
+  const server = createServer({ noDelay: true }, (near) => {
+    const far = connect({ port: Number(target.port), host: target.hostname, noDelay: true })
     let isDoomed = false
     near.on('data', (chunk) => {
       if (marker !== null && chunk.includes(marker)) {

@@ -38,8 +38,8 @@ export async function startProxy(databaseUrl: string): Promise<NetworkProxy> {
   let sent = 0
   let silencing: string | undefined
 
-  const server = createServer((near) => {
-    const far = connect(Number(target.port), target.hostname)
+  const server = createServer({ noDelay: true }, (near) => {
+    const far = connect({ port: Number(target.port), host: target.hostname, noDelay: true })
     const answers = new Transform({
       transform(piece, _encoding, done) {
         if (delayMs === 0) done(null, piece)

@@ -45,7 +45,10 @@ export async function startPooler(databaseUrl: string, size: number): Promise<Po
   let isClosed = false
 
   async function openServer(): Promise<void> {
-    const socket = connect(Number(target.port), target.hostname).on('error', () => {})
+    const socket = connect({ port: Number(target.port), host: target.hostname, noDelay: true }).on(
+      'error',
+      () => {},
+    )
     const server: Server = { socket, client: null }
     servers.add(server)
     socket.on('close', () => {
@@ -127,7 +130,7 @@ export async function startPooler(databaseUrl: string, size: number): Promise<Po
     })
   }
 
-  const listener = createServer(accept).listen(0, '127.0.0.1')
+  const listener = createServer({ noDelay: true }, accept).listen(0, '127.0.0.1')
   await once(listener, 'listening')
   await Promise.all(Array.from({ length: size }, openServer))
   const url = new URL(databaseUrl)
