@@ -166,7 +166,8 @@ export function checkDays({ aheadMs, withoutTables }: DaysState): Finding {
       message: 'the tables of some days are gone',
       details: withoutTables,
       advice:
-        'restore the tables, or delete the rows of these days from business_api.event_days: a loop then makes the days that are needed',
+        'restore the tables; only if all three tables of a day are gone (events, finished_deliveries, delivery_attempts), delete its ' +
+        'row from business_api.event_days instead: the next publisher then makes the day',
     }
   }
   const advice =
