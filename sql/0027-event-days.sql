@@ -135,10 +135,7 @@ begin
       day_begins_at := greatest(day_begins_at, date_trunc('day', here, 'UTC'));
       day_ends_at := least(day_ends_at, day_begins_at + width * interval '24 hours');
       day_name := to_char(day_begins_at at time zone 'UTC', 'YYYYMMDD');
-      -- Another transaction may have made the day, without being visible to a host's transaction that is repeatable read.
-      if to_regclass('business_api.events_' || day_name) is null then
-        perform business_api.make_day(day_name, day_begins_at, day_ends_at);
-      end if;
+      perform business_api.make_day(day_name, day_begins_at, day_ends_at);
       next_at := day_ends_at;
     end if;
     here := next_at;
@@ -146,7 +143,9 @@ begin
 end
 $$;
 
--- Makes a day.
+-- Makes a day, or what is missing of a day: somebody may have dropped or detached a table, or deleted the day's row. Functions of the
+-- catalogue tell what is there, because a host's transaction that is repeatable read does not see the rows of a day that another
+-- transaction has made since.
 create function business_api.make_day(name text, begins_at timestamptz, ends_at timestamptz) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -157,11 +156,14 @@ declare
   parent text;
 begin
   foreach parent in array array['events', 'finished_deliveries', 'delivery_attempts'] loop
-    execute format(
-      'create table business_api.%I (like business_api.%I including all)
-         with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02)',
-      parent || '_' || $1, parent
-    );
+    continue when pg_partition_root(to_regclass('business_api.' || parent || '_' || $1)) = ('business_api.' || parent)::regclass;
+    if to_regclass('business_api.' || parent || '_' || $1) is null then
+      execute format(
+        'create table business_api.%I (like business_api.%I including all)
+           with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02)',
+        parent || '_' || $1, parent
+      );
+    end if;
     -- Without a policy: rows are reached through the parent, with the parent's policies, also where the host grants new tables by
     -- default.
     execute format('alter table business_api.%I enable row level security', parent || '_' || $1);
@@ -170,10 +172,15 @@ begin
       parent, parent || '_' || $1, first_id, end_id
     );
   end loop;
-  insert into business_api.event_days as d (begins, ends, begins_at, ends_at, name)
-  values (first_id, end_id, $2, $3, $1)
-  on conflict on constraint event_days_pkey do update
-    set ends = excluded.ends, ends_at = excluded.ends_at, looked_at = null, kept_by = null, dropped_at = null;
+  begin
+    insert into business_api.event_days as d (begins, ends, begins_at, ends_at, name)
+    values (first_id, end_id, $2, $3, $1)
+    on conflict on constraint event_days_pkey do update
+      set ends = excluded.ends, ends_at = excluded.ends_at, looked_at = null, kept_by = null, dropped_at = null;
+  exception
+    -- Another transaction has written the row, and this one is repeatable read.
+    when serialization_failure then null;
+  end;
 end
 $$;
 

@@ -435,8 +435,11 @@ end
 $$;
 
 -- Frees the claimed delivery of a dead process, which the caller has locked. The attempt counts, because the request may have reached
--- the subscriber. Returns the delivery if the call dead-letters it, or an empty array. A delivery whose day is gone, because somebody
--- has dropped its tables, is deleted: its event is gone, and an error here would keep all claims from all deliveries.
+-- the subscriber. Returns the delivery if the call dead-letters it, or an empty array.
+--
+-- Somebody may have dropped tables of the delivery's day. An error here would keep all claims from all deliveries. So a delivery whose
+-- event is gone is deleted; a delivery whose event is still there, and only the table of attempts or of finished deliveries is not,
+-- stays claimed for ten minutes more, again and again until the tables are restored.
 create function business_api.reclaim_lease(
   organization_id text, id text, at_time timestamptz, max_attempts integer
 ) returns jsonb
@@ -457,6 +460,19 @@ begin
       'interrupted', ''
     )
     on conflict do nothing;
+    if expired.attempts - expired.attempts_before < $4 then
+      update business_api.open_deliveries d
+         set due_at = $3, claim_token = null, claimed_at = null, lease_until = null
+       where d.organization_id = $1 and d.id = $2;
+      return '[]';
+    end if;
+    delete from business_api.open_deliveries d where d.organization_id = $1 and d.id = $2;
+    insert into business_api.finished_deliveries
+      (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
+    values (
+      $1, $2, expired.event_id, expired.type, expired.endpoint_id, 'dead_lettered', 'interrupted', expired.created_at, $3,
+      expired.attempts, expired.is_backfill
+    );
   exception
     when check_violation then
       -- A missing partition has no name.
@@ -464,22 +480,18 @@ begin
       if broken <> '' then
         raise;
       end if;
-      delete from business_api.open_deliveries d where d.organization_id = $1 and d.id = $2;
+      if exists (
+        select 1 from business_api.events e
+         where e.organization_id = $1 and e.id = expired.event_id
+           and e.delivery_prefix >= left($2, 14) and e.delivery_prefix <= $2
+      ) then
+        update business_api.open_deliveries d set lease_until = $3 + interval '10 minutes'
+         where d.organization_id = $1 and d.id = $2;
+      else
+        delete from business_api.open_deliveries d where d.organization_id = $1 and d.id = $2;
+      end if;
       return '[]';
   end;
-  if expired.attempts - expired.attempts_before < $4 then
-    update business_api.open_deliveries d
-       set due_at = $3, claim_token = null, claimed_at = null, lease_until = null
-     where d.organization_id = $1 and d.id = $2;
-    return '[]';
-  end if;
-  delete from business_api.open_deliveries d where d.organization_id = $1 and d.id = $2;
-  insert into business_api.finished_deliveries
-    (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
-  values (
-    $1, $2, expired.event_id, expired.type, expired.endpoint_id, 'dead_lettered', 'interrupted', expired.created_at, $3,
-    expired.attempts, expired.is_backfill
-  );
   return jsonb_build_array(jsonb_build_object(
     'organizationId', $1, 'endpointId', expired.endpoint_id, 'deliveryId', $2, 'eventId', expired.event_id,
     'type', expired.type, 'reason', 'interrupted'

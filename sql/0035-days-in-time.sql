@@ -14,11 +14,16 @@
 --
 -- The days are looked at in turn, because the oldest days may all be kept.
 --
--- Nothing open is lost, though the tables are locked after the walk over the open deliveries: a delivery of an old day becomes open
--- only by a publisher whose transaction has been open since that day, or after a clock that was behind, and by a redelivery. Both
--- have written to a table of the day, and the share locks on these tables wait for the end of such transactions and keep new ones
--- out. So the walk, which begins after these locks with a new snapshot, sees every delivery that is open or ever will be. A
--- transaction with one snapshot for all statements (repeatable read) cannot see that, and drops only a day without rows.
+-- Nothing open is lost. A delivery of an old day can become open in three ways:
+--
+-- 1. a publisher's transaction has been open since that day,
+-- 2. the clock was behind when a publisher began,
+-- 3. a delivery is sent again.
+--
+-- Each of these writes to a table of the day. The share locks on these tables wait for the end of such transactions, and keep new ones
+-- out. The second walk begins after these locks, with a new snapshot, and so finds each delivery of the day that is open; none can be
+-- added. A transaction with one snapshot for all statements (repeatable read) finds only what was open when it began, and drops only a
+-- day without rows. The locks end with the look, also where the day stays.
 create or replace function business_api.purge_days(retention_ms double precision, part_limit integer) returns jsonb
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -85,12 +90,21 @@ begin
            where d.organization_id = '' and d.begins = day.begins;
           return jsonb_build_object('days', 1, 'events', events, 'kept', business_api.kept_deliveries());
         end if;
-        look_at := at_time;
+        -- Gives up the locks.
+        raise exception 'the day is kept';
       exception
         when lock_not_available or deadlock_detected then is_locked := true;
+        when raise_exception then
+          -- A trigger of the host's may raise this error too.
+          if holder is null then
+            raise;
+          end if;
+          look_at := at_time;
       end;
     end if;
-    update business_api.event_days d set looked_at = look_at, kept_by = nullif(holder, '{}')
+    -- A look that ended without an answer says nothing about the endpoint for which the day was kept until now.
+    update business_api.event_days d
+       set looked_at = look_at, kept_by = case when holder = '{}' then d.kept_by else holder end
      where d.organization_id = '' and d.begins = day.begins;
     if is_locked then
       -- Another day would wait for the same transaction. It is tried first the next time.
@@ -285,8 +299,8 @@ begin
 end
 $$;
 
--- Makes days ahead for a publisher, where no loop makes days. The first publisher of the last two days makes the next days, and the others go
--- on meanwhile: a publisher that finds no day at all waits until the transaction that makes the day has ended, and a host's
+-- Makes days ahead for a publisher, where no loop makes days. The first publisher of the last two days makes the next days, and the
+-- others go on meanwhile: a publisher that finds no day at all waits until the transaction that makes the day has ended, and a host's
 -- transaction may take minutes.
 create function business_api.make_days_ahead() returns void
 language plpgsql volatile security definer

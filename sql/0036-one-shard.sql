@@ -407,10 +407,10 @@ begin
 end
 $$;
 
--- Makes sure that the present day has its tables, and tries to have those of the next days two days ahead of time, because the host's
--- transaction that makes them may stay open for hours. A session that knows of the
--- present day's tables does not ask again between day_known_from and day_known_until, ten minutes later or the end of the day: texts
--- that are compared with the ids of deliveries. A clock that goes back makes the session ask again.
+-- Makes sure that the present day has its tables, and tries to make those of the next days two days ahead of time, because the host's
+-- transaction that makes the tables may stay open for hours. A session that knows of the present day's tables does not ask again
+-- between day_known_from and day_known_until, ten minutes later or the end of the day: texts that are compared with the ids of
+-- deliveries. A clock that goes back makes the session ask again.
 create function business_api.ensure_day(at_time timestamptz) returns void
 language plpgsql volatile
 set search_path = ''

@@ -3880,11 +3880,14 @@ declare
   parent text;
 begin
   foreach parent in array array['events', 'finished_deliveries', 'delivery_attempts'] loop
-    execute format(
-      'create table business_api.%I (like business_api.%I including all)
-         with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02)',
-      parent || '_' || $1, parent
-    );
+    continue when pg_partition_root(to_regclass('business_api.' || parent || '_' || $1)) = ('business_api.' || parent)::regclass;
+    if to_regclass('business_api.' || parent || '_' || $1) is null then
+      execute format(
+        'create table business_api.%I (like business_api.%I including all)
+           with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02)',
+        parent || '_' || $1, parent
+      );
+    end if;
     -- Without a policy: rows are reached through the parent, with the parent's policies, also where the host grants new tables by
     -- default.
     execute format('alter table business_api.%I enable row level security', parent || '_' || $1);
@@ -3893,10 +3896,15 @@ begin
       parent, parent || '_' || $1, first_id, end_id
     );
   end loop;
-  insert into business_api.event_days as d (begins, ends, begins_at, ends_at, name)
-  values (first_id, end_id, $2, $3, $1)
-  on conflict on constraint event_days_pkey do update
-    set ends = excluded.ends, ends_at = excluded.ends_at, looked_at = null, kept_by = null, dropped_at = null;
+  begin
+    insert into business_api.event_days as d (begins, ends, begins_at, ends_at, name)
+    values (first_id, end_id, $2, $3, $1)
+    on conflict on constraint event_days_pkey do update
+      set ends = excluded.ends, ends_at = excluded.ends_at, looked_at = null, kept_by = null, dropped_at = null;
+  exception
+    -- Another transaction has written the row, and this one is repeatable read.
+    when serialization_failure then null;
+  end;
 end
 $function$;
 
@@ -3935,10 +3943,7 @@ begin
       day_begins_at := greatest(day_begins_at, date_trunc('day', here, 'UTC'));
       day_ends_at := least(day_ends_at, day_begins_at + width * interval '24 hours');
       day_name := to_char(day_begins_at at time zone 'UTC', 'YYYYMMDD');
-      -- Another transaction may have made the day, without being visible to a host's transaction that is repeatable read.
-      if to_regclass('business_api.events_' || day_name) is null then
-        perform business_api.make_day(day_name, day_begins_at, day_ends_at);
-      end if;
+      perform business_api.make_day(day_name, day_begins_at, day_ends_at);
       next_at := day_ends_at;
     end if;
     here := next_at;
@@ -4343,12 +4348,21 @@ begin
            where d.organization_id = '' and d.begins = day.begins;
           return jsonb_build_object('days', 1, 'events', events, 'kept', business_api.kept_deliveries());
         end if;
-        look_at := at_time;
+        -- Gives up the locks.
+        raise exception 'the day is kept';
       exception
         when lock_not_available or deadlock_detected then is_locked := true;
+        when raise_exception then
+          -- A trigger of the host's may raise this error too.
+          if holder is null then
+            raise;
+          end if;
+          look_at := at_time;
       end;
     end if;
-    update business_api.event_days d set looked_at = look_at, kept_by = nullif(holder, '{}')
+    -- A look that ended without an answer says nothing about the endpoint for which the day was kept until now.
+    update business_api.event_days d
+       set looked_at = look_at, kept_by = case when holder = '{}' then d.kept_by else holder end
      where d.organization_id = '' and d.begins = day.begins;
     if is_locked then
       -- Another day would wait for the same transaction. It is tried first the next time.
@@ -4431,12 +4445,20 @@ begin
            where d.organization_id = '' and d.begins = day.begins;
           return jsonb_build_object('days', 1, 'kept', business_api.kept_deliveries());
         end if;
+        -- Gives up the locks.
+        raise exception 'the day is kept';
       exception
         when lock_not_available or deadlock_detected then
           at_time := at_time - interval '9 minutes';
+        when raise_exception then
+          -- A trigger of the host's may raise this error too.
+          if holder is null then
+            raise;
+          end if;
       end;
     end if;
-    update business_api.event_days d set looked_at = at_time, kept_by = nullif(holder, '{}')
+    update business_api.event_days d
+       set looked_at = at_time, kept_by = case when holder = '{}' then d.kept_by else holder end
      where d.organization_id = '' and d.begins = day.begins;
   end if;
 
@@ -5223,6 +5245,19 @@ begin
       'interrupted', ''
     )
     on conflict do nothing;
+    if expired.attempts - expired.attempts_before < $4 then
+      update business_api.open_deliveries d
+         set due_at = $3, claim_token = null, claimed_at = null, lease_until = null
+       where d.organization_id = $1 and d.id = $2;
+      return '[]';
+    end if;
+    delete from business_api.open_deliveries d where d.organization_id = $1 and d.id = $2;
+    insert into business_api.finished_deliveries
+      (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
+    values (
+      $1, $2, expired.event_id, expired.type, expired.endpoint_id, 'dead_lettered', 'interrupted', expired.created_at, $3,
+      expired.attempts, expired.is_backfill
+    );
   exception
     when check_violation then
       -- A missing partition has no name.
@@ -5230,22 +5265,18 @@ begin
       if broken <> '' then
         raise;
       end if;
-      delete from business_api.open_deliveries d where d.organization_id = $1 and d.id = $2;
+      if exists (
+        select 1 from business_api.events e
+         where e.organization_id = $1 and e.id = expired.event_id
+           and e.delivery_prefix >= left($2, 14) and e.delivery_prefix <= $2
+      ) then
+        update business_api.open_deliveries d set lease_until = $3 + interval '10 minutes'
+         where d.organization_id = $1 and d.id = $2;
+      else
+        delete from business_api.open_deliveries d where d.organization_id = $1 and d.id = $2;
+      end if;
       return '[]';
   end;
-  if expired.attempts - expired.attempts_before < $4 then
-    update business_api.open_deliveries d
-       set due_at = $3, claim_token = null, claimed_at = null, lease_until = null
-     where d.organization_id = $1 and d.id = $2;
-    return '[]';
-  end if;
-  delete from business_api.open_deliveries d where d.organization_id = $1 and d.id = $2;
-  insert into business_api.finished_deliveries
-    (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
-  values (
-    $1, $2, expired.event_id, expired.type, expired.endpoint_id, 'dead_lettered', 'interrupted', expired.created_at, $3,
-    expired.attempts, expired.is_backfill
-  );
   return jsonb_build_array(jsonb_build_object(
     'organizationId', $1, 'endpointId', expired.endpoint_id, 'deliveryId', $2, 'eventId', expired.event_id,
     'type', expired.type, 'reason', 'interrupted'

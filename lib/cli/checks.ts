@@ -158,21 +158,26 @@ export function checkBacklog({
 
 const DAYS_WARN_MS = 24 * 60 * 60_000
 
-/** Checks that there are tables for the events of now and of the next day. */
-export function checkDays({ aheadMs, withoutTables }: DaysState): Finding {
-  if (withoutTables.length > 0) {
+/** Checks that there are tables for the events of today and tomorrow, and that the tables of all days are there. */
+export function checkDays({ aheadMs, incomplete, publishersMakeDays }: DaysState): Finding {
+  if (incomplete.length > 0) {
     return {
       level: 'fail',
-      message: 'the tables of some days are gone',
-      details: withoutTables,
+      message: 'tables of some days are gone or detached',
+      details: incomplete,
       advice:
-        'restore the tables; only if all three tables of a day are gone (events, finished_deliveries, delivery_attempts), delete its ' +
-        'row from business_api.event_days instead: the next publisher then makes the day',
+        'restore the tables from a backup, or make empty ones and attach detached ones, as the owner of the schema: ' +
+        `select business_api.make_day(name, begins_at, ends_at) from business_api.event_days where name = '${incomplete[0]}'`,
     }
   }
   const advice =
     'run a delivery loop (business-api-kit deliver), at least once in five days: a loop makes the days'
-  if (aheadMs <= 0) return { level: 'fail', message: 'there are no tables for the events of today', advice }
+  if (aheadMs <= 0) {
+    const message = 'there are no tables for the events of today'
+    return publishersMakeDays
+      ? { level: 'warn', message: `${message}: the next publisher makes them`, advice }
+      : { level: 'fail', message: `${message}: nothing can be published`, advice }
+  }
   const message = `there are tables for the events of the next ${formatDuration(aheadMs)}`
   return aheadMs < DAYS_WARN_MS ? { level: 'warn', message, advice } : { level: 'ok', message }
 }

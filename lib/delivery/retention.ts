@@ -39,7 +39,7 @@ export function createPurge(
   let failures = 0
   let laggingSince: number | undefined
   let hasNotifiedOfLag = false
-  let keepers = new Set<string>()
+  let endpointsKeptFor = new Set<string>()
 
   function send(notice: Pick<RetentionBehindNotice, 'reason' | 'lagMs' | 'failures'>): void {
     notify([{ kind: 'retention_behind', retentionMs: eventsAfterMs, ...notice }])
@@ -58,9 +58,9 @@ export function createPurge(
   }
 
   function judgeKept(kept: readonly KeptDelivery[]): void {
-    const news = kept.filter((delivery) => !keepers.has(endpointOf(delivery)))
-    notify(news.map((delivery) => ({ kind: 'events_kept', ...delivery })))
-    keepers = new Set(kept.map(endpointOf))
+    const newlyKept = kept.filter((delivery) => !endpointsKeptFor.has(endpointOf(delivery)))
+    notify(newlyKept.map((delivery) => ({ kind: 'events_kept', ...delivery })))
+    endpointsKeptFor = new Set(kept.map(endpointOf))
   }
 
   function judgePart(lagMs: number, waitMs: number): void {

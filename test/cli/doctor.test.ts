@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, afterEach, before, describe, test } from 'node:test'
 import type { Sql } from 'postgres'
-import { checkBacklog, checkClock, checkVersion } from '../../lib/cli/checks.ts'
+import { checkBacklog, checkClock, checkDays, checkVersion } from '../../lib/cli/checks.ts'
 import { createPostgresStore } from '../../lib/postgres.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
 import { finishDeliveries } from '../_deliveries.ts'
@@ -280,31 +280,46 @@ describe('deliveries', () => {
     assert.deepEqual(levels, ['ok', 'warn', 'fail'])
   })
 
-  test('days of events that end soon, are missing or have lost their tables', async (t) => {
+  test('days of events that end soon, are missing or incomplete, until the advice was followed', async (t) => {
     const own = await createTestDatabase()
     t.after(() => own.drop())
     const owner = own.sql({ max: 1 })
     const judge = async () => {
       const { level, message, details, advice } = await diagnose('days', cliOn(own.url)('doctor', '--json'))
-      return { finding: `${level}: ${message}`, details, advice: advice?.split(/[ ,]/)[0] }
+      return { finding: `${level}: ${message}`, details, advice }
     }
     await owner`delete from business_api.event_days where begins_at > now()`
     const soon = await judge()
     assert.match(soon.finding, /^warn: there are tables for the events of the next \d.*$/)
-    assert.equal(soon.advice, 'run')
+    const run =
+      'run a delivery loop (business-api-kit deliver), at least once in five days: a loop makes the days'
+    assert.equal(soon.advice, run)
+
     const [today] = await owner`select name from business_api.event_days where ends_at > now()`
-    await owner.unsafe(`drop table business_api.delivery_attempts_${today?.name}`)
-    assert.deepEqual(await judge(), {
-      finding: 'fail: the tables of some days are gone',
-      details: [today?.name],
-      advice: 'restore',
-    })
+    await publish(owner, 'org_1')
+    for (const loss of [
+      `drop table business_api.delivery_attempts_${today?.name}`,
+      `drop table business_api.finished_deliveries_${today?.name}, business_api.delivery_attempts_${today?.name}`,
+      `alter table business_api.events detach partition business_api.events_${today?.name}`,
+    ]) {
+      await owner.unsafe(loss)
+      const { finding, details, advice } = await judge()
+      assert.deepEqual([finding, details], ['fail: tables of some days are gone or detached', [today?.name]])
+      await owner.unsafe(advice?.match(/select .*/)?.[0] ?? assert.fail(advice))
+      assert.match((await judge()).finding, /^(ok|warn): there are tables for the events of the next/)
+      await publish(owner, 'org_1')
+    }
+    assert.equal((await owner`select 1 from business_api.events`).length, 4)
+
     await owner`delete from business_api.event_days`
     assert.deepEqual(await judge(), {
-      finding: 'fail: there are no tables for the events of today',
+      finding: 'warn: there are no tables for the events of today: the next publisher makes them',
       details: undefined,
-      advice: 'run',
+      advice: run,
     })
+    // A session that has just published knows of its day.
+    await publish(own.sql({ max: 1 }), 'org_1')
+    assert.match((await judge()).finding, /^ok: there are tables/)
   })
 
   test('old events that are not purged warn after an hour and fail after a day, by the retention of the loops', async () => {
@@ -409,6 +424,14 @@ describe('faults of other servers', () => {
   test('PostgreSQL is too old before 14', () => {
     assert.equal(checkVersion({ ...server, version: '13.9', versionNumber: 130_009 }).level, 'fail')
     assert.equal(checkVersion({ ...server, versionNumber: 140_000 }).level, 'ok')
+  })
+
+  test('no tables for the events of today fail where publishers do not make days', () => {
+    const { level, message } = checkDays({ aheadMs: 0, incomplete: [], publishersMakeDays: false })
+    assert.deepEqual(
+      [level, message],
+      ['fail', 'there are no tables for the events of today: nothing can be published'],
+    )
   })
 
   test('a node of the database that does not count fails, also with nothing due on the others', () => {

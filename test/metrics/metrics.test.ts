@@ -181,7 +181,7 @@ describe('metrics of deliveries', () => {
       await assert.rejects(
         counting,
         { code: 'invalid_input' },
-        'the counts of all organizations are not given away',
+        'the counts of all organizations are not returned',
       )
     }
     assert.ok(!(await metrics.text()).includes(endpoint.id))

@@ -253,6 +253,45 @@ describe('Days are made', () => {
     })
   })
 
+  for (const missing of [...TABLES, 'detached', 'row'] as const) {
+    test(`by a publisher who finds the rest of a day, ${missing} missing, once and not for each event`, async () => {
+      const fresh = await createTestDatabase()
+      const owner = fresh.sql({ max: 1 })
+      const publisher = fresh.sql({ max: 1, connection: { statement_timeout: 2000 } })
+      try {
+        const [today] =
+          await owner`select name from business_api.event_days where begins_at <= now() and ends_at > now()`
+        await owner`delete from business_api.event_days`
+        if (missing === 'detached') {
+          await owner.unsafe(
+            `alter table business_api.events detach partition business_api.events_${today?.name}`,
+          )
+        } else if (missing !== 'row') {
+          await owner.unsafe(`drop table business_api.${missing}_${today?.name}`)
+        }
+        const publish = () =>
+          publisher`select business_api.publish_event('org_any', 'project.completed', '{}'::jsonb)`
+        await publish()
+        await owner.begin(async (tx) => {
+          await tx`lock table only business_api.events in share update exclusive mode`
+          await publish()
+        })
+        const [counts] = await owner`
+          select (select count(*)::int from business_api.events) as events,
+                 business_api.days_end(now()) > now() + interval '6 days' as has_days`
+        assert.deepEqual({ ...counts }, { events: 2, has_days: true })
+        for (const table of TABLES) {
+          const [{ root } = {}] =
+            await owner`select pg_partition_root(${`business_api.${table}_${today?.name}`})::text as root`
+          assert.equal(root, `business_api.${table}`)
+        }
+      } finally {
+        await publisher.end()
+        await fresh.drop()
+      }
+    })
+  }
+
   test('by a purge and by a publisher although a clock that was ahead has left a later day behind', async () => {
     for (const work of [
       async () => void (await purge()),
@@ -282,29 +321,68 @@ describe('Days are made', () => {
   }
 })
 
-test('A claim goes on although somebody has dropped the tables of a claimed delivery’s day', async () => {
-  const id = `${idPrefixAt('dlv', ago(50).getTime())}${'1'.padStart(16, '0')}`
-  await sql`
-    insert into business_api.open_deliveries
-      (organization_id, id, event_id, type, endpoint_id, due_at, attempts, claim_token, claimed_at, lease_until)
-    values (
-      ${ORGANIZATION}, ${id}, 'evt_gone', 'project.completed', 'we_1', now(), 1, 'gone', now() - interval '1 minute',
-      now() - interval '1 second'
-    )`
-  await sql`select business_api.publish_event(${ORGANIZATION}, 'project.completed', '{}'::jsonb)`
-  const { deliveries } = await store.deliveries.claim({
-    token: 'claim_days',
-    isRepeat: false,
-    limit: 10,
-    maxBytes: 1_000_000,
-    capacity: { endpoint: 10, organization: 10, endpoints: {}, organizations: {} },
-    scanLimit: 10,
-    cursor: null,
-    leaseMs: 60_000,
-    maxAttempts: 5,
+describe('A claim goes on although somebody has dropped tables of the day of a claimed delivery whose process is dead', () => {
+  const claim = async (): Promise<readonly string[]> => {
+    const { deliveries } = await store.deliveries.claim({
+      token: `claim_${randomUUID()}`,
+      isRepeat: false,
+      limit: 10,
+      maxBytes: 1_000_000,
+      capacity: { endpoint: 10, organization: 10, endpoints: {}, organizations: {} },
+      scanLimit: 10,
+      cursor: null,
+      leaseMs: 60_000,
+      maxAttempts: 5,
+    })
+    return deliveries.map(({ id }) => id)
+  }
+
+  /** Adds a delivery of the first event of `fillDay`, to another endpoint. */
+  async function addDelivery(at: Date, eventId: string, attempts = 1): Promise<string> {
+    const id = `${idPrefixAt('dlv', at.getTime())}${'1'.padStart(11, '0')}00002`
+    await sql`
+      insert into business_api.open_deliveries
+        (organization_id, id, event_id, type, endpoint_id, due_at, attempts, claim_token, claimed_at, lease_until)
+      values (
+        ${ORGANIZATION}, ${id}, ${eventId}, 'project.completed', 'we_1', now(), ${attempts}, 'gone', now() - interval '1 minute',
+        now() - interval '1 second'
+      )`
+    return id
+  }
+
+  test('with the event: the delivery is deleted', async () => {
+    const id = await addDelivery(ago(50), 'evt_gone')
+    await sql`select business_api.publish_event(${ORGANIZATION}, 'project.completed', '{}'::jsonb)`
+    assert.equal((await claim()).length, 1)
+    assert.deepEqual([...(await sql`select 1 from business_api.open_deliveries where id = ${id}`)], [])
   })
-  assert.equal(deliveries.length, 1)
-  assert.deepEqual([...(await sql`select 1 from business_api.open_deliveries where id = ${id}`)], [])
+
+  for (const [table, attempts] of [
+    ['delivery_attempts', 1],
+    ['finished_deliveries', 5],
+  ] as const) {
+    test(`without the event, the table ${table} only: the delivery waits until the table is there again`, async () => {
+      const at = ago(2)
+      const { name } = await fillDay(at, 1)
+      const eventId = `evt_${name}_1`
+      const id = await addDelivery(at, eventId, attempts)
+      await sql`drop table ${sql(`business_api.${table}_${name}`)}`
+      await sql`select business_api.publish_event(${ORGANIZATION}, 'project.completed', '{}'::jsonb)`
+      assert.equal((await claim()).length, 1)
+      assert.deepEqual(await claim(), [])
+      assert.equal((await sql`select 1 from business_api.events where id = ${eventId}`).length, 1)
+
+      await sql`select business_api.make_day(name, begins_at, ends_at) from business_api.event_days where name = ${name}`
+      await sql`update business_api.open_deliveries set lease_until = now() where id = ${id}`
+      const claimed = await claim()
+      if (attempts === 1) {
+        assert.deepEqual(claimed, [id])
+      } else {
+        const [ended] = await sql`select state, reason from business_api.finished_deliveries where id = ${id}`
+        assert.deepEqual({ ...ended }, { state: 'dead_lettered', reason: 'interrupted' })
+      }
+    })
+  }
 })
 
 describe('A host’s id of an event', () => {
@@ -458,6 +536,11 @@ describe('An old day', () => {
     assert.deepEqual(await purgeDays(), [0, undefined, true], 'looked at again after ten minutes')
     await letTimePass()
     assert.deepEqual(await purgeDays(), [0, 'org_z', true])
+    await sql`
+      insert into business_api.open_deliveries (organization_id, id, event_id, type, endpoint_id, due_at)
+      values ('org_a1', ${`${idPrefixAt('dlv', Date.now())}1`}, 'evt_x', 'project.completed', 'we_x', now())`
+    await letTimePass()
+    assert.deepEqual(await purgeDays(), [0, 'org_z', true], 'still named after a look without an answer')
     await sql`truncate business_api.open_deliveries`
     await letTimePass()
     assert.equal((await purge()).days, 1)
@@ -518,33 +601,46 @@ describe('An old day', () => {
     assert.equal(await isThere(name), false)
   })
 
-  test('stays with the event of a publisher that commits while the drop waits', async () => {
+  test('stays with the event of a publisher that commits while the drop waits, and is not locked any longer', async () => {
     const { name } = await fillDay(ago(40), 0)
-    const publisher = await sql.reserve()
-    await publisher`begin`
+    const [publisher, purger] = await Promise.all([sql.reserve(), sql.reserve()])
+    const [{ pid } = {}] = await purger`select pg_backend_pid() as pid`
+    const locksOf = (isGranted: boolean) => sql`
+      select 1 from pg_locks
+       where pid = ${pid} and granted = ${isGranted} and mode in ('ShareLock', 'AccessExclusiveLock') and relation in (
+         ${`business_api.events_${name}`}::regclass, ${`business_api.finished_deliveries_${name}`}::regclass
+       )`
     const id = `${idPrefixAt('dlv', ago(40).getTime())}${'1'.padStart(16, '0')}`
-    await publisher`
-      insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
-      values (${ORGANIZATION}, 'evt_late', 'project.completed', ${ago(40)}, '{}', ${id.slice(0, -5)})`
-    await publisher`
-      insert into business_api.open_deliveries (organization_id, id, event_id, type, endpoint_id, due_at)
-      values (${ORGANIZATION}, ${id}, 'evt_late', 'project.completed', 'we_1', now())`
-    const dropping = purge()
-    await until(
-      'the drop waits',
-      async () => {
-        const rows = await sql`
-        select 1 from pg_locks l join pg_database d on d.oid = l.database and d.datname = current_database()
-        where not l.granted and l.mode in ('ShareLock', 'AccessExclusiveLock')`
-        return rows.length > 0
-      },
-      1000,
-    )
-    await publisher`commit`
-    publisher.release()
-    const { days } = await dropping
-    assert.deepEqual([days, await isThere(name)], [0, true])
-    assert.equal((await sql`select 1 from business_api.events where id = 'evt_late'`).length, 1)
+
+    /** The drop gives up after half a second, before the commit, where the machine is busy: false then. */
+    async function isFoundByDrop(): Promise<boolean> {
+      await letTimePass()
+      await sql`truncate business_api.open_deliveries`
+      await publisher`begin`
+      await publisher`
+        insert into business_api.events (organization_id, id, type, created_at, body, delivery_prefix)
+        values (${ORGANIZATION}, ${`evt_${randomUUID()}`}, 'project.completed', ${ago(40)}, '{}', ${id.slice(0, -5)})`
+      await publisher`
+        insert into business_api.open_deliveries (organization_id, id, event_id, type, endpoint_id, due_at)
+        values (${ORGANIZATION}, ${id}, 'evt_late', 'project.completed', 'we_1', now())`
+      await purger`begin`
+      const dropping = purger`select business_api.purge_days(${RETENTION_MS}, 1000) as report`.execute()
+      await until('the drop waits', async () => (await locksOf(false)).length > 0, 1000)
+      await publisher`commit`
+      const [{ report } = {}] = await dropping
+      assert.deepEqual([report.days, await isThere(name)], [0, true])
+      assert.deepEqual([...(await locksOf(true))], [])
+      await purger`commit`
+      return report.kept.length > 0
+    }
+    try {
+      let tries = 1
+      while (!(await isFoundByDrop())) assert.ok(++tries <= 5, 'the drop has found the delivery')
+    } finally {
+      await Promise.all([publisher`rollback`, purger`rollback`])
+      publisher.release()
+      purger.release()
+    }
   })
 
   test('is reported as a lag while a long transaction keeps it', async () => {

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import type { ISql } from 'postgres'
 import { isStoreUnavailable, storeUnavailable } from '../../base/errors.ts'
 import type { Database } from '../connection/database.ts'
@@ -29,17 +30,21 @@ export type AskNodes = <Answer>(
 
 /** Creates the question to the nodes of a cluster. */
 export function createAskNodes(database: Database, nodes: Nodes): AskNodes {
-  /** The texts with the least hash of each node that was asked: other hashes after a move of a shard. */
+  /** For the least hash of each node, a text with that hash. Moves of shards change the hashes; at most one for each shard. */
   const texts = new Map<number, string>()
 
-  function textOf(hash: number): string {
-    const text = texts.get(hash) ?? textOfHash(hash)
+  async function textOf(hash: number): Promise<string> {
+    const known = texts.get(hash)
+    if (known !== undefined) return known
+    const text = textOfHash(hash)
     texts.set(hash, text)
+    // The next text takes as long again: requests come in between.
+    await setImmediate()
     return text
   }
 
   /** Reads the nodes with shards, and for each node an organization: a call for the organization is carried out by the node. */
-  async function readPlaces(): Promise<{ places: readonly NodePlace[]; time: number }> {
+  async function readPlaces(): Promise<{ places: readonly NodePlace[]; time: number; readAt: number }> {
     const [nodes, time] = await database.row(
       (sql, answerTag) => sql`
         with node as (
@@ -54,11 +59,12 @@ export function createAskNodes(database: Database, nodes: Nodes): AskNodes {
           (extract(epoch from pg_catalog.clock_timestamp()) * 1000)::text as time,
           ${answerTag}`,
     )
-    const found = JSON.parse(nodes ?? '[]') as readonly { node: string; hash: number }[]
-    return {
-      places: found.map(({ node, hash }) => ({ node, organizationId: textOf(hash) })),
-      time: Number(time),
+    const readAt = performance.now()
+    const places: NodePlace[] = []
+    for (const { node, hash } of JSON.parse(nodes ?? '[]') as readonly { node: string; hash: number }[]) {
+      places.push({ node, organizationId: await textOf(hash) })
     }
+    return { places, time: Number(time), readAt }
   }
 
   async function ask<Answer>(
@@ -75,8 +81,7 @@ export function createAskNodes(database: Database, nodes: Nodes): AskNodes {
   }
 
   return async <Answer>(build: (sql: ISql) => Statement, answerMs?: number) => {
-    const { places, time } = await readPlaces()
-    const readAt = performance.now()
+    const { places, time, readAt } = await readPlaces()
     const settled = await Promise.allSettled(places.map((place) => ask<Answer>(place, build, answerMs)))
     const answers = settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
     const errors = settled.flatMap((one) => (one.status === 'rejected' ? [one.reason as unknown] : []))

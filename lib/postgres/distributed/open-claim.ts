@@ -127,7 +127,7 @@ export function createOpenClaim(request: ClaimRequest, sentClaims: SentClaims): 
   }
 }
 
-/** An id of a host's can be the name of a method: `constructor`. */
+/** Returns the limit of an id. An id that the host chose can be the name of a method of every object: `constructor`. */
 function budgetOf(budgets: Readonly<Record<string, number>>, id: string, otherwise: number): number {
   return Object.hasOwn(budgets, id) ? (budgets[id] ?? otherwise) : otherwise
 }

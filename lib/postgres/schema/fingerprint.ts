@@ -384,8 +384,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function literals_of(key jsonb)': 'a60f6abe1127',
     'function make_buckets(organization_id text, key_id text)': '83e2e8dbdee7',
     'function make_day(name text, begins_at timestamp with time zone, ends_at timestamp with time zone)':
-      '5d14f8d05313',
-    'function make_days()': 'c52425df0d2a',
+      '0f92404102b6',
+    'function make_days()': 'dcbe20fe7de0',
     'function make_days_ahead()': 'aac08bf60b66',
     'function new_id(kind text)': '19d9f08638fe',
     'function next_number(organization_id text, series text, table_name text, record_id text)':
@@ -404,8 +404,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function publish_event(organization_id text, type text, data jsonb, id text)': 'c0484a65aedc',
     'function publish_event(organization_id text, type text, data jsonb, id text, traceparent text)':
       '1c4113200cb1',
-    'function purge_days(retention_ms double precision, part_limit integer)': 'b1cce9186656',
-    'function purge_days_on_nodes(retention_ms double precision, part_limit integer)': '411a4e750be2',
+    'function purge_days(retention_ms double precision, part_limit integer)': '21967b92b2da',
+    'function purge_days_on_nodes(retention_ms double precision, part_limit integer)': 'f7426f55cf3e',
     'function purge_endpoints_on_nodes(place jsonb, endpoint_limit integer)': 'ba23e442c1ad',
     'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
       'ec6e4a6b6e1f',
@@ -427,7 +427,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': 'a3c607f6a741',
     'function reclaim_expired_leases(max_attempts integer)': 'a7314757e1a3',
     'function reclaim_lease(organization_id text, id text, at_time timestamp with time zone, max_attempts integer)':
-      '8e2bf3649e2b',
+      '64ee001e1030',
     'function reclaim_leases_of(organization_id text, max_attempts integer)': '811a5f1f57d3',
     'function record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)':
       'd1a6606ef53e',

@@ -66,8 +66,10 @@ export interface PurgePreview {
 export interface DaysState {
   /** Milliseconds from now for which there is a day for every event; 0 without a day for now. */
   readonly aheadMs: number
-  /** The names of at most 100 days whose tables are gone, oldest first. */
-  readonly withoutTables: readonly string[]
+  /** The names of at most 100 days of which a table is gone or detached, oldest first. */
+  readonly incomplete: readonly string[]
+  /** True if a publisher that finds no day for its event makes the day; false on a cluster, where only loops make days. */
+  readonly publishersMakeDays: boolean
 }
 
 /** Reads the state of a database for operators. Never writes, and shows no business data of organizations. */
@@ -191,17 +193,22 @@ export function createInspector(url: string): Inspector {
           select
             pg_catalog.json_build_object(
               'aheadMs', extract(epoch from business_api.days_end(now()) - now()) * 1000,
-              'withoutTables', coalesce((
-                select pg_catalog.json_agg(gone.name order by gone.begins) from (
+              'incomplete', coalesce((
+                select pg_catalog.json_agg(incomplete.name order by incomplete.begins) from (
                   select d.name, d.begins from business_api.event_days d
                   where d.organization_id = '' and d.dropped_at is null
                     and exists (
                       select 1 from unnest(array['events', 'finished_deliveries', 'delivery_attempts']) as parent
-                      where pg_catalog.to_regclass('business_api.' || parent || '_' || d.name) is null
+                      where not exists (
+                        select 1 from pg_catalog.pg_inherits i
+                        where i.inhparent = pg_catalog.to_regclass('business_api.' || parent)
+                          and i.inhrelid = pg_catalog.to_regclass('business_api.' || parent || '_' || d.name)
+                      )
                     )
                   order by d.begins limit 100
-                ) as gone
-              ), '[]')
+                ) as incomplete
+              ), '[]'),
+              'publishersMakeDays', pg_catalog.to_regclass('pg_catalog.pg_dist_partition') is null
             )::text,
             ${mark}`,
       ),
