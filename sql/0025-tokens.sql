@@ -6,7 +6,8 @@
 -- limits that the database holds, in place of the API's. More than one token, up to `wanted`, are at most 1/16 of what remains in
 -- the scarcer bucket. Returns the number of tokens, 0 for a bucket that another request has emptied, with the time and the seconds
 -- until the buckets are full. All are null if no bucket was locked: one is plainly empty, so that a flood over the limit waits for
--- no lock, or is missing.
+-- no lock, or is missing. With `may_wait` false the number is -1, and the rest null, if another statement has locked a bucket: a
+-- statement that judges the requests of several organizations waits for none of them.
 --
 -- A function, because the same steps in one statement take longer: PostgreSQL prepares every step of a statement for every request.
 create function business_api.take_tokens(
@@ -22,6 +23,7 @@ create function business_api.take_tokens(
   is_organization_own boolean,
   wanted double precision,
   hold_seconds double precision,
+  may_wait boolean,
   out tokens double precision,
   out at double precision,
   out key_full_after double precision,
@@ -56,12 +58,24 @@ begin
   end if;
 
   -- In the order of the names, so that no two requests can deadlock.
-  select b.full_at into key_full_at from business_api.rate_buckets b
-   where b.organization_id = $1 and b.bucket = $2
-     for no key update;
-  select b.full_at into organization_full_at from business_api.rate_buckets b
-   where b.organization_id = $1 and b.bucket = 'organization'
-     for no key update;
+  if may_wait then
+    select b.full_at into key_full_at from business_api.rate_buckets b
+     where b.organization_id = $1 and b.bucket = $2
+       for no key update;
+    select b.full_at into organization_full_at from business_api.rate_buckets b
+     where b.organization_id = $1 and b.bucket = 'organization'
+       for no key update;
+  else
+    tokens := -1;
+    select b.full_at into key_full_at from business_api.rate_buckets b
+     where b.organization_id = $1 and b.bucket = $2
+       for no key update skip locked;
+    if key_full_at is not null then
+      select b.full_at into organization_full_at from business_api.rate_buckets b
+       where b.organization_id = $1 and b.bucket = 'organization'
+         for no key update skip locked;
+    end if;
+  end if;
   if key_full_at is null or organization_full_at is null then
     return;
   end if;

@@ -5702,7 +5702,7 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION business_api.take_tokens(organization_id text, key_id text, key_full_in double precision, key_rate double precision, key_burst double precision, is_key_own boolean, organization_full_in double precision, organization_rate double precision, organization_burst double precision, is_organization_own boolean, wanted double precision, hold_seconds double precision, OUT tokens double precision, OUT at double precision, OUT key_full_after double precision, OUT organization_full_after double precision)
+CREATE OR REPLACE FUNCTION business_api.take_tokens(organization_id text, key_id text, key_full_in double precision, key_rate double precision, key_burst double precision, is_key_own boolean, organization_full_in double precision, organization_rate double precision, organization_burst double precision, is_organization_own boolean, wanted double precision, hold_seconds double precision, may_wait boolean, OUT tokens double precision, OUT at double precision, OUT key_full_after double precision, OUT organization_full_after double precision)
  RETURNS record
  LANGUAGE plpgsql
  SET search_path TO ''
@@ -5733,12 +5733,24 @@ begin
   end if;
 
   -- In the order of the names, so that no two requests can deadlock.
-  select b.full_at into key_full_at from business_api.rate_buckets b
-   where b.organization_id = $1 and b.bucket = $2
-     for no key update;
-  select b.full_at into organization_full_at from business_api.rate_buckets b
-   where b.organization_id = $1 and b.bucket = 'organization'
-     for no key update;
+  if may_wait then
+    select b.full_at into key_full_at from business_api.rate_buckets b
+     where b.organization_id = $1 and b.bucket = $2
+       for no key update;
+    select b.full_at into organization_full_at from business_api.rate_buckets b
+     where b.organization_id = $1 and b.bucket = 'organization'
+       for no key update;
+  else
+    tokens := -1;
+    select b.full_at into key_full_at from business_api.rate_buckets b
+     where b.organization_id = $1 and b.bucket = $2
+       for no key update skip locked;
+    if key_full_at is not null then
+      select b.full_at into organization_full_at from business_api.rate_buckets b
+       where b.organization_id = $1 and b.bucket = 'organization'
+         for no key update skip locked;
+    end if;
+  end if;
   if key_full_at is null or organization_full_at is null then
     return;
   end if;

@@ -98,7 +98,7 @@ export function createKeyLookups(apiKeys: Pick<ApiKeyStore, 'identify'>): KeyLoo
     const full = storeUnavailable(
       `Cannot look up an API key because ${WAITING_MAX} look-ups are waiting already`,
     )
-    const gives = waiting.shiftLongest(waiting.countOf(peer) + 2)
+    const gives = waiting.displace(peer)
     if (!gives) throw full
     gives.reject(full)
   }

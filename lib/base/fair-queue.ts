@@ -18,6 +18,13 @@ export interface FairQueue<Group, Item extends object> {
    * @returns undefined if no group has so many
    */
   shiftLongest(atLeast?: number): Item | undefined
+  /**
+   * Takes out the oldest item of the group with most items, to make room for an item of another group. The group must have at least two
+   * more items than the other: with a difference of one, two groups would displace each other's items for ever.
+   *
+   * @returns undefined if no group has so many
+   */
+  displace(group: Group): Item | undefined
   /** Takes out an item from any place in the queue. */
   remove(group: Group, item: Item): void
 }
@@ -42,11 +49,23 @@ export function createFairQueue<Group, Item extends object>(): FairQueue<Group, 
     return oldest
   }
 
+  function countOf(group: Group): number {
+    return groups.get(group)?.size ?? 0
+  }
+
+  function shiftLongest(atLeast = 1): Item | undefined {
+    let longest: [Group, Set<Item>] | undefined
+    for (const entry of groups) {
+      if (entry[1].size >= (longest?.[1].size ?? atLeast)) longest = entry
+    }
+    return longest && takeOldest(...longest)
+  }
+
   return {
     get size() {
       return size
     },
-    countOf: (group) => groups.get(group)?.size ?? 0,
+    countOf,
     add(group, item) {
       const items = groups.get(group) ?? new Set()
       items.add(item)
@@ -63,13 +82,8 @@ export function createFairQueue<Group, Item extends object>(): FairQueue<Group, 
       }
       return undefined
     },
-    shiftLongest(atLeast = 1) {
-      let longest: [Group, Set<Item>] | undefined
-      for (const entry of groups) {
-        if (entry[1].size >= (longest?.[1].size ?? atLeast)) longest = entry
-      }
-      return longest && takeOldest(...longest)
-    },
+    shiftLongest,
+    displace: (group) => shiftLongest(countOf(group) + 2),
     remove(group, item) {
       const items = groups.get(group)
       if (items?.has(item)) take(group, items, item)

@@ -1,10 +1,16 @@
 import type { Admission, AdmissionRequest, AdmittedPage, PageRequest, Since } from '../access/admission.ts'
 import type { RateLimit, RateLimits } from '../access/rate-limit.ts'
 import { type Allotment, createAllotments, HOLD_MS } from './allotments.ts'
+import type { AskForRequest } from './batches.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { type Beginning, EVERYTHING, readBeginning } from './position.ts'
 import { createRefusedKeys } from './refused-keys.ts'
-import { type AdmissionStatements, defineAdmission, FIND_ORGANIZATION } from './statements/admission.ts'
+import {
+  type AdmissionStatements,
+  defineAdmission,
+  FIND_ORGANIZATION,
+  LOCKED,
+} from './statements/admission.ts'
 import type { AdmittedColumn, AdmittedValues } from './statements/admitted-write.ts'
 import { GIVE_BACK, MAKE_BUCKETS } from './statements/buckets.ts'
 import type { ListStatements } from './statements/list.ts'
@@ -80,13 +86,18 @@ const TAKE_ATTEMPTS = 3
 /**
  * Creates the admission of a store's requests.
  *
+ * @param askForRequest asks the statements that judge
  * @param holdsTokens false in a transaction, which may be rolled back
  */
-export function createAdmissions(database: RecordDatabase, holdsTokens = true): Admissions {
+export function createAdmissions(
+  database: RecordDatabase,
+  askForRequest: AskForRequest,
+  holdsTokens = true,
+): Admissions {
   const allotments = createAllotments((allotment, tokens) => giveBack(database, allotment, tokens))
   if (!holdsTokens) allotments.close()
   const refusedKeys = createRefusedKeys(({ keyDigest, organizationId, scope }) =>
-    ask(database, organizationId, ADMIT.read, { keyDigest, organizationId, scope }),
+    askForRequest(organizationId, ADMIT.read, { keyDigest, organizationId, scope }),
   )
 
   /** Judges a request with a token at hand. Returns null if the limits have changed since the token was taken. */
@@ -98,7 +109,7 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
   ): Promise<AdmittedPage<never> | null> {
     const { keyDigest, organizationId, scope, rateLimits } = request
     const values = Object.assign({ keyDigest, organizationId, scope }, page)
-    const answer = await ask(database, organizationId, read, values)
+    const answer = await askForRequest(organizationId, read, values)
     if (answer.keyId === null) {
       if (token) allotments.giveBack(token)
       return UNAUTHENTICATED
@@ -125,7 +136,7 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
     try {
       for (let attempt = 0; attempt < TAKE_ATTEMPTS; attempt++) {
         const takenAt = performance.now()
-        const answer = await ask(database, organizationId, take, {
+        const values = {
           ...page,
           keyDigest,
           organizationId,
@@ -136,7 +147,13 @@ export function createAdmissions(database: RecordDatabase, holdsTokens = true): 
           organizationBurst: rateLimits.organization.burst,
           wanted,
           holdSeconds: HOLD_MS / 1000,
-        })
+        }
+        const early = await askForRequest(organizationId, take, { ...values, mayWait: 'false' })
+        // A wait for a lock holds up nobody else.
+        const answer =
+          early.tokens === LOCKED
+            ? await ask(database, organizationId, take.alone, { ...values, mayWait: 'true' })
+            : early
         const { keyId } = answer
         if (keyId === null) return UNAUTHENTICATED
         const limits = limitsOf(answer, rateLimits)

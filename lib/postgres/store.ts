@@ -4,6 +4,7 @@ import { type Admissions, createAdmissions } from './admission.ts'
 import { createApiKeyStore } from './api-keys.ts'
 import { createAuditStore } from './audit.ts'
 import { createBackfillStore } from './backfills.ts'
+import { askEachAlone, createBatches } from './batches.ts'
 import { createBusinessRecordStore } from './businesses.ts'
 import { createClientStore } from './clients.ts'
 import {
@@ -72,7 +73,8 @@ export function createPostgresStore(source: Sql | string, options: DatabaseOptio
  * @internal
  */
 export function createStoreOn(database: Database, isDistributed: ReadDistribution): PostgresStore {
-  const admissions = createAdmissions(database)
+  const batches = createBatches(database, isDistributed)
+  const admissions = createAdmissions(database, batches.ask)
 
   function close(closeOptions?: CloseOptions): Promise<void> {
     const closed = database.close(closeOptions)
@@ -96,10 +98,14 @@ export function createStoreOn(database: Database, isDistributed: ReadDistributio
         createTransactionDatabase(transaction, database.explain),
         isDistributed,
       )
-      return createRecordStores(inTransaction, createAdmissions(inTransaction, false), isDistributed)
+      return createRecordStores(
+        inTransaction,
+        createAdmissions(inTransaction, askEachAlone(inTransaction), false),
+        isDistributed,
+      )
     },
     beginRequest: database.beginRequest,
-    connectionUse: database.connectionUse,
+    connectionUse: batches.connectionUse,
     close,
     [Symbol.asyncDispose]: () => close(),
   }

@@ -11,7 +11,7 @@ export interface RecordedStatement extends StatementText {
   readonly share: Share | null
 }
 
-/** A database that remembers the statements that go through it. */
+/** A database that remembers the statements of a single row that go through it: a distributed database gets no others. */
 export interface RecordingDatabase extends Database {
   /** The statements by text, each with the values of the first sending. */
   readonly statements: ReadonlyMap<string, RecordedStatement>

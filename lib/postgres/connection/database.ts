@@ -114,6 +114,9 @@ export interface RecordDatabase {
 export interface Database extends RecordDatabase {
   /** Sends a statement that belongs to no single organization: see {@link RecordDatabase.rowFor}. */
   row(build: BuildStatement): Promise<TextRow>
+  /** Does the same as {@link RecordDatabase.bytesFor} with a statement that answers with several rows. */
+  rowsFor(share: Share | null, build: BuildTagged): Promise<readonly ByteRow[]>
+  readonly limits: DatabaseLimits
   readonly wakeUp: WakeUpSignal
   /** Explains errors of statements that ran in a transaction of the host. */
   readonly explain: ExplainError
@@ -123,6 +126,13 @@ export interface Database extends RecordDatabase {
   connectionUse(): ConnectionUse
   /** See `PostgresStore.close`. */
   close(options?: CloseOptions): Promise<void>
+}
+
+/** The options of a database that limit the statements that wait; see {@link DatabaseOptions}. */
+export interface DatabaseLimits {
+  readonly maxConnections: number
+  readonly maxPending: number
+  readonly statementTimeoutMs: number
 }
 
 /** Options of closing a store. */
@@ -151,14 +161,14 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
   let closing: Promise<void> | undefined
   let tags = 0
 
-  async function send(share: Share, build: BuildTagged, time: StatementTime): Promise<ByteRow> {
+  async function send(share: Share, build: BuildTagged, time: StatementTime): Promise<readonly ByteRow[]> {
     const answerTag = String(++tags)
     // The tag is checked before the connection is used again: a connection with mixed-up answers is closed.
     return await pool.run(
       share,
       (sql) => build(sql, answerTag),
       time,
-      (rows) => readAnswer(rows, answerTag),
+      (rows) => readAnswers(rows, answerTag),
     )
   }
 
@@ -168,7 +178,7 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
     time: StatementTime,
     mayRepeat: boolean,
     attempt = 1,
-  ): Promise<ByteRow> {
+  ): Promise<readonly ByteRow[]> {
     const begunAt = performance.now()
     try {
       return await send(share, build, time)
@@ -182,17 +192,16 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
     }
   }
 
-  const explain = createSchemaFaults(async (build) =>
-    toText(
-      await send(OWN_WORK, withTagColumn(build), { timeoutMs: statementTimeoutMs, answerMs: UNLIMITED }),
-    ),
-  )
+  const explain = createSchemaFaults(async (build) => {
+    const time = { timeoutMs: statementTimeoutMs, answerMs: UNLIMITED }
+    return toText(onlyRow(await send(OWN_WORK, withTagColumn(build), time)))
+  })
 
-  async function bytesFor(
+  async function rowsFor(
     share: Share | null,
     build: BuildTagged,
     { lockMs = 0, atMostMs = UNLIMITED, answerMs = UNLIMITED, isOnce = false }: StatementWait = {},
-  ): Promise<ByteRow> {
+  ): Promise<readonly ByteRow[]> {
     const end = drain.beginStatement()
     try {
       return await sendUntil(
@@ -206,6 +215,10 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
     } finally {
       end()
     }
+  }
+
+  async function bytesFor(share: Share | null, build: BuildTagged, wait?: StatementWait): Promise<ByteRow> {
+    return onlyRow(await rowsFor(share, build, wait))
   }
 
   async function rowFor(share: Share | null, build: BuildStatement, wait?: StatementWait): Promise<TextRow> {
@@ -232,6 +245,8 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
     rowFor,
     bytesFor,
     row,
+    rowsFor,
+    limits: { maxConnections, maxPending, statementTimeoutMs },
     wakeUp,
     explain,
     beginRequest: drain.beginRequest,
@@ -244,15 +259,21 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
 }
 
 /**
- * Reads the row of a statement's answer.
+ * Reads the rows of a statement's answer.
  *
  * @param answerTag the required value of the last column
  * @throws an error that counts as a lost connection when the answer belongs to another statement
  */
-export function readAnswer(rows: RawRows, answerTag: string): ByteRow {
+export function readAnswers(rows: RawRows, answerTag: string): readonly ByteRow[] {
   // In a transaction of the host, the pool's `transform` may change a row: almost every transform keeps the order of columns.
-  const row = Object.values(rows[0] ?? [])
-  if (row.at(-1)?.toString('latin1') !== answerTag) throw mixedUp()
+  const answers = rows.map((row) => Object.values(row))
+  if (answers.length === 0 || answers.some((row) => row.at(-1)?.toString('latin1') !== answerTag))
+    throw mixedUp()
+  return answers
+}
+
+/** Returns the row of a statement that answers with a single row. */
+export function onlyRow([row = []]: readonly ByteRow[]): ByteRow {
   return row
 }
 

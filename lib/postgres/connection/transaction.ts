@@ -5,8 +5,9 @@ import type { ExplainError } from '../schema/schema-fault.ts'
 import {
   type BuildTagged,
   type ByteRow,
+  onlyRow,
   type RecordDatabase,
-  readAnswer,
+  readAnswers,
   toText,
   withTagColumn,
 } from './database.ts'
@@ -59,7 +60,8 @@ export function createTransactionDatabase(
 type Send = (build: BuildTagged, answerTag: string) => Promise<ByteRow>
 
 function throughPostgresJs(transaction: TransactionSql): Send {
-  return async (build, answerTag) => readAnswer(await build(transaction, answerTag).raw(), answerTag)
+  return async (build, answerTag) =>
+    onlyRow(readAnswers(await build(transaction, answerTag).raw(), answerTag))
 }
 
 function throughDriver(transaction: SqlTransaction): Send {
@@ -70,7 +72,7 @@ function throughDriver(transaction: SqlTransaction): Send {
     const { text, parameters } = renderStatement(build(textTemplate, answerTag))
     const sent = previous.then(() => transaction.query(text, parameters))
     previous = sent.catch(() => {})
-    return sent.then((rows) => readAnswer(toRawRows(rows), answerTag))
+    return sent.then((rows) => onlyRow(readAnswers(toRawRows(rows), answerTag)))
   }
 }
 

@@ -70,9 +70,7 @@ export function createTurns(connections: number, maxPending: number): Turns {
 
   function makeRoom(share: Share): void {
     if (busy + waiting.size < maxPending) return
-    // A statement is displaced only for an organization with at least two fewer waiting statements. With a difference of one, two
-    // organizations would displace each other's statements for ever.
-    const gives = waiting.shiftLongest(waiting.countOf(share) + 2)
+    const gives = waiting.displace(share)
     if (!gives) throw refuse()
     gives.reject(refuse())
   }

@@ -1,7 +1,13 @@
-import { defineStatement, type Statement } from './statement.ts'
+import {
+  type BatchStatement,
+  defineStatement,
+  defineTogether,
+  type Statement,
+  type StatementParts,
+} from './statement.ts'
 
-// A request is judged by one statement. With a token at hand (lib/postgres/allotments.ts) the statement only reads; without
-// one, the statement also takes tokens from both buckets, and waits for other statements that take from the same buckets.
+// A request is judged by one statement, which judges all requests that wait at the same time (lib/postgres/batches.ts). With a token
+// at hand (lib/postgres/allotments.ts) the statement only reads; without one, the statement also takes tokens from both buckets.
 
 /** The values that every such statement binds. */
 export interface JudgedValues {
@@ -20,6 +26,8 @@ export interface TakingValues extends JudgedValues {
   readonly wanted: number
   /** For how many seconds the process may hold tokens. */
   readonly holdSeconds: number
+  /** Whether the statement waits for other statements that take from the same buckets: `true` or `false`. */
+  readonly mayWait: string
 }
 
 /** All columns are null for a key that is not in force. */
@@ -41,16 +49,38 @@ export type PageColumn = 'page' | 'next' | 'position'
 /** The statements that judge a request. @typeParam PageValues the values of the page */
 export interface AdmissionStatements<PageValues = object> {
   /** Judges the key and the scope. */
-  readonly read: Statement<JudgedValues & PageValues, JudgedColumn | PageColumn, 'page'>
-  /** Judges the key, both rate limits and the scope, and takes tokens. `tokens` are null or 0 for a request over a limit. */
-  readonly take: Statement<TakingValues & PageValues, JudgedColumn | 'tokens' | 'at' | PageColumn, 'page'>
+  readonly read: BatchStatement<JudgedValues & PageValues, JudgedColumn | PageColumn, 'page'>
+  /**
+   * Judges the key, both rate limits and the scope, and takes tokens. `tokens` are null or 0 for a request over a limit, and
+   * {@link LOCKED} if another statement has locked a bucket and the statement must not wait.
+   */
+  readonly take: BatchStatement<
+    TakingValues & PageValues,
+    JudgedColumn | 'tokens' | 'at' | PageColumn,
+    'page'
+  >
 }
+
+/** In place of tokens: another statement has locked a bucket. */
+export const LOCKED = '-1'
+
+/** Joins the row of a table that a condition on `table` finds, or nulls. */
+type JoinRow = (table: string, name: string, condition: string) => string
+
+const joinRow: JoinRow = (table, name, condition) => `left join business_api.${table} ${name} on ${condition}`
+
+/**
+ * The limit has PostgreSQL look the row up for each request. Without the limit a plan may join whole tables, or read all buckets
+ * of an organization.
+ */
+const lookRowUp: JoinRow = (table, name, condition) =>
+  `left join lateral (select ${name}.* from business_api.${table} ${name} where ${condition} limit 1) as ${name} on true`
 
 /**
  * The key of the request, if it is in force, with its limits and buckets as they are. Its organization is compared in a form
  * that no index serves, because the key is to be found by its digest, also while the tables have no statistics.
  */
-export const KEY = `
+const keyBy = (join: JoinRow): string => `
   select
     key.id,
     @scope::text = any (key.scopes) as has_scope,
@@ -59,14 +89,22 @@ export const KEY = `
     of_key.full_at - pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) as key_full_in,
     of_organization.full_at - pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) as organization_full_in
   from business_api.api_keys key
-  left join business_api.organization_limits own on own.organization_id = @organizationId::text
-  left join business_api.rate_buckets of_key
-    on of_key.organization_id = @organizationId::text and of_key.bucket = key.id
-  left join business_api.rate_buckets of_organization
-    on of_organization.organization_id = @organizationId::text and of_organization.bucket = 'organization'
+  ${join('organization_limits', 'own', 'own.organization_id = @organizationId::text')}
+  ${join('rate_buckets', 'of_key', 'of_key.organization_id = @organizationId::text and of_key.bucket = key.id')}
+  ${join(
+    'rate_buckets',
+    'of_organization',
+    "of_organization.organization_id = @organizationId::text and of_organization.bucket = 'organization'",
+  )}
   where key.digest = @keyDigest::text and key.organization_id is not distinct from @organizationId::text
     and (key.revoked_at is null or key.revoked_at > pg_catalog.clock_timestamp())
     and (key.expires_at is null or key.expires_at > pg_catalog.clock_timestamp())`
+
+/** The key of a single request. */
+export const KEY: string = keyBy(joinRow)
+
+/** The key of each of many requests. The digest is unique; the limit keeps PostgreSQL from joining whole tables. */
+const KEY_OF_EACH = `${keyBy(lookRowUp)} limit 1`
 
 /** The columns that every such statement answers. */
 export const KEY_COLUMNS = {
@@ -89,7 +127,7 @@ const TAKEN = `
     key.per_second is not null,
     key.organization_full_in, coalesce(key.organization_per_second, @organizationPerSecond::float8),
     coalesce(key.organization_burst, @organizationBurst::int), key.organization_per_second is not null,
-    @wanted::float8, @holdSeconds::float8
+    @wanted::float8, @holdSeconds::float8, @mayWait::text = 'true'
   )`
 
 /**
@@ -102,33 +140,46 @@ export function defineAdmission<PageValues = object>(
   listed: (condition: string) => string = () =>
     'select null::text as page, null::text as next, null::text as position',
 ): AdmissionStatements<PageValues> {
-  const isAdmitted = 'key.has_scope'
-  const isAdmittedAndTaken = 'key.has_scope and taken.tokens > 0'
   return {
-    read: defineStatement({
-      answer: { ...KEY_COLUMNS, ...pageColumns(isAdmitted) },
-      bytes: ['page'],
-      from: `
-        from (values (1)) as always (one)
-        left join (${KEY}) as key on true
-        left join lateral (${listed(isAdmitted)}) as listed on true`,
-    }),
-    take: defineStatement({
+    read: defineJudgement({ answer: KEY_COLUMNS, isAdmitted: 'key.has_scope', listed }),
+    take: defineJudgement({
       answer: {
         ...KEY_COLUMNS,
         keyFullIn: 'coalesce(taken.key_full_after, key.key_full_in)::text',
         organizationFullIn: 'coalesce(taken.organization_full_after, key.organization_full_in)::text',
         tokens: 'taken.tokens::text',
         at: 'taken.at::text',
-        ...pageColumns(isAdmittedAndTaken),
       },
-      bytes: ['page'],
-      from: `
-        from (values (1)) as always (one)
-        left join (${KEY}) as key on true
-        left join lateral (${TAKEN}) as taken on true
-        left join lateral (${listed(isAdmittedAndTaken)}) as listed on true`,
+      taken: `left join lateral (${TAKEN}) as taken on true`,
+      isAdmitted: 'key.has_scope and taken.tokens > 0',
+      listed,
     }),
+  }
+}
+
+function defineJudgement<Values, Column extends string>({
+  answer,
+  taken = '',
+  isAdmitted,
+  listed,
+}: {
+  readonly answer: Readonly<Record<Column, string>>
+  readonly taken?: string
+  readonly isAdmitted: string
+  readonly listed: (condition: string) => string
+}): BatchStatement<Values, Column | PageColumn, 'page'> {
+  const partsWith = (key: string): StatementParts<Column | PageColumn, 'page'> => ({
+    answer: { ...answer, ...pageColumns(isAdmitted) },
+    bytes: ['page'],
+    from: `
+      left join lateral (${key}) as key on true
+      ${taken}
+      left join lateral (${listed(isAdmitted)}) as listed on true`,
+  })
+  const alone = partsWith(KEY)
+  return {
+    alone: defineStatement({ ...alone, from: `from (values (1)) as always (one) ${alone.from}` }),
+    together: defineTogether(partsWith(KEY_OF_EACH)),
   }
 }
 

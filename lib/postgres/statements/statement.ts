@@ -1,4 +1,4 @@
-import type { RecordDatabase, StatementWait } from '../connection/database.ts'
+import type { ByteRow, RecordDatabase, StatementWait } from '../connection/database.ts'
 import type { Share } from '../connection/turns.ts'
 
 /** The value of a parameter. */
@@ -28,7 +28,19 @@ export interface StatementParts<Column extends string, Bytes extends Column> {
   readonly from?: string
 }
 
+/** A statement that answers requests, in two forms with the same columns. */
+export interface BatchStatement<Values, Column extends string, Bytes extends Column = never> {
+  /** Answers a single request. */
+  readonly alone: Statement<Values, Column, Bytes>
+  /**
+   * Answers any number of requests. Each parameter is the text of an array, with an element for each request ({@link arrayOf}).
+   * Each answer is a row, and the column before the answer tag is the place of its request, from 1 on.
+   */
+  readonly together: Statement<Values, Column, Bytes>
+}
+
 const PARAMETER = /@([a-z]\w*)/gi
+const TYPED_PARAMETER = /@([a-z]\w*)::(\w+)/gi
 
 /** Builds a statement of constant parts. Values are parameters, never parts of the text. */
 export function defineStatement<Values, Column extends string, Bytes extends Column = never>({
@@ -56,6 +68,50 @@ export function defineStatement<Values, Column extends string, Bytes extends Col
 
 const ANSWER_TAG = 'answerTag'
 
+/**
+ * Builds the form of a statement that answers any number of requests.
+ *
+ * @param parts without steps. Every `@name` has a cast, and `from` continues a join of one row for each request
+ */
+export function defineTogether<Values, Column extends string, Bytes extends Column = never>({
+  answer,
+  bytes = [],
+  from = '',
+}: StatementParts<Column, Bytes>): Statement<Values, Column, Bytes> {
+  const columns = Object.keys(answer) as Column[]
+  const template = [
+    `select ${columns.map((column) => `${answer[column]} as "${column}"`).join(',\n  ')},`,
+    'asked.place::text as "place", $TAG::text as "answerTag"',
+    'from unnest($ARRAYS) with ordinality as asked ($NAMES, place)',
+    from,
+  ].join('\n')
+  const types = new Map(
+    [...template.matchAll(TYPED_PARAMETER)].map(([, name = '', type = '']) => [name, type]),
+  )
+  const parameters = [...types.keys()]
+  // The subqueries hide the number of requests from the estimate: a plan for a known number would look cheaper than the plan
+  // for any number, and PostgreSQL would plan the statement anew each time.
+  const arrays = parameters.map((name, index) => `(select $${index + 1}::text::${types.get(name)}[])`)
+  return {
+    text: template
+      .replace(TYPED_PARAMETER, (_, name: string) => `asked."${name}"`)
+      .replace('$TAG', () => `$${parameters.length + 1}`)
+      .replace('$ARRAYS', () => arrays.join(', '))
+      .replace('$NAMES', () => parameters.map((name) => `"${name}"`).join(', ')),
+    parameters: parameters as (keyof Values & string)[],
+    columns,
+    bytes,
+  }
+}
+
+/** Builds the text of a PostgreSQL array. */
+export function arrayOf(values: readonly Value[]): string {
+  const elements = values.map((value) =>
+    value === null ? 'NULL' : `"${String(value).replaceAll(/["\\]/g, '\\$&')}"`,
+  )
+  return `{${elements.join(',')}}`
+}
+
 /** The columns of an answer by name. */
 export type Answer<Column extends string, Bytes extends Column> = {
   readonly [Name in Column]: (Name extends Bytes ? Buffer : string) | null
@@ -80,6 +136,14 @@ export async function ask<Values extends object, Column extends string, Bytes ex
     (sql, answerTag) => sql.unsafe(text, [...bound, answerTag], { prepare: true }),
     wait,
   )
+  return readColumns({ columns, bytes }, row)
+}
+
+/** Reads the columns of a statement's row by name. */
+export function readColumns<Column extends string, Bytes extends Column>(
+  { columns, bytes }: Pick<Statement<unknown, Column, Bytes>, 'columns' | 'bytes'>,
+  row: ByteRow,
+): Answer<Column, Bytes> {
   const answer: Record<string, string | Buffer | null> = {}
   columns.forEach((name, index) => {
     const column = row[index] ?? null
