@@ -1,13 +1,35 @@
 -- The tokens of requests: see lib/postgres/statements/admission.ts. 0010-rate-limits.sql has the buckets.
 -- Locks: nothing in use; the function is new.
 
+-- Returns the tokens of a bucket that processes may hold: taken for requests to come, and not void. Never too few: the tokens of a period
+-- count until the last of them is void, and a token that comes back is subtracted from the earlier period first. A period ends when the
+-- tokens of the period before are void.
+create function business_api.held_tokens(
+  held double precision,
+  held_until double precision,
+  held_before double precision,
+  held_before_until double precision,
+  at double precision
+) returns double precision
+language plpgsql immutable
+as $$
+begin
+  return case when at < held_until then held else 0 end + case when at < held_before_until then held_before else 0 end;
+end
+$$;
+
 -- Takes the same number of tokens from both buckets. `key_full_in` and `organization_full_in` are the seconds until the buckets are
 -- full, as the request's statement read them; the limits are those that apply, and `is_key_own` and `is_organization_own` mark
 -- limits that the database holds, in place of the API's. More than one token, up to `wanted`, are at most 1/16 of what remains in
--- the scarcer bucket. Returns the number of tokens, 0 for a bucket that another request has emptied, with the time and the seconds
--- until the buckets are full. All are null if no bucket was locked: one is plainly empty, so that a flood over the limit waits for
--- no lock, or is missing. With `may_wait` false the number is -1, and the rest null, if another statement has locked a bucket: a
--- statement that judges the requests of several organizations waits for none of them.
+-- the scarcer bucket; they are spent within `hold_seconds`, and void from `void_at` on. Returns the number of tokens, 0 for a bucket that
+-- another request has emptied, with the time and the seconds until the buckets are full. All are null if no bucket was locked: one is
+-- plainly empty, so that a flood over the limit waits for no lock, or is missing. With `may_wait` false the number is -1, and the rest
+-- null, if another statement has locked a bucket: a statement that judges the requests of several organizations waits for none of them.
+--
+-- Held tokens never come on top of a bucket's burst. They would if the bucket became full meanwhile, because a full bucket takes no
+-- refill. So whoever takes more than one token leaves the bucket so far from full that full_at >= void_at of the youngest tokens + all
+-- held tokens / the rate. A request that spends a token, a token that is given back, and time leave that as it is. A bucket that is
+-- nearly full loses some refill by it; that must be next to nothing, or the request takes a single token.
 --
 -- A function, because the same steps in one statement take longer: PostgreSQL prepares every step of a statement for every request.
 create function business_api.take_tokens(
@@ -26,6 +48,7 @@ create function business_api.take_tokens(
   may_wait boolean,
   out tokens double precision,
   out at double precision,
+  out void_at double precision,
   out key_full_after double precision,
   out organization_full_after double precision
 )
@@ -46,8 +69,13 @@ declare
   -- refilled. A hundredth of a second is more than the errors of floating point.
   key_limit_in double precision := case when is_key_own then key_empty_in + 0.01 else 'infinity' end;
   organization_limit_in double precision := case when is_organization_own then organization_empty_in + 0.01 else 'infinity' end;
-  key_full_at double precision;
-  organization_full_at double precision;
+  key_bucket business_api.rate_buckets;
+  organization_bucket business_api.rate_buckets;
+  -- Tokens live as long as costs a bucket next to nothing, because a process or the network may stop for a while.
+  live_seconds double precision := greatest(2 * hold_seconds, least(10, key_empty_in / 256, organization_empty_in / 256));
+  -- Seconds from full that leave room for the tokens that are held.
+  key_held_in double precision;
+  organization_held_in double precision;
   becomes_empty boolean;
 begin
   if (
@@ -59,31 +87,31 @@ begin
 
   -- In the order of the names, so that no two requests can deadlock.
   if may_wait then
-    select b.full_at into key_full_at from business_api.rate_buckets b
+    select b.* into key_bucket from business_api.rate_buckets b
      where b.organization_id = $1 and b.bucket = $2
        for no key update;
-    select b.full_at into organization_full_at from business_api.rate_buckets b
+    select b.* into organization_bucket from business_api.rate_buckets b
      where b.organization_id = $1 and b.bucket = 'organization'
        for no key update;
   else
     tokens := -1;
-    select b.full_at into key_full_at from business_api.rate_buckets b
+    select b.* into key_bucket from business_api.rate_buckets b
      where b.organization_id = $1 and b.bucket = $2
        for no key update skip locked;
-    if key_full_at is not null then
-      select b.full_at into organization_full_at from business_api.rate_buckets b
+    if key_bucket.full_at is not null then
+      select b.* into organization_bucket from business_api.rate_buckets b
        where b.organization_id = $1 and b.bucket = 'organization'
          for no key update skip locked;
     end if;
   end if;
-  if key_full_at is null or organization_full_at is null then
+  if key_bucket.full_at is null or organization_bucket.full_at is null then
     return;
   end if;
 
   at := date_part('epoch', clock_timestamp());
-  becomes_empty := key_full_at - at > key_limit_in or organization_full_at - at > organization_limit_in;
-  key_full_after := greatest(0, key_full_at - at);
-  organization_full_after := greatest(0, organization_full_at - at);
+  becomes_empty := key_bucket.full_at - at > key_limit_in or organization_bucket.full_at - at > organization_limit_in;
+  key_full_after := greatest(0, key_bucket.full_at - at);
+  organization_full_after := greatest(0, organization_bucket.full_at - at);
   if is_key_own then
     key_full_after := least(key_full_after, key_empty_in);
   end if;
@@ -93,19 +121,24 @@ begin
 
   if key_full_after > key_last_in or organization_full_after > organization_last_in then
     tokens := 0;
-  elsif wanted > 1
-    -- While tokens are held, the bucket must not become full: a full bucket takes no refill, and the held tokens would be on top of
-    -- its burst. A bucket that could become full counts as `hold_seconds` away from full, which costs the bucket its refill of that
-    -- time; that must be next to nothing.
-    and (key_full_after >= hold_seconds or key_empty_in >= 256 * hold_seconds)
-    and (organization_full_after >= hold_seconds or organization_empty_in >= 256 * hold_seconds)
-  then
+  elsif wanted > 1 then
+    key_held_in := live_seconds + business_api.held_tokens(
+      key_bucket.held, key_bucket.held_until, key_bucket.held_before, key_bucket.held_before_until, at
+    ) / key_rate;
+    organization_held_in := live_seconds + business_api.held_tokens(
+      organization_bucket.held, organization_bucket.held_until,
+      organization_bucket.held_before, organization_bucket.held_before_until, at
+    ) / organization_rate;
     tokens := greatest(1, least(wanted, floor(least(
       key_burst - key_full_after * key_rate, organization_burst - organization_full_after * organization_rate
     ) / 16)));
-    if tokens > 1 then
-      key_full_after := greatest(key_full_after, hold_seconds);
-      organization_full_after := greatest(organization_full_after, hold_seconds);
+    if key_held_in - key_full_after > key_empty_in / 256
+      or organization_held_in - organization_full_after > organization_empty_in / 256
+    then
+      tokens := 1;
+    elsif tokens > 1 then
+      key_full_after := greatest(key_full_after, key_held_in);
+      organization_full_after := greatest(organization_full_after, organization_held_in);
     end if;
   else
     tokens := 1;
@@ -118,6 +151,15 @@ begin
      where b.organization_id = $1 and b.bucket = $2;
     update business_api.rate_buckets b set full_at = at + organization_full_after
      where b.organization_id = $1 and b.bucket = 'organization';
+  end if;
+  if tokens > 1 then
+    void_at := at + live_seconds;
+    update business_api.rate_buckets b
+       set held = tokens + case when at < b.held_before_until then b.held else 0 end,
+           held_until = greatest(void_at, case when at < b.held_before_until then b.held_until else 0 end),
+           held_before = case when at < b.held_before_until then b.held_before else b.held end,
+           held_before_until = case when at < b.held_before_until then b.held_before_until else b.held_until end
+     where b.organization_id = $1 and b.bucket = any (array[$2, 'organization']);
   end if;
 end
 $$;

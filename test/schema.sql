@@ -301,6 +301,10 @@ create unlogged table business_api.rate_buckets (
   organization_id text collate "C" not null,
   bucket text collate "C" not null,
   full_at double precision not null,
+  held double precision default 0 not null,
+  held_until double precision default 0 not null,
+  held_before double precision default 0 not null,
+  held_before_until double precision default 0 not null,
   constraint rate_buckets_pkey PRIMARY KEY (organization_id, bucket)
 ) with (fillfactor=50);
 
@@ -2412,6 +2416,16 @@ CREATE OR REPLACE FUNCTION business_api.format_number(series text, count bigint)
  IMMUTABLE
  SET search_path TO ''
 AS $function$ select series || '-' || lpad(count::text, greatest(4, length(count::text)), '0') $function$;
+
+CREATE OR REPLACE FUNCTION business_api.held_tokens(held double precision, held_until double precision, held_before double precision, held_before_until double precision, at double precision)
+ RETURNS double precision
+ LANGUAGE plpgsql
+ IMMUTABLE
+AS $function$
+begin
+  return case when at < held_until then held else 0 end + case when at < held_before_until then held_before else 0 end;
+end
+$function$;
 
 CREATE OR REPLACE FUNCTION business_api.hold_deliveries(places tid[], token text, claimed_at timestamp with time zone, lease_until timestamp with time zone)
  RETURNS void
@@ -5702,7 +5716,7 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION business_api.take_tokens(organization_id text, key_id text, key_full_in double precision, key_rate double precision, key_burst double precision, is_key_own boolean, organization_full_in double precision, organization_rate double precision, organization_burst double precision, is_organization_own boolean, wanted double precision, hold_seconds double precision, may_wait boolean, OUT tokens double precision, OUT at double precision, OUT key_full_after double precision, OUT organization_full_after double precision)
+CREATE OR REPLACE FUNCTION business_api.take_tokens(organization_id text, key_id text, key_full_in double precision, key_rate double precision, key_burst double precision, is_key_own boolean, organization_full_in double precision, organization_rate double precision, organization_burst double precision, is_organization_own boolean, wanted double precision, hold_seconds double precision, may_wait boolean, OUT tokens double precision, OUT at double precision, OUT void_at double precision, OUT key_full_after double precision, OUT organization_full_after double precision)
  RETURNS record
  LANGUAGE plpgsql
  SET search_path TO ''
@@ -5721,8 +5735,13 @@ declare
   -- refilled. A hundredth of a second is more than the errors of floating point.
   key_limit_in double precision := case when is_key_own then key_empty_in + 0.01 else 'infinity' end;
   organization_limit_in double precision := case when is_organization_own then organization_empty_in + 0.01 else 'infinity' end;
-  key_full_at double precision;
-  organization_full_at double precision;
+  key_bucket business_api.rate_buckets;
+  organization_bucket business_api.rate_buckets;
+  -- Tokens live as long as costs a bucket next to nothing, because a process or the network may stop for a while.
+  live_seconds double precision := greatest(2 * hold_seconds, least(10, key_empty_in / 256, organization_empty_in / 256));
+  -- Seconds from full that leave room for the tokens that are held.
+  key_held_in double precision;
+  organization_held_in double precision;
   becomes_empty boolean;
 begin
   if (
@@ -5734,31 +5753,31 @@ begin
 
   -- In the order of the names, so that no two requests can deadlock.
   if may_wait then
-    select b.full_at into key_full_at from business_api.rate_buckets b
+    select b.* into key_bucket from business_api.rate_buckets b
      where b.organization_id = $1 and b.bucket = $2
        for no key update;
-    select b.full_at into organization_full_at from business_api.rate_buckets b
+    select b.* into organization_bucket from business_api.rate_buckets b
      where b.organization_id = $1 and b.bucket = 'organization'
        for no key update;
   else
     tokens := -1;
-    select b.full_at into key_full_at from business_api.rate_buckets b
+    select b.* into key_bucket from business_api.rate_buckets b
      where b.organization_id = $1 and b.bucket = $2
        for no key update skip locked;
-    if key_full_at is not null then
-      select b.full_at into organization_full_at from business_api.rate_buckets b
+    if key_bucket.full_at is not null then
+      select b.* into organization_bucket from business_api.rate_buckets b
        where b.organization_id = $1 and b.bucket = 'organization'
          for no key update skip locked;
     end if;
   end if;
-  if key_full_at is null or organization_full_at is null then
+  if key_bucket.full_at is null or organization_bucket.full_at is null then
     return;
   end if;
 
   at := date_part('epoch', clock_timestamp());
-  becomes_empty := key_full_at - at > key_limit_in or organization_full_at - at > organization_limit_in;
-  key_full_after := greatest(0, key_full_at - at);
-  organization_full_after := greatest(0, organization_full_at - at);
+  becomes_empty := key_bucket.full_at - at > key_limit_in or organization_bucket.full_at - at > organization_limit_in;
+  key_full_after := greatest(0, key_bucket.full_at - at);
+  organization_full_after := greatest(0, organization_bucket.full_at - at);
   if is_key_own then
     key_full_after := least(key_full_after, key_empty_in);
   end if;
@@ -5768,19 +5787,24 @@ begin
 
   if key_full_after > key_last_in or organization_full_after > organization_last_in then
     tokens := 0;
-  elsif wanted > 1
-    -- While tokens are held, the bucket must not become full: a full bucket takes no refill, and the held tokens would be on top of
-    -- its burst. A bucket that could become full counts as `hold_seconds` away from full, which costs the bucket its refill of that
-    -- time; that must be next to nothing.
-    and (key_full_after >= hold_seconds or key_empty_in >= 256 * hold_seconds)
-    and (organization_full_after >= hold_seconds or organization_empty_in >= 256 * hold_seconds)
-  then
+  elsif wanted > 1 then
+    key_held_in := live_seconds + business_api.held_tokens(
+      key_bucket.held, key_bucket.held_until, key_bucket.held_before, key_bucket.held_before_until, at
+    ) / key_rate;
+    organization_held_in := live_seconds + business_api.held_tokens(
+      organization_bucket.held, organization_bucket.held_until,
+      organization_bucket.held_before, organization_bucket.held_before_until, at
+    ) / organization_rate;
     tokens := greatest(1, least(wanted, floor(least(
       key_burst - key_full_after * key_rate, organization_burst - organization_full_after * organization_rate
     ) / 16)));
-    if tokens > 1 then
-      key_full_after := greatest(key_full_after, hold_seconds);
-      organization_full_after := greatest(organization_full_after, hold_seconds);
+    if key_held_in - key_full_after > key_empty_in / 256
+      or organization_held_in - organization_full_after > organization_empty_in / 256
+    then
+      tokens := 1;
+    elsif tokens > 1 then
+      key_full_after := greatest(key_full_after, key_held_in);
+      organization_full_after := greatest(organization_full_after, organization_held_in);
     end if;
   else
     tokens := 1;
@@ -5793,6 +5817,15 @@ begin
      where b.organization_id = $1 and b.bucket = $2;
     update business_api.rate_buckets b set full_at = at + organization_full_after
      where b.organization_id = $1 and b.bucket = 'organization';
+  end if;
+  if tokens > 1 then
+    void_at := at + live_seconds;
+    update business_api.rate_buckets b
+       set held = tokens + case when at < b.held_before_until then b.held else 0 end,
+           held_until = greatest(void_at, case when at < b.held_before_until then b.held_until else 0 end),
+           held_before = case when at < b.held_before_until then b.held_before else b.held end,
+           held_before_until = case when at < b.held_before_until then b.held_before_until else b.held_until end
+     where b.organization_id = $1 and b.bucket = any (array[$2, 'organization']);
   end if;
 end
 $function$;

@@ -1,5 +1,5 @@
 import type { Admission, AdmissionRequest, AdmittedPage, PageRequest, Since } from '../access/admission.ts'
-import type { RateLimit, RateLimits } from '../access/rate-limit.ts'
+import type { RateLimits } from '../access/rate-limit.ts'
 import { type Allotment, createAllotments, HOLD_MS } from './allotments.ts'
 import type { AskForRequest } from './batches.ts'
 import type { RecordDatabase } from './connection/database.ts'
@@ -17,6 +17,7 @@ import type { ListStatements } from './statements/list.ts'
 import { type Answer, ask, type Value } from './statements/statement.ts'
 import {
   areEqual,
+  hasSameOwnLimits,
   limitsOf,
   NO_LIMITS,
   type OwnedRequest,
@@ -116,8 +117,13 @@ export function createAdmissions(
     }
     if (rateLimits === null || token === null) return pageFor(answer, request, null)
     const limits = limitsOf(answer, rateLimits)
-    if (!areEqual(limits, token.limits)) {
+    if (!hasSameOwnLimits(answer, token.own)) {
       allotments.drop(token)
+      return null
+    }
+    if (!areEqual(limits, token.limits)) {
+      // The token was taken for an API with different limits on the same store.
+      allotments.giveBack(token)
       return null
     }
     return pageFor(answer, request, stateOf(answer, limits, token.left))
@@ -161,7 +167,7 @@ export function createAdmissions(
         if (left >= 0) {
           if (left > 0) {
             const own = ownLimitsOf(answer)
-            const voidAt = voidAtOf(Number(answer.at), left + 1, limits)
+            const voidAt = Number(answer.voidAt)
             allotment = { keyDigest, organizationId, keyId, limits, own, takenAt, voidAt, size: left, left }
           }
           return pageFor(answer, request, stateOf(answer, limits, left))
@@ -299,21 +305,6 @@ async function organizationOf(database: RecordDatabase, keyDigest: string): Prom
   return (await ask(database, null, FIND_ORGANIZATION, { keyDigest })).organizationId
 }
 
-/**
- * The seconds for which a bucket does not become full after tokens came back. A full bucket takes no refill: tokens that another
- * process still holds, and gives back later, would come on top of its burst. A nearly full bucket loses the refill of this time, or
- * one token.
- */
-function notFullFor({ perSecond }: RateLimit): number {
-  return HOLD_MS / 1000 + Math.max(HOLD_MS / 1000, 1 / perSecond)
-}
-
-/** The time by the database's clock from which on a bucket may have become full, so that tokens cannot come back. */
-function voidAtOf(at: number, taken: number, { key, organization }: RateLimits): number {
-  const refillSeconds = taken / Math.max(key.perSecond, organization.perSecond)
-  return at + Math.min(HOLD_MS / 1000 + refillSeconds, notFullFor(key), notFullFor(organization))
-}
-
 /** Gives tokens back. The statement is never sent again, because tokens must not be given back twice. Tokens may be lost instead. */
 async function giveBack(
   database: RecordDatabase,
@@ -325,10 +316,9 @@ async function giveBack(
     keyId,
     ...own,
     voidAt,
+    tokens,
     keySeconds: tokens / limits.key.perSecond,
     organizationSeconds: tokens / limits.organization.perSecond,
-    keyNotFullFor: notFullFor(limits.key),
-    organizationNotFullFor: notFullFor(limits.organization),
   }
   await ask(database, organizationId, GIVE_BACK, values, { isOnce: true }).catch(() => {})
 }

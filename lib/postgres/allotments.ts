@@ -52,7 +52,7 @@ export interface Allotments {
   close(): void
 }
 
-/** Milliseconds for which tokens are held. The refill of so long is what a bucket may lose by it. */
+/** Milliseconds for which tokens are held. */
 export const HOLD_MS = 250
 
 /** Requests of a key within {@link HOLD_MS} from which on tokens are held: for fewer, giving back costs more than is saved. */

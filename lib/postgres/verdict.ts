@@ -82,6 +82,16 @@ function limitOf(perSecond: string | null, burst: string | null, byDefault: Rate
   return perSecond === null ? byDefault : { perSecond: Number(perSecond), burst: Number(burst) }
 }
 
+/** Returns whether the key and its organization have the same limits of their own, which are the API's where they have none. */
+export function hasSameOwnLimits(some: OwnLimits, other: OwnLimits): boolean {
+  return (
+    some.keyPerSecond === other.keyPerSecond &&
+    some.keyBurst === other.keyBurst &&
+    some.organizationPerSecond === other.organizationPerSecond &&
+    some.organizationBurst === other.organizationBurst
+  )
+}
+
 /** Returns whether limits are the same. */
 export function areEqual(some: RateLimits, other: RateLimits): boolean {
   return (

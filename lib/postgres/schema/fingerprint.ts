@@ -197,6 +197,10 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column purge_progress.walk': 'b3d0ff6b4d8e',
     'column rate_buckets.bucket': '0415511659f8',
     'column rate_buckets.full_at': '23a39d65b792',
+    'column rate_buckets.held': 'bf4c4e6f5bb1',
+    'column rate_buckets.held_before': 'bf4c4e6f5bb1',
+    'column rate_buckets.held_before_until': 'bf4c4e6f5bb1',
+    'column rate_buckets.held_until': 'bf4c4e6f5bb1',
     'column rate_buckets.organization_id': '0415511659f8',
     'column settings_turns.organization_id': '0415511659f8',
     'column settings_turns.turn': '9445c8482dbb',
@@ -326,6 +330,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function forget_business_part(organization_id text, business_id text, proposal_ids jsonb, part_limit integer, after jsonb)':
       '1519874cd74a',
     'function format_number(series text, count bigint)': '7c1f0e0b3abc',
+    'function held_tokens(held double precision, held_until double precision, held_before double precision, held_before_until double precision, at double precision)':
+      '7ee4d9bf60e2',
     'function hold_deliveries(places tid[], token text, claimed_at timestamp with time zone, lease_until timestamp with time zone)':
       'd907fc58d40f',
     'function hold_shard(organization_id text)': '335ffed472cf',
@@ -447,8 +453,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function skip_pending(organization_id text, endpoint_id text)': '16e4fb02d2b3',
     'function tables_of_node(of_organization text)': '7e74914c93e8',
     'function take_settings_turn(organization_id text)': '179d60bb18af',
-    'function take_tokens(organization_id text, key_id text, key_full_in double precision, key_rate double precision, key_burst double precision, is_key_own boolean, organization_full_in double precision, organization_rate double precision, organization_burst double precision, is_organization_own boolean, wanted double precision, hold_seconds double precision, may_wait boolean, OUT tokens double precision, OUT at double precision, OUT key_full_after double precision, OUT organization_full_after double precision)':
-      '9e17c865d547',
+    'function take_tokens(organization_id text, key_id text, key_full_in double precision, key_rate double precision, key_burst double precision, is_key_own boolean, organization_full_in double precision, organization_rate double precision, organization_burst double precision, is_organization_own boolean, wanted double precision, hold_seconds double precision, may_wait boolean, OUT tokens double precision, OUT at double precision, OUT void_at double precision, OUT key_full_after double precision, OUT organization_full_after double precision)':
+      '67ac4ae8a48c',
     'function touch_client_of(organization_id text, business_id text)': 'e8f356def7ce',
     'function walk_due_deliveries(is_backfill boolean, is_rest boolean, pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT places tid[], OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)':
       'f630d0a33e3b',

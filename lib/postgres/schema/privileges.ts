@@ -78,7 +78,11 @@ const API = merge(BASE, PUBLISHING, IDEMPOTENCY, {
       update: ['last_used_at'],
     },
     organization_limits: { select: true },
-    rate_buckets: { select: true, insert: true, update: ['full_at'] },
+    rate_buckets: {
+      select: true,
+      insert: true,
+      update: ['full_at', 'held', 'held_until', 'held_before', 'held_before_until'],
+    },
     businesses: { select: true, insert: true },
     clients: { select: true, insert: true },
     leads: { select: true, insert: true },
@@ -91,6 +95,7 @@ const API = merge(BASE, PUBLISHING, IDEMPOTENCY, {
     'client_representation',
     'lead_representation',
     'take_tokens',
+    'held_tokens',
     'make_buckets',
     'life_of',
     'insert_business',
@@ -171,7 +176,7 @@ const SETTINGS = merge(BASE, {
   tables: {
     api_keys: { select: true, insert: true, update: ['name', 'revoked_at', 'expires_at', 'successor_id'] },
     organization_limits: { select: true, insert: true, update: ['per_second', 'burst'], delete: true },
-    rate_buckets: { select: true, update: ['full_at'] },
+    rate_buckets: { select: true, update: ['full_at', 'held', 'held_before'] },
     settings_turns: { select: true, insert: true, update: ['turn'] },
     audit_entries: { select: true, insert: true, update: ['details'] },
     webhook_endpoints: {

@@ -24,7 +24,7 @@ export interface TakingValues extends JudgedValues {
   readonly organizationBurst: number
   /** The number of tokens that are of use to this process. */
   readonly wanted: number
-  /** For how many seconds the process may hold tokens. */
+  /** For how many seconds the process holds tokens for requests to come. */
   readonly holdSeconds: number
   /** Whether the statement waits for other statements that take from the same buckets: `true` or `false`. */
   readonly mayWait: string
@@ -56,7 +56,7 @@ export interface AdmissionStatements<PageValues = object> {
    */
   readonly take: BatchStatement<
     TakingValues & PageValues,
-    JudgedColumn | 'tokens' | 'at' | PageColumn,
+    JudgedColumn | 'tokens' | 'voidAt' | PageColumn,
     'page'
   >
 }
@@ -148,7 +148,7 @@ export function defineAdmission<PageValues = object>(
         keyFullIn: 'coalesce(taken.key_full_after, key.key_full_in)::text',
         organizationFullIn: 'coalesce(taken.organization_full_after, key.organization_full_in)::text',
         tokens: 'taken.tokens::text',
-        at: 'taken.at::text',
+        voidAt: 'taken.void_at::text',
       },
       taken: `left join lateral (${TAKEN}) as taken on true`,
       isAdmitted: 'key.has_scope and taken.tokens > 0',

@@ -13,17 +13,18 @@ export const MAKE_BUCKETS: Statement<{ organizationId: string; keyId: string }, 
 export interface GivenBack extends OwnLimits {
   readonly organizationId: string
   readonly keyId: string
-  /** Seconds since 1970 by the database's clock: tokens that come back later are void, because the bucket may have become full. */
+  /** Seconds since 1970 by the database's clock: tokens that come back later are void. */
   readonly voidAt: number
+  readonly tokens: number
   /** The tokens as the time in which the bucket refills them. */
   readonly keySeconds: number
   readonly organizationSeconds: number
-  /** The seconds for which a bucket does not become full: other processes hold tokens that are void after that time. */
-  readonly keyNotFullFor: number
-  readonly organizationNotFullFor: number
 }
 
-/** Gives tokens back to both buckets, unless they are void: a limit has changed since they were taken, or they come back too late. */
+/**
+ * Gives tokens back to both buckets, unless they are void: a limit has changed since they were taken, or they come back too late. The
+ * buckets do not become full by it, because whoever took the tokens has left room for them (`take_tokens`, sql/0025-tokens.sql).
+ */
 export const GIVE_BACK: Statement<GivenBack, 'given'> = defineStatement({
   steps: [
     `key as (
@@ -34,7 +35,7 @@ export const GIVE_BACK: Statement<GivenBack, 'given'> = defineStatement({
         and ${hasSameLimits('key.per_second', 'key.burst', 'own.per_second', 'own.burst')}
     )`,
     `locked as (
-      select bucket.bucket
+      select bucket.bucket, bucket.held_before, bucket.held_before_until
       from key, business_api.rate_buckets bucket
       where bucket.organization_id = @organizationId::text and bucket.bucket = any (array[key.id, 'organization'])
       order by bucket.bucket
@@ -45,12 +46,17 @@ export const GIVE_BACK: Statement<GivenBack, 'given'> = defineStatement({
       select
         bucket, pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) as at,
         case when bucket = 'organization' then @organizationSeconds::float8 else @keySeconds::float8 end as seconds,
-        case when bucket = 'organization' then @organizationNotFullFor::float8 else @keyNotFullFor::float8 end as not_full_for
+        case
+          when pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) < held_before_until then held_before
+          else 0
+        end as held_before
       from locked
     )`,
     `given as (
       update business_api.rate_buckets bucket
-         set full_at = greatest(bucket.full_at - returned.seconds, least(bucket.full_at, returned.at + returned.not_full_for))
+         set full_at = bucket.full_at - returned.seconds,
+             held = bucket.held - @tokens::float8 + least(@tokens::float8, returned.held_before),
+             held_before = bucket.held_before - least(@tokens::float8, returned.held_before)
         from returned
        where bucket.organization_id = @organizationId::text and bucket.bucket = returned.bucket
          and returned.at < @voidAt::float8
