@@ -29,16 +29,23 @@ export async function captureStatement(
   return findMostFrequent(lines)
 }
 
-/** Finds the most frequent statement in lines of a server's log. */
+/** Finds the most frequent statement in lines of a server's log, with the values of an execution in the middle by their length. */
 export function findMostFrequent(lines: readonly string[]): CapturedStatement {
-  const counts = new Map<string, { count: number; values: CapturedStatement['values'] }>()
+  const executions = new Map<string, CapturedStatement['values'][]>()
   for (const [text, parameters] of readExecutions(lines)) {
-    const known = counts.get(text)
-    counts.set(text, { count: (known?.count ?? 0) + 1, values: known?.values ?? readValues(parameters) })
+    const known = executions.get(text) ?? []
+    executions.set(text, known)
+    known.push(readValues(parameters))
   }
-  const [most] = [...counts].sort(([, one], [, other]) => other.count - one.count)
+  const [most] = [...executions].sort(([, one], [, other]) => other.length - one.length)
   if (!most) throw new Error('Cannot find the list statement: the server has logged no execution')
-  return { text: most[0], values: most[1].values }
+  const [text, all] = most
+  const bySize = all.toSorted((one, other) => sizeOf(one) - sizeOf(other))
+  return { text, values: bySize[Math.floor(bySize.length / 2)] ?? [] }
+}
+
+function sizeOf(values: CapturedStatement['values']): number {
+  return values.reduce((size, value) => size + (value?.length ?? 0), 0)
 }
 
 async function setLogging({ sql }: BenchDatabase, what: 'all' | 'none'): Promise<void> {
