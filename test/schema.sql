@@ -5234,53 +5234,68 @@ AS $function$
 #variable_conflict use_column
 declare
   expired record;
+  day_name text;
+  is_whole boolean := true;
   broken text;
 begin
   select d.* into expired from business_api.open_deliveries d where d.organization_id = $1 and d.id = $2;
-  begin
-    insert into business_api.delivery_attempts
-      (organization_id, delivery_id, number, started_at, duration_ms, error, body_excerpt)
-    values (
-      $1, $2, expired.attempts, expired.claimed_at, extract(epoch from expired.lease_until - expired.claimed_at) * 1000,
-      'interrupted', ''
-    )
-    on conflict do nothing;
-    if expired.attempts - expired.attempts_before < $4 then
-      update business_api.open_deliveries d
-         set due_at = $3, claim_token = null, claimed_at = null, lease_until = null
-       where d.organization_id = $1 and d.id = $2;
+  -- By its key: see claim_deliveries.
+  perform 1 from business_api.events e
+    where e.organization_id = $1 and e.id = expired.event_id
+      and e.delivery_prefix >= left($2, 14) and e.delivery_prefix <= $2
+    order by e.delivery_prefix limit 1;
+  if not found then
+    select d.name into day_name from business_api.event_days d
+     where d.organization_id = '' and d.begins <= $2 and d.ends > $2 and d.dropped_at is null;
+    if not found then
+      delete from business_api.open_deliveries d where d.organization_id = $1 and d.id = $2;
       return '[]';
     end if;
-    delete from business_api.open_deliveries d where d.organization_id = $1 and d.id = $2;
-    insert into business_api.finished_deliveries
-      (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
-    values (
-      $1, $2, expired.event_id, expired.type, expired.endpoint_id, 'dead_lettered', 'interrupted', expired.created_at, $3,
-      expired.attempts, expired.is_backfill
+    -- A table that was made again lacks the event for good: the delivery ends after its last attempt.
+    is_whole := coalesce(
+      pg_partition_root(to_regclass(format('business_api.%I', 'events_' || day_name))) = 'business_api.events'::regclass, false
     );
-  exception
-    when check_violation then
-      -- A missing partition has no name.
-      get stacked diagnostics broken = constraint_name;
-      if broken <> '' then
-        raise;
-      end if;
-      if exists (
-        select 1 from business_api.events e
-         where e.organization_id = $1 and e.id = expired.event_id
-           and e.delivery_prefix >= left($2, 14) and e.delivery_prefix <= $2
-      ) then
-        update business_api.open_deliveries d set lease_until = $3 + interval '10 minutes'
+  end if;
+  if is_whole then
+    begin
+      insert into business_api.delivery_attempts
+        (organization_id, delivery_id, number, started_at, duration_ms, error, body_excerpt)
+      values (
+        $1, $2, expired.attempts, expired.claimed_at, extract(epoch from expired.lease_until - expired.claimed_at) * 1000,
+        'interrupted', ''
+      )
+      on conflict do nothing;
+      if expired.attempts - expired.attempts_before < $4 then
+        update business_api.open_deliveries d
+           set due_at = $3, claim_token = null, claimed_at = null, lease_until = null
          where d.organization_id = $1 and d.id = $2;
-      else
-        delete from business_api.open_deliveries d where d.organization_id = $1 and d.id = $2;
+        return '[]';
       end if;
-      return '[]';
-  end;
-  return jsonb_build_array(jsonb_build_object(
-    'organizationId', $1, 'endpointId', expired.endpoint_id, 'deliveryId', $2, 'eventId', expired.event_id,
-    'type', expired.type, 'reason', 'interrupted'
-  ));
+      delete from business_api.open_deliveries d where d.organization_id = $1 and d.id = $2;
+      insert into business_api.finished_deliveries
+        (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
+      values (
+        $1, $2, expired.event_id, expired.type, expired.endpoint_id, 'dead_lettered', 'interrupted', expired.created_at, $3,
+        expired.attempts, expired.is_backfill
+      );
+      return jsonb_build_array(jsonb_build_object(
+        'organizationId', $1, 'endpointId', expired.endpoint_id, 'deliveryId', $2, 'eventId', expired.event_id,
+        'type', expired.type, 'reason', 'interrupted'
+      ));
+    exception
+      when check_violation then
+        -- A missing partition has no name.
+        get stacked diagnostics broken = constraint_name;
+        if broken <> '' then
+          raise;
+        end if;
+    end;
+  end if;
+  -- The time of the claim goes along, so that the attempt is not logged as longer than the lease.
+  update business_api.open_deliveries d
+     set claimed_at = d.claimed_at + ($3 + interval '10 minutes' - d.lease_until), lease_until = $3 + interval '10 minutes'
+   where d.organization_id = $1 and d.id = $2;
+  return '[]';
 end
 $function$;
 

@@ -321,7 +321,7 @@ describe('Days are made', () => {
   }
 })
 
-describe('A claim goes on although somebody has dropped tables of the day of a claimed delivery whose process is dead', () => {
+describe('A claim goes on although somebody has dropped or detached tables of the day of a claimed delivery whose process is dead', () => {
   const claim = async (): Promise<readonly string[]> => {
     const { deliveries } = await store.deliveries.claim({
       token: `claim_${randomUUID()}`,
@@ -350,37 +350,67 @@ describe('A claim goes on although somebody has dropped tables of the day of a c
     return id
   }
 
-  test('with the event: the delivery is deleted', async () => {
+  const isOpen = async (id: string): Promise<boolean> =>
+    (await sql`select 1 from business_api.open_deliveries where id = ${id}`).length > 0
+  const endLease = (id: string) =>
+    sql`update business_api.open_deliveries set lease_until = now() where id = ${id}`
+
+  test('with the event and the day: the delivery is deleted', async () => {
     const id = await addDelivery(ago(50), 'evt_gone')
     await sql`select business_api.publish_event(${ORGANIZATION}, 'project.completed', '{}'::jsonb)`
     assert.equal((await claim()).length, 1)
-    assert.deepEqual([...(await sql`select 1 from business_api.open_deliveries where id = ${id}`)], [])
+    assert.equal(await isOpen(id), false)
   })
 
-  for (const [table, attempts] of [
-    ['delivery_attempts', 1],
-    ['finished_deliveries', 5],
-  ] as const) {
-    test(`without the event, the table ${table} only: the delivery waits until the table is there again`, async () => {
-      const at = ago(2)
+  for (const [index, { lost, by = 'drop', attempts = 1, isEventLost = false }] of [
+    { lost: ['delivery_attempts'] },
+    { lost: ['finished_deliveries'], attempts: 5 },
+    { lost: ['events'], by: 'detach' },
+    { lost: ['events', 'delivery_attempts'], by: 'detach' },
+    { lost: TABLES, by: 'detach', attempts: 5 },
+    { lost: ['events'], isEventLost: true },
+    { lost: TABLES, isEventLost: true },
+  ].entries()) {
+    test(`${lost.join(', ')} (${by}): a delivery after ${attempts} of 5 attempts waits until the tables are there again`, async () => {
+      const at = ago(2 + index)
       const { name } = await fillDay(at, 1)
-      const eventId = `evt_${name}_1`
-      const id = await addDelivery(at, eventId, attempts)
-      await sql`drop table ${sql(`business_api.${table}_${name}`)}`
+      const id = await addDelivery(at, `evt_${name}_1`, attempts)
+      for (const parent of lost) {
+        await sql.unsafe(
+          by === 'drop'
+            ? `drop table business_api.${parent}_${name}`
+            : `alter table business_api.${parent} detach partition business_api.${parent}_${name}`,
+        )
+      }
       await sql`select business_api.publish_event(${ORGANIZATION}, 'project.completed', '{}'::jsonb)`
       assert.equal((await claim()).length, 1)
-      assert.deepEqual(await claim(), [])
-      assert.equal((await sql`select 1 from business_api.events where id = ${eventId}`).length, 1)
+      for (let round = 0; round < 2; round++) {
+        assert.deepEqual(await claim(), [])
+        const [waiting] = await sql`
+          select attempts, lease_until > now() + interval '9 minutes' as is_later from business_api.open_deliveries where id = ${id}`
+        assert.deepEqual({ ...waiting }, { attempts, is_later: true })
+        await sql`
+          update business_api.open_deliveries set claimed_at = claimed_at - (lease_until - now()), lease_until = now() where id = ${id}`
+      }
 
       await sql`select business_api.make_day(name, begins_at, ends_at) from business_api.event_days where name = ${name}`
-      await sql`update business_api.open_deliveries set lease_until = now() where id = ${id}`
       const claimed = await claim()
-      if (attempts === 1) {
+      const [attempt] = await sql`
+        select duration_ms, error from business_api.delivery_attempts where delivery_id = ${id} and number = ${attempts}`
+      assert.equal(attempt?.error, 'interrupted')
+      assert.ok(Math.abs(attempt.duration_ms - 59_000) < 1000, `${attempt.duration_ms} ms`)
+      if (attempts === 1 && !isEventLost) {
         assert.deepEqual(claimed, [id])
-      } else {
-        const [ended] = await sql`select state, reason from business_api.finished_deliveries where id = ${id}`
-        assert.deepEqual({ ...ended }, { state: 'dead_lettered', reason: 'interrupted' })
+        return
       }
+      // Nothing is sent without the event, of which the table was made again empty.
+      assert.deepEqual(claimed, [])
+      for (let number = attempts; number < 5; number++) {
+        await endLease(id)
+        assert.deepEqual(await claim(), [])
+      }
+      const [ended] = await sql`select state, reason from business_api.finished_deliveries where id = ${id}`
+      assert.deepEqual({ ...ended }, { state: 'dead_lettered', reason: 'interrupted' })
     })
   }
 })

@@ -427,7 +427,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': 'a3c607f6a741',
     'function reclaim_expired_leases(max_attempts integer)': 'a7314757e1a3',
     'function reclaim_lease(organization_id text, id text, at_time timestamp with time zone, max_attempts integer)':
-      '64ee001e1030',
+      'aa45c552a66c',
     'function reclaim_leases_of(organization_id text, max_attempts integer)': '811a5f1f57d3',
     'function record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)':
       'd1a6606ef53e',
