@@ -3875,7 +3875,8 @@ CREATE OR REPLACE FUNCTION business_api.make_day(name text, begins_at timestamp 
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
-  first_id text := business_api.day_bound($2);
+  -- The first day has no beginning.
+  first_id text := case when $2 = '-infinity' then '' else business_api.day_bound($2) end;
   end_id text := business_api.day_bound($3);
   parent text;
 begin
@@ -3892,8 +3893,8 @@ begin
     -- default.
     execute format('alter table business_api.%I enable row level security', parent || '_' || $1);
     execute format(
-      'alter table business_api.%I attach partition business_api.%I for values from (%L) to (%L)',
-      parent, parent || '_' || $1, first_id, end_id
+      'alter table business_api.%I attach partition business_api.%I for values from (%s) to (%L)',
+      parent, parent || '_' || $1, case when first_id = '' then 'minvalue' else quote_literal(first_id) end, end_id
     );
   end loop;
   begin
@@ -3919,6 +3920,7 @@ declare
   -- A publisher may have read the clock a little earlier.
   here timestamptz := at_time - interval '1 hour';
   width integer;
+  unlisted record;
   next_at timestamptz;
   day_begins_at timestamptz;
   day_ends_at timestamptz;
@@ -3930,6 +3932,9 @@ begin
   end if;
   lock table only business_api.events, only business_api.finished_deliveries, only business_api.delivery_attempts
     in share update exclusive mode;
+  for unlisted in select u.* from business_api.unlisted_days() as u loop
+    perform business_api.make_day(unlisted.name, unlisted.begins_at, unlisted.ends_at);
+  end loop;
   width := business_api.day_width(
     coalesce((select p.retention_ms from business_api.purge_progress p where p.organization_id = ''), 2592000000)
   );
@@ -5822,6 +5827,42 @@ begin
   update business_api.clients c set changed_xid = default, updated_at = default
    where c.organization_id = $1 and c.business_id = $2;
   return 1;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.unlisted_days()
+ RETURNS TABLE(name text, begins_at timestamp with time zone, ends_at timestamp with time zone)
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  attached record;
+begin
+  for attached in
+    select distinct substr(c.relname::text, length(p.parent) + 2) as day_name, b.begins, b.ends
+      from unnest(array['events', 'finished_deliveries', 'delivery_attempts']) as p (parent)
+      join pg_inherits i on i.inhparent = to_regclass('business_api.' || p.parent)
+      join pg_class c on c.oid = i.inhrelid
+      cross join lateral pg_get_expr(c.relpartbound, c.oid) as e (bounds)
+      cross join lateral (
+        select case when e.bounds like '%(MINVALUE)%' then '' else substring(e.bounds from 'FROM [(]''(dlv_.{10})''') end as begins,
+               substring(e.bounds from 'TO [(]''(dlv_.{10})''') as ends
+      ) as b
+     where starts_with(c.relname::text, p.parent || '_') and b.begins is not null and b.ends is not null
+     order by b.begins
+  loop
+    continue when exists (
+      select 1 from business_api.event_days d
+       where d.organization_id = '' and d.begins = attached.begins and d.ends = attached.ends and d.dropped_at is null
+    );
+    name := attached.day_name;
+    begins_at := case
+      when attached.begins = '' then '-infinity' else business_api.id_time(rpad(attached.begins, 30, '0'))
+    end;
+    ends_at := business_api.id_time(rpad(attached.ends, 30, '0'));
+    return next;
+  end loop;
 end
 $function$;
 

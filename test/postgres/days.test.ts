@@ -253,44 +253,84 @@ describe('Days are made', () => {
     })
   })
 
-  for (const missing of [...TABLES, 'detached', 'row'] as const) {
-    test(`by a publisher who finds the rest of a day, ${missing} missing, once and not for each event`, async () => {
+  for (const width of [1, 3]) {
+    for (const missing of [...TABLES, 'detached', 'row'] as const) {
+      test(`by a publisher who finds the rest of a day of width ${width}, ${missing} missing, once and not for each event`, async () => {
+        const fresh = await createTestDatabase()
+        const owner = fresh.sql({ max: 1 })
+        const publisher = fresh.sql({ max: 1, connection: { statement_timeout: 2000 } })
+        try {
+          if (width > 1) {
+            await dropAll(owner)
+            await owner`update business_api.purge_progress set retention_ms = ${width * RETENTION_MS}`
+            const midnight = Math.floor(Date.now() / DAY_MS) * DAY_MS
+            // Today is not the first of the three.
+            await makeWideDay(owner, midnight - DAY_MS, width)
+            await owner`select business_api.make_days()`
+          }
+          const days = () =>
+            owner`select name, begins, ends, begins_at, ends_at from business_api.event_days order by begins`
+          const [today] =
+            await owner`select name from business_api.event_days where begins_at <= now() and ends_at > now()`
+          const known = await days()
+          await owner`delete from business_api.event_days`
+          if (missing === 'detached') {
+            await owner.unsafe(
+              `alter table business_api.events detach partition business_api.events_${today?.name}`,
+            )
+          } else if (missing !== 'row') {
+            await owner.unsafe(`drop table business_api.${missing}_${today?.name}`)
+          }
+          const publish = () =>
+            publisher`select business_api.publish_event('org_any', 'project.completed', '{}'::jsonb)`
+          await publish()
+          await owner.begin(async (tx) => {
+            await tx`lock table only business_api.events in share update exclusive mode`
+            await publish()
+          })
+          assert.deepEqual([...(await days())], [...known])
+          const [counts] = await owner`select count(*)::int as events from business_api.events`
+          assert.equal(counts?.events, 2)
+          for (const table of TABLES) {
+            const [{ root } = {}] =
+              await owner`select pg_partition_root(${`business_api.${table}_${today?.name}`})::text as root`
+            assert.equal(root, `business_api.${table}`)
+          }
+        } finally {
+          await publisher.end()
+          await fresh.drop()
+        }
+      })
+    }
+  }
+
+  test('as wide as the tables that are attached, where the rows are missing and the width has changed', async () => {
+    for (const [before, now] of [
+      [1, 3],
+      [3, 1],
+    ] as const) {
       const fresh = await createTestDatabase()
       const owner = fresh.sql({ max: 1 })
-      const publisher = fresh.sql({ max: 1, connection: { statement_timeout: 2000 } })
       try {
-        const [today] =
-          await owner`select name from business_api.event_days where begins_at <= now() and ends_at > now()`
-        await owner`delete from business_api.event_days`
-        if (missing === 'detached') {
-          await owner.unsafe(
-            `alter table business_api.events detach partition business_api.events_${today?.name}`,
-          )
-        } else if (missing !== 'row') {
-          await owner.unsafe(`drop table business_api.${missing}_${today?.name}`)
-        }
-        const publish = () =>
-          publisher`select business_api.publish_event('org_any', 'project.completed', '{}'::jsonb)`
-        await publish()
-        await owner.begin(async (tx) => {
-          await tx`lock table only business_api.events in share update exclusive mode`
-          await publish()
-        })
-        const [counts] = await owner`
-          select (select count(*)::int from business_api.events) as events,
-                 business_api.days_end(now()) > now() + interval '6 days' as has_days`
-        assert.deepEqual({ ...counts }, { events: 2, has_days: true })
-        for (const table of TABLES) {
-          const [{ root } = {}] =
-            await owner`select pg_partition_root(${`business_api.${table}_${today?.name}`})::text as root`
-          assert.equal(root, `business_api.${table}`)
-        }
+        const setWidth = (width: number) =>
+          owner`update business_api.purge_progress set retention_ms = ${width * RETENTION_MS}`
+        await dropAll(owner)
+        await setWidth(before)
+        await makeWideDay(owner, Math.floor(Date.now() / DAY_MS) * DAY_MS - 9 * DAY_MS, before)
+        await owner`select business_api.make_days()`
+        const days = () =>
+          owner`select name, begins, ends, begins_at, ends_at from business_api.event_days order by begins`
+        const known = await days()
+        await owner`update business_api.event_days set ends = ends || '0' where begins_at > now()`
+        await owner`delete from business_api.event_days where begins_at <= now()`
+        await setWidth(now)
+        await owner`select business_api.publish_event('org_any', 'project.completed', '{}'::jsonb)`
+        assert.deepEqual([...(await days())], [...known])
       } finally {
-        await publisher.end()
         await fresh.drop()
       }
-    })
-  }
+    }
+  })
 
   test('by a purge and by a publisher although a clock that was ahead has left a later day behind', async () => {
     for (const work of [
@@ -305,6 +345,12 @@ describe('Days are made', () => {
       await assertNoGap(sql)
     }
   })
+
+  async function makeWideDay(owner: Sql, beginsAt: number, width: number): Promise<void> {
+    const [from, to] = [beginsAt, beginsAt + width * DAY_MS].map((time) => new Date(time).toISOString())
+    const name = from?.slice(0, 10).replaceAll('-', '') ?? ''
+    await owner`select business_api.make_day(${name}, ${from ?? ''}, ${to ?? ''})`
+  }
 
   /** Asserts that every moment of the next six days has a day. */
   async function assertNoGap(owner: Sql): Promise<void> {

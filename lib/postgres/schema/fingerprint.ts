@@ -384,8 +384,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function literals_of(key jsonb)': 'a60f6abe1127',
     'function make_buckets(organization_id text, key_id text)': '83e2e8dbdee7',
     'function make_day(name text, begins_at timestamp with time zone, ends_at timestamp with time zone)':
-      '0f92404102b6',
-    'function make_days()': 'dcbe20fe7de0',
+      '5a65145fa62c',
+    'function make_days()': 'b4a31fe957a5',
     'function make_days_ahead()': 'aac08bf60b66',
     'function new_id(kind text)': '19d9f08638fe',
     'function next_number(organization_id text, series text, table_name text, record_id text)':
@@ -450,6 +450,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function take_tokens(organization_id text, key_id text, key_full_in double precision, key_rate double precision, key_burst double precision, is_key_own boolean, organization_full_in double precision, organization_rate double precision, organization_burst double precision, is_organization_own boolean, wanted double precision, hold_seconds double precision, may_wait boolean, OUT tokens double precision, OUT at double precision, OUT key_full_after double precision, OUT organization_full_after double precision)':
       '9e17c865d547',
     'function touch_client_of(organization_id text, business_id text)': 'e8f356def7ce',
+    'function unlisted_days()': '44152f510e8b',
     'function walk_due_deliveries(is_backfill boolean, is_rest boolean, pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT places tid[], OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)':
       'f630d0a33e3b',
     'function write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)':

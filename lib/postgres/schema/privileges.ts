@@ -363,6 +363,7 @@ const WORKER = merge(BASE, PUBLISHING, {
     // Makes and drops days with the privileges of the schema's owner, also where it calls the functions after it.
     'purge_days',
     'make_day',
+    'unlisted_days',
     'day_bound',
     'find_open_delivery',
     'kept_deliveries',
