@@ -5,9 +5,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { ISql, Sql } from 'postgres'
 import { idPrefixAt } from '../../lib/base/ids.ts'
 import { writeGrants } from '../../lib/postgres/schema/grants.ts'
+import { migrate } from '../../lib/postgres/schema/migrate.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { newEntry } from '../_audit.ts'
-import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { createEmptyDatabase, createTestDatabase, type TestDatabase } from '../_database.ts'
 import { makeDay } from '../_days.ts'
 import { until } from '../faults/_fixture.ts'
 
@@ -241,6 +242,33 @@ describe('Days are made', () => {
       await Promise.all(publishers.map((publisher) => publisher.end()))
     })
 
+    test('although row level security is forced on the owner and hides the days', async () => {
+      const own = await createEmptyDatabase()
+      const admin = own.sql({ max: 1 })
+      const ownerRole = `business_api_owner_${randomUUID()}`
+      const url = new URL(own.url)
+      url.username = ownerRole
+      url.password = 'owner'
+      try {
+        await admin.unsafe(`
+          create role "${ownerRole}" login password 'owner' nosuperuser nobypassrls;
+          grant create on database "${url.pathname.slice(1)}" to "${ownerRole}"`)
+        await migrate(url.href)
+        await admin.unsafe(`
+          alter table business_api.event_days enable row level security, force row level security;
+          create policy of_the_organization on business_api.event_days
+            using (organization_id = 'org_any') with check (organization_id = 'org_any')`)
+        await publish(own.sql({ max: 1, connection: { role: ownerRole } }))
+        await dropAll(admin)
+        await publish(own.sql({ max: 1, connection: { role: ownerRole } }))
+        const [events] = await admin`select count(*)::int as count from business_api.events`
+        assert.equal(events?.count, 1)
+      } finally {
+        await admin.unsafe(`drop owned by "${ownerRole}"; drop role "${ownerRole}"`)
+        await own.drop()
+      }
+    })
+
     test('and cannot be read past the policies of the parent, also where tables are granted by default', async () => {
       await owner.unsafe(`alter default privileges grant select on tables to "${role}"`)
       const name = await makeDay(owner, ago(40))
@@ -406,6 +434,27 @@ describe('A claim goes on although somebody has dropped or detached tables of th
     await sql`select business_api.publish_event(${ORGANIZATION}, 'project.completed', '{}'::jsonb)`
     assert.equal((await claim()).length, 1)
     assert.equal(await isOpen(id), false)
+  })
+
+  test('from a worker who cannot see the days because of row level security: the delivery waits', async () => {
+    const role = `business_api_worker_${randomUUID()}`
+    const { name } = await fillDay(ago(12), 1)
+    const id = await addDelivery(ago(12), `evt_${name}_1`)
+    try {
+      await sql`create role ${sql(role)}`
+      for (const statement of writeGrants([{ part: 'worker', role }])) await sql.unsafe(statement)
+      await sql`alter table business_api.event_days enable row level security`
+      await sql.unsafe(`alter table business_api.events detach partition business_api.events_${name}`)
+      await sql.begin(async (tx) => {
+        await tx`set local role ${sql(role)}`
+        await tx`select business_api.reclaim_expired_leases(5)`
+      })
+      assert.equal(await isOpen(id), true)
+    } finally {
+      await sql`alter table business_api.event_days disable row level security`
+      await sql`select business_api.make_day(name, begins_at, ends_at) from business_api.event_days where name = ${name}`
+      await sql.unsafe(`drop owned by "${role}"; drop role "${role}"`)
+    }
   })
 
   for (const [index, { lost, by = 'drop', attempts = 1, isEventLost = false }] of [

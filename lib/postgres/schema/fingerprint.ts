@@ -384,7 +384,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function literals_of(key jsonb)': 'a60f6abe1127',
     'function make_buckets(organization_id text, key_id text)': '83e2e8dbdee7',
     'function make_day(name text, begins_at timestamp with time zone, ends_at timestamp with time zone)':
-      '5a65145fa62c',
+      '55da417ae8e1',
     'function make_days()': 'b4a31fe957a5',
     'function make_days_ahead()': 'aac08bf60b66',
     'function new_id(kind text)': '19d9f08638fe',
@@ -427,7 +427,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': 'a3c607f6a741',
     'function reclaim_expired_leases(max_attempts integer)': 'a7314757e1a3',
     'function reclaim_lease(organization_id text, id text, at_time timestamp with time zone, max_attempts integer)':
-      'aa45c552a66c',
+      'fede3d5b375f',
     'function reclaim_leases_of(organization_id text, max_attempts integer)': '811a5f1f57d3',
     'function record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)':
       'd1a6606ef53e',
