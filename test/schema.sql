@@ -4302,6 +4302,7 @@ declare
   look_at timestamptz;
   is_locked boolean;
   holder jsonb;
+  tables text;
   events bigint;
   deleted integer;
 begin
@@ -4334,26 +4335,26 @@ begin
           perform set_config('lock_timeout', '50ms', true);
           look_at := at_time - interval '9 minutes';
         end if;
-        execute format(
-          'lock table business_api.%I, business_api.%I in share mode', 'events_' || day.name, 'finished_deliveries_' || day.name
-        );
+        tables := business_api.tables_of_day(day.name);
+        if tables is not null then
+          execute format('lock table %s in share mode', tables);
+        end if;
         if current_setting('transaction_isolation') = 'read committed' then
           holder := business_api.find_open_delivery(day.begins, day.ends);
-        elsif pg_relation_size(format('business_api.%I', 'events_' || day.name)::regclass) > 0 then
+        elsif pg_relation_size(to_regclass(format('business_api.%I', 'events_' || day.name))) > 0 then
           holder := '{}';
         end if;
         if holder is null then
           lock table only business_api.events, only business_api.finished_deliveries, only business_api.delivery_attempts
             in access exclusive mode;
           select greatest(c.reltuples, 0) into events from pg_catalog.pg_class c
-           where c.oid = format('business_api.%I', 'events_' || day.name)::regclass;
-          execute format(
-            'drop table business_api.%I, business_api.%I, business_api.%I',
-            'events_' || day.name, 'finished_deliveries_' || day.name, 'delivery_attempts_' || day.name
-          );
+           where c.oid = to_regclass(format('business_api.%I', 'events_' || day.name));
+          if tables is not null then
+            execute 'drop table ' || tables;
+          end if;
           update business_api.event_days d set dropped_at = at_time, kept_by = null
            where d.organization_id = '' and d.begins = day.begins;
-          return jsonb_build_object('days', 1, 'events', events, 'kept', business_api.kept_deliveries());
+          return jsonb_build_object('days', 1, 'events', coalesce(events, 0), 'kept', business_api.kept_deliveries());
         end if;
         -- Gives up the locks.
         raise exception 'the day is kept';
@@ -4419,6 +4420,7 @@ declare
   at_time timestamptz := clock_timestamp();
   day business_api.event_days;
   holder jsonb;
+  tables text;
   last_prefix text;
 begin
   if business_api.days_end(at_time) < at_time + interval '144 hours' then
@@ -4439,15 +4441,15 @@ begin
     holder := business_api.find_open_delivery_on_nodes(day.begins, day.ends);
     if holder is null then
       begin
-        execute format(
-          'lock table business_api.%I, business_api.%I in share mode', 'events_' || day.name, 'finished_deliveries_' || day.name
-        );
+        tables := business_api.tables_of_day(day.name);
+        if tables is not null then
+          execute format('lock table %s in share mode', tables);
+        end if;
         holder := business_api.find_open_delivery_on_nodes(day.begins, day.ends);
         if holder is null then
-          execute format(
-            'drop table business_api.%I, business_api.%I, business_api.%I',
-            'events_' || day.name, 'finished_deliveries_' || day.name, 'delivery_attempts_' || day.name
-          );
+          if tables is not null then
+            execute 'drop table ' || tables;
+          end if;
           update business_api.event_days d set dropped_at = at_time, kept_by = null
            where d.organization_id = '' and d.begins = day.begins;
           return jsonb_build_object('days', 1, 'kept', business_api.kept_deliveries());
@@ -5681,6 +5683,21 @@ begin
     from jsonb_to_recordset(ended) as e (
       id text, event_id text, type text, endpoint_id text, created_at timestamptz, attempts integer, is_backfill boolean
     );
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.tables_of_day(name text)
+ RETURNS text
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  return (
+    select string_agg(t.oid::text, ', ' order by p.place)
+      from unnest(array['events', 'finished_deliveries', 'delivery_attempts']) with ordinality as p (parent, place)
+      cross join lateral to_regclass(format('business_api.%I', p.parent || '_' || $1)) as t (oid)
+  );
 end
 $function$;
 

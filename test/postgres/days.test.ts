@@ -768,6 +768,21 @@ describe('An old day', () => {
     }
   })
 
+  for (const lost of [['events'], ['finished_deliveries'], ['delivery_attempts'], TABLES]) {
+    test(`goes although somebody has dropped ${lost.join(', ')} of the day`, async () => {
+      const { name } = await fillDay(ago(41), 1)
+      const { name: younger } = await fillDay(ago(40), 1)
+      for (const parent of lost) await sql.unsafe(`drop table business_api.${parent}_${name}`)
+      const reports = [await purge(), await purge()]
+      assert.deepEqual(
+        reports.map(({ days }) => days),
+        [1, 1],
+      )
+      assert.ok(reports.every(({ events }) => Number.isInteger(events)))
+      assert.deepEqual([await isThere(name), await isThere(younger)], [false, false])
+    })
+  }
+
   test('is reported as a lag while a long transaction keeps it', async () => {
     await fillDay(ago(41), 1)
     const { name: younger } = await fillDay(ago(40), 1)

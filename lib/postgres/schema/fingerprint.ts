@@ -404,8 +404,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function publish_event(organization_id text, type text, data jsonb, id text)': 'c0484a65aedc',
     'function publish_event(organization_id text, type text, data jsonb, id text, traceparent text)':
       '1c4113200cb1',
-    'function purge_days(retention_ms double precision, part_limit integer)': '21967b92b2da',
-    'function purge_days_on_nodes(retention_ms double precision, part_limit integer)': 'f7426f55cf3e',
+    'function purge_days(retention_ms double precision, part_limit integer)': '5532c991f21a',
+    'function purge_days_on_nodes(retention_ms double precision, part_limit integer)': '7144e17cf97b',
     'function purge_endpoints_on_nodes(place jsonb, endpoint_limit integer)': 'ba23e442c1ad',
     'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
       'ec6e4a6b6e1f',
@@ -445,6 +445,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function rotate_api_key(organization_id text, key_id text, successor jsonb, overlap_ms double precision, key_limit integer)':
       'c550c6bbe525',
     'function skip_pending(organization_id text, endpoint_id text)': '16e4fb02d2b3',
+    'function tables_of_day(name text)': 'ce0ed82a7b0a',
     'function tables_of_node(of_organization text)': '7e74914c93e8',
     'function take_settings_turn(organization_id text)': '179d60bb18af',
     'function take_tokens(organization_id text, key_id text, key_full_in double precision, key_rate double precision, key_burst double precision, is_key_own boolean, organization_full_in double precision, organization_rate double precision, organization_burst double precision, is_organization_own boolean, wanted double precision, hold_seconds double precision, may_wait boolean, OUT tokens double precision, OUT at double precision, OUT key_full_after double precision, OUT organization_full_after double precision)':

@@ -364,6 +364,7 @@ const WORKER = merge(BASE, PUBLISHING, {
     'purge_days',
     'make_day',
     'unlisted_days',
+    'tables_of_day',
     'day_bound',
     'find_open_delivery',
     'kept_deliveries',
