@@ -99,9 +99,46 @@ begin
 end
 $$;
 
+-- Finds the days with an attached table whose row in event_days is missing, or has other bounds: somebody has changed the rows. The
+-- bounds of the table count, because the width of new days may have changed since.
+create function business_api.unlisted_days() returns table (name text, begins_at timestamptz, ends_at timestamptz)
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  attached record;
+begin
+  for attached in
+    select distinct substr(c.relname::text, length(p.parent) + 2) as day_name, b.begins, b.ends
+      from unnest(array['events', 'finished_deliveries', 'delivery_attempts']) as p (parent)
+      join pg_inherits i on i.inhparent = to_regclass('business_api.' || p.parent)
+      join pg_class c on c.oid = i.inhrelid
+      cross join lateral pg_get_expr(c.relpartbound, c.oid) as e (bounds)
+      cross join lateral (
+        select case when e.bounds like '%(MINVALUE)%' then '' else substring(e.bounds from 'FROM [(]''(dlv_.{10})''') end as begins,
+               substring(e.bounds from 'TO [(]''(dlv_.{10})''') as ends
+      ) as b
+     where starts_with(c.relname::text, p.parent || '_') and b.begins is not null and b.ends is not null
+     order by b.begins
+  loop
+    continue when exists (
+      select 1 from business_api.event_days d
+       where d.organization_id = '' and d.begins = attached.begins and d.ends = attached.ends and d.dropped_at is null
+    );
+    name := attached.day_name;
+    begins_at := case
+      when attached.begins = '' then '-infinity' else business_api.id_time(rpad(attached.begins, 30, '0'))
+    end;
+    ends_at := business_api.id_time(rpad(attached.ends, 30, '0'));
+    return next;
+  end loop;
+end
+$$;
+
 -- Makes the days up to seven days ahead, with the privileges of the schema's owner. A purge makes days in time; a publisher that
 -- finds no day for its event makes the days too, so that publishing never depends on a loop. The lock keeps other makers and vacuums
--- of the parents out, and nobody else. A new table is empty, so that attaching reads nothing.
+-- of the parents out, and nobody else. A new table is empty, so that attaching reads nothing. Days whose rows somebody has deleted or
+-- changed are made whole first, so that no new day overlaps a table.
 create function business_api.make_days() returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -111,6 +148,7 @@ declare
   -- A publisher may have read the clock a little earlier.
   here timestamptz := at_time - interval '1 hour';
   width integer;
+  unlisted record;
   next_at timestamptz;
   day_begins_at timestamptz;
   day_ends_at timestamptz;
@@ -122,6 +160,9 @@ begin
   end if;
   lock table only business_api.events, only business_api.finished_deliveries, only business_api.delivery_attempts
     in share update exclusive mode;
+  for unlisted in select u.* from business_api.unlisted_days() as u loop
+    perform business_api.make_day(unlisted.name, unlisted.begins_at, unlisted.ends_at);
+  end loop;
   width := business_api.day_width(
     coalesce((select p.retention_ms from business_api.purge_progress p where p.organization_id = ''), 2592000000)
   );
@@ -151,7 +192,8 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  first_id text := business_api.day_bound($2);
+  -- The first day has no beginning.
+  first_id text := case when $2 = '-infinity' then '' else business_api.day_bound($2) end;
   end_id text := business_api.day_bound($3);
   parent text;
 begin
@@ -168,8 +210,8 @@ begin
     -- default.
     execute format('alter table business_api.%I enable row level security', parent || '_' || $1);
     execute format(
-      'alter table business_api.%I attach partition business_api.%I for values from (%L) to (%L)',
-      parent, parent || '_' || $1, first_id, end_id
+      'alter table business_api.%I attach partition business_api.%I for values from (%s) to (%L)',
+      parent, parent || '_' || $1, case when first_id = '' then 'minvalue' else quote_literal(first_id) end, end_id
     );
   end loop;
   begin
@@ -180,6 +222,8 @@ begin
   exception
     -- Another transaction has written the row, and this one is repeatable read.
     when serialization_failure then null;
+    -- Row level security that is forced on the owner hides the days.
+    when insufficient_privilege then null;
   end;
 end
 $$;

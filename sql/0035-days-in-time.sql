@@ -2,6 +2,20 @@
 -- publishers make the next days before these are needed. These functions replace functions of 0028 and 0032.
 -- Locks: the tables of the first day of an installation from before the days, for an instant.
 
+-- Returns the tables of a day, in a list for a statement; null if somebody has dropped all.
+create function business_api.tables_of_day(name text) returns text
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  return (
+    select string_agg(t.oid::text, ', ' order by p.place)
+      from unnest(array['events', 'finished_deliveries', 'delivery_attempts']) with ordinality as p (parent, place)
+      cross join lateral to_regclass(format('business_api.%I', p.parent || '_' || $1)) as t (oid)
+  );
+end
+$$;
+
 -- Does one part of the work on days: makes days ahead, drops one day, or deletes the ids of a dropped day. With the privileges of the
 -- schema's owner. Returns, as JSON, the number of dropped days, an estimate of the events in the dropped day, and `kept`: the open
 -- deliveries for which days stay.
@@ -37,6 +51,7 @@ declare
   look_at timestamptz;
   is_locked boolean;
   holder jsonb;
+  tables text;
   events bigint;
   deleted integer;
 begin
@@ -69,26 +84,26 @@ begin
           perform set_config('lock_timeout', '50ms', true);
           look_at := at_time - interval '9 minutes';
         end if;
-        execute format(
-          'lock table business_api.%I, business_api.%I in share mode', 'events_' || day.name, 'finished_deliveries_' || day.name
-        );
+        tables := business_api.tables_of_day(day.name);
+        if tables is not null then
+          execute format('lock table %s in share mode', tables);
+        end if;
         if current_setting('transaction_isolation') = 'read committed' then
           holder := business_api.find_open_delivery(day.begins, day.ends);
-        elsif pg_relation_size(format('business_api.%I', 'events_' || day.name)::regclass) > 0 then
+        elsif pg_relation_size(to_regclass(format('business_api.%I', 'events_' || day.name))) > 0 then
           holder := '{}';
         end if;
         if holder is null then
           lock table only business_api.events, only business_api.finished_deliveries, only business_api.delivery_attempts
             in access exclusive mode;
           select greatest(c.reltuples, 0) into events from pg_catalog.pg_class c
-           where c.oid = format('business_api.%I', 'events_' || day.name)::regclass;
-          execute format(
-            'drop table business_api.%I, business_api.%I, business_api.%I',
-            'events_' || day.name, 'finished_deliveries_' || day.name, 'delivery_attempts_' || day.name
-          );
+           where c.oid = to_regclass(format('business_api.%I', 'events_' || day.name));
+          if tables is not null then
+            execute 'drop table ' || tables;
+          end if;
           update business_api.event_days d set dropped_at = at_time, kept_by = null
            where d.organization_id = '' and d.begins = day.begins;
-          return jsonb_build_object('days', 1, 'events', events, 'kept', business_api.kept_deliveries());
+          return jsonb_build_object('days', 1, 'events', coalesce(events, 0), 'kept', business_api.kept_deliveries());
         end if;
         -- Gives up the locks.
         raise exception 'the day is kept';

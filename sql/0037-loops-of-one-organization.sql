@@ -982,6 +982,7 @@ declare
   at_time timestamptz := clock_timestamp();
   day business_api.event_days;
   holder jsonb;
+  tables text;
   last_prefix text;
 begin
   if business_api.days_end(at_time) < at_time + interval '144 hours' then
@@ -1002,15 +1003,15 @@ begin
     holder := business_api.find_open_delivery_on_nodes(day.begins, day.ends);
     if holder is null then
       begin
-        execute format(
-          'lock table business_api.%I, business_api.%I in share mode', 'events_' || day.name, 'finished_deliveries_' || day.name
-        );
+        tables := business_api.tables_of_day(day.name);
+        if tables is not null then
+          execute format('lock table %s in share mode', tables);
+        end if;
         holder := business_api.find_open_delivery_on_nodes(day.begins, day.ends);
         if holder is null then
-          execute format(
-            'drop table business_api.%I, business_api.%I, business_api.%I',
-            'events_' || day.name, 'finished_deliveries_' || day.name, 'delivery_attempts_' || day.name
-          );
+          if tables is not null then
+            execute 'drop table ' || tables;
+          end if;
           update business_api.event_days d set dropped_at = at_time, kept_by = null
            where d.organization_id = '' and d.begins = day.begins;
           return jsonb_build_object('days', 1, 'kept', business_api.kept_deliveries());

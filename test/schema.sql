@@ -3889,7 +3889,8 @@ CREATE OR REPLACE FUNCTION business_api.make_day(name text, begins_at timestamp 
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
-  first_id text := business_api.day_bound($2);
+  -- The first day has no beginning.
+  first_id text := case when $2 = '-infinity' then '' else business_api.day_bound($2) end;
   end_id text := business_api.day_bound($3);
   parent text;
 begin
@@ -3906,8 +3907,8 @@ begin
     -- default.
     execute format('alter table business_api.%I enable row level security', parent || '_' || $1);
     execute format(
-      'alter table business_api.%I attach partition business_api.%I for values from (%L) to (%L)',
-      parent, parent || '_' || $1, first_id, end_id
+      'alter table business_api.%I attach partition business_api.%I for values from (%s) to (%L)',
+      parent, parent || '_' || $1, case when first_id = '' then 'minvalue' else quote_literal(first_id) end, end_id
     );
   end loop;
   begin
@@ -3918,6 +3919,8 @@ begin
   exception
     -- Another transaction has written the row, and this one is repeatable read.
     when serialization_failure then null;
+    -- Row level security that is forced on the owner hides the days.
+    when insufficient_privilege then null;
   end;
 end
 $function$;
@@ -3933,6 +3936,7 @@ declare
   -- A publisher may have read the clock a little earlier.
   here timestamptz := at_time - interval '1 hour';
   width integer;
+  unlisted record;
   next_at timestamptz;
   day_begins_at timestamptz;
   day_ends_at timestamptz;
@@ -3944,6 +3948,9 @@ begin
   end if;
   lock table only business_api.events, only business_api.finished_deliveries, only business_api.delivery_attempts
     in share update exclusive mode;
+  for unlisted in select u.* from business_api.unlisted_days() as u loop
+    perform business_api.make_day(unlisted.name, unlisted.begins_at, unlisted.ends_at);
+  end loop;
   width := business_api.day_width(
     coalesce((select p.retention_ms from business_api.purge_progress p where p.organization_id = ''), 2592000000)
   );
@@ -4309,6 +4316,7 @@ declare
   look_at timestamptz;
   is_locked boolean;
   holder jsonb;
+  tables text;
   events bigint;
   deleted integer;
 begin
@@ -4341,26 +4349,26 @@ begin
           perform set_config('lock_timeout', '50ms', true);
           look_at := at_time - interval '9 minutes';
         end if;
-        execute format(
-          'lock table business_api.%I, business_api.%I in share mode', 'events_' || day.name, 'finished_deliveries_' || day.name
-        );
+        tables := business_api.tables_of_day(day.name);
+        if tables is not null then
+          execute format('lock table %s in share mode', tables);
+        end if;
         if current_setting('transaction_isolation') = 'read committed' then
           holder := business_api.find_open_delivery(day.begins, day.ends);
-        elsif pg_relation_size(format('business_api.%I', 'events_' || day.name)::regclass) > 0 then
+        elsif pg_relation_size(to_regclass(format('business_api.%I', 'events_' || day.name))) > 0 then
           holder := '{}';
         end if;
         if holder is null then
           lock table only business_api.events, only business_api.finished_deliveries, only business_api.delivery_attempts
             in access exclusive mode;
           select greatest(c.reltuples, 0) into events from pg_catalog.pg_class c
-           where c.oid = format('business_api.%I', 'events_' || day.name)::regclass;
-          execute format(
-            'drop table business_api.%I, business_api.%I, business_api.%I',
-            'events_' || day.name, 'finished_deliveries_' || day.name, 'delivery_attempts_' || day.name
-          );
+           where c.oid = to_regclass(format('business_api.%I', 'events_' || day.name));
+          if tables is not null then
+            execute 'drop table ' || tables;
+          end if;
           update business_api.event_days d set dropped_at = at_time, kept_by = null
            where d.organization_id = '' and d.begins = day.begins;
-          return jsonb_build_object('days', 1, 'events', events, 'kept', business_api.kept_deliveries());
+          return jsonb_build_object('days', 1, 'events', coalesce(events, 0), 'kept', business_api.kept_deliveries());
         end if;
         -- Gives up the locks.
         raise exception 'the day is kept';
@@ -4426,6 +4434,7 @@ declare
   at_time timestamptz := clock_timestamp();
   day business_api.event_days;
   holder jsonb;
+  tables text;
   last_prefix text;
 begin
   if business_api.days_end(at_time) < at_time + interval '144 hours' then
@@ -4446,15 +4455,15 @@ begin
     holder := business_api.find_open_delivery_on_nodes(day.begins, day.ends);
     if holder is null then
       begin
-        execute format(
-          'lock table business_api.%I, business_api.%I in share mode', 'events_' || day.name, 'finished_deliveries_' || day.name
-        );
+        tables := business_api.tables_of_day(day.name);
+        if tables is not null then
+          execute format('lock table %s in share mode', tables);
+        end if;
         holder := business_api.find_open_delivery_on_nodes(day.begins, day.ends);
         if holder is null then
-          execute format(
-            'drop table business_api.%I, business_api.%I, business_api.%I',
-            'events_' || day.name, 'finished_deliveries_' || day.name, 'delivery_attempts_' || day.name
-          );
+          if tables is not null then
+            execute 'drop table ' || tables;
+          end if;
           update business_api.event_days d set dropped_at = at_time, kept_by = null
            where d.organization_id = '' and d.begins = day.begins;
           return jsonb_build_object('days', 1, 'kept', business_api.kept_deliveries());
@@ -5248,53 +5257,69 @@ AS $function$
 #variable_conflict use_column
 declare
   expired record;
+  day_name text;
+  is_whole boolean := true;
   broken text;
 begin
   select d.* into expired from business_api.open_deliveries d where d.organization_id = $1 and d.id = $2;
-  begin
-    insert into business_api.delivery_attempts
-      (organization_id, delivery_id, number, started_at, duration_ms, error, body_excerpt)
-    values (
-      $1, $2, expired.attempts, expired.claimed_at, extract(epoch from expired.lease_until - expired.claimed_at) * 1000,
-      'interrupted', ''
-    )
-    on conflict do nothing;
-    if expired.attempts - expired.attempts_before < $4 then
-      update business_api.open_deliveries d
-         set due_at = $3, claim_token = null, claimed_at = null, lease_until = null
-       where d.organization_id = $1 and d.id = $2;
+  -- By its key: see claim_deliveries.
+  perform 1 from business_api.events e
+    where e.organization_id = $1 and e.id = expired.event_id
+      and e.delivery_prefix >= left($2, 14) and e.delivery_prefix <= $2
+    order by e.delivery_prefix limit 1;
+  if not found then
+    select d.name into day_name from business_api.event_days d
+     where d.organization_id = '' and d.begins <= $2 and d.ends > $2 and d.dropped_at is null;
+    -- Without any day, row level security hides the days.
+    if not found and exists (select 1 from business_api.event_days d where d.organization_id = '') then
+      delete from business_api.open_deliveries d where d.organization_id = $1 and d.id = $2;
       return '[]';
     end if;
-    delete from business_api.open_deliveries d where d.organization_id = $1 and d.id = $2;
-    insert into business_api.finished_deliveries
-      (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
-    values (
-      $1, $2, expired.event_id, expired.type, expired.endpoint_id, 'dead_lettered', 'interrupted', expired.created_at, $3,
-      expired.attempts, expired.is_backfill
+    -- A table that was made again lacks the event for good: the delivery ends after its last attempt.
+    is_whole := coalesce(
+      pg_partition_root(to_regclass('business_api.events_' || day_name)) = 'business_api.events'::regclass, false
     );
-  exception
-    when check_violation then
-      -- A missing partition has no name.
-      get stacked diagnostics broken = constraint_name;
-      if broken <> '' then
-        raise;
-      end if;
-      if exists (
-        select 1 from business_api.events e
-         where e.organization_id = $1 and e.id = expired.event_id
-           and e.delivery_prefix >= left($2, 14) and e.delivery_prefix <= $2
-      ) then
-        update business_api.open_deliveries d set lease_until = $3 + interval '10 minutes'
+  end if;
+  if is_whole then
+    begin
+      insert into business_api.delivery_attempts
+        (organization_id, delivery_id, number, started_at, duration_ms, error, body_excerpt)
+      values (
+        $1, $2, expired.attempts, expired.claimed_at, extract(epoch from expired.lease_until - expired.claimed_at) * 1000,
+        'interrupted', ''
+      )
+      on conflict do nothing;
+      if expired.attempts - expired.attempts_before < $4 then
+        update business_api.open_deliveries d
+           set due_at = $3, claim_token = null, claimed_at = null, lease_until = null
          where d.organization_id = $1 and d.id = $2;
-      else
-        delete from business_api.open_deliveries d where d.organization_id = $1 and d.id = $2;
+        return '[]';
       end if;
-      return '[]';
-  end;
-  return jsonb_build_array(jsonb_build_object(
-    'organizationId', $1, 'endpointId', expired.endpoint_id, 'deliveryId', $2, 'eventId', expired.event_id,
-    'type', expired.type, 'reason', 'interrupted'
-  ));
+      delete from business_api.open_deliveries d where d.organization_id = $1 and d.id = $2;
+      insert into business_api.finished_deliveries
+        (organization_id, id, event_id, type, endpoint_id, state, reason, created_at, finished_at, attempts, is_backfill)
+      values (
+        $1, $2, expired.event_id, expired.type, expired.endpoint_id, 'dead_lettered', 'interrupted', expired.created_at, $3,
+        expired.attempts, expired.is_backfill
+      );
+      return jsonb_build_array(jsonb_build_object(
+        'organizationId', $1, 'endpointId', expired.endpoint_id, 'deliveryId', $2, 'eventId', expired.event_id,
+        'type', expired.type, 'reason', 'interrupted'
+      ));
+    exception
+      when check_violation then
+        -- A missing partition has no name.
+        get stacked diagnostics broken = constraint_name;
+        if broken <> '' then
+          raise;
+        end if;
+    end;
+  end if;
+  -- The time of the claim goes along, so that the attempt is not logged as longer than the lease.
+  update business_api.open_deliveries d
+     set claimed_at = d.claimed_at + ($3 + interval '10 minutes' - d.lease_until), lease_until = $3 + interval '10 minutes'
+   where d.organization_id = $1 and d.id = $2;
+  return '[]';
 end
 $function$;
 
@@ -5675,6 +5700,21 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION business_api.tables_of_day(name text)
+ RETURNS text
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  return (
+    select string_agg(t.oid::text, ', ' order by p.place)
+      from unnest(array['events', 'finished_deliveries', 'delivery_attempts']) with ordinality as p (parent, place)
+      cross join lateral to_regclass(format('business_api.%I', p.parent || '_' || $1)) as t (oid)
+  );
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION business_api.tables_of_node(of_organization text DEFAULT NULL::text)
  RETURNS TABLE(deliveries text, finished text, endpoints text)
  LANGUAGE plpgsql
@@ -5840,6 +5880,42 @@ begin
   update business_api.clients c set changed_xid = default, updated_at = default
    where c.organization_id = $1 and c.business_id = $2;
   return 1;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.unlisted_days()
+ RETURNS TABLE(name text, begins_at timestamp with time zone, ends_at timestamp with time zone)
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  attached record;
+begin
+  for attached in
+    select distinct substr(c.relname::text, length(p.parent) + 2) as day_name, b.begins, b.ends
+      from unnest(array['events', 'finished_deliveries', 'delivery_attempts']) as p (parent)
+      join pg_inherits i on i.inhparent = to_regclass('business_api.' || p.parent)
+      join pg_class c on c.oid = i.inhrelid
+      cross join lateral pg_get_expr(c.relpartbound, c.oid) as e (bounds)
+      cross join lateral (
+        select case when e.bounds like '%(MINVALUE)%' then '' else substring(e.bounds from 'FROM [(]''(dlv_.{10})''') end as begins,
+               substring(e.bounds from 'TO [(]''(dlv_.{10})''') as ends
+      ) as b
+     where starts_with(c.relname::text, p.parent || '_') and b.begins is not null and b.ends is not null
+     order by b.begins
+  loop
+    continue when exists (
+      select 1 from business_api.event_days d
+       where d.organization_id = '' and d.begins = attached.begins and d.ends = attached.ends and d.dropped_at is null
+    );
+    name := attached.day_name;
+    begins_at := case
+      when attached.begins = '' then '-infinity' else business_api.id_time(rpad(attached.begins, 30, '0'))
+    end;
+    ends_at := business_api.id_time(rpad(attached.ends, 30, '0'));
+    return next;
+  end loop;
 end
 $function$;
 

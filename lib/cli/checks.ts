@@ -158,12 +158,24 @@ export function checkBacklog({
 
 const DAYS_WARN_MS = 24 * 60 * 60_000
 
-/** Checks that there are tables for the events of today and tomorrow, and that the tables of all days are there. */
-export function checkDays({ aheadMs, incomplete, publishersMakeDays }: DaysState): Finding {
+/** Checks that there are tables for the events of today and tomorrow, and that the tables and rows of all days are there. */
+export function checkDays({ aheadMs, unlisted, incomplete, publishersMakeDays }: DaysState): Finding {
+  if (unlisted.length > 0) {
+    return {
+      level: 'fail',
+      message:
+        'event_days lacks the rows of some days, or has other bounds than the tables: these days are not dropped in time, and the logs omit them',
+      details: unlisted,
+      advice:
+        'restore the rows, as the owner of the schema: ' +
+        'select business_api.make_day(name, begins_at, ends_at) from business_api.unlisted_days()',
+    }
+  }
   if (incomplete.length > 0) {
     return {
       level: 'fail',
-      message: 'tables of some days are gone or detached',
+      message:
+        'tables of some days are gone or detached: on these days nothing can be published, or deliveries wait',
       details: incomplete,
       advice:
         'restore the tables from a backup, or make empty ones and attach detached ones, as the owner of the schema: ' +

@@ -288,7 +288,18 @@ describe('deliveries', () => {
       const { level, message, details, advice } = await diagnose('days', cliOn(own.url)('doctor', '--json'))
       return { finding: `${level}: ${message}`, details, advice }
     }
-    await owner`delete from business_api.event_days where begins_at > now()`
+    const dropDays = async (from: string) => {
+      for (const {
+        name,
+      } of await owner`delete from business_api.event_days where begins_at >= ${from}::text::timestamptz returning name`) {
+        for (const table of ['events', 'finished_deliveries', 'delivery_attempts']) {
+          await owner.unsafe(`drop table business_api.${table}_${name}`)
+        }
+      }
+    }
+    const follow = async (advice: string | undefined) =>
+      owner.unsafe(advice?.match(/select .*/)?.[0] ?? assert.fail(advice))
+    await dropDays('now')
     const soon = await judge()
     assert.match(soon.finding, /^warn: there are tables for the events of the next \d.*$/)
     const run =
@@ -304,14 +315,47 @@ describe('deliveries', () => {
     ]) {
       await owner.unsafe(loss)
       const { finding, details, advice } = await judge()
-      assert.deepEqual([finding, details], ['fail: tables of some days are gone or detached', [today?.name]])
-      await owner.unsafe(advice?.match(/select .*/)?.[0] ?? assert.fail(advice))
+      assert.deepEqual(
+        [finding, details],
+        [
+          'fail: tables of some days are gone or detached: on these days nothing can be published, or deliveries wait',
+          [today?.name],
+        ],
+      )
+      await follow(advice)
       assert.match((await judge()).finding, /^(ok|warn): there are tables for the events of the next/)
       await publish(owner, 'org_1')
     }
     assert.equal((await owner`select 1 from business_api.events`).length, 4)
 
-    await owner`delete from business_api.event_days`
+    // The first day of an installation from before the days.
+    await owner`select business_api.make_day('first', '-infinity', '2020-01-01Z')`
+    await owner`drop table business_api.delivery_attempts_first`
+    const first = await judge()
+    assert.deepEqual(first.details, ['first'])
+    await follow(first.advice)
+    const days = () =>
+      owner`select name, begins, ends, begins_at::text, ends_at::text from business_api.event_days order by begins`
+    const known = await days()
+    for (const change of [
+      'delete from business_api.event_days',
+      `update business_api.event_days set ends = 'dlv_1', ends_at = ends_at + interval '1 day'`,
+    ]) {
+      await owner.unsafe(change)
+      const { finding, details, advice } = await judge()
+      assert.deepEqual(
+        [finding, details],
+        [
+          'fail: event_days lacks the rows of some days, or has other bounds than the tables: these days are not dropped in time, and the logs omit them',
+          known.map(({ name }) => name),
+        ],
+      )
+      await follow(advice)
+      assert.match((await judge()).finding, /^(ok|warn): there are tables for the events of the next/)
+      assert.deepEqual([...(await days())], [...known])
+    }
+
+    await dropDays('-infinity')
     assert.deepEqual(await judge(), {
       finding: 'warn: there are no tables for the events of today: the next publisher makes them',
       details: undefined,
@@ -427,7 +471,12 @@ describe('faults of other servers', () => {
   })
 
   test('no tables for the events of today fail where publishers do not make days', () => {
-    const { level, message } = checkDays({ aheadMs: 0, incomplete: [], publishersMakeDays: false })
+    const { level, message } = checkDays({
+      aheadMs: 0,
+      unlisted: [],
+      incomplete: [],
+      publishersMakeDays: false,
+    })
     assert.deepEqual(
       [level, message],
       ['fail', 'there are no tables for the events of today: nothing can be published'],

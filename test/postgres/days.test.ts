@@ -5,9 +5,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { ISql, Sql } from 'postgres'
 import { idPrefixAt } from '../../lib/base/ids.ts'
 import { writeGrants } from '../../lib/postgres/schema/grants.ts'
+import { migrate } from '../../lib/postgres/schema/migrate.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { newEntry } from '../_audit.ts'
-import { createTestDatabase, type TestDatabase } from '../_database.ts'
+import { createEmptyDatabase, createTestDatabase, type TestDatabase } from '../_database.ts'
 import { makeDay } from '../_days.ts'
 import { until } from '../faults/_fixture.ts'
 
@@ -241,6 +242,33 @@ describe('Days are made', () => {
       await Promise.all(publishers.map((publisher) => publisher.end()))
     })
 
+    test('although row level security is forced on the owner and hides the days', async () => {
+      const own = await createEmptyDatabase()
+      const admin = own.sql({ max: 1 })
+      const ownerRole = `business_api_owner_${randomUUID()}`
+      const url = new URL(own.url)
+      url.username = ownerRole
+      url.password = 'owner'
+      try {
+        await admin.unsafe(`
+          create role "${ownerRole}" login password 'owner' nosuperuser nobypassrls;
+          grant create on database "${url.pathname.slice(1)}" to "${ownerRole}"`)
+        await migrate(url.href)
+        await admin.unsafe(`
+          alter table business_api.event_days enable row level security, force row level security;
+          create policy of_the_organization on business_api.event_days
+            using (organization_id = 'org_any') with check (organization_id = 'org_any')`)
+        await publish(own.sql({ max: 1, connection: { role: ownerRole } }))
+        await dropAll(admin)
+        await publish(own.sql({ max: 1, connection: { role: ownerRole } }))
+        const [events] = await admin`select count(*)::int as count from business_api.events`
+        assert.equal(events?.count, 1)
+      } finally {
+        await admin.unsafe(`drop owned by "${ownerRole}"; drop role "${ownerRole}"`)
+        await own.drop()
+      }
+    })
+
     test('and cannot be read past the policies of the parent, also where tables are granted by default', async () => {
       await owner.unsafe(`alter default privileges grant select on tables to "${role}"`)
       const name = await makeDay(owner, ago(40))
@@ -253,44 +281,84 @@ describe('Days are made', () => {
     })
   })
 
-  for (const missing of [...TABLES, 'detached', 'row'] as const) {
-    test(`by a publisher who finds the rest of a day, ${missing} missing, once and not for each event`, async () => {
+  for (const width of [1, 3]) {
+    for (const missing of [...TABLES, 'detached', 'row'] as const) {
+      test(`by a publisher who finds the rest of a day of width ${width}, ${missing} missing, once and not for each event`, async () => {
+        const fresh = await createTestDatabase()
+        const owner = fresh.sql({ max: 1 })
+        const publisher = fresh.sql({ max: 1, connection: { statement_timeout: 2000 } })
+        try {
+          if (width > 1) {
+            await dropAll(owner)
+            await owner`update business_api.purge_progress set retention_ms = ${width * RETENTION_MS}`
+            const midnight = Math.floor(Date.now() / DAY_MS) * DAY_MS
+            // Today is not the first of the three.
+            await makeWideDay(owner, midnight - DAY_MS, width)
+            await owner`select business_api.make_days()`
+          }
+          const days = () =>
+            owner`select name, begins, ends, begins_at, ends_at from business_api.event_days order by begins`
+          const [today] =
+            await owner`select name from business_api.event_days where begins_at <= now() and ends_at > now()`
+          const known = await days()
+          await owner`delete from business_api.event_days`
+          if (missing === 'detached') {
+            await owner.unsafe(
+              `alter table business_api.events detach partition business_api.events_${today?.name}`,
+            )
+          } else if (missing !== 'row') {
+            await owner.unsafe(`drop table business_api.${missing}_${today?.name}`)
+          }
+          const publish = () =>
+            publisher`select business_api.publish_event('org_any', 'project.completed', '{}'::jsonb)`
+          await publish()
+          await owner.begin(async (tx) => {
+            await tx`lock table only business_api.events in share update exclusive mode`
+            await publish()
+          })
+          assert.deepEqual([...(await days())], [...known])
+          const [counts] = await owner`select count(*)::int as events from business_api.events`
+          assert.equal(counts?.events, 2)
+          for (const table of TABLES) {
+            const [{ root } = {}] =
+              await owner`select pg_partition_root(${`business_api.${table}_${today?.name}`})::text as root`
+            assert.equal(root, `business_api.${table}`)
+          }
+        } finally {
+          await publisher.end()
+          await fresh.drop()
+        }
+      })
+    }
+  }
+
+  test('as wide as the tables that are attached, where the rows are missing and the width has changed', async () => {
+    for (const [before, now] of [
+      [1, 3],
+      [3, 1],
+    ] as const) {
       const fresh = await createTestDatabase()
       const owner = fresh.sql({ max: 1 })
-      const publisher = fresh.sql({ max: 1, connection: { statement_timeout: 2000 } })
       try {
-        const [today] =
-          await owner`select name from business_api.event_days where begins_at <= now() and ends_at > now()`
-        await owner`delete from business_api.event_days`
-        if (missing === 'detached') {
-          await owner.unsafe(
-            `alter table business_api.events detach partition business_api.events_${today?.name}`,
-          )
-        } else if (missing !== 'row') {
-          await owner.unsafe(`drop table business_api.${missing}_${today?.name}`)
-        }
-        const publish = () =>
-          publisher`select business_api.publish_event('org_any', 'project.completed', '{}'::jsonb)`
-        await publish()
-        await owner.begin(async (tx) => {
-          await tx`lock table only business_api.events in share update exclusive mode`
-          await publish()
-        })
-        const [counts] = await owner`
-          select (select count(*)::int from business_api.events) as events,
-                 business_api.days_end(now()) > now() + interval '6 days' as has_days`
-        assert.deepEqual({ ...counts }, { events: 2, has_days: true })
-        for (const table of TABLES) {
-          const [{ root } = {}] =
-            await owner`select pg_partition_root(${`business_api.${table}_${today?.name}`})::text as root`
-          assert.equal(root, `business_api.${table}`)
-        }
+        const setWidth = (width: number) =>
+          owner`update business_api.purge_progress set retention_ms = ${width * RETENTION_MS}`
+        await dropAll(owner)
+        await setWidth(before)
+        await makeWideDay(owner, Math.floor(Date.now() / DAY_MS) * DAY_MS - 9 * DAY_MS, before)
+        await owner`select business_api.make_days()`
+        const days = () =>
+          owner`select name, begins, ends, begins_at, ends_at from business_api.event_days order by begins`
+        const known = await days()
+        await owner`update business_api.event_days set ends = ends || '0' where begins_at > now()`
+        await owner`delete from business_api.event_days where begins_at <= now()`
+        await setWidth(now)
+        await owner`select business_api.publish_event('org_any', 'project.completed', '{}'::jsonb)`
+        assert.deepEqual([...(await days())], [...known])
       } finally {
-        await publisher.end()
         await fresh.drop()
       }
-    })
-  }
+    }
+  })
 
   test('by a purge and by a publisher although a clock that was ahead has left a later day behind', async () => {
     for (const work of [
@@ -305,6 +373,12 @@ describe('Days are made', () => {
       await assertNoGap(sql)
     }
   })
+
+  async function makeWideDay(owner: Sql, beginsAt: number, width: number): Promise<void> {
+    const [from, to] = [beginsAt, beginsAt + width * DAY_MS].map((time) => new Date(time).toISOString())
+    const name = from?.slice(0, 10).replaceAll('-', '') ?? ''
+    await owner`select business_api.make_day(${name}, ${from ?? ''}, ${to ?? ''})`
+  }
 
   /** Asserts that every moment of the next six days has a day. */
   async function assertNoGap(owner: Sql): Promise<void> {
@@ -321,7 +395,7 @@ describe('Days are made', () => {
   }
 })
 
-describe('A claim goes on although somebody has dropped tables of the day of a claimed delivery whose process is dead', () => {
+describe('A claim goes on although somebody has dropped or detached tables of the day of a claimed delivery whose process is dead', () => {
   const claim = async (): Promise<readonly string[]> => {
     const { deliveries } = await store.deliveries.claim({
       token: `claim_${randomUUID()}`,
@@ -350,37 +424,88 @@ describe('A claim goes on although somebody has dropped tables of the day of a c
     return id
   }
 
-  test('with the event: the delivery is deleted', async () => {
+  const isOpen = async (id: string): Promise<boolean> =>
+    (await sql`select 1 from business_api.open_deliveries where id = ${id}`).length > 0
+  const endLease = (id: string) =>
+    sql`update business_api.open_deliveries set lease_until = now() where id = ${id}`
+
+  test('with the event and the day: the delivery is deleted', async () => {
     const id = await addDelivery(ago(50), 'evt_gone')
     await sql`select business_api.publish_event(${ORGANIZATION}, 'project.completed', '{}'::jsonb)`
     assert.equal((await claim()).length, 1)
-    assert.deepEqual([...(await sql`select 1 from business_api.open_deliveries where id = ${id}`)], [])
+    assert.equal(await isOpen(id), false)
   })
 
-  for (const [table, attempts] of [
-    ['delivery_attempts', 1],
-    ['finished_deliveries', 5],
-  ] as const) {
-    test(`without the event, the table ${table} only: the delivery waits until the table is there again`, async () => {
-      const at = ago(2)
+  test('from a worker who cannot see the days because of row level security: the delivery waits', async () => {
+    const role = `business_api_worker_${randomUUID()}`
+    const { name } = await fillDay(ago(12), 1)
+    const id = await addDelivery(ago(12), `evt_${name}_1`)
+    try {
+      await sql`create role ${sql(role)}`
+      for (const statement of writeGrants([{ part: 'worker', role }])) await sql.unsafe(statement)
+      await sql`alter table business_api.event_days enable row level security`
+      await sql.unsafe(`alter table business_api.events detach partition business_api.events_${name}`)
+      await sql.begin(async (tx) => {
+        await tx`set local role ${sql(role)}`
+        await tx`select business_api.reclaim_expired_leases(5)`
+      })
+      assert.equal(await isOpen(id), true)
+    } finally {
+      await sql`alter table business_api.event_days disable row level security`
+      await sql`select business_api.make_day(name, begins_at, ends_at) from business_api.event_days where name = ${name}`
+      await sql.unsafe(`drop owned by "${role}"; drop role "${role}"`)
+    }
+  })
+
+  for (const [index, { lost, by = 'drop', attempts = 1, isEventLost = false }] of [
+    { lost: ['delivery_attempts'] },
+    { lost: ['finished_deliveries'], attempts: 5 },
+    { lost: ['events'], by: 'detach' },
+    { lost: ['events', 'delivery_attempts'], by: 'detach' },
+    { lost: TABLES, by: 'detach', attempts: 5 },
+    { lost: ['events'], isEventLost: true },
+    { lost: TABLES, isEventLost: true },
+  ].entries()) {
+    test(`${lost.join(', ')} (${by}): a delivery after ${attempts} of 5 attempts waits until the tables are there again`, async () => {
+      const at = ago(2 + index)
       const { name } = await fillDay(at, 1)
-      const eventId = `evt_${name}_1`
-      const id = await addDelivery(at, eventId, attempts)
-      await sql`drop table ${sql(`business_api.${table}_${name}`)}`
+      const id = await addDelivery(at, `evt_${name}_1`, attempts)
+      for (const parent of lost) {
+        await sql.unsafe(
+          by === 'drop'
+            ? `drop table business_api.${parent}_${name}`
+            : `alter table business_api.${parent} detach partition business_api.${parent}_${name}`,
+        )
+      }
       await sql`select business_api.publish_event(${ORGANIZATION}, 'project.completed', '{}'::jsonb)`
       assert.equal((await claim()).length, 1)
-      assert.deepEqual(await claim(), [])
-      assert.equal((await sql`select 1 from business_api.events where id = ${eventId}`).length, 1)
+      for (let round = 0; round < 2; round++) {
+        assert.deepEqual(await claim(), [])
+        const [waiting] = await sql`
+          select attempts, lease_until > now() + interval '9 minutes' as is_later from business_api.open_deliveries where id = ${id}`
+        assert.deepEqual({ ...waiting }, { attempts, is_later: true })
+        await sql`
+          update business_api.open_deliveries set claimed_at = claimed_at - (lease_until - now()), lease_until = now() where id = ${id}`
+      }
 
       await sql`select business_api.make_day(name, begins_at, ends_at) from business_api.event_days where name = ${name}`
-      await sql`update business_api.open_deliveries set lease_until = now() where id = ${id}`
       const claimed = await claim()
-      if (attempts === 1) {
+      const [attempt] = await sql`
+        select duration_ms, error from business_api.delivery_attempts where delivery_id = ${id} and number = ${attempts}`
+      assert.equal(attempt?.error, 'interrupted')
+      assert.ok(Math.abs(attempt.duration_ms - 59_000) < 1000, `${attempt.duration_ms} ms`)
+      if (attempts === 1 && !isEventLost) {
         assert.deepEqual(claimed, [id])
-      } else {
-        const [ended] = await sql`select state, reason from business_api.finished_deliveries where id = ${id}`
-        assert.deepEqual({ ...ended }, { state: 'dead_lettered', reason: 'interrupted' })
+        return
       }
+      // Nothing is sent without the event, of which the table was made again empty.
+      assert.deepEqual(claimed, [])
+      for (let number = attempts; number < 5; number++) {
+        await endLease(id)
+        assert.deepEqual(await claim(), [])
+      }
+      const [ended] = await sql`select state, reason from business_api.finished_deliveries where id = ${id}`
+      assert.deepEqual({ ...ended }, { state: 'dead_lettered', reason: 'interrupted' })
     })
   }
 })
@@ -642,6 +767,21 @@ describe('An old day', () => {
       purger.release()
     }
   })
+
+  for (const lost of [['events'], ['finished_deliveries'], ['delivery_attempts'], TABLES]) {
+    test(`goes although somebody has dropped ${lost.join(', ')} of the day`, async () => {
+      const { name } = await fillDay(ago(41), 1)
+      const { name: younger } = await fillDay(ago(40), 1)
+      for (const parent of lost) await sql.unsafe(`drop table business_api.${parent}_${name}`)
+      const reports = [await purge(), await purge()]
+      assert.deepEqual(
+        reports.map(({ days }) => days),
+        [1, 1],
+      )
+      assert.ok(reports.every(({ events }) => Number.isInteger(events)))
+      assert.deepEqual([await isThere(name), await isThere(younger)], [false, false])
+    })
+  }
 
   test('is reported as a lag while a long transaction keeps it', async () => {
     await fillDay(ago(41), 1)

@@ -390,8 +390,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function literals_of(key jsonb)': 'a60f6abe1127',
     'function make_buckets(organization_id text, key_id text)': '83e2e8dbdee7',
     'function make_day(name text, begins_at timestamp with time zone, ends_at timestamp with time zone)':
-      '0f92404102b6',
-    'function make_days()': 'dcbe20fe7de0',
+      '55da417ae8e1',
+    'function make_days()': 'b4a31fe957a5',
     'function make_days_ahead()': 'aac08bf60b66',
     'function new_id(kind text)': '19d9f08638fe',
     'function next_number(organization_id text, series text, table_name text, record_id text)':
@@ -410,8 +410,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function publish_event(organization_id text, type text, data jsonb, id text)': 'c0484a65aedc',
     'function publish_event(organization_id text, type text, data jsonb, id text, traceparent text)':
       '1c4113200cb1',
-    'function purge_days(retention_ms double precision, part_limit integer)': '21967b92b2da',
-    'function purge_days_on_nodes(retention_ms double precision, part_limit integer)': 'f7426f55cf3e',
+    'function purge_days(retention_ms double precision, part_limit integer)': '5532c991f21a',
+    'function purge_days_on_nodes(retention_ms double precision, part_limit integer)': '7144e17cf97b',
     'function purge_endpoints_on_nodes(place jsonb, endpoint_limit integer)': 'ba23e442c1ad',
     'function purge_events(old_before timestamp with time zone, place jsonb, event_limit integer, entry jsonb)':
       'ec6e4a6b6e1f',
@@ -433,7 +433,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function recall_attempt_results(results jsonb, written text[], failure_limit integer)': 'a3c607f6a741',
     'function reclaim_expired_leases(max_attempts integer)': 'a7314757e1a3',
     'function reclaim_lease(organization_id text, id text, at_time timestamp with time zone, max_attempts integer)':
-      '64ee001e1030',
+      'fede3d5b375f',
     'function reclaim_leases_of(organization_id text, max_attempts integer)': '811a5f1f57d3',
     'function record_test(organization_id text, entry jsonb, test_limit integer, window_ms double precision)':
       'd1a6606ef53e',
@@ -451,11 +451,13 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function rotate_api_key(organization_id text, key_id text, successor jsonb, overlap_ms double precision, key_limit integer)':
       'c550c6bbe525',
     'function skip_pending(organization_id text, endpoint_id text)': '16e4fb02d2b3',
+    'function tables_of_day(name text)': 'ce0ed82a7b0a',
     'function tables_of_node(of_organization text)': '7e74914c93e8',
     'function take_settings_turn(organization_id text)': '179d60bb18af',
     'function take_tokens(organization_id text, key_id text, key_full_in double precision, key_rate double precision, key_burst double precision, is_key_own boolean, organization_full_in double precision, organization_rate double precision, organization_burst double precision, is_organization_own boolean, wanted double precision, hold_seconds double precision, may_wait boolean, OUT tokens double precision, OUT at double precision, OUT void_at double precision, OUT key_full_after double precision, OUT organization_full_after double precision)':
       '67ac4ae8a48c',
     'function touch_client_of(organization_id text, business_id text)': 'e8f356def7ce',
+    'function unlisted_days()': '44152f510e8b',
     'function walk_due_deliveries(is_backfill boolean, is_rest boolean, pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT places tid[], OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)':
       'f630d0a33e3b',
     'function write_attempt_results(results jsonb, failure_limit integer, failing_ms double precision)':

@@ -66,6 +66,8 @@ export interface PurgePreview {
 export interface DaysState {
   /** Milliseconds from now for which there is a day for every event; 0 without a day for now. */
   readonly aheadMs: number
+  /** The names of at most 100 days with a table whose row is missing or has other bounds, oldest first. */
+  readonly unlisted: readonly string[]
   /** The names of at most 100 days of which a table is gone or detached, oldest first. */
   readonly incomplete: readonly string[]
   /** True if a publisher that finds no day for its event makes the day; false on a cluster, where only loops make days. */
@@ -193,6 +195,12 @@ export function createInspector(url: string): Inspector {
           select
             pg_catalog.json_build_object(
               'aheadMs', extract(epoch from business_api.days_end(now()) - now()) * 1000,
+              'unlisted', coalesce((
+                select pg_catalog.json_agg(unlisted.name order by unlisted.begins_at) from (
+                  select d.name, min(d.begins_at) as begins_at from business_api.unlisted_days() as d
+                  group by d.name order by 2 limit 100
+                ) as unlisted
+              ), '[]'),
               'incomplete', coalesce((
                 select pg_catalog.json_agg(incomplete.name order by incomplete.begins) from (
                   select d.name, d.begins from business_api.event_days d

@@ -368,6 +368,8 @@ const WORKER = merge(BASE, PUBLISHING, {
     // Makes and drops days with the privileges of the schema's owner, also where it calls the functions after it.
     'purge_days',
     'make_day',
+    'unlisted_days',
+    'tables_of_day',
     'day_bound',
     'find_open_delivery',
     'kept_deliveries',
