@@ -147,6 +147,8 @@ async function measure(
   }
 }
 
+const ROLLBACK = new Error('The test has seen enough')
+
 const MODES = ['force_custom_plan', 'force_generic_plan']
 
 /** Measures every list of an organization, under every kind of plan. */
@@ -196,6 +198,19 @@ async function assertReadings(areOutdated: boolean): Promise<void> {
     }
   }
 }
+
+test('is_outdated() makes every plan without the index of outdated businesses seem to cost more than a statement', async () => {
+  await sql
+    .begin(async (tx) => {
+      await tx`drop index business_api.businesses_organization_id_idx`
+      const [row] = await tx`
+        explain (format json) select 1 from business_api.businesses
+        where organization_id = 'org_one' and business_api.is_outdated(representation, copied)`
+      assert.ok(row?.['QUERY PLAN'][0].Plan['Total Cost'] > 1000)
+      throw ROLLBACK
+    })
+    .catch((error) => assert.equal(error, ROLLBACK))
+})
 
 describe('a list of clients', () => {
   test('reads no business, also before the tables have statistics', async () => {

@@ -322,6 +322,20 @@ describe('the conversion of a lead', () => {
     assert.equal(await countCopies(), 1)
   })
 
+  test('of a business that SQL has changed leaves no older copy behind', async () => {
+    const client = await platform.clients.create(newOrganization(), { name: 'Atlas' })
+    const businessId = client.business.id
+    const other = await platform.businesses.create(org, { name: 'Byrsa' })
+    const third = await platform.businesses.create(org, { name: 'Carthage' })
+    await giveBusiness(client.id, other.id)
+    await setName(businessId, 'Atlas Ltd')
+    const { id: leadId } = await platform.leads.create(org, { businessId })
+    const converted = await platform.leads.convert(org, { leadId })
+    await giveBusiness(converted.client.id, third.id)
+    await giveBusiness(client.id, businessId)
+    assert.deepEqual(await readLists(), ['Atlas Ltd', 'Carthage'])
+  })
+
   racesOf('of a business', (tx, { leadId }) => platform.using(tx).leads.convert(org, { leadId }))
 })
 
