@@ -2,8 +2,27 @@
 -- another organization; the same holds for every table below.
 -- Locks: business_api.businesses against writes, for the moment that the foreign key takes; every other object is new.
 
+-- Copies of businesses. A client is shown with the business, and a list that looked up the business of each client would take twice as
+-- long. So a client has a copy of the representation of the business, `business_copy`, and a list shows the copy. The rules:
+--
+-- 1. All copies of a business are equal to the column `copied` of the business. A statement of the library that changes `copied` locks
+--    the business `for update` and writes the copies in the same transaction.
+-- 2. A statement of the library that gives a new client a copy of a business that exists already updates the business first, so that a
+--    change of the business either waits for the commit, and then finds the client, or came first. A transaction that is repeatable read,
+--    and does not see the other, fails with serialization_failure. A new business is invisible to others until the commit.
+-- 3. SQL by hand may change, insert or delete businesses and clients, but leaves `copied`, `business_copy` and `copy_of` as they are. A
+--    business that was changed by hand has a representation other than `copied`, and is in the index of outdated businesses: as
+--    long as an organization has such a business, its lists look up each business. A client that was inserted by hand has no copy. A client
+--    that was given another business by hand has a copy of the previous business: `has_copy` is false, and the list looks up the business. The
+--    library clears or overwrites such a copy when it changes `copied` of that previous business, so that the copy stays right after the
+--    way back, too. (Not after a way over another organization, or if SQL has inserted the previous business again: lib/postgres/README.md.)
+--
+-- A list reads the index and the clients in one snapshot. So with an empty index, and with `has_copy`, the copy is equal to
+-- `copied`, and `copied` is equal to the representation of the business of the client. Neither needs a trigger or a foreign key with
+-- `on update cascade`, which a distributed database refuses.
+
 -- Writes the representation of a client without the last field, the business. A statement that reads a client joins the stored
--- texts of client and business, and so always shows the present business.
+-- texts of client and business.
 create function business_api.client_representation(
   id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamptz
 ) returns text
@@ -19,6 +38,16 @@ begin
       to_json(to_char(converted_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))::text, 'null'
     )
     || '}';
+end
+$$;
+
+-- Names a business, for a client's copy. A hash, because the key is stored with every client.
+create function business_api.copy_key(organization_id text, business_id text) returns bigint
+language plpgsql immutable parallel safe
+set search_path = ''
+as $$
+begin
+  return hashtextextended(business_id, hashtextextended(organization_id, 0));
 end
 $$;
 
@@ -38,6 +67,13 @@ create table business_api.clients (
   representation text not null generated always as (
     business_api.client_representation(id, status, total_revenue, monthly_revenue, converted_at)
   ) stored,
+  -- A copy of the representation of a business; null: none.
+  business_copy text,
+  -- The key of the business that the copy is of. SQL by hand may give the client another business.
+  copy_of bigint,
+  has_copy boolean not null generated always as (
+    coalesce(business_copy is not null and copy_of = business_api.copy_key(organization_id, business_id), false)
+  ) stored,
   constraint clients_total_revenue_check check (total_revenue <> 'NaN'),
   constraint clients_monthly_revenue_check check (monthly_revenue <> 'NaN'),
   constraint clients_pkey primary key (organization_id, id),
@@ -53,17 +89,49 @@ create index clients_organization_id_status_id_idx on business_api.clients (orga
 create index clients_organization_id_changed_xid_id_idx on business_api.clients (organization_id, changed_xid, id);
 create index clients_organization_id_updated_at_id_idx on business_api.clients (organization_id, updated_at, id);
 
--- Marks the client of a changed business as changed, because the client is shown with the business. The query sees
--- more than the statement that calls: also a client that was committed while the statement waited for the business. The caller
--- holds the business locked `for update`, so that a new client waits, by its foreign key, until the change is committed.
-create function business_api.touch_client_of(organization_id text, business_id text) returns integer
+-- The copies of businesses that clients had before SQL by hand gave the clients other businesses.
+create index clients_organization_id_copy_of_idx on business_api.clients (organization_id, copy_of)
+  where business_copy is not null and not has_copy;
+
+-- Writes the representation of a business to the client, and marks the client as changed, because the client is shown with the
+-- business. The queries see more than the statement that calls: also a client that was committed while the statement waited for
+-- the business. The caller sets the column `copied`, and holds the business locked `for update`, so that a new client waits, by the
+-- foreign key, until the change is committed. A client that had the business before, and was given another one by hand, loses the copy:
+-- otherwise the client would show an old copy after the way back.
+create function business_api.copy_to_client(organization_id text, business_id text, representation text) returns integer
 language plpgsql volatile
 set search_path = ''
 as $$
 #variable_conflict use_column
+declare
+  key bigint := business_api.copy_key($1, $2);
 begin
-  update business_api.clients c set changed_xid = default, updated_at = default
+  update business_api.clients c
+     set business_copy = $3, copy_of = key, changed_xid = default, updated_at = default
    where c.organization_id = $1 and c.business_id = $2;
+  update business_api.clients c set business_copy = null, copy_of = null
+   where c.organization_id = $1 and c.copy_of = key and c.business_copy is not null and not c.has_copy;
   return 1;
+end
+$$;
+
+-- Copies a business to the client, and marks the client as changed: for SQL by hand, after a change of the business, and after a
+-- change of the business that a client has. Returns the copy; null for an unknown business.
+create function business_api.renew_copy(organization_id text, business_id text) returns text
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  copy text;
+begin
+  perform 1 from business_api.businesses b where b.organization_id = $1 and b.id = $2 for update;
+  update business_api.businesses b set copied = b.representation
+   where b.organization_id = $1 and b.id = $2
+  returning b.copied into copy;
+  if copy is not null then
+    perform business_api.copy_to_client($1, $2, copy);
+  end if;
+  return copy;
 end
 $$;

@@ -58,19 +58,24 @@ declare
   entry record;
   matching text[] := '{}';
   next jsonb;
+  shown text;
 begin
   if after is null then
     -- A lead's conversion that has made a client of the business, and is not committed, ends first.
     perform 1 from business_api.businesses b where b.organization_id = $1 and b.id = $2 for update;
     if not found then
+      -- A business that was deleted by hand may be left as a copy.
+      perform business_api.copy_to_client($1, $2, null);
       return null;
     end if;
-    update business_api.businesses b set name = 'Deleted', category = null, city = null, email = null, phone = null
-     where b.organization_id = $1 and b.id = $2
-       and (b.name <> 'Deleted' or coalesce(b.category, b.city, b.email, b.phone) is not null);
+    -- The copies are overwritten too if only they have personal values, because the business was changed by hand.
+    shown := business_api.business_representation($2, 'Deleted', null, null, null, null);
+    update business_api.businesses b
+       set name = 'Deleted', category = null, city = null, email = null, phone = null, copied = shown
+     where b.organization_id = $1 and b.id = $2 and (b.representation <> shown or b.copied <> shown);
     get diagnostics changed = row_count;
     if changed > 0 then
-      perform business_api.touch_client_of($1, $2);
+      perform business_api.copy_to_client($1, $2, shown);
     end if;
     counts := counts || jsonb_build_object('businesses', changed);
     update business_api.proposals p set signed_by = 'Deleted', changed_xid = default, updated_at = default

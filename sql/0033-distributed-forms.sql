@@ -141,6 +141,9 @@ declare
   );
   payment_ids text[] := array(select g ->> 'id' from jsonb_array_elements(records -> 'payment') as g);
   kept_businesses jsonb;
+  -- The copies for new clients, by the ids of the businesses.
+  copies jsonb;
+  taken text[];
   kept_invoices jsonb;
   refused jsonb;
   expected bigint;
@@ -345,20 +348,41 @@ begin
 
   -- The rows are counted from `returning`, because the row count of a distributed insert includes the conflicts.
   with added as (
-    insert into business_api.businesses (organization_id, id, name, category, city, email, phone)
-    select $1, g.id, g.name, g.category, g.city, g.email, g.phone
+    insert into business_api.businesses (organization_id, id, name, category, city, email, phone, copied)
+    select $1, g.id, g.name, g.category, g.city, g.email, g.phone,
+           business_api.business_representation(g.id, g.name, g.category, g.city, g.email, g.phone)
       from jsonb_to_recordset(records -> 'business')
              as g (row integer, id text, name text, category text, city text, email text, phone text)
      where not known ? g.row::text
     on conflict do nothing
-    returning 1
+    returning id, copied
   )
-  select count(*) into inserted from added;
+  select count(*), coalesce(jsonb_object_agg(id, copied), '{}') into inserted, copies from added;
   written := written + inserted;
 
+  -- The businesses of new clients that exist already are updated as a conversion does: see "Copies of businesses" in 0002. Locked in
+  -- the order of the ids, so that two imports do not wait for each other.
+  taken := array(
+    select distinct g."businessId" from jsonb_to_recordset(records -> 'client') as g (row integer, "businessId" text)
+     where not known ? g.row::text and kept_businesses ? g."businessId"
+  );
+  perform 1 from business_api.businesses b
+    where b.organization_id = $1 and b.id = any (taken)
+    order by b.id for no key update;
+  with held as (
+    update business_api.businesses b set copied = b.representation
+     where b.organization_id = $1 and b.id = any (taken) and (b.copied = b.representation or b.copied is null)
+    returning b.id, b.copied
+  )
+  select copies || coalesce(jsonb_object_agg(h.id, h.copied), '{}') into copies from held h;
+
   with added as (
-    insert into business_api.clients (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at)
-    select $1, g.id, g."businessId", g.status, g."totalRevenue", g."monthlyRevenue", g."convertedAt"
+    insert into business_api.clients
+      (
+        organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at, business_copy, copy_of
+      )
+    select $1, g.id, g."businessId", g.status, g."totalRevenue", g."monthlyRevenue", g."convertedAt",
+           copies ->> g."businessId", business_api.copy_key($1, g."businessId")
       from jsonb_to_recordset(records -> 'client')
              as g (
                row integer, id text, "businessId" text, status text, "totalRevenue" numeric, "monthlyRevenue" numeric,

@@ -137,30 +137,31 @@ begin
 end
 $$;
 
--- Inserts a business. Returns null, as each function that inserts a record, if the record is there already.
+-- Inserts a business, and returns the representation, for the copy of a client that is inserted with the business. Returns null, as each
+-- function that inserts a record, if the record is there already.
 create function business_api.insert_business(
   organization_id text, id text, name text, category text, city text, email text, phone text
-) returns integer
+) returns text
 language plpgsql volatile
 set search_path = ''
 as $$
 #variable_conflict use_column
 declare
-  inserted integer;
+  inserted text;
 begin
   insert into business_api.businesses
-    (organization_id, id, name, category, city, email, phone)
-  values ($1, $2, $3, $4, $5, $6, $7)
+    (organization_id, id, name, category, city, email, phone, copied)
+  values ($1, $2, $3, $4, $5, $6, $7, business_api.business_representation($2, $3, $4, $5, $6, $7))
   on conflict (organization_id, id) do nothing
-  returning 1 into inserted;
+  returning copied into inserted;
   return inserted;
 end
 $$;
 
--- Inserts a client.
+-- Inserts a client. The copy is what insert_business has returned in this statement; null for a business that was there already.
 create function business_api.insert_client(
   organization_id text, id text, business_id text, status text, total_revenue numeric, monthly_revenue numeric,
-  converted_at timestamptz
+  converted_at timestamptz, business_copy text
 ) returns integer
 language plpgsql volatile
 set search_path = ''
@@ -170,8 +171,8 @@ declare
   inserted integer;
 begin
   insert into business_api.clients
-    (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at)
-  values ($1, $2, $3, $4, $5, $6, $7)
+    (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at, business_copy, copy_of)
+  values ($1, $2, $3, $4, $5, $6, $7, $8, business_api.copy_key($1, $3))
   on conflict (organization_id, id) do nothing
   returning 1 into inserted;
   return inserted;
@@ -275,7 +276,8 @@ end
 $$;
 
 -- Inserts the client that the conversion of a lead makes. A client that another conversion has made is an error, and has the
--- statement sent again.
+-- statement sent again. The update of the business comes first, and changes no value: see "Copies of businesses" in 0002. While the
+-- business is outdated, the client gets no copy, because `copied` may not change without all copies.
 create function business_api.insert_converted_client(
   organization_id text, id text, business_id text, status text, total_revenue numeric, monthly_revenue numeric,
   converted_at timestamptz
@@ -284,10 +286,15 @@ language plpgsql volatile
 set search_path = ''
 as $$
 #variable_conflict use_column
+declare
+  copy text;
 begin
+  update business_api.businesses b set copied = b.representation
+   where b.organization_id = $1 and b.id = $3 and (b.copied = b.representation or b.copied is null)
+  returning b.copied into copy;
   insert into business_api.clients
-    (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at)
-  values ($1, $2, $3, $4, $5, $6, $7);
+    (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at, business_copy, copy_of)
+  values ($1, $2, $3, $4, $5, $6, $7, copy, business_api.copy_key($1, $3));
 end
 $$;
 

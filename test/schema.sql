@@ -44,6 +44,7 @@ create table business_api.businesses (
   phone text,
   latest_changes text[] collate "C" default '{}'::text[] not null,
   representation text generated always as (business_api.business_representation(id, name, category, city, email, phone)) stored not null,
+  copied text,
   constraint businesses_pkey PRIMARY KEY (organization_id, id)
 );
 
@@ -59,6 +60,9 @@ create table business_api.clients (
   changed_xid xid8 default pg_current_xact_id() not null,
   updated_at timestamp with time zone default now() not null,
   representation text generated always as (business_api.client_representation(id, status, total_revenue, monthly_revenue, converted_at)) stored not null,
+  business_copy text,
+  copy_of bigint,
+  has_copy boolean generated always as (COALESCE(((business_copy IS NOT NULL) AND (copy_of = business_api.copy_key(organization_id, business_id))), false)) stored not null,
   constraint clients_pkey PRIMARY KEY (organization_id, id),
   constraint clients_organization_id_business_id_key UNIQUE (organization_id, business_id),
   constraint clients_organization_id_business_id_fkey FOREIGN KEY (organization_id, business_id) REFERENCES business_api.businesses(organization_id, id),
@@ -348,7 +352,11 @@ CREATE INDEX audit_entries_subject_idx ON business_api.audit_entries USING btree
 
 CREATE INDEX audit_entries_tests_idx ON business_api.audit_entries USING btree (organization_id, changed_at) WHERE (action = 'endpoint.test_sent'::text);
 
+CREATE INDEX businesses_organization_id_idx ON business_api.businesses USING btree (organization_id) WHERE business_api.is_outdated(representation, copied);
+
 CREATE INDEX clients_organization_id_changed_xid_id_idx ON business_api.clients USING btree (organization_id, changed_xid, id);
+
+CREATE INDEX clients_organization_id_copy_of_idx ON business_api.clients USING btree (organization_id, copy_of) WHERE ((business_copy IS NOT NULL) AND (NOT has_copy));
 
 CREATE INDEX clients_organization_id_status_id_idx ON business_api.clients USING btree (organization_id, status, id);
 
@@ -1102,6 +1110,35 @@ begin
     'lagMs', business_api.purge_lag(retention_ms, progress.walk),
     'kept', coalesce(day -> 'kept', '[]')
   );
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.copy_key(organization_id text, business_id text)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ IMMUTABLE PARALLEL SAFE
+ SET search_path TO ''
+AS $function$
+begin
+  return hashtextextended(business_id, hashtextextended(organization_id, 0));
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.copy_to_client(organization_id text, business_id text, representation text)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+#variable_conflict use_column
+declare
+  key bigint := business_api.copy_key($1, $2);
+begin
+  update business_api.clients c
+     set business_copy = $3, copy_of = key, changed_xid = default, updated_at = default
+   where c.organization_id = $1 and c.business_id = $2;
+  update business_api.clients c set business_copy = null, copy_of = null
+   where c.organization_id = $1 and c.copy_of = key and c.business_copy is not null and not c.has_copy;
+  return 1;
 end
 $function$;
 
@@ -2331,19 +2368,24 @@ declare
   entry record;
   matching text[] := '{}';
   next jsonb;
+  shown text;
 begin
   if after is null then
     -- A lead's conversion that has made a client of the business, and is not committed, ends first.
     perform 1 from business_api.businesses b where b.organization_id = $1 and b.id = $2 for update;
     if not found then
+      -- A business that was deleted by hand may be left as a copy.
+      perform business_api.copy_to_client($1, $2, null);
       return null;
     end if;
-    update business_api.businesses b set name = 'Deleted', category = null, city = null, email = null, phone = null
-     where b.organization_id = $1 and b.id = $2
-       and (b.name <> 'Deleted' or coalesce(b.category, b.city, b.email, b.phone) is not null);
+    -- The copies are overwritten too if only they have personal values, because the business was changed by hand.
+    shown := business_api.business_representation($2, 'Deleted', null, null, null, null);
+    update business_api.businesses b
+       set name = 'Deleted', category = null, city = null, email = null, phone = null, copied = shown
+     where b.organization_id = $1 and b.id = $2 and (b.representation <> shown or b.copied <> shown);
     get diagnostics changed = row_count;
     if changed > 0 then
-      perform business_api.touch_client_of($1, $2);
+      perform business_api.copy_to_client($1, $2, shown);
     end if;
     counts := counts || jsonb_build_object('businesses', changed);
     update business_api.proposals p set signed_by = 'Deleted', changed_xid = default, updated_at = default
@@ -2491,6 +2533,9 @@ declare
   );
   payment_ids text[] := array(select g ->> 'id' from jsonb_array_elements(records -> 'payment') as g);
   kept_businesses jsonb;
+  -- The copies for new clients, by the ids of the businesses.
+  copies jsonb;
+  taken text[];
   kept_invoices jsonb;
   refused jsonb;
   expected bigint;
@@ -2695,20 +2740,41 @@ begin
 
   -- The rows are counted from `returning`, because the row count of a distributed insert includes the conflicts.
   with added as (
-    insert into business_api.businesses (organization_id, id, name, category, city, email, phone)
-    select $1, g.id, g.name, g.category, g.city, g.email, g.phone
+    insert into business_api.businesses (organization_id, id, name, category, city, email, phone, copied)
+    select $1, g.id, g.name, g.category, g.city, g.email, g.phone,
+           business_api.business_representation(g.id, g.name, g.category, g.city, g.email, g.phone)
       from jsonb_to_recordset(records -> 'business')
              as g (row integer, id text, name text, category text, city text, email text, phone text)
      where not known ? g.row::text
     on conflict do nothing
-    returning 1
+    returning id, copied
   )
-  select count(*) into inserted from added;
+  select count(*), coalesce(jsonb_object_agg(id, copied), '{}') into inserted, copies from added;
   written := written + inserted;
 
+  -- The businesses of new clients that exist already are updated as a conversion does: see "Copies of businesses" in 0002. Locked in
+  -- the order of the ids, so that two imports do not wait for each other.
+  taken := array(
+    select distinct g."businessId" from jsonb_to_recordset(records -> 'client') as g (row integer, "businessId" text)
+     where not known ? g.row::text and kept_businesses ? g."businessId"
+  );
+  perform 1 from business_api.businesses b
+    where b.organization_id = $1 and b.id = any (taken)
+    order by b.id for no key update;
+  with held as (
+    update business_api.businesses b set copied = b.representation
+     where b.organization_id = $1 and b.id = any (taken) and (b.copied = b.representation or b.copied is null)
+    returning b.id, b.copied
+  )
+  select copies || coalesce(jsonb_object_agg(h.id, h.copied), '{}') into copies from held h;
+
   with added as (
-    insert into business_api.clients (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at)
-    select $1, g.id, g."businessId", g.status, g."totalRevenue", g."monthlyRevenue", g."convertedAt"
+    insert into business_api.clients
+      (
+        organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at, business_copy, copy_of
+      )
+    select $1, g.id, g."businessId", g.status, g."totalRevenue", g."monthlyRevenue", g."convertedAt",
+           copies ->> g."businessId", business_api.copy_key($1, g."businessId")
       from jsonb_to_recordset(records -> 'client')
              as g (
                row integer, id text, "businessId" text, status text, "totalRevenue" numeric, "monthlyRevenue" numeric,
@@ -2873,19 +2939,19 @@ end
 $function$;
 
 CREATE OR REPLACE FUNCTION business_api.insert_business(organization_id text, id text, name text, category text, city text, email text, phone text)
- RETURNS integer
+ RETURNS text
  LANGUAGE plpgsql
  SET search_path TO ''
 AS $function$
 #variable_conflict use_column
 declare
-  inserted integer;
+  inserted text;
 begin
   insert into business_api.businesses
-    (organization_id, id, name, category, city, email, phone)
-  values ($1, $2, $3, $4, $5, $6, $7)
+    (organization_id, id, name, category, city, email, phone, copied)
+  values ($1, $2, $3, $4, $5, $6, $7, business_api.business_representation($2, $3, $4, $5, $6, $7))
   on conflict (organization_id, id) do nothing
-  returning 1 into inserted;
+  returning copied into inserted;
   return inserted;
 end
 $function$;
@@ -2903,7 +2969,7 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION business_api.insert_client(organization_id text, id text, business_id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)
+CREATE OR REPLACE FUNCTION business_api.insert_client(organization_id text, id text, business_id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone, business_copy text)
  RETURNS integer
  LANGUAGE plpgsql
  SET search_path TO ''
@@ -2913,8 +2979,8 @@ declare
   inserted integer;
 begin
   insert into business_api.clients
-    (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at)
-  values ($1, $2, $3, $4, $5, $6, $7)
+    (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at, business_copy, copy_of)
+  values ($1, $2, $3, $4, $5, $6, $7, $8, business_api.copy_key($1, $3))
   on conflict (organization_id, id) do nothing
   returning 1 into inserted;
   return inserted;
@@ -2927,10 +2993,15 @@ CREATE OR REPLACE FUNCTION business_api.insert_converted_client(organization_id 
  SET search_path TO ''
 AS $function$
 #variable_conflict use_column
+declare
+  copy text;
 begin
+  update business_api.businesses b set copied = b.representation
+   where b.organization_id = $1 and b.id = $3 and (b.copied = b.representation or b.copied is null)
+  returning b.copied into copy;
   insert into business_api.clients
-    (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at)
-  values ($1, $2, $3, $4, $5, $6, $7);
+    (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at, business_copy, copy_of)
+  values ($1, $2, $3, $4, $5, $6, $7, copy, business_api.copy_key($1, $3));
 end
 $function$;
 
@@ -3248,6 +3319,17 @@ begin
       into is_placed;
   end if;
   return is_placed;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION business_api.is_outdated(representation text, copied text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ IMMUTABLE PARALLEL SAFE COST 1e+06
+ SET search_path TO ''
+AS $function$
+begin
+  return coalesce(representation <> copied, false);
 end
 $function$;
 
@@ -5479,6 +5561,26 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION business_api.renew_copy(organization_id text, business_id text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+#variable_conflict use_column
+declare
+  copy text;
+begin
+  perform 1 from business_api.businesses b where b.organization_id = $1 and b.id = $2 for update;
+  update business_api.businesses b set copied = b.representation
+   where b.organization_id = $1 and b.id = $2
+  returning b.copied into copy;
+  if copy is not null then
+    perform business_api.copy_to_client($1, $2, copy);
+  end if;
+  return copy;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION business_api.reopen_deliveries(organization_id text, ids text[], endpoint_id text, event_id text, type text, states text[], since timestamp with time zone, until timestamp with time zone, delivery_limit integer, entry jsonb)
  RETURNS text
  LANGUAGE plpgsql
@@ -5867,19 +5969,6 @@ begin
            held_before_until = case when at < b.held_before_until then b.held_before_until else b.held_until end
      where b.organization_id = $1 and b.bucket = any (array[$2, 'organization']);
   end if;
-end
-$function$;
-
-CREATE OR REPLACE FUNCTION business_api.touch_client_of(organization_id text, business_id text)
- RETURNS integer
- LANGUAGE plpgsql
- SET search_path TO ''
-AS $function$
-#variable_conflict use_column
-begin
-  update business_api.clients c set changed_xid = default, updated_at = default
-   where c.organization_id = $1 and c.business_id = $2;
-  return 1;
 end
 $function$;
 

@@ -23,6 +23,9 @@ const CREATE = defineWrite<CreationValues & BusinessValues>((reserve) => ({
   answer: {},
 }))
 
+const REPRESENTATION =
+  'business_api.business_representation(after.id, after.name, after.category, after.city, after.email, after.phone)'
+
 const CHANGE = defineChange<{ readonly set: string }>({
   table: 'business_api.businesses',
   // A business has no state; the answer needs a column that is never null.
@@ -37,12 +40,20 @@ const CHANGE = defineChange<{ readonly set: string }>({
       where ${isAllowed('id')}
     )`,
   ],
-  representation:
-    'business_api.business_representation(after.id, after.name, after.category, after.city, after.email, after.phone)',
-  set: 'name = after.name, category = after.category, city = after.city, email = after.email, phone = after.phone',
+  representation: REPRESENTATION,
+  // `copied` and the copies change together: see "Copies of businesses" in sql/0002-clients.sql. A repeat changes neither, because the
+  // business may have been changed by SQL since.
+  set: `
+    name = after.name, category = after.category, city = after.city, email = after.email, phone = after.phone,
+    copied = ${REPRESENTATION}`,
   alongside: {
-    name: 'touched',
-    step: `select business_api.touch_client_of(${ORGANIZATION_ARGUMENT}, after.id) from after, reserved`,
+    name: 'copied',
+    step: `
+      select case
+        when not before.is_repeat
+        then business_api.copy_to_client(${ORGANIZATION_ARGUMENT}, after.id, represented.representation)
+      end
+      from before, after, represented, reserved`,
   },
 })
 
@@ -78,7 +89,7 @@ export function businessValues({ id, name, category, city, email, phone }: Busin
   return { businessId: id, name, category, city, email, phone }
 }
 
-/** The step `business`, which inserts a business. */
+/** The step `business`, which inserts a business. The column `inserted` is the representation; null if the business was there already. */
 export function insertBusiness(): string {
   return `business as (
     select business_api.insert_business(

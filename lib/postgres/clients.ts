@@ -31,21 +31,26 @@ const COLUMNS = [
 
 const TABLE = 'business_api.clients'
 
+// A list shows the copies of businesses: see "Copies of businesses" in sql/0002-clients.sql. The index of outdated businesses is looked
+// into once for a list, by a subquery that depends on no record. Without a good copy the business is looked up by the key: a subquery,
+// because PostgreSQL runs only the branch of `case` that is needed, and a join has a step for each record.
 const LIST = defineList(TABLE, {
-  columns: ['business_id', 'representation'],
+  columns: ['business_id', 'representation', 'business_copy', 'has_copy'],
   // The stored text of a client ends where the business belongs. The last brace is removed from the whole page and not from each
   // client, because PostgreSQL counts all characters of a text twice to cut the last off. The seam is in no other place: in a
   // JSON string a backslash comes before every quote.
-  representation: `record.representation || ',"business":' || business.representation || '}'`,
-  seam: { text: '},"business":', replacement: ',"business":' },
-  // The limit has PostgreSQL look each business up by the key. Without the limit, a join of the whole tables is planned while
-  // the tables have no statistics; and a subquery in place of the join takes longer.
-  join: `
-    cross join lateral (
+  representation: `record.representation || ',"business":' || case
+    when record.has_copy and not exists (
+      select 1 from business_api.businesses outdated
+      where outdated.organization_id = @organizationId::text
+        and business_api.is_outdated(outdated.representation, outdated.copied)
+    ) then record.business_copy
+    else (
       select business.representation from business_api.businesses business
       where business.organization_id = @organizationId::text and business.id = record.business_id
-      limit 1
-    ) as business`,
+    )
+  end || '}'`,
+  seam: { text: '},"business":', replacement: ',"business":' },
 })
 
 const RECORD: RecordKind = {
@@ -63,7 +68,7 @@ const CREATE_PARTS = (reserve: Reserve): WriteParts => ({
     `client as (
       select business_api.insert_client(
         @organizationId::text, @clientId::text, @businessId::text, @clientStatus::text,
-        @totalRevenue::text::numeric, @monthlyRevenue::text::numeric, @convertedAt::text::timestamptz
+        @totalRevenue::text::numeric, @monthlyRevenue::text::numeric, @convertedAt::text::timestamptz, business.inserted
       ) as inserted
       from business
     )`,

@@ -11,7 +11,10 @@ import { FAILURE_LIMIT, type Hands } from './_life-volume.ts'
 // The years before the upgrade: the schema of the first installations, and the statements of the version that came with that schema.
 // Statements of today's version need today's schema.
 
-/** Makes the baseline schema: the migrations 0001 to 0023 as the first installations have them, in a file that is never written anew. */
+/**
+ * Makes the baseline schema: the migrations 0001 to 0023 as the first installations have them. Until the first release the file follows
+ * changes of these migrations in place; after the first release the file is never written anew.
+ */
 export async function makeBaseline(sql: Sql): Promise<void> {
   const packed = await readFile(join(import.meta.dirname, '_baseline.json.gz'))
   const texts: MigrationTexts = JSON.parse(gunzipSync(packed).toString())

@@ -59,6 +59,39 @@ export async function assertRepresentations(sql: Sql): Promise<void> {
   assert.notEqual(compared, 0)
 }
 
+/**
+ * Asserts the rules of copies that hold whatever SQL by hand has written: every copy of a business is equal to `copied` of the business, also
+ * the copy of a client that has another business since.
+ */
+export async function assertCopies(sql: Sql): Promise<void> {
+  for (const { id } of await sql<
+    { id: string }[]
+  >`select distinct organization_id as id from business_api.clients`) {
+    const rows = await sql<{ id: string; copy: string; copied: string | null }[]>`
+      select client.id, client.business_copy as copy, business.copied
+      from business_api.clients client
+      join business_api.businesses business
+        on business.organization_id = ${id}::text and business_api.copy_key(${id}::text, business.id) = client.copy_of
+      where client.organization_id = ${id}::text and client.business_copy is not null`
+    for (const row of rows) assert.equal(row.copy, row.copied, row.id)
+  }
+}
+
+/** Asserts that every client has a copy of the present business: so it is after writes of the library alone. */
+export async function assertEveryCopy(sql: Sql): Promise<void> {
+  await assertCopies(sql)
+  for (const { id } of await sql<
+    { id: string }[]
+  >`select distinct organization_id as id from business_api.clients`) {
+    const rows = await sql<{ id: string; copy: string | null; representation: string }[]>`
+      select client.id, case when client.has_copy then client.business_copy end as copy, business.representation
+      from business_api.clients client
+      join business_api.businesses business on business.organization_id = ${id}::text and business.id = client.business_id
+      where client.organization_id = ${id}::text`
+    for (const { id, copy, representation } of rows) assert.equal(copy, representation, id)
+  }
+}
+
 /** Computes the page of an organization's records anew. */
 export async function computePage(sql: Sql, table: string, organizationId: string): Promise<string> {
   const fields = `${STORED_FIELDS[table]} ${table === 'clients' ? `, ${BUSINESS}` : ''}`

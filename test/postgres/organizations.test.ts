@@ -157,9 +157,11 @@ test('organizations.forgetBusiness() leaves a personal value in no column of any
   assert.deepEqual(await placesOf('Quist'), [
     'businesses.category',
     'businesses.city',
+    'businesses.copied',
     'businesses.name',
     'businesses.phone',
     'businesses.representation',
+    'clients.business_copy',
     'events.body',
     'idempotency_keys.reply',
     'proposals.signed_by',
@@ -179,6 +181,29 @@ test('organizations.forgetBusiness() leaves a personal value in no column of any
 
   const shown = { id: business.id, name: 'Deleted', category: null, city: null, email: null, phone: null }
   assert.deepEqual((await platform.clients.get(org, clientId)).business, shown)
+})
+
+test('organizations.forgetBusiness() leaves no copy of a business that SQL by hand has changed, taken from its client, or deleted', async () => {
+  const org = 'org_forgets_copies'
+  const { clients, businesses } = createPlatform(store)
+  const changed = await clients.create(org, { name: 'Ms Quirke' })
+  await sql`
+    update business_api.businesses set name = 'Deleted' where organization_id = ${org} and id = ${changed.business.id}`
+  const taken = await clients.create(org, { name: 'Mr Quirke' })
+  const deleted = await clients.create(org, { name: 'Dr Quirke' })
+  for (const { id } of [taken, deleted]) {
+    const other = await businesses.create(org, { name: 'Atlas' })
+    await sql`update business_api.clients set business_id = ${other.id} where organization_id = ${org} and id = ${id}`
+  }
+  await sql`delete from business_api.businesses where organization_id = ${org} and id = ${deleted.business.id}`
+
+  const { organizations } = settings()
+  const counts = await organizations.forgetBusiness(org, changed.business.id)
+  assert.equal(counts.changed.businesses, 1)
+  await organizations.forgetBusiness(org, taken.business.id)
+  await assert.rejects(organizations.forgetBusiness(org, deleted.business.id), { code: 'not_found' })
+  const left = (await placesOf('Quirke')).filter((place) => !/^(events|idempotency_keys)/.test(place))
+  assert.deepEqual(left, [])
 })
 
 test('organizations.forgetBusiness() of an unknown business is not_found', async () => {

@@ -3,7 +3,7 @@ import type { Sql } from 'postgres'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { describeStoreContract } from '../../lib/testing/store-contract.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
-import { assertRepresentations } from '../postgres/_representations.ts'
+import { assertEveryCopy, assertRepresentations } from '../postgres/_representations.ts'
 import { letTimePass, readEventsOf } from './_postgres.ts'
 
 // The contract on a host's pools with a stricter default than the statements need: statements are then repeated, not refused.
@@ -41,3 +41,6 @@ describeStoreContract({
 
 test('PostgreSQL, repeatable read by default, stores the representations that are computed anew', () =>
   assertRepresentations(sql))
+
+test('PostgreSQL, repeatable read by default, gives every client a copy of the business', () =>
+  assertEveryCopy(sql))

@@ -4,7 +4,7 @@ import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import type { StoreUnderTest } from '../../lib/testing/store-contract/harness.ts'
 import { describeStoreContract } from '../../lib/testing/store-contract.ts'
 import { createTestDatabase, type TestDatabase } from '../_database.ts'
-import { assertRepresentations } from '../postgres/_representations.ts'
+import { assertEveryCopy, assertRepresentations } from '../postgres/_representations.ts'
 import { letTimePass, readEventsOf } from './_postgres.ts'
 
 // The contract with every pool under row level security for one organization. The run proves that every statement names the
@@ -37,6 +37,9 @@ describeStoreContract({
 
 test('PostgreSQL under row level security stores the representations that are computed anew', () =>
   assertRepresentations(sql))
+
+test('PostgreSQL under row level security gives every client a copy of the business', () =>
+  assertEveryCopy(sql))
 
 interface PolicedStores extends Pick<StoreUnderTest, 'store' | 'secondStore'> {
   end(): Promise<void>

@@ -36,6 +36,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column audit_entries.subject_id': '0415511659f8',
     'column businesses.category': 'd06b30f1f1ef',
     'column businesses.city': 'd06b30f1f1ef',
+    'column businesses.copied': 'd06b30f1f1ef',
     'column businesses.email': 'd06b30f1f1ef',
     'column businesses.id': '0415511659f8',
     'column businesses.latest_changes': 'a0d2d8097a42',
@@ -43,9 +44,12 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'column businesses.organization_id': '0415511659f8',
     'column businesses.phone': 'd06b30f1f1ef',
     'column businesses.representation': 'f286b6468718',
+    'column clients.business_copy': 'd06b30f1f1ef',
     'column clients.business_id': '0415511659f8',
     'column clients.changed_xid': 'bff74eb36c92',
     'column clients.converted_at': '60019a7f1daa',
+    'column clients.copy_of': '49a761533c79',
+    'column clients.has_copy': '7c242aeafde2',
     'column clients.id': '0415511659f8',
     'column clients.latest_changes': 'a0d2d8097a42',
     'column clients.monthly_revenue': '9707b7b7a003',
@@ -294,6 +298,8 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '859ce91eecf1',
     'function continue_purge_on_nodes(retention_ms double precision, part_limit integer, share double precision)':
       'e984aefb786a',
+    'function copy_key(organization_id text, business_id text)': '2f64b721f426',
+    'function copy_to_client(organization_id text, business_id text, representation text)': '53130122a06e',
     'function count_api_keys_in_force(organization_id text, at_time timestamp with time zone)':
       'd07a3a24d1c4',
     'function count_in_audit_entry(organization_id text, id text, actor text, action text, subject_id text, details jsonb, recovered integer)':
@@ -328,7 +334,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '2fcefd888776',
     'function forget_business_in(body text, business_id text)': '2ccae84ad34d',
     'function forget_business_part(organization_id text, business_id text, proposal_ids jsonb, part_limit integer, after jsonb)':
-      '1519874cd74a',
+      '3e33dc94a554',
     'function format_number(series text, count bigint)': '7c1f0e0b3abc',
     'function held_tokens(held double precision, held_until double precision, held_before double precision, held_before_until double precision, at double precision)':
       '7ee4d9bf60e2',
@@ -336,18 +342,18 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'd907fc58d40f',
     'function hold_shard(organization_id text)': '335ffed472cf',
     'function id_time(id text)': '07a5443d6cd2',
-    'function import_records(organization_id text, records jsonb)': '56b351bbba38',
+    'function import_records(organization_id text, records jsonb)': 'f488a7a9209c',
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': '3b1ed283f019',
     'function insert_audit_entry(organization_id text, id text, actor text, action text, subject_id text, details jsonb)':
       '41fa6f17c0ab',
     'function insert_business(organization_id text, id text, name text, category text, city text, email text, phone text)':
-      '91bcabeb0485',
+      '58af7dfa037f',
     'function insert_cancelled_delivery(organization_id text, id text, event_id text, type text, endpoint_id text, created_at timestamp with time zone, attempts integer, is_backfill boolean)':
       'fe8a6f7adde5',
-    'function insert_client(organization_id text, id text, business_id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)':
-      '412efc48bf7f',
+    'function insert_client(organization_id text, id text, business_id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone, business_copy text)':
+      '965006db7e19',
     'function insert_converted_client(organization_id text, id text, business_id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)':
-      '687a0d033ae6',
+      'dfc2b4cd0f29',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
       '75301e48f28b',
     'function insert_events(organization_id text, events jsonb)': '0e6507759599',
@@ -366,6 +372,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '66cd76e47dfd',
     'function is_change_made(organization_id text, subject_id text, change_id text)': '0ddb3e7754f0',
     'function is_distributed()': 'bd80cb3ce600',
+    'function is_outdated(representation text, copied text)': '33d064d9c2e6',
     'function is_recorded(organization_id text, entry_id text)': 'f77a2a5f7ce1',
     'function judge_endpoint(organization_id text, outcome jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
       '6dbf45509ab5',
@@ -442,6 +449,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function release_deliveries(claims jsonb)': '1f4dde3c86c6',
     'function render_events(events jsonb, record json, more json)': 'cd9572be0092',
     'function render_template(template text, record json, more json)': '04b732df3378',
+    'function renew_copy(organization_id text, business_id text)': 'ee115dedb728',
     'function reopen_deliveries(organization_id text, ids text[], endpoint_id text, event_id text, type text, states text[], since timestamp with time zone, until timestamp with time zone, delivery_limit integer, entry jsonb)':
       'c5bf1fa8b22e',
     'function report_results(results jsonb, written text[], outcomes jsonb[], dead_letters jsonb, at_time timestamp with time zone, failure_limit integer, failing_ms double precision)':
@@ -456,7 +464,6 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function take_settings_turn(organization_id text)': '179d60bb18af',
     'function take_tokens(organization_id text, key_id text, key_full_in double precision, key_rate double precision, key_burst double precision, is_key_own boolean, organization_full_in double precision, organization_rate double precision, organization_burst double precision, is_organization_own boolean, wanted double precision, hold_seconds double precision, may_wait boolean, OUT tokens double precision, OUT at double precision, OUT void_at double precision, OUT key_full_after double precision, OUT organization_full_after double precision)':
       '67ac4ae8a48c',
-    'function touch_client_of(organization_id text, business_id text)': 'e8f356def7ce',
     'function unlisted_days()': '44152f510e8b',
     'function walk_due_deliveries(is_backfill boolean, is_rest boolean, pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT places tid[], OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)':
       'f630d0a33e3b',
@@ -469,7 +476,9 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'index audit_entries_actor_idx': '403a6783493a',
     'index audit_entries_subject_idx': 'd09f32470406',
     'index audit_entries_tests_idx': '170061cb8ebe',
+    'index businesses_organization_id_idx': '01dc292a3b4d',
     'index clients_organization_id_changed_xid_id_idx': 'c81c0cafda95',
+    'index clients_organization_id_copy_of_idx': 'b13a6c82da80',
     'index clients_organization_id_status_id_idx': 'e1bc5ac64963',
     'index clients_organization_id_updated_at_id_idx': 'c670bfab749b',
     'index event_ids_delivery_prefix_idx': '96af22c2d109',

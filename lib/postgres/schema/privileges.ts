@@ -94,6 +94,8 @@ const API = merge(BASE, PUBLISHING, IDEMPOTENCY, {
     'business_representation',
     'client_representation',
     'lead_representation',
+    'is_outdated',
+    'copy_key',
     'take_tokens',
     'held_tokens',
     'make_buckets',
@@ -112,12 +114,12 @@ const PLATFORM = merge(BASE, PUBLISHING, IDEMPOTENCY, {
     businesses: {
       select: true,
       insert: true,
-      update: ['name', 'category', 'city', 'email', 'phone', 'latest_changes'],
+      update: ['name', 'category', 'city', 'email', 'phone', 'latest_changes', 'copied'],
     },
     clients: {
       select: true,
       insert: true,
-      update: ['status', 'total_revenue', 'monthly_revenue', ...CHANGE_COLUMNS],
+      update: ['status', 'total_revenue', 'monthly_revenue', 'business_copy', 'copy_of', ...CHANGE_COLUMNS],
     },
     leads: { select: true, insert: true, update: ['stage', 'lead_score', 'score_band', ...CHANGE_COLUMNS] },
     invoices: {
@@ -153,7 +155,10 @@ const PLATFORM = merge(BASE, PUBLISHING, IDEMPOTENCY, {
     'first_free_number',
     'import_records',
     'new_id',
-    'touch_client_of',
+    'is_outdated',
+    'copy_key',
+    'copy_to_client',
+    'renew_copy',
     'insert_business',
     'insert_client',
     'insert_converted_client',
@@ -248,7 +253,8 @@ const SETTINGS = merge(BASE, {
 /** For the import of records. */
 const IMPORTING: Lists = {
   tables: {
-    businesses: { select: true, insert: true },
+    // `copied`, for the copy of a new client: sql/0002-clients.sql.
+    businesses: { select: true, insert: true, update: ['copied'] },
     clients: { select: true, insert: true },
     leads: { select: true, insert: true },
     proposals: { select: true, insert: true },
@@ -259,6 +265,8 @@ const IMPORTING: Lists = {
   },
   functions: [
     'import_records',
+    'is_outdated',
+    'copy_key',
     'business_representation',
     'client_representation',
     'lead_representation',
@@ -421,8 +429,16 @@ const ERASING: Lists = {
     payments: { select: true, delete: true },
     invoices: { select: true, delete: true },
     leads: { select: true, delete: true },
-    clients: { select: true, update: ['changed_xid', 'updated_at'], delete: true },
-    businesses: { select: true, update: ['name', 'category', 'city', 'email', 'phone'], delete: true },
+    clients: {
+      select: true,
+      update: ['business_copy', 'copy_of', 'changed_xid', 'updated_at'],
+      delete: true,
+    },
+    businesses: {
+      select: true,
+      update: ['name', 'category', 'city', 'email', 'phone', 'copied'],
+      delete: true,
+    },
     proposals: { select: true, update: ['signed_by', 'changed_xid', 'updated_at'], delete: true },
     projects: { select: true, delete: true },
     number_series: { select: true, delete: true },
@@ -437,7 +453,9 @@ const ERASING: Lists = {
     'deliveries_of_event',
     'forget_business_part',
     'forget_business_in',
-    'touch_client_of',
+    'is_outdated',
+    'copy_key',
+    'copy_to_client',
     'business_representation',
     'client_representation',
     'proposal_representation',
