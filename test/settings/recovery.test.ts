@@ -147,7 +147,7 @@ describeOnEveryStore((open) => {
       const claimed = await claim(store, organizationId)
       await record(store, claimed, 'dead_lettered')
       assert.equal(claimed.length, 4)
-      const { data } = await deliveries.list(organizationId, { type: 'client.created' })
+      const { data } = await deliveries.list(organizationId, { endpointId, type: 'client.created' })
       const since = data[0]?.createdAt
       assert.ok(since)
       const recovered = async (filter: Parameters<typeof deliveries.recover>[1]) =>

@@ -42,12 +42,10 @@ export interface ChangesStatements {
 
 /** The representation in a list of a row of the table, named `record`. */
 export interface ShownRecord {
-  /** The columns of the table that the representation and the join read, without the id. */
+  /** The columns of the table that the representation reads, without the id. */
   readonly columns: readonly string[]
   /** JSON text. With a seam, the text is JSON only after the replacement. */
   readonly representation: string
-  /** A join of exactly one row for each record, for the representation. Default none. */
-  readonly join?: string
   /** A text that stands in each representation between two stored texts, and nowhere else, and the text that belongs there. */
   readonly seam?: { readonly text: string; readonly replacement: string }
 }
@@ -148,7 +146,7 @@ function pageOf(parts: PageParts): string {
             and ${below('')} and ${isOurs} and ${isAdmitted}
           order by ${key}, id
           limit 200
-        ) as record ${shown.join ?? ''}
+        ) as record
         order by record.${key}, record.id
         limit (select @limit::int)
       ) as changed

@@ -22,7 +22,7 @@ export function defineList(table: string, shown: ShownRecord = STORED): ListStat
 const STORED: ShownRecord = { columns: ['representation'], representation: 'record.representation' }
 
 function pageOf(table: string, shown: ShownRecord, where = 'true'): (condition: string) => string {
-  const { columns, representation, join = '' } = shown
+  const { columns, representation } = shown
   // PostgreSQL plans a statement anew for every request as long as the bound values promise a cheaper plan, and planning takes
   // longer than the list. The subquery hides the limit from the estimate, and each hidden limit counts as a tenth: with two
   // limits the organization's number of records hardly counts either. The constant is the longest page; without the constant,
@@ -55,9 +55,7 @@ function pageOf(table: string, shown: ShownRecord, where = 'true'): (condition: 
           ) as longest
           order by longest.id desc
           limit (select @limit::int)
-        ) as record ${join}
-        order by record.id desc
-        limit (select @limit::int)
+        ) as record
       ) as newest
     ) as joined`
 }
