@@ -2,8 +2,8 @@
 -- another organization; the same holds for every table below.
 -- Locks: business_api.businesses against writes, for the moment that the foreign key takes; every other object is new.
 
--- Copies of businesses. A client is shown with the business, and a list that looked up the business of each client would take twice as
--- long. So a client has a copy of the representation of the business, `business_copy`, and a list shows the copy. The rules:
+-- Copies of businesses. A client is shown with the business, and a list that looked up the business of each client would take half as
+-- long again. So a client has a copy of the representation of the business, `business_copy`, and a list shows the copy. The rules:
 --
 -- 1. All copies of a business are equal to the column `copied` of the business. A statement of the library that changes `copied` locks
 --    the business `for update` and writes the copies in the same transaction.
