@@ -11,9 +11,9 @@ create table business_api.organization_limits (
 );
 
 -- A bucket is one number: the time at which the bucket will be full again (GCRA), in seconds since 1970. Besides, it counts the tokens
--- that processes have taken for requests to come, in two periods, until the last of each period are void (0025-tokens.sql). UNLOGGED, because a
--- crash only refills the buckets, and a write-ahead record for every request would cost more than the request. Half-empty pages
--- keep the updates of hot rows on the same page.
+-- that processes have taken for requests to come, in two periods, until the last of each period are void (0025-tokens.sql).
+-- UNLOGGED, because a crash only refills the buckets, and a write-ahead record for every request would cost more than the request.
+-- Half-empty pages keep the updates of hot rows on the same page.
 create unlogged table business_api.rate_buckets (
   organization_id text collate "C" not null,
   bucket text collate "C" not null,

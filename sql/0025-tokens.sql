@@ -1,5 +1,5 @@
 -- The tokens of requests: see lib/postgres/statements/admission.ts. 0010-rate-limits.sql has the buckets.
--- Locks: nothing in use; the function is new.
+-- Locks: nothing in use; the functions are new.
 
 -- Returns the tokens of a bucket that processes may hold: taken for requests to come, and not void. Never too few: the tokens of a period
 -- count until the last of them is void, and a token that comes back is subtracted from the earlier period first. A period ends when the
@@ -29,7 +29,7 @@ $$;
 -- Held tokens never come on top of a bucket's burst. They would if the bucket became full meanwhile, because a full bucket takes no
 -- refill. So whoever takes more than one token leaves the bucket so far from full that full_at >= void_at of the youngest tokens + all
 -- held tokens / the rate. A request that spends a token, a token that is given back, and time leave that as it is. A bucket that is
--- nearly full loses some refill by it; that must be next to nothing, or the request takes a single token.
+-- nearly full loses some refill by it, 1/256 of its burst at most; where that is not enough, the request takes a single token.
 --
 -- A function, because the same steps in one statement take longer: PostgreSQL prepares every step of a statement for every request.
 create function business_api.take_tokens(
@@ -72,7 +72,7 @@ declare
   key_bucket business_api.rate_buckets;
   organization_bucket business_api.rate_buckets;
   -- Tokens live as long as costs a bucket next to nothing, because a process or the network may stop for a while.
-  live_seconds double precision := greatest(2 * hold_seconds, least(10, key_empty_in / 256, organization_empty_in / 256));
+  live_seconds double precision := greatest(2 * hold_seconds, least(10, key_empty_in / 512, organization_empty_in / 512));
   -- Seconds from full that leave room for the tokens that are held.
   key_held_in double precision;
   organization_held_in double precision;
@@ -132,8 +132,8 @@ begin
     tokens := greatest(1, least(wanted, floor(least(
       key_burst - key_full_after * key_rate, organization_burst - organization_full_after * organization_rate
     ) / 16)));
-    if key_held_in - key_full_after > key_empty_in / 256
-      or organization_held_in - organization_full_after > organization_empty_in / 256
+    if key_held_in > greatest(key_full_after, key_empty_in / 256)
+      or organization_held_in > greatest(organization_full_after, organization_empty_in / 256)
     then
       tokens := 1;
     elsif tokens > 1 then
@@ -146,20 +146,20 @@ begin
 
   key_full_after := key_full_after + tokens / key_rate;
   organization_full_after := organization_full_after + tokens / organization_rate;
-  if tokens > 0 or becomes_empty then
-    update business_api.rate_buckets b set full_at = at + key_full_after
-     where b.organization_id = $1 and b.bucket = $2;
-    update business_api.rate_buckets b set full_at = at + organization_full_after
-     where b.organization_id = $1 and b.bucket = 'organization';
-  end if;
   if tokens > 1 then
     void_at := at + live_seconds;
     update business_api.rate_buckets b
-       set held = tokens + case when at < b.held_before_until then b.held else 0 end,
+       set full_at = at + case when b.bucket = 'organization' then organization_full_after else key_full_after end,
+           held = tokens + case when at < b.held_before_until then b.held else 0 end,
            held_until = greatest(void_at, case when at < b.held_before_until then b.held_until else 0 end),
            held_before = case when at < b.held_before_until then b.held_before else b.held end,
            held_before_until = case when at < b.held_before_until then b.held_before_until else b.held_until end
      where b.organization_id = $1 and b.bucket = any (array[$2, 'organization']);
+  elsif tokens > 0 or becomes_empty then
+    update business_api.rate_buckets b set full_at = at + key_full_after
+     where b.organization_id = $1 and b.bucket = $2;
+    update business_api.rate_buckets b set full_at = at + organization_full_after
+     where b.organization_id = $1 and b.bucket = 'organization';
   end if;
 end
 $$;

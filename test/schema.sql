@@ -5880,7 +5880,7 @@ declare
   key_bucket business_api.rate_buckets;
   organization_bucket business_api.rate_buckets;
   -- Tokens live as long as costs a bucket next to nothing, because a process or the network may stop for a while.
-  live_seconds double precision := greatest(2 * hold_seconds, least(10, key_empty_in / 256, organization_empty_in / 256));
+  live_seconds double precision := greatest(2 * hold_seconds, least(10, key_empty_in / 512, organization_empty_in / 512));
   -- Seconds from full that leave room for the tokens that are held.
   key_held_in double precision;
   organization_held_in double precision;
@@ -5940,8 +5940,8 @@ begin
     tokens := greatest(1, least(wanted, floor(least(
       key_burst - key_full_after * key_rate, organization_burst - organization_full_after * organization_rate
     ) / 16)));
-    if key_held_in - key_full_after > key_empty_in / 256
-      or organization_held_in - organization_full_after > organization_empty_in / 256
+    if key_held_in > greatest(key_full_after, key_empty_in / 256)
+      or organization_held_in > greatest(organization_full_after, organization_empty_in / 256)
     then
       tokens := 1;
     elsif tokens > 1 then
@@ -5954,20 +5954,20 @@ begin
 
   key_full_after := key_full_after + tokens / key_rate;
   organization_full_after := organization_full_after + tokens / organization_rate;
-  if tokens > 0 or becomes_empty then
-    update business_api.rate_buckets b set full_at = at + key_full_after
-     where b.organization_id = $1 and b.bucket = $2;
-    update business_api.rate_buckets b set full_at = at + organization_full_after
-     where b.organization_id = $1 and b.bucket = 'organization';
-  end if;
   if tokens > 1 then
     void_at := at + live_seconds;
     update business_api.rate_buckets b
-       set held = tokens + case when at < b.held_before_until then b.held else 0 end,
+       set full_at = at + case when b.bucket = 'organization' then organization_full_after else key_full_after end,
+           held = tokens + case when at < b.held_before_until then b.held else 0 end,
            held_until = greatest(void_at, case when at < b.held_before_until then b.held_until else 0 end),
            held_before = case when at < b.held_before_until then b.held_before else b.held end,
            held_before_until = case when at < b.held_before_until then b.held_before_until else b.held_until end
      where b.organization_id = $1 and b.bucket = any (array[$2, 'organization']);
+  elsif tokens > 0 or becomes_empty then
+    update business_api.rate_buckets b set full_at = at + key_full_after
+     where b.organization_id = $1 and b.bucket = $2;
+    update business_api.rate_buckets b set full_at = at + organization_full_after
+     where b.organization_id = $1 and b.bucket = 'organization';
   end if;
 end
 $function$;

@@ -5,12 +5,7 @@ import type { AskForRequest } from './batches.ts'
 import type { RecordDatabase } from './connection/database.ts'
 import { type Beginning, EVERYTHING, readBeginning } from './position.ts'
 import { createRefusedKeys } from './refused-keys.ts'
-import {
-  type AdmissionStatements,
-  defineAdmission,
-  FIND_ORGANIZATION,
-  LOCKED,
-} from './statements/admission.ts'
+import { type AdmissionStatements, defineAdmission, FIND_ORGANIZATION } from './statements/admission.ts'
 import type { AdmittedColumn, AdmittedValues } from './statements/admitted-write.ts'
 import { GIVE_BACK, MAKE_BUCKETS } from './statements/buckets.ts'
 import type { ListStatements } from './statements/list.ts'
@@ -101,6 +96,13 @@ export function createAdmissions(
     askForRequest(organizationId, ADMIT.read, { keyDigest, organizationId, scope }),
   )
 
+  /** Returns a token for a request, if the token was not taken for an API with different limits on the same store. */
+  function ofSameApi(token: Allotment | null, rateLimits: RateLimits): Allotment | null {
+    if (token === null || areEqual(limitsOf(token.own, rateLimits), token.limits)) return token
+    allotments.giveBack(token)
+    return null
+  }
+
   /** Judges a request with a token at hand. Returns null if the limits have changed since the token was taken. */
   async function admitWith<Values extends object>(
     token: Allotment | null,
@@ -116,17 +118,11 @@ export function createAdmissions(
       return UNAUTHENTICATED
     }
     if (rateLimits === null || token === null) return pageFor(answer, request, null)
-    const limits = limitsOf(answer, rateLimits)
     if (!hasSameOwnLimits(answer, token.own)) {
       allotments.drop(token)
       return null
     }
-    if (!areEqual(limits, token.limits)) {
-      // The token was taken for an API with different limits on the same store.
-      allotments.giveBack(token)
-      return null
-    }
-    return pageFor(answer, request, stateOf(answer, limits, token.left))
+    return pageFor(answer, request, stateOf(answer, token.limits, token.left))
   }
 
   /** Judges a request and takes a token, or several tokens if the key is busy. */
@@ -142,7 +138,7 @@ export function createAdmissions(
     try {
       for (let attempt = 0; attempt < TAKE_ATTEMPTS; attempt++) {
         const takenAt = performance.now()
-        const values = {
+        const answer = await askForRequest(organizationId, take, {
           ...page,
           keyDigest,
           organizationId,
@@ -153,13 +149,7 @@ export function createAdmissions(
           organizationBurst: rateLimits.organization.burst,
           wanted,
           holdSeconds: HOLD_MS / 1000,
-        }
-        const early = await askForRequest(organizationId, take, { ...values, mayWait: 'false' })
-        // A wait for a lock holds up nobody else.
-        const answer =
-          early.tokens === LOCKED
-            ? await ask(database, organizationId, take.alone, { ...values, mayWait: 'true' })
-            : early
+        })
         const { keyId } = answer
         if (keyId === null) return UNAUTHENTICATED
         const limits = limitsOf(answer, rateLimits)
@@ -193,7 +183,9 @@ export function createAdmissions(
     if (organizationId === null) return UNAUTHENTICATED
     const owned = { keyDigest, organizationId, scope, rateLimits }
     if (rateLimits === null) return (await admitWith(null, owned, statements, page)) ?? UNAUTHENTICATED
-    const token = allotments.isTakenEarly(keyDigest) ? null : allotments.spend(keyDigest)
+    const token = allotments.isTakenEarly(keyDigest)
+      ? null
+      : ofSameApi(allotments.spend(keyDigest), rateLimits)
     const atHand = token && (await admitWith(token, owned, statements, page))
     if (atHand) return atHand
     for (let attempt = 1; ; attempt++) {
@@ -203,7 +195,7 @@ export function createAdmissions(
       )
       if (taken.admission.outcome !== 'limited') return taken
       // Another request of the key may have taken the last tokens for this process.
-      const lateToken = await allotments.spendLate(keyDigest)
+      const lateToken = ofSameApi(await allotments.spendLate(keyDigest), rateLimits)
       const late = lateToken && (await admitWith(lateToken, owned, statements, page))
       if (late) return late
       // Tokens that this process was giving back, or holds for other keys, are no reason for a refusal.
@@ -250,13 +242,8 @@ export function createAdmissions(
     write: AdmittedWrite<Outcome>,
   ): Promise<Admitted<Outcome> | null> {
     const { keyDigest, scope, rateLimits, organizationHint: organizationId } = request
-    const token = rateLimits && allotments.spend(keyDigest)
+    const token = rateLimits && ofSameApi(allotments.spend(keyDigest), rateLimits)
     if (organizationId === undefined || (rateLimits && !token)) return null
-    if (token && rateLimits && !areEqual(limitsOf(token.own, rateLimits), token.limits)) {
-      // The token was taken for an API with different limits on the same store.
-      allotments.giveBack(token)
-      return null
-    }
     const owned = { ...request, organizationId }
     let judged: JudgedWrite | undefined
     const values = {

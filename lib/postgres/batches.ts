@@ -1,7 +1,7 @@
-import { isStoreUnavailable, storeUnavailable } from '../base/errors.ts'
+import { storeUnavailable } from '../base/errors.ts'
 import { createFairQueue, type FairQueue } from '../base/fair-queue.ts'
 import type { ConnectionUse } from '../business-store.ts'
-import type { ByteRow, Database, RecordDatabase } from './connection/database.ts'
+import type { ByteRow, Database, RecordDatabase, StatementWait } from './connection/database.ts'
 import type { ReadDistribution } from './distributed/state.ts'
 import {
   type Answer,
@@ -26,15 +26,20 @@ export interface Batches {
   connectionUse(): ConnectionUse
 }
 
-/** The share of the connections that the batches have together. */
-const SHARE = Symbol('batches')
+/** The share of the connections that all batches have together. */
+const BATCHES = Symbol('batches')
 /** The requests of a batch at most. Larger batches saved nothing in the benchmark. */
 const REQUESTS_MAX = 16
 /** The records of a batch from which on no request is added: some milliseconds of PostgreSQL. */
 const RECORDS_MAX = 800
+/** Milliseconds that a batch may take, many times what it should take. */
+const BATCH_MS = 500
+/** Milliseconds for which requests are asked alone after a batch of their statement has failed. */
+const ALONE_MS = 1000
 
 /** A request that waits for a batch. */
 interface Waiting {
+  readonly text: string
   readonly organizationId: string
   readonly parameters: readonly Value[]
   readonly records: number
@@ -44,7 +49,7 @@ interface Waiting {
   reject(error: unknown): void
 }
 
-/** In place of an error: the batch has failed, which may be the fault of another request. */
+/** In place of an error: the request is to be asked by a statement of its own. */
 const ASK_ALONE = Symbol('ask alone')
 
 /** Asks for each request by a statement of its own, in a transaction of the host. */
@@ -54,47 +59,54 @@ export function askEachAlone(database: RecordDatabase): AskForRequest {
 
 /**
  * Creates the batches of a store. A quarter of the connections carries batches. A request that finds a free place among these is sent
- * without a wait, together with the requests that came in the same turn of the event loop; the others wait, and the next batch takes
- * them along, in round robin of the organizations. So a request waits for two batches at most while the process is not overloaded,
- * and a statement, its round trip and its two writes to sockets are shared by more requests the more requests come.
+ * without a wait, together with the requests that came in the same turn of the event loop; the others wait in round robin of the
+ * organizations. The next batch takes the request whose turn it is, and with it the requests that wait for the same statement. So a
+ * statement, its round trip and its two writes to sockets are shared by more requests the more requests come.
  *
- * No request waits for the lock of another: the statements of batches read, or pass over what is locked. A batch that fails is asked
- * for each request alone. On a distributed database each request is asked alone, because a statement must name a single organization
- * there.
+ * A request harms the other requests of its batch for half a second at most: a batch that fails or takes longer is given up, and each of
+ * its requests is asked alone in the time that is left, on the connections of its organization. So are all requests for that statement
+ * during the next second, because a table may be locked. Statements of batches wait for no locked row.
+ *
+ * On a distributed database each request is asked alone, because a statement must name a single organization there.
  */
 export function createBatches(database: Database, isDistributed: ReadDistribution): Batches {
   const { maxConnections, maxPending, statementTimeoutMs } = database.limits
   const batchesMax = Math.max(1, Math.floor(maxConnections / 4))
-  /** The waiting requests by the text of the statement, in the order of the turns of the statements. */
-  const queues = new Map<string, FairQueue<string, Waiting>>()
-  const alone = askEachAlone(database)
+  const waiting = createFairQueue<string, Waiting>()
+  /** The same requests by the text of the statement. */
+  const waitingFor = new Map<string, FairQueue<string, Waiting>>()
+  /** The times until which requests are asked alone, by the text of the statement. */
+  const aloneUntil = new Map<string, number>()
   let isOneServer = false
   let isScheduled = false
   let underWay = 0
-  let waiting = 0
   let refused = 0
   let timedOut = 0
 
-  function longestQueue(): FairQueue<string, Waiting> | undefined {
-    return [...queues.values()].sort((one, other) => other.size - one.size)[0]
+  function queueFor(text: string): FairQueue<string, Waiting> {
+    const known = waitingFor.get(text)
+    if (known) return known
+    const queue = createFairQueue<string, Waiting>()
+    waitingFor.set(text, queue)
+    return queue
   }
 
   function makeRoom(organizationId: string): void {
-    if (waiting < maxPending) return
-    const gives = longestQueue()?.displace(organizationId)
+    if (waiting.size < maxPending) return
     refused++
-    const full = storeUnavailable(`Cannot use PostgreSQL because ${maxPending} requests are waiting already`)
-    if (!gives) throw full
-    waiting--
-    gives.reject(full)
+    const isFull = storeUnavailable(
+      `Cannot use PostgreSQL because ${maxPending} requests are waiting already`,
+    )
+    const displaced = waiting.displace(organizationId)
+    if (!displaced) throw isFull
+    queueFor(displaced.text).remove(displaced.organizationId, displaced)
+    displaced.reject(isFull)
   }
 
-  function add(text: string, request: Waiting): void {
+  function add(request: Waiting): void {
     makeRoom(request.organizationId)
-    const queue = queues.get(text) ?? createFairQueue()
-    queue.add(request.organizationId, request)
-    queues.set(text, queue)
-    waiting++
+    waiting.add(request.organizationId, request)
+    queueFor(request.text).add(request.organizationId, request)
     if (isScheduled || underWay >= batchesMax) return
     isScheduled = true
     setImmediate(start)
@@ -103,98 +115,111 @@ export function createBatches(database: Database, isDistributed: ReadDistributio
   function start(): void {
     isScheduled = false
     while (underWay < batchesMax) {
-      const [text, queue] = queues.entries().next().value ?? []
-      if (text === undefined || queue === undefined) return
-      const batch = takeFrom(queue)
-      // The end of the map is the end of the round.
-      queues.delete(text)
-      if (queue.size > 0) queues.set(text, queue)
-      if (batch.length > 0) void send(text, batch)
+      const first = waiting.shift()
+      if (!first) return
+      const queue = queueFor(first.text)
+      queue.remove(first.organizationId, first)
+      const batch = completeBatch(first, queue)
+      if (batch.length > 0) void send(first.text, batch)
     }
   }
 
-  function takeFrom(queue: FairQueue<string, Waiting>): Waiting[] {
+  function completeBatch(first: Waiting, queue: FairQueue<string, Waiting>): Waiting[] {
     const batch: Waiting[] = []
-    const oldest = performance.now() - statementTimeoutMs
-    for (let records = 0; batch.length < REQUESTS_MAX && records < RECORDS_MAX; ) {
-      const next = queue.shift()
-      if (!next) break
-      waiting--
-      if (next.askedAt < oldest) {
+    let records = 0
+    for (let next: Waiting | undefined = first; next; next = queue.shift()) {
+      waiting.remove(next.organizationId, next)
+      if (leftMsOf(next) > 0) {
+        batch.push(next)
+        records += next.records
+      } else {
         timedOut++
         next.reject(
           storeUnavailable(`Cannot use PostgreSQL because a request has waited for ${statementTimeoutMs} ms`),
         )
-      } else {
-        batch.push(next)
-        records += next.records
       }
+      if (batch.length === REQUESTS_MAX || records >= RECORDS_MAX) break
     }
     return batch
+  }
+
+  /** Milliseconds that a request may still take. */
+  function leftMsOf({ askedAt }: Pick<Waiting, 'askedAt'>): number {
+    return statementTimeoutMs - (performance.now() - askedAt)
   }
 
   async function send(text: string, batch: readonly Waiting[]): Promise<void> {
     underWay++
     let wasSent = false
-    const arrays = (batch[0]?.parameters ?? []).map((_, index) =>
-      arrayOf(batch.map(({ parameters }) => parameters[index] ?? null)),
-    )
     try {
-      const rows = await database.rowsFor(SHARE, (sql, answerTag) => {
-        wasSent = true
-        return sql.unsafe(text, [...arrays, answerTag], { prepare: true })
-      })
+      const arrays = (batch[0]?.parameters ?? []).map((_, index) =>
+        arrayOf(batch.map(({ parameters }) => parameters[index] ?? null)),
+      )
+      const atMostMs = Math.max(1, Math.min(...batch.map(leftMsOf)))
+      const rows = await database.rowsFor(
+        BATCHES,
+        (sql, answerTag) => {
+          wasSent = true
+          return sql.unsafe(text, [...arrays, answerTag], { prepare: true })
+        },
+        { atMostMs, answerMs: BATCH_MS, isOnce: true },
+      )
       if (rows.length !== batch.length)
         throw new Error('PostgreSQL has not answered every request of a batch')
       for (const row of rows) batch[Number(row.at(PLACE)) - 1]?.answer(row)
-    } catch (error) {
-      const isShared = batch.length > 1 && !isStoreUnavailable(error)
-      for (const { reject } of batch) reject(isShared ? ASK_ALONE : error)
-      if (!wasSent) rejectWaiting(error)
+    } catch {
+      aloneUntil.set(text, performance.now() + ALONE_MS)
+      for (const { reject } of batch) reject(ASK_ALONE)
+      if (!wasSent) giveUpWaiting()
     } finally {
       underWay--
       start()
     }
   }
 
-  /** No connection can be opened: the other waiting requests will get none either. */
-  function rejectWaiting(error: unknown): void {
-    for (const queue of queues.values()) {
-      for (let next = queue.shift(); next; next = queue.shift()) next.reject(error)
-    }
-    queues.clear()
-    waiting = 0
+  /** Leaves the waiting requests to the turns at the connections: no connection was free in time, or none can be opened. */
+  function giveUpWaiting(): void {
+    for (let next = waiting.shift(); next; next = waiting.shift()) next.reject(ASK_ALONE)
+    waitingFor.clear()
   }
 
-  function askInBatch(
-    text: string,
-    request: Omit<Waiting, 'askedAt' | 'answer' | 'reject'>,
-  ): Promise<ByteRow> {
-    return new Promise((answer, reject) => {
-      add(text, { ...request, askedAt: performance.now(), answer, reject })
-    })
+  function isAskedAlone(text: string): boolean {
+    const until = aloneUntil.get(text)
+    if (until === undefined) return false
+    if (performance.now() < until) return true
+    aloneUntil.delete(text)
+    return false
   }
+
+  const askInBatch = (request: Omit<Waiting, 'answer' | 'reject'>): Promise<ByteRow> =>
+    new Promise((answer, reject) => {
+      add({ ...request, answer, reject })
+    })
 
   return {
-    async ask(organizationId, statement, values) {
-      if (!isOneServer && (await isDistributed(organizationId)))
-        return alone(organizationId, statement, values)
+    async ask(organizationId, { alone, together, isLeftAlone }, values) {
+      const askAlone = (wait?: StatementWait) => ask(database, organizationId, alone, values, wait)
+      if (!isOneServer && (await isDistributed(organizationId))) return askAlone()
       isOneServer = true
-      const { together } = statement
+      const { text } = together
+      if (isAskedAlone(text)) return askAlone()
+      const askedAt = performance.now()
       const parameters = together.parameters.map((name) => values[name] as Value)
       const records = 'limit' in values ? Number(values.limit) : 0
       try {
-        return readColumns(together, await askInBatch(together.text, { organizationId, parameters, records }))
+        const row = await askInBatch({ text, organizationId, parameters, records, askedAt })
+        const answer = readColumns(together, row)
+        if (!isLeftAlone?.(answer)) return answer
       } catch (error) {
         if (error !== ASK_ALONE) throw error
-        return alone(organizationId, statement, values)
       }
+      return askAlone({ atMostMs: Math.max(1, leftMsOf({ askedAt })) })
     },
     connectionUse() {
       const use = database.connectionUse()
       return {
         ...use,
-        waiting: use.waiting + waiting,
+        waiting: use.waiting + waiting.size,
         refused: use.refused + refused,
         timedOut: use.timedOut + timedOut,
       }

@@ -8,6 +8,10 @@ import type { Sql } from 'postgres'
 import type { Admission, AdmissionRequest } from '../../lib/access/admission.ts'
 import type { RateLimit, RateLimits } from '../../lib/access/rate-limit.ts'
 import { type Allotment, createAllotments } from '../../lib/postgres/allotments.ts'
+import { createDatabase } from '../../lib/postgres/connection/database.ts'
+import { GIVE_BACK } from '../../lib/postgres/statements/buckets.ts'
+import { ask } from '../../lib/postgres/statements/statement.ts'
+import { NO_LIMITS } from '../../lib/postgres/verdict.ts'
 import { createPostgresStore, type PostgresStore } from '../../lib/postgres.ts'
 import { newEntry } from '../../lib/testing/store-contract/audit-entry.ts'
 import { newKey } from '../../lib/testing/store-contract/tenant.ts'
@@ -289,69 +293,113 @@ test('Tokens given back after the bucket may have become full are void', async (
   assert.deepEqual([...(await readFullAt())], [...before])
 })
 
-describe('take_tokens()', () => {
+describe('Tokens of several processes', () => {
   const RATE = 200
+  const BURST = 100_000
   const HOLD_SECONDS = 0.25
+  /** A 512th of the time in which the bucket refills. */
+  const LIVE_MS = (1000 * BURST) / RATE / 512
+  const AMPLE = { perSecond: 1e6, burst: 1e9 }
 
-  /** A bucket, by the number of tokens that it allows at once, and the calls of processes that share it. */
-  async function makeBucket(burst: number, fullIn: number) {
-    const organizationId = `org_${++keys}`
-    const readFullIn = async () => {
-      const [bucket] = await sql`
-        select full_at - extract(epoch from clock_timestamp())::float8 as "fullIn" from business_api.rate_buckets
-        where organization_id = ${organizationId} and bucket = 'key'`
-      return Number(bucket?.fullIn)
+  /** Makes a key whose own bucket or whose organization's bucket is scarce. */
+  async function makeBuckets(
+    t: { after(work: () => Promise<void>): void },
+    scarce: 'key' | 'organization',
+    burst = BURST,
+  ) {
+    const server = createDatabase(database.url, { maxConnections: 1 })
+    t.after(() => server.close())
+    const limit = { perSecond: RATE, burst }
+    const limits = { key: AMPLE, organization: AMPLE, [scarce]: limit }
+    const { organizationId, keyId, request } = await makeRequest(openStore(t), limits)
+    await openStore(t).apiKeys.admit(request)
+    await sql`update business_api.rate_buckets set full_at = 0 where organization_id = ${organizationId}`
+    const held: { tokens: number; readonly voidAt: number }[] = []
+    const bucket = scarce === 'key' ? keyId : 'organization'
+
+    async function giveBack(tokens: number, voidAt: number): Promise<void> {
+      await ask(server, organizationId, GIVE_BACK, {
+        organizationId,
+        keyId,
+        ...NO_LIMITS,
+        voidAt,
+        tokens,
+        keySeconds: tokens / limits.key.perSecond,
+        organizationSeconds: tokens / limits.organization.perSecond,
+      })
     }
-    await sql`
-      insert into business_api.rate_buckets (organization_id, bucket, full_at)
-      values
-        (${organizationId}, 'key', extract(epoch from clock_timestamp()) + ${fullIn}::float8),
-        (${organizationId}, 'organization', 0)`
+
     return {
-      readFullIn,
       async take(wanted: number) {
+        const { key, organization } = limits
         const [taken] = await sql`
-          select tokens from business_api.take_tokens(
-            ${organizationId}, 'key', 0, ${RATE}, ${burst}, false, 0, 1e6, 1e9, false, ${wanted}, ${HOLD_SECONDS}, true
+          select tokens, void_at as "voidAt" from business_api.take_tokens(
+            ${organizationId}, ${keyId}, 0, ${key.perSecond}, ${key.burst}, false,
+            0, ${organization.perSecond}, ${organization.burst}, false, ${wanted}, ${HOLD_SECONDS}, true
           )`
-        return Number(taken?.tokens)
+        const tokens = Number(taken?.tokens)
+        if (tokens > 1) held.push({ tokens, voidAt: Number(taken?.voidAt) })
+        return tokens
       },
-      async giveBack(tokens: number) {
-        await sql`
-          update business_api.rate_buckets set full_at = full_at - ${tokens / RATE}::float8
-          where organization_id = ${organizationId} and bucket = 'key'`
+      /** Gives a part of the tokens of a taking back. */
+      async giveBackOf(index: number, share: number) {
+        const taken = held[index % held.length]
+        if (!taken) return
+        const tokens = Math.ceil(taken.tokens * share)
+        taken.tokens -= tokens
+        await giveBack(tokens, taken.voidAt)
+      },
+      /** A full bucket would allow its whole burst besides the tokens that processes may still spend. */
+      async assertRoom() {
+        const [row] = await sql`
+          select full_at as "fullAt", extract(epoch from clock_timestamp())::float8 as now
+          from business_api.rate_buckets where organization_id = ${organizationId} and bucket = ${bucket}`
+        const live = held.filter(({ tokens, voidAt }) => tokens > 0 && voidAt > row?.now)
+        const outstanding = live.reduce((sum, { tokens }) => sum + tokens, 0)
+        const youngest = Math.max(0, ...live.map(({ voidAt }) => voidAt))
+        const missing = youngest + outstanding / RATE - row?.fullAt
+        assert.ok(live.length === 0 || missing < 1e-5, `${missing} s too near to full`)
+        return row?.fullAt - row?.now
       },
     }
   }
 
-  test('leaves the bucket further from full than all tokens that are held, also when others come back', async () => {
-    const { take, giveBack, readFullIn } = await makeBucket(10_000, 0.6)
-    const first = await take(80)
-    await sleep(200)
-    const second = await take(80)
-    assert.deepEqual([first, second], [80, 80])
-    await sleep(30)
-    await giveBack(first)
-    await sleep(200)
-    // Full earlier, the bucket would allow its whole burst besides the tokens that the second process may still spend.
-    assert.ok((await readFullIn()) >= second / RATE, `full in ${await readFullIn()} s`)
-  })
+  for (const scarce of ['key', 'organization'] as const) {
+    test(`leave the bucket of the ${scarce} further from full than all that are held, also when others come back`, async (t) => {
+      const { take, giveBackOf, assertRoom } = await makeBuckets(t, scarce)
+      assert.deepEqual([await take(80), await take(80)], [80, 80])
+      await assertRoom()
+      await giveBackOf(0, 1)
+      await assertRoom()
+      // Two periods and their ends, with tokens of each coming back in parts.
+      for (let step = 0; step < 30; step++) {
+        await take(20 + ((step * 37) % 60))
+        await assertRoom()
+        if (step % 2 === 0) await giveBackOf(step * 7, step % 3 === 0 ? 1 : 0.4)
+        await assertRoom()
+        await sleep(step % 5 === 0 ? LIVE_MS / 3 : LIVE_MS / 20)
+      }
+    })
 
-  test('forgets tokens whose life is over', async () => {
-    const { take, readFullIn } = await makeBucket(100_000, 0)
-    assert.equal(await take(80), 80)
-    // A 256th of the time in which the bucket refills.
-    const liveSeconds = 100_000 / RATE / 256
-    await sleep(2 * liveSeconds * 1000)
-    assert.equal(await take(80), 80)
-    const fullIn = await readFullIn()
-    assert.ok(fullIn <= liveSeconds + 80 / RATE, `full in ${fullIn} s`)
-  })
+    test(`do not count for the bucket of the ${scarce} once they are void`, async (t) => {
+      const { take, assertRoom } = await makeBuckets(t, scarce)
+      assert.deepEqual([await take(80), await take(80)], [80, 80])
+      await sleep(3 * LIVE_MS)
+      assert.equal(await take(80), 80)
+      const fullIn = await assertRoom()
+      assert.ok(fullIn <= LIVE_MS / 1000 + 80 / RATE, `full in ${fullIn} s`)
+    })
 
-  test('gives a single token where more would cost a bucket that is nearly full too much of its refill', async () => {
-    const { take } = await makeBucket(1000, 0.2)
-    assert.equal(await take(80), 1)
-  })
+    test(`cost the bucket of the ${scarce} no more than 1/256 of its refill, and are single ones where they would`, async (t) => {
+      const { take, assertRoom } = await makeBuckets(t, scarce)
+      let taken = 0
+      for (let round = 0; round < 20; round++) taken += await take(80)
+      const lost = (await assertRoom()) - taken / RATE
+      assert.ok(lost <= BURST / RATE / 256, `${lost} s lost`)
+      const small = await makeBuckets(t, scarce, 1000)
+      assert.equal(await small.take(80), 1)
+    })
+  }
 })
 
 test('A limit that is taken back voids the tokens of a limit with the same numbers', async (t) => {

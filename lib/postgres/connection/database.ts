@@ -42,7 +42,8 @@ export interface DatabaseOptions {
   statementTimeoutMs?: number | undefined
   /**
    * Greatest number of statements under way or waiting in this process. A further statement is refused at once, or takes the
-   * place of a waiting statement of the organization with the most waiting statements. Default 1000.
+   * place of a waiting statement of the organization with the most waiting statements. As many requests may wait for a batch besides.
+   * Default 1000.
    */
   maxPending?: number | undefined
 }
@@ -114,8 +115,11 @@ export interface RecordDatabase {
 export interface Database extends RecordDatabase {
   /** Sends a statement that belongs to no single organization: see {@link RecordDatabase.rowFor}. */
   row(build: BuildStatement): Promise<TextRow>
-  /** Does the same as {@link RecordDatabase.bytesFor} with a statement that answers with several rows. */
-  rowsFor(share: Share | null, build: BuildTagged): Promise<readonly ByteRow[]>
+  /**
+   * Does the same as {@link RecordDatabase.bytesFor} with a statement that answers with several rows, each with the answer tag. The
+   * connection is closed after a failure, because the driver counts the rows that came before the failure to its next answer.
+   */
+  rowsFor(share: Share | null, build: BuildTagged, wait?: StatementWait): Promise<readonly ByteRow[]>
   readonly limits: DatabaseLimits
   readonly wakeUp: WakeUpSignal
   /** Explains errors of statements that ran in a transaction of the host. */
@@ -193,21 +197,22 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
   }
 
   const explain = createSchemaFaults(async (build) => {
-    const time = { timeoutMs: statementTimeoutMs, answerMs: UNLIMITED }
+    const time = { timeoutMs: statementTimeoutMs, answerMs: UNLIMITED, hasRows: false }
     return toText(onlyRow(await send(OWN_WORK, withTagColumn(build), time)))
   })
 
-  async function rowsFor(
+  async function ask(
     share: Share | null,
     build: BuildTagged,
     { lockMs = 0, atMostMs = UNLIMITED, answerMs = UNLIMITED, isOnce = false }: StatementWait = {},
+    hasRows = false,
   ): Promise<readonly ByteRow[]> {
     const end = drain.beginStatement()
     try {
       return await sendUntil(
         share ?? OWN_WORK,
         build,
-        { timeoutMs: Math.min(statementTimeoutMs + lockMs, atMostMs), answerMs },
+        { timeoutMs: Math.min(statementTimeoutMs + lockMs, atMostMs), answerMs, hasRows },
         !isOnce,
       )
     } catch (error) {
@@ -218,7 +223,7 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
   }
 
   async function bytesFor(share: Share | null, build: BuildTagged, wait?: StatementWait): Promise<ByteRow> {
-    return onlyRow(await rowsFor(share, build, wait))
+    return onlyRow(await ask(share, build, wait))
   }
 
   async function rowFor(share: Share | null, build: BuildStatement, wait?: StatementWait): Promise<TextRow> {
@@ -245,7 +250,7 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
     rowFor,
     bytesFor,
     row,
-    rowsFor,
+    rowsFor: (share, build, wait) => ask(share, build, wait, true),
     limits: { maxConnections, maxPending, statementTimeoutMs },
     wakeUp,
     explain,
@@ -266,15 +271,16 @@ export function createDatabase(source: Sql | string, options: DatabaseOptions = 
  */
 export function readAnswers(rows: RawRows, answerTag: string): readonly ByteRow[] {
   // In a transaction of the host, the pool's `transform` may change a row: almost every transform keeps the order of columns.
-  const answers = rows.map((row) => Object.values(row))
+  // The driver leaves holes before the rows of an answer that follows a failure after some rows.
+  const answers = Array.from(rows, (row) => Object.values(row ?? []))
   if (answers.length === 0 || answers.some((row) => row.at(-1)?.toString('latin1') !== answerTag))
     throw mixedUp()
   return answers
 }
 
 /** Returns the row of a statement that answers with a single row. */
-export function onlyRow([row = []]: readonly ByteRow[]): ByteRow {
-  return row
+export function onlyRow(rows: readonly ByteRow[]): ByteRow {
+  return rows[0] as ByteRow
 }
 
 /** Reads the columns of a row as text. */

@@ -18,6 +18,8 @@ export interface StatementTime {
   readonly timeoutMs: number
   /** From the sending to the answer, where a caller waits for less than the ordinary time. Infinity: no such limit. */
   readonly answerMs: number
+  /** True for an answer of several rows: the driver counts rows that came before a failure to the next answer of the connection. */
+  readonly hasRows: boolean
 }
 
 /** Sends the store's statements. */
@@ -71,7 +73,8 @@ export function createPool(connections: Connections, turns: Turns): Pool {
       connections.giveBack(connection)
       return answer
     } catch (error) {
-      if (leavesConnectionUsable(error)) connections.giveBack(connection)
+      if (leavesConnectionUsable(error) && !time.hasRows) connections.giveBack(connection)
+      else if (leavesConnectionUsable(error)) connections.cutOff(connection)
       else if (error !== TIMED_OUT) connections.giveUp(connection, error, sentAt)
       // The server may be healthy: the statement got its connection late, or its caller waited for less than the ordinary time.
       else if (leftMs < time.timeoutMs / 2 || Number.isFinite(time.answerMs)) connections.cutOff(connection)

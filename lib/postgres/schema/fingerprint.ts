@@ -463,7 +463,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function tables_of_node(of_organization text)': '7e74914c93e8',
     'function take_settings_turn(organization_id text)': '179d60bb18af',
     'function take_tokens(organization_id text, key_id text, key_full_in double precision, key_rate double precision, key_burst double precision, is_key_own boolean, organization_full_in double precision, organization_rate double precision, organization_burst double precision, is_organization_own boolean, wanted double precision, hold_seconds double precision, may_wait boolean, OUT tokens double precision, OUT at double precision, OUT void_at double precision, OUT key_full_after double precision, OUT organization_full_after double precision)':
-      '67ac4ae8a48c',
+      'd0ade6b52895',
     'function unlisted_days()': '44152f510e8b',
     'function walk_due_deliveries(is_backfill boolean, is_rest boolean, pick_limit integer, endpoint_limit integer, after_organization text, after_endpoint text, endpoint_budget integer, organization_budget integer, endpoint_budgets jsonb, organization_budgets jsonb, claimed_organizations text[], claimed_endpoints text[], OUT organizations text[], OUT ids text[], OUT endpoints text[], OUT events text[], OUT places tid[], OUT here_organization text, OUT here_endpoint text, OUT is_complete boolean)':
       'f630d0a33e3b',

@@ -26,8 +26,6 @@ export interface TakingValues extends JudgedValues {
   readonly wanted: number
   /** For how many seconds the process holds tokens for requests to come. */
   readonly holdSeconds: number
-  /** Whether the statement waits for other statements that take from the same buckets: `true` or `false`. */
-  readonly mayWait: string
 }
 
 /** All columns are null for a key that is not in force. */
@@ -51,8 +49,8 @@ export interface AdmissionStatements<PageValues = object> {
   /** Judges the key and the scope. */
   readonly read: BatchStatement<JudgedValues & PageValues, JudgedColumn | PageColumn, 'page'>
   /**
-   * Judges the key, both rate limits and the scope, and takes tokens. `tokens` are null or 0 for a request over a limit, and
-   * {@link LOCKED} if another statement has locked a bucket and the statement must not wait.
+   * Judges the key, both rate limits and the scope, and takes tokens. `tokens` are null or 0 for a request over a limit. Among many
+   * requests, one whose buckets another statement has locked is left alone.
    */
   readonly take: BatchStatement<
     TakingValues & PageValues,
@@ -62,7 +60,7 @@ export interface AdmissionStatements<PageValues = object> {
 }
 
 /** In place of tokens: another statement has locked a bucket. */
-export const LOCKED = '-1'
+const LOCKED = '-1'
 
 /** Joins the row of a table that a condition on `table` finds, or nulls. */
 type JoinRow = (table: string, name: string, condition: string) => string
@@ -119,15 +117,15 @@ export const KEY_COLUMNS = {
   organizationFullIn: 'key.organization_full_in::text',
 } as const
 
-/** Takes tokens from the buckets of the row `key`. */
-const TAKEN = `
+/** Takes tokens from the buckets of the row `key`. @param mayWait whether for other statements that take from the same buckets */
+const takeTokens = (mayWait: boolean): string => `
   select * from business_api.take_tokens(
     @organizationId::text, key.id,
     key.key_full_in, coalesce(key.per_second, @keyPerSecond::float8), coalesce(key.burst, @keyBurst::int),
     key.per_second is not null,
     key.organization_full_in, coalesce(key.organization_per_second, @organizationPerSecond::float8),
     coalesce(key.organization_burst, @organizationBurst::int), key.organization_per_second is not null,
-    @wanted::float8, @holdSeconds::float8, @mayWait::text = 'true'
+    @wanted::float8, @holdSeconds::float8, ${mayWait}
   )`
 
 /**
@@ -150,36 +148,43 @@ export function defineAdmission<PageValues = object>(
         tokens: 'taken.tokens::text',
         voidAt: 'taken.void_at::text',
       },
-      taken: `left join lateral (${TAKEN}) as taken on true`,
+      taken: (mayWait) => `left join lateral (${takeTokens(mayWait)}) as taken on true`,
       isAdmitted: 'key.has_scope and taken.tokens > 0',
       listed,
+      isLeftAlone: ({ tokens }) => tokens === LOCKED,
     }),
   }
 }
 
 function defineJudgement<Values, Column extends string>({
   answer,
-  taken = '',
+  taken = () => '',
   isAdmitted,
   listed,
+  isLeftAlone,
 }: {
   readonly answer: Readonly<Record<Column, string>>
-  readonly taken?: string
+  readonly taken?: (mayWait: boolean) => string
   readonly isAdmitted: string
   readonly listed: (condition: string) => string
-}): BatchStatement<Values, Column | PageColumn, 'page'> {
-  const partsWith = (key: string): StatementParts<Column | PageColumn, 'page'> => ({
+} & Pick<BatchStatement<Values, Column | PageColumn, 'page'>, 'isLeftAlone'>): BatchStatement<
+  Values,
+  Column | PageColumn,
+  'page'
+> {
+  const partsOf = (key: string, mayWait: boolean): StatementParts<Column | PageColumn, 'page'> => ({
     answer: { ...answer, ...pageColumns(isAdmitted) },
     bytes: ['page'],
     from: `
       left join lateral (${key}) as key on true
-      ${taken}
+      ${taken(mayWait)}
       left join lateral (${listed(isAdmitted)}) as listed on true`,
   })
-  const alone = partsWith(KEY)
+  const one = partsOf(KEY, true)
   return {
-    alone: defineStatement({ ...alone, from: `from (values (1)) as always (one) ${alone.from}` }),
-    together: defineTogether(partsWith(KEY_OF_EACH)),
+    alone: defineStatement({ ...one, from: `from (values (1)) as always (one) ${one.from}` }),
+    together: defineTogether(partsOf(KEY_OF_EACH, false)),
+    isLeftAlone,
   }
 }
 

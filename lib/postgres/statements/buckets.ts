@@ -9,6 +9,10 @@ export const MAKE_BUCKETS: Statement<{ organizationId: string; keyId: string }, 
   from: 'from business_api.make_buckets(@organizationId::text, @keyId::text) as made (count)',
 })
 
+/** The returned tokens that count as tokens of the earlier period. */
+const OF_EARLIER_PERIOD =
+  'case when returned.at < bucket.held_before_until then least(@tokens::float8, bucket.held_before) else 0 end'
+
 /** The values that give tokens back. */
 export interface GivenBack extends OwnLimits {
   readonly organizationId: string
@@ -35,7 +39,7 @@ export const GIVE_BACK: Statement<GivenBack, 'given'> = defineStatement({
         and ${hasSameLimits('key.per_second', 'key.burst', 'own.per_second', 'own.burst')}
     )`,
     `locked as (
-      select bucket.bucket, bucket.held_before, bucket.held_before_until
+      select bucket.bucket
       from key, business_api.rate_buckets bucket
       where bucket.organization_id = @organizationId::text and bucket.bucket = any (array[key.id, 'organization'])
       order by bucket.bucket
@@ -45,18 +49,14 @@ export const GIVE_BACK: Statement<GivenBack, 'given'> = defineStatement({
     `returned as materialized (
       select
         bucket, pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) as at,
-        case when bucket = 'organization' then @organizationSeconds::float8 else @keySeconds::float8 end as seconds,
-        case
-          when pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) < held_before_until then held_before
-          else 0
-        end as held_before
+        case when bucket = 'organization' then @organizationSeconds::float8 else @keySeconds::float8 end as seconds
       from locked
     )`,
     `given as (
       update business_api.rate_buckets bucket
          set full_at = bucket.full_at - returned.seconds,
-             held = bucket.held - @tokens::float8 + least(@tokens::float8, returned.held_before),
-             held_before = bucket.held_before - least(@tokens::float8, returned.held_before)
+             held = bucket.held - @tokens::float8 + ${OF_EARLIER_PERIOD},
+             held_before = bucket.held_before - ${OF_EARLIER_PERIOD}
         from returned
        where bucket.organization_id = @organizationId::text and bucket.bucket = returned.bucket
          and returned.at < @voidAt::float8

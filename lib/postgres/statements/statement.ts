@@ -37,6 +37,8 @@ export interface BatchStatement<Values, Column extends string, Bytes extends Col
    * Each answer is a row, and the column before the answer tag is the place of its request, from 1 on.
    */
   readonly together: Statement<Values, Column, Bytes>
+  /** Returns whether an answer among many leaves the request to the form for a single request. Default: none does. */
+  readonly isLeftAlone?: ((answer: Answer<Column, Bytes>) => boolean) | undefined
 }
 
 const PARAMETER = /@([a-z]\w*)/gi
