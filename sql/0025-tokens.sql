@@ -27,8 +27,8 @@ $$;
 -- null, if another statement has locked a bucket: a statement that judges the requests of several organizations waits for none of them.
 --
 -- Held tokens never come on top of a bucket's burst. They would if the bucket became full meanwhile, because a full bucket takes no
--- refill. So whoever takes more than one token leaves the bucket so far from full that full_at >= void_at of the youngest tokens + all
--- held tokens / the rate. A request that spends a token, a token that is given back, and time leave that as it is. A bucket that is
+-- refill. So a request that takes more than one token leaves the bucket so far from full that full_at >= void_at of the youngest tokens +
+-- all held tokens / the rate. A request that spends a token, a token that is given back, and time leave that as it is. A bucket that is
 -- nearly full loses some refill by it, 1/256 of its burst at most; where that is not enough, the request takes a single token.
 --
 -- A function, because the same steps in one statement take longer: PostgreSQL prepares every step of a statement for every request.
