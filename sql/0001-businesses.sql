@@ -27,9 +27,8 @@ end
 $$;
 
 -- Returns whether a business differs from the copies of its representation: see "Copies of businesses" in 0002. Null: no copy was made.
--- The cost has the planner search outdated businesses in the index below, also while the tables have no statistics: the
--- predicate of the index answers the condition, so that the function is not called. To every other plan the function seems to cost
--- more than the whole statement.
+-- The cost makes every plan that calls the function more expensive than a plan that uses the index below, also while the tables have no
+-- statistics: the predicate of the index answers the condition, so that the function is not called.
 create function business_api.is_outdated(representation text, copied text) returns boolean
 language plpgsql immutable parallel safe
 cost 1000000
@@ -53,7 +52,7 @@ create table business_api.businesses (
   latest_changes text[] collate "C" not null default '{}',
   representation text not null
     generated always as (business_api.business_representation(id, name, category, city, email, phone)) stored,
-  -- The representation that every copy of the business has; null: no copy was made. SQL by hand leaves the column as it is.
+  -- The representation that every copy of the business has; null: there is no copy. SQL by hand leaves the column as it is.
   copied text,
   constraint businesses_pkey primary key (organization_id, id)
 );

@@ -2,20 +2,21 @@
 -- another organization; the same holds for every table below.
 -- Locks: business_api.businesses against writes, for the moment that the foreign key takes; every other object is new.
 
--- Copies of businesses. A client is shown with the business, and a list that looked up the business of each client would take half as
--- long again. So a client has a copy of the representation of the business, `business_copy`, and a list shows the copy. The rules:
+-- Copies of businesses. A client is shown with the business, and a list that looked up the business of each client would take 1.5 times
+-- as long. So a client has a copy of the representation of the business, `business_copy`, and a list shows the copy. The rules:
 --
 -- 1. All copies of a business are equal to the column `copied` of the business. A statement of the library that changes `copied` locks
---    the business `for update` and writes the copies in the same transaction.
+--    the business `for update` and writes the copies in the same transaction, except for the first value, while no copy exists.
 -- 2. A statement of the library that gives a new client a copy of a business that exists already updates the business first, so that a
 --    change of the business either waits for the commit, and then finds the client, or came first. A transaction that is repeatable read,
---    and does not see the other, fails with serialization_failure. A new business is invisible to others until the commit.
+--    and does not see the other, fails with serialization_failure. If another transaction has locked the business, the client gets no
+--    copy. A new business is invisible to others until the commit.
 -- 3. SQL by hand may change, insert or delete businesses and clients, but leaves `copied`, `business_copy` and `copy_of` as they are. A
 --    business that was changed by hand has a representation other than `copied`, and is in the index of outdated businesses: as
 --    long as an organization has such a business, its lists look up each business. A client that was inserted by hand has no copy. A client
 --    that was given another business by hand has a copy of the previous business: `has_copy` is false, and the list looks up the business. The
---    library clears or overwrites such a copy when it changes `copied` of that previous business, so that the copy stays right after the
---    way back, too. (Not after a way over another organization, or if SQL has inserted the previous business again: lib/postgres/README.md.)
+--    library clears or overwrites such a copy when it changes `copied` of that previous business, so that the copy is right if the client
+--    gets the previous business again. (Some sequences of SQL need renew_copy: lib/postgres/README.md.)
 --
 -- A list reads the index and the clients in one snapshot. So with an empty index, and with `has_copy`, the copy is equal to
 -- `copied`, and `copied` is equal to the representation of the business of the client. Neither needs a trigger or a foreign key with

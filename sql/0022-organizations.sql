@@ -59,6 +59,8 @@ declare
   matching text[] := '{}';
   next jsonb;
   shown text;
+  key bigint;
+  has_other_copies boolean;
 begin
   if after is null then
     -- A lead's conversion that has made a client of the business, and is not committed, ends first.
@@ -68,11 +70,20 @@ begin
       perform business_api.copy_to_client($1, $2, null);
       return null;
     end if;
-    -- The copies are overwritten too if only they have personal values, because the business was changed by hand.
+    -- The copies are overwritten too if only they have personal values, because SQL has changed the business or restored a client.
     shown := business_api.business_representation($2, 'Deleted', null, null, null, null);
+    key := business_api.copy_key($1, $2);
+    has_other_copies := exists (
+      select 1 from business_api.clients c
+       where c.organization_id = $1 and c.business_id = $2 and c.business_copy <> shown
+    ) or exists (
+      select 1 from business_api.clients c
+       where c.organization_id = $1 and c.copy_of = key and c.business_copy is not null and not c.has_copy
+         and c.business_copy <> shown
+    );
     update business_api.businesses b
        set name = 'Deleted', category = null, city = null, email = null, phone = null, copied = shown
-     where b.organization_id = $1 and b.id = $2 and (b.representation <> shown or b.copied <> shown);
+     where b.organization_id = $1 and b.id = $2 and (b.representation <> shown or b.copied <> shown or has_other_copies);
     get diagnostics changed = row_count;
     if changed > 0 then
       perform business_api.copy_to_client($1, $2, shown);

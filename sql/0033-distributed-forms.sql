@@ -360,15 +360,17 @@ begin
   select count(*), coalesce(jsonb_object_agg(id, copied), '{}') into inserted, copies from added;
   written := written + inserted;
 
-  -- The businesses of new clients that exist already are updated as a conversion does: see "Copies of businesses" in 0002. Locked in
-  -- the order of the ids, so that two imports do not wait for each other.
+  -- The businesses of new clients that exist already are updated as a conversion does: see "Copies of businesses" in 0002. The client of
+  -- a business that another transaction has locked gets no copy, so that an import does not wait for SQL of the host.
   taken := array(
     select distinct g."businessId" from jsonb_to_recordset(records -> 'client') as g (row integer, "businessId" text)
      where not known ? g.row::text and kept_businesses ? g."businessId"
   );
-  perform 1 from business_api.businesses b
-    where b.organization_id = $1 and b.id = any (taken)
-    order by b.id for no key update;
+  taken := array(
+    select b.id from business_api.businesses b
+     where b.organization_id = $1 and b.id = any (taken)
+       for no key update skip locked
+  );
   with held as (
     update business_api.businesses b set copied = b.representation
      where b.organization_id = $1 and b.id = any (taken) and (b.copied = b.representation or b.copied is null)

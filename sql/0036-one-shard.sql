@@ -276,8 +276,9 @@ end
 $$;
 
 -- Inserts the client that the conversion of a lead makes. A client that another conversion has made is an error, and has the
--- statement sent again. The update of the business comes first, and changes no value: see "Copies of businesses" in 0002. While the
--- business is outdated, the client gets no copy, because `copied` may not change without all copies.
+-- statement sent again. The update of the business comes first, and changes nothing that a list shows: see "Copies of businesses" in
+-- 0002. While the business is outdated, the client gets no copy, because `copied` may not change without all copies; nor while another
+-- transaction has locked the business, so that a conversion does not wait for SQL of the host.
 create function business_api.insert_converted_client(
   organization_id text, id text, business_id text, status text, total_revenue numeric, monthly_revenue numeric,
   converted_at timestamptz
@@ -289,9 +290,14 @@ as $$
 declare
   copy text;
 begin
-  update business_api.businesses b set copied = b.representation
-   where b.organization_id = $1 and b.id = $3 and (b.copied = b.representation or b.copied is null)
-  returning b.copied into copy;
+  perform 1 from business_api.businesses b
+    where b.organization_id = $1 and b.id = $3
+      for no key update skip locked;
+  if found then
+    update business_api.businesses b set copied = b.representation
+     where b.organization_id = $1 and b.id = $3 and (b.copied = b.representation or b.copied is null)
+    returning b.copied into copy;
+  end if;
   insert into business_api.clients
     (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at, business_copy, copy_of)
   values ($1, $2, $3, $4, $5, $6, $7, copy, business_api.copy_key($1, $3));

@@ -2369,6 +2369,8 @@ declare
   matching text[] := '{}';
   next jsonb;
   shown text;
+  key bigint;
+  has_other_copies boolean;
 begin
   if after is null then
     -- A lead's conversion that has made a client of the business, and is not committed, ends first.
@@ -2378,11 +2380,20 @@ begin
       perform business_api.copy_to_client($1, $2, null);
       return null;
     end if;
-    -- The copies are overwritten too if only they have personal values, because the business was changed by hand.
+    -- The copies are overwritten too if only they have personal values, because SQL has changed the business or restored a client.
     shown := business_api.business_representation($2, 'Deleted', null, null, null, null);
+    key := business_api.copy_key($1, $2);
+    has_other_copies := exists (
+      select 1 from business_api.clients c
+       where c.organization_id = $1 and c.business_id = $2 and c.business_copy <> shown
+    ) or exists (
+      select 1 from business_api.clients c
+       where c.organization_id = $1 and c.copy_of = key and c.business_copy is not null and not c.has_copy
+         and c.business_copy <> shown
+    );
     update business_api.businesses b
        set name = 'Deleted', category = null, city = null, email = null, phone = null, copied = shown
-     where b.organization_id = $1 and b.id = $2 and (b.representation <> shown or b.copied <> shown);
+     where b.organization_id = $1 and b.id = $2 and (b.representation <> shown or b.copied <> shown or has_other_copies);
     get diagnostics changed = row_count;
     if changed > 0 then
       perform business_api.copy_to_client($1, $2, shown);
@@ -2752,15 +2763,17 @@ begin
   select count(*), coalesce(jsonb_object_agg(id, copied), '{}') into inserted, copies from added;
   written := written + inserted;
 
-  -- The businesses of new clients that exist already are updated as a conversion does: see "Copies of businesses" in 0002. Locked in
-  -- the order of the ids, so that two imports do not wait for each other.
+  -- The businesses of new clients that exist already are updated as a conversion does: see "Copies of businesses" in 0002. The client of
+  -- a business that another transaction has locked gets no copy, so that an import does not wait for SQL of the host.
   taken := array(
     select distinct g."businessId" from jsonb_to_recordset(records -> 'client') as g (row integer, "businessId" text)
      where not known ? g.row::text and kept_businesses ? g."businessId"
   );
-  perform 1 from business_api.businesses b
-    where b.organization_id = $1 and b.id = any (taken)
-    order by b.id for no key update;
+  taken := array(
+    select b.id from business_api.businesses b
+     where b.organization_id = $1 and b.id = any (taken)
+       for no key update skip locked
+  );
   with held as (
     update business_api.businesses b set copied = b.representation
      where b.organization_id = $1 and b.id = any (taken) and (b.copied = b.representation or b.copied is null)
@@ -2996,9 +3009,14 @@ AS $function$
 declare
   copy text;
 begin
-  update business_api.businesses b set copied = b.representation
-   where b.organization_id = $1 and b.id = $3 and (b.copied = b.representation or b.copied is null)
-  returning b.copied into copy;
+  perform 1 from business_api.businesses b
+    where b.organization_id = $1 and b.id = $3
+      for no key update skip locked;
+  if found then
+    update business_api.businesses b set copied = b.representation
+     where b.organization_id = $1 and b.id = $3 and (b.copied = b.representation or b.copied is null)
+    returning b.copied into copy;
+  end if;
   insert into business_api.clients
     (organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at, business_copy, copy_of)
   values ($1, $2, $3, $4, $5, $6, $7, copy, business_api.copy_key($1, $3));

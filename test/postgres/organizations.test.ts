@@ -206,6 +206,29 @@ test('organizations.forgetBusiness() leaves no copy of a business that SQL by ha
   assert.deepEqual(left, [])
 })
 
+test('organizations.forgetBusiness() clears the copy of a client that SQL has restored from a backup', async () => {
+  const org = 'org_forgets_restored'
+  const { id, business } = await createPlatform(store).clients.create(org, { name: 'Mrs Quirk' })
+  const { organizations } = settings()
+  const isClient = sql`organization_id = ${org} and id = ${id}`
+  await sql`create table saved_clients as select * from business_api.clients where ${isClient}`
+  await organizations.forgetBusiness(org, business.id)
+  await sql`delete from business_api.clients where ${isClient}`
+  await sql`
+    insert into business_api.clients (
+      organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at, business_copy, copy_of
+    )
+    select
+      organization_id, id, business_id, status, total_revenue, monthly_revenue, converted_at, business_copy, copy_of
+    from saved_clients`
+  await sql`drop table saved_clients`
+  const counts = await organizations.forgetBusiness(org, business.id)
+  assert.equal(counts.changed.businesses, 1)
+  const left = (await placesOf('Mrs Quirk')).filter((place) => !/^(events|idempotency_keys)/.test(place))
+  assert.deepEqual(left, [])
+  assert.equal((await organizations.forgetBusiness(org, business.id)).changed.businesses, 0)
+})
+
 test('organizations.forgetBusiness() of an unknown business is not_found', async () => {
   await assert.rejects(settings().organizations.forgetBusiness('org_forgets', 'biz_unknown'), {
     code: 'not_found',

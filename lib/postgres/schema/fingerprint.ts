@@ -334,7 +334,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       '2fcefd888776',
     'function forget_business_in(body text, business_id text)': '2ccae84ad34d',
     'function forget_business_part(organization_id text, business_id text, proposal_ids jsonb, part_limit integer, after jsonb)':
-      '3e33dc94a554',
+      '599a02d4d224',
     'function format_number(series text, count bigint)': '7c1f0e0b3abc',
     'function held_tokens(held double precision, held_until double precision, held_before double precision, held_before_until double precision, at double precision)':
       '7ee4d9bf60e2',
@@ -342,7 +342,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
       'd907fc58d40f',
     'function hold_shard(organization_id text)': '335ffed472cf',
     'function id_time(id text)': '07a5443d6cd2',
-    'function import_records(organization_id text, records jsonb)': 'f488a7a9209c',
+    'function import_records(organization_id text, records jsonb)': 'aa578667d05b',
     'function insert_api_key(organization_id text, new_key jsonb, key_limit integer)': '3b1ed283f019',
     'function insert_audit_entry(organization_id text, id text, actor text, action text, subject_id text, details jsonb)':
       '41fa6f17c0ab',
@@ -353,7 +353,7 @@ export const SCHEMA_FINGERPRINT: SchemaFingerprint = {
     'function insert_client(organization_id text, id text, business_id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone, business_copy text)':
       '965006db7e19',
     'function insert_converted_client(organization_id text, id text, business_id text, status text, total_revenue numeric, monthly_revenue numeric, converted_at timestamp with time zone)':
-      'dfc2b4cd0f29',
+      'd02182f9cb2b',
     'function insert_endpoint(organization_id text, new_endpoint jsonb, endpoint_limit integer)':
       '75301e48f28b',
     'function insert_events(organization_id text, events jsonb)': '0e6507759599',
