@@ -28,7 +28,7 @@ export interface Batches {
 
 /** The share of the connections that all batches have together. */
 const BATCHES = Symbol('batches')
-/** The requests of a batch at most. Larger batches saved nothing in the benchmark. */
+/** The requests of a batch at most. The buckets of all are locked until the last page is done. */
 const REQUESTS_MAX = 16
 /** The records of a batch from which on no request is added: some milliseconds of PostgreSQL. */
 const RECORDS_MAX = 800
